@@ -1,0 +1,3 @@
+"""openrknn: the open RKNN stack in Python."""
+
+__version__ = "0.1.0.dev0"

@@ -1,0 +1,1 @@
+"""The door to the native kernels, with the NumPy twin of each."""
