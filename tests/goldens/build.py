@@ -1,0 +1,452 @@
+"""Build the golden `.rknn` files of this folder with the vendor's converter.
+
+    python build.py              all of them (needs rknn-toolkit2, see README.md)
+    python build.py NAME ...     only these
+    python build.py --list       what there is
+
+Every network is our own: drawn with `onnx.helper`, filled with seeded random weights. One function per
+network, one `Golden` row per file. Each file is built in a process of its own, because the converter keeps
+state between builds and its native part is not stable for long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+HERE = Path(__file__).resolve().parent
+CALIBRATION_SAMPLES = 3
+
+Array = npt.NDArray[Any]
+Shape = Sequence[int | str]
+
+
+# --------------------------------------------------------------------------------------------------
+# Drawing networks
+
+
+class Net:
+    """A small ONNX graph under construction; the weights depend on the name alone."""
+
+    def __init__(self, name: str, opset: int = 13) -> None:
+        self.name = name
+        self.opset = opset
+        self.random = np.random.default_rng(zlib.crc32(name.encode()))
+        self._nodes: list[onnx.NodeProto] = []
+        self._inputs: list[onnx.ValueInfoProto] = []
+        self._outputs: list[onnx.ValueInfoProto] = []
+        self._constants: list[onnx.TensorProto] = []
+
+    def input(self, name: str, shape: Shape) -> str:
+        self._inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape)))
+        return name
+
+    def output(self, source: str, name: str, shape: Shape, kind: int = TensorProto.FLOAT) -> None:
+        self._nodes.append(helper.make_node("Identity", [source], [name]))
+        self._outputs.append(helper.make_tensor_value_info(name, kind, list(shape)))
+
+    def constant(self, value: Array) -> str:
+        name = f"const{len(self._constants)}"
+        self._constants.append(numpy_helper.from_array(value, name))
+        return name
+
+    def weight(self, *shape: int, spread: float = 0.2) -> str:
+        return self.constant(self.random.normal(0, spread, shape).astype(np.float32))
+
+    def op(self, kind: str, *sources: str, **attributes: Any) -> str:
+        result = f"{kind.lower()}{len(self._nodes)}"
+        self._nodes.append(helper.make_node(kind, list(sources), [result], name=result, **attributes))
+        return result
+
+    def conv(self, source: str, channels_in: int, channels_out: int, kernel: int, **attributes: Any) -> str:
+        group = int(attributes.get("group", 1))
+        weight = self.weight(channels_out, channels_in // group, kernel, kernel)
+        margin = kernel // 2
+        attributes = {"kernel_shape": [kernel] * 2, "pads": [margin] * 4} | attributes
+        return self.op("Conv", source, weight, self.weight(channels_out), **attributes)
+
+    def model(self) -> onnx.ModelProto:
+        graph = helper.make_graph(self._nodes, self.name, self._inputs, self._outputs, self._constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
+        model.ir_version = 7
+        onnx.checker.check_model(model)
+        return model
+
+
+# --------------------------------------------------------------------------------------------------
+# The networks
+
+
+def image() -> onnx.ModelProto:
+    """One convolution on a three-channel image: the input converter of the NPU."""
+    net = Net("image")
+    x = net.input("image", [1, 3, 16, 16])
+    y = net.op("Relu", net.conv(x, 3, 16, 3))
+    net.output(y, "features", [1, 16, 16, 16])
+    return net.model()
+
+
+def conv() -> onnx.ModelProto:
+    """The plainest case: one 3x3 convolution, 8 to 12 channels, 7x5 pixels (nothing is aligned)."""
+    net = Net("conv")
+    x = net.input("x", [1, 8, 7, 5])
+    net.output(net.conv(x, 8, 12, 3), "y", [1, 12, 7, 5])
+    return net.model()
+
+
+def residual() -> onnx.ModelProto:
+    """A tiny backbone: convolution, depth-wise, residual add, max pool, two branches, concat."""
+    net = Net("residual")
+    x = net.input("image", [1, 3, 16, 16])
+    stem = net.op("Relu", net.conv(x, 3, 16, 3, strides=[2, 2]))
+    deep = net.op("Relu", net.conv(stem, 16, 16, 3, group=16))
+    added = net.op("Add", net.conv(deep, 16, 16, 1), stem)
+    pooled = net.op("MaxPool", added, kernel_shape=[2, 2], strides=[2, 2])
+    left, right = net.conv(pooled, 16, 8, 1), net.conv(pooled, 16, 24, 3)
+    net.output(net.op("Concat", left, right, axis=1), "features", [1, 32, 4, 4])
+    return net.model()
+
+
+def silu() -> onnx.ModelProto:
+    """Convolution followed by x * sigmoid(x), which the NPU does with its lookup table."""
+    net = Net("silu")
+    x = net.input("x", [1, 16, 8, 8])
+    c = net.conv(x, 16, 16, 1)
+    net.output(net.op("Mul", c, net.op("Sigmoid", c)), "y", [1, 16, 8, 8])
+    return net.model()
+
+
+def sigmoid() -> onnx.ModelProto:
+    """A lookup table alone."""
+    net = Net("sigmoid")
+    x = net.input("x", [1, 16, 8, 8])
+    net.output(net.op("Sigmoid", x), "y", [1, 16, 8, 8])
+    return net.model()
+
+
+def cpu_sin() -> onnx.ModelProto:
+    """An operator the NPU does not have, between two it has."""
+    net = Net("cpu_sin")
+    x = net.input("x", [1, 16, 8, 8])
+    wave = net.op("Sin", net.conv(x, 16, 16, 1))
+    net.output(net.conv(wave, 16, 8, 1), "y", [1, 8, 8, 8])
+    return net.model()
+
+
+def cpu_argmax() -> onnx.ModelProto:
+    """A CPU operator at the end, with an integer output, beside a plain output."""
+    net = Net("cpu_argmax")
+    x = net.input("x", [1, 16, 8, 8])
+    scores = net.conv(x, 16, 10, 1)
+    net.output(scores, "scores", [1, 10, 8, 8])
+    net.output(net.op("ArgMax", scores, axis=1, keepdims=1), "classes", [1, 1, 8, 8], TensorProto.INT64)
+    return net.model()
+
+
+def two_inputs() -> onnx.ModelProto:
+    """Two inputs of different kinds: an image and a feature map."""
+    net = Net("two_inputs")
+    picture, features = net.input("picture", [1, 3, 8, 8]), net.input("features", [1, 16, 8, 8])
+    net.output(net.op("Add", net.conv(picture, 3, 16, 3), features), "y", [1, 16, 8, 8])
+    return net.model()
+
+
+def two_outputs() -> onnx.ModelProto:
+    """Two outputs that are ready at different times."""
+    net = Net("two_outputs")
+    x = net.input("x", [1, 16, 8, 8])
+    early = net.conv(x, 16, 8, 1)
+    late = net.conv(net.op("Relu", early), 8, 24, 3, strides=[2, 2])
+    net.output(early, "early", [1, 8, 8, 8])
+    net.output(late, "late", [1, 24, 4, 4])
+    return net.model()
+
+
+def dynamic() -> onnx.ModelProto:
+    """Height and width are free; the file holds one graph for each size it was built for."""
+    net = Net("dynamic")
+    x = net.input("image", [1, 3, "height", "width"])
+    y = net.conv(net.op("Relu", net.conv(x, 3, 8, 3)), 8, 8, 1)
+    net.output(y, "features", [1, 8, "height", "width"])
+    return net.model()
+
+
+def softmax() -> onnx.ModelProto:
+    net = Net("softmax")
+    x = net.input("x", [1, 16, 4, 4])
+    net.output(net.op("Softmax", x, axis=1), "y", [1, 16, 4, 4])
+    return net.model()
+
+
+def transpose() -> onnx.ModelProto:
+    net = Net("transpose")
+    x = net.input("x", [1, 16, 6, 8])
+    net.output(net.op("Transpose", x, perm=[0, 2, 3, 1]), "y", [1, 6, 8, 16])
+    return net.model()
+
+
+def matmul() -> onnx.ModelProto:
+    """Both operands come at run time."""
+    net = Net("matmul")
+    a, b = net.input("a", [1, 1, 16, 32]), net.input("b", [1, 1, 32, 16])
+    net.output(net.op("MatMul", a, b), "y", [1, 1, 16, 16])
+    return net.model()
+
+
+def gemm() -> onnx.ModelProto:
+    """A classifier head: global average pool and a dense layer."""
+    net = Net("gemm")
+    x = net.input("x", [1, 32, 4, 4])
+    flat = net.op("Flatten", net.op("GlobalAveragePool", x), axis=1)
+    net.output(net.op("Gemm", flat, net.weight(10, 32), net.weight(10), transB=1), "y", [1, 10])
+    return net.model()
+
+
+def layer_norm() -> onnx.ModelProto:
+    net = Net("layer_norm", opset=17)
+    x = net.input("x", [1, 16, 32])
+    gain = net.constant(1 + net.random.normal(0, 0.1, 32).astype(np.float32))
+    net.output(net.op("LayerNormalization", x, gain, net.weight(32), axis=-1, epsilon=1e-5), "y", [1, 16, 32])
+    return net.model()
+
+
+def nearest() -> onnx.ModelProto:
+    net = Net("nearest")
+    x = net.input("x", [1, 16, 4, 4])
+    scales = net.constant(np.array([1, 1, 2, 2], np.float32))
+    options = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    net.output(net.op("Resize", x, "", scales, **options), "y", [1, 16, 8, 8])
+    return net.model()
+
+
+def bilinear() -> onnx.ModelProto:
+    net = Net("bilinear")
+    x = net.input("x", [1, 16, 4, 4])
+    scales = net.constant(np.array([1, 1, 2, 2], np.float32))
+    options = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
+    net.output(net.op("Resize", x, "", scales, **options), "y", [1, 16, 8, 8])
+    return net.model()
+
+
+def deconv() -> onnx.ModelProto:
+    net = Net("deconv")
+    x = net.input("x", [1, 16, 4, 4])
+    weight, bias = net.weight(16, 8, 2, 2), net.weight(8)
+    up = net.op("ConvTranspose", x, weight, bias, kernel_shape=[2, 2], strides=[2, 2])
+    net.output(up, "y", [1, 8, 8, 8])
+    return net.model()
+
+
+def group_conv() -> onnx.ModelProto:
+    net = Net("group_conv")
+    x = net.input("x", [1, 16, 8, 8])
+    net.output(net.conv(x, 16, 16, 3, group=2), "y", [1, 16, 8, 8])
+    return net.model()
+
+
+def average_pool() -> onnx.ModelProto:
+    net = Net("average_pool")
+    x = net.input("x", [1, 16, 8, 8])
+    net.output(net.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2]), "y", [1, 16, 4, 4])
+    return net.model()
+
+
+def dense() -> onnx.ModelProto:
+    """A wide matrix product with constant weights: large enough for the 4-bit weight formats."""
+    net = Net("dense")
+    x = net.input("x", [1, 8, 64])
+    net.output(net.op("MatMul", x, net.weight(64, 64)), "y", [1, 8, 64])
+    return net.model()
+
+
+# --------------------------------------------------------------------------------------------------
+# The files
+
+Network = Callable[[], onnx.ModelProto]
+Options = Mapping[str, Any]
+ImageNorm = Mapping[str, list[list[float]]]
+IMAGE: ImageNorm = {"mean_values": [[123.675, 116.28, 103.53]], "std_values": [[58.395, 57.12, 57.375]]}
+UNIT: ImageNorm = {"mean_values": [[0.0] * 3], "std_values": [[255.0] * 3]}
+DYNAMIC: Options = {"dynamic_input": [[[1, 3, 8, 8]], [[1, 3, 16, 16]], [[1, 3, 8, 24]]]}
+
+
+@dataclass(frozen=True)
+class Golden:
+    """One file: a network, a chip, a number format, and the converter's options."""
+
+    network: Network
+    chip: str
+    dtype: str = "i8"
+    variant: str = ""
+    config: Options = field(default_factory=dict)
+    build: Options = field(default_factory=dict)
+    answers: bool = False
+    """Ask the converter's simulator, and keep inputs and answers beside the file."""
+
+    @property
+    def name(self) -> str:
+        return "_".join(part for part in (self.network.__name__, self.chip, self.dtype, self.variant) if part)
+
+    @property
+    def takes_images(self) -> bool:
+        return "mean_values" in self.config
+
+
+def _operators() -> list[Golden]:
+    plain = [conv, silu, sigmoid, cpu_sin, two_inputs, two_outputs, softmax, transpose, matmul, gemm]
+    plain += [nearest, bilinear, deconv, group_conv, average_pool]
+    rows = [Golden(network, "rk3588", answers=True) for network in plain]
+    rows += [Golden(network, "rk3588", "fp", answers=True) for network in (conv, silu, softmax, layer_norm)]
+    return [*rows, Golden(cpu_argmax, "rk3588")]
+
+
+def _images() -> list[Golden]:
+    rows = [Golden(image, "rk3588", dtype, config=IMAGE, answers=True) for dtype in ("i8", "fp")]
+    rows += [Golden(residual, chip, config=UNIT, answers=True) for chip in ("rk3588", "rk3566")]
+    rows += [Golden(image, "rk3566", config=IMAGE, answers=True)]
+    rows += [Golden(dynamic, chip, config={**UNIT, **DYNAMIC}) for chip in ("rk3588", "rk3576")]
+    return rows
+
+
+def _variants() -> list[Golden]:
+    """The converter's options, each on the smallest network that shows it."""
+
+    def row(network: Network, variant: str, build: Options | None = None, **config: Any) -> Golden:
+        return Golden(network, "rk3588", "i8", variant, {**UNIT, **config}, build or {})
+
+    return [
+        row(image, "batch2", {"rknn_batch_size": 2}),
+        row(image, "custom_string", custom_string="made for openrknn, äöü 中文"),
+        row(image, "layer", quantized_method="layer"),
+        row(residual, "single_core", single_core_mode=True),
+        row(residual, "compressed", compress_weight=True),
+        row(residual, "no_weights", remove_weight=True),
+        row(residual, "mini", mini_rknn=True),
+        Golden(residual, "rk3588", "w16a16i_dfp", config={**UNIT, "quantized_dtype": "w16a16i_dfp"}),
+        Golden(dense, "rk3576", "w4a16", config={"quantized_dtype": "w4a16"}),
+    ]
+
+
+def _chips() -> list[Golden]:
+    both = ["rk3566", "rk3562", "rk3576", "rv1126b"]
+    rows = [Golden(conv, chip, dtype, answers=chip == "rk3566") for chip in both for dtype in ("i8", "fp")]
+    small = ["rv1103", "rv1106", "rv1103b", "rv1106b"]
+    return rows + [Golden(residual, chip, config=UNIT) for chip in ["rk3562", "rk3576", "rv1126b", *small]]
+
+
+GOLDENS = {golden.name: golden for golden in _images() + _operators() + _variants() + _chips()}
+
+
+# --------------------------------------------------------------------------------------------------
+# Building
+
+
+def _input_shapes(model: onnx.ModelProto, golden: Golden) -> list[list[int]]:
+    if "dynamic_input" in golden.config:  # the converter calibrates with the largest of them
+        return max(golden.config["dynamic_input"], key=lambda shapes: sum(map(math.prod, shapes)))  # type: ignore[no-any-return]
+    return [[d.dim_value for d in value.type.tensor_type.shape.dim] for value in model.graph.input]
+
+
+def _sample(golden: Golden, shapes: Sequence[Sequence[int]], seed: int) -> list[Array]:
+    """Inputs as the ONNX model takes them (NCHW), in the units before mean and std."""
+    random = np.random.default_rng(seed)
+    if golden.takes_images:
+        return [random.integers(0, 256, shape).astype(np.float32) for shape in shapes]
+    return [random.normal(0, 1, shape).astype(np.float32) for shape in shapes]
+
+
+def _write_dataset(golden: Golden, shapes: Sequence[Sequence[int]], folder: Path) -> Path:
+    lines = []
+    for index in range(CALIBRATION_SAMPLES):
+        paths = []
+        for number, array in enumerate(_sample(golden, shapes, 100 + index)):
+            path = folder / f"sample{index}_{number}.npy"
+            np.save(path, array)
+            paths.append(str(path))
+        lines.append(" ".join(paths))
+    listing = folder / "dataset.txt"
+    listing.write_text("\n".join(lines) + "\n")
+    return listing
+
+
+def _write_answers(golden: Golden, rknn: Any, shapes: Sequence[Sequence[int]]) -> None:
+    if rknn.init_runtime() != 0:
+        raise RuntimeError(f"{golden.name}: the simulator did not start")
+    inputs = _sample(golden, shapes, 100)
+    layout = "nchw"
+    if golden.takes_images:
+        inputs, layout = [array.transpose(0, 2, 3, 1).astype(np.uint8) for array in inputs], "nhwc"
+    outputs = rknn.inference(inputs=inputs, data_format=[layout] * len(inputs))
+    arrays = {f"x{index}": array for index, array in enumerate(inputs)}
+    arrays |= {f"o{index}": array for index, array in enumerate(outputs)}
+    np.savez_compressed(HERE / f"{golden.name}.npz", **arrays)  # type: ignore[arg-type]
+
+
+def build(golden: Golden, folder: Path) -> None:
+    """Convert one network; leave NAME.rknn, and NAME.npz if answers are wanted, beside this script."""
+    from rknn.api import RKNN  # slow and heavy: only when a file is really built
+
+    model = golden.network()
+    source = folder / f"{golden.network.__name__}.onnx"
+    onnx.save(model, source)
+    shapes = _input_shapes(model, golden)
+    dataset = _write_dataset(golden, shapes, folder)
+
+    rknn = RKNN(verbose=False)
+    rknn.config(target_platform=golden.chip, **golden.config)
+    if rknn.load_onnx(model=str(source)) != 0:
+        raise RuntimeError(f"{golden.name}: load_onnx failed")
+    quantize = golden.dtype != "fp"
+    if rknn.build(do_quantization=quantize, dataset=str(dataset), **golden.build) != 0:
+        raise RuntimeError(f"{golden.name}: build failed")
+    if rknn.export_rknn(str(HERE / f"{golden.name}.rknn")) != 0:
+        raise RuntimeError(f"{golden.name}: export_rknn failed")
+    if golden.answers:
+        _write_answers(golden, rknn, shapes)
+    rknn.release()
+
+
+def _build_in_child(name: str) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, "--in-folder", folder, name]
+        child = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if child.returncode == 0:
+        print(f"{name}: {(HERE / f'{name}.rknn').stat().st_size} bytes", flush=True)
+        return True
+    print(f"{name}: FAILED ({child.returncode})\n{child.stdout[-1500:]}{child.stderr[-1500:]}", flush=True)
+    return False
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Build the golden .rknn files.")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--list", action="store_true", help="print the names and stop")
+    parser.add_argument("--in-folder", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    names = arguments.names or list(GOLDENS)
+    if unknown := [name for name in names if name not in GOLDENS]:
+        parser.error(f"no such golden: {', '.join(unknown)}")
+    if arguments.list:
+        print("\n".join(names))
+        return 0
+    if arguments.in_folder:
+        build(GOLDENS[names[0]], arguments.in_folder)
+        return 0
+    return 0 if all([_build_in_child(name) for name in names]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
