@@ -1,0 +1,124 @@
+import ctypes
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from openrknn.compute import native
+from openrknn.compute.native import CpuFeature
+from openrknn.errors import UnsupportedError
+
+HEADER = Path(__file__).parents[2] / "native" / "openrknn.h"
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler here")
+
+
+@pytest.fixture(autouse=True)
+def _no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(native.ENVIRONMENT, raising=False)
+
+
+def build(folder: Path, source: str) -> Path:
+    """A library of our name, made from `source`."""
+    assert COMPILER is not None
+    path = folder / "_native" / native.LIBRARY_NAME
+    path.parent.mkdir(parents=True)
+    command = [COMPILER, "-shared", "-fPIC", "-x", "c", "-", "-o", str(path)]
+    subprocess.run(command, input=source, text=True, check=True)
+    return path
+
+
+@needs_compiler
+def test_a_machine_with_a_compiler_has_the_library() -> None:
+    # An install falls back to NumPy when the build fails. This test is what notices a broken build.
+    assert isinstance(native.load(), ctypes.CDLL)
+
+
+def test_the_library_is_loaded_once() -> None:
+    assert native.load() is native.load()
+
+
+def test_numpy_switches_the_library_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(native.ENVIRONMENT, "numpy")
+    assert native.load() is None
+    assert native.cpu_features() == CpuFeature(0)
+
+
+def test_a_misspelt_choice_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(native.ENVIRONMENT, "nunpy")
+    with pytest.raises(ValueError, match="OPENRKNN_KERNELS='nunpy' is not known; use auto or numpy"):
+        native.load()
+
+
+def test_no_library_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert native.find([str(tmp_path)]) is None
+    monkeypatch.setattr("openrknn.__path__", [str(tmp_path)])
+    assert native.load() is None
+    assert native.cpu_features() == CpuFeature(0)
+
+
+@needs_compiler
+def test_the_second_folder_is_searched_too(tmp_path: Path) -> None:
+    path = build(tmp_path / "b", "")
+    assert native.find([str(tmp_path / "a"), str(tmp_path / "b")]) == path
+
+
+@needs_compiler
+def test_an_old_library_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    build(tmp_path, "unsigned openrknn_abi_version(void) { return 999; }")
+    monkeypatch.setattr("openrknn.__path__", [str(tmp_path)])
+    with pytest.raises(UnsupportedError, match=r"has ABI 999, this package needs ABI \d+; install"):
+        native.load()
+
+
+@pytest.mark.parametrize("content", [b"", b"not a library"])
+def test_a_broken_library_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "_native" / native.LIBRARY_NAME
+    path.parent.mkdir()
+    path.write_bytes(content)
+    monkeypatch.setattr("openrknn.__path__", [str(tmp_path)])
+    with pytest.raises(UnsupportedError, match="cannot load the native library"):
+        native.load()
+
+
+def test_header_and_python_have_the_same_numbers() -> None:
+    header = HEADER.read_text()
+    bits = {name: 1 << int(shift) for name, shift in re.findall(r"OPENRKNN_CPU_(\w+) = 1 << (\d+)", header)}
+    assert bits == {feature.name: feature.value for feature in CpuFeature}
+    version = re.search(r"#define OPENRKNN_ABI_VERSION (\d+)", header)
+    assert version
+    assert int(version[1]) == native.ABI_VERSION
+
+
+# How /proc/cpuinfo spells our names. AVX512VNNI also asks for AVX512VL, as our kernels use 256-bit registers.
+CPUINFO = {
+    "x86_64": {
+        CpuFeature.AVX2: {"avx2"},
+        CpuFeature.F16C: {"f16c"},
+        CpuFeature.AVX512VNNI: {"avx512_vnni", "avx512vl"},
+        CpuFeature.AVXVNNI: {"avx_vnni"},
+    },
+    "aarch64": {
+        CpuFeature.NEON: {"asimd"},
+        CpuFeature.DOTPROD: {"asimddp"},
+        CpuFeature.I8MM: {"i8mm"},
+    },
+}
+
+
+@pytest.mark.skipif(native.find() is None, reason="installed without the native library")
+@pytest.mark.skipif(platform.machine() not in CPUINFO, reason="no table for this processor")
+def test_the_probe_agrees_with_linux() -> None:
+    line = re.search(r"^(?:flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    assert line
+    flags = set(line[1].split())
+    expected = CpuFeature(0)
+    for feature, names in CPUINFO[platform.machine()].items():
+        if names <= flags:
+            expected |= feature
+    assert native.cpu_features() == expected
