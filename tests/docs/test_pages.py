@@ -1,0 +1,31 @@
+"""The pages become HTML without a warning, and the links between files lead somewhere."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.code_blocks import ROOT
+
+NEEDED = ("sphinx", "myst_parser", "furo")
+missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
+
+
+@pytest.mark.skipif(bool(missing), reason=f"the docs extra is not installed: {', '.join(missing)}")
+def test_html_has_no_warnings(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
+    result = subprocess.run(
+        [*command, str(ROOT / "docs"), str(tmp_path / "html")], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "html" / "index.html").is_file()
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_to_files_lead_somewhere(name: str) -> None:
+    targets = LINK.findall((ROOT / name).read_text())
+    assert [target for target in targets if not (ROOT / target).exists()] == []
