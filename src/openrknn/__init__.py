@@ -1,5 +1,71 @@
-"""openrknn: the open RKNN stack in Python."""
+"""openrknn: load, run, inspect and serve `.rknn` models on Rockchip NPUs, and on any machine that has none.
 
-__all__ = ["__version__"]
+    model = openrknn.load("yolo.rknn")      # parse only; needs no device
+    model.inputs, model.outputs             # what to feed, what comes out
+    model.operators                         # what runs where
+
+Names are loaded when they are first used, so that `import openrknn` costs almost nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openrknn.chips import CHIPS, Chip
+    from openrknn.container.load import load
+    from openrknn.container.model import Model, Operator, TensorSpec
+    from openrknn.container.parts import Quantization
+    from openrknn.errors import (
+        DeviceError,
+        FormatError,
+        RknnError,
+        UnsupportedError,
+        VendorError,
+    )
+
+__all__ = [
+    "CHIPS",
+    "Chip",
+    "DeviceError",
+    "FormatError",
+    "Model",
+    "Operator",
+    "Quantization",
+    "RknnError",
+    "TensorSpec",
+    "UnsupportedError",
+    "VendorError",
+    "__version__",
+    "load",
+]
 
 __version__ = "0.1.0.dev0"
+
+_HOMES = {
+    "CHIPS": "openrknn.chips",
+    "Chip": "openrknn.chips",
+    "DeviceError": "openrknn.errors",
+    "FormatError": "openrknn.errors",
+    "Model": "openrknn.container.model",
+    "Operator": "openrknn.container.model",
+    "Quantization": "openrknn.container.parts",
+    "RknnError": "openrknn.errors",
+    "TensorSpec": "openrknn.container.model",
+    "UnsupportedError": "openrknn.errors",
+    "VendorError": "openrknn.errors",
+    "load": "openrknn.container.load",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'openrknn' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

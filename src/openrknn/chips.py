@@ -1,0 +1,240 @@
+"""One frozen `Chip` per SoC: the facts that tell one Rockchip NPU from the next.
+
+`Chip.evidence` says where a fact comes from. None means that nobody has seen it yet: code that needs it has to
+say so instead of guessing. Two names can share one NPU (RK3566/RK3568, RV1103/RV1106): they share `target`, the
+string by which the vendor's runtime tells whether a model fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from openrknn.errors import UnsupportedError
+
+__all__ = ["CHIPS", "TARGETS", "Chip", "TaskList", "chip_for", "chip_named"]
+
+
+class TaskList(NamedTuple):
+    """One of the task lists in a file: the work of `core` when `core_count` cores share a model."""
+
+    core_count: int
+    core: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """What a loader, a simulator or a compiler has to know about one SoC."""
+
+    name: str
+    """Lower-case name, as the toolkit's `target_platform` takes it."""
+    title: str
+    """The name as people write it."""
+    target: str
+    """The string in a `.rknn` that names the NPU; the only one that the vendor's runtime compares."""
+    family: str
+    """Which register map it uses; chips of one family share it."""
+    cores: int
+    atom_bytes: int
+    """Bytes of one feature atom, the unit in which feature data lie in memory."""
+    task_lists: tuple[TaskList, ...]
+    """The task lists in a file, in the order in which they are stored."""
+    paired_amounts: bool
+    """Whether PC.REGISTER_AMOUNTS counts pairs of commands (else single commands)."""
+    pc_task_bits: int
+    """Width of TASK_NUMBER in PC.TASK_CON: one run of the PC is at most 2**bits - 1 tasks."""
+    bias_group: int | None = None
+    """Output channels per group in the int8 operand stream (bias, zero point, multiplier)."""
+    cbuf_banks: int | None = None
+    cbuf_bank_bytes: int | None = None
+    hw_version: int | None = None
+    """What the driver answers to ACTION 0; runtime 1.5.2 compares it with the model's target."""
+    dma_bits: int | None = None
+    driver_nodes: tuple[str, ...] = ("/dev/dri/card1", "/dev/dri/renderD129")
+    """Where the vendor's driver shows up on the vendor's kernels. Look for the driver's name first."""
+    precisions: frozenset[str] = frozenset({"int8", "fp16"})
+    """Activation types that the toolkit compiles for it."""
+    cpu_operators: bool = True
+    """Whether the vendor's runtime for this chip runs operators on the CPU."""
+    evidence: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
+    """Field name -> where its value comes from."""
+
+    def channels_per_atom(self, element_bytes: int) -> int:
+        """C2 of the native layout NC1HWC2 for elements of this size."""
+        return self.atom_bytes // element_bytes
+
+    def fetch_amount(self, commands: int) -> int:
+        """PC.REGISTER_AMOUNTS for a task of `commands` body commands; 4 tail commands follow the body."""
+        return (commands + 5) // 2 - 1 if self.paired_amounts else commands + 3
+
+
+_FILES = "files built with toolkit 2.5.0"
+_KERNEL = "rknpu kernel driver 0.9.8"
+_RUNTIME = "runtime 1.5.2 on a fake device"
+_ONE = (TaskList(1, 0),)
+_COMMON = {
+    "atom_bytes": _FILES,
+    "task_lists": _FILES,
+    "paired_amounts": _FILES,
+    "pc_task_bits": _KERNEL,
+    "bias_group": _FILES,
+    "target": _FILES,
+}
+
+
+def _evidence(**more: str) -> Mapping[str, str]:
+    return MappingProxyType({**_COMMON, **more})
+
+
+_RK3588 = Chip(
+    name="rk3588",
+    title="RK3588",
+    target="RKNPU v2",
+    family="rk3588",
+    cores=3,
+    atom_bytes=16,
+    task_lists=(
+        TaskList(1, 0),
+        TaskList(2, 0),
+        TaskList(2, 1),
+        TaskList(3, 0),
+        TaskList(3, 1),
+        TaskList(3, 2),
+    ),
+    paired_amounts=True,
+    pc_task_bits=12,
+    bias_group=8,
+    cbuf_banks=12,
+    cbuf_bank_bytes=32 * 1024,
+    hw_version=0x46495245,
+    dma_bits=40,
+    precisions=frozenset({"int8", "int16", "fp16"}),
+    evidence=_evidence(cbuf_banks="RK3588 technical reference manual", hw_version=_RUNTIME, dma_bits=_KERNEL),
+)
+
+_RK3566 = Chip(
+    name="rk3566",
+    title="RK3566",
+    target="RKNPU lite",
+    family="rk3566",
+    cores=1,
+    atom_bytes=8,
+    task_lists=_ONE,
+    paired_amounts=False,
+    pc_task_bits=12,
+    bias_group=4,
+    cbuf_banks=8,
+    hw_version=0,
+    evidence=_evidence(cbuf_banks="inferred: data and weight banks of every file add up to 8", hw_version=_RUNTIME),
+)
+
+_RK3562 = Chip(
+    name="rk3562",
+    title="RK3562",
+    target="RKNPU t4",
+    family="rk3562",
+    cores=1,
+    atom_bytes=16,
+    task_lists=_ONE,
+    paired_amounts=True,
+    pc_task_bits=16,
+    bias_group=4,
+    evidence=_evidence(),
+)
+
+_RK3576 = Chip(
+    name="rk3576",
+    title="RK3576",
+    target="RKNPU f2",
+    family="rk3576",
+    cores=2,
+    atom_bytes=16,
+    task_lists=(TaskList(1, 0), TaskList(1, 1), TaskList(2, 0), TaskList(2, 1)),
+    paired_amounts=True,
+    pc_task_bits=16,
+    bias_group=8,
+    precisions=frozenset({"int8", "int16", "fp16"}),
+    evidence=_evidence(task_lists=f"{_FILES}: the one-core list is stored once per core"),
+)
+
+_RV1126B = Chip(
+    name="rv1126b",
+    title="RV1126B",
+    target="RKNPU f3",
+    family="rk3576",
+    cores=1,
+    atom_bytes=16,
+    task_lists=_ONE,
+    paired_amounts=True,
+    pc_task_bits=16,
+    bias_group=8,
+    evidence=_evidence(),
+)
+
+_RV1106 = Chip(
+    name="rv1106",
+    title="RV1106",
+    target="RKNPU t3",
+    family="rv1106",
+    cores=1,
+    atom_bytes=16,
+    task_lists=_ONE,
+    paired_amounts=True,
+    pc_task_bits=16,
+    driver_nodes=("/dev/rknpu",),
+    precisions=frozenset({"int8"}),
+    cpu_operators=False,
+    evidence=_evidence(),
+)
+
+_RV1106B = replace(_RV1106, name="rv1106b", title="RV1106B", target="RKNPU w1", family="rv1106b", paired_amounts=False)
+
+CHIPS: Mapping[str, Chip] = MappingProxyType(
+    {
+        chip.name: chip
+        for chip in (
+            _RK3588,
+            _RK3576,
+            _RK3566,
+            replace(_RK3566, name="rk3568", title="RK3568"),
+            _RK3562,
+            _RV1126B,
+            _RV1106,
+            replace(_RV1106, name="rv1103", title="RV1103"),
+            _RV1106B,
+            replace(_RV1106B, name="rv1103b", title="RV1103B"),
+        )
+    }
+)
+"""Every chip by its name."""
+
+TARGETS: Mapping[str, tuple[Chip, ...]] = MappingProxyType(
+    {
+        target: tuple(chip for chip in CHIPS.values() if chip.target == target)
+        for target in dict.fromkeys(chip.target for chip in CHIPS.values())
+    }
+)
+"""The chips that share a target string; the first one stands for all of them."""
+
+
+def chip_named(name: str) -> Chip:
+    """The chip with this name, in any case: "rk3588", "RK3568"."""
+    try:
+        return CHIPS[name.lower()]
+    except KeyError:
+        raise UnsupportedError(f"no chip is called {name!r}; known are {', '.join(CHIPS)}") from None
+
+
+def chip_for(target: str, platform: str = "") -> Chip:
+    """The chip that a model was built for, from its target string and the platform name beside it.
+
+    The target decides, as it does in the vendor's runtime; the platform only picks among the chips that share it.
+    """
+    try:
+        chips = TARGETS[target]
+    except KeyError:
+        known = ", ".join(f"{target!r}" for target in TARGETS)
+        raise UnsupportedError(f"the model is for an NPU called {target!r}; known are {known}") from None
+    return next((chip for chip in chips if chip.name == platform.lower()), chips[0])

@@ -1,0 +1,194 @@
+"""The reader's own consistency check: every relocation, task, blob and chain link inside its bounds.
+
+The vendor's runtime checks none of this; a relocation outside the commands makes it write outside its buffers. After
+`check` a loader can use the numbers in the file without looking twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from openrknn.chips import Chip
+from openrknn.container.model import Model
+from openrknn.container.parts import Graph, InputPatch, Kind, Task, Tensor
+from openrknn.errors import (
+    BadReferenceError,
+    BadRelocationError,
+    BadTaskError,
+    BadTensorError,
+    FormatError,
+)
+
+__all__ = ["check", "problems"]
+
+_TAIL_WORDS = 4
+_SYNC = 0x0041 << 48
+_ENABLE = 0x0081_0000_0000_0008
+_PC_BASE = 0x0101_0000_0000_0010
+_PC_AMOUNTS = 0x0101_0000_0000_0014
+_REGISTER_MASK = 0xFFFF_0000_0000_FFFF
+_BARRIER_MASK = 0x30000
+"""RK3588: where cores meet, in the amount of the next task."""
+_ENABLE_BARRIER_MASK = 0x1000000
+"""RK3576: where cores meet, beside the enabled blocks (two-core lists only)."""
+_ADDRESS_LIMIT = 1 << 32
+_LIST_STARTS_RK3588 = 5
+
+
+def check(model: Model) -> None:
+    """Raise the first problem, if there is one."""
+    for problem in problems(model):
+        raise problem
+
+
+def problems(model: Model) -> Iterator[FormatError]:
+    """Everything in the file that does not fit together."""
+    if model.is_dynamic:
+        yield from _dynamic(model)
+    for graph in model.graphs:
+        section = f"graph {graph.index}"
+        names = {tensor.name: tensor for tensor in graph.tensors if tensor.name}
+        yield from _tensors(graph, section)
+        yield from _ends(graph, section, names)
+        yield from _relocations(graph, section, names)
+        yield from _tasks(graph, section, model.chip)
+        yield from _starts(graph, section, model.chip)
+
+
+def _dynamic(model: Model) -> Iterator[FormatError]:
+    inputs = len(model.graphs[0].inputs)
+    if len(model.dynamic_inputs) != inputs:
+        yield BadReferenceError(
+            f"dynamic shapes for {len(model.dynamic_inputs)} inputs, the model has {inputs}", section="dynamic shapes"
+        )
+    for number, entry in enumerate(model.dynamic_inputs):
+        if len(entry.shapes) != len(model.graphs):
+            yield BadReferenceError(
+                f"input {number} has {len(entry.shapes)} shapes, the model {len(model.graphs)} graphs",
+                section="dynamic shapes",
+            )
+
+
+def _tensors(graph: Graph, section: str) -> Iterator[FormatError]:
+    seen: dict[str, int] = {}
+    for tensor in graph.tensors:
+        where = f"{section}, tensor {tensor.index} {tensor.name!r}"
+        if tensor.name and seen.setdefault(tensor.name, tensor.index) != tensor.index:
+            yield BadTensorError(f"tensor {seen[tensor.name]} has the same name", section=where)
+        if tensor.kind.is_activation and tensor.offset + tensor.size_bytes > _ADDRESS_LIMIT:
+            yield BadTensorError(
+                f"{tensor.size_bytes} bytes at {tensor.offset:#x} are outside the NPU's 32-bit addresses", section=where
+            )
+
+
+def _ends(graph: Graph, section: str, names: dict[str, Tensor]) -> Iterator[FormatError]:
+    for indices, kind, what in (
+        (graph.inputs, Kind.INPUT, "input"),
+        (graph.outputs, Kind.OUTPUT, "output"),
+    ):
+        for index in indices:
+            if not graph.tensors[index].kind.is_activation:
+                yield BadReferenceError(
+                    f"{what} tensor {index} is of kind {graph.tensors[index].kind.name}, not {kind.name}",
+                    section=section,
+                )
+    if len(graph.normalizations) > len(graph.inputs):
+        yield BadReferenceError(
+            f"{len(graph.normalizations)} mean/std entries for {len(graph.inputs)} inputs", section=section
+        )
+    for entry in graph.output_tasks:
+        if entry.name not in names or not 0 <= entry.tasks <= len(graph.tasks):
+            yield BadReferenceError(
+                f"output {entry.name!r} is said to be complete after task {entry.tasks} of {len(graph.tasks)}",
+                section=section,
+            )
+    patches: tuple[InputPatch, ...] = graph.image_patches + graph.convert_patches
+    for name in dict.fromkeys(patch.input for patch in patches):
+        if name not in names:
+            yield BadReferenceError(f"register patches for an input {name!r} that is not there", section=section)
+
+
+def _relocations(graph: Graph, section: str, names: dict[str, Tensor]) -> Iterator[FormatError]:
+    commands = len(graph.commands)
+    for group in graph.relocations:
+        where = f"{section}, relocations of {group.tensor!r}"
+        tensor = names.get(group.tensor)
+        if tensor is None:
+            yield BadRelocationError("no tensor has this name", section=where)
+            continue
+        if len(group.cores) not in {0, len(group.entries)}:
+            yield BadRelocationError(f"{len(group)} entries but {len(group.cores) // 8} cores", section=where)
+        limit = _reach(tensor)
+        for entry in group:
+            if entry.command >= commands:
+                yield BadRelocationError(
+                    f"command {entry.command} is to be patched, but there are {commands}", section=where
+                )
+            elif not 0 <= entry.addend <= limit:
+                yield BadRelocationError(
+                    f"offset {entry.addend:#x} is outside the tensor's {limit:#x} bytes (command {entry.command})",
+                    section=where,
+                )
+
+
+def _reach(tensor: Tensor) -> int:
+    """Largest offset that makes sense: outputs can be converted to float32 while they are written."""
+    reach = max(tensor.size_bytes, len(tensor.data) if tensor.data is not None else 0)
+    widening = 32 // max(tensor.dtype.bits, 1) if tensor.kind is Kind.OUTPUT else 1
+    return reach * max(widening, 1)
+
+
+def _tasks(graph: Graph, section: str, chip: Chip) -> Iterator[FormatError]:
+    words = graph.commands
+    by_address = {task.address: task for task in graph.tasks}
+    for number, task in enumerate(graph.tasks):
+        where = f"{section}, task {number}"
+        if task.op_index >= len(graph.nodes):
+            yield BadTaskError(f"it belongs to operator {task.op_index} of {len(graph.nodes)}", section=where)
+        first = task.first_command
+        if task.address % 8 or first + task.amount + _TAIL_WORDS > len(words):
+            yield BadTaskError(
+                f"{task.amount} + {_TAIL_WORDS} commands at {task.address:#x} are outside the {len(words)} commands",
+                section=where,
+            )
+            continue
+        yield from _tail(
+            task, tuple(words[first + task.amount : first + task.amount + _TAIL_WORDS]), by_address, chip, where
+        )
+
+
+def _tail(
+    task: Task, tail: tuple[int, ...], by_address: dict[int, Task], chip: Chip, where: str
+) -> Iterator[FormatError]:
+    base, amounts, sync, enable = tail
+    if sync != _SYNC or enable & _REGISTER_MASK != _ENABLE or amounts & _REGISTER_MASK != _PC_AMOUNTS:
+        yield BadTaskError("its four closing commands are not the ones that start it", section=where)
+        return
+    if (enable >> 16) & 0xFFFFFFFF & ~_ENABLE_BARRIER_MASK != task.enable_mask:
+        yield BadTaskError(
+            f"its record enables blocks {task.enable_mask:#x}, its commands {(enable >> 16) & 0xFFFFFFFF:#x}",
+            section=where,
+        )
+    if base == 0:
+        return
+    following = by_address.get((base >> 16) & 0xFFFFFFFF) if base & _REGISTER_MASK == _PC_BASE else None
+    if following is None:
+        yield BadTaskError(f"its link {base:#018x} leads to no task", section=where)
+    elif (amounts >> 16) & 0xFFFFFFFF & ~_BARRIER_MASK != chip.fetch_amount(following.amount):
+        yield BadTaskError(
+            f"its link fetches {(amounts >> 16) & 0xFFFFFFFF:#x}, but the next task has {following.amount} commands",
+            section=where,
+        )
+
+
+def _starts(graph: Graph, section: str, chip: Chip) -> Iterator[FormatError]:
+    """RK3588 says where the lists for one, two and three cores start; it must agree with the counts."""
+    if chip.family != "rk3588" or len(graph.list_starts) != _LIST_STARTS_RK3588:
+        return
+    for entry, start in zip((chip.task_lists[1], chip.task_lists[3]), graph.list_starts[3:], strict=True):
+        tasks = graph.task_lists.get(entry)
+        if tasks is not None and tasks.start != start:
+            yield BadTaskError(
+                f"the list for {entry.core_count} cores starts at task {start}, by the counts at {tasks.start}",
+                section=section,
+            )

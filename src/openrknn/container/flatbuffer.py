@@ -1,0 +1,228 @@
+"""A FlatBuffer reader that trusts nothing.
+
+The general library's Python reader does not check bounds, and `.rknn` files use 64-bit offsets in two places, so
+this one is ours. A `Table` gives the value of a slot, or a default when the slot is absent, as FlatBuffers say.
+Vectors are returned as `memoryview`s into the file: nothing is copied.
+
+A hostile file can name the same bytes again and again, so that a small file unfolds into a huge model. Every table,
+text and element that becomes a Python object is therefore charged to a budget that grows with the file's size.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from openrknn.errors import BadTableError, BadTextError, OutOfBoundsError, TooComplexError
+
+__all__ = ["Buffer", "Table"]
+
+_U16 = struct.Struct("<H")
+_I32 = struct.Struct("<i")
+_U32 = struct.Struct("<I")
+_U64 = struct.Struct("<Q")
+_F32 = struct.Struct("<f")
+_PAIR = struct.Struct("<iI")
+
+_TABLE_COST = 2048
+_TEXT_COST = 128
+_FREE_COST = 32 * 1024 * 1024
+_MAX_VTABLE_BYTES = 512
+"""The widest table of the format has 22 slots; a vtable far beyond that is damage."""
+
+
+class Buffer:
+    """The bytes of one FlatBuffer, where they are in the file, and what reading them may still cost."""
+
+    __slots__ = ("_left", "data", "file_offset", "section")
+
+    def __init__(self, data: memoryview, file_offset: int, section: str) -> None:
+        self.data = data
+        self.file_offset = file_offset
+        self.section = section
+        self._left = _FREE_COST + len(data)
+
+    def charge(self, cost: int) -> None:
+        """Pay for Python objects that are about to be made."""
+        self._left -= cost
+        if self._left < 0:
+            raise TooComplexError(
+                "the file refers to the same bytes so often that reading it would need far more memory than its size",
+                section=self.section,
+            )
+
+    def check(self, position: int, size: int, what: str) -> None:
+        """Raise unless `size` bytes at `position` are inside."""
+        if position < 0 or size < 0 or position + size > len(self.data):
+            raise OutOfBoundsError(
+                f"{what} needs {size} bytes at {position:#x}, but the part has {len(self.data):#x}",
+                offset=self.file_offset + max(position, 0),
+                section=self.section,
+            )
+
+    def root(self, identifier: bytes) -> Table:
+        """The table that the buffer starts with, after a look at the file identifier."""
+        self.check(0, 8, "the FlatBuffer's head")
+        found = bytes(self.data[4:8])
+        if found != identifier:
+            raise BadTableError(
+                f"the FlatBuffer's identifier is {found!r}, not {identifier!r}",
+                offset=self.file_offset + 4,
+                section=self.section,
+            )
+        return Table(self, _U32.unpack_from(self.data, 0)[0])
+
+    def text(self, position: int) -> str:
+        """The string at `position`: 32-bit length, then UTF-8."""
+        start, size = self.extent(position, 1)
+        self.charge(_TEXT_COST + size)
+        try:
+            return str(self.data[start : start + size], "utf-8")
+        except UnicodeDecodeError as error:
+            raise BadTextError(
+                f"a name or text is not UTF-8: {error.reason}",
+                offset=self.file_offset + start + error.start,
+                section=self.section,
+            ) from None
+
+    def extent(self, position: int, element_bytes: int) -> tuple[int, int]:
+        """First byte and element count of the vector at `position`."""
+        self.check(position, 4, "a vector's length")
+        count: int = _U32.unpack_from(self.data, position)[0]
+        self.check(position + 4, count * element_bytes, f"a vector of {count} x {element_bytes} bytes")
+        return position + 4, count
+
+
+class Table:
+    """One FlatBuffer table: slot number -> where its value is."""
+
+    __slots__ = ("_slots", "buffer", "position")
+
+    def __init__(self, buffer: Buffer, position: int) -> None:
+        buffer.charge(_TABLE_COST)
+        buffer.check(position, 4, "a table")
+        vtable = position - _I32.unpack_from(buffer.data, position)[0]
+        buffer.check(vtable, 4, "a vtable")
+        vtable_bytes: int = _U16.unpack_from(buffer.data, vtable)[0]
+        table_bytes: int = _U16.unpack_from(buffer.data, vtable + 2)[0]
+        if vtable_bytes < 4 or vtable_bytes % 2 or vtable_bytes > _MAX_VTABLE_BYTES or table_bytes < 4:
+            raise BadTableError(
+                f"a vtable says {vtable_bytes} bytes for itself and {table_bytes} for its table",
+                offset=buffer.file_offset + vtable,
+                section=buffer.section,
+            )
+        buffer.check(vtable, vtable_bytes, "a vtable")
+        buffer.check(position, table_bytes, "a table")
+        slots = struct.unpack_from(f"<{(vtable_bytes - 4) // 2}H", buffer.data, vtable + 4)
+        if any(slot >= table_bytes or 0 < slot < 4 for slot in slots):
+            raise BadTableError(
+                f"a vtable places a slot outside its table of {table_bytes} bytes",
+                offset=buffer.file_offset + vtable,
+                section=buffer.section,
+            )
+        self.buffer = buffer
+        self.position = position
+        self._slots: tuple[int, ...] = slots
+
+    @property
+    def file_offset(self) -> int:
+        """Where the table is in the file."""
+        return self.buffer.file_offset + self.position
+
+    def present(self) -> Iterator[int]:
+        """The numbers of the slots that the file filled."""
+        return (number for number, slot in enumerate(self._slots) if slot)
+
+    def _at(self, slot: int, size: int) -> int | None:
+        if slot >= len(self._slots) or not self._slots[slot]:
+            return None
+        position = self.position + self._slots[slot]
+        self.buffer.check(position, size, f"slot {slot} of a table")
+        return position
+
+    def u8(self, slot: int) -> int:
+        position = self._at(slot, 1)
+        return 0 if position is None else self.buffer.data[position]
+
+    def i32(self, slot: int) -> int:
+        position = self._at(slot, 4)
+        return 0 if position is None else int(_I32.unpack_from(self.buffer.data, position)[0])
+
+    def u32(self, slot: int) -> int:
+        position = self._at(slot, 4)
+        return 0 if position is None else int(_U32.unpack_from(self.buffer.data, position)[0])
+
+    def u64(self, slot: int) -> int:
+        position = self._at(slot, 8)
+        return 0 if position is None else int(_U64.unpack_from(self.buffer.data, position)[0])
+
+    def f32(self, slot: int) -> float:
+        position = self._at(slot, 4)
+        return 0.0 if position is None else float(_F32.unpack_from(self.buffer.data, position)[0])
+
+    def pair(self, slot: int) -> tuple[int, int] | None:
+        """An 8-byte struct in the table itself: i32 and u32."""
+        position = self._at(slot, 8)
+        if position is None:
+            return None
+        first, second = _PAIR.unpack_from(self.buffer.data, position)
+        return first, second
+
+    def _target(self, slot: int, *, wide: bool = False) -> int | None:
+        """Where an offset slot points to; FlatBuffers' null offset is absence."""
+        position = self._at(slot, 8 if wide else 4)
+        if position is None:
+            return None
+        offset = (_U64 if wide else _U32).unpack_from(self.buffer.data, position)[0]
+        return position + int(offset) if offset else None
+
+    def text(self, slot: int, *, wide: bool = False) -> str:
+        """A string; an absent one is empty, as the format never tells the two apart."""
+        position = self._target(slot, wide=wide)
+        return "" if position is None else self.buffer.text(position)
+
+    def texts(self, slot: int) -> tuple[str, ...]:
+        return tuple(self.buffer.text(position) for position in self._references(slot))
+
+    def u8s(self, slot: int, *, wide: bool = False) -> memoryview:
+        """A vector of bytes, as a view into the file."""
+        return self._elements(slot, 1, wide=wide)
+
+    def i32s(self, slot: int) -> memoryview:
+        """A vector of integers, as a view into the file."""
+        return self._elements(slot, 4).cast("i")
+
+    def f32s(self, slot: int) -> memoryview[float]:
+        """A vector of floats, as a view into the file."""
+        return self._elements(slot, 4).cast("f")
+
+    def structs(self, slot: int, element_bytes: int) -> memoryview:
+        """A vector of fixed-size structs, as bytes."""
+        return self._elements(slot, element_bytes)
+
+    def _elements(self, slot: int, element_bytes: int, *, wide: bool = False) -> memoryview:
+        position = self._target(slot, wide=wide)
+        if position is None:
+            return memoryview(b"")
+        start, count = self.buffer.extent(position, element_bytes)
+        return self.buffer.data[start : start + count * element_bytes]
+
+    def count(self, slot: int) -> int:
+        """How many elements a vector of unknown type says that it has."""
+        position = self._target(slot)
+        return 0 if position is None else self.buffer.extent(position, 0)[1]
+
+    def table(self, slot: int) -> Table | None:
+        position = self._target(slot)
+        return None if position is None else Table(self.buffer, position)
+
+    def tables(self, slot: int) -> tuple[Table, ...]:
+        return tuple(Table(self.buffer, position) for position in self._references(slot))
+
+    def _references(self, slot: int) -> Iterator[int]:
+        position = self._target(slot)
+        if position is None:
+            return
+        start, count = self.buffer.extent(position, 4)
+        for at in range(start, start + 4 * count, 4):
+            yield at + _U32.unpack_from(self.buffer.data, at)[0]

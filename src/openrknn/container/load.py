@@ -1,0 +1,122 @@
+"""`load`: from a path, bytes or an open file to a `Model`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from openrknn.chips import chip_for
+from openrknn.container import mini, outer, v1, v6
+from openrknn.container.check import check
+from openrknn.container.flatbuffer import Buffer, Table
+from openrknn.container.model import Model
+from openrknn.container.outer import Flavour, Outer, Source
+from openrknn.container.parts import Graph, MemoryPlan
+from openrknn.container.reader import TableReader
+from openrknn.container.schema import MINI, V1, V6, Generation
+from openrknn.errors import BadTableError, UnsupportedError
+
+__all__ = ["load"]
+
+_IDENTIFIER = b"RKNN"
+_FORMAT_VERSIONS = {1: V1, 6: V6}
+
+
+def load(source: Source, *, strict: bool = True) -> Model:
+    """Parse a `.rknn`; nothing is executed and no device is needed.
+
+    A path is mapped into memory, not read: do not truncate the file while the model is in use. With `strict` (the
+    default) every task, relocation and reference is checked, and the first one that is wrong raises a `FormatError`;
+    without it only what is needed to build the objects is checked, and `openrknn.container.check.problems(model)`
+    lists the rest.
+    """
+    if sys.byteorder != "little":
+        raise UnsupportedError("reading .rknn files is only implemented for little-endian machines")
+    data = outer.open_source(source)
+    path = os.fspath(source) if isinstance(source, str | os.PathLike) else None
+    parts = outer.split(data)
+    model = _mini(parts, path, len(data)) if parts.flavour is Flavour.MINI else _flatbuffer(parts, path, len(data))
+    if strict:
+        check(model)
+    return model
+
+
+def _flatbuffer(parts: Outer, path: str | None, size: int) -> Model:
+    buffer = Buffer(parts.payload, parts.payload_offset, "model")
+    root = buffer.root(_IDENTIFIER)
+    version = root.i32(0)
+    generation = _FORMAT_VERSIONS.get(version)
+    if generation is None:
+        raise UnsupportedError(f"model format {version} is not known; openrknn reads 1 and 6")
+    reader = _reader(root, generation)
+    graphs = v1.read_graphs(root, reader) if generation is V1 else v6.read_graphs(root, reader)
+    slots = generation.model
+    memory = reader.memory(root.table(slots["memory"])) if "memory" in slots else MemoryPlan(0, 0, 0)
+    return _model(parts, path, size, root=root, reader=reader, graphs=graphs, memory=memory)
+
+
+def _mini(parts: Outer, path: str | None, size: int) -> Model:
+    regions = mini.split(parts.payload, parts.payload_offset)
+    root = regions.names.root(_IDENTIFIER)
+    reader = _reader(root, MINI)
+    graphs = mini.read_graphs(root, reader, regions)
+    return _model(parts, path, size, root=root, reader=reader, graphs=graphs, memory=regions.memory)
+
+
+def _reader(root: Table, generation: Generation) -> TableReader:
+    slots = generation.model
+    root.buffer.section = "model"
+    chip = chip_for(root.text(slots["target"]), root.text(slots["platform"]))
+    reader = TableReader(generation, chip)
+    reader.note_unknown(root, slots, "the model", *generation.empty_model)
+    reader.note_filled(root, generation.empty_model, "the model")
+    return reader
+
+
+def _model(
+    parts: Outer,
+    path: str | None,
+    size: int,
+    *,
+    root: Table,
+    reader: TableReader,
+    graphs: tuple[Graph, ...],
+    memory: MemoryPlan,
+) -> Model:
+    slots = reader.generation.model
+    root.buffer.section = "model"
+    if not graphs:
+        raise BadTableError("the model has no graph", offset=root.file_offset, section="model")
+
+    def text(name: str) -> str:
+        return root.text(slots[name]) if name in slots else ""
+
+    return Model(
+        path=path,
+        size_bytes=size,
+        container_version=parts.container_version,
+        flavour=parts.flavour,
+        format_version=root.i32(slots["format_version"]),
+        target=text("target"),
+        platform=text("platform"),
+        chip=reader.chip,
+        toolkit_number=root.i32(slots["toolkit_number"]),
+        toolkit_text=text("toolkit_text"),
+        framework=text("framework"),
+        framework_layout=root.u8(slots["framework_layout"]) if "framework_layout" in slots else 0,
+        custom_string=text("custom_string"),
+        batch_text=text("batch_text"),
+        shape_mode=text("shape_mode"),
+        dynamic_inputs=tuple(reader.dynamic_input(entry) for entry in root.tables(slots["dynamic_inputs"]))
+        if "dynamic_inputs" in slots
+        else (),
+        shared_weights=root.texts(slots["shared_weights"]) if "shared_weights" in slots else (),
+        memory=memory,
+        custom_operators=root.text(slots["custom_operators"], wide=True) if "custom_operators" in slots else "",
+        input_json=text("input_json"),
+        output_json=text("output_json"),
+        notes_text=text("notes"),
+        json_bytes=parts.json,
+        graphs=graphs,
+        unknown=tuple(dict.fromkeys(reader.unknown)),
+    )

@@ -1,0 +1,159 @@
+"""The outer file: header, payload, trailing JSON. Which of the three flavours it is, or why it is refused."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import BinaryIO, TypeAlias
+
+from openrknn.errors import (
+    EmptyFileError,
+    EncryptedModelError,
+    NotRknnError,
+    OtherGenerationError,
+    TruncatedError,
+    UnsupportedError,
+)
+
+__all__ = ["HEADER_BYTES", "MAGIC", "Flavour", "Outer", "Source", "open_source", "split"]
+
+Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO"
+
+MAGIC = b"RKNN\0\0\0\0"
+HEADER_BYTES = 64
+_SHORT_HEADER_BYTES = 24
+_HEADER = struct.Struct("<8sQQ")
+_JSON_SIZE = struct.Struct("<Q")
+
+# The first bytes of files that people hand over by mistake, to say what they are.
+_LOOKS_LIKE = (
+    (b"\x89PNG", "a PNG picture"),
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"PK\x03\x04", "a ZIP archive (a PyTorch checkpoint?)"),
+    (b"\x7fELF", "a program or library"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"version https://git-lfs", "a Git LFS pointer: run `git lfs pull` to get the model itself"),
+    (b"<!DOCTYPE", "a web page: was the download a log-in page?"),
+    (b"<html", "a web page: was the download a log-in page?"),
+    (b"\x08", "an ONNX model? Convert it to .rknn first"),
+)
+
+
+class Flavour(StrEnum):
+    """The three layouts of the RKNPU2 family."""
+
+    FLATBUFFER = "flatbuffer"
+    """One FlatBuffer (toolkit 1.4 and newer)."""
+    MINI = "mini"
+    """A linked memory image with a small FlatBuffer of names (RV1103/RV1106 by default)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """The parts of the file, not yet understood."""
+
+    container_version: int
+    flavour: Flavour
+    payload: memoryview = field(repr=False)
+    payload_offset: int
+    json: memoryview = field(repr=False)
+    json_offset: int
+    trailing_bytes: int
+    """Bytes after the JSON; the vendor's runtime ignores them."""
+
+
+def open_source(source: Source) -> memoryview:
+    """The bytes of a path (mapped, not read), a buffer, or an open binary file."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        view = memoryview(source)
+        return view.cast("B") if view.format != "B" or view.ndim != 1 else view
+    if hasattr(source, "read"):
+        data = source.read()
+        if not isinstance(data, bytes):
+            raise TypeError("the file is open in text mode; open it with mode 'rb'")
+        return memoryview(data)
+    with open(source, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def split(data: memoryview) -> Outer:
+    """Header, payload and JSON, every size checked against the file's."""
+    _refuse_others(data)
+    if len(data) < _SHORT_HEADER_BYTES:
+        raise TruncatedError(f"the file has {len(data)} bytes, the header 24", offset=len(data), section="header")
+    _, version, payload_bytes = _HEADER.unpack_from(data)
+    flavour = _flavour(version)
+    start = HEADER_BYTES if version & 0xFF > 1 and payload_bytes else _SHORT_HEADER_BYTES
+    end = start + payload_bytes
+    if end > len(data):
+        raise TruncatedError(
+            f"the header announces {payload_bytes} bytes of model, but only {max(len(data) - start, 0)} follow; "
+            "was the download or copy cut off?",
+            offset=len(data),
+            section="header",
+        )
+    if end + _JSON_SIZE.size > len(data):
+        raise TruncatedError(
+            "the file ends before the size of its JSON part", offset=len(data), section="trailing JSON"
+        )
+    json_bytes: int = _JSON_SIZE.unpack_from(data, end)[0]
+    json_start = end + _JSON_SIZE.size
+    if json_start + json_bytes > len(data):
+        raise TruncatedError(
+            f"{json_bytes} bytes of JSON are announced, {len(data) - json_start} follow",
+            offset=end,
+            section="trailing JSON",
+        )
+    payload = data[start:end]
+    if bytes(payload[:4]) == b"VPMN":
+        raise OtherGenerationError(
+            "this model is for the first NPU generation (RKNPU1: RK1808, RK3399Pro, RV1126); "
+            "openrknn reads models for RKNPU2 (RK3588, RK3576, RK356x, RV1103/1106). Convert it again for your chip"
+        )
+    return Outer(
+        container_version=version,
+        flavour=flavour,
+        payload=payload,
+        payload_offset=start,
+        json=data[json_start : json_start + json_bytes],
+        json_offset=json_start,
+        trailing_bytes=len(data) - json_start - json_bytes,
+    )
+
+
+def _flavour(version: int) -> Flavour:
+    if version in {2, 6}:
+        return Flavour.FLATBUFFER
+    if version >> 8 == 0x10:
+        return Flavour.MINI
+    raise UnsupportedError(
+        f"container version {version:#x} is not known; openrknn reads 2 (toolkit 1.4), 6 (toolkit 1.6 and newer) "
+        "and 0x1004 (mini)"
+    )
+
+
+def _refuse_others(data: memoryview) -> None:
+    if not len(data):
+        raise EmptyFileError("the file is empty")
+    head = bytes(data[:32])
+    if head.startswith(b"RKNX"):
+        raise OtherGenerationError(
+            "this is a model of the RKNN3 generation (RKNX); openrknn reads the RKNPU2 generation (RKNN)"
+        )
+    if head.startswith(b"CYPTRKNN"):
+        raise EncryptedModelError(
+            "the model is encrypted (CYPTRKNN); only the vendor's runtime can open it. Ask its maker for a plain one"
+        )
+    if not head.startswith(MAGIC[: len(head)]) or head.strip(b"\0") == b"":
+        guess = next((name for start, name in _LOOKS_LIKE if head.startswith(start)), "")
+        raise NotRknnError(
+            f"not a .rknn file: it starts with {head[:8]!r}, not {MAGIC!r}"
+            + (f"; it looks like {guess}" if guess else ""),
+            offset=0,
+            section="header",
+        )

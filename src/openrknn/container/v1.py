@@ -1,0 +1,171 @@
+"""Container 2, model format 1 (toolkit 1.4): register lists instead of command streams.
+
+Each operator names register lists ("regcfg"), and the runtime turns them into commands when it loads the model. This
+reader does the same, so that every tool sees one shape: commands, task records, relocations, task lists.
+
+A register word holds the value in bits 63:32 and the register in bits 31:16.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections import defaultdict
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from openrknn.chips import TaskList
+from openrknn.container.flatbuffer import Table
+from openrknn.container.parts import Graph, Kind, Node, RelocationGroup, Task, Tensor
+from openrknn.container.reader import TableReader
+from openrknn.container.v6 import with_data
+from openrknn.errors import BadReferenceError, BadRelocationError, BadTaskError
+
+__all__ = ["read_graphs"]
+
+_RELOCATION = struct.Struct("<IIqII")
+_TARGETS = (0x0101, 0x0201, 0x0401, 0x0801, 0x1001, 0x2001, 0x4001, 0x8001)
+"""Target of a command by the top hex digit of its register: 0x1070 -> CNA."""
+_SYNC = 0x0041 << 48
+_ENABLE = (0x0081 << 48) | 0x0008
+_PC_BASE = (0x0101 << 48) | 0x0010
+_PC_AMOUNTS = (0x0101 << 48) | 0x0014
+_INT_CLEAR = 0x1FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """One task of format 1: a register list and what to patch in it."""
+
+    node: int
+    words: tuple[int, ...]
+    relocations: tuple[tuple[int, int, int], ...]
+    """(register, tensor index, addend)"""
+    enable_mask: int
+    int_mask: int
+    place: TaskList
+
+
+def read_graphs(root: Table, reader: TableReader) -> tuple[Graph, ...]:
+    """All graphs, their register lists assembled into commands."""
+    slots = reader.generation.model
+    root.buffer.section = "blob list"
+    blobs = tuple(blob.u8s(0) for blob in root.tables(slots["blobs"]))
+    return tuple(_graph(table, number, blobs, reader) for number, table in enumerate(root.tables(slots["graphs"])))
+
+
+def _graph(table: Table, index: int, blobs: tuple[memoryview, ...], reader: TableReader) -> Graph:
+    slots = reader.generation.graph
+    tensors = tuple(
+        with_data(reader.tensor(entry, number), blobs, entry)
+        for number, entry in enumerate(table.tables(slots["tensors"]))
+    )
+    nodes: list[Node] = []
+    listed: list[_Listed] = []
+    for number, entry in enumerate(table.tables(slots["nodes"])):
+        nodes.append(reader.node(entry, number, len(tensors)))
+        listed += [_listed(task, number, tensors) for task in entry.tables(reader.generation.node["tasks"])]
+    table.buffer.section = f"graph {index}"
+    reader.note_filled(table, reader.generation.empty_graph, table.buffer.section)
+    commands, tasks, relocations, lists = _assemble(listed, tensors, reader)
+    return Graph(
+        index=index,
+        tensors=tensors,
+        nodes=tuple(nodes),
+        inputs=reader.indices(table, slots["inputs"], len(tensors), "tensor"),
+        outputs=reader.indices(table, slots["outputs"], len(tensors), "tensor"),
+        normalizations=tuple(reader.normalization(entry) for entry in table.tables(slots["normalizations"])),
+        relocations=relocations,
+        image_patches=(),
+        convert_patches=(),
+        list_starts=(),
+        output_tasks=(),
+        commands=commands,
+        tasks=tasks,
+        task_lists=MappingProxyType(lists),
+    )
+
+
+def _listed(table: Table, node: int, tensors: tuple[Tensor, ...]) -> _Listed:
+    section = table.buffer.section = f"operator {node}, register list"
+    source = table.i32(0)
+    if not 0 <= source < len(tensors) or tensors[source].data is None:
+        raise BadReferenceError(f"register list {source} is not there", offset=table.file_offset, section=section)
+    data = tensors[source].data or memoryview(b"")
+    if tensors[source].kind is not Kind.REGISTER_LIST or len(data) % 8:
+        raise BadTaskError(f"tensor {source} is not a register list", offset=table.file_offset, section=section)
+    table.buffer.charge(len(data) * 8)
+    relocations = []
+    for register, tensor, addend, _, _ in _RELOCATION.iter_unpack(table.structs(5, _RELOCATION.size)):
+        if tensor >= len(tensors):
+            raise BadRelocationError(f"tensor {tensor} is not there", offset=table.file_offset, section=section)
+        relocations.append((register, tensor, addend))
+    count, core = max(table.i32(8), 1), table.i32(6)
+    if not 0 <= core < count <= 8:
+        raise BadTaskError(f"core {core} of {count}", offset=table.file_offset, section=section)
+    return _Listed(
+        node=node,
+        words=tuple(data.cast("Q")),
+        relocations=tuple(relocations),
+        enable_mask=table.i32(3) & 0xFFFFFFFF,
+        int_mask=table.i32(4) & 0xFFFFFFFF,
+        place=TaskList(count, core),
+    )
+
+
+def _assemble(
+    listed: list[_Listed], tensors: tuple[Tensor, ...], reader: TableReader
+) -> tuple[memoryview, tuple[Task, ...], tuple[RelocationGroup, ...], dict[TaskList, range]]:
+    """Commands in the order of the lists, each task aligned to 64 bytes and chained to the next of its list."""
+    words = array("Q")
+    tasks: list[Task] = []
+    patches: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    lists: dict[TaskList, range] = {}
+    for place in sorted({entry.place for entry in listed}):
+        members = [entry for entry in listed if entry.place == place]
+        lists[place] = range(len(tasks), len(tasks) + len(members))
+        for number, entry in enumerate(members):
+            words.extend([0] * (-len(words) % 8))
+            start = len(words)
+            words.extend(_command(word) for word in entry.words)
+            _note_relocations(entry, start, patches)
+            tasks.append(
+                Task(0, entry.node, entry.enable_mask, entry.int_mask, _INT_CLEAR, 0, len(entry.words), 0, 8 * start)
+            )
+            end = len(words) + 4
+            following = members[number + 1] if number + 1 < len(members) else None
+            words.extend(_tail(entry, following, (end + 7) // 8 * 64, reader))
+    groups = tuple(
+        RelocationGroup(
+            tensors[index].name,
+            memoryview(b"".join(struct.pack("<iI", *entry) for entry in patches[index])),
+            memoryview(b""),
+        )
+        for index in sorted(patches)
+    )
+    return memoryview(words.tobytes()).cast("Q"), tuple(tasks), groups, lists
+
+
+def _command(word: int) -> int:
+    register = (word >> 16) & 0xFFFF
+    return (_TARGETS[(register >> 12) & 7] << 48) | ((word >> 32) << 16) | register
+
+
+def _tail(entry: _Listed, following: _Listed | None, next_address: int, reader: TableReader) -> tuple[int, ...]:
+    if following is None:
+        link = (0, _PC_AMOUNTS)
+    else:
+        amount = reader.chip.fetch_amount(len(following.words))
+        link = (_PC_BASE | next_address << 16, _PC_AMOUNTS | amount << 16)
+    return (*link, _SYNC, _ENABLE | entry.enable_mask << 16)
+
+
+def _note_relocations(entry: _Listed, start: int, patches: dict[int, list[tuple[int, int]]]) -> None:
+    places = {(word >> 16) & 0xFFFF: number for number, word in enumerate(entry.words)}
+    for register, tensor, addend in entry.relocations:
+        if register not in places or not -(2**31) <= addend < 2**31:
+            raise BadRelocationError(
+                f"register {register:#06x} with addend {addend:#x} is not in the list",
+                section=f"operator {entry.node}, register list",
+            )
+        patches[tensor].append((addend, start + places[register]))

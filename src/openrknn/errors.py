@@ -1,0 +1,144 @@
+"""Every error that openrknn raises on purpose.
+
+    RknnError                       the root: `except RknnError` catches all of ours
+    ├── FormatError                 a file is not what it should be; has .offset and .section
+    │   ├── NotRknnError            the first bytes are not those of a .rknn (a PNG, a text, a .onnx ...)
+    │   ├── EmptyFileError          nothing in it
+    │   ├── TruncatedError          the file ends before something that it announces
+    │   ├── OutOfBoundsError        an offset points outside the part of the file that it may point into
+    │   ├── BadTableError           a FlatBuffer table or its vtable is broken
+    │   ├── BadTextError            text that is not UTF-8, JSON, BSON or notes as it should be
+    │   ├── BadTensorError          a tensor's type, layout, kind, shape or data do not fit together
+    │   ├── BadReferenceError       an index names a tensor, blob, operator or task that is not there
+    │   ├── BadTaskError            a task record, or the chain from task to task, is broken
+    │   ├── BadRelocationError      a relocation patches outside the commands, or names no tensor
+    │   └── TooComplexError         the file makes its reader do far more work than its size allows
+    ├── UnsupportedError            understood, but not possible here; the message says what is
+    │   ├── EncryptedModelError     CYPTRKNN: only the vendor's runtime holds the key
+    │   └── OtherGenerationError    RKNX (RKNN3), RKNPU1/OpenVX: another family of NPUs
+    ├── DeviceError                 a kernel driver said no; has .errno and .call
+    └── VendorError                 the vendor's library said no; has .code and .name
+
+Wrong arguments stay `TypeError` and `ValueError`. A message says what is wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BadReferenceError",
+    "BadRelocationError",
+    "BadTableError",
+    "BadTaskError",
+    "BadTensorError",
+    "BadTextError",
+    "DeviceError",
+    "EmptyFileError",
+    "EncryptedModelError",
+    "FormatError",
+    "NotRknnError",
+    "OtherGenerationError",
+    "OutOfBoundsError",
+    "RknnError",
+    "TooComplexError",
+    "TruncatedError",
+    "UnsupportedError",
+    "VendorError",
+]
+
+
+class RknnError(Exception):
+    """The root of every error that openrknn raises on purpose."""
+
+
+class FormatError(RknnError):
+    """A file is not what it should be.
+
+    `offset` is the byte in the file where the trouble is (None where it has no single place), `section` names
+    the part of the format in words: "header", "tensor 12 'conv1.weight'", "relocation table".
+    """
+
+    def __init__(self, message: str, *, offset: int | None = None, section: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset
+        self.section = section
+
+    def __str__(self) -> str:
+        where = [self.section] if self.section else []
+        if self.offset is not None:
+            where.append(f"byte {self.offset:#x}")
+        return f"{self.message} ({', '.join(where)})" if where else self.message
+
+
+class NotRknnError(FormatError):
+    """The first bytes are not those of a `.rknn`."""
+
+
+class EmptyFileError(FormatError):
+    """There is nothing in the file."""
+
+
+class TruncatedError(FormatError):
+    """The file ends before something that it announces."""
+
+
+class OutOfBoundsError(FormatError):
+    """An offset points outside the part of the file that it may point into."""
+
+
+class BadTableError(FormatError):
+    """A FlatBuffer table or its vtable is broken."""
+
+
+class BadTextError(FormatError):
+    """Text inside the file is not UTF-8, JSON, BSON or notes as it should be."""
+
+
+class BadTensorError(FormatError):
+    """A tensor's type, layout, kind, shape or data do not fit together."""
+
+
+class BadReferenceError(FormatError):
+    """An index names a tensor, blob, operator or task that is not there."""
+
+
+class BadTaskError(FormatError):
+    """A task record, or the chain from one task's commands to the next, is broken."""
+
+
+class BadRelocationError(FormatError):
+    """A relocation patches outside the commands, or names a tensor that is not there."""
+
+
+class TooComplexError(FormatError):
+    """The file makes its reader do far more work than its size allows."""
+
+
+class UnsupportedError(RknnError):
+    """Understood, but not possible here; the message says what is possible."""
+
+
+class EncryptedModelError(UnsupportedError):
+    """A `CYPTRKNN` file: only the vendor's runtime holds the key."""
+
+
+class OtherGenerationError(UnsupportedError):
+    """A file for another family of NPUs: RKNX (RKNN3) or RKNPU1 (OpenVX)."""
+
+
+class DeviceError(RknnError):
+    """A kernel driver refused; `errno` and the name of the call say which and why."""
+
+    def __init__(self, message: str, *, errno: int | None = None, call: str = "") -> None:
+        super().__init__(message)
+        self.errno = errno
+        self.call = call
+
+
+class VendorError(RknnError):
+    """The vendor's library returned an error; `code` and its `name` in the C API."""
+
+    def __init__(self, message: str, *, code: int, name: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.name = name
