@@ -355,8 +355,9 @@ GOLDENS = {golden.name: golden for golden in _images() + _operators() + _variant
 
 
 def _input_shapes(model: onnx.ModelProto, golden: Golden) -> list[list[int]]:
-    if "dynamic_input" in golden.config:  # the converter calibrates with the largest of them
-        return max(golden.config["dynamic_input"], key=lambda shapes: sum(map(math.prod, shapes)))  # type: ignore[no-any-return]
+    if shape_sets := golden.config.get("dynamic_input"):
+        largest: list[list[int]] = max(shape_sets, key=lambda shapes: sum(map(math.prod, shapes)))
+        return largest  # the converter calibrates with this one
     return [[d.dim_value for d in value.type.tensor_type.shape.dim] for value in model.graph.input]
 
 
@@ -390,9 +391,9 @@ def _write_answers(golden: Golden, rknn: Any, shapes: Sequence[Sequence[int]]) -
     if golden.takes_images:
         inputs, layout = [array.transpose(0, 2, 3, 1).astype(np.uint8) for array in inputs], "nhwc"
     outputs = rknn.inference(inputs=inputs, data_format=[layout] * len(inputs))
-    arrays = {f"x{index}": array for index, array in enumerate(inputs)}
+    arrays: dict[str, Any] = {f"x{index}": array for index, array in enumerate(inputs)}
     arrays |= {f"o{index}": array for index, array in enumerate(outputs)}
-    np.savez_compressed(HERE / f"{golden.name}.npz", **arrays)  # type: ignore[arg-type]
+    np.savez_compressed(HERE / f"{golden.name}.npz", **arrays)
 
 
 def build(golden: Golden, folder: Path) -> None:
@@ -422,7 +423,7 @@ def build(golden: Golden, folder: Path) -> None:
 def _build_in_child(name: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, "--in-folder", folder, name]
-        child = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        child = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if child.returncode == 0:
         print(f"{name}: {(HERE / f'{name}.rknn').stat().st_size} bytes", flush=True)
         return True
@@ -445,7 +446,8 @@ def main() -> int:
     if arguments.in_folder:
         build(GOLDENS[names[0]], arguments.in_folder)
         return 0
-    return 0 if all([_build_in_child(name) for name in names]) else 1
+    failed = [name for name in names if not _build_in_child(name)]
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
