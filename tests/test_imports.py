@@ -3,14 +3,30 @@
 import importlib.metadata
 import subprocess
 import sys
+from pathlib import Path
 
 import openrknn
 
+GOLDEN = Path(__file__).parent / "goldens" / "residual_rv1106_i8.rknn"
 LIMIT_MS = 100
 RUNS = 5
 
 # The public face. A name is added here on purpose, together with its documentation.
-EXPORTED = ["__version__"]
+EXPORTED = [
+    "CHIPS",
+    "Chip",
+    "DeviceError",
+    "FormatError",
+    "Model",
+    "Operator",
+    "Quantization",
+    "RknnError",
+    "TensorSpec",
+    "UnsupportedError",
+    "VendorError",
+    "__version__",
+    "load",
+]
 
 
 def run(program: str) -> str:
@@ -29,9 +45,21 @@ def test_import_is_fast() -> None:
     assert best < LIMIT_MS
 
 
+def test_parsing_needs_no_numpy_and_no_native_code() -> None:
+    program = f"""
+import sys
+sys.modules["numpy"] = sys.modules["ctypes"] = None  # an import of these fails now
+import openrknn
+model = openrknn.load({str(GOLDEN)!r})
+print(len(model.inputs), len(model.outputs), len(model.operators) > 0)
+"""
+    assert run(program) == "1 1 True"
+
+
 def test_exported_names() -> None:
     assert sorted(EXPORTED) == EXPORTED
     assert list(openrknn.__all__) == EXPORTED
+    assert dir(openrknn) == EXPORTED
     for name in EXPORTED:
         assert hasattr(openrknn, name)
 
