@@ -1,0 +1,209 @@
+"""Rounding, saturation, shifts and number codecs: the only place where bits are rounded.
+
+    shift_right     x / 2^n, rounded: ties to even, or ties up where a register's round bit says so
+    saturate        clamp to the range of an integer type
+    quantize        real -> stored integer;  dequantize: stored integer -> real
+    encode_fp16, encode_bf16, decode_fp16, decode_bf16      floats <-> their 16-bit patterns
+    pack_int4, unpack_int4                                  signed 4-bit numbers, two per byte
+
+Everything works on whole arrays and is exact: integers are 64 bits wide and never pass through a float. Ties go to
+even unless a caller asks otherwise; RV1103 silicon does so in every stage that was measured, and until a board says
+something else it is the rule for all chips. This file is the one place to change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "Rounding",
+    "decode_bf16",
+    "decode_fp16",
+    "dequantize",
+    "encode_bf16",
+    "encode_fp16",
+    "pack_int4",
+    "quantize",
+    "round_to_integer",
+    "saturate",
+    "shift_right",
+    "unpack_int4",
+]
+
+Int64s: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float32]
+Bits16: TypeAlias = npt.NDArray[np.uint16]
+_Stored = TypeVar("_Stored", np.int8, np.int16, np.int32)
+
+_WIDEST_SHIFT = 63
+_BF16_QUIET = 0x0040
+"""The top bit of a bf16 mantissa: it keeps a NaN a NaN when its low bits are cut off."""
+
+
+class Rounding(IntEnum):
+    """What happens to a value exactly half way between two integers; the codes of the registers' round bits."""
+
+    EVEN = 0
+    UP = 1
+    """Towards plus infinity: 2.5 -> 3, -2.5 -> -2."""
+
+
+# -------------------------------------------------------------------------------------------------- integers
+
+
+def shift_right(values: npt.ArrayLike, shift: npt.ArrayLike, rounding: Rounding = Rounding.EVEN) -> Int64s:
+    """`values / 2^shift`, rounded to the nearest integer.
+
+    With q = floor(x / 2^n) and r = x - q * 2^n (so 0 <= r < 2^n also for negative x):
+
+        EVEN    q + 1 if r > 2^(n-1), or r = 2^(n-1) and q is odd; else q
+        UP      q + 1 if r >= 2^(n-1); else q
+
+    For products that leave room this equals the silicon's (x + 2^(n-1) - 1 + (q & 1)) >> n, but it cannot overflow.
+    `shift` may be an array (stages that shift negative values differently), and as wide as its register can say.
+    """
+    wide = _as_int64(values)
+    amount = _as_int64(shift)
+    if np.any(amount < 0):
+        raise ValueError(f"a right shift by {int(amount.min())} is not one")
+    count = np.minimum(amount, _WIDEST_SHIFT)
+    quotient = wide >> count
+    rest = wide - (quotient << count)
+    half = np.int64(1) << np.maximum(count - 1, 0)
+    over = rest >= half if rounding is Rounding.UP else (rest > half) | ((rest == half) & (quotient & 1 == 1))
+    rounded = np.where(count > 0, quotient + over, wide)
+    # Beyond the width the magnitude is at most a half: -2^63 / 2^64 is the only tie, and both rules take it to 0.
+    return np.where(amount > _WIDEST_SHIFT, np.int64(0), rounded)
+
+
+def saturate(values: npt.ArrayLike, dtype: type[_Stored]) -> npt.NDArray[_Stored]:
+    """Clamp integers to the range of `dtype` (int8, int16 or int32): 130 -> 127 as int8."""
+    limits = np.iinfo(dtype)
+    return np.clip(_as_int64(values), limits.min, limits.max).astype(dtype)
+
+
+def round_to_integer(values: npt.ArrayLike) -> Int64s:
+    """The nearest integer, ties to even; saturates at the ends of int64, and NaN becomes 0."""
+    exact = np.asarray(values, np.float64)
+    # The largest double below 2^63: 2^63 - 1 itself is not one.
+    limit = np.float64(2**63 - 1024)
+    whole = np.clip(np.rint(np.nan_to_num(exact, nan=0.0, posinf=limit, neginf=-limit)), -limit, limit)
+    return whole.astype(np.int64)
+
+
+def _as_int64(values: npt.ArrayLike) -> Int64s:
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iub":
+        raise TypeError(f"integers are needed here, not {array.dtype}")
+    return array.astype(np.int64, copy=False)
+
+
+# -------------------------------------------------------------------------------------------------- quantisation
+
+
+def quantize(
+    values: npt.ArrayLike,
+    scale: float | Sequence[float],
+    zero_point: int | Sequence[int],
+    dtype: type[_Stored],
+    *,
+    axis: int | None = None,
+) -> npt.NDArray[_Stored]:
+    """`saturate(round(value / scale) + zero_point)`, ties to even; one scale, or one per entry along `axis`."""
+    real = np.asarray(values, np.float64)
+    steps = real / _along(np.asarray(scale, np.float64), real.ndim, axis)
+    return saturate(round_to_integer(steps) + _along(np.asarray(zero_point, np.int64), real.ndim, axis), dtype)
+
+
+def dequantize(
+    stored: npt.ArrayLike,
+    scale: float | Sequence[float],
+    zero_point: int | Sequence[int],
+    *,
+    axis: int | None = None,
+) -> Floats:
+    """`(stored - zero_point) * scale` as float32; one scale, or one per entry along `axis`."""
+    wide = _as_int64(stored)
+    steps = wide - _along(np.asarray(zero_point, np.int64), wide.ndim, axis)
+    real: npt.NDArray[np.float64] = steps * _along(np.asarray(scale, np.float64), wide.ndim, axis)
+    return real.astype(np.float32)
+
+
+def _along(parameter: npt.NDArray[Any], rank: int, axis: int | None) -> npt.NDArray[Any]:
+    """Shape a list of per-channel parameters so that it broadcasts along `axis`."""
+    if axis is None:
+        if parameter.size != 1:
+            raise ValueError(f"{parameter.size} scales or zero points, but no axis that they belong to")
+        return parameter.reshape(())
+    shape = [1] * rank
+    shape[axis] = parameter.size
+    return parameter.reshape(shape)
+
+
+# -------------------------------------------------------------------------------------------------- 16-bit floats
+
+
+def encode_fp16(values: npt.ArrayLike) -> Bits16:
+    """IEEE half precision, nearest even, in one rounding from float32 or float64; overflow gives infinity."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.asarray(values).astype(np.float16).view(np.uint16)
+
+
+def decode_fp16(bits: npt.ArrayLike) -> Floats:
+    """The values of half-precision bit patterns; exact."""
+    return _patterns(bits).view(np.float16).astype(np.float32)
+
+
+def encode_bf16(values: npt.ArrayLike) -> Bits16:
+    """The upper half of a float32, nearest even; overflow gives infinity, NaN stays NaN.
+
+    Only float32: a float64 would be rounded twice, and twice is sometimes wrong.
+    """
+    single = np.asarray(values)
+    if single.dtype != np.float32:
+        raise TypeError(f"bf16 is made from float32, not from {single.dtype}")
+    bits = np.ascontiguousarray(single).view(np.uint32).reshape(single.shape).astype(np.uint64)
+    rounded = (bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)
+    quiet = (bits >> np.uint64(16)) | np.uint64(_BF16_QUIET)
+    return np.where(np.isnan(single), quiet, rounded).astype(np.uint16)
+
+
+def decode_bf16(bits: npt.ArrayLike) -> Floats:
+    """The values of bf16 bit patterns; exact."""
+    return (_patterns(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def _patterns(bits: npt.ArrayLike) -> Bits16:
+    array = np.asarray(bits)
+    if array.dtype.kind not in "iu" or array.dtype.itemsize != 2:
+        raise TypeError(f"16-bit patterns are needed here, not {array.dtype}")
+    return np.ascontiguousarray(array).view(np.uint16).reshape(array.shape)
+
+
+# -------------------------------------------------------------------------------------------------- 4-bit integers
+
+
+def unpack_int4(packed: npt.ArrayLike) -> npt.NDArray[np.int8]:
+    """Two signed numbers per byte, the low half first; the result is one-dimensional."""
+    pairs = np.asarray(packed)
+    if pairs.dtype.itemsize != 1:
+        raise TypeError(f"bytes are needed here, not {pairs.dtype}")
+    raw = np.ascontiguousarray(pairs).reshape(-1).view(np.uint8)
+    halves = np.stack([raw & 0xF, raw >> 4], axis=1).reshape(-1)
+    return ((halves ^ 8).astype(np.int8) - np.int8(8)).astype(np.int8)
+
+
+def pack_int4(values: npt.ArrayLike) -> npt.NDArray[np.uint8]:
+    """The inverse of `unpack_int4`: an even number of values from -8 to 7."""
+    numbers = _as_int64(values).reshape(-1)
+    if numbers.size % 2:
+        raise ValueError(f"{numbers.size} numbers do not fill whole bytes")
+    if np.any((numbers < -8) | (numbers > 7)):
+        raise ValueError("a 4-bit number lies between -8 and 7")
+    halves = (numbers & 0xF).astype(np.uint8).reshape(-1, 2)
+    return halves[:, 0] | (halves[:, 1] << np.uint8(4))
