@@ -155,11 +155,12 @@ def _relocate(graph: Graph, weight: bytearray, start: int, located: Mapping[str,
         address = located[group.tensor]
         for addend, command in struct.iter_unpack("<iI", group.entries):
             _put(weight, start + 8 * command, address + addend)
+    # Lists can share a task's commands, so the link is always made from the file's word, never from a linked one.
     for task in graph.tasks:
-        position = start + task.address + 8 * task.amount
-        word = _WORD.unpack_from(weight, position)[0]
+        command = task.first_command + task.amount
+        word = graph.commands[command]
         if word & _REGISTER_MASK == _PC_BASE:
-            _put(weight, position, ((word & _VALUE_MASK) >> _VALUE_SHIFT) + commands_address)
+            _put(weight, start + 8 * command, ((word & _VALUE_MASK) >> _VALUE_SHIFT) + commands_address)
 
 
 def _put(weight: bytearray, position: int, value: int) -> None:
