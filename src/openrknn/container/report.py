@@ -19,8 +19,8 @@ __all__ = [
     "InputReport",
     "Lifetime",
     "ModelReport",
-    "Origin",
     "OperatorReport",
+    "Origin",
     "OutputReport",
     "RuntimeNeed",
     "Severity",
@@ -39,6 +39,8 @@ class Severity(StrEnum):
     """Good to know."""
     WARNING = "warning"
     """Costs speed or accuracy, or surprises the one who feeds the model."""
+    ERROR = "error"
+    """The file contradicts itself: a runtime may crash on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class RuntimeNeed:
     version: str
     """"1.5.2", "2.0"; empty where nobody knows."""
     certainty: str
-    """"tested", "reported", "inferred" or "unknown"."""
+    """"tested", "reported", "announced" or "unknown"."""
     evidence: str
     refused_by: str
     """The newest runtime that is known to refuse it, with its error; empty where none is known."""
