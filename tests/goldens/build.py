@@ -2,6 +2,7 @@
 
     python build.py              all of them (needs rknn-toolkit2, see README.md)
     python build.py NAME ...     only these
+    python build.py --sources    the networks as .onnx (needs onnx alone)
     python build.py --list       what there is
 
 Every network is our own: drawn with `onnx.helper`, filled with seeded random weights. One function per
@@ -420,6 +421,12 @@ def build(golden: Golden, folder: Path) -> None:
     rknn.release()
 
 
+def write_sources() -> None:
+    """Every network once, as NETWORK.onnx beside this script."""
+    for network in {golden.network for golden in GOLDENS.values()}:
+        onnx.save(network(), HERE / f"{network.__name__}.onnx")
+
+
 def _build_in_child(name: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, "--in-folder", folder, name]
@@ -435,6 +442,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Build the golden .rknn files.")
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
+    parser.add_argument("--sources", action="store_true", help="write the networks as .onnx and stop")
     parser.add_argument("--in-folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     names = arguments.names or list(GOLDENS)
@@ -442,6 +450,9 @@ def main() -> int:
         parser.error(f"no such golden: {', '.join(unknown)}")
     if arguments.list:
         print("\n".join(names))
+        return 0
+    if arguments.sources:
+        write_sources()
         return 0
     if arguments.in_folder:
         build(GOLDENS[names[0]], arguments.in_folder)

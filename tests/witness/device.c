@@ -125,7 +125,8 @@ static int mem_create(struct create_args *args) {
     next_address -= size;
     int handle = next_handle++;
     buffers[handle] = (struct buffer){.live = 1, .fd = fd, .size = size, .address = next_address, .bytes = bytes};
-    note("{\"event\": \"create\", \"handle\": %d, \"flags\": %u, \"requested\": %llu, \"size\": %llu, \"address\": %llu}\n",
+    note("{\"event\": \"create\", \"handle\": %d, \"flags\": %u, \"requested\": %llu, \"size\": %llu, "
+         "\"address\": %llu}\n",
          handle, args->flags, (unsigned long long)args->size, (unsigned long long)size,
          (unsigned long long)next_address);
     *args = (struct create_args){handle, args->flags, size, OBJECT_BASE + handle, next_address};
@@ -226,8 +227,9 @@ static void finish_tasks(const struct buffer *buffer, const struct submit_args *
 
 static int submit(struct submit_args *args) {
     uint32_t handle = (uint32_t)(args->task_object - OBJECT_BASE);
-    note("{\"event\": \"submit\", \"index\": %d, \"flags\": %u, \"timeout\": %u, \"task_start\": %u, \"task_count\": %u, "
-         "\"priority\": %d, \"task_handle\": %u, \"task_base\": %llu, \"core_mask\": %u, \"cores\": [",
+    note("{\"event\": \"submit\", \"index\": %d, \"flags\": %u, \"timeout\": %u, \"task_start\": %u, "
+         "\"task_count\": %u, \"priority\": %d, \"task_handle\": %u, \"task_base\": %llu, "
+         "\"core_mask\": %u, \"cores\": [",
          submits++, args->flags, args->timeout, args->task_start, args->task_count, args->priority, handle,
          (unsigned long long)args->task_base, args->core_mask);
     for (int core = 0; core < RANGES; core++)

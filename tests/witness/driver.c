@@ -25,7 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TYPE_COUNT = 10, MAX_TENSORS = 64, MAX_DIMS = 16, MAX_NAME = 256, MAX_SHAPES = 512 };
+enum { TYPE_FLOAT32 = 0, TYPE_COUNT = 10 };
+enum { MAX_TENSORS = 64, MAX_DIMS = 16, MAX_NAME = 256, MAX_SHAPES = 512 };
 enum {
     QUERY_COUNTS = 0, QUERY_INPUT = 1, QUERY_OUTPUT = 2, QUERY_VERSION = 5, QUERY_MEMORY = 6, QUERY_CUSTOM_STRING = 7,
     QUERY_NATIVE_INPUT = 8, QUERY_NATIVE_OUTPUT = 9, QUERY_INPUT_RANGE = 13, QUERY_CURRENT_INPUT = 14,
@@ -46,7 +47,12 @@ struct attribute {
     uint8_t pass_through;
     uint32_t height_stride;
 };
-struct input_range { uint32_t index, shapes; int layout; char name[MAX_NAME]; uint32_t dims[MAX_SHAPES][MAX_DIMS], rank; };
+struct input_range {
+    uint32_t index, shapes;
+    int layout;
+    char name[MAX_NAME];
+    uint32_t dims[MAX_SHAPES][MAX_DIMS], rank;
+};
 struct versions { char api[256], driver[256]; };
 struct memory_size { uint32_t weight, internal; uint64_t total; uint32_t sram, free_sram, reserved[10]; };
 struct custom_string { char text[1024]; };
@@ -148,6 +154,11 @@ static void add_input(struct options *options, char *text) {
     *request = (struct request){text, atoi(fields[1]), atoi(fields[2]), atoi(fields[3])};
 }
 
+static void add_shape(struct options *options, const char *text) {
+    if (options->shape_count == MAX_TENSORS) stop("too many shapes", text);
+    options->shapes[options->shape_count++] = text;
+}
+
 static void parse_option(struct options *options, char ***next) {
     const char *name = *(*next)++;
     if (!strcmp(name, "--float")) { options->want_float = 1; return; }
@@ -161,7 +172,7 @@ static void parse_option(struct options *options, char ***next) {
     else if (!strcmp(name, "--batch-cores")) options->batch_cores = atoi(value);
     else if (!strcmp(name, "--outputs")) options->outputs = value;
     else if (!strcmp(name, "--input")) add_input(options, value);
-    else if (!strcmp(name, "--shape") && options->shape_count < MAX_TENSORS) options->shapes[options->shape_count++] = value;
+    else if (!strcmp(name, "--shape")) add_shape(options, value);
     else stop("unknown option", name);
 }
 
@@ -186,14 +197,17 @@ static void note_attribute(const char *role, const struct attribute *a) {
     fprintf(report, "{\"tensor\": \"%s\", \"index\": %u, \"name\": ", role, a->index);
     write_string(a->name, MAX_NAME);
     fprintf(report, ", \"dims\": [");
-    for (uint32_t axis = 0; axis < a->rank && axis < MAX_DIMS; axis++) fprintf(report, "%s%u", axis ? ", " : "", a->dims[axis]);
+    for (uint32_t axis = 0; axis < a->rank && axis < MAX_DIMS; axis++)
+        fprintf(report, "%s%u", axis ? ", " : "", a->dims[axis]);
     fprintf(report, "], \"elements\": %u, \"size\": %u, \"layout\": %d, \"type\": %d, \"quantization\": %d, "
-            "\"fraction\": %d, \"zero_point\": %d, \"scale\": \"%.9g\", \"width_stride\": %u, \"size_with_stride\": %u, "
-            "\"height_stride\": %u}\n", a->elements, a->size, a->layout, a->type, a->quantization, a->fraction,
-            a->zero_point, a->scale, a->width_stride, a->size_with_stride, a->height_stride);
+            "\"fraction\": %d, \"zero_point\": %d, \"scale\": \"%.9g\", \"width_stride\": %u, "
+            "\"size_with_stride\": %u, \"height_stride\": %u}\n",
+            a->elements, a->size, a->layout, a->type, a->quantization, a->fraction, a->zero_point,
+            a->scale, a->width_stride, a->size_with_stride, a->height_stride);
 }
 
-static void query_tensors(const struct session *session, struct attribute *into, uint32_t count, int command, const char *role) {
+static void query_tensors(const struct session *session, struct attribute *into, uint32_t count, int command,
+                          const char *role) {
     for (uint32_t index = 0; index < count && index < MAX_TENSORS; index++) {
         into[index].index = index;
         if (query(session, command, &into[index], sizeof *into, role) == 0) note_attribute(role, &into[index]);
@@ -252,9 +266,11 @@ static void set_shapes(struct session *session, const struct options *options) {
 static struct input make_input(const struct session *session, const struct options *options, uint32_t index) {
     const struct attribute *attribute = &session->inputs[index];
     if ((int)index >= options->input_count) {
-        /* For 16-bit models 1.5.2 states no valid type here, only in the native attributes. */
-        if (attribute->type >= TYPE_COUNT) attribute = &session->native_inputs[index];
-        return (struct input){index, calloc(attribute->elements + 1, 8), attribute->size, 0, attribute->type, attribute->layout};
+        void *zeros = calloc((size_t)attribute->elements + 1, 8); /* enough for the widest type */
+        if (attribute->type < TYPE_COUNT)
+            return (struct input){index, zeros, attribute->size, 0, attribute->type, attribute->layout};
+        /* For 16-bit models 1.5.2 states no valid type and a negative size; it takes float32. */
+        return (struct input){index, zeros, attribute->elements * 4, 0, TYPE_FLOAT32, attribute->layout};
     }
     const struct request *request = &options->inputs[index];
     struct file file = read_file(request->path);
@@ -263,7 +279,8 @@ static struct input make_input(const struct session *session, const struct optio
 
 static void set_inputs(const struct session *session, const struct options *options) {
     struct input inputs[MAX_TENSORS];
-    for (uint32_t index = 0; index < session->counts.inputs; index++) inputs[index] = make_input(session, options, index);
+    for (uint32_t index = 0; index < session->counts.inputs; index++)
+        inputs[index] = make_input(session, options, index);
     int (*call)(context_t, uint32_t, struct input *) = find(session, "rknn_inputs_set");
     note_enter("rknn_inputs_set");
     note_call("rknn_inputs_set", call(session->context, session->counts.inputs, inputs));
@@ -291,10 +308,12 @@ static void bind_all(struct session *session, const struct options *options) {
         attribute->pass_through = 1; /* the native layouts are taken only so */
         if ((int)index < options->input_count) {
             input = make_input(session, options, index);
-            attribute->type = input.type, attribute->layout = input.layout, attribute->pass_through = input.pass_through;
+            attribute->type = input.type, attribute->layout = input.layout;
+            attribute->pass_through = input.pass_through;
         }
         struct tensor_memory *memory = bind(session, attribute, "input");
-        if (memory && input.bytes) memcpy(memory->bytes, input.bytes, input.size < memory->size ? input.size : memory->size);
+        if (memory && input.bytes)
+            memcpy(memory->bytes, input.bytes, input.size < memory->size ? input.size : memory->size);
     }
     for (uint32_t index = 0; index < session->counts.outputs; index++)
         session->output_memory[index] = bind(session, &session->native_outputs[index], "output");

@@ -28,6 +28,23 @@ def test_loads_and_runs_a_model(witness: Witness) -> None:
     assert [len(output) for output in testimony.outputs] == [32 * 4 * 4]
 
 
+def loadable() -> list[str]:
+    """The goldens for the two chips that runtime 1.5.2 knows, without what is too new for it."""
+    names = [path.stem for path in sorted(GOLDENS.glob("*_rk35[68][68]_*.rknn"))]
+    return [name for name in names if not name.endswith(("_mini", "_w16a16i_dfp"))]
+
+
+@pytest.mark.parametrize("name", loadable())
+def test_every_golden_runs(witness: Witness, name: str) -> None:
+    chip = "rk3566" if "_rk3566_" in name else "rk3588"
+    shapes = [(1, 16, 16, 3)] if name.startswith("dynamic") else []
+    testimony = witness.run(golden(name), chip=chip, shapes=shapes)
+    assert [call for call in testimony.calls if call.code] == []
+    assert testimony.signal is None
+    assert testimony.submits
+    assert all(allocation.name for allocation in testimony.allocations)
+
+
 def test_tensors_as_the_runtime_sees_them(witness: Witness) -> None:
     testimony = witness.run(golden("two_inputs_rk3588_i8"), run=False)
     assert [tensor.name for tensor in testimony.tensors_of("input")] == ["picture", "features"]
@@ -147,6 +164,13 @@ def test_a_crash_is_testimony_too(witness: Witness) -> None:
     assert testimony.died_in == "rknn_inputs_set"
     assert testimony.code("rknn_init") == 0
     assert testimony.allocation("weight").requested_bytes
+
+
+def test_what_was_seen_before_a_crash_is_kept(witness: Witness) -> None:
+    """Runtime 1.5.2 loads 16-bit models and submits the first part, then meets a CPU operator that it cannot do."""
+    testimony = witness.run(golden("residual_rk3588_w16a16i_dfp"))
+    assert (testimony.signal, testimony.died_in) == ("SIGABRT", "rknn_run")
+    assert testimony.submits[0].buffer("weight").data
 
 
 def test_a_hang_raises(witness: Witness) -> None:
