@@ -1,0 +1,55 @@
+"""Model files for commands: loaded with one clear line when it does not work."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from openrknn.cli.output import CommandError
+from openrknn.errors import EmptyFileError, FormatError, NotRknnError, RknnError
+
+if TYPE_CHECKING:
+    from openrknn.container.model import Model
+
+__all__ = ["load_model", "os_problem"]
+
+
+def load_model(path: str, *, strict: bool = True) -> Model:
+    """The model in `path`; whatever is wrong with it becomes a `CommandError` that names the file."""
+    from openrknn.container.load import load
+
+    try:
+        if not os.path.isfile(path) and os.path.exists(path) and not os.path.isdir(path):
+            raise CommandError(f"{path}: not a regular file; give a .rknn file")
+        return load(path, strict=strict)
+    except OSError as error:
+        raise CommandError(os_problem(error, path)) from error
+    except RknnError as error:
+        raise CommandError(f"{path}: {error}{_hint(error)}") from error
+
+
+def os_problem(error: OSError, path: str = "") -> str:
+    """An operating system's error in words, with what to do."""
+    name = path or (str(error.filename) if error.filename else "")
+    where = f"{name}: " if name else ""
+    match error:
+        case FileNotFoundError():
+            return f"{where}no such file; check the path"
+        case IsADirectoryError():
+            return f"{where}this is a directory; give the .rknn file in it"
+        case PermissionError():
+            return f"{where}permission denied; check the rights of the file and its directories"
+        case _:
+            return f"{where}{error.strerror or error}"
+
+
+def _hint(error: RknnError) -> str:
+    match error:
+        case EmptyFileError():
+            return "; copy or download it again"
+        case NotRknnError():
+            return "; give a file that was made by rknn-toolkit2"
+        case FormatError():
+            return "; the file is damaged, copy or convert it again"
+        case _:
+            return ""

@@ -1,0 +1,136 @@
+"""`openrknn COMMAND`: find the command, run it, and turn every failure into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from openrknn import __version__
+from openrknn.cli.commands import Command, load_command, names
+from openrknn.cli.files import os_problem
+from openrknn.cli.output import CommandError, Mode, Output
+from openrknn.errors import RknnError
+
+__all__ = ["build_parser", "main"]
+
+EXIT_IMPOSSIBLE = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+_DESCRIPTION = "Look into, run and change .rknn models for Rockchip NPUs, with or without a board."
+_EPILOG = """examples:
+  openrknn inspect model.rknn          what is in it, what to feed, what to expect
+  openrknn COMMAND --help              everything about one command
+
+exit codes: 0 well, 1 something is wrong with the model, 2 it could not be done"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """One line instead of argparse's several."""
+
+    def error(self, message: str) -> NoReturn:
+        Output.complain(f"{message}; see `{self.prog} --help`")
+        raise SystemExit(EXIT_IMPOSSIBLE)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    _tolerant_streams()
+    debug = "--debug" in words
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return EXIT_BROKEN_PIPE
+    except (CommandError, RknnError, OSError) as error:
+        if debug:
+            raise
+        Output.complain(os_problem(error) if isinstance(error, OSError) else str(error))
+        return EXIT_IMPOSSIBLE
+
+
+def _run(words: list[str]) -> int:
+    wanted = next((word for word in words if not word.startswith("-")), None)
+    known = names()
+    if wanted is not None and wanted not in known:
+        raise CommandError(_unknown(wanted, known))
+    parser = build_parser(known if wanted is None else (wanted,))
+    arguments = parser.parse_args(words)
+    if wanted is None:
+        parser.print_help(sys.stderr)
+        return EXIT_IMPOSSIBLE
+    command: Command = arguments.command_module
+    return command.run(arguments, _output(arguments))
+
+
+def _unknown(word: str, known: Sequence[str]) -> str:
+    if word.endswith(".rknn") or os.path.exists(word):
+        return f"{word!r} is a file, not a command; try `openrknn inspect {word}`"
+    close = difflib.get_close_matches(word, known, n=1)
+    guess = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+    return f"there is no command {word!r}; {guess}"
+
+
+def build_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser for these commands; the modules of the others are not imported."""
+    parser = _Parser(
+        prog="openrknn",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"openrknn {__version__}")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
+    for name in commands:
+        _add_command(subparsers, load_command(name))
+    return parser
+
+
+def _add_command(subparsers: argparse._SubParsersAction[_Parser], command: Command) -> None:
+    examples: Sequence[str] = getattr(command, "EXAMPLES", ())
+    parser = subparsers.add_parser(
+        command.NAME,
+        help=command.HELP,
+        description=(getattr(command, "DESCRIPTION", "") or command.HELP[:1].upper() + command.HELP[1:] + "."),
+        epilog="\n".join(["examples:", *(f"  {example}" for example in examples)]) if examples else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        # A command may declare one of the common options itself, with its own words.
+        conflict_handler="resolve",
+    )
+    common = parser.add_argument_group("output")
+    common.add_argument("--json", action="store_true", help="JSON for programs instead of text for people")
+    common.add_argument("-q", "--quiet", action="store_true", help="print only what was asked for")
+    common.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="auto honours NO_COLOR")
+    common.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks")
+    command.add_arguments(parser)
+    parser.set_defaults(command_module=command)
+
+
+def _output(arguments: argparse.Namespace) -> Output:
+    mode = Mode.JSON if arguments.json else Mode.QUIET if arguments.quiet else Mode.HUMAN
+    return Output(mode, color=arguments.color)
+
+
+def _tolerant_streams() -> None:
+    """A terminal that cannot show a character gets an escape instead of an exception."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _forget_stdout() -> None:
+    """The reader is gone; without this Python complains about it once more at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,117 @@
+"""Where a command's words go: text for people, JSON for programs, or next to nothing.
+
+Names in a `.rknn` come from a stranger. They are shown through `printable`, so that none of them can send commands to
+the terminal, and rich's markup is switched off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+__all__ = ["CommandError", "Mode", "Output", "printable"]
+
+_PIPE_COLUMNS = 120
+
+
+class CommandError(Exception):
+    """What was asked for is not possible; the message is one line that says why and what to do."""
+
+
+class Mode(Enum):
+    """Who reads the output."""
+
+    HUMAN = "human"
+    JSON = "json"
+    QUIET = "quiet"
+
+
+class Output:
+    """The one place through which commands speak."""
+
+    def __init__(self, mode: Mode = Mode.HUMAN, *, color: str = "auto", stream: TextIO | None = None) -> None:
+        self.mode = mode
+        self.stream = sys.stdout if stream is None else stream
+        self._color = color
+
+    @property
+    def is_human(self) -> bool:
+        return self.mode is Mode.HUMAN
+
+    @property
+    def is_json(self) -> bool:
+        return self.mode is Mode.JSON
+
+    @property
+    def uses_color(self) -> bool:
+        """`--color` decides; left alone, NO_COLOR and dumb terminals are honoured."""
+        if self._color != "auto":
+            return self._color == "always"
+        return self.stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    @cached_property
+    def console(self) -> Console:
+        """rich's view of the stream; a pipe has no width, so it gets a comfortable one."""
+        from rich.console import Console
+
+        width = None if self.stream.isatty() or os.environ.get("COLUMNS") else _PIPE_COLUMNS
+        return Console(
+            file=self.stream,
+            width=width,
+            no_color=not self.uses_color,
+            force_terminal=True if self._color == "always" else None,
+            markup=False,
+            emoji=False,
+            highlight=False,
+        )
+
+    def show(self, *things: RenderableType) -> None:
+        """Draw something for people; nothing in the other modes."""
+        if self.is_human:
+            for thing in things:
+                self.console.print(thing)
+
+    def line(self, text: str = "") -> None:
+        """A plain line for people, for long listings: not wrapped, not coloured."""
+        if self.is_human:
+            self.stream.write(printable(text) + "\n")
+
+    def value(self, text: str) -> None:
+        """The one thing that was asked for: printed in quiet mode too."""
+        if not self.is_json:
+            self.stream.write(printable(text) + "\n")
+
+    def data(self, value: object) -> None:
+        """The whole result for programs; nothing in the other modes."""
+        if self.is_json:
+            # Plain ASCII: no terminal and no encoding can misread it.
+            json.dump(value, self.stream, indent=2, allow_nan=False)
+            self.stream.write("\n")
+
+    @staticmethod
+    def complain(text: str) -> None:
+        """One line on standard error."""
+        sys.stderr.write(f"openrknn: {printable(text)}\n")
+
+
+def _escapes() -> dict[int, str]:
+    controls = [*range(0x20), *range(0x7F, 0xA0)]
+    # Marks that turn the direction of text, and line separators: what is shown would not be what is there.
+    tricks = [0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF]
+    surrogates = range(0xD800, 0xE000)
+    return {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in (*controls, *tricks, *surrogates)}
+
+
+_ESCAPES = _escapes()
+
+
+def printable(text: str) -> str:
+    """`text` on one line, with everything that a terminal could obey written out as an escape."""
+    return text if text.isascii() and text.isprintable() else text.translate(_ESCAPES)
