@@ -8,6 +8,7 @@ values follow the rules below, which equal what the vendor's runtime 1.5.2 write
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -41,17 +42,22 @@ def converter_for(tensor: Tensor, normalization: Normalization) -> tuple[Lane, .
     scale, zero_point = tensor.quantization.scale[0], tensor.quantization.zero_point[0]
     channels = [0] * _LANES if tensor.shape[1] == 1 else range(tensor.shape[1])
     return tuple(
-        _lane(normalization.mean[channel], normalization.std[channel] * scale, zero_point) for channel in channels
+        _lane(normalization.mean[channel], _float32(normalization.std[channel] * scale), zero_point)
+        for channel in channels
     )
 
 
 def _lane(mean: float, step: float, zero_point: int) -> Lane:
-    """`1 / step` as a multiplier of 15 bits, as precise as it gets."""
-    factor = 1.0 / step
+    """`1 / step` as a multiplier of 15 bits, as precise as it gets; in float32, as the runtime computes it."""
+    factor = _float32(1.0 / step)
     shift = 0
     while shift < _MAX_SHIFT and round(factor * 2 ** (shift + 1)) <= _LARGEST_MULTIPLIER:
         shift += 1
-    return Lane(shift, round(factor * 2**shift), round(zero_point - mean * factor))
+    return Lane(shift, round(factor * 2**shift), round(_float32(zero_point - _float32(mean * factor))))
+
+
+def _float32(value: float) -> float:
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
 def row_pixels(tensor: Tensor) -> int:
@@ -72,7 +78,7 @@ def input_values(model: Model, graph: Graph, raw_pixels: Mapping[str, bool]) -> 
                 continue
             yield from _convert(model, patch, tensor, graph.normalizations[number], raw_pixels.get(patch.input, False))
     for patch in graph.image_patches:
-        if patch.input in names:
+        if patch.input in names and model.chip.family == "rk3588":
             tensor = graph.tensors[graph.inputs[names[patch.input]]]
             yield from _rows(patch, tensor)
 
@@ -109,7 +115,7 @@ def _rk3588(tensor: Tensor, normalization: Normalization, *, raw: bool) -> dict[
 
 def _rk3566(tensor: Tensor, normalization: Normalization, *, raw: bool) -> dict[int, int]:
     if tensor.dtype is DataType.FLOAT16:
-        return {}
+        return {0: 0}
     if raw:
         registers = _lane_registers(converter_for(tensor, normalization))
         return registers | {0: registers[0] | _RK3566_CONVERT}
@@ -117,7 +123,10 @@ def _rk3566(tensor: Tensor, normalization: Normalization, *, raw: bool) -> dict[
 
 
 def _rows(patch: InputPatch, tensor: Tensor) -> Iterator[tuple[int, int]]:
-    """Rows that are padded in memory make the image wider; the output size stays, so the padding is never used."""
+    """Rows that are padded in memory make the image wider; the output size stays, so the padding is never used.
+
+    RK3566/68 need no patch: their line stride counts 8 bytes, and the compiler has rounded it up already.
+    """
     width, pixels = tensor.shape[3], row_pixels(tensor)
     if pixels == width:
         return
