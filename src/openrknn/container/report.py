@@ -90,7 +90,8 @@ class RuntimeNeed:
     evidence: str
     refused_by: str
     """The newest runtime that is known to refuse it, with its error; empty where none is known."""
-    advice: str
+    advised: str
+    """What the vendor advises: the version of the toolkit that made the file; empty where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

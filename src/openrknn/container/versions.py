@@ -74,6 +74,7 @@ def oldest_runtime(model: Model) -> RuntimeNeed:
     newest = max(facts, key=lambda fact: fact.version)
     certainty = min((fact.certainty for fact in facts), key=_CERTAINTIES.index)
     library = "librknnmrt" if model.target in _SMALL_CHIPS else "librknnrt"
+    toolkit = parse_version(model.toolkit_version)
     refusal = _REFUSALS.get(model.format_version)
     return RuntimeNeed(
         library=library,
@@ -83,7 +84,7 @@ def oldest_runtime(model: Model) -> RuntimeNeed:
             dict.fromkeys(fact.evidence for fact in facts if fact.certainty != "tested" or fact is newest)
         ),
         refused_by=refusal[1] if refusal and refusal[0] < newest.version else "",
-        advice=_advice(model, library),
+        advised=_text(toolkit) if toolkit else "",
     )
 
 
@@ -103,13 +104,6 @@ def _facts(model: Model) -> list[Fact]:
 
 def _has_four_bits(graph: Graph) -> bool:
     return any(tensor.dtype is DataType.INT4 for tensor in graph.tensors)
-
-
-def _advice(model: Model, library: str) -> str:
-    toolkit = parse_version(model.toolkit_version)
-    if toolkit is None:
-        return f"take the newest {library} for your board"
-    return f"the vendor's advice: {library} {_text(toolkit)} or newer, the version of the toolkit that made the file"
 
 
 def parse_version(text: str) -> Version | None:

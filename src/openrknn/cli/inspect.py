@@ -1,0 +1,60 @@
+"""`openrknn inspect`: what is in a model, what to feed it, what to expect from it."""
+
+from __future__ import annotations
+
+import argparse
+
+from openrknn.cli.files import load_model
+from openrknn.cli.output import CommandError, Output
+
+NAME = "inspect"
+HELP = "show what is in a model, what to feed it and what to look out for"
+DESCRIPTION = """Show what is in a model: who built it for which chip, which runtime loads it, what to feed and how to
+read the results, which operators run where, how much work and memory it needs, and what to look out for."""
+EXAMPLES = (
+    "openrknn inspect yolo.rknn                 an overview",
+    "openrknn inspect yolo.rknn --all           with every operator and tensor",
+    "openrknn inspect yolo.rknn --html page.html",
+    "openrknn inspect yolo.rknn --json | jq '.inputs[].shape'",
+    "openrknn inspect yolo.rknn --quiet         only warnings; exit code 1 if the file is damaged",
+)
+
+EXIT_DAMAGED = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    parser.add_argument("file", metavar="FILE", help="a .rknn model")
+    parser.add_argument("--html", metavar="OUT", help="write one self-contained HTML page instead of text")
+    parser.add_argument("--graph", type=int, metavar="N", help="dynamic shapes: which graph to show (default: 0)")
+    parser.add_argument("--all", action="store_true", help="every operator and every tensor in memory")
+    parser.add_argument("--json", action="store_true", help="JSON, as described in docs/inspect-json.md")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only warnings, one per line")
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Describe one model."""
+    from openrknn.container.explain import describe
+    from openrknn.container.report import Severity, as_json
+
+    # A damaged file is what one wants to look into: its problems are listed as findings.
+    model = load_model(arguments.file, strict=False)
+    if arguments.graph is not None and not 0 <= arguments.graph < len(model.graphs):
+        raise CommandError(f"there is no graph {arguments.graph}; {arguments.file} has {len(model.graphs)}, from 0 on")
+    report = describe(model, graph=arguments.graph)
+    if arguments.html:
+        from openrknn.cli import report_html
+
+        report_html.write(report, model, arguments.html)
+        output.value(f"wrote {arguments.html}")
+    elif output.is_human:
+        from openrknn.cli.inspect_text import overview
+
+        overview(report, output, show_all=arguments.all)
+    elif output.is_json:
+        output.data(as_json(report))
+    else:
+        for finding in report.findings:
+            if finding.severity is not Severity.NOTE:
+                output.value(f"{finding.severity}: {finding.what}")
+    return EXIT_DAMAGED if any(finding.severity is Severity.ERROR for finding in report.findings) else 0

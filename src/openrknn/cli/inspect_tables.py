@@ -1,0 +1,151 @@
+"""The tables of `openrknn inspect`: operators, shapes, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from openrknn.cli.output import printable
+from openrknn.cli.words import count_text, shape_text, size_text
+from openrknn.container.report import GraphReport, ModelReport, OperatorReport, OutputReport, TensorUse
+
+__all__ = ["heaviest", "memory", "operator_types", "operators", "outputs", "shapes"]
+
+_WIDE = 100
+_HEAVIEST = 5
+_BAR_CELLS = 10
+_PLACEMENTS = {"npu": "green", "cpu": "yellow", "gpu": "yellow", "custom": "magenta"}
+
+
+def _table(*columns: str, right: Sequence[str] = (), title: str | None = None) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="", pad_edge=False)
+    for name in columns:
+        is_right = name in right
+        table.add_column(name, justify="right" if is_right else "left", no_wrap=is_right, overflow="fold")
+    return table
+
+
+def _placement(name: str) -> Text:
+    return Text(name, _PLACEMENTS.get(name, ""))
+
+
+def outputs(items: Sequence[OutputReport]) -> Table:
+    """The outputs, one per row."""
+    table = _table("name", "shape", "layout", "dtype", "scale", "zero", "holds", right=("scale", "zero"))
+    for item in items:
+        table.add_row(
+            Text(printable(item.name), "bold green"),
+            shape_text(item.shape),
+            "" if item.layout == "undefined" else item.layout.upper(),
+            item.dtype,
+            "" if item.scale is None else f"{item.scale:.6g}",
+            "" if item.zero_point is None else str(item.zero_point),
+            "" if item.range is None else f"{item.range[0]:.4g} .. {item.range[1]:.4g}",
+        )
+    return table
+
+
+def operators(graph: GraphReport, width: int) -> Table:
+    """Every operator; names and shapes of inputs only where there is room for them."""
+    return _operator_table([row for row in graph.operators if not row.is_boundary], width)
+
+
+def heaviest(graph: GraphReport, width: int) -> Table:
+    """The operators with the most work."""
+    rows = sorted(graph.operators, key=lambda row: row.macs or 0, reverse=True)[:_HEAVIEST]
+    return _operator_table([row for row in rows if row.macs], width, title="the most work is in")
+
+
+def _operator_table(rows: Sequence[OperatorReport], width: int, title: str | None = None) -> Table:
+    wide = width >= _WIDE
+    names = ["#", "type", "on", "name", "in", "out", "dtype", "tasks", "weights", "MAC"]
+    if not wide:
+        names = [name for name in names if name not in {"name", "in"}]
+    table = _table(*names, right=("#", "tasks", "weights", "MAC"), title=title)
+    for row in rows:
+        cells: dict[str, str | Text] = {
+            "#": str(row.index),
+            "type": printable(row.type),
+            "on": _placement(row.placement),
+            "name": printable(row.name),
+            "in": _shapes(row.inputs),
+            "out": _shapes(row.outputs),
+            "dtype": _dtype(row.outputs),
+            "tasks": str(row.tasks.get("1", 0) or ""),
+            "weights": size_text(row.weight_bytes) if row.weight_bytes else "",
+            "MAC": "?" if row.macs is None else count_text(row.macs) if row.macs else "",
+        }
+        table.add_row(*(cells[name] for name in names))
+    return table
+
+
+def _shapes(tensors: Sequence[TensorUse]) -> str:
+    # Scratch memory of the compiler is listed among the inputs; it is not data.
+    return "\n".join(shape_text(tensor.shape) for tensor in tensors if not tensor.name.endswith("_exSecondary"))
+
+
+def _dtype(tensors: Sequence[TensorUse]) -> str:
+    return "\n".join(dict.fromkeys(tensor.dtype for tensor in tensors))
+
+
+def operator_types(graph: GraphReport) -> Table:
+    """One row per type and placement, the most work first."""
+    groups: dict[tuple[str, str], list[OperatorReport]] = {}
+    for row in graph.operators:
+        if not row.is_boundary:
+            groups.setdefault((row.type, row.placement), []).append(row)
+    table = _table(
+        "type", "on", "count", "tasks", "weights", "MAC", "share", right=("count", "tasks", "weights", "MAC")
+    )
+    total = graph.totals.macs
+    for (kind, placement), rows in sorted(groups.items(), key=lambda item: _order(item[1])):
+        work = sum(row.macs or 0 for row in rows)
+        weights = sum(row.weight_bytes for row in rows)
+        table.add_row(
+            printable(kind),
+            _placement(placement),
+            str(len(rows)),
+            str(sum(row.tasks.get("1", 0) for row in rows) or ""),
+            size_text(weights) if weights else "",
+            count_text(work) if work else "",
+            _bar(work / total) if total and work else "",
+        )
+    return table
+
+
+def _order(rows: Sequence[OperatorReport]) -> tuple[int, int, str]:
+    return -sum(row.macs or 0 for row in rows), -len(rows), rows[0].type
+
+
+def _bar(share: float) -> Text:
+    return Text.assemble((f"{100 * share:3.0f}% ", ""), ("#" * round(share * _BAR_CELLS), "blue"))
+
+
+def shapes(report: ModelReport) -> Table:
+    """Dynamic shapes: what each graph takes and gives."""
+    table = _table("graph", "inputs", "outputs", "activations", right=("graph", "activations"))
+    for graph in report.graphs:
+        table.add_row(
+            str(graph.index),
+            "  ".join(shape_text(shape) for shape in graph.input_shapes),
+            "  ".join(shape_text(shape) for shape in graph.output_shapes),
+            size_text(graph.totals.internal_bytes),
+        )
+    return table
+
+
+def memory(graph: GraphReport) -> Table:
+    """Where activations lie, and from which operator to which they are alive."""
+    table = _table("offset", "bytes", "alive", "kind", "tensor", right=("offset", "bytes", "alive"))
+    for life in graph.memory:
+        table.add_row(
+            f"{life.offset:#x}",
+            str(life.size_bytes),
+            f"{life.first} .. {life.last}" if life.first >= 0 else "never",
+            life.kind,
+            printable(life.tensor),
+        )
+    return table

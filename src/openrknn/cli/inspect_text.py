@@ -1,0 +1,173 @@
+"""The overview that `openrknn inspect` draws in a terminal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from openrknn.cli import inspect_tables as tables
+from openrknn.cli.output import Output, printable
+from openrknn.cli.words import count_text, numbers_text, shape_text, size_text
+from openrknn.container.report import Finding, InputReport, ModelReport, OutputReport, Severity, Totals
+
+__all__ = ["overview"]
+
+_FEW_OPERATORS = 16
+_STYLES = {Severity.NOTE: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "bold red"}
+
+
+def overview(report: ModelReport, output: Output, *, show_all: bool = False) -> None:
+    """Everything a newcomer wants to know, the most urgent first."""
+    output.show(_head(report))
+    output.show(_title("Inputs"), *_indented(_input(item) for item in report.inputs))
+    output.show(_title("Outputs"), *_indented(_outputs(report.outputs)))
+    if report.is_dynamic:
+        output.show(_title("Shapes"), *_indented([tables.shapes(report)]))
+    operators = report.graphs[0].totals.operators
+    output.show(_title(_operator_title(report)))
+    width = output.console.width
+    few = show_all or operators <= _FEW_OPERATORS
+    if few:
+        output.show(*_indented([tables.operators(report.graphs[0], width)]))
+    else:
+        output.show(*_indented([tables.operator_types(report.graphs[0]), tables.heaviest(report.graphs[0], width)]))
+        output.show(
+            Padding(
+                Text(f"--all lists all {operators} operators and the memory plan", "dim"), (0, 0, 0, 2), expand=False
+            )
+        )
+    if show_all:
+        output.show(_title("Internal memory"), *_indented([tables.memory(report.graphs[0])]))
+    if report.findings:
+        output.show(_title("Worth a look"), *_indented(_finding(finding) for finding in report.findings))
+
+
+def _title(text: str) -> Text:
+    return Text.assemble("\n", (text, "bold"))
+
+
+def _indented(things: Iterable[RenderableType]) -> Iterator[RenderableType]:
+    for thing in things:
+        yield Padding(thing, (0, 0, 0, 2), expand=False)
+
+
+def _facts(rows: list[tuple[str, str]], style: str = "cyan") -> Table:
+    """Name and value, the value wrapped in its own column."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style=style, no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in rows:
+        if value:
+            grid.add_row(name, Text(printable(value)))
+    return grid
+
+
+def _head(report: ModelReport) -> RenderableType:
+    name = os.path.basename(report.path) if report.path else "model"
+    title = Text.assemble((printable(name), "bold"), f"  {size_text(report.size_bytes)}")
+    return Panel(_facts(_head_rows(report)), title=title, title_align="left", border_style="blue", expand=False)
+
+
+def _head_rows(report: ModelReport) -> list[tuple[str, str]]:
+    origin, totals = report.origin, report.graphs[0].totals
+    cores = f"{origin.cores} core{'s' if origin.cores > 1 else ''}"
+    return [
+        ("built for", f"{origin.chip} ({origin.target}, {cores})"),
+        ("built by", f"rknn-toolkit2 {origin.toolkit_version or '(unknown)'} from {origin.framework or 'unknown'}"),
+        ("format", f"{origin.format_version} in container {origin.container_version:#x} ({origin.flavour})"),
+        ("runtime", _runtime(report)),
+        ("", report.runtime.refused_by),
+        ("operators", _placed(totals)),
+        ("work", f"{_macs(totals)}, {totals.tasks.get('1', 0)} tasks"),
+        (
+            "memory",
+            f"weights {size_text(totals.weight_bytes + totals.constant_bytes)}, "
+            f"activations {size_text(totals.internal_bytes)}, commands {size_text(totals.command_bytes)}",
+        ),
+        ("batch", f"{report.batch_size} inputs per run" if report.batch_size > 1 else ""),
+        ("shapes", f"dynamic: {report.graph_count} graphs" if report.is_dynamic else ""),
+        ("custom text", report.custom_string),
+    ]
+
+
+def _runtime(report: ModelReport) -> str:
+    need = report.runtime
+    oldest = f"{need.library} {need.version} and newer load it ({need.certainty})" if need.version else need.library
+    advised = f"the vendor advises {need.advised} and newer" if need.advised else ""
+    return "; ".join(text for text in (oldest, advised) if text)
+
+
+def _macs(totals: Totals) -> str:
+    unknown = f" + {totals.macs_unknown} operators of unknown work" if totals.macs_unknown else ""
+    return f"{count_text(totals.macs)}MAC{unknown}"
+
+
+def _placed(totals: Totals) -> str:
+    if len(totals.placements) == 1:
+        return f"{totals.operators}, all on the {next(iter(totals.placements)).upper()}"
+    return ", ".join(f"{count} on the {name.upper()}" for name, count in totals.placements.items())
+
+
+def _input(item: InputReport) -> RenderableType:
+    rows = [
+        ("feed", item.feed),
+        ("mean", numbers_text(item.mean) if item.normalizes else ""),
+        ("std", numbers_text(item.std) if item.normalizes else ""),
+        ("inside", _inside(item)),
+    ]
+    return Group(_headline(item), Padding(_facts(rows, "dim"), (0, 0, 0, 2), expand=False))
+
+
+def _headline(item: InputReport | OutputReport) -> Text:
+    layout = "" if item.layout == "undefined" else f" {item.layout.upper()}"
+    return Text.assemble((printable(item.name), "bold green"), f"  {item.dtype} {shape_text(item.shape)}{layout}")
+
+
+def _inside(item: InputReport | OutputReport) -> str:
+    parts = []
+    if item.scale is not None:
+        parts.append(f"scale {item.scale:.6g}, zero point {item.zero_point}")
+    if item.range is not None:
+        parts.append(f"holds {item.range[0]:.4g} .. {item.range[1]:.4g}")
+    if item.native_layout != item.layout:
+        parts.append(f"{item.native_layout.upper()} {shape_text(item.native_shape)} in memory")
+    return ", ".join(parts)
+
+
+def _outputs(items: Sequence[OutputReport]) -> list[RenderableType]:
+    """One output in words, several as a table."""
+    if len(items) == 1:
+        return [
+            Group(
+                _headline(items[0]),
+                Padding(
+                    _facts([("read", items[0].read), ("inside", _inside(items[0]))], "dim"), (0, 0, 0, 2), expand=False
+                ),
+            )
+        ]
+    return [
+        tables.outputs(items),
+        Text("read: ask the runtime for float32, or compute (q - zero point) * scale", "dim"),
+    ]
+
+
+def _operator_title(report: ModelReport) -> str:
+    return f"Operators of graph {report.graphs[0].index}" if report.is_dynamic else "Operators"
+
+
+def _finding(finding: Finding) -> RenderableType:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(str(finding.severity), _STYLES[finding.severity]), Text(printable(finding.what)))
+    if finding.why:
+        grid.add_row("", Text(f"why: {printable(finding.why)}", "dim"))
+    if finding.action:
+        grid.add_row("", Text(f"do:  {printable(finding.action)}", "dim"))
+    return grid

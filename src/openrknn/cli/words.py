@@ -1,0 +1,41 @@
+"""Numbers and shapes as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["count_text", "numbers_text", "shape_text", "size_text"]
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_PREFIXES = ("", "k", "M", "G", "T", "P")
+
+
+def size_text(size_bytes: int) -> str:
+    """ "2.5 MiB"; exact below one KiB."""
+    value, unit = float(size_bytes), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{size_bytes} B" if not unit else f"{_three_digits(value)} {_UNITS[unit]}"
+
+
+def count_text(count: int) -> str:
+    """ "1.07 G"; exact below a thousand."""
+    value, unit = float(count), 0
+    while value >= 1000 and unit < len(_PREFIXES) - 1:
+        value, unit = value / 1000, unit + 1
+    return str(count) if not unit else f"{_three_digits(value)} {_PREFIXES[unit]}"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def shape_text(shape: Iterable[int]) -> str:
+    """ "1x3x416x416"; "scalar" without dimensions."""
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def numbers_text(values: Iterable[float]) -> str:
+    """ "123.675 116.28 103.53"; one number when all are the same."""
+    texts = [f"{value:.6g}" for value in values]
+    return texts[0] if len(set(texts)) == 1 else " ".join(texts)
