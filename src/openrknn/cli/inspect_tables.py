@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from rich import box
 from rich.table import Table
@@ -10,18 +11,23 @@ from rich.text import Text
 
 from openrknn.cli.output import printable
 from openrknn.cli.words import count_text, shape_text, size_text
-from openrknn.container.report import GraphReport, ModelReport, OperatorReport, OutputReport, TensorUse
+from openrknn.container.report import GraphReport, InputReport, ModelReport, OperatorReport, OutputReport, TensorUse
 
-__all__ = ["heaviest", "memory", "operator_types", "operators", "outputs", "shapes"]
+__all__ = ["heaviest", "layout_text", "memory", "memory_line", "operator_types", "operators", "outputs", "shapes"]
 
 _WIDE = 100
+_NARROW = 76
+_DETAILS = {"name", "in", "dtype", "tasks", "weights"}
 _HEAVIEST = 5
 _BAR_CELLS = 10
+_HEIGHTS = "▁▂▃▄▅▆▇█"
 _PLACEMENTS = {"npu": "green", "cpu": "yellow", "gpu": "yellow", "custom": "magenta"}
 
 
 def _table(*columns: str, right: Sequence[str] = (), title: str | None = None) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="", pad_edge=False)
+    table = Table(
+        box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="", show_edge=False, pad_edge=False
+    )
     for name in columns:
         is_right = name in right
         table.add_column(name, justify="right" if is_right else "left", no_wrap=is_right, overflow="fold")
@@ -32,6 +38,11 @@ def _placement(name: str) -> Text:
     return Text(name, _PLACEMENTS.get(name, ""))
 
 
+def layout_text(item: InputReport | OutputReport) -> str:
+    """ "NHWC"; layouts are named for four dimensions only."""
+    return item.layout.upper() if len(item.shape) == 4 and item.layout != "undefined" else ""
+
+
 def outputs(items: Sequence[OutputReport]) -> Table:
     """The outputs, one per row."""
     table = _table("name", "shape", "layout", "dtype", "scale", "zero", "holds", right=("scale", "zero"))
@@ -39,7 +50,7 @@ def outputs(items: Sequence[OutputReport]) -> Table:
         table.add_row(
             Text(printable(item.name), "bold green"),
             shape_text(item.shape),
-            "" if item.layout == "undefined" else item.layout.upper(),
+            layout_text(item),
             item.dtype,
             "" if item.scale is None else f"{item.scale:.6g}",
             "" if item.zero_point is None else str(item.zero_point),
@@ -60,10 +71,9 @@ def heaviest(graph: GraphReport, width: int) -> Table:
 
 
 def _operator_table(rows: Sequence[OperatorReport], width: int, title: str | None = None) -> Table:
-    wide = width >= _WIDE
     names = ["#", "type", "on", "name", "in", "out", "dtype", "tasks", "weights", "MAC"]
-    if not wide:
-        names = [name for name in names if name not in {"name", "in"}]
+    hidden = set() if width >= _WIDE else {"name", "in"} if width >= _NARROW else _DETAILS
+    names = [name for name in names if name not in hidden]
     table = _table(*names, right=("#", "tasks", "weights", "MAC"), title=title)
     for row in rows:
         cells: dict[str, str | Text] = {
@@ -122,6 +132,32 @@ def _order(rows: Sequence[OperatorReport]) -> tuple[int, int, str]:
 
 def _bar(share: float) -> Text:
     return Text.assemble((f"{100 * share:3.0f}% ", ""), ("#" * round(share * _BAR_CELLS), "blue"))
+
+
+def memory_line(graph: GraphReport, width: int) -> Text | None:
+    """How many bytes of activations are alive, from the first operator to the last."""
+    alive = _alive(graph)
+    if len(alive) < 3 or not max(alive):
+        return None
+    cells = min(len(alive), max(width, 1))
+    peak = max(alive)
+    columns = [
+        max(alive[number * len(alive) // cells : max((number + 1) * len(alive) // cells, 1)]) for number in range(cells)
+    ]
+    bars = "".join(_HEIGHTS[min(value * len(_HEIGHTS) // peak, len(_HEIGHTS) - 1)] for value in columns)
+    return Text.assemble(
+        "activations alive over time, at most ", size_text(peak), f" at #{alive.index(peak)}\n", (bars, "blue")
+    )
+
+
+def _alive(graph: GraphReport) -> list[int]:
+    """Bytes alive while each operator runs."""
+    changes = [0] * (max((row.index for row in graph.operators), default=-1) + 2)
+    for life in graph.memory:
+        if life.first >= 0:
+            changes[life.first] += life.size_bytes
+            changes[life.last + 1] -= life.size_bytes
+    return list(accumulate(changes))[:-1]
 
 
 def shapes(report: ModelReport) -> Table:

@@ -13,12 +13,13 @@ from rich.text import Text
 
 from openrknn.cli import inspect_tables as tables
 from openrknn.cli.output import Output, printable
-from openrknn.cli.words import count_text, numbers_text, shape_text, size_text
+from openrknn.cli.words import count_of, count_text, numbers_text, shape_text, size_text
 from openrknn.container.report import Finding, InputReport, ModelReport, OutputReport, Severity, Totals
 
 __all__ = ["overview"]
 
 _FEW_OPERATORS = 16
+_BLANK = Text("")
 _STYLES = {Severity.NOTE: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "bold red"}
 
 
@@ -36,7 +37,10 @@ def overview(report: ModelReport, output: Output, *, show_all: bool = False) -> 
     if few:
         output.show(*_indented([tables.operators(report.graphs[0], width)]))
     else:
-        output.show(*_indented([tables.operator_types(report.graphs[0]), tables.heaviest(report.graphs[0], width)]))
+        output.show(*_indented([tables.operator_types(report.graphs[0])]), _BLANK)
+        output.show(*_indented([tables.heaviest(report.graphs[0], width)]), _BLANK)
+        line = None if output.console.options.ascii_only else tables.memory_line(report.graphs[0], width - 4)
+        output.show(*_indented([line] if line else []), _BLANK)
         output.show(
             Padding(
                 Text(f"--all lists all {operators} operators and the memory plan", "dim"), (0, 0, 0, 2), expand=False
@@ -76,15 +80,15 @@ def _head(report: ModelReport) -> RenderableType:
 
 def _head_rows(report: ModelReport) -> list[tuple[str, str]]:
     origin, totals = report.origin, report.graphs[0].totals
-    cores = f"{origin.cores} core{'s' if origin.cores > 1 else ''}"
+    cores = count_of(origin.cores, "core")
     return [
         ("built for", f"{origin.chip} ({origin.target}, {cores})"),
         ("built by", f"rknn-toolkit2 {origin.toolkit_version or '(unknown)'} from {origin.framework or 'unknown'}"),
-        ("format", f"{origin.format_version} in container {origin.container_version:#x} ({origin.flavour})"),
+        ("format", f"model format {origin.format_version}, container {origin.container_version:#x} ({origin.flavour})"),
         ("runtime", _runtime(report)),
         ("", report.runtime.refused_by),
         ("operators", _placed(totals)),
-        ("work", f"{_macs(totals)}, {totals.tasks.get('1', 0)} tasks"),
+        ("work", f"{_macs(totals)}, {count_of(totals.tasks.get('1', 0), 'task')}"),
         (
             "memory",
             f"weights {size_text(totals.weight_bytes + totals.constant_bytes)}, "
@@ -125,8 +129,8 @@ def _input(item: InputReport) -> RenderableType:
 
 
 def _headline(item: InputReport | OutputReport) -> Text:
-    layout = "" if item.layout == "undefined" else f" {item.layout.upper()}"
-    return Text.assemble((printable(item.name), "bold green"), f"  {item.dtype} {shape_text(item.shape)}{layout}")
+    text = f"  {item.dtype} {shape_text(item.shape)} {tables.layout_text(item)}".rstrip()
+    return Text.assemble((printable(item.name), "bold green"), text)
 
 
 def _inside(item: InputReport | OutputReport) -> str:
@@ -135,7 +139,7 @@ def _inside(item: InputReport | OutputReport) -> str:
         parts.append(f"scale {item.scale:.6g}, zero point {item.zero_point}")
     if item.range is not None:
         parts.append(f"holds {item.range[0]:.4g} .. {item.range[1]:.4g}")
-    if item.native_layout != item.layout:
+    if item.native_layout not in {item.layout, "undefined"}:
         parts.append(f"{item.native_layout.upper()} {shape_text(item.native_shape)} in memory")
     return ", ".join(parts)
 
@@ -163,7 +167,7 @@ def _operator_title(report: ModelReport) -> str:
 
 def _finding(finding: Finding) -> RenderableType:
     grid = Table.grid(padding=(0, 1))
-    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, min_width=len(Severity.WARNING))
     grid.add_column(overflow="fold")
     grid.add_row(Text(str(finding.severity), _STYLES[finding.severity]), Text(printable(finding.what)))
     if finding.why:

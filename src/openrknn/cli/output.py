@@ -74,9 +74,19 @@ class Output:
 
     def show(self, *things: RenderableType) -> None:
         """Draw something for people; nothing in the other modes."""
-        if self.is_human:
-            for thing in things:
+        if not self.is_human:
+            return
+        for thing in things:
+            if self.stream.isatty():
                 self.console.print(thing)
+            else:
+                self.stream.write(self._without_padding(thing))
+
+    def _without_padding(self, thing: RenderableType) -> str:
+        """rich fills lines up with blanks; in a file nobody wants them."""
+        with self.console.capture() as capture:
+            self.console.print(thing)
+        return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
     def line(self, text: str = "") -> None:
         """A plain line for people, for long listings: not wrapped, not coloured."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["count_text", "numbers_text", "shape_text", "size_text"]
+__all__ = ["count_of", "count_text", "numbers_text", "shape_text", "size_text"]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _PREFIXES = ("", "k", "M", "G", "T", "P")
@@ -16,6 +16,11 @@ def size_text(size_bytes: int) -> str:
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
     return f"{size_bytes} B" if not unit else f"{_three_digits(value)} {_UNITS[unit]}"
+
+
+def count_of(count: int, thing: str) -> str:
+    """ "1 task", "2 tasks"."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def count_text(count: int) -> str:

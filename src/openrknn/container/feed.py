@@ -148,7 +148,8 @@ def _noted(model: Model, name: str) -> Mapping[str | int | float, Note]:
 def _feed(spec: TensorSpec, pixels: _Pixels, batch: int) -> str:
     many = f"{batch} inputs per run, each " if batch > 1 else ""
     shape = f"[{','.join(map(str, spec.shape))}]"
-    place = f"{many}{shape}" if spec.layout == "undefined" else f"{many}{shape} {spec.layout.upper()}"
+    named = len(spec.shape) == 4 and spec.layout != "undefined"
+    place = f"{many}{shape} {spec.layout.upper()}" if named else f"{many}{shape}"
     if spec.is_image:
         return f"raw uint8 pixels 0..255, {place}{_color(spec, pixels)}; {_normalization_of_image(pixels)}"
     if spec.dtype in _FLOATS:

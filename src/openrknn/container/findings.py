@@ -76,7 +76,7 @@ def _placements(graph: GraphReport) -> Iterator[Finding]:
             others[0].name,
             f"{len(others)} of {graph.totals.operators} operators run on the CPU: {_listed(others)}",
             "data leave the NPU there, are converted on the CPU, and the NPU waits",
-            "cheap: they only give the data another shape"
+            "nothing: these only give the data another shape, which is cheap"
             if free
             else "replace the operator in the network before conversion, or cut the network there",
         )

@@ -45,7 +45,7 @@ _FORMATS: Mapping[int, Fact] = MappingProxyType(
 _REFUSALS: Mapping[int, tuple[Version, str]] = MappingProxyType(
     {6: ((1, 5, 0), 'runtime 1.5.0 and older refuse it with "Invalid RKNN model version 6"')}
 )
-"""Model format -> the newest runtime that is known to refuse it (airockchip/rknn-toolkit2#281, rockchip-linux#316)."""
+"""Model format -> the newest runtime that is known to refuse it (rockchip-linux/rknn-toolkit2#316)."""
 
 _CHANGE_LOG = "the vendor's change log"
 _CHIPS: Mapping[str, Fact] = MappingProxyType(
@@ -55,15 +55,14 @@ _CHIPS: Mapping[str, Fact] = MappingProxyType(
         "RKNPU t4": Fact((1, 5, 0), "announced", f"{_CHANGE_LOG}: RK3562 since 1.5.0"),
         "RKNPU f2": Fact((2, 0, 0), "announced", f"{_CHANGE_LOG}: RK3576 since 2.0.0; 1.5.2 does not know it"),
         "RKNPU f3": Fact((2, 3, 2), "announced", f"{_CHANGE_LOG}: RV1126B since 2.3.2; 1.5.2 does not know it"),
-        "RKNPU t3": Fact((1, 3, 0), "announced", f"{_CHANGE_LOG}: RV1103 and RV1106 since 1.3.0"),
-        "RKNPU w1": Fact((2, 1, 0), "announced", f"{_CHANGE_LOG}: RV1103B since 2.1.0"),
     }
 )
-"""NPU target -> the first runtime that knows the chip."""
+"""NPU target -> the first runtime that knows the chip. RV110x have a runtime of their own (librknnmrt)."""
 
 _CUSTOM = Fact((1, 6, 0), "announced", f"{_CHANGE_LOG}: custom operators since 1.6.0")
 _FOUR_BIT = Fact((2, 3, 0), "announced", f"{_CHANGE_LOG}: 4-bit weights (w4a16) since 2.3.0")
-_MINI = Fact((0, 0, 0), "unknown", "nobody has tried which runtimes load the mini container")
+_MINI = Fact((0, 0, 0), "unknown", "nobody wrote down which runtimes load the mini container")
+_SMALL_REFUSAL = 'runtimes that are too old refuse it with "incompatible model version: 6"'
 _SMALL_CHIPS = frozenset({"RKNPU t3", "RKNPU w1"})
 _CERTAINTIES = ("unknown", "announced", "reported", "tested")
 
@@ -75,7 +74,6 @@ def oldest_runtime(model: Model) -> RuntimeNeed:
     certainty = min((fact.certainty for fact in facts), key=_CERTAINTIES.index)
     library = "librknnmrt" if model.target in _SMALL_CHIPS else "librknnrt"
     toolkit = parse_version(model.toolkit_version)
-    refusal = _REFUSALS.get(model.format_version)
     return RuntimeNeed(
         library=library,
         version=_text(newest.version),
@@ -83,23 +81,30 @@ def oldest_runtime(model: Model) -> RuntimeNeed:
         evidence="; ".join(
             dict.fromkeys(fact.evidence for fact in facts if fact.certainty != "tested" or fact is newest)
         ),
-        refused_by=refusal[1] if refusal and refusal[0] < newest.version else "",
+        refused_by=_refusal(model, newest.version),
         advised=_text(toolkit) if toolkit else "",
     )
 
 
 def _facts(model: Model) -> list[Fact]:
     unknown = Fact((0, 0, 0), "unknown", f"model format {model.format_version} was never seen with a runtime")
+    if model.target in _SMALL_CHIPS or model.flavour == "mini":
+        return [_MINI]
     facts = [_FORMATS.get(model.format_version, unknown)]
     if model.target in _CHIPS:
         facts.append(_CHIPS[model.target])
-    if model.flavour == "mini":
-        facts.append(_MINI)
     if model.custom_operators.strip():
         facts.append(_CUSTOM)
     if any(_has_four_bits(graph) for graph in model.graphs):
         facts.append(_FOUR_BIT)
     return facts
+
+
+def _refusal(model: Model, oldest: Version) -> str:
+    if model.target in _SMALL_CHIPS:
+        return _SMALL_REFUSAL if model.format_version == 6 else ""
+    version, text = _REFUSALS.get(model.format_version, ((9999, 0, 0), ""))
+    return text if version < oldest else ""
 
 
 def _has_four_bits(graph: Graph) -> bool:
