@@ -1,0 +1,83 @@
+"""The register table of the NPU: names, natural values, command words, assembler and disassembler.
+
+    from openrknn import isa
+
+    for instruction in isa.disassemble(words, isa.map_for("rk3588")):
+        print(isa.format_instruction(instruction))
+
+Blocks are modules (`isa.cna`, `isa.dpu` ...), registers are classes in them, fields are attributes in natural units:
+
+    isa.cna.ConvCon1(0x2000A000).argb_in.channels       -> 3
+    isa.cna.ConvCon1.of(conv_mode=isa.ConvMode.DEPTHWISE).value
+
+`map_for` gives the table of any chip. RK3588 is complete; the other families hold what is known, graded by evidence.
+"""
+
+from __future__ import annotations
+
+from openrknn.isa import cna, common, core, dma, dpu, dpu_lut, dpu_rdma, dpu_stages, enums, pc, ppu, ppu_rdma
+from openrknn.isa.assembly import format_instruction, format_text, parse_text
+from openrknn.isa.blocks import Block, RegisterMap
+from openrknn.isa.chipmaps import MAPS, map_for
+from openrknn.isa.command import NOP_WORD, SYNC_WORD, TAIL_WORDS, Command, Target, enable_word, fetch_amount
+from openrknn.isa.enums import ConvMode, Precision
+from openrknn.isa.errors import (
+    AssemblyError,
+    DeclarationError,
+    EncodingError,
+    IsaError,
+    UnknownCodeError,
+    UnknownRegisterError,
+)
+from openrknn.isa.evidence import GRADES
+from openrknn.isa.fields import Field
+from openrknn.isa.registers import Register
+from openrknn.isa.rk3588 import RK3588
+from openrknn.isa.stream import Instruction, assemble, disassemble
+from openrknn.isa.values import BitPattern, UnknownCode
+
+__all__ = [
+    "GRADES",
+    "MAPS",
+    "NOP_WORD",
+    "RK3588",
+    "SYNC_WORD",
+    "TAIL_WORDS",
+    "AssemblyError",
+    "BitPattern",
+    "Block",
+    "Command",
+    "ConvMode",
+    "DeclarationError",
+    "EncodingError",
+    "Field",
+    "Instruction",
+    "IsaError",
+    "Precision",
+    "Register",
+    "RegisterMap",
+    "Target",
+    "UnknownCode",
+    "UnknownCodeError",
+    "UnknownRegisterError",
+    "assemble",
+    "cna",
+    "common",
+    "core",
+    "disassemble",
+    "dma",
+    "dpu",
+    "dpu_lut",
+    "dpu_rdma",
+    "dpu_stages",
+    "enable_word",
+    "enums",
+    "fetch_amount",
+    "format_instruction",
+    "format_text",
+    "map_for",
+    "parse_text",
+    "pc",
+    "ppu",
+    "ppu_rdma",
+]

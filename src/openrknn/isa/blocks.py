@@ -1,0 +1,143 @@
+"""`Block` and `RegisterMap`: where the registers of a chip are, and how one chip's map derives from another's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from openrknn.isa.command import Command, fetch_amount
+from openrknn.isa.errors import DeclarationError, UnknownRegisterError
+from openrknn.isa.registers import Register, offsets
+
+__all__ = ["Block", "RegisterMap"]
+
+RegisterClass = type[Register]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One unit of the NPU with its registers."""
+
+    name: str
+    target: int | None
+    """Code in the upper 16 bits of its commands; None for a block that no command can address."""
+    base: int
+    """Offset of its first register."""
+    registers: tuple[RegisterClass, ...]
+    enable_bit: int | None = None
+    """Its bit in the enable word, None for a block that cannot be started."""
+    text: str = ""
+    shadowed: bool = True
+    """Whether every register from `base + 8` on exists twice, once per register group."""
+    by_offset: Mapping[int, RegisterClass] = field(init=False, repr=False, compare=False)
+    by_name: Mapping[str, RegisterClass] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        by_offset = offsets(self.registers)
+        by_name = {register.name: register for register in self.registers}
+        if len(by_name) != len(self.registers):
+            raise DeclarationError(f"{self.name} has two registers of one name")
+        object.__setattr__(self, "registers", tuple(by_offset[offset] for offset in sorted(by_offset)))
+        object.__setattr__(self, "by_offset", MappingProxyType(by_offset))
+        object.__setattr__(self, "by_name", MappingProxyType(by_name))
+
+    def command(self, register: Register) -> Command:
+        """The command that writes this register value."""
+        if self.target is None or self.by_offset.get(register.offset) is not type(register):
+            raise UnknownRegisterError(f"no command to {self.name} writes {type(register).__name__}")
+        return Command(self.target, register.offset, register.value)
+
+    def derive(
+        self, *registers: RegisterClass, remove: Iterable[str] = (), only: bool = False, text: str | None = None
+    ) -> Block:
+        """This block on another chip.
+
+        Each of `registers` takes its offset from whatever was there, and its name from wherever that was.
+        `remove` names registers that the other chip has not shown; `only` drops all that are not given.
+        """
+        gone = set(remove)
+        unknown = gone - self.by_name.keys()
+        if unknown:
+            raise DeclarationError(f"{self.name} has no {', '.join(sorted(unknown))} to remove")
+        new_offsets = {register.offset for register in registers}
+        new_names = {register.name for register in registers}
+        kept = [
+            register
+            for register in self.registers
+            if not only
+            and register.name not in gone | new_names
+            and register.offset not in new_offsets
+        ]
+        return replace(self, registers=(*kept, *registers), text=self.text if text is None else text)
+
+
+@dataclass(frozen=True)
+class RegisterMap:
+    """All blocks of one family of chips."""
+
+    name: str
+    chips: tuple[str, ...]
+    """Names of the chips that have this map."""
+    blocks: tuple[Block, ...]
+    text: str = ""
+    words_per_fetch: int = 2
+    """Commands in one unit of PC.REGISTER_AMOUNTS."""
+    atom_bytes: int = 16
+    """Bytes in one unit of an `Atoms` field."""
+    by_target: Mapping[int, Block] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        addressed = [block for block in self.blocks if block.target is not None]
+        by_target = {block.target: block for block in addressed}
+        if len(by_target) != len(addressed) or len({block.name for block in self.blocks}) != len(self.blocks):
+            raise DeclarationError(f"{self.name} has two blocks with one target or one name")
+        object.__setattr__(self, "by_target", MappingProxyType(by_target))
+
+    def block(self, name: str) -> Block:
+        """The block of that name."""
+        for block in self.blocks:
+            if block.name == name:
+                return block
+        known = ", ".join(block.name for block in self.blocks)
+        raise UnknownRegisterError(f"{self.name} has no block {name!r}; it has {known}")
+
+    def lookup(self, target: int, offset: int) -> tuple[Block, RegisterClass] | None:
+        """The block and register that a command addresses, or None if the table has none there."""
+        block = self.by_target.get(target)
+        register = block.by_offset.get(offset) if block else None
+        return (block, register) if block and register else None
+
+    def find(self, path: str) -> RegisterClass:
+        """The register of that name: `find("CNA.CONV_CON1")`."""
+        block_name, _, name = path.partition(".")
+        register = self.block(block_name).by_name.get(name)
+        if register is None:
+            raise UnknownRegisterError(f"{self.name} has no register {path!r}")
+        return register
+
+    def command(self, register: Register) -> Command:
+        """The command that writes this register value, addressed to the block that has the register."""
+        for block in self.blocks:
+            if block.by_offset.get(register.offset) is type(register):
+                return block.command(register)
+        raise UnknownRegisterError(f"{self.name} has no register {type(register).__name__}")
+
+    def fetch_amount(self, commands: int) -> int:
+        """PC.REGISTER_AMOUNTS for a task of `commands` body commands."""
+        return fetch_amount(commands, self.words_per_fetch)
+
+    def derive(
+        self,
+        name: str,
+        chips: tuple[str, ...],
+        *blocks: Block,
+        text: str,
+        words_per_fetch: int = 2,
+        atom_bytes: int = 16,
+    ) -> RegisterMap:
+        """The map of another family: blocks of the same name replaced, others added."""
+        new = {block.name: block for block in blocks}
+        kept = [new.pop(block.name, block) for block in self.blocks]
+        merged = sorted((*kept, *new.values()), key=lambda block: block.base)
+        return RegisterMap(name, chips, tuple(merged), text, words_per_fetch, atom_bytes)
