@@ -6,6 +6,7 @@ The vendor's runtime checks none of this; a relocation outside the commands make
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from openrknn.chips import Chip
@@ -33,6 +34,7 @@ _ENABLE_BARRIER_MASK = 0x1000000
 """RK3576: where cores meet, beside the enabled blocks (two-core lists only)."""
 _ADDRESS_LIMIT = 1 << 32
 _LIST_STARTS_RK3588 = 5
+_PICTURE_CHANNELS = 4
 
 
 def check(model: Model) -> None:
@@ -92,10 +94,12 @@ def _ends(graph: Graph, section: str, names: dict[str, Tensor]) -> Iterator[Form
                     f"{what} tensor {index} is of kind {graph.tensors[index].kind.name}, not {kind.name}",
                     section=section,
                 )
-    if len(graph.normalizations) > len(graph.inputs):
+    if len(graph.normalizations) not in {0, len(graph.inputs)}:
         yield BadReferenceError(
             f"{len(graph.normalizations)} mean/std entries for {len(graph.inputs)} inputs", section=section
         )
+    else:
+        yield from _pictures(graph, section)
     for entry in graph.output_tasks:
         if entry.name not in names or not 0 <= entry.tasks <= len(graph.tasks):
             yield BadReferenceError(
@@ -106,6 +110,28 @@ def _ends(graph: Graph, section: str, names: dict[str, Tensor]) -> Iterator[Form
     for name in dict.fromkeys(patch.input for patch in patches):
         if name not in names:
             yield BadReferenceError(f"register patches for an input {name!r} that is not there", section=section)
+
+
+def _pictures(graph: Graph, section: str) -> Iterator[FormatError]:
+    """Pictures go through the input converter: it needs a shape, and numbers that it can divide by."""
+    for number, index in enumerate(graph.inputs):
+        tensor = graph.tensors[index]
+        if not tensor.row_alignment:
+            continue
+        where = f"{section}, input {tensor.name!r}"
+        if len(tensor.shape) != 4 or not 1 <= tensor.shape[1] <= _PICTURE_CHANNELS or not 0 < tensor.row_alignment <= 4096:
+            yield BadTensorError(f"a picture of shape {tensor.shape}, rows of {tensor.row_alignment}", section=where)
+            continue
+        if tensor.shape[3] <= 0:
+            yield BadTensorError(f"a picture of shape {tensor.shape}", section=where)
+        scales = tensor.quantization.scale if tensor.quantization else ()
+        norm = graph.normalizations[number] if graph.normalizations else None
+        numbers = (*scales, *norm.std, *norm.mean) if norm else scales
+        divisors = (*scales, *norm.std) if norm else scales
+        if not all(map(math.isfinite, numbers)) or not all(divisors):
+            yield BadTensorError("mean, std or scale cannot be divided by", section=where)
+        if norm and min(len(norm.mean), len(norm.std)) < tensor.shape[1]:
+            yield BadTensorError(f"{len(norm.std)} std for {tensor.shape[1]} channels", section=where)
 
 
 def _relocations(graph: Graph, section: str, names: dict[str, Tensor]) -> Iterator[FormatError]:

@@ -74,13 +74,14 @@ def input_values(model: Model, graph: Graph, raw_pixels: Mapping[str, bool]) -> 
         if patch.input in names:
             number = names[patch.input]
             tensor = graph.tensors[graph.inputs[number]]
-            if not tensor.row_alignment:  # only pictures go through the converter
+            if not tensor.row_alignment or not graph.normalizations:  # only pictures go through the converter
                 continue
             yield from _convert(model, patch, tensor, graph.normalizations[number], raw_pixels.get(patch.input, False))
     for patch in graph.image_patches:
         if patch.input in names and model.chip.family == "rk3588":
             tensor = graph.tensors[graph.inputs[names[patch.input]]]
-            yield from _rows(patch, tensor)
+            if tensor.row_alignment:
+                yield from _rows(patch, tensor)
 
 
 def _convert(
