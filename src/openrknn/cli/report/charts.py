@@ -66,7 +66,7 @@ def _heaviest(view: View) -> Markup:
         for row in ranked
     ]  # fmt: skip
     share = percent(sum(bar.value for bar in bars), whole)
-    return _card("Heaviest operators", f"{len(bars)} have {share} of the MACs" if bars else "", bars, "no MACs")
+    return _card("Heaviest operators", f"{share} of all MACs" if bars else "", bars, "no MACs")
 
 
 def memory_totals(view: View) -> Markup:
@@ -121,7 +121,7 @@ def task_lists(view: View) -> Markup:
         )
         for cores in sorted({entry.core_count for entry in lists})
     ]
-    return tag("div", *blocks, class_="grid charts") if blocks else tag("p", "This graph has no NPU task.")
+    return tag("div", *blocks, class_="grid charts cores") if blocks else tag("p", "This graph has no NPU task.")
 
 
 def _core_bar(view: View, entry: TaskList) -> Bar:

@@ -7,7 +7,7 @@ from typing import Any
 
 from openrknn.cli.report.graph import MAX_DRAWN, look
 from openrknn.cli.report.markup import Markup, clean, tag
-from openrknn.cli.report.texts import attribute, dims, macs, quantization
+from openrknn.cli.report.texts import attribute, dims, macs, native, quantization, tasks
 from openrknn.cli.report.view import View, op_name, tensor_name
 from openrknn.cli.words import size_text
 from openrknn.container.parts import Tensor
@@ -48,7 +48,7 @@ def _operator(view: View, place: int, used: dict[int, dict[str, Any]]) -> dict[s
         "Weights": size_text(report.weight_bytes) if report.weight_bytes else "",
         "Output": size_text(report.output_bytes) if report.output_bytes else "",
         "Commands": f"{report.commands:,}" if report.commands else "",
-        "Tasks": ", ".join(f"{amount} in list {label}" for label, amount in report.tasks.items()),
+        "Tasks": tasks(report.tasks),
         **_attributes(view, place),
     }
     return {
@@ -71,12 +71,13 @@ def _attributes(view: View, place: int) -> dict[str, str]:
 
 def _tensor(view: View, tensor: Tensor) -> dict[str, Any]:
     size = len(tensor.data) if tensor.data is not None else tensor.size_bytes
-    memory = f"{tensor.layout.label} {dims(tensor.native_shape)}" if tensor.native_shape else ""
     place = f"offset {tensor.offset:#x}" if tensor.kind.is_activation else tensor.kind.name.lower().replace("_", " ")
     return {
         "name": tensor_name(tensor.name),
         "shape": f"{tensor.dtype.label} {dims(tensor.shape)}",
-        "facts": [fact for fact in (quantization(tensor.quantization), memory, f"{size_text(size)}, {place}") if fact],
+        "facts": [
+            fact for fact in (quantization(tensor.quantization), native(tensor), f"{size_text(size)}, {place}") if fact
+        ],
         "from": _indices(view, view.writers.get(tensor.index, [])),
         "to": _indices(view, view.readers.get(tensor.index, [])),
     }

@@ -9,9 +9,24 @@ from openrknn.cli.report.view import View, kernel_text, op_name
 from openrknn.cli.words import size_text
 from openrknn.container.report import OperatorReport
 
-__all__ = ["MAX_DRAWN", "draw", "look"]
+__all__ = ["ARROWS", "MAX_DRAWN", "draw", "look"]
 
 MAX_DRAWN = 3000
+"""A browser becomes slow with more boxes."""
+ARROWS = tag(
+    "svg",
+    tag(
+        "defs",
+        *(
+            tag("marker", tag("path", d="M0 0L8 4L0 8z"), id=name, viewBox="0 0 8 8", refX=7.5, refY=4, markerWidth=7,
+                markerHeight=7, markerUnits="userSpaceOnUse", orient="auto")
+            for name in ("arrow", "arrow-near")
+        ),
+    ),
+    class_="quiet",
+    aria_hidden="true",
+)  # fmt: skip
+"""The heads of the arrows, once per page: all graphs share them."""
 _WIDTH, _HEIGHT = 176.0, 46.0
 _EDGE_WIDTH, _EDGE_HEIGHT = 150.0, 34.0
 _MARGIN = 16.0

@@ -6,14 +6,16 @@ are cut to a readable length, and characters that one cannot see (control, bidir
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
-__all__ = ["Content", "Markup", "clean", "join", "tag"]
+__all__ = ["Content", "Markup", "breakable", "clean", "join", "tag"]
 
 _MAX_CHARACTERS = 240
-_VOID = frozenset({"br", "col", "input", "line", "meta", "path", "rect", "use"})
+_VOID = frozenset({"input", "line", "meta", "path", "rect", "wbr"})
+_BREAKS = re.compile(r"(?<=[/:.×])(?=\w)")
 
 
 class Markup(str):
@@ -31,6 +33,11 @@ def clean(text: str, limit: int = _MAX_CHARACTERS) -> str:
         kept = limit - 1
         text = f"{text[: kept - kept // 3]}…{text[-(kept // 3) :]}"
     return _visible(text)
+
+
+def breakable(path: str) -> Markup:
+    """A name that may be broken after a slash, a colon, a dot or a times sign."""
+    return join(_BREAKS.split(path), between="<wbr>")
 
 
 def tag(name: str, /, *children: Content, **attributes: str | float | bool | None) -> Markup:

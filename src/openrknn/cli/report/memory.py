@@ -53,8 +53,9 @@ def _figure(view: View, memory_class: int, tensors: list[Lifetime], *, titled: b
     return tag(
         "figure",
         tag("h4", title) if titled else None,
+        tag("ul", tag("li", tag("span", class_="dot alive-key"), "bytes alive"), class_="legend"),
         tag("div", _chart(view, used, alive, max(top, 1)), class_="scroll"),
-        tag("figcaption", words, tag("span", class_="readout", aria_live="polite")),
+        tag("figcaption", words, tag("span", class_="readout")),
         class_="memory",
         data_alive=" ".join(map(str, alive)),
         data_prefix=view.prefix,
@@ -93,7 +94,7 @@ def _axes(steps: int, top: int, scale_x: float, scale_y: float) -> Markup:
     parts: list[Markup] = []
     for size in _ticks(top):
         y = _y(size, scale_y)
-        parts.append(tag("path", d=f"M{_LEFT} {y:.5g}H{_WIDTH - _RIGHT}", class_="grid"))
+        parts.append(tag("path", d=f"M{_LEFT} {y:.5g}H{_WIDTH - _RIGHT}", class_="rule"))
         parts.append(tag("text", size_text(size), x=_LEFT - 8, y=y + 4, class_="tick end"))
     step = max(1, -(-steps // 12))
     step = next(nice for nice in (1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, step) if nice >= step)
@@ -123,13 +124,15 @@ def _block(tensor: Lifetime, number: int, scale_x: float, scale_y: float) -> Mar
     )
     shape = short_shape(tensor.shape)
     label = clean(tensor.tensor if tensor.kind != "internal" else shape, 40)
-    fits = width > 6.4 * len(label) + 8 and height > 13
+    middle_x, middle_y, length = x + width / 2, y + height / 2, 6.4 * len(label) + 8
+    turn = None if width > length else f"rotate(-90 {middle_x:.5g} {middle_y:.5g})"
+    fits = (height > 13) if turn is None else (width > 13 and height > length)
     look = tensor.kind if tensor.kind in {"input", "output"} else f"c{number % _COLOURS}"
     return tag(
         "g",
         tag("title", title),
         tag("rect", x=x, y=y, width=max(width - 0.6, 0.8), height=max(height - 0.6, 0.8), rx=min(2.0, width / 4)),
-        tag("text", label, x=x + width / 2, y=y + height / 2 + 4) if fits else None,
+        tag("text", label, x=middle_x, y=middle_y + 4, transform=turn) if fits else None,
         class_=f"b {look}",
     )
 

@@ -39,12 +39,12 @@ def _numbers(report: ModelReport) -> Markup:
         "dl",
         _number("File", size_text(report.size_bytes), _precision(graph)),
         _number("Operators", f"{totals.operators:,}", _places(graph)),
-        _number("Work", f"{count_text(totals.macs)} MACs", _unknown(totals.macs_unknown)),
+        _number("Work per run", f"{count_text(totals.macs)}", _unknown(totals.macs_unknown)),
         _number(
             "Weights", size_text(totals.weight_bytes), percent(totals.weight_bytes, report.size_bytes) + " of file"
         ),
-        _number("Internal memory", size_text(totals.internal_bytes), "inputs, outputs and between"),
-        _number("NPU tasks", f"{one:,}", f"{size_text(totals.command_bytes)} of commands"),
+        _number("Internal memory", size_text(totals.internal_bytes), "for activations"),
+        _number("NPU tasks", f"{one:,}", f"{size_text(totals.command_bytes)} commands"),
         _number("Oldest runtime", runtime.version or "unknown", f"{runtime.library}, {runtime.certainty}"),
         class_="numbers",
     )
@@ -69,7 +69,7 @@ def _places(graph: GraphReport) -> str:
 
 
 def _unknown(amount: int) -> str:
-    return f"{amount} operators not counted" if amount else "multiply-accumulates per run"
+    return f"{amount} operators not counted" if amount else "multiply-accumulates"
 
 
 def _about(report: ModelReport) -> Markup:

@@ -33,6 +33,7 @@ def render(report: ModelReport, model: Model) -> str:
     title = clean(PurePath(report.path).name if report.path else "model", 120)
     views = [View(model, model.graphs[entry.index], entry) for entry in report.graphs[:_MAX_GRAPHS]]
     body = (
+        graph.ARROWS,
         _navigation(views),
         tag(
             "main",
@@ -84,7 +85,7 @@ def _navigation(views: list[View]) -> Markup:
 
 
 def _section(place: str, title: str, *content: Content, note: str = "") -> Markup:
-    intro = tag("p", note, class_="note") if note else None
+    intro = tag("p", note, class_="intro") if note else None
     return tag("section", tag("h2", title, id=f"{place}-title"), intro, *content,
                id=place, aria_labelledby=f"{place}-title")  # fmt: skip
 
@@ -146,13 +147,13 @@ def _viewer(view: View) -> Markup:
                           for key, text, title in buttons), class_="zoom script"),
             class_="tools",
         ),
-        tag("p", cut, class_="note") if cut else None,
+        tag("p", cut, class_="intro") if cut else None,
         tag(
             "div",
             tag("div", graph.draw(view), class_="canvas", tabindex=0, role="region", aria_label="Drawing of the graph"),
             tag("div", class_="overview script", aria_hidden="true"),
             tag("aside", tag("p", "Choose an operator to see its tensors, shapes, quantisation, tasks and cost.",
-                             class_="muted"), class_="panel script", aria_live="polite"),
+                             class_="muted"), class_="panel script", aria_label="Chosen operator"),
             class_="split",
         ),
         class_="viewer",

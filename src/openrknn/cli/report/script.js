@@ -63,7 +63,10 @@
     const panel = viewer.querySelector(".panel");
     const [left, top, width, height] = picture.getAttribute("viewBox").split(" ").map(Number);
     const node = (index) => document.getElementById(`${viewer.dataset.prefix}n${index}`);
+    const order = Object.keys(facts.operators).map(Number);
     let scale = 1;
+    let current = null;
+    viewer.classList.toggle("small", height < 480 && width < 700);
 
     const zoom = (next, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) => {
       next = Math.min(4, Math.max(0.02, next));
@@ -92,6 +95,9 @@
       if (event.key === "+" || event.key === "=") zoom(scale * 1.3);
       if (event.key === "-") zoom(scale / 1.3);
       if (event.key === "0") zoom(fit());
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      const next = order[order.indexOf(current) + step];
+      if (step && next !== undefined) { event.preventDefault(); choose(next, "canvas"); }
     });
     setUpDragging(canvas);
 
@@ -101,17 +107,26 @@
       all(".node.on", viewer).forEach((other) => other.classList.remove("on"));
       all(".edges .near", viewer).forEach((edge) => edge.classList.remove("near"));
       chosen.classList.add("on");
+      all(".box.on", viewer).forEach((box) => box.classList.remove("on"));
+      all(`.box[data-box="${index}"]`, viewer).forEach((box) => box.classList.add("on"));
+      current = index;
       all(`.edges [data-s="${index}"], .edges [data-t="${index}"]`, picture).forEach((edge) => {
         edge.classList.add("near");
         edge.parentNode.append(edge);
       });
       fill(panel, index, facts, choose);
       if (!scroll) return;
-      viewer.scrollIntoView({ block: "nearest" });
+      if (scroll === "page") viewer.scrollIntoView({ block: "nearest" });
       const [box, frame] = [chosen.getBoundingClientRect(), canvas.getBoundingClientRect()];
       canvas.scrollBy(box.left + box.width / 2 - frame.left - frame.width / 2,
         box.top + box.height / 2 - frame.top - frame.height / 2);
     };
+    all(".node", picture).forEach((link) => { link.tabIndex = -1; });
+    const first = order.find((index) => facts.operators[index].look !== "io");
+    if (first !== undefined) {
+      choose(first, "canvas");
+      canvas.scrollTop = 0;
+    }
     return choose;
   };
 
@@ -142,13 +157,20 @@
   const setUpOverview = (viewer, canvas, picture, [left, top, width, height], scale) => {
     const space = "http://www.w3.org/2000/svg";
     const map = document.createElementNS(space, "svg");
-    const copy = document.createElementNS(space, "use");
     const frame = document.createElementNS(space, "rect");
     map.setAttribute("viewBox", `${left} ${top} ${width} ${height}`);
-    copy.setAttribute("href", `#${viewer.dataset.prefix}drawing`);
     frame.setAttribute("class", "window");
-    map.append(copy, frame);
-    viewer.querySelector(".overview").append(map);
+    for (const node of all(".node", picture)) {
+      const box = node.querySelector("rect").cloneNode();
+      box.setAttribute("transform", node.getAttribute("transform"));
+      box.setAttribute("class", `box ${node.getAttribute("class").replace("node ", "")}`);
+      box.dataset.box = node.dataset.op;
+      map.append(box);
+    }
+    map.append(frame);
+    const strip = viewer.querySelector(".overview");
+    strip.append(map);
+    if (width / height > strip.clientWidth / strip.clientHeight) map.setAttribute("preserveAspectRatio", "none");
     const update = () => {
       const [box, view] = [picture.getBoundingClientRect(), canvas.getBoundingClientRect()];
       const x = Math.max(0, view.left - box.left) / scale();
@@ -199,7 +221,7 @@
       for (const other of there) {
         const link = make("a", `#${other}`);
         link.href = "#";
-        link.addEventListener("click", (event) => { stop(event); choose(other, true); });
+        link.addEventListener("click", (event) => { stop(event); choose(other, "canvas"); });
         line.append(link, " ");
       }
       box.append(line);
@@ -240,12 +262,16 @@
       const link = event.target.closest("a[data-op]");
       if (!link || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
-      choose(link.dataset.op, !link.classList.contains("node"));
+      choose(Number(link.dataset.op), link.classList.contains("node") ? false : "page");
     });
   });
   const select = document.querySelector(".picker select");
   if (select) {
-    const show = () => all(".one-graph").forEach((part) => { part.hidden = part.id !== select.value; });
+    const show = () => {
+      all(".one-graph").forEach((part) => { part.hidden = part.id !== select.value; });
+      const prefix = select.value.replace("all", "");
+      all("nav a").forEach((link) => link.setAttribute("href", link.getAttribute("href").replace(/g\d+-/, prefix)));
+    };
     select.addEventListener("change", () => { show(); window.dispatchEvent(new Event("resize")); });
     show();
   }

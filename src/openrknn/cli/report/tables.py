@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from openrknn.cli.report.graph import look
-from openrknn.cli.report.markup import Content, Markup, clean, join, tag
-from openrknn.cli.report.texts import dims, macs, number, quantization
+from openrknn.cli.report.markup import Content, Markup, breakable, clean, join, tag
+from openrknn.cli.report.texts import dims, macs, native, number, quantization
 from openrknn.cli.report.view import MAX_ROWS, View, kernel_text, op_name, tensor_name
 from openrknn.cli.words import size_text
 from openrknn.container.parts import Tensor
@@ -47,7 +47,8 @@ _TENSOR_COLUMNS = (
     Column("Type"),
     Column("Shape"),
     Column("In memory", hint="The layout that the NPU uses"),
-    Column("Quantisation"),
+    Column("Scale", True),
+    Column("Zero point", True),
     Column("Calibrated range", hint="Smallest and largest value seen in calibration"),
     Column("Bytes", True),
     Column("Offset", True, "In internal memory"),
@@ -81,7 +82,7 @@ def _operator_row(view: View, place: int, row: OperatorReport, tops: _Tops) -> M
         "tr",
         _cell(tag("a", f"#{row.index}", href=f"#{view.prefix}n{row.index}", data_op=row.index), value=row.index),
         tag("td", clean(row.type, 60)),
-        tag("td", op_name(row), class_="name"),
+        tag("td", breakable(op_name(row)), class_="name"),
         tag("td", _pill(row)),
         tag("td", kernel_text(view, place)),
         tag("td", f"{output.dtype} {dims(output.shape)}{more}" if output else ""),
@@ -99,30 +100,45 @@ def _pill(row: OperatorReport) -> Markup:
 
 
 def tensors(view: View) -> Markup:
-    """One row per tensor of the file, constants included."""
-    shown = [tensor for tensor in view.graph.tensors if tensor.name or tensor.size_bytes]
+    """One row per tensor of the file: what flows first, constants after it."""
+    named = (tensor for tensor in view.graph.tensors if tensor.name or tensor.size_bytes)
+    shown = sorted(named, key=lambda tensor: not tensor.kind.is_activation)
     rows = (_tensor_row(view, tensor) for tensor in shown[:MAX_ROWS])
     return _table(view, "Tensors", _TENSOR_COLUMNS, rows, len(shown))
 
 
 def _tensor_row(view: View, tensor: Tensor) -> Markup:
     size = len(tensor.data) if tensor.data is not None else tensor.size_bytes
-    memory = f"{tensor.layout.label} {dims(tensor.native_shape)}" if tensor.native_shape else ""
     return tag(
         "tr",
         _cell(tensor.index, value=tensor.index),
-        tag("td", tensor_name(tensor.name), class_="name"),
+        tag("td", breakable(tensor_name(tensor.name)), class_="name"),
         tag("td", tensor.kind.name.lower().replace("_", " ")),
         tag("td", tensor.dtype.label),
         tag("td", dims(tensor.shape)),
-        tag("td", memory),
-        tag("td", quantization(tensor.quantization)),
+        tag("td", breakable(native(tensor)), class_="wrap"),
+        *_quantization(tensor),
         tag("td", _range(tensor)),
         _cell(size_text(size), value=size),
         _cell(f"{tensor.offset:#x}" if tensor.kind.is_activation else "", value=tensor.offset),
         tag("td", _links(view, view.writers.get(tensor.index, []))),
         tag("td", _links(view, view.readers.get(tensor.index, []))),
         id=f"{view.prefix}t{tensor.index}",
+    )
+
+
+def _quantization(tensor: Tensor) -> tuple[Markup, Markup]:
+    """Scale and zero point; the smallest and largest scale where there is one per channel."""
+    values = tensor.quantization
+    if values is None or not values.scale:
+        return tag("td", class_="num", data_v=0), tag("td", class_="num", data_v=0)
+    low, high = min(values.scale), max(values.scale)
+    text = number(low) if len(values.scale) == 1 else f"{number(low)} … {number(high)}"
+    zeros = sorted(set(values.zero_point))
+    zero = str(zeros[0]) if len(zeros) == 1 else f"{zeros[0]} … {zeros[-1]}" if zeros else ""
+    return (
+        tag("td", text, class_="num", data_v=low, title=quantization(values)),
+        tag("td", zero, class_="num", data_v=zeros[0] if zeros else 0),
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from openrknn.cli.words import count_text
-from openrknn.container.parts import Quantization
+from openrknn.container.parts import Layout, Quantization, Tensor
 
-__all__ = ["attribute", "dims", "macs", "number", "percent", "quantization", "short_shape"]
+__all__ = ["attribute", "dims", "macs", "native", "number", "percent", "quantization", "short_shape", "tasks"]
 
 _MAX_ITEMS = 12
 
@@ -40,6 +40,14 @@ def short_shape(shape: Sequence[int]) -> str:
     return dims(shape[1:] if len(shape) > 1 and shape[0] == 1 else shape)
 
 
+def native(tensor: Tensor) -> str:
+    """How it lies in memory: "nc1hwc2 1×2×112×112×16"; empty where the file does not say."""
+    if not tensor.native_shape:
+        return ""
+    layout = "" if tensor.layout is Layout.UNDEFINED else f"{tensor.layout.label} "
+    return f"{layout}{dims(tensor.native_shape)}"
+
+
 def quantization(values: Quantization | None) -> str:
     """ "scale 0.0078125, zero point -1", or the range of the scales when there is one per channel."""
     if values is None or not values.scale:
@@ -48,6 +56,17 @@ def quantization(values: Quantization | None) -> str:
     if len(values.scale) == 1:
         return f"scale {number(low)}, zero point {values.zero_point[0] if values.zero_point else 0}"
     return f"per channel ({len(values.scale)}): scale {number(low)} … {number(high)}"
+
+
+def tasks(lists: Mapping[str, int]) -> str:
+    """{"1": 3, "2.0": 2, "2.1": 2} -> "3; 2 cores: 2 + 2"; the list of one core needs no name."""
+    cores: dict[str, list[int]] = {}
+    for label, amount in lists.items():
+        cores.setdefault(label.partition(".")[0], []).append(amount)
+    return "; ".join(
+        str(shares[0]) if number == "1" else f"{number} cores: {' + '.join(map(str, shares))}"
+        for number, shares in cores.items()
+    )
 
 
 def attribute(value: object) -> str:
