@@ -66,7 +66,8 @@
     const order = Object.keys(facts.operators).map(Number);
     let scale = 1;
     let current = null;
-    viewer.classList.toggle("small", height < 480 && width < 700);
+    viewer.classList.toggle("small", height < 480);
+    viewer.classList.toggle("fits", height < 1.3 * canvas.clientHeight && width < canvas.clientWidth);
 
     const zoom = (next, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) => {
       next = Math.min(4, Math.max(0.02, next));
