@@ -93,6 +93,19 @@ class Output:
         if self.is_human:
             self.stream.write(printable(text) + "\n")
 
+    def styled(self, *parts: tuple[str, str]) -> None:
+        """A line of (text, style) parts, for long listings: rich would take minutes for a million lines."""
+        if self.is_json:
+            return
+        colored = self._colored
+        self.stream.write(
+            "".join(_paint(printable(text), style if colored else "") for text, style in parts).rstrip(" ") + "\n"
+        )
+
+    @cached_property
+    def _colored(self) -> bool:
+        return self.uses_color
+
     def value(self, text: str) -> None:
         """The one thing that was asked for: printed in quiet mode too."""
         if not self.is_json:
@@ -109,6 +122,13 @@ class Output:
     def complain(text: str) -> None:
         """One line on standard error."""
         sys.stderr.write(f"openrknn: {printable(text)}\n")
+
+
+_PAINT = {"bold": "1", "dim": "2", "red": "1;31"}
+
+
+def _paint(text: str, style: str) -> str:
+    return f"\x1b[{_PAINT[style]}m{text}\x1b[0m" if style and text else text
 
 
 def _escapes() -> dict[int, str]:
