@@ -19,6 +19,7 @@ from openrknn.errors import RknnError
 from tests.cli.changed import with_graph, with_tensor
 from tests.container.mutate import MUTATIONS
 from tests.container.places import GOLDENS, golden
+from tests.container.test_v1 import model_bytes
 
 
 def report_of(name: str) -> ModelReport:
@@ -111,6 +112,12 @@ def test_oldest_runtime(name: str, library: str, version: str, certainty: str) -
     assert (need.library, need.version, need.certainty) == (library, version, certainty)
     assert need.evidence
     assert need.advised == "2.5.0"
+
+
+def test_a_model_of_format_1() -> None:
+    report = describe(openrknn.load(model_bytes()))
+    assert (report.runtime.version, report.runtime.certainty, report.runtime.refused_by) == ("1.4.0", "reported", "")
+    assert as_json(report)
 
 
 def test_versions_in_text() -> None:

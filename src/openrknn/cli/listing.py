@@ -12,7 +12,7 @@ from functools import cached_property
 
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph, Kind, Relocation, Task
-from openrknn.isa import Instruction, RegisterMap, disassemble, format_instruction, map_for
+from openrknn.isa import Instruction, RegisterMap, UnknownCode, disassemble, format_instruction, map_for
 from openrknn.isa.command import TAIL_WORDS, Target
 
 __all__ = ["Entry", "Listing", "TaskHead"]
@@ -64,7 +64,7 @@ class Listing:
         self.model = model
         self.graph = graph
         self.map: RegisterMap = map_for(model.chip)
-        self._known: dict[int, tuple[Instruction, str]] = {}
+        self._known: dict[int, tuple[Instruction, str, tuple[str, ...]]] = {}
 
     def head(self, number: int, list_label: str, *, is_delta: bool) -> TaskHead:
         """What task `number` is."""
@@ -89,7 +89,7 @@ class Listing:
         """The commands of task `number`, the four closing ones included."""
         task = self.graph.tasks[number]
         for index, word in enumerate(self.graph.task_words(task), start=task.first_command):
-            instruction, text = self._decode(word)
+            instruction, text, alarms = self._decode(word)
             relocation = self._relocations.get(index)
             following = self._next_task(instruction)
             yield Entry(
@@ -100,7 +100,7 @@ class Listing:
                 relocation=relocation,
                 next_task=following,
                 notes=tuple(self._notes(index, relocation, following)),
-                alarms=_alarms(instruction),
+                alarms=alarms,
             )
 
     def deltas(self, numbers: range) -> frozenset[int]:
@@ -121,11 +121,12 @@ class Listing:
         """Target and offset of every command in the body."""
         return frozenset(word & 0xFFFF_0000_0000_FFFF for word in self.graph.task_words(task, tail=False))
 
-    def _decode(self, word: int) -> tuple[Instruction, str]:
+    def _decode(self, word: int) -> tuple[Instruction, str, tuple[str, ...]]:
+        """Streams repeat themselves: most words were seen before."""
         known = self._known.get(word)
         if known is None:
             instruction = disassemble((word,), self.map)[0]
-            known = self._known[word] = (instruction, format_instruction(instruction))
+            known = self._known[word] = (instruction, format_instruction(instruction), _alarms(instruction))
         return known
 
     def _blocks(self, mask: int) -> tuple[str, ...]:
@@ -171,5 +172,5 @@ def _alarms(instruction: Instruction) -> tuple[str, ...]:
     if instruction.register is None:
         return ("unknown register",)
     alarms = [f"undeclared bits {instruction.undeclared:#x}"] if instruction.undeclared else []
-    codes = [name for name, value in instruction.values.items() if type(value).__name__ == "UnknownCode"]
+    codes = [name for name, value in instruction.values.items() if isinstance(value, UnknownCode)]
     return (*alarms, *(f"unknown code in {name}" for name in codes))

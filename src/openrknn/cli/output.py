@@ -97,10 +97,11 @@ class Output:
         """A line of (text, style) parts, for long listings: rich would take minutes for a million lines."""
         if self.is_json:
             return
-        colored = self._colored
-        self.stream.write(
-            "".join(_paint(printable(text), style if colored else "") for text, style in parts).rstrip(" ") + "\n"
-        )
+        if self._colored:
+            line = "".join(_paint(printable(text), style) for text, style in parts)
+        else:
+            line = printable("".join([text for text, _ in parts]))
+        self.stream.write(line.rstrip(" ") + "\n")
 
     @cached_property
     def _colored(self) -> bool:
