@@ -18,7 +18,7 @@ from __future__ import annotations
 from openrknn.isa import cna, common, core, dma, dpu, dpu_lut, dpu_rdma, dpu_stages, enums, pc, ppu, ppu_rdma
 from openrknn.isa.assembly import format_instruction, format_text, parse_text
 from openrknn.isa.blocks import Block, RegisterMap
-from openrknn.isa.chipmaps import MAPS, map_for
+from openrknn.isa.chipmaps import all_maps, map_for
 from openrknn.isa.command import NOP_WORD, SYNC_WORD, TAIL_WORDS, Command, Target, enable_word, fetch_amount
 from openrknn.isa.enums import ConvMode, Precision
 from openrknn.isa.errors import (
@@ -38,7 +38,6 @@ from openrknn.isa.values import BitPattern, UnknownCode
 
 __all__ = [
     "GRADES",
-    "MAPS",
     "NOP_WORD",
     "RK3588",
     "SYNC_WORD",
@@ -60,6 +59,7 @@ __all__ = [
     "UnknownCode",
     "UnknownCodeError",
     "UnknownRegisterError",
+    "all_maps",
     "assemble",
     "cna",
     "common",

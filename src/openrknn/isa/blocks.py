@@ -49,27 +49,20 @@ class Block:
         return Command(self.target, register.offset, register.value)
 
     def derive(
-        self, *registers: RegisterClass, remove: Iterable[str] = (), only: bool = False, text: str | None = None
+        self, *registers: RegisterClass, keep: Iterable[str] | None = None, remove: Iterable[str] = ()
     ) -> Block:
-        """This block on another chip.
+        """This block on another chip, with these registers instead of what had their offsets or their names.
 
-        Each of `registers` takes its offset from whatever was there, and its name from wherever that was.
-        `remove` names registers that the other chip has not shown; `only` drops all that are not given.
+        `keep` names the registers to take over unchanged (all, if not given), `remove` those to leave out.
         """
-        gone = set(remove)
-        unknown = gone - self.by_name.keys()
+        kept = set(self.by_name if keep is None else keep)
+        unknown = (kept | set(remove)) - self.by_name.keys()
         if unknown:
-            raise DeclarationError(f"{self.name} has no {', '.join(sorted(unknown))} to remove")
+            raise DeclarationError(f"{self.name} has no {', '.join(sorted(unknown))}")
+        kept -= {*remove, *(register.name for register in registers)}
         new_offsets = {register.offset for register in registers}
-        new_names = {register.name for register in registers}
-        kept = [
-            register
-            for register in self.registers
-            if not only
-            and register.name not in gone | new_names
-            and register.offset not in new_offsets
-        ]
-        return replace(self, registers=(*kept, *registers), text=self.text if text is None else text)
+        old = (item for item in self.registers if item.name in kept and item.offset not in new_offsets)
+        return replace(self, registers=(*old, *registers))
 
 
 @dataclass(frozen=True)
@@ -126,6 +119,10 @@ class RegisterMap:
     def fetch_amount(self, commands: int) -> int:
         """PC.REGISTER_AMOUNTS for a task of `commands` body commands."""
         return fetch_amount(commands, self.words_per_fetch)
+
+    def without(self, *names: str) -> RegisterMap:
+        """The map without some blocks."""
+        return replace(self, blocks=tuple(block for block in self.blocks if block.name not in names))
 
     def derive(
         self,

@@ -1,19 +1,28 @@
-"""Which chip has which register map."""
+"""Which chip has which register map. A map is built when it is first asked for."""
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
 from typing import Protocol
 
 from openrknn.errors import UnsupportedError
 from openrknn.isa.blocks import RegisterMap
-from openrknn.isa.rk3588 import RK3588
+from openrknn.isa.errors import DeclarationError
 
-__all__ = ["MAPS", "map_for"]
+__all__ = ["FAMILIES", "all_maps", "map_for"]
 
-MAPS: tuple[RegisterMap, ...] = (RK3588,)
-"""Every register map, one per family of chips."""
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "rk3588": ("rk3588",),
+    "rk3566": ("rk3566", "rk3568"),
+    "rk3562": ("rk3562",),
+    "rk3576": ("rk3576", "rv1126b"),
+    "rv1106": ("rv1103", "rv1106"),
+    "rv1106b": ("rv1103b", "rv1106b"),
+}
+"""Family -> its chips. A family is a module of this package with a map of its name in upper case."""
 
-_BY_CHIP = {chip: register_map for register_map in MAPS for chip in register_map.chips}
+_FAMILY_OF = {chip: family for family, chips in FAMILIES.items() for chip in chips}
 
 
 class Named(Protocol):
@@ -27,6 +36,19 @@ class Named(Protocol):
 def map_for(chip: str | Named) -> RegisterMap:
     """The register map of a chip, given as a `Chip` or by its name."""
     name = chip if isinstance(chip, str) else chip.name
-    if name not in _BY_CHIP:
-        raise UnsupportedError(f"no register map for {name!r}; there is one for {', '.join(sorted(_BY_CHIP))}")
-    return _BY_CHIP[name]
+    if name not in _FAMILY_OF:
+        raise UnsupportedError(f"no register map for {name!r}; there is one for {', '.join(sorted(_FAMILY_OF))}")
+    return _family_map(_FAMILY_OF[name])
+
+
+def all_maps() -> tuple[RegisterMap, ...]:
+    """Every register map, one per family of chips."""
+    return tuple(_family_map(family) for family in FAMILIES)
+
+
+@cache
+def _family_map(family: str) -> RegisterMap:
+    found = getattr(import_module(f"openrknn.isa.{family}"), family.upper())
+    if not isinstance(found, RegisterMap) or found.chips != FAMILIES[family]:
+        raise DeclarationError(f"openrknn.isa.{family} does not hold the map of {', '.join(FAMILIES[family])}")
+    return found

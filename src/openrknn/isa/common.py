@@ -7,7 +7,18 @@ from openrknn.isa.command import ENABLE_OFFSET, Target
 from openrknn.isa.fields import Bits, Flag, Unsigned
 from openrknn.isa.registers import Register
 
-__all__ = ["ENABLE", "NOP", "SYNC", "EnableMask", "OperationEnable", "SPointer", "SStatus", "Unknown"]
+__all__ = [
+    "ENABLE",
+    "NOP",
+    "SYNC",
+    "EnableMask",
+    "OperationEnable",
+    "SPointer",
+    "SStatus",
+    "Unknown",
+    "moved",
+    "unknown",
+]
 
 
 class SStatus(Register, evidence="T"):
@@ -46,6 +57,16 @@ class Unknown(Register, evidence="?"):
     """Written by streams; meaning unknown."""
 
     bits = Bits(31, 0, "Unknown.")
+
+
+def moved(register: type[Register], offset: int) -> type[Register]:
+    """A register of another map at another offset: found by comparing streams of the same model."""
+    return register.place(offset=offset, name=register.name, evidence="I")
+
+
+def unknown(*offsets: int) -> tuple[type[Unknown], ...]:
+    """Registers that streams write and nobody understands, named after their offsets."""
+    return tuple(Unknown.place(offset=offset, name=f"UNKNOWN_{offset:04X}") for offset in offsets)
 
 
 class EnableMask(Register, offset=ENABLE_OFFSET, name="OPERATION_ENABLE", evidence="TE"):

@@ -23,6 +23,7 @@ __all__ = [
     "Precision",
     "RegroupCount",
     "Rounding",
+    "ShortAlgorithm",
     "SurfaceSeries",
     "TransposeLanes",
 ]
@@ -163,6 +164,14 @@ class EwAlgorithm(IntEnum):
     NEG = 6
     FLOOR = 7
     CEIL = 8
+
+
+class ShortAlgorithm(IntEnum):
+    """The two-bit form of the algorithms on RK3566/68. [ADD inferred; the others by likeness with NVDLA]"""
+
+    MAX = 0
+    MIN = 1
+    ADD = 2
 
 
 class EwOperation(IntEnum):

@@ -1,0 +1,392 @@
+"""The register map of RK3562 ("RKNPU t4"), as far as it is known. RK3576 and RV1126B derive from it.
+
+The blocks, the data flow and most fields are those of RK3588, at other offsets: CNA has weights before data, DPU lies
+two words lower from 0x4018 on. Every clamp is a pair of registers, minimum and maximum, instead of ReLU bits; streams
+leave 0x80000000 and 0x7fffffff where nothing is clamped. Strides and notches count atoms from bit 0 on. Streams write
+the S_POINTERs of CNA and CORE themselves, and two bus registers of DDMA.
+"""
+
+from __future__ import annotations
+
+from openrknn.isa import cna, core, dpu, dpu_stages
+from openrknn.isa.command import Target
+from openrknn.isa.common import moved, unknown
+from openrknn.isa.dma import dma_block
+from openrknn.isa.enums import AluAlgorithm, ArgbInput, ChannelReduction, EwAlgorithm, Precision
+from openrknn.isa.fields import Atoms, Bits, Choice, Flag, Mask, Signed, SignedAtoms, Size, Unsigned
+from openrknn.isa.registers import Register, array
+from openrknn.isa.rk3588 import RK3588
+
+__all__ = ["RK3562"]
+
+# ---------------------------------------------------------------- CNA
+
+
+class ConvCon1(Register, offset=0x100C, name="CONV_CON1", evidence="I"):
+    """Kind of convolution, number formats, image input."""
+
+    conv_mode = Unsigned(3, 0, "Bit 0 depthwise, bit 1 image input; bit 2 with some int8 convolutions.", evidence="I?")
+    in_precision = Choice(6, 4, Precision, "Number format of the feature data.")
+    proc_precision = Choice(9, 7, Precision, "Number format of the MAC array.")
+    argb_in = Choice(15, 12, ArgbInput, "Packed image rows with this many channels per pixel.")
+    deconv = Flag(16, "Put pad values between the input pixels: transposed convolution.")
+    weight_precision = Choice(22, 20, Precision, "A third number format, equal to the others.", evidence="I?")
+    group_line_off = Flag(29, "Set for image input.")
+
+
+class ConvCon2(Register, offset=0x1010, name="CONV_CON2", evidence="?"):
+    """Like RK3588's FEATURE_GRAINS in some way."""
+
+    grains = Unsigned(13, 0, "Unknown.")
+
+
+class WeightSize1(Register, offset=0x1020, name="WEIGHT_SIZE1", evidence="I"):
+    """Size of one kernel."""
+
+    weight_bytes_per_kernel = Unsigned(18, 0, "Bytes per output channel.")
+
+
+class DataSize1(Register, offset=0x1028, name="DATA_SIZE1", evidence="I"):
+    """Channels of the input."""
+
+    datain_channel_real = Unsigned(13, 0, "Channels that carry data.")
+
+
+class CbufCon1(Register, offset=0x1044, name="CBUF_CON1", evidence="I"):
+    """Room that an input row takes in CBUF."""
+
+    data_entries = Unsigned(15, 0, "Entries of one row.")
+    datain_width = Unsigned(31, 16, "Input columns again.")
+
+
+class CbufEntries(Register, offset=0x103C, name="CBUF_ENTRIES", evidence="I?"):
+    """Entries of one row again, and something else."""
+
+    data_entries = Unsigned(31, 16, "Entries of one row.")
+
+
+class CvtScale01(Register, offset=0x104C, name="CVT_SCALE01", evidence="I"):
+    """Input converter, scales of channels 0 and 1."""
+
+    cvt_scale0 = Signed(15, 0, "Scale 0.")
+    cvt_scale1 = Signed(31, 16, "Scale 1.")
+
+
+class CvtScale23(Register, offset=0x1050, name="CVT_SCALE23", evidence="I"):
+    """Input converter, scales of channels 2 and 3."""
+
+    cvt_scale2 = Signed(15, 0, "Scale 2.")
+    cvt_scale3 = Signed(31, 16, "Scale 3.")
+
+
+class CvtOffset(Register, evidence="I"):
+    """Input converter, offset of one channel."""
+
+    cvt_offset = Signed(31, 0, "Offset.")
+
+
+CvtOffsets = array(CvtOffset, 3, offset=0x1054, name="CVT_OFFSET")
+
+
+class PadCon0(Register, offset=0x1080, name="PAD_CON0", evidence="I"):
+    """Padding on all four sides. Row bands show the order: the first has no bottom, the last no top."""
+
+    pad_top = Unsigned(7, 0, "Rows above.")
+    pad_left = Unsigned(15, 8, "Columns to the left.")
+    pad_bottom = Unsigned(23, 16, "Rows below.")
+    pad_right = Unsigned(31, 24, "Columns to the right.")
+
+
+class DmaCon0(Register, offset=0x108C, name="DMA_CON0", evidence="I"):
+    """Bus settings."""
+
+    data_burst_len = Size(3, 0, "Beats per burst for feature data.")
+    weight_burst_len = Size(19, 16, "Beats per burst for weights.")
+
+
+class SurfStride(Register, offset=0x1094, name="SURF_STRIDE", evidence="I"):
+    """Pitch of the input surfaces."""
+
+    surf_stride = SignedAtoms(27, 0, "Surface pitch, whole.")
+
+
+class SurfSize(Register, offset=0x1098, name="SURF_SIZE", evidence="I"):
+    """Size of the part of a surface that this task reads."""
+
+    surf_size = Atoms(27, 0, "Pixels, rounded up to a multiple of 4.")
+
+
+class ReadSize(Register, offset=0x118C, name="READ_SIZE", evidence="I?"):
+    """Input width, twice."""
+
+    width_0 = Size(15, 0, "Columns.")
+    width_1 = Size(31, 16, "Columns.")
+
+
+_CNA_KEPT = ["S_STATUS", "S_POINTER", "OPERATION_ENABLE", "CONV_CON3", "DCOMP_CTRL", "DCOMP_REGNUM", "DCOMP_ADDR0"]
+
+CNA = RK3588.block("CNA").derive(
+    *(ConvCon1, ConvCon2, moved(cna.WeightSize0, 0x101C), WeightSize1, moved(cna.WeightSize2, 0x1024), DataSize1),
+    *(moved(cna.DataSize0, 0x102C), moved(cna.DataSize2, 0x1030), moved(cna.DataSize3, 0x1034), CbufEntries, CbufCon1),
+    *(moved(cna.CvtCon0, 0x1048), CvtScale01, CvtScale23),
+    *CvtOffsets,
+    *(moved(cna.FcDataSize0, 0x1078), moved(cna.FcDataSize1, 0x107C), PadCon0, moved(cna.PadCon1, 0x1084)),
+    *(moved(cna.FeatureDataAddr, 0x1088), DmaCon0, moved(cna.DmaCon1, 0x1090), SurfStride, SurfSize, ReadSize),
+    *unknown(0x1018, 0x1038, 0x1040, *range(0x1060, 0x1078, 4)),
+    keep=[*_CNA_KEPT, "DCOMP_AMOUNT0", "DCOMP_AMOUNT1"],
+)
+
+# ---------------------------------------------------------------- CORE
+
+
+class MiscCfg(Register, offset=0x3018, name="MISC_CFG", evidence="I"):
+    """What the array computes."""
+
+    qd_en = Flag(0, "Also deliver the window sums of the input.")
+    dw_en = Flag(1, "Depthwise.")
+    dw_too = Flag(3, "Set in int8 depthwise convolutions.", evidence="?")
+    proc_precision = Choice(10, 8, Precision, "Number format.")
+
+
+CORE = RK3588.block("CORE").derive(
+    *(MiscCfg, moved(core.DataoutSize0, 0x301C), moved(core.DataoutSize1, 0x3020)),
+    *unknown(0x300C, 0x3010, 0x3014, 0x3024),
+    keep=["S_STATUS", "S_POINTER", "OPERATION_ENABLE"],
+)
+
+# ---------------------------------------------------------------- DPU
+
+
+class FeatureModeCfg(Register, offset=0x400C, name="FEATURE_MODE_CFG", evidence="I"):
+    """Where data come from and go to."""
+
+    flying_mode = Flag(0, "0: data come from CORE; 1: from memory.")
+    output_mode = Unsigned(2, 1, "2 in every stream: to memory.")
+    depthwise = Unsigned(4, 3, "1 after a depthwise convolution.")
+    burst_len = Size(8, 5, "Beats per burst. Bus only.")
+    nonalign = Flag(25, "Packed output.")
+    rgp_type = Unsigned(29, 26, "What packed output keeps of each atom.")
+
+
+class DataFormat(Register, offset=0x4010, name="DATA_FORMAT", evidence="I"):
+    """Number formats."""
+
+    proc_precision = Choice(2, 0, Precision, "Number format of the arithmetic.")
+    bn_mul_shift_value_neg = Unsigned(15, 10, "BN shift where the sum is negative.")
+    out_precision = Choice(31, 29, Precision, "Number format of the output.")
+
+
+class DstSurfStride(Register, offset=0x401C, name="DST_SURF_STRIDE", evidence="I"):
+    """Step of counter e of the write DMA."""
+
+    dst_surf_stride = Atoms(27, 0, "Atoms.")
+
+
+class DataCubeHeight(Register, offset=0x4024, name="DATA_CUBE_HEIGHT", evidence="I"):
+    """Height of the data, and the reduction over channels."""
+
+    height = Size(12, 0, "Rows.")
+    minmax_ctl = Mask(24, 22, ChannelReduction, "Reduction over the channels of a pixel.")
+
+
+class DataCubeNotchAddr(Register, offset=0x4028, name="DATA_CUBE_NOTCH_ADDR", evidence="I"):
+    """What the write DMA skips after each line."""
+
+    notch_addr_0 = Unsigned(12, 0, "Atoms.")
+    notch_addr_1 = Unsigned(28, 16, "Atoms, of RK3576.", evidence="?")
+
+
+class DataCubeChannel(Register, offset=0x402C, name="DATA_CUBE_CHANNEL", evidence="I"):
+    """Channels of the data."""
+
+    orig_channel = Size(12, 0, "Channels that carry data.")
+
+
+class WdmaSize0(Register, offset=0x4030, name="WDMA_SIZE_0", evidence="I?"):
+    """Channels of the write DMA."""
+
+    group = Unsigned(15, 0, "Something about the channel group: 0, 1, 3 or 7.", evidence="?")
+    orig_channel = Size(28, 16, "Channels that carry data.")
+
+
+class BsCfg(Register, offset=0x4038, name="BS_CFG", evidence="I"):
+    """BS, the first stage, and the zero-point correction before it."""
+
+    bs_bypass = Flag(0, "Skip the stage.")
+    no_cpend_0 = Flag(1, "Set where the weights need no zero-point correction.", evidence="I?")
+    no_cpend_1 = Flag(4, "Set likewise.", evidence="I?")
+    bs_relu_bypass = Flag(6, "Set with bs_bypass.", evidence="?")
+    bs_alu_src = Flag(7, "Addend per channel from BRDMA.")
+    bs_mul_shift_value = Unsigned(13, 8, "Shift where the product is not negative.")
+    cpend_algo = Choice(19, 16, AluAlgorithm, "ADD where the weights need the correction.", evidence="I?")
+    bs_alu_en = Flag(20, "Set wherever the stage works.", evidence="I?")
+
+
+class BsMulCfg(Register, offset=0x4044, name="BS_MUL_CFG", evidence="I"):
+    """Multiplier of BS."""
+
+    bs_mul_src = Flag(0, "Multiplier per channel from BRDMA.")
+    bs_mul_operand = Bits(31, 16, "int16, fp16 or bf16.")
+
+
+class BsOwCfg(Register, offset=0x4050, name="BS_OW_CFG", evidence="I"):
+    """Zero-point correction of the weights, atoms per pixel."""
+
+    ow_src = Flag(0, "Operand per channel from BRDMA.")
+    od_bypass = Flag(1, "No correction.")
+    size_e_0 = Size(4, 2, "Atoms per pixel and channel group.")
+    size_e_1 = Size(7, 5, "The same number again.")
+    size_e_2 = Size(10, 8, "The same number again.")
+
+
+class BsOwOp(Register, offset=0x4054, name="BS_OW_OP", evidence="I"):
+    """Operand of the correction, and the shift of BS for negatives."""
+
+    ow_op = Signed(15, 0, "Operand.", evidence="?")
+    bs_mul_shift_value_neg = Unsigned(21, 16, "BS shift where the product is negative.")
+
+
+class Minimum(Register, evidence="I"):
+    """Lower clamp; 0x80000000: none, 0: ReLU. Which of the six pairs belongs to which stage is partly open."""
+
+    minimum = Bits(31, 0, "int32 or fp32.")
+
+
+class Maximum(Register, evidence="I"):
+    """Upper clamp; 0x7fffffff: none. ReLU6 stands in the pairs at 0x406c and 0x4074."""
+
+    maximum = Bits(31, 0, "int32 or fp32.")
+
+
+CLAMP_PAIRS = (0x4048, 0x4058, 0x406C, 0x4074, 0x4088, 0x40A4)
+Clamps = tuple(
+    shape.place(offset=offset + 4 * upper, name=f"CLAMP{index}_{shape.__name__.upper()}")
+    for index, offset in enumerate(CLAMP_PAIRS)
+    for upper, shape in enumerate((Minimum, Maximum))
+)
+
+
+class BnCfg(Register, offset=0x4060, name="BN_CFG", evidence="I"):
+    """BN, the second stage."""
+
+    bn_bypass = Flag(0, "Skip the stage.")
+    bn_alu_bypass = Flag(1, "Skip the addition.")
+    bn_mul_bypass = Flag(4, "Skip the multiplication.")
+    bn_mul_prelu = Flag(5, "Multiply only where x < 0.")
+    bn_alu_algo = Choice(19, 16, AluAlgorithm, "Plus or minus the addend.")
+
+
+class EwCfg(Register, offset=0x407C, name="EW_CFG", evidence="I?"):
+    """EW, the third stage. Read off the bypassed form, additions, products and lookups."""
+
+    ew_bypass = Flag(0, "Skip the stage.", evidence="I")
+    ew_mul_en = Flag(2, "Set in products.")
+    ew_mul_bypass = Flag(6, "Clear in products.")
+    ew_lut_bypass = Flag(7, "Skip the lookup table.", evidence="I")
+    ew_op_cvt_bypass = Flag(8, "Use the operand without conversion.", evidence="I")
+    ew_alu_algo = Choice(19, 16, EwAlgorithm, "Operation of the ALU.", evidence="I")
+    ew_alu_bypass = Flag(24, "Skip the ALU.")
+    ew_cvt_type = Flag(31, "Operand converter: 1 add, then multiply.", evidence="I")
+
+
+class EwCvtOffsetValue(Register, offset=0x4080, name="EW_CVT_OFFSET_VALUE", evidence="I"):
+    """Offset of the operand converter."""
+
+    ew_op_cvt_offset = Signed(15, 0, "Offset.")
+
+
+class SurfaceAdd(Register, offset=0x40B8, name="SURFACE_ADD", evidence="I"):
+    """Step of counter g of the write DMA."""
+
+    surf_add = Atoms(27, 0, "Atoms.")
+
+
+class SurfLen(Register, offset=0x40C8, name="SURF_LEN", evidence="I"):
+    """Length of packed output."""
+
+    surf_len = Atoms(15, 0, "Atoms.")
+
+
+EwOpValues = array(dpu_stages.EwOpValue, 5, offset=0x4090, name="EW_OP_VALUE_")
+
+_LUT = [register.name for register in RK3588.block("DPU").registers if register.name.startswith("LUT_")]
+
+DPU = RK3588.block("DPU").derive(
+    *(FeatureModeCfg, DataFormat, moved(dpu.DstBaseAddr, 0x4018), DstSurfStride, moved(dpu.DataCubeWidth, 0x4020)),
+    *(DataCubeHeight, DataCubeNotchAddr, DataCubeChannel, WdmaSize0, moved(dpu.WdmaSize1, 0x4034)),
+    *(BsCfg, moved(dpu_stages.BsAluCfg, 0x4040), BsMulCfg, BsOwCfg, BsOwOp, BnCfg),
+    *Clamps,
+    *(EwCfg, EwCvtOffsetValue, moved(dpu_stages.EwCvtScaleValue, 0x4084)),
+    *EwOpValues,
+    *(moved(dpu_stages.OutCvtOffset, 0x40AC), moved(dpu_stages.OutCvtScale, 0x40B0)),
+    *(moved(dpu_stages.OutCvtShift, 0x40B4), SurfaceAdd, SurfLen),
+    *unknown(0x403C, 0x40BC, 0x40C0, 0x40C4, 0x40CC, 0x4108),
+    keep=["S_STATUS", "S_POINTER", "OPERATION_ENABLE", "OFFSET_PEND", "BN_ALU_CFG", "BN_MUL_CFG", *_LUT],
+)
+
+# ---------------------------------------------------------------- DPU_RDMA, PPU, PPU_RDMA
+
+
+class EwSurfStride(Register, offset=0x5040, name="RDMA_EW_SURF_STRIDE", evidence="I"):
+    """A surface of the EW operand."""
+
+    ew_surf_stride = Atoms(27, 0, "Atoms.")
+
+
+class RdmaFeatureModeCfg(Register, offset=0x5044, name="RDMA_FEATURE_MODE_CFG", evidence="I"):
+    """Main data and number formats. As on RK3588 but for the code of a depthwise convolution."""
+
+    flying_mode = Flag(0, "Main data come from memory.")
+    depthwise = Unsigned(2, 1, "1 after a depthwise convolution.")
+    mrdma_fp16tofp32_en = Flag(3, "Widen fp16 to fp32; also set in integer copies.", evidence="I?")
+    mrdma_disable = Flag(4, "No main data.")
+    proc_precision = Choice(7, 5, Precision, "Number format of the arithmetic.")
+    burst_len = Size(14, 11, "Beats per burst. Bus only.")
+    in_precision = Choice(17, 15, Precision, "Number format of the input.")
+
+
+class SurfNotch(Register, offset=0x504C, name="RDMA_SURF_NOTCH", evidence="I"):
+    """What MRDMA skips after each surface."""
+
+    surf_notch_addr = SignedAtoms(31, 0, "Atoms.")
+
+
+class EwSurfNotch(Register, offset=0x506C, name="RDMA_EW_SURF_NOTCH", evidence="I"):
+    """What ERDMA skips after each surface."""
+
+    ew_surf_notch = SignedAtoms(31, 0, "Atoms.")
+
+
+class LineNotch(Register, offset=0x5078, name="RDMA_LINE_NOTCH", evidence="I"):
+    """What MRDMA skips after each line."""
+
+    line_notch_addr = Unsigned(12, 0, "Atoms.")
+
+
+class PaddingValue(Register, evidence="I"):
+    """The pad value times one, two, three ..."""
+
+    pad_value = Bits(18, 0, "19-bit signed integer, or fp16.")
+
+
+class RdmaDataFormat(Register, offset=0x7030, name="RDMA_DATA_FORMAT", evidence="I"):
+    """Number format of the input; not a size as on RK3588."""
+
+    in_precision = Choice(2, 0, Precision, "Number format.")
+    always = Flag(6, "Set in every stream.", evidence="?")
+
+
+DPU_RDMA = RK3588.block("DPU_RDMA").derive(
+    *(EwSurfStride, RdmaFeatureModeCfg, SurfNotch, EwSurfNotch, LineNotch), *unknown(0x507C), remove=["RDMA_WEIGHT"]
+)
+PPU = RK3588.block("PPU").derive(
+    *array(PaddingValue, 7, offset=0x6044, name="PADDING_VALUE_", first=1),
+    *unknown(*range(0x6060, 0x6070, 4)),
+    remove=["PADDING_VALUE_1_CFG", "PADDING_VALUE_2_CFG"],
+)
+PPU_RDMA = RK3588.block("PPU_RDMA").derive(RdmaDataFormat)
+DDMA = dma_block("DDMA", 0x8000, Target.EXTRA, "Bus interface: streams set writes of 16 bytes per beat, all enabled.")
+
+RK3562 = RK3588.derive(
+    "rk3562", ("rk3562",), CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, DDMA, text=__doc__
+)
