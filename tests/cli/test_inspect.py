@@ -1,11 +1,18 @@
 """`openrknn inspect`, for people and for programs."""
 
+import dataclasses
+import io
 import json
+import re
 import time
 from pathlib import Path
 
 import pytest
 
+import openrknn
+from openrknn.cli.inspect_text import overview
+from openrknn.cli.output import Output
+from openrknn.container.explain import describe
 from openrknn.container.report import SCHEMA_VERSION
 from tests.cli.report_schema import problems, schema
 from tests.cli.run import program, run
@@ -42,6 +49,19 @@ def test_what_a_newcomer_reads(capsys: Capture, monkeypatch: pytest.MonkeyPatch)
         "(q + 128) * 0.0188871",
     ):
         assert words in text
+
+
+def test_a_long_table_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    model = openrknn.load(golden("residual_rk3588_i8"))
+    graph = model.graphs[0]
+    nodes = tuple(dataclasses.replace(graph.nodes[1 + index % 7], index=index) for index in range(5000))
+    long = dataclasses.replace(model, graphs=(dataclasses.replace(graph, nodes=nodes),))
+    stream = io.StringIO()
+    start = time.perf_counter()
+    overview(describe(long), Output(stream=stream), show_all=True)
+    assert time.perf_counter() - start < 5
+    assert re.search(r"^  4999 +ConvRelu +npu +Conv:conv2 +1x16x8x8 ", stream.getvalue(), re.M)
 
 
 def test_graphs_of_dynamic_shapes(capsys: Capture) -> None:

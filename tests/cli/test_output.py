@@ -110,12 +110,13 @@ def test_words() -> None:
         "10.0 MiB",
         "300 GiB",
     ]
-    assert [count_text(value) for value in (0, 999, 1000, 523_400_000, 4_370_000_000)] == [
+    assert [count_text(value) for value in (0, 999, 1000, 523_400_000, 4_370_000_000, 10**400)] == [
         "0",
         "999",
         "1.00 k",
         "523 M",
         "4.37 G",
+        "very many ",
     ]
     assert (count_of(1, "task"), count_of(2, "task"), count_of(0, "task")) == ("1 task", "2 tasks", "0 tasks")
     assert (shape_text((1, 3)), shape_text(())) == ("1x3", "scalar")

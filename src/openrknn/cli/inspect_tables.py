@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from rich import box
@@ -13,7 +13,17 @@ from openrknn.cli.output import printable
 from openrknn.cli.words import count_text, shape_text, size_text
 from openrknn.container.report import GraphReport, InputReport, ModelReport, OperatorReport, OutputReport, TensorUse
 
-__all__ = ["heaviest", "layout_text", "memory", "memory_line", "operator_types", "operators", "outputs", "shapes"]
+__all__ = [
+    "heaviest",
+    "layout_text",
+    "memory",
+    "memory_line",
+    "operator_types",
+    "operators",
+    "outputs",
+    "plain_lines",
+    "shapes",
+]
 
 _WIDE = 100
 _NARROW = 76
@@ -32,6 +42,20 @@ def _table(*columns: str, right: Sequence[str] = (), title: str | None = None) -
         is_right = name in right
         table.add_column(name, justify="right" if is_right else "left", no_wrap=is_right, overflow="fold")
     return table
+
+
+def plain_lines(table: Table) -> Iterator[str]:
+    """The lines of a long table, as wide as they are: rich needs seconds for thousands of rows."""
+    columns = [[column.header, *column.cells] for column in table.columns]
+    texts = [[str(cell).replace("\n", ", ") for cell in cells] for cells in columns]
+    widths = [max(map(len, cells)) for cells in texts]
+    rights = [column.justify == "right" for column in table.columns]
+    for row in zip(*texts, strict=True):
+        padded = (
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(row, widths, rights, strict=True)
+        )
+        yield "  ".join(padded).rstrip()
 
 
 def _placement(name: str) -> Text:

@@ -19,6 +19,7 @@ from openrknn.container.report import Finding, InputReport, ModelReport, OutputR
 __all__ = ["overview"]
 
 _FEW_OPERATORS = 16
+_LONG_TABLE = 250
 _BLANK = Text("")
 _STYLES = {Severity.NOTE: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "bold red"}
 
@@ -35,7 +36,7 @@ def overview(report: ModelReport, output: Output, *, show_all: bool = False) -> 
     width = output.console.width
     few = show_all or operators <= _FEW_OPERATORS
     if few:
-        output.show(*_indented([tables.operators(report.graphs[0], width)]))
+        _show_table(tables.operators(report.graphs[0], width), output)
     else:
         output.show(*_indented([tables.operator_types(report.graphs[0])]), _BLANK)
         output.show(*_indented([tables.heaviest(report.graphs[0], width)]), _BLANK)
@@ -47,7 +48,8 @@ def overview(report: ModelReport, output: Output, *, show_all: bool = False) -> 
             )
         )
     if show_all:
-        output.show(_title("Internal memory"), *_indented([tables.memory(report.graphs[0])]))
+        output.show(_title("Internal memory"))
+        _show_table(tables.memory(report.graphs[0]), output)
     if report.findings:
         output.show(_title("Worth a look"), *_indented(_finding(finding) for finding in report.findings))
 
@@ -59,6 +61,14 @@ def _title(text: str) -> Text:
 def _indented(things: Iterable[RenderableType]) -> Iterator[RenderableType]:
     for thing in things:
         yield Padding(thing, (0, 0, 0, 2), expand=False)
+
+
+def _show_table(table: Table, output: Output) -> None:
+    if table.row_count <= _LONG_TABLE:
+        output.show(*_indented([table]))
+        return
+    for line in tables.plain_lines(table):
+        output.line(f"  {line}")
 
 
 def _facts(rows: list[tuple[str, str]], style: str = "cyan") -> Table:

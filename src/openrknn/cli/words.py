@@ -25,10 +25,11 @@ def count_of(count: int, thing: str) -> str:
 
 def count_text(count: int) -> str:
     """ "1.07 G"; exact below a thousand."""
-    value, unit = float(count), 0
-    while value >= 1000 and unit < len(_PREFIXES) - 1:
-        value, unit = value / 1000, unit + 1
-    return str(count) if not unit else f"{_three_digits(value)} {_PREFIXES[unit]}"
+    unit = min((len(str(abs(count))) - 1) // 3, len(_PREFIXES) - 1)
+    if count >= 10**18 or not unit:
+        # Shapes of damaged files multiply to numbers that no float holds.
+        return str(count) if not unit else "very many "
+    return f"{_three_digits(count / 1000**unit)} {_PREFIXES[unit]}"
 
 
 def _three_digits(value: float) -> str:
