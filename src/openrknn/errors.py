@@ -16,6 +16,11 @@
     ├── UnsupportedError            understood, but not possible here; the message says what is
     │   ├── EncryptedModelError     CYPTRKNN: only the vendor's runtime holds the key
     │   └── OtherGenerationError    RKNX (RKNN3), RKNPU1/OpenVX: another family of NPUs
+    ├── ExecutionError              the NPU cannot execute a command stream; has .task, .operator, .register, .address
+    │   ├── AccessError             a block reads or writes outside every buffer
+    │   ├── UnreadRegisterError     a register was written that no block of the task read
+    │   ├── UndeclaredBitsError     bits are set that the register table does not declare
+    │   └── UnknownModeError        a mode that the software NPU does not implement
     ├── DeviceError                 a kernel driver said no; has .errno and .call
     └── VendorError                 the vendor's library said no; has .code and .name
 
@@ -25,6 +30,7 @@ Wrong arguments stay `TypeError` and `ValueError`. A message says what is wrong,
 from __future__ import annotations
 
 __all__ = [
+    "AccessError",
     "BadReferenceError",
     "BadRelocationError",
     "BadTableError",
@@ -34,6 +40,7 @@ __all__ = [
     "DeviceError",
     "EmptyFileError",
     "EncryptedModelError",
+    "ExecutionError",
     "FormatError",
     "NotRknnError",
     "OtherGenerationError",
@@ -41,6 +48,9 @@ __all__ = [
     "RknnError",
     "TooComplexError",
     "TruncatedError",
+    "UndeclaredBitsError",
+    "UnknownModeError",
+    "UnreadRegisterError",
     "UnsupportedError",
     "VendorError",
 ]
@@ -124,6 +134,58 @@ class EncryptedModelError(UnsupportedError):
 
 class OtherGenerationError(UnsupportedError):
     """A file for another family of NPUs: RKNX (RKNN3) or RKNPU1 (OpenVX)."""
+
+
+class ExecutionError(RknnError):
+    """The NPU cannot execute a command stream.
+
+    `task` and `operator` say whose commands, `register` which one, `address` which place in device memory; each is
+    None where it does not apply or is not known yet (an inner block raises, the machine adds who it was).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        task: int | None = None,
+        operator: str | None = None,
+        register: str | None = None,
+        address: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.task = task
+        self.operator = operator
+        self.register = register
+        self.address = address
+
+    def __str__(self) -> str:
+        where = []
+        if self.task is not None:
+            where.append(f"task {self.task}")
+        if self.operator:
+            where.append(f"operator {self.operator}")
+        if self.register:
+            where.append(self.register)
+        if self.address is not None:
+            where.append(f"address {self.address:#x}")
+        return f"{self.message} ({', '.join(where)})" if where else self.message
+
+
+class AccessError(ExecutionError):
+    """A block reads or writes outside every buffer: on a board an IOMMU fault."""
+
+
+class UnreadRegisterError(ExecutionError):
+    """A register was written that no block of the task read."""
+
+
+class UndeclaredBitsError(ExecutionError):
+    """Bits are set that the register table does not declare."""
+
+
+class UnknownModeError(ExecutionError):
+    """A mode that the software NPU does not implement."""
 
 
 class DeviceError(RknnError):

@@ -35,6 +35,7 @@ _ENABLE_BARRIER_MASK = 0x1000000
 _ADDRESS_LIMIT = 1 << 32
 _LIST_STARTS_RK3588 = 5
 _PICTURE_CHANNELS = 4
+_WIDEST_ALIGNMENT = 4096
 
 
 def check(model: Model) -> None:
@@ -112,6 +113,16 @@ def _ends(graph: Graph, section: str, names: dict[str, Tensor]) -> Iterator[Form
             yield BadReferenceError(f"register patches for an input {name!r} that is not there", section=section)
 
 
+def _is_picture(tensor: Tensor) -> bool:
+    shape = tensor.shape
+    return (
+        len(shape) == 4
+        and 1 <= shape[1] <= _PICTURE_CHANNELS
+        and shape[3] > 0
+        and 0 < tensor.row_alignment <= _WIDEST_ALIGNMENT
+    )
+
+
 def _pictures(graph: Graph, section: str) -> Iterator[FormatError]:
     """Pictures go through the input converter: it needs a shape, and numbers that it can divide by."""
     for number, index in enumerate(graph.inputs):
@@ -119,11 +130,9 @@ def _pictures(graph: Graph, section: str) -> Iterator[FormatError]:
         if not tensor.row_alignment:
             continue
         where = f"{section}, input {tensor.name!r}"
-        if len(tensor.shape) != 4 or not 1 <= tensor.shape[1] <= _PICTURE_CHANNELS or not 0 < tensor.row_alignment <= 4096:
+        if not _is_picture(tensor):
             yield BadTensorError(f"a picture of shape {tensor.shape}, rows of {tensor.row_alignment}", section=where)
             continue
-        if tensor.shape[3] <= 0:
-            yield BadTensorError(f"a picture of shape {tensor.shape}", section=where)
         scales = tensor.quantization.scale if tensor.quantization else ()
         norm = graph.normalizations[number] if graph.normalizations else None
         numbers = (*scales, *norm.std, *norm.mean) if norm else scales

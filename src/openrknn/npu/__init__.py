@@ -1,0 +1,20 @@
+"""The software NPU: executes the register commands inside real `.rknn` files, block by block as the hardware does.
+
+    machine     decodes task streams into steps and runs them
+    memory      buffers at device addresses
+    groups      the two register groups of every block
+    cna, core   fetch, pad, convolve
+    dpu         bias, scale, table, element-wise, output format, write
+    rdma        the DPU's readers
+    ppu         pooling
+
+Each block file has a frozen `Config` in natural units, `configure` (the only code that reads registers) and functions
+from arrays to arrays with the formula on top.
+"""
+
+from __future__ import annotations
+
+from openrknn.npu.machine import Machine, Program, TaskRef
+from openrknn.npu.memory import Buffer, Memory
+
+__all__ = ["Buffer", "Machine", "Memory", "Program", "TaskRef"]

@@ -1,0 +1,130 @@
+"""CORE: the multiply-accumulate array.
+
+    acc[o, y, x] = sum over ky, kx, c of  in[c, y * sy + ky * dy, x * sx + kx * dx] * w[o, ky, kx, c]
+    sum[y, x]    = sum over ky, kx, c of  in[c, ...]          (depthwise: per channel)
+
+Integers are exact. Floating point sums are taken in double precision and rounded once to single; the width of the
+hardware's accumulator is unknown, and at fp16 output the difference is nearly invisible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from openrknn import numerics
+from openrknn.errors import ExecutionError
+from openrknn.isa import core
+from openrknn.npu import cna
+from openrknn.npu.formats import Numbers
+from openrknn.npu.registers import Registers
+
+__all__ = ["Config", "Sums", "configure", "convolve", "truncate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What CORE delivers besides the accumulators."""
+
+    window_sums: bool
+    shift: int
+    rounding: numerics.Rounding
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Accumulators [channel, row, column] and the window sums ([1 or channel, row, column]) if asked for."""
+
+    accumulators: Numbers
+    window: Numbers | None
+
+
+def configure(registers: Registers, convolution: cna.Config) -> Config:
+    """Read CORE's registers; they must agree with CNA's."""
+    misc = registers.read(core.MiscCfg)
+    clip = registers.read(core.ClipTruncate)
+    size = registers.read(core.DataoutSize0)
+    registers.expect_zero(core.Unknown3030)
+    registers.waive(core.DataoutSize1, core.SPointer, core.OperationEnable, core.MacGating)
+    if misc.dw_en != convolution.depthwise or misc.proc_precision is not convolution.weight_precision:
+        raise ExecutionError("CORE and CNA do not agree on the kind of convolution", register="MISC_CFG")
+    if (size.dataout_height, size.dataout_width) != (convolution.out_height, convolution.out_width):
+        raise ExecutionError(
+            f"CORE delivers {size.dataout_height} x {size.dataout_width} pixels, CNA feeds "
+            f"{convolution.out_height} x {convolution.out_width}",
+            register="DATAOUT_SIZE_0",
+        )
+    return Config(misc.qd_en, clip.clip_truncate, numerics.Rounding(int(clip.round_type)))
+
+
+def convolve(features: Numbers, weights: Numbers, config: cna.Config, *, window_sums: bool) -> Sums:
+    """The formula on top; padding and spreading included."""
+    channels = config.weight_channels
+    padded = _padded(features[:channels], config, channels)
+    return (_depthwise if config.depthwise else _direct)(padded, weights, config, window_sums)
+
+
+def truncate(accumulators: Numbers, config: Config) -> Numbers:
+    """The shift of CLIP_TRUNCATE, after the zero-point correction."""
+    return numerics.shift_right(accumulators, config.shift, config.rounding) if config.shift else accumulators
+
+
+def _padded(features: Numbers, config: cna.Config, channels: int) -> Numbers:
+    """Input rows and columns that the windows touch; channels without data are 0."""
+    count, height, width = features.shape
+    spread_height, spread_width = (height - 1) * config.spread_y + 1, (width - 1) * config.spread_x + 1
+    needed_height = (config.out_height - 1) * config.stride_y + (config.kernel_height - 1) * config.dilation_y + 1
+    needed_width = (config.out_width - 1) * config.stride_x + (config.kernel_width - 1) * config.dilation_x + 1
+    shape = (
+        channels,
+        max(needed_height, spread_height + config.pad_top),
+        max(needed_width, spread_width + config.pad_left),
+    )
+    padded = np.zeros(shape, np.float64)
+    padded[:count] = config.pads(count)[:, None, None]
+    top, left = config.pad_top, config.pad_left
+    padded[:count, top : top + spread_height : config.spread_y, left : left + spread_width : config.spread_x] = features
+    return padded
+
+
+def _window(padded: Numbers, config: cna.Config, row: int, column: int) -> Numbers:
+    """What kernel position (row, column) sees, for every output pixel."""
+    top, left = row * config.dilation_y, column * config.dilation_x
+    bottom = top + (config.out_height - 1) * config.stride_y + 1
+    right = left + (config.out_width - 1) * config.stride_x + 1
+    return padded[:, top : bottom : config.stride_y, left : right : config.stride_x]
+
+
+def _direct(padded: Numbers, weights: Numbers, config: cna.Config, window_sums: bool) -> Sums:
+    """Matrix products in double precision: exact for int8 and int16, whose sums stay far below 2^53."""
+    pixels = config.out_height * config.out_width
+    total = np.zeros((config.kernels, pixels), np.float64)
+    window = np.zeros(pixels, np.float64)
+    wide = weights.astype(np.float64)
+    for row in range(config.kernel_height):
+        for column in range(config.kernel_width):
+            seen = np.ascontiguousarray(_window(padded, config, row, column)).reshape(-1, pixels)
+            total += wide[:, row, column, :] @ seen
+            if window_sums:
+                window += seen.sum(0)
+    shape = (-1, config.out_height, config.out_width)
+    return Sums(_finish(total, config).reshape(shape), _finish(window, config).reshape(shape) if window_sums else None)
+
+
+def _depthwise(padded: Numbers, weights: Numbers, config: cna.Config, window_sums: bool) -> Sums:
+    total = np.zeros((config.weight_channels, config.out_height, config.out_width), np.float64)
+    window = np.zeros_like(total)
+    wide = weights.astype(np.float64)
+    for row in range(config.kernel_height):
+        for column in range(config.kernel_width):
+            seen = _window(padded, config, row, column)
+            total += wide[:, row, column, None, None] * seen
+            if window_sums:
+                window += seen
+    return Sums(_finish(total, config), _finish(window, config) if window_sums else None)
+
+
+def _finish(total: Numbers, config: cna.Config) -> Numbers:
+    with np.errstate(over="ignore"):
+        return total.astype(np.float32 if config.is_float else np.int64)

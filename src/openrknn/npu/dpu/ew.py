@@ -1,0 +1,140 @@
+"""EW, the element-wise stage of the DPU: lookup table, then an operation with a second operand, then clamp.
+
+    e = round((e + offset) * scale >> shift)   or   round(e * scale >> shift) + offset       operand converter
+    x = table(x);   x = x op e;   x = clamp(x)
+
+The table comes first: streams for sigmoid leave the operation on as max(x, 0) after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from openrknn import numerics
+from openrknn.errors import UnknownModeError
+from openrknn.isa import Precision, dpu, dpu_stages
+from openrknn.isa.enums import EwAlgorithm, EwOperation
+from openrknn.npu.dpu import lut
+from openrknn.npu.dpu.stage import Clamp, constant
+from openrknn.npu.formats import Numbers, is_float
+from openrknn.npu.registers import Registers
+
+__all__ = ["Config", "Converter", "Operation", "apply", "configure"]
+
+
+@dataclass(frozen=True, slots=True)
+class Converter:
+    """Integer operands only."""
+
+    add_first: bool
+    offset: int
+    scale: int
+    shift: int
+    rounding: numerics.Rounding
+
+    def __call__(self, operand: Numbers) -> Numbers:
+        if self.add_first:
+            return numerics.shift_right((operand + self.offset) * self.scale, self.shift, self.rounding)
+        return numerics.shift_right(operand * self.scale, self.shift, self.rounding) + self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """x op e; `operand` None means a tensor through ERDMA."""
+
+    multiplies: bool
+    algorithm: EwAlgorithm
+    operand: float | None
+    converter: Converter | None
+    negative_only: bool
+    shift: int
+    shift_negative: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Config:
+    """The stage in natural units; parts that are bypassed are None."""
+
+    table: lut.Config | None
+    operation: Operation | None
+    clamp: Clamp | None
+
+
+def configure(registers: Registers, precision: Precision, tables: lut.Tables) -> Config | None:
+    """Read EW's registers; None if the stage is bypassed."""
+    config = registers.read(dpu_stages.EwCfg)
+    scale = registers.read(dpu_stages.EwCvtScaleValue)
+    offset = registers.read(dpu_stages.EwCvtOffsetValue).ew_op_cvt_offset
+    upper = constant(registers.read(dpu_stages.EwReluxCmpValue).ew_relux_cmp_dat, precision)
+    values = [registers.read(value).ew_operand for value in dpu_stages.EwOpValues]
+    table = lut.configure(registers, tables, used=not config.ew_bypass and not config.ew_lut_bypass)
+    if config.ew_bypass:
+        return None
+    if config.ew_binary_en or config.ew_equal_en:
+        raise UnknownModeError("comparing results are not implemented", register="EW_CFG")
+    if any(values[1:]):
+        raise UnknownModeError("several operands in registers are not implemented", register="EW_OP_VALUE_1")
+    converter = None
+    if not config.ew_op_cvt_bypass and not is_float(precision):
+        converter = Converter(
+            config.ew_cvt_type,
+            offset,
+            scale.ew_op_cvt_scale,
+            scale.ew_op_cvt_shift,
+            numerics.Rounding(int(config.ew_cvt_round)),
+        )
+    operation = Operation(
+        multiplies=config.ew_op_type is EwOperation.MUL,
+        algorithm=config.ew_alu_algo,
+        operand=None if config.ew_op_src else constant(values[0], precision),
+        converter=converter,
+        negative_only=config.ew_mul_prelu,
+        shift=scale.ew_truncate,
+        shift_negative=registers.read(dpu.DataFormat).ew_truncate_neg,
+    )
+    return Config(
+        table=table,
+        operation=None if config.ew_op_bypass else operation,
+        clamp=None if config.ew_relu_bypass else Clamp(upper if config.ew_relux_en else None),
+    )
+
+
+def apply(values: Numbers, config: Config | None, fetch: Callable[[], Numbers]) -> Numbers:
+    """x = clamp(table(x) op e); `fetch` reads the operand from memory when one is needed."""
+    if config is None:
+        return values
+    result = lut.apply(values, config.table)
+    if config.operation is not None:
+        operand = fetch() if config.operation.operand is None else result.dtype.type(config.operation.operand)
+        if config.operation.converter is not None:
+            operand = config.operation.converter(np.asarray(operand))
+        result = _operate(result, operand, config.operation)
+    return config.clamp(result) if config.clamp else result
+
+
+def _operate(values: Numbers, operand: Numbers, operation: Operation) -> Numbers:
+    if operation.multiplies:
+        product: Numbers = values * operand
+        if product.dtype.kind == "i" and (operation.shift or operation.shift_negative):
+            shift = np.where(product < 0, operation.shift_negative, operation.shift)
+            product = numerics.shift_right(product, shift)
+        return np.where(values < 0, product, values) if operation.negative_only else product
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result: Numbers = _ALU[operation.algorithm](values, operand)
+    return result.astype(values.dtype)
+
+
+_ALU: dict[EwAlgorithm, Callable[[Numbers, Numbers], Numbers]] = {
+    EwAlgorithm.MAX: np.maximum,
+    EwAlgorithm.MIN: np.minimum,
+    EwAlgorithm.ADD: np.add,
+    EwAlgorithm.DIV: np.true_divide,
+    EwAlgorithm.MINUS: np.subtract,
+    EwAlgorithm.ABS: lambda values, _: np.abs(values),
+    EwAlgorithm.NEG: lambda values, _: -values,
+    EwAlgorithm.FLOOR: lambda values, _: np.floor(values),
+    EwAlgorithm.CEIL: lambda values, _: np.ceil(values),
+}

@@ -1,0 +1,148 @@
+"""The two lookup tables of the EW stage, with linear interpolation.
+
+    x < lo_start: table LE, else LO;  p = x - start;  i = p div 2^s;  f = p mod 2^s
+    y = T[i] + (T[i + 1] - T[i]) * f / 2^s                              rounded once, ties to even
+    x < le_start: y = LE[0]   + (x - le_start) * scale / 2^shift        the slope below
+    x > lo_end:   y = LO[512] + (x - lo_end)   * scale / 2^shift        the slope above
+
+Floating point data take the same path with a fraction that is not an integer, and are not rounded to one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn import numerics
+from openrknn.errors import UnknownModeError
+from openrknn.isa import dpu_lut
+from openrknn.isa.enums import LutTable
+from openrknn.npu.formats import Numbers
+from openrknn.npu.registers import Registers
+
+__all__ = ["ENTRIES", "Config", "Slope", "Tables", "apply", "configure"]
+
+ENTRIES = 513
+
+
+class Tables:
+    """The contents of both tables; they outlive tasks and jobs."""
+
+    def __init__(self) -> None:
+        self.entries: npt.NDArray[np.int64] = np.zeros((2, 1024), np.int64)
+        self._table = 0
+        self._address = 0
+        self._writing = False
+
+    def select(self, access: dpu_lut.LutAccessCfg) -> None:
+        """A write to LUT_ACCESS_CFG."""
+        self._table, self._address, self._writing = int(access.lut_table_id), access.lut_addr, access.lut_access_type
+
+    def store(self, value: int) -> None:
+        """A write to LUT_ACCESS_DATA: one entry, then on to the next."""
+        if self._writing:
+            self.entries[self._table, self._address % 1024] = ((value & 0xFFFF) ^ 0x8000) - 0x8000
+            self._address += 1
+
+    def snapshot(self) -> npt.NDArray[np.int64]:
+        """A copy of the entries as they are now."""
+        return self.entries[:, :ENTRIES].copy()
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """A straight line beyond the end of a table."""
+
+    scale: int
+    shift: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Config:
+    """Domain, resolution and contents of the tables."""
+
+    entries: npt.NDArray[np.int64]
+    le_start: int
+    lo_start: int
+    lo_end: int
+    le_select: int
+    lo_select: int
+    below: Slope
+    above: Slope
+
+
+def configure(registers: Registers, tables: Tables, *, used: bool) -> Config | None:
+    """Read the LUT registers; None if the lookup is bypassed."""
+    config = registers.read(dpu_lut.LutCfg)
+    info = registers.read(dpu_lut.LutInfo)
+    below_scale, below_shift = registers.read(dpu_lut.LutLeSlopeScale), registers.read(dpu_lut.LutLeSlopeShift)
+    above_scale, above_shift = registers.read(dpu_lut.LutLoSlopeScale), registers.read(dpu_lut.LutLoSlopeShift)
+    starts = registers.read(dpu_lut.LutLeStart), registers.read(dpu_lut.LutLoStart)
+    ends = registers.read(dpu_lut.LutLeEnd), registers.read(dpu_lut.LutLoEnd)
+    registers.waive(dpu_lut.LutAccessCfg, dpu_lut.LutAccessData)
+    if not used:
+        return None
+    if config.lut_road_sel or config.lut_expand_en or config.lut_cal_sel or config.lut_lo_le_mux != 2:
+        raise UnknownModeError(f"this division of the tables is not implemented: {config}", register="LUT_CFG")
+    if config.lut_uflow_priority is not LutTable.LE or config.lut_oflow_priority is not LutTable.LO:
+        raise UnknownModeError("values outside the tables are served the other way round", register="LUT_CFG")
+    if ends[0].lut_le_end != starts[1].lut_lo_start:
+        raise UnknownModeError("the tables overlap or leave a gap", register="LUT_LE_END")
+    return Config(
+        entries=tables.snapshot(),
+        le_start=starts[0].lut_le_start,
+        lo_start=starts[1].lut_lo_start,
+        lo_end=ends[1].lut_lo_end,
+        le_select=info.lut_le_index_select,
+        lo_select=info.lut_lo_index_select,
+        below=Slope(below_scale.lut_le_slope_uflow_scale, below_shift.lut_le_slope_uflow_shift),
+        above=Slope(above_scale.lut_lo_slope_oflow_scale, above_shift.lut_lo_slope_oflow_shift),
+    )
+
+
+def apply(values: Numbers, config: Config | None) -> Numbers:
+    """The formula on top."""
+    if config is None:
+        return values
+    if values.dtype.kind == "f":
+        return _floats(values, config)
+    low = _between(values, config.entries[0], config.le_start, config.le_select)
+    high = _between(values, config.entries[1], config.lo_start, config.lo_select)
+    result = np.where(values < config.lo_start, low, high)
+    below = _beyond(values - config.le_start, int(config.entries[0, 0]), config.below)
+    above = _beyond(values - config.lo_end, int(config.entries[1, -1]), config.above)
+    result = np.where(values < config.le_start, below, result)
+    return np.where(values > config.lo_end, above, result)
+
+
+def _between(values: Numbers, table: npt.NDArray[np.int64], start: int, select: int) -> Numbers:
+    distance = np.clip(values - start, 0, ((ENTRIES - 1) << select) - 1)
+    index, fraction = distance >> select, distance & ((1 << select) - 1)
+    # The end of the table is its last entry itself.
+    at_end = values - start >= (ENTRIES - 1) << select
+    exact = (table[index] << select) + (table[index + 1] - table[index]) * fraction
+    return np.where(at_end, table[-1], numerics.shift_right(exact, select))
+
+
+def _beyond(distance: Numbers, end: int, slope: Slope) -> Numbers:
+    return numerics.shift_right((end << slope.shift) + distance * slope.scale, slope.shift)
+
+
+def _floats(values: Numbers, config: Config) -> Numbers:
+    exact = values.astype(np.float64)
+    entries = config.entries.astype(np.float64)
+
+    def between(table: npt.NDArray[np.float64], start: int, select: int) -> npt.NDArray[np.float64]:
+        place = np.clip(np.nan_to_num((exact - start) / 2.0**select, nan=0.0), 0, ENTRIES - 1)
+        index = np.minimum(np.floor(place), ENTRIES - 2).astype(np.int64)
+        return table[index] + (table[index + 1] - table[index]) * (place - index)
+
+    low = between(entries[0], config.le_start, config.le_select)
+    high = between(entries[1], config.lo_start, config.lo_select)
+    result = np.where(exact < config.lo_start, low, high)
+    below = entries[0, 0] + (exact - config.le_start) * (config.below.scale / 2.0**config.below.shift)
+    above = entries[1, -1] + (exact - config.lo_end) * (config.above.scale / 2.0**config.above.shift)
+    result = np.where(exact < config.le_start, below, result)
+    return np.where(exact > config.lo_end, above, result).astype(np.float32)

@@ -1,0 +1,65 @@
+"""The output converter: from wide numbers to the format that is written.
+
+    integers    y = saturate(round(x * scale >> shift) + offset)   or   saturate(round((x + offset) * scale >> shift))
+    floats      y = x * scale * 2^-n, rounded to the output format
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from openrknn import numerics
+from openrknn.isa import Precision, dpu, dpu_stages
+from openrknn.npu.formats import Numbers, is_float
+from openrknn.npu.registers import Registers
+
+__all__ = ["Config", "apply", "configure"]
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The converter in natural units."""
+
+    precision: Precision
+    scale: int
+    shift: int
+    offset: int
+    add_first: bool
+    rounding: numerics.Rounding
+    minus_exponent: int
+    """Floats: divide by 2 to this."""
+
+
+def configure(registers: Registers) -> Config:
+    """Read the output converter's registers."""
+    scale, shift = registers.read(dpu_stages.OutCvtScale), registers.read(dpu_stages.OutCvtShift)
+    return Config(
+        precision=registers.read(dpu.DataFormat).out_precision,
+        scale=scale.out_cvt_scale,
+        shift=shift.out_cvt_shift,
+        offset=registers.read(dpu_stages.OutCvtOffset).out_cvt_offset,
+        add_first=shift.cvt_type,
+        rounding=numerics.Rounding(int(shift.cvt_round)),
+        minus_exponent=shift.minus_exp,
+    )
+
+
+def apply(values: Numbers, config: Config) -> Numbers:
+    """The formula on top, not yet encoded.
+
+    An offset of 1 appears together with `minus_exponent` in floating point tasks; what it does is unknown, and
+    results agree with the simulator without it.
+    """
+    if values.dtype.kind == "f":
+        factor = np.float32(config.scale) * np.float32(2.0**-config.minus_exponent)
+        return values * factor if factor != 1 else values
+    if config.add_first:
+        return numerics.shift_right((values + config.offset) * config.scale, config.shift, config.rounding)
+    return numerics.shift_right(values * config.scale, config.shift, config.rounding) + config.offset
+
+
+def writes_float(config: Config) -> bool:
+    """Whether what is written is floating point."""
+    return is_float(config.precision)

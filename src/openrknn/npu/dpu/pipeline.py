@@ -1,0 +1,192 @@
+"""The DPU as a whole: configuration of all stages, and the way of the data through them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from openrknn import numerics
+from openrknn.errors import UnknownModeError
+from openrknn.isa import Precision, dpu, dpu_stages
+from openrknn.isa.enums import ChannelReduction
+from openrknn.npu import core, rdma
+from openrknn.npu.dpu import bn, bs, ew, lut, out_cvt, write
+from openrknn.npu.dpu.stage import Stage
+from openrknn.npu.formats import ATOM_BYTES, Numbers, decode, element_bytes, encode, is_float, surfaces, widen
+from openrknn.npu.memory import Bytes, Memory
+from openrknn.npu.rdma import ChannelOperands
+from openrknn.npu.registers import Registers
+
+__all__ = ["Config", "Correction", "configure", "run_convolution", "run_flying"]
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """The zero point of the weights: acc += operand * window sum; `operand` None means per channel from memory."""
+
+    operand: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Config:
+    """All stages in natural units."""
+
+    flying: bool
+    precision: Precision
+    in_precision: Precision
+    channels: int
+    real_channels: int
+    """Channels that carry data; the others of the last atom are set to `pad_bits`."""
+    pad_bits: int
+    reduction: ChannelReduction
+    correction: Correction | None
+    bias: Stage | None
+    norm: Stage | None
+    element_wise: ew.Config | None
+    out: out_cvt.Config
+    write: write.Config
+
+    @property
+    def is_copy(self) -> bool:
+        """A flying task that moves 16-bit lanes and computes nothing: the output format is the input's."""
+        stages = (self.bias, self.norm, self.element_wise)
+        return self.flying and self.in_precision is Precision.INT16 and stages == (None, None, None)
+
+
+def configure(registers: Registers, tables: lut.Tables) -> Config:
+    """Read DPU's registers."""
+    mode, form = registers.read(dpu.FeatureModeCfg), registers.read(dpu.DataFormat)
+    sizes = registers.read(dpu_stages.BsOwCfg)
+    channel = registers.read(dpu.DataCubeChannel)
+    operand = registers.read(dpu_stages.BsOwOp).ow_op
+    registers.expect_zero(dpu.Unknown40C4)
+    registers.waive(dpu.DataCubeWidth, dpu.SPointer, dpu.OperationEnable)
+    precision = form.proc_precision
+    return Config(
+        flying=mode.flying_mode,
+        precision=precision,
+        in_precision=form.in_precision,
+        channels=channel.channel,
+        real_channels=channel.orig_channel,
+        pad_bits=int(registers.read(dpu.OffsetPend).offset_pend),
+        reduction=registers.read(dpu.DataCubeHeight).minmax_ctl,
+        correction=None if sizes.od_bypass else Correction(None if sizes.ow_src else operand),
+        bias=bs.configure(registers, precision),
+        norm=bn.configure(registers, precision),
+        element_wise=ew.configure(registers, precision, tables),
+        out=out_cvt.configure(registers),
+        write=write.configure(registers),
+    )
+
+
+def run_convolution(
+    sums: core.Sums, config: Config, truncation: core.Config, reader: rdma.Config | None, memory: Memory
+) -> None:
+    """From accumulators to memory."""
+    values = _fit(sums.accumulators, config.channels)
+    operands = _channel_operands(config, reader, memory, norm=False)
+    if config.correction is not None and sums.window is not None:
+        given = config.correction.operand
+        factor = operands.cpend if given is None else np.full(config.channels, given, np.int64)
+        if factor is None:
+            raise UnknownModeError("zero points per channel are needed but BRDMA does not read them")
+        window = sums.window if len(sums.window) == 1 else _fit(sums.window, config.channels)
+        values = values + factor[: config.channels, None, None] * window
+    values = core.truncate(values, truncation)
+    _finish(_stages(values, config, operands, reader, memory), config, memory)
+
+
+def run_flying(config: Config, reader: rdma.Config, memory: Memory) -> None:
+    """From a tensor in memory to memory."""
+    atoms = rdma.fetch_main(reader, memory)
+    if config.write.transposed_lanes is not None:
+        write.place(write.transpose_lanes(atoms, config.write.transposed_lanes), config.write, memory)
+    elif config.write.transposes_atoms:
+        write.place(np.ascontiguousarray(atoms).reshape(-1, ATOM_BYTES), config.write, memory)
+    elif config.reduction & ChannelReduction.ENABLE:
+        _reduce(atoms, config, reader, memory)
+    elif reader.repeats:
+        write.place_cube(_repeated(atoms, reader), len(atoms) * reader.repeat_y, config.write, memory)
+    else:
+        cube = widen(decode(atoms, reader.precision), config.precision)
+        values = _fit(cube.transpose(0, 3, 1, 2).reshape(-1, *cube.shape[1:3]), config.channels)
+        operands = _channel_operands(config, reader, memory, norm=False)
+        _finish(_stages(values, config, operands, reader, memory), config, memory)
+
+
+def _fit(values: Numbers, channels: int) -> Numbers:
+    """Exactly `channels` channels: surplus ones dropped, missing ones 0."""
+    if len(values) >= channels:
+        return values[:channels]
+    return np.concatenate([values, np.zeros((channels - len(values), *values.shape[1:]), values.dtype)])
+
+
+def _channel_operands(config: Config, reader: rdma.Config | None, memory: Memory, *, norm: bool) -> ChannelOperands:
+    if reader is None:
+        return ChannelOperands()
+    address, kinds = (reader.norm_address, reader.norm_kinds) if norm else (reader.bias_address, reader.bias_kinds)
+    return rdma.fetch_channels(address, kinds, config.channels, config.precision, memory)
+
+
+def _stages(
+    values: Numbers, config: Config, operands: ChannelOperands, reader: rdma.Config | None, memory: Memory
+) -> Numbers:
+    """BS, BN, EW and the output converter."""
+
+    def operand() -> Numbers:
+        if reader is None:
+            raise UnknownModeError("an EW operand is needed but DPU_RDMA is off")
+        _, height, width = values.shape
+        return rdma.fetch_operand(reader, memory, (config.channels, height, width))
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        biased = bs.apply(values, config.bias, operands)
+        normed = bn.apply(biased, config.norm, _channel_operands(config, reader, memory, norm=True))
+        result = ew.apply(normed, config.element_wise, operand)
+        return out_cvt.apply(result, config.out)
+
+
+def _finish(values: Numbers, config: Config, memory: Memory) -> None:
+    """Encode, set the channels without data, write."""
+    precision = config.in_precision if config.is_copy else config.out.precision
+    size = element_bytes(precision)
+    count = surfaces(config.channels, size)
+    filled = _fit(values, count * ATOM_BYTES // size)
+    stored = encode(np.moveaxis(filled, 0, -1), precision)
+    height, width = values.shape[1:]
+    typed = stored.reshape(height, width, count, ATOM_BYTES)
+    if config.real_channels < config.channels:
+        flat = typed.reshape(height, width, -1)
+        start = config.real_channels * size
+        flat[..., start:] = _pad_bytes(config, precision, flat.shape[-1] - start)
+    atoms = typed.transpose(2, 0, 1, 3)
+    if config.write.packed_bytes is not None:
+        write.place_packed(np.ascontiguousarray(atoms), config.write, memory)
+    else:
+        write.place_cube(atoms, surfaces(config.real_channels, size), config.write, memory)
+
+
+def _pad_bytes(config: Config, precision: Precision, length: int) -> Bytes:
+    size = element_bytes(precision)
+    pattern = config.pad_bits.to_bytes(2, "little")
+    element = pattern[:size] if size <= 2 else bytes(size)
+    if size > 2 and config.pad_bits:
+        value = numerics.decode_fp16(np.array([config.pad_bits], np.uint16))
+        element = (value if is_float(precision) else value.astype(np.int32)).tobytes()
+    return np.frombuffer(element * (length // size), np.uint8)
+
+
+def _repeated(atoms: Bytes, reader: rdma.Config) -> Bytes:
+    """Nearest upsampling: each atom repeat_x times along the row, each surface repeat_y times as the next atoms."""
+    wide = np.repeat(atoms, reader.repeat_x, axis=2)
+    return np.repeat(wide, reader.repeat_y, axis=0)
+
+
+def _reduce(atoms: Bytes, config: Config, reader: rdma.Config, memory: Memory) -> None:
+    """The largest (or smallest) channel of each pixel, packed."""
+    values = decode(atoms, reader.precision)
+    flat = values.transpose(0, 3, 1, 2).reshape(-1, reader.height * reader.width)[: reader.channels]
+    reduced = flat.max(0) if config.reduction & ChannelReduction.MAXIMUM else flat.min(0)
+    packed = np.ascontiguousarray(reduced).view(np.uint8)
+    memory.view(config.write.address, packed.size, "DPU packed write")[...] = packed

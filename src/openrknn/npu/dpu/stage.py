@@ -1,0 +1,108 @@
+"""What BS and BN share: an addend, a multiplier, two shifts, a clamp. They differ in the order of add and multiply.
+
+    BS      x = x + a;  x = x * m >> n;  x = clamp(x)
+    BN      x = (x * m + a) >> n;        x = clamp(x)
+
+n depends on the sign of what is shifted; that is how LeakyReLU gets its slope. With `negative_only` values >= 0 pass
+the multiplication untouched. Floating point: fp32 after each step, no shift.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from openrknn import numerics
+from openrknn.errors import UnknownModeError
+from openrknn.isa import BitPattern, Precision
+from openrknn.isa.enums import AluAlgorithm
+from openrknn.npu.formats import Numbers, is_float
+from openrknn.npu.rdma import ChannelOperands
+
+__all__ = ["Clamp", "Scaling", "Stage", "constant", "multiplier"]
+
+
+@dataclass(frozen=True, slots=True)
+class Clamp:
+    """max(x, 0), and min(x, upper) if there is an upper end."""
+
+    upper: float | None
+
+    def __call__(self, values: Numbers) -> Numbers:
+        clipped = np.maximum(values, 0)
+        return clipped if self.upper is None else np.minimum(clipped, values.dtype.type(self.upper))
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """A multiplication; `operand` None means per channel from memory."""
+
+    operand: float | None
+    shift: int
+    shift_negative: int
+    negative_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """BS or BN in natural units; parts that are bypassed are None."""
+
+    addend: float | None
+    """A number, or None: per channel from memory (if `adds`)."""
+    adds: bool
+    subtracts: bool
+    scaling: Scaling | None
+    clamp: Clamp | None
+    is_float: bool
+
+    def add(self, values: Numbers, operands: ChannelOperands) -> Numbers:
+        """x + a or x - a."""
+        if not self.adds:
+            return values
+        addend = _per_channel(operands.alu, values, "addends") if self.addend is None else self.addend
+        number = values.dtype.type(addend) if isinstance(addend, int | float) else addend
+        return values - number if self.subtracts else values + number
+
+    def multiply(self, values: Numbers, operands: ChannelOperands) -> Numbers:
+        """x * m, not yet shifted."""
+        if self.scaling is None:
+            return values
+        operand = self.scaling.operand
+        factor = _per_channel(operands.mul, values, "multipliers") if operand is None else values.dtype.type(operand)
+        product: Numbers = values * factor
+        return product
+
+    def shift(self, products: Numbers) -> Numbers:
+        """The shift after a product or sum; floats are not shifted."""
+        if self.scaling is None or self.is_float:
+            return products
+        scaling = self.scaling
+        if scaling.shift == scaling.shift_negative:
+            return numerics.shift_right(products, scaling.shift)
+        return numerics.shift_right(products, np.where(products < 0, scaling.shift_negative, scaling.shift))
+
+
+def _per_channel(operand: Numbers | None, values: Numbers, what: str) -> Numbers:
+    if operand is None or len(operand) < len(values):
+        raise UnknownModeError(f"{what} per channel are needed but not read from memory")
+    return operand[: len(values), None, None]
+
+
+def constant(bits: BitPattern, precision: Precision) -> float:
+    """A 32-bit operand from a register."""
+    return bits.float32 if is_float(precision) else bits.int32
+
+
+def multiplier(bits: BitPattern, precision: Precision) -> float:
+    """A 16-bit operand from a register."""
+    if precision is Precision.BF16:
+        return bits.bfloat16
+    return bits.float16 if is_float(precision) else bits.int16
+
+
+def subtracts(algorithm: AluAlgorithm, register: str) -> bool:
+    """Whether an adder subtracts."""
+    if algorithm is AluAlgorithm.NONE:
+        raise UnknownModeError("the adder is on but has no algorithm", register=register)
+    return algorithm is AluAlgorithm.MINUS

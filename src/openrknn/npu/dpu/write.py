@@ -1,0 +1,148 @@
+"""The write DMA: places the atoms of the result in memory.
+
+The stream of atoms, in the order channel group, row, column, atom of that pixel in the group, is numbered k = 0, 1 ...
+
+    e = k mod E;  t = k div E;  w = t mod W;  h = (t div W) mod H;  g = t div (W * H)
+    address = base + 16 * (g * surface_add + h * (W + notch) + w + e * surface_stride)
+
+which is a walk through memory with four nested steps: one strided view. Packed output keeps the first bytes of each
+atom and stores them back to back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from openrknn.errors import UnknownModeError
+from openrknn.isa import dpu, dpu_stages
+from openrknn.isa.enums import OutputMode, RegroupCount, TransposeLanes
+from openrknn.npu.formats import ATOM_BYTES
+from openrknn.npu.memory import Bytes, Memory
+from openrknn.npu.registers import Registers
+
+__all__ = ["Config", "configure", "place", "place_cube", "place_packed", "transpose_lanes"]
+
+_PACKED_BYTES = {0: 16, 2: 1, 3: 2, 4: 4, 5: 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The counters of the write DMA, in bytes."""
+
+    address: int
+    per_pixel: int
+    """E: atoms of one pixel in a channel group."""
+    width: int
+    height: int
+    line_bytes: int
+    atom_step_bytes: int
+    """From one atom of a pixel to the next."""
+    group_step_bytes: int
+    packed_bytes: int | None
+    """Packed output: bytes kept of each atom; None for whole atoms."""
+    transposes_atoms: bool
+    transposed_lanes: int | None
+    """Lane transpose: lanes per atom (8 or 16); None without."""
+
+
+def configure(registers: Registers) -> Config:
+    """Read the write DMA's registers."""
+    mode = registers.read(dpu.FeatureModeCfg)
+    sizes = registers.read(dpu_stages.BsOwCfg)
+    wdma0, wdma1 = registers.read(dpu.WdmaSize0), registers.read(dpu.WdmaSize1)
+    notch = registers.read(dpu.DataCubeNotchAddr)
+    if mode.output_mode & OutputMode.PPU or not mode.output_mode & OutputMode.MEMORY:
+        raise UnknownModeError("a result that does not go to memory is not implemented", register="FEATURE_MODE_CFG")
+    if sizes.rgp_cnter is not RegroupCount.ALL:
+        raise UnknownModeError("leaving out atoms is not implemented", register="BS_OW_CFG")
+    if registers.read(dpu.DataFormat).mc_surf_out:
+        raise UnknownModeError("writing several surfaces in a series is not implemented", register="DATA_FORMAT")
+    if mode.nonalign and mode.rgp_type not in _PACKED_BYTES:
+        raise UnknownModeError(f"packed output of type {mode.rgp_type} is not implemented", register="FEATURE_MODE_CFG")
+    lanes = None
+    if sizes.tp_org_en:
+        lanes = 8 if wdma0.tp_precision is TransposeLanes.BITS16 else 16
+    return Config(
+        address=registers.read(dpu.DstBaseAddr).dst_base_addr,
+        per_pixel=sizes.size_e_0,
+        width=wdma1.width_wdma,
+        height=wdma1.height_wdma,
+        line_bytes=(wdma1.width_wdma + notch.notch_addr_0) * ATOM_BYTES,
+        atom_step_bytes=registers.read(dpu.DstSurfStride).dst_surf_stride * ATOM_BYTES,
+        group_step_bytes=registers.read(dpu.SurfaceAdd).surf_add * ATOM_BYTES,
+        packed_bytes=_PACKED_BYTES[mode.rgp_type] if mode.nonalign else None,
+        transposes_atoms=mode.tp_en,
+        transposed_lanes=lanes,
+    )
+
+
+def place(stream: Bytes, config: Config, memory: Memory) -> None:
+    """Write atoms [k, 16] at the places that the counters give them."""
+    group = config.per_pixel * config.width * config.height
+    whole = len(stream) // group
+    if whole:
+        _walk(config, memory, 0, whole)[...] = stream[: whole * group].reshape(
+            whole, config.height, config.width, config.per_pixel, ATOM_BYTES
+        )
+    for number, atom in enumerate(stream[whole * group :]):
+        step, at = divmod(number, config.per_pixel)
+        row, column = divmod(step, config.width)
+        address = (
+            config.address
+            + whole * config.group_step_bytes
+            + row * config.line_bytes
+            + column * ATOM_BYTES
+            + at * config.atom_step_bytes
+        )
+        memory.view(address, ATOM_BYTES, "DPU write")[...] = atom
+
+
+def _walk(config: Config, memory: Memory, first: int, count: int, atoms: int | None = None) -> Bytes:
+    """Groups `first` to `first + count` as [group, row, column, atom, 16]."""
+    return memory.strided(
+        config.address + first * config.group_step_bytes,
+        (count, config.height, config.width, config.per_pixel if atoms is None else atoms, ATOM_BYTES),
+        (config.group_step_bytes, config.line_bytes, ATOM_BYTES, config.atom_step_bytes, 1),
+        "DPU write",
+        write=True,
+    )
+
+
+def place_cube(atoms: Bytes, valid: int, config: Config, memory: Memory) -> None:
+    """Write atoms [surface, row, column, 16]; surfaces from `valid` on carry no data and are not written."""
+    count, height, width, _ = atoms.shape
+    each = config.per_pixel
+    pixels = height * width
+    if pixels != config.width * config.height:
+        groups = -(-count // each)
+        stream = np.zeros((groups * each, pixels, ATOM_BYTES), np.uint8)
+        stream[:count] = atoms.reshape(count, pixels, ATOM_BYTES)
+        ordered = stream.reshape(groups, each, pixels, ATOM_BYTES).transpose(0, 2, 1, 3)
+        place(np.ascontiguousarray(ordered).reshape(-1, ATOM_BYTES), config, memory)
+        return
+    shaped = atoms.reshape(count, config.height, config.width, ATOM_BYTES)
+    whole, rest = divmod(min(valid, count), each)
+    if whole:
+        full = shaped[: whole * each].reshape(whole, each, config.height, config.width, ATOM_BYTES)
+        _walk(config, memory, 0, whole)[...] = full.transpose(0, 2, 3, 1, 4)
+    if rest:
+        last = shaped[whole * each : whole * each + rest]
+        _walk(config, memory, whole, 1, rest)[0] = last.transpose(1, 2, 0, 3)
+
+
+def place_packed(atoms: Bytes, config: Config, memory: Memory) -> None:
+    """Write the first bytes of each atom back to back."""
+    kept = np.ascontiguousarray(atoms.reshape(-1, ATOM_BYTES)[:, : config.packed_bytes]).reshape(-1)
+    memory.view(config.address, kept.size, "DPU packed write")[...] = kept
+
+
+def transpose_lanes(atoms: Bytes, lanes: int) -> Bytes:
+    """In each surface, runs of `lanes` pixels and the lanes of their atoms change places; a stream [k, 16]."""
+    count, height, width, _ = atoms.shape
+    pixels = -(-height * width // lanes) * lanes
+    filled = np.zeros((count, pixels, ATOM_BYTES), np.uint8)
+    filled[:, : height * width] = atoms.reshape(count, height * width, ATOM_BYTES)
+    typed = filled.view(np.uint16 if lanes == 8 else np.uint8).reshape(count, pixels // lanes, lanes, lanes)
+    return np.ascontiguousarray(typed.transpose(0, 1, 3, 2)).view(np.uint8).reshape(-1, ATOM_BYTES)

@@ -1,0 +1,57 @@
+"""Two groups of every register, and the pointers that say which one is written and which one works.
+
+A block works from one group while the stream fills the other. An enable word starts the group under the pointer and,
+with ping-pong on, moves the pointer of each block that it enables. Groups keep their contents, and streams rely on it:
+from the third task of an operator on they hold only what differs from two tasks back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from openrknn.isa import Block, RegisterMap
+from openrknn.isa.common import SPointer
+
+__all__ = ["Groups"]
+
+
+class Groups:
+    """The register contents of one core."""
+
+    def __init__(self, register_map: RegisterMap) -> None:
+        self._blocks = [block for block in register_map.blocks if block.enable_bit is not None]
+        self._values: dict[str, tuple[dict[int, int], dict[int, int]]] = {
+            block.name: ({}, {}) for block in self._blocks
+        }
+        self._pointer = {block.name: 0 for block in self._blocks}
+        # The driver switches CNA and CORE to ping-pong before a job; other blocks hear it from the stream.
+        self._ping_pong = {block.name: True for block in self._blocks}
+
+    def write(self, block: Block, offset: int, value: int) -> None:
+        """Write into the group under the block's pointer."""
+        self._values[block.name][self._pointer[block.name]][offset] = value
+
+    def set_pointer(self, block: Block, value: SPointer) -> None:
+        """A write to S_POINTER."""
+        self._ping_pong[block.name] = value.pointer_pp_en
+        if value.pointer_pp_clear:
+            self._pointer[block.name] = 0
+        elif not value.pointer_pp_en:
+            self._pointer[block.name] = int(value.pointer)
+
+    def enabled(self, mask: int) -> list[Block]:
+        """The blocks that an enable word starts."""
+        return [block for block in self._blocks if block.enable_bit is not None and mask >> block.enable_bit & 1]
+
+    def current(self, blocks: Iterable[Block]) -> dict[int, int]:
+        """The values that these blocks work with."""
+        merged: dict[int, int] = {}
+        for block in blocks:
+            merged |= self._values[block.name][self._pointer[block.name]]
+        return merged
+
+    def flip(self, blocks: Iterable[Block]) -> None:
+        """After the start: the next writes go to the other group."""
+        for block in blocks:
+            if self._ping_pong[block.name]:
+                self._pointer[block.name] ^= 1

@@ -1,0 +1,197 @@
+"""The NPU: decodes task streams into steps, and runs them.
+
+Decoding happens once: registers, groups and tables are followed through the stream exactly as the hardware does, and
+what each task does becomes a `Step`. A `Program` of steps can then run again and again on whatever is in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from openrknn import isa
+from openrknn.chips import Chip
+from openrknn.errors import ExecutionError, UndeclaredBitsError, UnknownModeError, UnreadRegisterError, UnsupportedError
+from openrknn.isa import Block, Target, dpu_lut
+from openrknn.npu import cna, core, ppu, rdma
+from openrknn.npu.dpu import lut, pipeline
+from openrknn.npu.groups import Groups
+from openrknn.npu.memory import Memory
+from openrknn.npu.registers import Registers
+from openrknn.npu.step import Convolution, Flying, Pooling, Step, TableLoad
+
+__all__ = ["Core", "Finding", "Machine", "Program", "TaskRef"]
+
+_S_POINTER = 0x004
+_BLOCK_OFFSET = 0xFFF
+_IMPLEMENTED = {"rk3588"}
+_CONVOLUTION = {"CNA", "CORE", "DPU"}
+_FLYING = {"DPU", "DPU_RDMA"}
+_POOLING = {"PPU", "PPU_RDMA"}
+
+
+class TaskRef(NamedTuple):
+    """A task in memory: where its commands are, and whose they are."""
+
+    number: int
+    address: int
+    amount: int
+    """Body commands; four tail commands follow."""
+    operator: int = 0
+
+
+class Finding(NamedTuple):
+    """Something that strict mode refuses, kept by lenient mode."""
+
+    task: int
+    text: str
+
+
+@dataclass
+class Program:
+    """Decoded tasks in the order of their execution."""
+
+    steps: list[Step] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Execute every step."""
+        for step in self.steps:
+            step.run()
+
+
+class Core:
+    """One core: its register groups. Lookup tables belong to it as well, and outlive jobs."""
+
+    def __init__(self, register_map: isa.RegisterMap) -> None:
+        self.groups = Groups(register_map)
+        self.tables = lut.Tables()
+
+
+class Machine:
+    """A software NPU of one chip over one memory."""
+
+    def __init__(self, chip: Chip, memory: Memory, *, strict: bool = True) -> None:
+        if chip.family not in _IMPLEMENTED:
+            raise UnsupportedError(
+                f"the software NPU does not implement {chip.title} yet; it implements RK3588. "
+                "`openrknn inspect` and `disasm` work for every chip"
+            )
+        self.chip = chip
+        self.memory = memory
+        self.strict = strict
+        self.findings: list[Finding] = []
+        """What lenient mode let pass."""
+        self._map = isa.map_for(chip.name)
+        self._cores = [Core(self._map) for _ in range(chip.cores)]
+
+    def prepare(self, lists: Sequence[Sequence[TaskRef]]) -> Program:
+        """Decode the task lists of cores that work together, list k for core k.
+
+        Cores meet between operators: all tasks of one operator run before those of the next.
+        """
+        steps: list[tuple[tuple[int, int, int], Step]] = []
+        for number, tasks in enumerate(lists):
+            for position, step in enumerate(self._decode(self._cores[number], tasks)):
+                steps.append(((step.operator, number, position), step))
+        if len(lists) > 1:
+            steps.sort(key=lambda entry: entry[0])
+        return Program([step for _, step in steps])
+
+    def _decode(self, working: Core, tasks: Iterable[TaskRef]) -> Iterator[Step]:
+        for task in tasks:
+            try:
+                yield from self._task(working, task)
+            except ExecutionError as error:
+                error.task = task.number if error.task is None else error.task
+                error.operator = str(task.operator) if error.operator is None else error.operator
+                raise
+
+    def _task(self, working: Core, task: TaskRef) -> Iterator[Step]:
+        words = self.memory.view(task.address, (task.amount + isa.TAIL_WORDS) * 8, "PC fetch").view(np.uint64)
+        written: set[int] = set()
+        loads_table = False
+        for word in words.tolist():
+            target, value, offset = word >> 48, word >> 16 & 0xFFFFFFFF, word & 0xFFFF
+            if target == Target.ENABLE:
+                blocks = working.groups.enabled(value)
+                yield self._start(working, blocks, written, task, loads_table=loads_table)
+                working.groups.flip(blocks)
+                written = set()
+            elif target not in _NOT_REGISTERS:
+                self._write(working, target, offset, value, task)
+                written.add(offset)
+                # Ordinary tasks write these registers too, as zeros: reading entry 0.
+                loads_table |= offset == dpu_lut.LutAccessCfg.offset and dpu_lut.LutAccessCfg(value).lut_access_type
+
+    def _write(self, working: Core, target: int, offset: int, value: int, task: TaskRef) -> None:
+        block, register = self._lookup(target, offset)
+        undeclared = value & ~register.declared & 0xFFFFFFFF
+        if undeclared:
+            self._object(
+                UndeclaredBitsError(f"bits {undeclared:#x} are set but not declared", register=register.name), task
+            )
+        if offset & _BLOCK_OFFSET == _S_POINTER:
+            working.groups.set_pointer(block, isa.common.SPointer(value))
+            return
+        if offset == dpu_lut.LutAccessCfg.offset:
+            working.tables.select(dpu_lut.LutAccessCfg(value))
+        elif offset == dpu_lut.LutAccessData.offset:
+            working.tables.store(value)
+        working.groups.write(block, offset, value)
+
+    def _lookup(self, target: int, offset: int) -> tuple[Block, type[isa.Register]]:
+        found = self._map.lookup(target, offset)
+        if found is None:
+            raise UnknownModeError(f"target {target:#06x} has no register {offset:#06x}", register=f"{offset:#06x}")
+        return found
+
+    def _start(
+        self, working: Core, blocks: list[Block], written: set[int], task: TaskRef, *, loads_table: bool
+    ) -> Step:
+        names = {block.name for block in blocks}
+        registers = Registers(working.groups.current(blocks))
+        step = self._configure(names, registers, working, task, loads_table=loads_table)
+        for offset in registers.unread(written):
+            if not loads_table:
+                error = UnreadRegisterError("it was written, but no block read it", register=self._name(offset))
+                self._object(error, task)
+        return step
+
+    def _configure(
+        self, names: set[str], registers: Registers, working: Core, task: TaskRef, *, loads_table: bool
+    ) -> Step:
+        place = (task.number, task.operator, self.memory)
+        if loads_table:
+            return TableLoad(*place)
+        if names >= _CONVOLUTION:
+            source = cna.configure(registers)
+            return Convolution(
+                *place,
+                source=source,
+                array=core.configure(registers, source),
+                dpu=pipeline.configure(registers, working.tables),
+                reader=rdma.configure(registers) if "DPU_RDMA" in names else None,
+            )
+        if names == _FLYING:
+            return Flying(*place, dpu=pipeline.configure(registers, working.tables), reader=rdma.configure(registers))
+        if names == _POOLING:
+            return Pooling(*place, config=ppu.configure(registers))
+        raise UnknownModeError(f"the blocks {', '.join(sorted(names)) or 'none'} cannot work together")
+
+    def _name(self, offset: int) -> str:
+        for block in self._map.blocks:
+            if offset in block.by_offset:
+                return f"{block.name}.{block.by_offset[offset].name}"
+        return f"{offset:#06x}"
+
+    def _object(self, error: ExecutionError, task: TaskRef) -> None:
+        error.task = task.number
+        if self.strict:
+            raise error
+        self.findings.append(Finding(task.number, str(error)))
+
+
+_NOT_REGISTERS = {Target.NOP, Target.SYNC, Target.PC}

@@ -1,0 +1,90 @@
+"""Device memory: buffers at addresses, and views into them that cannot leave them.
+
+A DMA of the NPU walks through memory in nested steps. `Memory.strided` turns such a walk into a NumPy view without a
+copy, after checking that its first and last byte lie in one buffer; on a board the access would be an IOMMU fault.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.errors import AccessError
+
+__all__ = ["Buffer", "Bytes", "Memory"]
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """Bytes with a device address."""
+
+    address: int
+    data: Bytes
+    name: str = ""
+
+    @property
+    def end(self) -> int:
+        return self.address + self.data.nbytes
+
+
+class Memory:
+    """The address space that the blocks of one NPU see."""
+
+    def __init__(self, buffers: Sequence[Buffer] = ()) -> None:
+        self._starts: list[int] = []
+        self._buffers: list[Buffer] = []
+        for buffer in buffers:
+            self.add(buffer)
+
+    def __iter__(self) -> Iterator[Buffer]:
+        return iter(self._buffers)
+
+    def add(self, buffer: Buffer) -> Buffer:
+        """Map a buffer; it must not overlap another one."""
+        place = bisect.bisect_right(self._starts, buffer.address)
+        before = self._buffers[place - 1] if place else None
+        after = self._buffers[place] if place < len(self._buffers) else None
+        if (before and before.end > buffer.address) or (after and buffer.end > after.address):
+            raise ValueError(f"buffer {buffer.name!r} at {buffer.address:#x} overlaps another one")
+        self._starts.insert(place, buffer.address)
+        self._buffers.insert(place, buffer)
+        return buffer
+
+    def remove(self, buffer: Buffer) -> None:
+        """Unmap a buffer."""
+        place = self._buffers.index(buffer)
+        del self._buffers[place], self._starts[place]
+
+    def at(self, address: int, size: int, what: str) -> Buffer:
+        """The buffer that holds all `size` bytes at `address`."""
+        place = bisect.bisect_right(self._starts, address) - 1
+        if place >= 0 and address + size <= self._buffers[place].end:
+            return self._buffers[place]
+        near = self._buffers[place] if place >= 0 else None
+        hint = f"; the buffer {near.name!r} before it ends at {near.end:#x}" if near else ""
+        raise AccessError(f"{what}: {size} bytes at {address:#x} are in no buffer{hint}", address=address)
+
+    def view(self, address: int, size: int, what: str) -> Bytes:
+        """`size` bytes at `address`, not copied."""
+        buffer = self.at(address, size, what)
+        start = address - buffer.address
+        return buffer.data[start : start + size]
+
+    def strided(
+        self, address: int, shape: Sequence[int], steps: Sequence[int], what: str, *, write: bool = False
+    ) -> Bytes:
+        """An array of bytes whose axes step through memory by `steps` bytes each; not copied."""
+        reach = [(size - 1) * step for size, step in zip(shape, steps, strict=True)]
+        first = address + sum(distance for distance in reach if distance < 0)
+        last = address + sum(distance for distance in reach if distance > 0)
+        buffer = self.at(first, last - first + 1, what)
+        return np.lib.stride_tricks.as_strided(
+            buffer.data[address - buffer.address :], shape=tuple(shape), strides=tuple(steps), writeable=write
+        )

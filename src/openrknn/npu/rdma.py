@@ -1,0 +1,214 @@
+"""DPU_RDMA: four readers for the DPU.
+
+MRDMA reads the main data of tasks without a convolution, BRDMA and NRDMA the operands per channel of BS and BN, ERDMA
+the operand of EW.
+
+    line pitch = W + line notch;  surface pitch = (H - 1) * line pitch + W + surface notch        (atoms)
+
+Combined, MRDMA reads the even surfaces of one tensor and ERDMA the odd ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from openrknn.errors import UnknownModeError
+from openrknn.isa import Precision, dpu_rdma
+from openrknn.isa.enums import CombineUse, OperandKinds, OperandMode
+from openrknn.npu.formats import ATOM_BYTES, Numbers, decode, element_bytes, is_float, surfaces, widen
+from openrknn.npu.memory import Bytes, Memory
+from openrknn.npu.registers import Registers
+
+__all__ = ["ChannelOperands", "Config", "Operand", "Walk", "configure", "fetch_channels", "fetch_main", "fetch_operand"]
+
+_CHANNELS_PER_BLOCK = 8
+_KIND_BYTES = {OperandKinds.ALU: 32, OperandKinds.CPEND: 16, OperandKinds.MUL: 16}
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A tensor in memory: where it starts and how far lines and surfaces are apart."""
+
+    address: int
+    line_bytes: int
+    surface_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """The EW operand."""
+
+    mode: OperandMode
+    bytes_each: int
+    walk: Walk
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What the four readers do, in natural units."""
+
+    width: int
+    height: int
+    channels: int
+    precision: Precision
+    proc_precision: Precision
+    main: Walk | None
+    bias_kinds: OperandKinds
+    bias_address: int
+    norm_kinds: OperandKinds
+    norm_address: int
+    operand: Operand | None
+    combine: CombineUse
+    repeat_x: int
+    """Nearest upsampling: each atom this often along the row."""
+    repeat_y: int
+    repeats: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelOperands:
+    """Operands per channel; a kind that is not read is None."""
+
+    alu: Numbers | None = None
+    cpend: Numbers | None = None
+    mul: Numbers | None = None
+
+
+def configure(registers: Registers) -> Config:
+    """Read DPU_RDMA's registers."""
+    mode = registers.read(dpu_rdma.FeatureModeCfg)
+    source = registers.read(dpu_rdma.SrcDmaCfg)
+    erdma = registers.read(dpu_rdma.ErdmaCfg)
+    height = registers.read(dpu_rdma.DataCubeHeight)
+    width = registers.read(dpu_rdma.DataCubeWidth).width
+    registers.expect_zero(dpu_rdma.PadCfg)
+    registers.waive(dpu_rdma.EwSurfStride, dpu_rdma.Weight, dpu_rdma.SPointer, dpu_rdma.OperationEnable)
+    if erdma.erdma_nonalign or erdma.erdma_surf_mode:
+        raise UnknownModeError("packed or serial EW operands are not implemented", register="RDMA_ERDMA_CFG")
+    if source.pooling_method:
+        raise UnknownModeError("unpooling other than repetition is not implemented", register="RDMA_SRC_DMA_CFG")
+    main_notch = registers.read(dpu_rdma.SurfNotch).surf_notch_addr
+    operand_notch = registers.read(dpu_rdma.EwSurfNotch).ew_surf_notch
+    main_address = registers.read(dpu_rdma.SrcBaseAddr).src_base_addr
+    operand_address = registers.read(dpu_rdma.EwBaseAddr).ew_base_addr
+    rows = height.height
+    return Config(
+        width=width,
+        height=rows,
+        channels=registers.read(dpu_rdma.DataCubeChannel).channel,
+        precision=mode.in_precision,
+        proc_precision=mode.proc_precision,
+        main=_walk(main_address, width, rows, source.line_notch_addr, main_notch)
+        if not mode.mrdma_disable or mode.comb_use & CombineUse.ENABLE
+        else None,
+        bias_kinds=registers.read(dpu_rdma.BrdmaCfg).brdma_data_use,
+        bias_address=registers.read(dpu_rdma.BsBaseAddr).bs_base_addr,
+        norm_kinds=registers.read(dpu_rdma.NrdmaCfg).nrdma_data_use,
+        norm_address=registers.read(dpu_rdma.BnBaseAddr).bn_base_addr,
+        operand=None
+        if erdma.erdma_disable
+        else Operand(
+            erdma.erdma_data_mode,
+            element_bytes(erdma.erdma_data_size),
+            _walk(operand_address, width, rows, height.ew_line_notch_addr, operand_notch),
+        ),
+        combine=mode.comb_use,
+        repeat_x=source.kernel_width,
+        repeat_y=source.kernel_height,
+        repeats=source.unpooling_en,
+    )
+
+
+def _walk(address: int, width: int, height: int, line_notch: int, surface_notch: int) -> Walk:
+    line = width + line_notch
+    return Walk(address, line * ATOM_BYTES, ((height - 1) * line + width + surface_notch) * ATOM_BYTES)
+
+
+def _cube(memory: Memory, walk: Walk, shape: tuple[int, int, int], what: str) -> Bytes:
+    """Atoms [surface, row, column, 16] of `shape` = (surfaces, rows, columns)."""
+    steps = (walk.surface_bytes, walk.line_bytes, ATOM_BYTES, 1)
+    return memory.strided(walk.address, (*shape, ATOM_BYTES), steps, what)
+
+
+def _combined(config: Config, memory: Memory, count: int, height: int, width: int) -> Bytes:
+    """Even surfaces from MRDMA, odd ones from ERDMA."""
+    if config.main is None or config.operand is None:
+        raise UnknownModeError("combined reading with one of its readers off", register="RDMA_FEATURE_MODE_CFG")
+    atoms = np.empty((count, height, width, ATOM_BYTES), np.uint8)
+    atoms[0::2] = _cube(memory, config.main, ((count + 1) // 2, height, width), "MRDMA")
+    if count > 1:
+        atoms[1::2] = _cube(memory, config.operand.walk, (count // 2, height, width), "ERDMA")
+    return atoms
+
+
+def fetch_main(config: Config, memory: Memory) -> Bytes:
+    """The main data as atoms [surface, row, column, 16]."""
+    count = surfaces(config.channels, element_bytes(config.precision))
+    if config.combine & CombineUse.ENABLE and config.combine & CombineUse.MAIN:
+        return _combined(config, memory, count, config.height, config.width)
+    if config.main is None:
+        raise UnknownModeError("main data are needed but MRDMA is off", register="RDMA_FEATURE_MODE_CFG")
+    return _cube(memory, config.main, (count, config.height, config.width), "MRDMA")
+
+
+def fetch_operand(config: Config, memory: Memory, shape: tuple[int, int, int]) -> Numbers:
+    """The EW operand for data of `shape` = [channel, row, column]; per channel it is [channel, 1, 1]."""
+    operand = config.operand
+    if operand is None:
+        raise UnknownModeError("an EW operand is needed but ERDMA is off", register="RDMA_ERDMA_CFG")
+    channels, height, width = shape
+    precision = _operand_precision(config, operand.bytes_each)
+    count = surfaces(channels, operand.bytes_each)
+    if operand.mode is OperandMode.PER_CHANNEL:
+        flat = memory.view(operand.walk.address, count * ATOM_BYTES, "ERDMA per channel")
+        return widen(decode(flat, precision), config.proc_precision)[:channels, None, None]
+    if operand.mode is not OperandMode.PER_PIXEL:
+        raise UnknownModeError(f"EW operand mode {operand.mode.name} is not implemented", register="RDMA_ERDMA_CFG")
+    if config.combine & CombineUse.ENABLE and config.combine & CombineUse.OPERAND:
+        atoms = _combined(config, memory, count, height, width)
+    else:
+        atoms = _cube(memory, operand.walk, (count, height, width), "ERDMA")
+    numbers = widen(decode(atoms, precision), config.proc_precision)
+    return numbers.transpose(0, 3, 1, 2).reshape(-1, height, width)[:channels]
+
+
+def _operand_precision(config: Config, size: int) -> Precision:
+    """The operand's register only says how wide it is; what it is follows from the arithmetic."""
+    if size == 1:
+        return Precision.INT8
+    if not is_float(config.proc_precision):
+        return Precision.INT16 if size == 2 else Precision.INT32
+    if size == 2:
+        return Precision.BF16 if config.proc_precision is Precision.BF16 else Precision.FP16
+    return Precision.FP32
+
+
+def fetch_channels(
+    address: int, kinds: OperandKinds, channels: int, precision: Precision, memory: Memory
+) -> ChannelOperands:
+    """Operands per channel: blocks of 8 channels, in each the enabled kinds one after another."""
+    if kinds & OperandKinds.TRT:
+        raise UnknownModeError("shifts per channel are not implemented", register="RDMA_BRDMA_CFG")
+    if not kinds:
+        return ChannelOperands()
+    block = sum(size for kind, size in _KIND_BYTES.items() if kinds & kind)
+    count = -(-channels // _CHANNELS_PER_BLOCK)
+    raw = memory.view(address, count * block, "operands per channel").reshape(count, block)
+    found: dict[OperandKinds, Numbers] = {}
+    at = 0
+    for kind, size in _KIND_BYTES.items():
+        if kinds & kind:
+            form = _channel_precision(kind, precision)
+            found[kind] = widen(decode(raw[:, at : at + size], form), form).reshape(-1)[:channels]
+            at += size
+    return ChannelOperands(*(found.get(kind) for kind in _KIND_BYTES))
+
+
+def _channel_precision(kind: OperandKinds, precision: Precision) -> Precision:
+    if kind is OperandKinds.CPEND or not is_float(precision):
+        return Precision.INT32 if kind is OperandKinds.ALU else Precision.INT16
+    if kind is OperandKinds.ALU:
+        return Precision.FP32
+    return Precision.BF16 if precision is Precision.BF16 else Precision.FP16

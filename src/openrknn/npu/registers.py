@@ -1,0 +1,45 @@
+"""The registers of one task as the blocks see them, and a memory of which were looked at.
+
+A register that a stream writes and that no block reads is a fact that this software does not know about. In strict
+mode that is an error, so every block has to read, or to waive by name, whatever a stream may write to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from openrknn.errors import UnknownModeError
+from openrknn.isa import Register
+
+__all__ = ["Registers"]
+
+R = TypeVar("R", bound=Register)
+
+
+class Registers:
+    """Values by offset, with a note of each read."""
+
+    def __init__(self, values: Mapping[int, int]) -> None:
+        self._values = values
+        self._read: set[int] = set()
+
+    def read(self, register: type[R]) -> R:
+        """The register's value in natural units; its reset value where the stream never wrote it."""
+        self._read.add(register.offset)
+        return register.read(self._values)
+
+    def waive(self, *registers: type[Register]) -> None:
+        """Registers that cannot change a result: bus settings, buffer division, timing, redundant sizes."""
+        self._read.update(register.offset for register in registers)
+
+    def expect_zero(self, *registers: type[Register]) -> None:
+        """Registers of features that nobody was seen to use; anything but 0 is an unknown mode."""
+        for register in registers:
+            value = self.read(register)
+            if int(value):
+                raise UnknownModeError(f"{register.name} = {int(value):#x} is not implemented", register=register.name)
+
+    def unread(self, written: Iterable[int]) -> list[int]:
+        """The offsets in `written` that nobody read."""
+        return [offset for offset in written if offset not in self._read]

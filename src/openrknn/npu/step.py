@@ -1,0 +1,141 @@
+"""One task, decoded: which blocks work, with which configuration. It can be run as often as one likes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from openrknn.npu import cna, core, ppu, rdma
+from openrknn.npu.dpu import pipeline
+from openrknn.npu.formats import ATOM_BYTES, element_bytes, surfaces
+from openrknn.npu.memory import Memory
+
+__all__ = ["Convolution", "Flying", "Pooling", "Step", "TableLoad"]
+
+
+@dataclass(eq=False)
+class Step(ABC):
+    """What a task does. `native` is set where a faster way with the same result exists."""
+
+    task: int
+    operator: int
+    memory: Memory = field(repr=False)
+    native: Callable[[], None] | None = field(default=None, repr=False)
+
+    def run(self) -> None:
+        """Execute the task."""
+        (self.native or self.execute)()
+
+    @abstractmethod
+    def execute(self) -> None:
+        """Execute the task with NumPy: this is the specification."""
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulate operations."""
+        return 0
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """What it is, in one word."""
+
+    @abstractmethod
+    def writes(self) -> Iterator[tuple[int, int]]:
+        """(address, size) of memory that the task may write: a superset."""
+
+
+def _dpu_extent(config: pipeline.Config, atoms: int) -> tuple[int, int]:
+    walk = config.write
+    if walk.packed_bytes is not None:
+        return walk.address, atoms * ATOM_BYTES
+    group = max(walk.per_pixel * walk.width * walk.height, 1)
+    groups = -(-atoms // group)
+    steps = (
+        (groups - 1) * walk.group_step_bytes,
+        (walk.height - 1) * walk.line_bytes,
+        (walk.width - 1) * ATOM_BYTES,
+        (walk.per_pixel - 1) * walk.atom_step_bytes,
+    )
+    return walk.address, sum(max(step, 0) for step in steps) + ATOM_BYTES
+
+
+@dataclass(eq=False)
+class Convolution(Step):
+    """CNA, CORE, DPU and, where operands come from memory, DPU_RDMA."""
+
+    source: cna.Config = field(kw_only=True)
+    array: core.Config = field(kw_only=True)
+    dpu: pipeline.Config = field(kw_only=True)
+    reader: rdma.Config | None = field(kw_only=True)
+
+    kind = "convolution"
+
+    def execute(self) -> None:
+        features = cna.fetch_features(self.source, self.memory)
+        weights = cna.fetch_weights(self.source, self.memory)
+        sums = core.convolve(features, weights, self.source, window_sums=self.array.window_sums)
+        pipeline.run_convolution(sums, self.dpu, self.array, self.reader, self.memory)
+
+    @property
+    def macs(self) -> int:
+        source = self.source
+        kernels = 1 if source.depthwise else source.kernels
+        taps = source.kernel_height * source.kernel_width * source.weight_channels
+        return source.out_height * source.out_width * kernels * taps
+
+    def writes(self) -> Iterator[tuple[int, int]]:
+        count = surfaces(self.dpu.channels, element_bytes(self.dpu.out.precision))
+        groups = -(-count // self.dpu.write.per_pixel) * self.dpu.write.per_pixel
+        yield _dpu_extent(self.dpu, groups * self.source.out_height * self.source.out_width)
+
+
+@dataclass(eq=False)
+class Flying(Step):
+    """DPU and DPU_RDMA: element-wise operations, copies, transposes, upsampling, reductions."""
+
+    dpu: pipeline.Config = field(kw_only=True)
+    reader: rdma.Config = field(kw_only=True)
+
+    kind = "element-wise"
+
+    def execute(self) -> None:
+        pipeline.run_flying(self.dpu, self.reader, self.memory)
+
+    def writes(self) -> Iterator[tuple[int, int]]:
+        size = element_bytes(self.reader.precision)
+        wide = max(element_bytes(self.dpu.out.precision) // size, 1)
+        pixels = self.reader.height * self.reader.width * self.reader.repeat_x * self.reader.repeat_y
+        yield _dpu_extent(self.dpu, surfaces(self.reader.channels, size) * pixels * wide + 16)
+
+
+@dataclass(eq=False)
+class TableLoad(Step):
+    """A dummy task whose stream loads the lookup tables; the tables were stored when it was decoded."""
+
+    kind = "table load"
+
+    def execute(self) -> None:
+        """Nothing is left to do: the task copies one atom onto itself."""
+
+    def writes(self) -> Iterator[tuple[int, int]]:
+        return iter(())
+
+
+@dataclass(eq=False)
+class Pooling(Step):
+    """PPU and PPU_RDMA."""
+
+    config: ppu.Config = field(kw_only=True)
+
+    kind = "pooling"
+
+    def execute(self) -> None:
+        ppu.run(self.config, self.memory)
+
+    def writes(self) -> Iterator[tuple[int, int]]:
+        config = self.config
+        count = surfaces(config.channels, element_bytes(config.precision))
+        reach = (count - 1) * config.target_surface_bytes + (config.out_height - 1) * config.target_line_bytes
+        yield config.target_address, reach + config.out_width * ATOM_BYTES
