@@ -76,6 +76,7 @@
       scale = next;
       picture.setAttribute("width", width * scale);
       picture.setAttribute("height", height * scale);
+      picture.classList.toggle("far", scale < 0.4);
       canvas.scrollTo(atX * ratio - x, atY * ratio - y);
       small.update();
     };
