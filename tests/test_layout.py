@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from openrknn.errors import UnsupportedError
 from openrknn.layout.features import FeatureLayout, ImageRows
-from openrknn.layout.operands import Operands, Use, pack_operands, unpack_operands
+from openrknn.layout.operands import (
+    Operands,
+    Use,
+    pack_byte_operands,
+    pack_operands,
+    unpack_byte_operands,
+    unpack_operands,
+)
 from openrknn.layout.weights import (
     Groups,
     WeightTiles,
@@ -259,6 +266,31 @@ def test_operand_round_trip(channels: list[tuple[int, int, int]], group: int, us
     assert unpack_operands(stream, len(channels), group, use) == operands
     whole = max(room, len(channels))
     assert pack_operands(unpack_operands(stream, whole, group, use), group) == stream
+
+
+@given(st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.integers(-128, 127), INT16), min_size=1, max_size=40))
+def test_byte_operand_round_trip(channels: list[tuple[int, int, int]]) -> None:
+    operands = Operands(*(tuple(column) for column in zip(*channels, strict=True)))
+    stream = pack_byte_operands(operands)
+    assert len(stream) == -(-len(channels) // 8) * 56
+    assert unpack_byte_operands(stream, len(channels)) == operands
+    # A stream may end behind the zero points of a last half pair.
+    needed = len(stream) - (24 if (len(channels) - 1) % 8 < 4 else 0)
+    assert unpack_byte_operands(stream[:needed], len(channels)) == operands
+    with pytest.raises(UnsupportedError, match="fewer"):
+        unpack_byte_operands(stream[: needed - 1], len(channels))
+
+
+def test_byte_operand_order() -> None:
+    stream = bytes(
+        struct.pack("<4i4h8b4i4h", *range(1, 5), *range(5, 9), *range(9, 17), *range(17, 21), *range(21, 25))
+    )
+    bias, zero_point, multiplier = unpack_byte_operands(stream, 8)
+    assert bias == (1, 2, 3, 4, 17, 18, 19, 20)
+    assert zero_point == tuple(range(-9, -17, -1))
+    assert multiplier == (5, 6, 7, 8, 21, 22, 23, 24)
+    with pytest.raises(ValueError, match="needed"):
+        pack_byte_operands(Operands((1,), None, (1,)))
 
 
 def test_operand_order() -> None:

@@ -265,6 +265,35 @@ def average_pool() -> onnx.ModelProto:
     return net.model()
 
 
+def single() -> onnx.ModelProto:
+    """One output channel: the converter has no per-channel numbers to store, and puts the zero point elsewhere."""
+    net = Net("single")
+    x = net.input("x", [1, 16, 8, 8])
+    net.output(net.conv(x, 16, 1, 3), "y", [1, 1, 8, 8])
+    return net.model()
+
+
+def activations() -> onnx.ModelProto:
+    """Every activation that the converter fuses into a convolution through a lookup table, and a leaky ReLU."""
+    net = Net("activations")
+    x = net.input("x", [1, 16, 4, 4])
+
+    def branch(kind: str, **attributes: Any) -> None:
+        c = net.conv(x, 16, 8, 1)
+        net.output(net.op(kind, c, **attributes), kind.lower(), [1, 8, 4, 4])
+
+    for kind in ("Tanh", "Sigmoid", "Softplus", "Elu", "HardSigmoid"):
+        branch(kind)
+    branch("LeakyRelu", alpha=0.1)
+    c = net.conv(x, 16, 8, 1)
+    net.output(net.op("Mul", c, net.op("Tanh", net.op("Softplus", c))), "mish", [1, 8, 4, 4])
+    c = net.conv(x, 16, 8, 1)
+    error = net.op("Erf", net.op("Div", c, net.constant(np.array(2**0.5, np.float32))))
+    half = net.op("Mul", c, net.constant(np.array(0.5, np.float32)))
+    net.output(net.op("Mul", half, net.op("Add", error, net.constant(np.array(1, np.float32)))), "gelu", [1, 8, 4, 4])
+    return net.model()
+
+
 def dense() -> onnx.ModelProto:
     """A wide matrix product with constant weights: large enough for the 4-bit weight formats."""
     net = Net("dense")
@@ -348,7 +377,14 @@ def _chips() -> list[Golden]:
     return rows + [Golden(residual, chip, config=UNIT) for chip in ["rk3562", "rk3576", "rv1126b", *small]]
 
 
-GOLDENS = {golden.name: golden for golden in _images() + _operators() + _variants() + _chips()}
+def _quantisation() -> list[Golden]:
+    """Where each chip keeps what tells the scale and the zero point of weights."""
+    chips = ["rk3588", "rk3566", "rk3562", "rk3576", "rv1106", "rv1106b"]
+    rows = [Golden(single, chip) for chip in chips]
+    return [*rows, Golden(activations, "rk3588"), Golden(silu, "rk3576")]
+
+
+GOLDENS = {golden.name: golden for golden in _images() + _operators() + _variants() + _chips() + _quantisation()}
 
 
 # --------------------------------------------------------------------------------------------------

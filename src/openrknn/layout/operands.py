@@ -19,7 +19,15 @@ from typing import NamedTuple
 
 from openrknn.errors import UnsupportedError
 
-__all__ = ["Operands", "Use", "pack_operands", "unpack_operands"]
+__all__ = [
+    "Operands",
+    "Use",
+    "pack_byte_operands",
+    "pack_operands",
+    "unpack_byte_operands",
+    "unpack_operands",
+    "zero_point_of_byte",
+]
 
 
 class Use(Flag):
@@ -91,6 +99,50 @@ def pack_operands(operands: Operands, group: int, *, channels: int = 0) -> bytes
     )
 
 
+def unpack_byte_operands(stream: bytes | memoryview, channels: int) -> Operands:
+    """All three kinds as RV1103B and RV1106B read them.
+
+    Blocks of 4 channels hold bias and multiplier; the zero points of two blocks are 8 bytes between them:
+
+        4 x int32 bias, 4 x int16 multiplier, 8 x int8 negated zero point, 4 x int32 bias, 4 x int16 multiplier
+    """
+    blocks = -(-channels // 8)
+    # A last half pair ends behind its zero points.
+    needed = blocks * _BYTE_FORM.size - (0 if (channels - 1) % 8 >= 4 else _BYTE_FORM_SECOND_BYTES)
+    if len(stream) < needed:
+        raise UnsupportedError(f"{len(stream)} bytes of operands are fewer than the {needed} of {channels} channels")
+    whole = bytes(stream[:needed]).ljust(blocks * _BYTE_FORM.size, b"\0")
+    bias: list[int] = []
+    multiplier: list[int] = []
+    negated: list[int] = []
+    for values in _BYTE_FORM.iter_unpack(whole):
+        bias += values[0:4] + values[16:20]
+        multiplier += values[4:8] + values[20:24]
+        negated += values[8:16]
+    zero_point = tuple(zero_point_of_byte(value) for value in negated[:channels])
+    return Operands(tuple(bias[:channels]), zero_point, tuple(multiplier[:channels]))
+
+
+def zero_point_of_byte(negated: int) -> int:
+    """The zero point whose negative is stored in a signed byte: 128 does not fit, and -128 stands for it."""
+    return -negated if negated > -128 else -128
+
+
+def pack_byte_operands(operands: Operands) -> bytes:
+    """The inverse of `unpack_byte_operands`, rounded up to 8 channels with zeros."""
+    bias, zero_point, multiplier = operands
+    if bias is None or zero_point is None or multiplier is None or not len(bias) == len(zero_point) == len(multiplier):
+        raise ValueError("bias, zero point and multiplier are needed, one of each per channel")
+    negated = [(-value + 128) % 256 - 128 for value in zero_point]
+    blocks = []
+    for at in range(0, len(bias), 8):
+        numbers = [*_slice(bias, at, 4), *_slice(multiplier, at, 4), *_slice(negated, at, 8)]
+        blocks.append(_BYTE_FORM.pack(*numbers, *_slice(bias, at + 4, 4), *_slice(multiplier, at + 4, 4)))
+    return b"".join(blocks)
+
+
+_BYTE_FORM = struct.Struct("<4i4h8b4i4h")
+_BYTE_FORM_SECOND_BYTES = 24
 _CODES = {Use.BIAS: "i", Use.ZERO_POINT: "h", Use.MULTIPLIER: "h"}
 
 

@@ -74,20 +74,18 @@ class WeightTiles:
 
     @classmethod
     def of_rk3588(cls, shape: tuple[int, int, int, int], element_bytes: int) -> WeightTiles:
-        """RK3588, direct convolution of [O, I, H, W]: 32 bytes of outputs by 32 inputs; even kernels, whole atoms."""
+        """RK3588, direct convolution of [O, I, H, W]: 32 bytes of outputs by 32 inputs.
+
+        int8 kernels are even, inputs are whole atoms; where three atoms are left over, they are stored as four.
+        """
         kernels, channels, height, width = shape
-        kernels += kernels % 2
-        channels = _rounded(channels, 16 // element_bytes)
-        return cls(_cut(kernels, 32 // element_bytes), _cut(channels, 32), height, width)
+        kernels += kernels % 2 if element_bytes == 1 else 0
+        return cls(_cut(kernels, 32 // element_bytes), _cut_atoms(channels, 32, element_bytes), height, width)
 
     @classmethod
     def of_rk3588_depthwise(cls, channels: int, height: int, width: int, element_bytes: int) -> WeightTiles:
-        """RK3588, depthwise: groups of 64 bytes of channels; whole atoms, and three atoms are stored as four."""
-        group = 64 // element_bytes
-        stored = _rounded(channels, 16 // element_bytes)
-        if 4 * (stored % group) == 3 * group:
-            stored = _rounded(stored, group)
-        return cls((Groups(1, 1),), _cut(stored, group), height, width)
+        """RK3588, depthwise: groups of 64 bytes of channels; atoms as in direct convolutions."""
+        return cls((Groups(1, 1),), _cut_atoms(channels, 64 // element_bytes, element_bytes), height, width)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -216,6 +214,14 @@ def _cut(number: int, group: int) -> tuple[Groups, ...]:
     """Whole groups, then the short one."""
     whole, rest = divmod(number, group)
     return tuple(run for run in (Groups(whole, group), Groups(1, rest)) if run.amount and run.size)
+
+
+def _cut_atoms(channels: int, group: int, element_bytes: int) -> tuple[Groups, ...]:
+    atom = 16 // element_bytes
+    stored = _rounded(channels, atom)
+    if stored % group == 3 * atom:
+        stored += atom
+    return _cut(stored, group)
 
 
 def _enough(memory: npt.NDArray[_Element], elements: int) -> npt.NDArray[_Element]:
