@@ -62,7 +62,8 @@ def convolve(features: Numbers, weights: Numbers, config: cna.Config, *, window_
     """The formula on top; padding and spreading included."""
     channels = config.weight_channels
     padded = _padded(features[:channels], config, channels)
-    return (_depthwise if config.depthwise else _direct)(padded, weights, config, window_sums)
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities and NaN are data like any other
+        return (_depthwise if config.depthwise else _direct)(padded, weights, config, window_sums)
 
 
 def truncate(accumulators: Numbers, config: Config) -> Numbers:
@@ -126,5 +127,4 @@ def _depthwise(padded: Numbers, weights: Numbers, config: cna.Config, window_sum
 
 
 def _finish(total: Numbers, config: cna.Config) -> Numbers:
-    with np.errstate(over="ignore"):
-        return total.astype(np.float32 if config.is_float else np.int64)
+    return total.astype(np.float32 if config.is_float else np.int64)

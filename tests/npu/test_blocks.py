@@ -1,0 +1,262 @@
+"""Each block's function against the formula, written out slowly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openrknn import numerics
+from openrknn.errors import UnknownModeError
+from openrknn.isa import Precision
+from openrknn.isa.enums import EwAlgorithm, PoolingMethod
+from openrknn.npu import Buffer, Memory, cna, core, ppu
+from openrknn.npu.dpu import bn, bs, ew, lut, out_cvt, write
+from openrknn.npu.dpu.stage import Clamp, Scaling, Stage
+from openrknn.npu.rdma import ChannelOperands
+
+INT = np.int64
+
+
+def exact_shift(value: int, shift: int) -> int:
+    """Ties to even, from the definition."""
+    return round(Fraction(value, 2**shift))
+
+
+CONV = cna.Config(
+    feature_address=0, height=5, width=6, channels=4, packed_channels=0, line_bytes=0, surface_bytes=0,
+    precision=Precision.INT8, is_unsigned=False, converter=None, pad_top=1, pad_left=2, pad_bits=0x0503,
+    out_height=3, out_width=3, weight_address=0, weight_bytes=0, weight_channels=4, weight_precision=Precision.INT8,
+    kernels=2, kernel_height=3, kernel_width=2, stride_x=2, stride_y=2, dilation_x=1, dilation_y=1,
+    spread_x=1, spread_y=1, depthwise=False,
+)  # fmt: skip
+
+
+def slow_convolution(features: np.ndarray, weights: np.ndarray, config: cna.Config) -> tuple[np.ndarray, np.ndarray]:
+    """Loops over everything, one multiplication at a time."""
+    pads = config.pads(config.channels)
+    channels = range(config.weight_channels)
+    out = config.weight_channels if config.depthwise else config.kernels
+    total = np.zeros((out, config.out_height, config.out_width), INT)
+    sums = np.zeros_like(total)
+
+    def at(channel: int, row: int, column: int) -> int:
+        y, rest_y = divmod(row - config.pad_top, config.spread_y)
+        x, rest_x = divmod(column - config.pad_left, config.spread_x)
+        inside = 0 <= y < config.height and 0 <= x < config.width and not rest_y and not rest_x
+        return int(features[channel, y, x]) if inside else int(pads[channel])
+
+    for o, y, x in np.ndindex(total.shape):
+        for ky in range(config.kernel_height):
+            for kx in range(config.kernel_width):
+                row = y * config.stride_y + ky * config.dilation_y
+                column = x * config.stride_x + kx * config.dilation_x
+                for c in [o] if config.depthwise else channels:
+                    value = at(c, row, column)
+                    total[o, y, x] += value * int(weights[o, ky, kx] if config.depthwise else weights[o, ky, kx, c])
+                    sums[o, y, x] += value
+    return total, sums
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data())
+def test_convolution(data: st.DataObject) -> None:
+    depthwise = data.draw(st.booleans())
+    config = replace(
+        CONV,
+        depthwise=depthwise,
+        kernel_height=data.draw(st.integers(1, 3)),
+        kernel_width=data.draw(st.integers(1, 3)),
+        stride_x=data.draw(st.integers(1, 2)),
+        stride_y=data.draw(st.integers(1, 2)),
+        dilation_x=data.draw(st.integers(1, 2)),
+        dilation_y=data.draw(st.integers(1, 2)),
+        spread_x=data.draw(st.integers(1, 2)),
+        spread_y=data.draw(st.integers(1, 2)),
+        pad_top=data.draw(st.integers(0, 2)),
+        pad_left=data.draw(st.integers(0, 2)),
+    )
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    features = rng.integers(-128, 128, (4, 5, 6)).astype(INT)
+    shape = (4, config.kernel_height, config.kernel_width)
+    weights = rng.integers(-128, 128, shape if depthwise else (2, *shape[1:], 4)).astype(np.int8)
+    sums = core.convolve(features, weights, config, window_sums=True)
+    total, window = slow_convolution(features, weights, config)
+    assert np.array_equal(sums.accumulators, total)
+    assert sums.window is not None
+    assert np.array_equal(np.broadcast_to(sums.window, window.shape), window)
+
+
+def test_depthwise_pads_two_lanes() -> None:
+    assert CONV.pads(4).tolist() == [3, 3, 3, 3]
+    assert replace(CONV, depthwise=True).pads(4).tolist() == [3, 5, 3, 5]
+    assert replace(CONV, pad_bits=0xFFFFFF80).pads(2).tolist() == [-128, -128]
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**15), 2**15 - 1), st.integers(0, 30), st.integers(0, 30))
+def test_bs_adds_then_scales(value: int, factor: int, shift: int, negative: int) -> None:
+    stage = Stage(5, True, False, Scaling(factor, shift, negative, False), None, is_float=False)
+    result = bs.apply(np.full((1, 1, 1), value, INT), stage, ChannelOperands())
+    product = (value + 5) * factor
+    assert result.item() == exact_shift(product, negative if product < 0 else shift)
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**15), 2**15 - 1), st.integers(0, 30), st.integers(0, 30))
+def test_bn_scales_then_adds(value: int, factor: int, shift: int, negative: int) -> None:
+    stage = Stage(7, True, True, Scaling(factor, shift, negative, False), None, is_float=False)
+    result = bn.apply(np.full((1, 1, 1), value, INT), stage, ChannelOperands())
+    total = value * factor - 7
+    assert result.item() == exact_shift(total, negative if total < 0 else shift)
+
+
+def test_leaky_relu_in_two_stages() -> None:
+    """BS shifts only negatives up by 14, BN multiplies negatives by the slope."""
+    up = Stage(None, False, False, Scaling(1 << 14, 14, 0, False), None, is_float=False)
+    down = Stage(None, False, False, Scaling(1638, 0, 28, True), None, is_float=False)
+    values = np.array([[[-1000, 0, 1000]]], INT)
+    result = bn.apply(bs.apply(values, up, ChannelOperands()), down, ChannelOperands())
+    assert result.ravel().tolist() == [exact_shift(-1000 * 2**14 * 1638, 28), 0, 1000]
+
+
+def test_operands_per_channel_and_clamp() -> None:
+    stage = Stage(None, True, False, Scaling(None, 1, 1, False), Clamp(20), is_float=False)
+    operands = ChannelOperands(alu=np.array([1, 2]), mul=np.array([3, -3]))
+    values = np.array([[[5, 100]], [[5, 100]]], INT)
+    assert bs.apply(values, stage, operands).tolist() == [[[9, 20]], [[0, 0]]]
+    with pytest.raises(UnknownModeError, match="per channel"):
+        bs.apply(values, stage, ChannelOperands())
+
+
+def table_config(rng: np.random.Generator) -> lut.Config:
+    entries = rng.integers(-32768, 32768, (2, lut.ENTRIES))
+    return lut.Config(entries, -16384, 0, 16384, 5, 5, lut.Slope(-300, 7), lut.Slope(16384, 13))
+
+
+@given(st.integers(-60000, 60000), st.integers(0, 9))
+def test_lookup(value: int, seed: int) -> None:
+    config = table_config(np.random.default_rng(seed))
+    result = lut.apply(np.array([[[value]]], INT), config).item()
+    low, high = config.entries.tolist()
+    if value < -16384:
+        expected = round(low[0] + Fraction((value + 16384) * -300, 2**7))
+    elif value > 16384:
+        expected = round(high[512] + Fraction((value - 16384) * 16384, 2**13))
+    elif value == 16384:
+        expected = high[512]
+    else:
+        table, distance = (low, value + 16384) if value < 0 else (high, value)
+        index, rest = divmod(distance, 32)
+        expected = round(table[index] + Fraction((table[index + 1] - table[index]) * rest, 32))
+    assert result == expected
+
+
+@given(st.floats(-60000, 60000, width=32), st.integers(0, 4))
+def test_lookup_of_floats(value: float, seed: int) -> None:
+    config = table_config(np.random.default_rng(seed))
+    result = lut.apply(np.array([[[value]]], np.float32), config).item()
+    low, high = config.entries.tolist()
+    if value < -16384:
+        expected = low[0] + (value + 16384) * -300 / 2**7
+    elif value >= 16384:
+        expected = high[512] + (value - 16384) * 16384 / 2**13
+    else:
+        table, place = (low, (value + 16384) / 32) if value < 0 else (high, value / 32)
+        expected = table[int(place)] + (table[int(place) + 1] - table[int(place)]) * (place - int(place))
+    assert result == np.float32(expected)
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**15), 2**15 - 1), st.integers(0, 40), st.booleans())
+def test_out_converter(value: int, scale: int, shift: int, add_first: bool) -> None:
+    config = out_cvt.Config(Precision.INT8, scale, shift, -9, add_first, numerics.Rounding.EVEN, 0)
+    result = out_cvt.apply(np.array([[[value]]], INT), config).item()
+    assert result == (exact_shift((value - 9) * scale, shift) if add_first else exact_shift(value * scale, shift) - 9)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "expected"),
+    [
+        (EwAlgorithm.MAX, [3, 5]),
+        (EwAlgorithm.MIN, [-7, 3]),
+        (EwAlgorithm.ADD, [-4, 8]),
+        (EwAlgorithm.MINUS, [-10, 2]),
+        (EwAlgorithm.ABS, [7, 5]),
+        (EwAlgorithm.NEG, [7, -5]),
+    ],
+)
+def test_element_wise_operations(algorithm: EwAlgorithm, expected: list[int]) -> None:
+    operation = ew.Operation(False, algorithm, 3, None, False, 0, 0)
+    values = np.array([[[-7, 5]]], INT)
+    assert ew.apply(values, ew.Config(None, operation, None), lambda: values).ravel().tolist() == expected
+
+
+def test_element_wise_operand_converter() -> None:
+    """A subtraction comes as an addition with a negative scale."""
+    converter = ew.Converter(True, 4, -0x4000, 14, numerics.Rounding.EVEN)
+    operation = ew.Operation(False, EwAlgorithm.ADD, None, converter, False, 0, 0)
+    values = np.array([[[100]]], INT)
+    result = ew.apply(values, ew.Config(None, operation, None), lambda: np.array([[[26]]], INT))
+    assert result.item() == 100 - 30
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_pooling(data: st.DataObject) -> None:
+    method = data.draw(st.sampled_from(list(PoolingMethod)))
+    kernel = data.draw(st.integers(1, 3))
+    config = ppu.Config(
+        method=method, precision=Precision.INT8, source_address=0, source_line_bytes=0, source_surface_bytes=0,
+        target_address=0, target_line_bytes=0, target_surface_bytes=0, channels=2, height=6, width=5,
+        out_height=2, out_width=2, kernel_height=kernel, kernel_width=kernel, stride_y=2, stride_x=2,
+        pad_top=data.draw(st.integers(0, kernel - 1)), pad_left=data.draw(st.integers(0, kernel - 1)), pad_value=-9,
+        reciprocal_width=65536 // kernel, reciprocal_height=65536 // kernel,
+    )  # fmt: skip
+    values = np.random.default_rng(data.draw(st.integers(0, 9))).integers(-128, 128, (2, 6, 5)).astype(INT)
+    pooled = ppu.pool(values, config)
+    for c, y, x in np.ndindex(pooled.shape):
+        window = []
+        for row in range(kernel):
+            for column in range(kernel):
+                at = (y * 2 + row - config.pad_top, x * 2 + column - config.pad_left)
+                inside = 0 <= at[0] < 6 and 0 <= at[1] < 5
+                window.append(int(values[c, at[0], at[1]]) if inside else None)
+        real = [value for value in window if value is not None]
+        if method is PoolingMethod.AVERAGE:
+            total = sum(-9 if value is None else value for value in window)
+            assert pooled[c, y, x] == exact_shift(total * (65536 // kernel) ** 2, 32)
+        else:
+            assert pooled[c, y, x] == (max if method is PoolingMethod.MAX else min)(real)
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.integers(1, 40), st.integers(0, 2))
+def test_write_counters(per_pixel: int, width: int, height: int, atoms: int, notch: int) -> None:
+    """Every atom lands where the formula puts it, and nothing else is touched."""
+    surface, group = 4 * (width + notch) * height, 20 * (width + notch) * height
+    config = write.Config(
+        address=0x1000, per_pixel=per_pixel, width=width, height=height, line_bytes=16 * (width + notch),
+        atom_step_bytes=16 * surface, group_step_bytes=16 * group, packed_bytes=None, transposes_atoms=False,
+        transposed_lanes=None,
+    )  # fmt: skip
+    memory = Memory([Buffer(0x1000, np.zeros(1 << 18, np.uint8))])
+    stream = np.random.default_rng(0).integers(1, 255, (atoms, 16), np.uint8)
+    write.place(stream, config, memory)
+    expected = np.zeros((1 << 14, 16), np.uint8)
+    for k in range(atoms):
+        e, t = k % per_pixel, k // per_pixel
+        w, h, g = t % width, t // width % height, t // (width * height)
+        expected[g * group + h * (width + notch) + w + e * surface] = stream[k]
+    assert np.array_equal(memory.view(0x1000, 1 << 18, "test").reshape(-1, 16), expected)
+
+
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_lane_transpose_is_its_own_inverse(lanes: int) -> None:
+    atoms = np.random.default_rng(1).integers(0, 255, (2, 4, lanes, 16), np.uint8)
+    once = write.transpose_lanes(atoms, lanes)
+    again = write.transpose_lanes(once.reshape(atoms.shape), lanes)
+    assert np.array_equal(again, atoms.reshape(-1, 16))
+    typed = np.uint16 if lanes == 8 else np.uint8
+    assert atoms[0, 0].view(typed)[3, 1] == once.reshape(atoms.shape)[0, 0].view(typed)[1, 3]
