@@ -53,7 +53,7 @@ def test_a_task_with_its_tensors_and_the_next_task(capsys: Capture) -> None:
     text = run(capsys, "disasm", golden("residual_rk3588_i8"), "--op", "1").out
     assert text.startswith("# task 0, list 1: operator 1 ConvRelu Conv:conv0\n")
     assert "enables CNA, CORE, DPU, DPU_RDMA\n" in text
-    assert re.search(r"^CNA\.FEATURE_DATA_ADDR .*# +\d+ -> image \(set by the runtime for what is fed", text, re.M)
+    assert re.search(r"^CNA\.FEATURE_DATA_ADDR .*# +\d+ -> image \(patched for input image\)$", text, re.M)
     assert re.search(r"^DPU\.DST_BASE_ADDR .*# +\d+ -> relu1$", text, re.M)
     assert re.search(r"^PC\.BASE_ADDRESS .*-> task 1$", text, re.M)
     assert "CNA.DATA_SIZE0 datain_height=16 datain_width=16 " in text
@@ -145,6 +145,23 @@ def test_what_the_table_does_not_explain_is_loud() -> None:
     assert "undeclared bits 0x" in first.alarms[0]
     assert second.alarms == ("unknown register",)
     assert second.text == "?0x0201[0x1ffc] 0x00000001"
+
+
+def test_registers_without_a_known_meaning_are_loud_when_they_hold_something(capsys: Capture) -> None:
+    text = run(capsys, "disasm", golden("residual_rk3576_i8"), "--op", "1").out
+    marked = re.findall(r"^CNA\.UNKNOWN_\w+ (.*?) +#(.*)$", text, re.M)
+    assert marked
+    assert all(("!! meaning unknown" in notes) == (value != "0") for value, notes in marked)
+    assert re.search(r"commands, \d+ not fully explained \(!!\)$", text.strip())
+
+
+@pytest.mark.parametrize("path", [path for path in GOLDENS if "rk3588" in path.stem], ids=lambda path: path.stem)
+def test_every_bit_of_rk3588_is_explained(path: Path) -> None:
+    model = openrknn.load(path)
+    for graph in model.graphs:
+        listing = Listing(model, graph)
+        for number in range(len(graph.tasks)):
+            assert [entry for entry in listing.entries(number) if entry.alarms] == []
 
 
 def test_a_damaged_file_is_listed_as_far_as_it_goes(tmp_path: Path, capsys: Capture) -> None:

@@ -18,7 +18,8 @@ NAME = "disasm"
 HELP = "show the register commands of a model with names, values and tensors"
 DESCRIPTION = """Show the register commands that the NPU executes: per task its operator and blocks, then one line per
 command with register, fields in natural units and, behind #, the number of the command, the tensor whose address it
-gets, and the next task. What the register table does not explain is marked with !!. The text can be assembled again."""
+gets, and the next task. "patched for input" marks registers that a runtime sets again for what is fed (type, row
+stride, mean and std). What the register table does not explain is marked with !!. The text can be assembled again."""
 EXAMPLES = (
     "openrknn disasm yolo.rknn | less                 everything that one core executes",
     "openrknn disasm yolo.rknn --op 3                 one operator, by its number in `openrknn inspect --all`",

@@ -14,6 +14,7 @@ from openrknn.container.model import Model
 from openrknn.container.parts import Graph, Kind, Relocation, Task
 from openrknn.isa import Instruction, RegisterMap, UnknownCode, disassemble, format_instruction, map_for
 from openrknn.isa.command import TAIL_WORDS, Target
+from openrknn.isa.common import Unknown
 
 __all__ = ["Entry", "Listing", "TaskHead"]
 
@@ -146,7 +147,7 @@ class Listing:
         if following is not None:
             yield f"-> task {following}"
         if index in self._patched:
-            yield f"(set by the runtime for what is fed into {self._patched[index]})"
+            yield f"(patched for input {self._patched[index]})"
 
     @cached_property
     def _relocations(self) -> Mapping[int, Relocation]:
@@ -167,10 +168,12 @@ class Listing:
 
 
 def _alarms(instruction: Instruction) -> tuple[str, ...]:
-    if instruction.is_known:
-        return ()
     if instruction.register is None:
         return ("unknown register",)
+    if issubclass(instruction.register, Unknown) and instruction.value:
+        return ("meaning unknown",)
+    if instruction.is_known:
+        return ()
     alarms = [f"undeclared bits {instruction.undeclared:#x}"] if instruction.undeclared else []
     codes = [name for name, value in instruction.values.items() if isinstance(value, UnknownCode)]
     return (*alarms, *(f"unknown code in {name}" for name in codes))
