@@ -31,6 +31,13 @@ _EPILOG = """examples:
 exit codes: 0 well, 1 something is wrong with the model, 2 it could not be done"""
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Room for our longest option, so that its help starts on the same line."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=32)
+
+
 class _Parser(argparse.ArgumentParser):
     """One line instead of argparse's several."""
 
@@ -88,7 +95,7 @@ def build_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
         prog="openrknn",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Formatter,
     )
     parser.add_argument("--version", action="version", version=f"openrknn {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
@@ -105,7 +112,7 @@ def _add_command(subparsers: argparse._SubParsersAction[_Parser], command: Comma
         help=command.HELP,
         description=(getattr(command, "DESCRIPTION", "") or command.HELP[:1].upper() + command.HELP[1:] + "."),
         epilog="\n".join(["examples:", *(f"  {example}" for example in examples)]) if examples else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Formatter,
         # A command may declare one of the common options itself, with its own words.
         conflict_handler="resolve",
     )
