@@ -69,7 +69,7 @@ def unknown(*offsets: int) -> tuple[type[Unknown], ...]:
     return tuple(Unknown.place(offset=offset, name=f"UNKNOWN_{offset:04X}") for offset in offsets)
 
 
-class EnableMask(Register, offset=ENABLE_OFFSET, name="OPERATION_ENABLE", evidence="TE"):
+class EnableMask(Register, offset=ENABLE_OFFSET, name="ENABLE", evidence="TE"):
     """The last word of every task: starts the blocks whose bits are set.
 
     Bit k belongs to the block with target bit 9 + k. Seen on RK3588: 0x1d convolution with operands, 0x0d without,

@@ -78,6 +78,13 @@ class DataSize3(Register, offset=0x1034, name="DATA_SIZE3", evidence="I"):
     dataout_atomics = Size(21, 0, "Output pixels.")
 
 
+class CbufEntries(Register, offset=0x103C, name="CBUF_ENTRIES", evidence="I?"):
+    """Entries of one row again, and where in CBUF something starts; the second core's list has other numbers."""
+
+    start = Unsigned(15, 0, "Unknown.", evidence="?")
+    data_entries = Unsigned(31, 16, "Entries of one row.")
+
+
 class FcDataSize0(Register, offset=0x1078, name="FC_DATA_SIZE0", evidence="I"):
     """Size of what the DMA fetches."""
 
@@ -93,6 +100,7 @@ class FcDataSize1(Register, offset=0x107C, name="FC_DATA_SIZE1", evidence="I"):
 
 CNA = RK3562.block("CNA").derive(
     *(ConvCon2, ConvCon3, WeightSize2, DataSize1, DataSize0, DataSize2, DataSize3, FcDataSize0, FcDataSize1),
+    CbufEntries,
     *unknown(0x109C),
 )
 
