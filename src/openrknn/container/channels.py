@@ -17,7 +17,7 @@ front of it says the same:
 from __future__ import annotations
 
 import struct
-from math import ldexp
+from math import isfinite, ldexp
 
 from openrknn.container.channel_registers import (
     BN_CONFIG,
@@ -64,6 +64,8 @@ def quantization_of(reader: WeightReader, operator: Operator, use: WeightUse) ->
         raise UnsupportedError(f"{name!r} holds {use.tensor.dtype.label}: how that is quantised is not known")
     operands = reader.operands(use)
     step = _step(reader, operator, use)
+    if not isfinite(step):
+        raise UnsupportedError(f"the scale of {name!r} comes out as {step}")
     if operands.multiplier is None:
         return Quantization((step,) * use.channels, (_single_zero_point(reader, use),) * use.channels, use.axis)
     share = ldexp(step, -_bs_shift(reader, use))
@@ -136,7 +138,10 @@ def _inline_zero_points(reader: WeightReader, use: WeightUse) -> tuple[int, ...]
 
 def _nibble_scales(reader: WeightReader, use: WeightUse) -> tuple[float, ...]:
     data = reader.configuration(use, reader.facts.nibble_scale_address, 2 * use.channels, "4-bit scale")
-    return struct.unpack_from(f"<{use.channels}e", data)
+    scales: tuple[float, ...] = struct.unpack_from(f"<{use.channels}e", data)
+    if not all(map(isfinite, scales)):
+        raise UnsupportedError(f"the 4-bit scales of {use.tensor.name!r} are not all numbers")
+    return scales
 
 
 def _table_step(operator_type: str, name: str) -> float:

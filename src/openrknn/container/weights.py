@@ -8,14 +8,21 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn import numerics
-from openrknn.container.model import Model
-from openrknn.container.parts import DataType, Tensor
-from openrknn.container.weight_use import Form, WeightReader, WeightUse, tensor_data
+from openrknn.container.model import Model, Operator
+from openrknn.container.parts import DataType, Quantization, Tensor
+from openrknn.container.weight_use import Form, WeightReader, WeightUse, field_value, tensor_data
 from openrknn.errors import UnsupportedError
-from openrknn.layout.operands import zero_point_of_byte
+from openrknn.layout.operands import Use, zero_point_of_byte
 from openrknn.layout.weights import WeightTiles, split_zero_points, unpack_image_weights, unpack_weights
 
-__all__ = ["constant_array", "inline_zero_points", "stored_elements", "weight_array"]
+__all__ = [
+    "bias_array",
+    "constant_array",
+    "inline_zero_points",
+    "real_bias",
+    "stored_elements",
+    "weight_array",
+]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -81,6 +88,45 @@ def inline_zero_points(reader: WeightReader, use: WeightUse) -> tuple[int, ...]:
     return tuple(zero_point_of_byte(int(value)) for value in per_channel)
 
 
+def bias_array(reader: WeightReader, use: WeightUse) -> Array | None:
+    """The bias as it is stored, one number per output channel: float32, or int32 in quantised models."""
+    if use.operands is None or Use.BIAS not in use.use:
+        return None
+    if use.operands.dtype is DataType.FLOAT32:
+        stored = stored_elements(reader.model, use.operands)
+        if stored.size < use.channels:
+            raise UnsupportedError(f"{use.operands.name!r} holds {stored.size} numbers for {use.channels} channels")
+        return stored[: use.channels]
+    bias = reader.operands(use).bias
+    return None if bias is None else np.array(bias, np.int32)
+
+
+def real_bias(
+    reader: WeightReader, operator: Operator, use: WeightUse, weights: Array, quantization: Quantization
+) -> Array | None:
+    """The bias of a quantised convolution as real numbers, one per output channel.
+
+    Stored is the bias in steps of input scale times weight scale, minus what the input's zero point adds to every
+    sum (the padding holds the zero point too, so this is exact at the borders):
+
+        stored = round(bias / (s_in * s_w)) - zp_in * sum over the kernel of (w - zp_w)
+
+    With 4-bit weights the input is not quantised, and stored is bias / s_w.
+    """
+    stored = bias_array(reader, use)
+    source = operator.inputs[0].quantization
+    if stored is not None and stored.dtype == np.float32:
+        return stored * np.asarray(quantization.scale, np.float32)
+    if stored is None or source is None:
+        return None
+    kernels = np.moveaxis(weights, use.axis, 0).reshape(use.channels, -1).astype(np.int64)
+    sums = kernels.sum(axis=1) - kernels.shape[1] * np.asarray(quantization.zero_point, np.int64)
+    shift = field_value(use.registers, reader.facts.accumulator_shift) if reader.facts.accumulator_shift else 0
+    steps = np.ldexp(stored.astype(np.float64), shift) + source.zero_point[0] * sums
+    real: npt.NDArray[np.float64] = steps * source.scale[0] * np.asarray(quantization.scale)
+    return real.astype(np.float32)
+
+
 def _unpacked(reader: WeightReader, tensor: Tensor, tiles: WeightTiles, use: WeightUse | None) -> Array:
     elements = stored_elements(reader.model, tensor)
     if use is not None and reader.inlines_zero_points(use):
@@ -106,6 +152,8 @@ def _logical(padded: Array, tensor: Tensor, form: Form) -> Array:
     if len(tensor.shape) != padded.ndim:
         raise UnsupportedError(f"the shape {list(tensor.shape)} has not four dimensions")
     first, second, *kernel = tensor.shape
+    if form is Form.DIRECT and first > padded.shape[0] == second == 1:
+        padded = padded.transpose(1, 0, 2, 3)  # the compiler's own depthwise weights have ONNX's shape already
     outputs, inputs = (second, first) if form is Form.TRANSPOSED else (first, second)
     if outputs > padded.shape[0] or inputs > padded.shape[1] or list(padded.shape[2:]) != kernel:
         raise UnsupportedError(f"the shape {list(tensor.shape)} is not in its tiles of {list(padded.shape)}")

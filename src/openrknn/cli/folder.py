@@ -1,0 +1,90 @@
+"""A folder that a command fills: safe file names, nothing overwritten unasked, and an index of what each file is."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openrknn.cli.files import os_problem
+from openrknn.cli.output import CommandError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["INDEX", "Folder", "safe_name"]
+
+INDEX = "index.json"
+_LONGEST_NAME = 80
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+# Names that Windows keeps for devices, whatever their suffix.
+_DEVICES = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?$")
+
+
+def safe_name(text: str) -> str:
+    """`text` as part of a file name: no separators, no leading dots, no devices, not too long, never empty.
+
+    Different texts can become the same name; put a number in front.
+    """
+    name = _UNSAFE.sub("_", text).strip("._")[:_LONGEST_NAME]
+    return f"_{name}" if not name or _DEVICES.match(name) else name
+
+
+class Folder:
+    """Files below one root; paths are made of fixed words and `safe_name`s."""
+
+    def __init__(self, root: str, *, force: bool) -> None:
+        self.root = Path(root)
+        self.force = force
+        self.files: list[dict[str, Any]] = []
+        self._prepare()
+
+    def _prepare(self) -> None:
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            if not self.force and any(self.root.iterdir()):
+                raise CommandError(f"{self.root}: not empty; give an empty directory, or --force to overwrite in it")
+        except (FileExistsError, NotADirectoryError):
+            raise CommandError(f"{self.root}: a file is in the way; give a directory") from None
+        except OSError as error:
+            raise CommandError(os_problem(error, str(self.root))) from error
+
+    def add_bytes(self, path: str, data: bytes | memoryview, what: str, **about: Any) -> None:
+        """Write a file and note what it is."""
+        target = self.root / path
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb" if self.force else "xb") as file:
+                file.write(data)
+        except OSError as error:
+            raise CommandError(os_problem(error, str(target))) from error
+        self.files.append({"path": path, "what": what, "size_bytes": os.path.getsize(target), **about})
+
+    def add_array(self, path: str, array: npt.NDArray[np.generic], what: str, **about: Any) -> None:
+        """Write an array as .npy."""
+        from io import BytesIO
+
+        import numpy as np
+
+        stream = BytesIO()
+        np.save(stream, array, allow_pickle=False)
+        about = {"shape": list(array.shape), "dtype": array.dtype.name, **about}
+        self.add_bytes(path, stream.getbuffer(), what, **about)
+
+    def add_text(self, path: str, text: str, what: str, **about: Any) -> None:
+        """Write a text as UTF-8; half characters of a hostile file are escaped."""
+        self.add_bytes(path, text.encode("utf-8", "backslashreplace"), what, **about)
+
+    def add_json(self, path: str, value: object, what: str, **about: Any) -> None:
+        """Write a value as JSON; NaN and infinity are not JSON, and refused with `ValueError`."""
+        self.add_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n", what, **about)
+
+    def finish(self, **head: Any) -> dict[str, Any]:
+        """Write the index and return it."""
+        index = {**head, "files": self.files}
+        self.files = []
+        self.add_json(INDEX, index, "what each file is")
+        return index
