@@ -10,17 +10,19 @@ the multiplication untouched. Floating point: fp32 after each step, no shift.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from openrknn import numerics
 from openrknn.errors import UnknownModeError
-from openrknn.isa import BitPattern, Precision
+from openrknn.isa import BitPattern, Precision, Register
 from openrknn.isa.enums import AluAlgorithm
 from openrknn.npu.formats import Numbers, is_float
 from openrknn.npu.rdma import ChannelOperands
+from openrknn.npu.registers import Registers
 
-__all__ = ["Clamp", "Scaling", "Stage", "constant", "multiplier"]
+__all__ = ["Clamp", "Scaling", "Stage", "StageRegisters", "constant", "multiplier", "read_stage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,48 @@ def _per_channel(operand: Numbers | None, values: Numbers, what: str) -> Numbers
     return operand[: len(values), None, None]
 
 
+class StageRegisters(NamedTuple):
+    """The four registers of a stage; BS and BN have the same fields under two prefixes."""
+
+    prefix: str
+    config: type[Register]
+    multiply: type[Register]
+    addend: type[Register]
+    upper: type[Register]
+
+
+def read_stage(registers: Registers, stage: StageRegisters, shift_negative: int, precision: Precision) -> Stage | None:
+    """Read the registers of BS or BN; None if the stage is bypassed."""
+
+    def fields(register: type[Register]) -> dict[str, int]:
+        values = registers.read(register).values()
+        return {name.removeprefix(f"{stage.prefix}_"): value for name, value in values.items()}
+
+    config, mul = fields(stage.config), fields(stage.multiply)
+    addend = constant(BitPattern(fields(stage.addend)["alu_operand"]), precision)
+    upper = constant(BitPattern(fields(stage.upper)["relux_cmp_dat"]), precision)
+    if config["bypass"]:
+        return None
+    if mul["truncate_src"]:
+        raise UnknownModeError("shifts per channel are not implemented", register=stage.multiply.name)
+    adds = not config["alu_bypass"]
+    factor = multiplier(BitPattern(mul["mul_operand"]), precision)
+    scaling = Scaling(
+        operand=None if mul["mul_src"] else factor,
+        shift=mul["mul_shift_value"],
+        shift_negative=shift_negative,
+        negative_only=bool(config["mul_prelu"]),
+    )
+    return Stage(
+        adds=adds,
+        addend=None if config["alu_src"] else addend,
+        subtracts=adds and _subtracts(config["alu_algo"], stage.config.name),
+        scaling=None if config["mul_bypass"] else scaling,
+        clamp=None if config["relu_bypass"] else Clamp(upper if config["relux_en"] else None),
+        is_float=is_float(precision),
+    )
+
+
 def constant(bits: BitPattern, precision: Precision) -> float:
     """A 32-bit operand from a register."""
     return bits.float32 if is_float(precision) else bits.int32
@@ -101,8 +145,7 @@ def multiplier(bits: BitPattern, precision: Precision) -> float:
     return bits.float16 if is_float(precision) else bits.int16
 
 
-def subtracts(algorithm: AluAlgorithm, register: str) -> bool:
-    """Whether an adder subtracts."""
-    if algorithm is AluAlgorithm.NONE:
-        raise UnknownModeError("the adder is on but has no algorithm", register=register)
-    return algorithm is AluAlgorithm.MINUS
+def _subtracts(algorithm: int, register: str) -> bool:
+    if algorithm not in {AluAlgorithm.ADD, AluAlgorithm.MINUS}:
+        raise UnknownModeError(f"the adder is on, but its algorithm is {algorithm!r}", register=register)
+    return algorithm == AluAlgorithm.MINUS
