@@ -46,7 +46,7 @@ def survey(paths: Iterable[Path]) -> dict[str, Findings]:
         findings.files += 1
         for graph in model.graphs:
             for number, task in enumerate(graph.tasks):
-                words = graph.commands[task.first_command :][: task.amount + isa.TAIL_WORDS]
+                words = graph.task_words(task)
                 findings.words.update(words)
                 for word in set(words) - findings.first.keys():
                     findings.first[word] = f"{path.name}, task {number}"
@@ -59,7 +59,7 @@ def survey(paths: Iterable[Path]) -> dict[str, Findings]:
 
 
 def _note(findings: Findings, instruction: Instruction, count: int, place: str) -> None:
-    if instruction.register is None:
+    if instruction.block is None or instruction.register is None:
         findings.unexplained[instruction.name, "unknown register"][place] += count
         return
     if instruction.undeclared:
@@ -69,7 +69,8 @@ def _note(findings: Findings, instruction: Instruction, count: int, place: str) 
         if isinstance(value, isa.UnknownCode):
             findings.unexplained[instruction.name, f"code {int(value)} in {name}"][place] += count
         elif described.kind != "address":
-            findings.values[f"{instruction.name}.{name}"][described.format(value)] += count
+            path = f"{instruction.block.name}.{instruction.register.name}.{name}"
+            findings.values[path][described.format(value)] += count
 
 
 def seen_json(found: dict[str, Findings]) -> str:

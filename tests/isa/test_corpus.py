@@ -43,7 +43,7 @@ def check_tails(path: Path) -> None:
     for graph in model.graphs:
         amounts = {task.address: task.amount for task in graph.tasks}
         for task in graph.tasks:
-            tail = graph.commands[task.first_command + task.amount :][: isa.TAIL_WORDS].tolist()
+            tail = graph.task_words(task)[task.amount :].tolist()
             link, amount, sync, enable = (isa.Command.decode(word) for word in tail)
             assert sync.word == isa.SYNC_WORD
             assert enable.target == isa.Target.ENABLE

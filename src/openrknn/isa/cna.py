@@ -147,9 +147,11 @@ class CbufCon1(Register, offset=0x1044, name="CBUF_CON1", evidence="E"):
     data_entries = Unsigned(
         14, 0,
         "64-byte entries of one row. C1 = ceil(channels * element bytes / 16), q = C1 div 4, r = C1 mod 4: "
-        "q * W + (W if r == 3 else ceil(r * W / 4)). In image mode W * H.",
-        notes="A smaller value makes rows overlap in CBUF, with wrong results on a board. A bank has 512 entries. The "
-        "manual gives 13 bits and Mesa 14; image tasks hold the full W * H in up to 15.",
+        "q * W + (W if r == 3 else ceil(r * W / 4)). In image mode the pixels of a line in memory times H.",
+        notes="A model's image input has lines of W rounded up to 16 (int8) or 8 (fp16) pixels, and the loader writes "
+        "the same into DMA_CON1; other tensors have lines of W. A smaller value makes rows overlap in CBUF, with wrong "
+        "results on a board. A bank has 512 entries. The manual gives 13 bits and Mesa 14; image tasks hold the full "
+        "product in up to 15.",
     )
 
 

@@ -114,8 +114,8 @@ def _variant_page(register_map: RegisterMap, seen: Mapping[str, list[str]]) -> I
     yield ""
     yield from _text(register_map.text)
     yield ""
-    yield f"An atom has {register_map.atom_bytes} bytes; PC.REGISTER_AMOUNTS counts units of "
-    yield f"{register_map.words_per_fetch} commands."
+    unit = "pairs of commands" if register_map.words_per_fetch == 2 else "single commands"
+    yield f"An atom has {register_map.atom_bytes} bytes; PC.REGISTER_AMOUNTS counts {unit}."
     yield ""
     for block in register_map.blocks:
         base = next((other for other in RK3588.blocks if other.name == block.name), None)

@@ -1,8 +1,8 @@
 """The register map of RK3576 ("RKNPU f2") and RV1126B ("RKNPU f3"), as far as it is known.
 
-RK3562's map with sizes stored minus one, operands of BS and BN described by a second tensor ("..._BScfgTensor"), lookup
-tables with four ranges, and two-core tasks that are marked in the enable word and in CONV_CON3. Lists for one core are
-stored twice, once per core, and differ in where they use CBUF.
+RK3562's map with sizes stored minus one, operands and shifts of BS and BN described by a second tensor
+("..._BScfgTensor"), lookup tables with four ranges, and two-core tasks that are marked in the enable word and in
+CONV_CON3. Lists for one core are stored twice, once per core, and differ in where they use CBUF.
 """
 
 from __future__ import annotations
