@@ -75,8 +75,8 @@ def configure(registers: Registers, precision: Precision, tables: lut.Tables) ->
         return None
     if config.ew_binary_en or config.ew_equal_en:
         raise UnknownModeError("comparing results are not implemented", register="EW_CFG")
-    if any(values[1:]):
-        raise UnknownModeError("several operands in registers are not implemented", register="EW_OP_VALUE_1")
+    if any(value != values[0] for value in values):  # one per lane; streams write the same number eight times
+        raise UnknownModeError("different operands per lane are not implemented", register="EW_OP_VALUE_1")
     converter = None
     if not config.ew_op_cvt_bypass and not is_float(precision):
         converter = Converter(
