@@ -6,7 +6,7 @@ from enum import IntEnum, IntFlag
 from typing import TypeVar
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openrknn.errors import RknnError
@@ -44,6 +44,7 @@ def fields(draw: st.DrawFn) -> Field[int]:
     return named(kind(high, low, "text"))  # type: ignore[arg-type]
 
 
+@settings(deadline=None)
 @given(fields(), st.integers(0, 2**32 - 1))
 def test_numbers_survive_every_code(field: Field[int], code: int) -> None:
     code &= field.code_mask
@@ -53,6 +54,7 @@ def test_numbers_survive_every_code(field: Field[int], code: int) -> None:
     assert field.natural(field.encode(field.parse(field.format(value)))) == value
 
 
+@settings(deadline=None)
 @given(fields(), st.integers(-(2**40), 2**40))
 def test_numbers_are_checked(field: Field[int], value: int) -> None:
     if field.fits(value):
@@ -112,6 +114,7 @@ def test_an_unknown_code_is_loud_but_not_lost() -> None:
         field.decode(9, "SOME")
 
 
+@settings(deadline=None)
 @given(st.integers(0, 31))
 def test_choices_and_masks_survive_every_code(code: int) -> None:
     choice: Field[int] = Choice(4, 0, ConvMode, "text")  # type: ignore[assignment]
@@ -122,6 +125,7 @@ def test_choices_and_masks_survive_every_code(code: int) -> None:
         assert field.encode(field.parse(field.format(value))) == code
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_bit_patterns(bits: int) -> None:
     pattern = BitPattern(bits)

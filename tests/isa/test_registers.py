@@ -1,7 +1,7 @@
 """Registers as values, the table of every chip, and the maps."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openrknn import isa
@@ -20,6 +20,7 @@ MAPS = pytest.mark.parametrize("register_map", isa.all_maps(), ids=lambda regist
 values = st.integers(0, 2**32 - 1)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(EVERY), values)
 def test_value_to_fields_and_back(register: type[Register], value: int) -> None:
     content = register(value)
@@ -28,6 +29,7 @@ def test_value_to_fields_and_back(register: type[Register], value: int) -> None:
     assert repr(content)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(EVERY), values, values)
 def test_replace_changes_only_what_it_names(register: type[Register], value: int, other: int) -> None:
     for field in register.fields():

@@ -4,7 +4,7 @@ import dataclasses
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openrknn import isa
@@ -33,6 +33,7 @@ def words_for(draw: st.DrawFn) -> tuple[RegisterMap, list[int]]:
     return register_map, draw(st.lists(words, max_size=20))
 
 
+@settings(deadline=None)
 @given(words_for(), st.booleans())
 def test_words_to_text_and_back(case: tuple[RegisterMap, list[int]], all_fields: bool) -> None:
     register_map, words = case
@@ -44,6 +45,7 @@ def test_words_to_text_and_back(case: tuple[RegisterMap, list[int]], all_fields:
     assert isa.assemble(parsed) == words
 
 
+@settings(deadline=None)
 @given(st.integers(0, 0xFFFF), st.integers(0, 0xFFFF), st.integers(0, 2**32 - 1))
 def test_command_words(target: int, offset: int, value: int) -> None:
     command = isa.Command(target, offset, value)
@@ -139,6 +141,7 @@ def test_wrong_text_names_line_and_column(line: str, column: int, message: str) 
     assert message in str(caught.value)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
