@@ -11,7 +11,19 @@ from openrknn.cli.output import Output
 
 __all__ = ["NAMES", "Command", "load_command", "names"]
 
-NAMES = ("inspect", "disasm", "diff", "extract", "edit", "completion")
+NAMES = (
+    "run",
+    "bench",
+    "profile",
+    "compare",
+    "inspect",
+    "disasm",
+    "diff",
+    "extract",
+    "edit",
+    "coverage",
+    "completion",
+)
 """In the order of `openrknn --help`."""
 
 
