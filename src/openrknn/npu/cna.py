@@ -76,6 +76,11 @@ class Config:
     """Transposed convolution: distance between input pixels once pad values stand between them; 1 = none."""
     spread_y: int
     depthwise: bool
+    atom_bytes: int = ATOM_BYTES
+    kernel_group: int = 32
+    """Kernels in one group of weights."""
+    input_group: int = 32
+    depthwise_group: int = 64
 
     @property
     def is_float(self) -> bool:
@@ -153,6 +158,9 @@ def configure(registers: Registers) -> Config:
         spread_x=con3.deconv_x_stride if con1.deconv else 1,
         spread_y=con3.deconv_y_stride if con1.deconv else 1,
         depthwise=con1.conv_mode is ConvMode.DEPTHWISE,
+        kernel_group=_KERNEL_BYTES_PER_GROUP // element_bytes(weight_precision),
+        input_group=_INPUTS_PER_GROUP,
+        depthwise_group=_DEPTHWISE_BYTES_PER_GROUP // element_bytes(weight_precision),
     )
     _check_rows(config, registers.read(cna.CbufCon1).data_entries)
     return config
@@ -210,11 +218,11 @@ def fetch_features(config: Config, memory: Memory) -> Numbers:
         typed = np.ascontiguousarray(raw) if config.is_unsigned else decode(raw, config.precision)
         features: Numbers = typed.transpose(2, 0, 1)
     else:
-        count = surfaces(config.channels, size)
+        count = surfaces(config.channels, size, config.atom_bytes)
         raw = memory.strided(
             config.feature_address,
-            (count, config.height, config.width, ATOM_BYTES),
-            (config.surface_bytes, config.line_bytes, ATOM_BYTES, 1),
+            (count, config.height, config.width, config.atom_bytes),
+            (config.surface_bytes, config.line_bytes, config.atom_bytes, 1),
             "CNA features",
         )
         cube = decode(raw, config.precision)
@@ -246,19 +254,18 @@ def fetch_weights(config: Config, memory: Memory) -> Numbers:
     """The weights as [kernel, row, column, channel], depthwise as [channel, row, column]."""
     raw = memory.view(config.weight_address, config.weight_bytes, "CNA weights")
     values = decode(raw, config.weight_precision)
-    size = element_bytes(config.weight_precision)
-    return _depthwise(values, config, size) if config.depthwise else _direct(values, config, size)
+    return _depthwise(values, config) if config.depthwise else _direct(values, config)
 
 
-def _direct(values: Numbers, config: Config, size: int) -> Numbers:
-    """Groups of kernels, in each groups of 32 inputs, in each row, column, kernel, input; last groups are short."""
+def _direct(values: Numbers, config: Config) -> Numbers:
+    """Groups of kernels, in each groups of inputs, in each row, column, kernel, input; last groups are short."""
     rows, columns = config.kernel_height, config.kernel_width
     weights = np.empty((config.kernels, rows, columns, config.weight_channels), values.dtype)
-    group, at = _KERNEL_BYTES_PER_GROUP // size, 0
-    for first in range(0, config.kernels, group):
-        count = min(group, config.kernels - first)
-        for channel in range(0, config.weight_channels, _INPUTS_PER_GROUP):
-            width = min(_INPUTS_PER_GROUP, config.weight_channels - channel)
+    at = 0
+    for first in range(0, config.kernels, config.kernel_group):
+        count = min(config.kernel_group, config.kernels - first)
+        for channel in range(0, config.weight_channels, config.input_group):
+            width = min(config.input_group, config.weight_channels - channel)
             length = rows * columns * count * width
             block = _take(values, at, length, config).reshape(rows, columns, count, width)
             weights[first : first + count, :, :, channel : channel + width] = block.transpose(2, 0, 1, 3)
@@ -266,13 +273,13 @@ def _direct(values: Numbers, config: Config, size: int) -> Numbers:
     return weights
 
 
-def _depthwise(values: Numbers, config: Config, size: int) -> Numbers:
+def _depthwise(values: Numbers, config: Config) -> Numbers:
     """Groups of channels, in each row, column, channel."""
     rows, columns = config.kernel_height, config.kernel_width
     weights = np.empty((config.weight_channels, rows, columns), values.dtype)
-    group, at = _DEPTHWISE_BYTES_PER_GROUP // size, 0
-    for first in range(0, config.weight_channels, group):
-        count = min(group, config.weight_channels - first)
+    at = 0
+    for first in range(0, config.weight_channels, config.depthwise_group):
+        count = min(config.depthwise_group, config.weight_channels - first)
         length = rows * columns * count
         block = _take(values, at, length, config).reshape(rows, columns, count)
         weights[first : first + count] = block.transpose(2, 0, 1)

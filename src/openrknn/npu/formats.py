@@ -18,6 +18,7 @@ Numbers: TypeAlias = npt.NDArray[Any]
 """int64, float32 or float64, as the stage says."""
 
 ATOM_BYTES = 16
+"""Of every chip but RK3566/68, whose atoms have 8 bytes; configurations carry their own."""
 
 _DTYPES: dict[Precision, np.dtype[Any]] = {
     Precision.INT8: np.dtype(np.int8),
@@ -75,9 +76,9 @@ def encode(values: Numbers, precision: Precision) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(stored).view(np.uint8)
 
 
-def surfaces(channels: int, bytes_each: int) -> int:
+def surfaces(channels: int, bytes_each: int, atom_bytes: int = ATOM_BYTES) -> int:
     """C1: how many atoms the channels of one pixel fill."""
-    return -(-channels * bytes_each // ATOM_BYTES)
+    return -(-channels * bytes_each // atom_bytes)
 
 
 def _integers(values: Numbers) -> Numbers:

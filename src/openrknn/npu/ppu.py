@@ -47,6 +47,7 @@ class Config:
     pad_value: int
     reciprocal_width: int
     reciprocal_height: int
+    atom_bytes: int = ATOM_BYTES
 
 
 def configure(registers: Registers) -> Config:
@@ -100,11 +101,12 @@ _SIZES = {1: PixelBits.BITS8, 2: PixelBits.BITS16}
 
 def run(config: Config, memory: Memory) -> None:
     """From memory to memory."""
-    count = surfaces(config.channels, element_bytes(config.precision))
+    atom = config.atom_bytes
+    count = surfaces(config.channels, element_bytes(config.precision), atom)
     source = memory.strided(
         config.source_address,
-        (count, config.height, config.width, ATOM_BYTES),
-        (config.source_surface_bytes, config.source_line_bytes, ATOM_BYTES, 1),
+        (count, config.height, config.width, atom),
+        (config.source_surface_bytes, config.source_line_bytes, atom, 1),
         "PPU_RDMA",
     )
     values = decode(source, config.precision).transpose(0, 3, 1, 2)
@@ -113,8 +115,8 @@ def run(config: Config, memory: Memory) -> None:
     cube = pooled.reshape(count, -1, config.out_height, config.out_width).transpose(0, 2, 3, 1)
     target = memory.strided(
         config.target_address,
-        (count, config.out_height, config.out_width, ATOM_BYTES),
-        (config.target_surface_bytes, config.target_line_bytes, ATOM_BYTES, 1),
+        (count, config.out_height, config.out_width, atom),
+        (config.target_surface_bytes, config.target_line_bytes, atom, 1),
         "PPU write",
         write=True,
     )

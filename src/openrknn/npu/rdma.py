@@ -21,10 +21,20 @@ from openrknn.npu.formats import ATOM_BYTES, Numbers, decode, element_bytes, is_
 from openrknn.npu.memory import Bytes, Memory
 from openrknn.npu.registers import Registers
 
-__all__ = ["ChannelOperands", "Config", "Operand", "Walk", "configure", "fetch_channels", "fetch_main", "fetch_operand"]
+__all__ = [
+    "ChannelOperands",
+    "Config",
+    "Operand",
+    "Walk",
+    "configure",
+    "fetch_channels",
+    "fetch_main",
+    "fetch_operand",
+    "walk",
+]
 
-_CHANNELS_PER_BLOCK = 8
-_KIND_BYTES = {OperandKinds.ALU: 32, OperandKinds.CPEND: 16, OperandKinds.MUL: 16}
+_KIND_BYTES = {OperandKinds.ALU: 4, OperandKinds.CPEND: 2, OperandKinds.MUL: 2}
+"""Bytes per channel, in the order in which the kinds lie in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,9 @@ class Config:
     """Nearest upsampling: each atom this often along the row."""
     repeat_y: int
     repeats: bool
+    atom_bytes: int = ATOM_BYTES
+    operand_block: int = 8
+    """Channels in one block of operands per channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +113,7 @@ def configure(registers: Registers) -> Config:
         channels=registers.read(dpu_rdma.DataCubeChannel).channel,
         precision=mode.in_precision,
         proc_precision=mode.proc_precision,
-        main=_walk(main_address, width, rows, source.line_notch_addr, main_notch)
+        main=walk(main_address, width, rows, line_notch=source.line_notch_addr, surface_notch=main_notch)
         if not mode.mrdma_disable or mode.comb_use & CombineUse.ENABLE
         else None,
         bias_kinds=registers.read(dpu_rdma.BrdmaCfg).brdma_data_use,
@@ -112,7 +125,9 @@ def configure(registers: Registers) -> Config:
         else Operand(
             erdma.erdma_data_mode,
             element_bytes(erdma.erdma_data_size),
-            _walk(operand_address, width, rows, height.ew_line_notch_addr, operand_notch),
+            walk(
+                operand_address, width, rows, line_notch=height.ew_line_notch_addr, surface_notch=operand_notch
+            ),
         ),
         combine=mode.comb_use,
         repeat_x=source.kernel_width,
@@ -121,36 +136,39 @@ def configure(registers: Registers) -> Config:
     )
 
 
-def _walk(address: int, width: int, height: int, line_notch: int, surface_notch: int) -> Walk:
+def walk(
+    address: int, width: int, height: int, *, line_notch: int, surface_notch: int, atom_bytes: int = ATOM_BYTES
+) -> Walk:
+    """The pitches that follow from sizes and notches, which count atoms."""
     line = width + line_notch
-    return Walk(address, line * ATOM_BYTES, ((height - 1) * line + width + surface_notch) * ATOM_BYTES)
+    return Walk(address, line * atom_bytes, ((height - 1) * line + width + surface_notch) * atom_bytes)
 
 
-def _cube(memory: Memory, walk: Walk, shape: tuple[int, int, int], what: str) -> Bytes:
-    """Atoms [surface, row, column, 16] of `shape` = (surfaces, rows, columns)."""
-    steps = (walk.surface_bytes, walk.line_bytes, ATOM_BYTES, 1)
-    return memory.strided(walk.address, (*shape, ATOM_BYTES), steps, what)
+def _cube(memory: Memory, walk: Walk, shape: tuple[int, int, int, int], what: str) -> Bytes:
+    """Atoms of `shape` = (surfaces, rows, columns, bytes of an atom)."""
+    return memory.strided(walk.address, shape, (walk.surface_bytes, walk.line_bytes, shape[3], 1), what)
 
 
 def _combined(config: Config, memory: Memory, count: int, height: int, width: int) -> Bytes:
     """Even surfaces from MRDMA, odd ones from ERDMA."""
     if config.main is None or config.operand is None:
         raise UnknownModeError("combined reading with one of its readers off", register="RDMA_FEATURE_MODE_CFG")
-    atoms = np.empty((count, height, width, ATOM_BYTES), np.uint8)
-    atoms[0::2] = _cube(memory, config.main, ((count + 1) // 2, height, width), "MRDMA")
+    size = config.atom_bytes
+    atoms = np.empty((count, height, width, size), np.uint8)
+    atoms[0::2] = _cube(memory, config.main, ((count + 1) // 2, height, width, size), "MRDMA")
     if count > 1:
-        atoms[1::2] = _cube(memory, config.operand.walk, (count // 2, height, width), "ERDMA")
+        atoms[1::2] = _cube(memory, config.operand.walk, (count // 2, height, width, size), "ERDMA")
     return atoms
 
 
 def fetch_main(config: Config, memory: Memory) -> Bytes:
-    """The main data as atoms [surface, row, column, 16]."""
-    count = surfaces(config.channels, element_bytes(config.precision))
+    """The main data as atoms [surface, row, column, byte]."""
+    count = surfaces(config.channels, element_bytes(config.precision), config.atom_bytes)
     if config.combine & CombineUse.ENABLE and config.combine & CombineUse.MAIN:
         return _combined(config, memory, count, config.height, config.width)
     if config.main is None:
         raise UnknownModeError("main data are needed but MRDMA is off", register="RDMA_FEATURE_MODE_CFG")
-    return _cube(memory, config.main, (count, config.height, config.width), "MRDMA")
+    return _cube(memory, config.main, (count, config.height, config.width, config.atom_bytes), "MRDMA")
 
 
 def fetch_operand(config: Config, memory: Memory, shape: tuple[int, int, int]) -> Numbers:
@@ -160,16 +178,16 @@ def fetch_operand(config: Config, memory: Memory, shape: tuple[int, int, int]) -
         raise UnknownModeError("an EW operand is needed but ERDMA is off", register="RDMA_ERDMA_CFG")
     channels, height, width = shape
     precision = _operand_precision(config, operand.bytes_each)
-    count = surfaces(channels, operand.bytes_each)
+    count = surfaces(channels, operand.bytes_each, config.atom_bytes)
     if operand.mode is OperandMode.PER_CHANNEL:
-        flat = memory.view(operand.walk.address, count * ATOM_BYTES, "ERDMA per channel")
+        flat = memory.view(operand.walk.address, count * config.atom_bytes, "ERDMA per channel")
         return widen(decode(flat, precision), config.proc_precision)[:channels, None, None]
     if operand.mode is not OperandMode.PER_PIXEL:
         raise UnknownModeError(f"EW operand mode {operand.mode.name} is not implemented", register="RDMA_ERDMA_CFG")
     if config.combine & CombineUse.ENABLE and config.combine & CombineUse.OPERAND:
         atoms = _combined(config, memory, count, height, width)
     else:
-        atoms = _cube(memory, operand.walk, (count, height, width), "ERDMA")
+        atoms = _cube(memory, operand.walk, (count, height, width, config.atom_bytes), "ERDMA")
     numbers = widen(decode(atoms, precision), config.proc_precision)
     return numbers.transpose(0, 3, 1, 2).reshape(-1, height, width)[:channels]
 
@@ -186,23 +204,27 @@ def _operand_precision(config: Config, size: int) -> Precision:
 
 
 def fetch_channels(
-    address: int, kinds: OperandKinds, channels: int, precision: Precision, memory: Memory
+    config: Config, channels: int, precision: Precision, memory: Memory, *, norm: bool
 ) -> ChannelOperands:
-    """Operands per channel: blocks of 8 channels, in each the enabled kinds one after another."""
+    """Operands per channel of BS, or of BN: blocks of channels, in each the enabled kinds one after another."""
+    address, kinds = (
+        (config.norm_address, config.norm_kinds) if norm else (config.bias_address, config.bias_kinds)
+    )
     if kinds & OperandKinds.TRT:
         raise UnknownModeError("shifts per channel are not implemented", register="RDMA_BRDMA_CFG")
     if not kinds:
         return ChannelOperands()
-    block = sum(size for kind, size in _KIND_BYTES.items() if kinds & kind)
-    count = -(-channels // _CHANNELS_PER_BLOCK)
+    together = config.operand_block
+    block = together * sum(size for kind, size in _KIND_BYTES.items() if kinds & kind)
+    count = -(-channels // together)
     raw = memory.view(address, count * block, "operands per channel").reshape(count, block)
     found: dict[OperandKinds, Numbers] = {}
     at = 0
     for kind, size in _KIND_BYTES.items():
         if kinds & kind:
             form = _channel_precision(kind, precision)
-            found[kind] = widen(decode(raw[:, at : at + size], form), form).reshape(-1)[:channels]
-            at += size
+            found[kind] = widen(decode(raw[:, at : at + size * together], form), form).reshape(-1)[:channels]
+            at += size * together
     return ChannelOperands(*(found.get(kind) for kind in _KIND_BYTES))
 
 

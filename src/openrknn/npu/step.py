@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from openrknn.npu import cna, core, ppu, rdma
 from openrknn.npu.dpu import pipeline
-from openrknn.npu.formats import ATOM_BYTES, element_bytes, surfaces
+from openrknn.npu.formats import element_bytes, surfaces
 from openrknn.npu.memory import Memory
 
 __all__ = ["Convolution", "Flying", "Pooling", "Step", "TableLoad"]
@@ -49,16 +49,16 @@ class Step(ABC):
 def _dpu_extent(config: pipeline.Config, atoms: int) -> tuple[int, int]:
     walk = config.write
     if walk.packed_bytes is not None:
-        return walk.address, atoms * ATOM_BYTES
+        return walk.address, atoms * walk.atom_bytes
     group = max(walk.per_pixel * walk.width * walk.height, 1)
     groups = -(-atoms // group)
     steps = (
         (groups - 1) * walk.group_step_bytes,
         (walk.height - 1) * walk.line_bytes,
-        (walk.width - 1) * ATOM_BYTES,
+        (walk.width - 1) * walk.atom_bytes,
         (walk.per_pixel - 1) * walk.atom_step_bytes,
     )
-    return walk.address, sum(max(step, 0) for step in steps) + ATOM_BYTES
+    return walk.address, sum(max(step, 0) for step in steps) + walk.atom_bytes
 
 
 @dataclass(eq=False)
@@ -86,7 +86,7 @@ class Convolution(Step):
         return source.out_height * source.out_width * kernels * taps
 
     def writes(self) -> Iterator[tuple[int, int]]:
-        count = surfaces(self.dpu.channels, element_bytes(self.dpu.out.precision))
+        count = surfaces(self.dpu.channels, element_bytes(self.dpu.out.precision), self.dpu.write.atom_bytes)
         groups = -(-count // self.dpu.write.per_pixel) * self.dpu.write.per_pixel
         yield _dpu_extent(self.dpu, groups * self.source.out_height * self.source.out_width)
 
@@ -107,7 +107,7 @@ class Flying(Step):
         size = element_bytes(self.reader.precision)
         wide = max(element_bytes(self.dpu.out.precision) // size, 1)
         pixels = self.reader.height * self.reader.width * self.reader.repeat_x * self.reader.repeat_y
-        yield _dpu_extent(self.dpu, surfaces(self.reader.channels, size) * pixels * wide + 16)
+        yield _dpu_extent(self.dpu, surfaces(self.reader.channels, size, self.reader.atom_bytes) * pixels * wide + 16)
 
 
 @dataclass(eq=False)
@@ -136,6 +136,6 @@ class Pooling(Step):
 
     def writes(self) -> Iterator[tuple[int, int]]:
         config = self.config
-        count = surfaces(config.channels, element_bytes(config.precision))
+        count = surfaces(config.channels, element_bytes(config.precision), config.atom_bytes)
         reach = (count - 1) * config.target_surface_bytes + (config.out_height - 1) * config.target_line_bytes
-        yield config.target_address, reach + config.out_width * ATOM_BYTES
+        yield config.target_address, reach + config.out_width * config.atom_bytes

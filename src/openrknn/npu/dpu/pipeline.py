@@ -13,7 +13,7 @@ from openrknn.isa.enums import ChannelReduction
 from openrknn.npu import core, rdma
 from openrknn.npu.dpu import bn, bs, ew, lut, out_cvt, write
 from openrknn.npu.dpu.stage import Stage
-from openrknn.npu.formats import ATOM_BYTES, Numbers, decode, element_bytes, encode, is_float, surfaces, widen
+from openrknn.npu.formats import Numbers, decode, element_bytes, encode, is_float, surfaces, widen
 from openrknn.npu.memory import Bytes, Memory
 from openrknn.npu.rdma import ChannelOperands
 from openrknn.npu.registers import Registers
@@ -103,7 +103,7 @@ def run_flying(config: Config, reader: rdma.Config, memory: Memory) -> None:
     if config.write.transposed_lanes is not None:
         write.place(write.transpose_lanes(atoms, config.write.transposed_lanes), config.write, memory)
     elif config.write.transposes_atoms:
-        write.place(np.ascontiguousarray(atoms).reshape(-1, ATOM_BYTES), config.write, memory)
+        write.place(np.ascontiguousarray(atoms).reshape(-1, config.write.atom_bytes), config.write, memory)
     elif config.reduction & ChannelReduction.ENABLE:
         _reduce(atoms, config, reader, memory)
     elif reader.repeats:
@@ -125,8 +125,7 @@ def _fit(values: Numbers, channels: int) -> Numbers:
 def _channel_operands(config: Config, reader: rdma.Config | None, memory: Memory, *, norm: bool) -> ChannelOperands:
     if reader is None:
         return ChannelOperands()
-    address, kinds = (reader.norm_address, reader.norm_kinds) if norm else (reader.bias_address, reader.bias_kinds)
-    return rdma.fetch_channels(address, kinds, config.channels, config.precision, memory)
+    return rdma.fetch_channels(reader, config.channels, config.precision, memory, norm=norm)
 
 
 def _stages(
@@ -150,12 +149,12 @@ def _stages(
 def _finish(values: Numbers, config: Config, memory: Memory) -> None:
     """Encode, set the channels without data, write."""
     precision = config.in_precision if config.is_copy else config.out.precision
-    size = element_bytes(precision)
-    count = surfaces(config.channels, size)
-    filled = _fit(values, count * ATOM_BYTES // size)
+    size, atom = element_bytes(precision), config.write.atom_bytes
+    count = surfaces(config.channels, size, atom)
+    filled = _fit(values, count * atom // size)
     stored = encode(np.moveaxis(filled, 0, -1), precision)
     height, width = values.shape[1:]
-    typed = stored.reshape(height, width, count, ATOM_BYTES)
+    typed = stored.reshape(height, width, count, atom)
     if config.real_channels < config.channels:
         flat = typed.reshape(height, width, -1)
         start = config.real_channels * size
@@ -164,7 +163,7 @@ def _finish(values: Numbers, config: Config, memory: Memory) -> None:
     if config.write.packed_bytes is not None:
         write.place_packed(np.ascontiguousarray(atoms), config.write, memory)
     else:
-        write.place_cube(atoms, surfaces(config.real_channels, size), config.write, memory)
+        write.place_cube(atoms, surfaces(config.real_channels, size, atom), config.write, memory)
 
 
 def _pad_bytes(config: Config, precision: Precision, length: int) -> Bytes:

@@ -45,6 +45,7 @@ class Config:
     transposes_atoms: bool
     transposed_lanes: int | None
     """Lane transpose: lanes per atom (8 or 16); None without."""
+    atom_bytes: int = ATOM_BYTES
 
 
 def configure(registers: Registers) -> Config:
@@ -84,7 +85,7 @@ def place(stream: Bytes, config: Config, memory: Memory) -> None:
     whole = len(stream) // group
     if whole:
         _walk(config, memory, 0, whole)[...] = stream[: whole * group].reshape(
-            whole, config.height, config.width, config.per_pixel, ATOM_BYTES
+            whole, config.height, config.width, config.per_pixel, config.atom_bytes
         )
     for number, atom in enumerate(stream[whole * group :]):
         step, at = divmod(number, config.per_pixel)
@@ -93,18 +94,18 @@ def place(stream: Bytes, config: Config, memory: Memory) -> None:
             config.address
             + whole * config.group_step_bytes
             + row * config.line_bytes
-            + column * ATOM_BYTES
+            + column * config.atom_bytes
             + at * config.atom_step_bytes
         )
-        memory.view(address, ATOM_BYTES, "DPU write")[...] = atom
+        memory.view(address, config.atom_bytes, "DPU write")[...] = atom
 
 
 def _walk(config: Config, memory: Memory, first: int, count: int, atoms: int | None = None) -> Bytes:
     """Groups `first` to `first + count` as [group, row, column, atom, 16]."""
     return memory.strided(
         config.address + first * config.group_step_bytes,
-        (count, config.height, config.width, config.per_pixel if atoms is None else atoms, ATOM_BYTES),
-        (config.group_step_bytes, config.line_bytes, ATOM_BYTES, config.atom_step_bytes, 1),
+        (count, config.height, config.width, config.per_pixel if atoms is None else atoms, config.atom_bytes),
+        (config.group_step_bytes, config.line_bytes, config.atom_bytes, config.atom_step_bytes, 1),
         "DPU write",
         write=True,
     )
@@ -112,20 +113,20 @@ def _walk(config: Config, memory: Memory, first: int, count: int, atoms: int | N
 
 def place_cube(atoms: Bytes, valid: int, config: Config, memory: Memory) -> None:
     """Write atoms [surface, row, column, 16]; surfaces from `valid` on carry no data and are not written."""
-    count, height, width, _ = atoms.shape
+    count, height, width, size = atoms.shape
     each = config.per_pixel
     pixels = height * width
     if pixels != config.width * config.height:
         groups = -(-count // each)
-        stream = np.zeros((groups * each, pixels, ATOM_BYTES), np.uint8)
-        stream[:count] = atoms.reshape(count, pixels, ATOM_BYTES)
-        ordered = stream.reshape(groups, each, pixels, ATOM_BYTES).transpose(0, 2, 1, 3)
-        place(np.ascontiguousarray(ordered).reshape(-1, ATOM_BYTES), config, memory)
+        stream = np.zeros((groups * each, pixels, size), np.uint8)
+        stream[:count] = atoms.reshape(count, pixels, size)
+        ordered = stream.reshape(groups, each, pixels, size).transpose(0, 2, 1, 3)
+        place(np.ascontiguousarray(ordered).reshape(-1, size), config, memory)
         return
-    shaped = atoms.reshape(count, config.height, config.width, ATOM_BYTES)
+    shaped = atoms.reshape(count, config.height, config.width, size)
     whole, rest = divmod(min(valid, count), each)
     if whole:
-        full = shaped[: whole * each].reshape(whole, each, config.height, config.width, ATOM_BYTES)
+        full = shaped[: whole * each].reshape(whole, each, config.height, config.width, size)
         _walk(config, memory, 0, whole)[...] = full.transpose(0, 2, 3, 1, 4)
     if rest:
         last = shaped[whole * each : whole * each + rest]
@@ -134,15 +135,15 @@ def place_cube(atoms: Bytes, valid: int, config: Config, memory: Memory) -> None
 
 def place_packed(atoms: Bytes, config: Config, memory: Memory) -> None:
     """Write the first bytes of each atom back to back."""
-    kept = np.ascontiguousarray(atoms.reshape(-1, ATOM_BYTES)[:, : config.packed_bytes]).reshape(-1)
+    kept = np.ascontiguousarray(atoms.reshape(-1, config.atom_bytes)[:, : config.packed_bytes]).reshape(-1)
     memory.view(config.address, kept.size, "DPU packed write")[...] = kept
 
 
 def transpose_lanes(atoms: Bytes, lanes: int) -> Bytes:
     """In each surface, runs of `lanes` pixels and the lanes of their atoms change places; a stream [k, 16]."""
-    count, height, width, _ = atoms.shape
+    count, height, width, size = atoms.shape
     pixels = -(-height * width // lanes) * lanes
-    filled = np.zeros((count, pixels, ATOM_BYTES), np.uint8)
-    filled[:, : height * width] = atoms.reshape(count, height * width, ATOM_BYTES)
-    typed = filled.view(np.uint16 if lanes == 8 else np.uint8).reshape(count, pixels // lanes, lanes, lanes)
-    return np.ascontiguousarray(typed.transpose(0, 1, 3, 2)).view(np.uint8).reshape(-1, ATOM_BYTES)
+    filled = np.zeros((count, pixels, size), np.uint8)
+    filled[:, : height * width] = atoms.reshape(count, height * width, size)
+    typed = filled.view(np.uint16 if lanes * 2 == size else np.uint8).reshape(count, pixels // lanes, lanes, lanes)
+    return np.ascontiguousarray(typed.transpose(0, 1, 3, 2)).view(np.uint8).reshape(-1, size)
