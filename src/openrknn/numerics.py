@@ -127,11 +127,12 @@ def dequantize(
     *,
     axis: int | None = None,
 ) -> Floats:
-    """`(stored - zero_point) * scale` as float32; one scale, or one per entry along `axis`."""
+    """`(stored - zero_point) * scale` as float32, beyond its range infinity; one scale, or one per entry of `axis`."""
     wide = _as_int64(stored)
     steps = wide - _along(np.asarray(zero_point, np.int64), wide.ndim, axis)
     real: npt.NDArray[np.float64] = steps * _along(np.asarray(scale, np.float64), wide.ndim, axis)
-    return real.astype(np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        return real.astype(np.float32)
 
 
 def _along(parameter: npt.NDArray[Any], rank: int, axis: int | None) -> npt.NDArray[Any]:

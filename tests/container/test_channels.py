@@ -22,13 +22,15 @@ from openrknn.container.channels import quantization_of, weight_quantization
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import DataType, Quantization
 from openrknn.container.weight_use import Form, WeightReader, WeightUse, tensor_data
-from openrknn.container.weights import weight_array
+from openrknn.container.weights import bias_array, real_bias, weight_array
 from openrknn.errors import UnsupportedError
 from openrknn.layout.weights import WeightTiles
 from tests.container.places import CORPUS, GOLDENS, golden, need_corpus
 from tests.onnx_file import constants
 
 Array = npt.NDArray[Any]
+_DRIFT = {DataType.INT4: 2.0**-10, DataType.INT16: 2.0**-7}
+"""4-bit scales are fp16; 16-bit models count in steps of 2^-15 and scale by 1/32767, so that sums drift apart."""
 _CHIP = re.compile(r"(.+?)_(?:rk|rv)\d+b?_")
 
 
@@ -119,6 +121,57 @@ def check(case: Case, tally: Counter[str]) -> None:
     assert found, f"{case.place}: {stored.shape}, but the source has {wanted.shape}"
     assert min(excess(case, stored, quantization, one) for one in found) <= 1, case.place
     tally["equal to the source"] += 1
+
+
+def check_bias(case: Case, tally: Counter[str]) -> None:
+    """The bias as a real number, compared with the source where it is there."""
+    use = case.use
+    wanted = source(case.path).get(use.operands.name) if use.operands is not None else None
+    if wanted is None:
+        return
+    try:
+        weights = weight_array(case.reader, use.tensor, use)
+        quantization = quantization_of(case.reader, case.operator, use)
+    except UnsupportedError:
+        return
+    lives = alive(weights if quantization is None else weights - np.reshape(quantization.zero_point, _along(case)))
+    kept = np.moveaxis(lives, use.axis, 0).reshape(use.channels, -1).any(axis=1)
+    if quantization is None:
+        np.testing.assert_array_equal(bias_array(case.reader, use)[kept], wanted.reshape(-1)[kept])  # type: ignore[index]
+    else:
+        real = real_bias(case.reader, case.operator, use, weights, quantization)
+        assert real is not None
+        inputs = case.operator.inputs[0].quantization
+        step = np.asarray(quantization.scale) * (inputs.scale[0] if inputs else 1e-6)
+        multiplier = np.asarray(case.reader.operands(use).multiplier or [16384])
+        allowed = 0.51 * step + np.abs(real) * (_DRIFT.get(use.tensor.dtype, 2.0**-12) + 1 / np.maximum(multiplier, 1))
+        if use.tensor.dtype is DataType.INT16:
+            allowed += 64 * step
+        assert (np.abs(real - wanted.reshape(-1)) <= allowed)[kept].all(), case.place
+    tally["equal to the source"] += 1
+
+
+def _along(case: Case) -> list[int]:
+    return [-1 if number == case.use.axis else 1 for number in range(4)]
+
+
+@pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
+def test_golden_biases_equal_their_source(path: Path) -> None:
+    tally: Counter[str] = Counter()
+    for case in cases(path):
+        check_bias(case, tally)
+    if path.stem.startswith(("conv_", "residual_", "image_")) and "no_weights" not in path.stem:
+        assert tally["equal to the source"] >= 1
+
+
+def test_corpus_biases_equal_their_source() -> None:
+    need_corpus()
+    tally: Counter[str] = Counter()
+    for path in CORPUS:
+        if "yolox" not in path.name:  # multipliers down to 2 of 16384 leave nothing to compare
+            for case in cases(path):
+                check_bias(case, tally)
+    assert tally["equal to the source"] >= 750
 
 
 @pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)

@@ -118,7 +118,8 @@ class WeightReader:
         self, operator: Operator, tensor: Tensor, registers: Mapping[int, int], addresses: Mapping[int, str]
     ) -> WeightUse:
         operands = self._tensors.get(addresses.get(self.facts.operand_address, ""))
-        code = field_value(registers, self.facts.operand_use) if operands is not None else 0
+        written = operands is not None and self.facts.operand_use.register in registers
+        code = field_value(registers, self.facts.operand_use) if written else 0
         kinds = (Use.BIAS, Use.ZERO_POINT, Use.MULTIPLIER)
         use = Use(sum(kind.value for kind, bit in zip(kinds, self.facts.use_bits, strict=True) if code & bit))
         return WeightUse(tensor, _form(operator, tensor), operands, use, registers, addresses)

@@ -124,7 +124,8 @@ def real_bias(
     shift = field_value(use.registers, reader.facts.accumulator_shift) if reader.facts.accumulator_shift else 0
     steps = np.ldexp(stored.astype(np.float64), shift) + source.zero_point[0] * sums
     real: npt.NDArray[np.float64] = steps * source.scale[0] * np.asarray(quantization.scale)
-    return real.astype(np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        return real.astype(np.float32)
 
 
 def _unpacked(reader: WeightReader, tensor: Tensor, tiles: WeightTiles, use: WeightUse | None) -> Array:
