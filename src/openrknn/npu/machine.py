@@ -6,7 +6,7 @@ what each task does becomes a `Step`. A `Program` of steps can then run again an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,8 +27,20 @@ __all__ = ["Core", "Finding", "Machine", "Program", "TaskRef"]
 
 _S_POINTER = 0x004
 _BLOCK_OFFSET = 0xFFF
-_IMPLEMENTED = {"rk3588"}
-_CONVOLUTION = {"CNA", "CORE", "DPU"}
+
+
+class Family(NamedTuple):
+    """How the registers of one family of chips are read; what computes is the same for all."""
+
+    convolution: frozenset[str]
+    """The blocks that a convolution needs; DPU_RDMA may join them."""
+    features: Callable[[Registers], cna.Config]
+    core: Callable[[Registers, cna.Config], core.Config]
+    dpu: Callable[[Registers, lut.Tables], pipeline.Config]
+    readers: Callable[[Registers], rdma.Config]
+    pooling: Callable[[Registers], ppu.Config]
+
+
 _FLYING = {"DPU", "DPU_RDMA"}
 _POOLING = {"PPU", "PPU_RDMA"}
 
@@ -74,11 +86,7 @@ class Machine:
     """A software NPU of one chip over one memory."""
 
     def __init__(self, chip: Chip, memory: Memory, *, strict: bool = True) -> None:
-        if chip.family not in _IMPLEMENTED:
-            raise UnsupportedError(
-                f"the software NPU does not implement {chip.title} yet; it implements RK3588. "
-                "`openrknn inspect` and `disasm` work for every chip"
-            )
+        self._family = family_of(chip)
         self.chip = chip
         self.memory = memory
         self.strict = strict
@@ -122,7 +130,8 @@ class Machine:
                 written = set()
             elif target not in _NOT_REGISTERS:
                 self._write(working, target, offset, value, task)
-                written.add(offset)
+                if offset & _BLOCK_OFFSET != _S_POINTER:  # the groups have read it
+                    written.add(offset)
                 # Ordinary tasks write these registers too, as zeros: reading entry 0.
                 loads_table |= offset == dpu_lut.LutAccessCfg.offset and dpu_lut.LutAccessCfg(value).lut_access_type
 
@@ -166,19 +175,20 @@ class Machine:
         place = (task.number, task.operator, self.memory)
         if loads_table:
             return TableLoad(*place)
-        if names >= _CONVOLUTION:
-            source = cna.configure(registers)
+        family = self._family
+        if names >= family.convolution:
+            source = family.features(registers)
             return Convolution(
                 *place,
                 source=source,
-                array=core.configure(registers, source),
-                dpu=pipeline.configure(registers, working.tables),
-                reader=rdma.configure(registers) if "DPU_RDMA" in names else None,
+                array=family.core(registers, source),
+                dpu=family.dpu(registers, working.tables),
+                reader=family.readers(registers) if "DPU_RDMA" in names else None,
             )
         if names == _FLYING:
-            return Flying(*place, dpu=pipeline.configure(registers, working.tables), reader=rdma.configure(registers))
+            return Flying(*place, dpu=family.dpu(registers, working.tables), reader=family.readers(registers))
         if names == _POOLING:
-            return Pooling(*place, config=ppu.configure(registers))
+            return Pooling(*place, config=family.pooling(registers))
         raise UnknownModeError(f"the blocks {', '.join(sorted(names)) or 'none'} cannot work together")
 
     def _name(self, offset: int) -> str:
@@ -195,3 +205,33 @@ class Machine:
 
 
 _NOT_REGISTERS = {Target.NOP, Target.SYNC, Target.PC}
+
+
+def family_of(chip: Chip) -> Family:
+    """How this chip's registers are read, or an error that says which chips can be executed."""
+    match chip.family:
+        case "rk3588":
+            return Family(
+                frozenset({"CNA", "CORE", "DPU"}),
+                cna.configure,
+                core.configure,
+                pipeline.configure,
+                rdma.configure,
+                ppu.configure,
+            )
+        case "rk3566":
+            from openrknn.npu import rk3566
+
+            return Family(
+                frozenset({"CNA", "CMAC", "CORE", "DPU"}),
+                rk3566.configure_features,
+                rk3566.configure_core,
+                rk3566.configure_dpu,
+                rk3566.configure_readers,
+                rk3566.configure_pooling,
+            )
+        case _:
+            raise UnsupportedError(
+                f"the software NPU does not implement {chip.title} yet; it implements RK3588 and RK3566/68. "
+                "`openrknn inspect` and `disasm` work for every chip"
+            )

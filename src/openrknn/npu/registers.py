@@ -33,6 +33,19 @@ class Registers:
         """Registers that cannot change a result: bus settings, buffer division, timing, redundant sizes."""
         self._read.update(register.offset for register in registers)
 
+    def waive_range(self, first: int, end: int) -> None:
+        """All registers in a range of offsets."""
+        self._read.update(range(first, end, 4))
+
+    def waive_unknown(self, first: int, end: int) -> None:
+        """Registers in a range whose meaning nobody knows, as long as they are 0 or 1.
+
+        Streams of the smaller chips write such registers with the same constants in every task.
+        """
+        for offset, value in self._values.items():
+            if first <= offset < end and value in {0, 1}:
+                self._read.add(offset)
+
     def expect_zero(self, *registers: type[Register]) -> None:
         """Registers of features that nobody was seen to use; anything but 0 is an unknown mode."""
         for register in registers:

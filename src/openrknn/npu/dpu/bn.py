@@ -10,18 +10,18 @@ from openrknn.npu.formats import Numbers
 from openrknn.npu.rdma import ChannelOperands
 from openrknn.npu.registers import Registers
 
-__all__ = ["apply", "configure"]
+__all__ = ["REGISTERS", "apply", "configure"]
 
 
-_REGISTERS = StageRegisters(
+REGISTERS = StageRegisters(
     "bn", dpu_stages.BnCfg, dpu_stages.BnMulCfg, dpu_stages.BnAluCfg, dpu_stages.BnReluxCmpValue
 )
 
 
-def configure(registers: Registers, precision: Precision) -> Stage | None:
+def configure(registers: Registers, precision: Precision, stage: StageRegisters = REGISTERS) -> Stage | None:
     """Read BN's registers; None if the stage is bypassed."""
     negative = registers.read(dpu.DataFormat).bn_mul_shift_value_neg
-    return read_stage(registers, _REGISTERS, negative, precision)
+    return read_stage(registers, stage, negative, precision)
 
 
 def apply(values: Numbers, stage: Stage | None, operands: ChannelOperands) -> Numbers:

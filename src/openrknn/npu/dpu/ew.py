@@ -15,7 +15,7 @@ import numpy as np
 
 from openrknn import numerics
 from openrknn.errors import UnknownModeError
-from openrknn.isa import Precision, dpu, dpu_stages
+from openrknn.isa import Precision, Register, dpu, dpu_stages
 from openrknn.isa.enums import EwAlgorithm, EwOperation
 from openrknn.npu.dpu import lut
 from openrknn.npu.dpu.stage import Clamp, constant
@@ -63,43 +63,58 @@ class Config:
     clamp: Clamp | None
 
 
-def configure(registers: Registers, precision: Precision, tables: lut.Tables) -> Config | None:
-    """Read EW's registers; None if the stage is bypassed."""
-    config = registers.read(dpu_stages.EwCfg)
+def configure(
+    registers: Registers,
+    precision: Precision,
+    tables: lut.Tables,
+    config_register: type[Register] = dpu_stages.EwCfg,
+) -> Config | None:
+    """Read EW's registers; None if the stage is bypassed.
+
+    Chips differ in EW_CFG, which is therefore read by field names; a field that a chip lacks is 0.
+    """
+    config = _Fields(registers.read(config_register).values())
     scale = registers.read(dpu_stages.EwCvtScaleValue)
     offset = registers.read(dpu_stages.EwCvtOffsetValue).ew_op_cvt_offset
     upper = constant(registers.read(dpu_stages.EwReluxCmpValue).ew_relux_cmp_dat, precision)
     values = [registers.read(value).ew_operand for value in dpu_stages.EwOpValues]
-    table = lut.configure(registers, tables, used=not config.ew_bypass and not config.ew_lut_bypass)
-    if config.ew_bypass:
+    table = lut.configure(registers, tables, used=not config["ew_bypass"] and not config["ew_lut_bypass"])
+    if config["ew_bypass"]:
         return None
-    if config.ew_binary_en or config.ew_equal_en:
+    if config["ew_binary_en"] or config["ew_equal_en"]:
         raise UnknownModeError("comparing results are not implemented", register="EW_CFG")
     if any(value != values[0] for value in values):  # one per lane; streams write the same number eight times
         raise UnknownModeError("different operands per lane are not implemented", register="EW_OP_VALUE_1")
     converter = None
-    if not config.ew_op_cvt_bypass and not is_float(precision):
+    if not config["ew_op_cvt_bypass"] and not is_float(precision):
         converter = Converter(
-            config.ew_cvt_type,
+            bool(config["ew_cvt_type"]),
             offset,
             scale.ew_op_cvt_scale,
             scale.ew_op_cvt_shift,
-            numerics.Rounding(int(config.ew_cvt_round)),
+            numerics.Rounding(config["ew_cvt_round"]),
         )
     operation = Operation(
-        multiplies=config.ew_op_type is EwOperation.MUL,
-        algorithm=config.ew_alu_algo,
-        operand=None if config.ew_op_src else constant(values[0], precision),
+        multiplies=config["ew_op_type"] == EwOperation.MUL,
+        algorithm=EwAlgorithm(config["ew_alu_algo"]),
+        operand=None if config["ew_op_src"] else constant(values[0], precision),
         converter=converter,
-        negative_only=config.ew_mul_prelu,
+        negative_only=bool(config["ew_mul_prelu"]),
         shift=scale.ew_truncate,
         shift_negative=registers.read(dpu.DataFormat).ew_truncate_neg,
     )
     return Config(
         table=table,
-        operation=None if config.ew_op_bypass else operation,
-        clamp=None if config.ew_relu_bypass else Clamp(upper if config.ew_relux_en else None),
+        operation=None if config["ew_op_bypass"] else operation,
+        clamp=None if config["ew_relu_bypass"] else Clamp(upper if config["ew_relux_en"] else None),
     )
+
+
+class _Fields(dict[str, int]):
+    """Fields by name; missing ones are 0."""
+
+    def __missing__(self, name: str) -> int:
+        return 0
 
 
 def apply(values: Numbers, config: Config | None, fetch: Callable[[], Numbers]) -> Numbers:
