@@ -21,7 +21,7 @@ from openrknn.npu.dpu import lut, pipeline
 from openrknn.npu.groups import Groups
 from openrknn.npu.memory import Memory
 from openrknn.npu.registers import Registers
-from openrknn.npu.step import Convolution, Flying, Pooling, Step, TableLoad
+from openrknn.npu.step import Chained, Convolution, Flying, Pooling, Step, TableLoad
 
 __all__ = ["Core", "Finding", "Machine", "Program", "TaskRef"]
 
@@ -42,6 +42,7 @@ class Family(NamedTuple):
 
 
 _FLYING = {"DPU", "DPU_RDMA"}
+_CHAINED = {"DPU", "DPU_RDMA", "PPU"}
 _POOLING = {"PPU", "PPU_RDMA"}
 
 
@@ -187,6 +188,13 @@ class Machine:
             )
         if names == _FLYING:
             return Flying(*place, dpu=family.dpu(registers, working.tables), reader=family.readers(registers))
+        if names == _CHAINED:
+            return Chained(
+                *place,
+                dpu=family.dpu(registers, working.tables),
+                reader=family.readers(registers),
+                pooling=family.pooling(registers),
+            )
         if names == _POOLING:
             return Pooling(*place, config=family.pooling(registers))
         raise UnknownModeError(f"the blocks {', '.join(sorted(names)) or 'none'} cannot work together")

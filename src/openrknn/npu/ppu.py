@@ -15,10 +15,10 @@ from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import Precision, ppu, ppu_rdma
 from openrknn.isa.enums import PixelBits, PoolingMethod
 from openrknn.npu.formats import ATOM_BYTES, Numbers, decode, element_bytes, encode, is_float, surfaces
-from openrknn.npu.memory import Memory
+from openrknn.npu.memory import Bytes, Memory
 from openrknn.npu.registers import Registers
 
-__all__ = ["Config", "configure", "pool", "run"]
+__all__ = ["Config", "configure", "pool", "run", "run_stream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,13 @@ def run(config: Config, memory: Memory) -> None:
     )
     values = decode(source, config.precision).transpose(0, 3, 1, 2)
     wide = values.astype(np.float32 if is_float(config.precision) else np.int64)
-    pooled = pool(wide.reshape(-1, config.height, config.width), config)
+    _store(pool(wide.reshape(-1, config.height, config.width), config), config, memory)
+
+
+def _store(pooled: Numbers, config: Config, memory: Memory) -> None:
+    """Write [channel, row, column]."""
+    atom = config.atom_bytes
+    count = surfaces(config.channels, element_bytes(config.precision), atom)
     cube = pooled.reshape(count, -1, config.out_height, config.out_width).transpose(0, 2, 3, 1)
     target = memory.strided(
         config.target_address,
@@ -121,6 +127,19 @@ def run(config: Config, memory: Memory) -> None:
         write=True,
     )
     target[...] = encode(cube, config.precision)
+
+
+def run_stream(stream: Bytes, config: Config, memory: Memory) -> None:
+    """From the DPU's atoms to memory: a window of one pixel, so only the scaling of an average is left."""
+    size = element_bytes(config.precision)
+    count = surfaces(config.channels, size, config.atom_bytes)
+    shape = (count, config.height, config.width, config.atom_bytes)
+    if stream.size != np.prod(shape):
+        text = f"the DPU delivers {stream.size} bytes for a cube of {shape}"
+        raise ExecutionError(text, register="DATA_CUBE_IN_WIDTH")
+    cube = decode(stream.reshape(shape), config.precision).transpose(0, 3, 1, 2)
+    wide = cube.astype(np.float32 if is_float(config.precision) else np.int64)
+    _store(pool(wide.reshape(-1, config.height, config.width), config), config, memory)
 
 
 def pool(values: Numbers, config: Config) -> Numbers:

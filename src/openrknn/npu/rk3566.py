@@ -143,11 +143,17 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     )
 
 
+def _atom(precision: Precision) -> int:
+    """8 bytes; 32-bit numbers stay four to an atom, as on the other chips, and fill 16."""
+    return 2 * _ATOM if element_bytes(precision) == 4 else _ATOM
+
+
 def _writer(registers: Registers, mode: regs.FeatureModeCfg, sizes: dpu_stages.BsOwCfg) -> write.Config:
     width, height = registers.read(dpu.DataCubeWidth).width, registers.read(dpu.DataCubeHeight).height
     notch = registers.read(dpu.DataCubeNotchAddr)
-    if mode.to_ppu or not mode.to_memory:
-        raise UnknownModeError("a result that goes to the PPU is not implemented", register="FEATURE_MODE_CFG")
+    if mode.to_ppu == mode.to_memory:
+        raise UnknownModeError("a result that goes nowhere, or to two places", register="FEATURE_MODE_CFG")
+    atom = _atom(registers.read(dpu.DataFormat).out_precision)
     if sizes.rgp_cnter is not RegroupCount.ALL or mode.nonalign:
         raise UnknownModeError("packed output is not implemented", register="FEATURE_MODE_CFG")
     return write.Config(
@@ -155,7 +161,7 @@ def _writer(registers: Registers, mode: regs.FeatureModeCfg, sizes: dpu_stages.B
         per_pixel=sizes.size_e_0,
         width=width,
         height=height,
-        line_bytes=(width + notch.notch_addr_0) * _ATOM,
+        line_bytes=(width + notch.notch_addr_0) * atom,
         atom_step_bytes=registers.read(regs.DstSurfStride).dst_surf_stride * _ATOM,
         group_step_bytes=registers.read(regs.SurfaceAdd).surf_add * _ATOM,
         packed_bytes=None,
@@ -163,7 +169,7 @@ def _writer(registers: Registers, mode: regs.FeatureModeCfg, sizes: dpu_stages.B
         transposed_lanes=(4 if registers.read(dpu.DataFormat).in_precision is Precision.INT16 else 8)
         if sizes.tp_org_en
         else None,
-        atom_bytes=_ATOM,
+        atom_bytes=atom,
     )
 
 
@@ -196,7 +202,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
             height,
             line_notch=source.line_notch_addr,
             surface_notch=main_notch,
-            atom_bytes=_ATOM,
+            atom_bytes=_atom(mode.in_precision),
         )
         if mode.flying_mode
         else None,
@@ -209,7 +215,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
         repeat_x=source.kernel_width,
         repeat_y=source.kernel_height,
         repeats=source.unpooling_en,
-        atom_bytes=_ATOM,
+        atom_bytes=_atom(mode.in_precision),
         operand_block=_OPERAND_BLOCK,
     )
 
@@ -221,9 +227,10 @@ def configure_pooling(registers: Registers) -> npu_ppu.Config:
     pads = [registers.read(register).pad_value for register in regs.PaddingValues]
     out_width = registers.read(ppu.DataCubeOutWidth).cube_out_width
     registers.waive(ppu.DataCubeOutChannel, ppu.MiscCtrl, regs.RdmaDataFormat)
+    chained = not mode.flying_mode
     registers.waive(ppu_rdma.CubeInWidth, ppu_rdma.CubeInHeight, ppu_rdma.CubeInChannel)
     registers.waive_unknown(0x7000, 0x8000)
-    if not mode.flying_mode or form.dpu_flyin:
+    if chained and (kernel.kernel_width, kernel.kernel_height) != (1, 1):
         raise UnknownModeError("pooling straight from the DPU is not implemented", register="OPERATION_MODE_CFG")
     first = int(pads[0]) & 0x7FFFF
     return npu_ppu.Config(

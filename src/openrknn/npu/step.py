@@ -11,7 +11,7 @@ from openrknn.npu.dpu import pipeline
 from openrknn.npu.formats import element_bytes, surfaces
 from openrknn.npu.memory import Memory
 
-__all__ = ["Convolution", "Flying", "Pooling", "Step", "TableLoad"]
+__all__ = ["Chained", "Convolution", "Flying", "Pooling", "Step", "TableLoad"]
 
 
 @dataclass(eq=False)
@@ -59,6 +59,12 @@ def _dpu_extent(config: pipeline.Config, atoms: int) -> tuple[int, int]:
         (walk.per_pixel - 1) * walk.atom_step_bytes,
     )
     return walk.address, sum(max(step, 0) for step in steps) + walk.atom_bytes
+
+
+def _pooling_extent(config: ppu.Config) -> tuple[int, int]:
+    count = surfaces(config.channels, element_bytes(config.precision), config.atom_bytes)
+    reach = (count - 1) * config.target_surface_bytes + (config.out_height - 1) * config.target_line_bytes
+    return config.target_address, reach + config.out_width * config.atom_bytes
 
 
 @dataclass(eq=False)
@@ -111,6 +117,21 @@ class Flying(Step):
 
 
 @dataclass(eq=False)
+class Chained(Flying):
+    """DPU, DPU_RDMA and PPU: the DPU hands its result to the PPU (RK3566/68)."""
+
+    pooling: ppu.Config = field(kw_only=True)
+
+    kind = "element-wise"
+
+    def execute(self) -> None:
+        ppu.run_stream(pipeline.stream_flying(self.dpu, self.reader, self.memory), self.pooling, self.memory)
+
+    def writes(self) -> Iterator[tuple[int, int]]:
+        yield _pooling_extent(self.pooling)
+
+
+@dataclass(eq=False)
 class TableLoad(Step):
     """A dummy task whose stream loads the lookup tables; the tables were stored when it was decoded."""
 
@@ -135,7 +156,4 @@ class Pooling(Step):
         ppu.run(self.config, self.memory)
 
     def writes(self) -> Iterator[tuple[int, int]]:
-        config = self.config
-        count = surfaces(config.channels, element_bytes(config.precision), config.atom_bytes)
-        reach = (count - 1) * config.target_surface_bytes + (config.out_height - 1) * config.target_line_bytes
-        yield config.target_address, reach + config.out_width * config.atom_bytes
+        yield _pooling_extent(self.config)

@@ -18,7 +18,7 @@ from openrknn.npu.memory import Bytes, Memory
 from openrknn.npu.rdma import ChannelOperands
 from openrknn.npu.registers import Registers
 
-__all__ = ["Config", "Correction", "configure", "run_convolution", "run_flying"]
+__all__ = ["Config", "Correction", "configure", "run_convolution", "run_flying", "stream_flying"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +146,28 @@ def _stages(
         return out_cvt.apply(result, config.out)
 
 
+def stream_flying(config: Config, reader: rdma.Config, memory: Memory) -> Bytes:
+    """From a tensor in memory to atoms for the PPU, in the order in which the DPU makes them: [k, byte]."""
+    cube = widen(decode(rdma.fetch_main(reader, memory), reader.precision), config.precision)
+    values = _fit(cube.transpose(0, 3, 1, 2).reshape(-1, *cube.shape[1:3]), config.channels)
+    operands = _channel_operands(config, reader, memory, norm=False)
+    atoms = _encoded(_stages(values, config, operands, reader, memory), config)
+    return np.ascontiguousarray(atoms).reshape(-1, config.write.atom_bytes)
+
+
 def _finish(values: Numbers, config: Config, memory: Memory) -> None:
     """Encode, set the channels without data, write."""
+    atoms = _encoded(values, config)
+    if config.write.packed_bytes is not None:
+        write.place_packed(np.ascontiguousarray(atoms), config.write, memory)
+    else:
+        size = element_bytes(config.in_precision if config.is_copy else config.out.precision)
+        valid = surfaces(config.real_channels, size, config.write.atom_bytes)
+        write.place_cube(atoms, valid, config.write, memory)
+
+
+def _encoded(values: Numbers, config: Config) -> Bytes:
+    """Atoms [surface, row, column, byte]; channels without data hold the pad value."""
     precision = config.in_precision if config.is_copy else config.out.precision
     size, atom = element_bytes(precision), config.write.atom_bytes
     count = surfaces(config.channels, size, atom)
@@ -159,11 +179,7 @@ def _finish(values: Numbers, config: Config, memory: Memory) -> None:
         flat = typed.reshape(height, width, -1)
         start = config.real_channels * size
         flat[..., start:] = _pad_bytes(config, precision, flat.shape[-1] - start)
-    atoms = typed.transpose(2, 0, 1, 3)
-    if config.write.packed_bytes is not None:
-        write.place_packed(np.ascontiguousarray(atoms), config.write, memory)
-    else:
-        write.place_cube(atoms, surfaces(config.real_channels, size, atom), config.write, memory)
+    return typed.transpose(2, 0, 1, 3)
 
 
 def _pad_bytes(config: Config, precision: Precision, length: int) -> Bytes:
