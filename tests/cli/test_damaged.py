@@ -9,12 +9,14 @@ import pytest
 
 from openrknn.cli import extract_parts as parts
 from openrknn.cli.folder import Folder
+from openrknn.container import outer
 from openrknn.container.channels import quantization_of
 from openrknn.container.compare.models import compare
 from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.container.weight_use import WeightReader
 from openrknn.errors import RknnError, UnsupportedError
+from tests.cli.run import run
 from tests.container.mutate import mutated
 from tests.container.places import golden
 
@@ -61,3 +63,24 @@ def test_damaged_files(name: str, tmp_path: Path) -> None:
         for difference in (*compare(whole, model), *compare(model, whole)):
             assert str(difference)
     assert taken > 5
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("diff", "{0}", "{0}"), ("extract", "{0}", "-o", "{1}"), ("edit", "{0}", "-o", "{1}", "--custom-string", "x")],
+    ids=lambda words: words[0],
+)
+def test_files_that_may_not_be_read(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system says no; root cannot be told so with rights alone."""
+
+    def denied(source: object) -> None:
+        raise PermissionError(13, "Permission denied", str(source))
+
+    monkeypatch.setattr(outer, "open_source", denied)
+    out = tmp_path / "out"
+    result = run(capsys, *(word.format(golden("conv_rk3588_i8"), out) for word in words))
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert "permission denied" in result.err
+    assert not out.exists()
