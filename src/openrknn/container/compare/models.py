@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
 
+from openrknn.chips import TaskList
 from openrknn.container.compare.differences import Difference, Section, Value, changes, only_in_one
 from openrknn.container.compare.tensors import compare_tensors, quantization_facts, renamed
 from openrknn.container.edit import rename_tensors
@@ -43,7 +44,7 @@ def _graph(first: Model, one: Graph, second: Model, other: Graph) -> Iterator[Di
     place = f"graph {one.index}, " if len(first.graphs) > 1 else ""
     for found in (
         _operators(first, one, second, other),
-        compare_tensors(one, other),
+        compare_tensors(one, other, same_layouts=first.chip.family == second.chip.family),
         compare_constants(first, one, second, other),
         compare_commands(first, one, second, other),
     ):
@@ -108,6 +109,8 @@ def _spec(spec: TensorSpec) -> dict[str, Value]:
 def _operators(first: Model, one: Graph, second: Model, other: Graph) -> Iterator[Difference]:
     ones, others = _by_key(first.operators_of(one)), _by_key(second.operators_of(other))
     counts = _list_counts(one), _list_counts(other)
+    if first.chip.family != second.chip.family:  # another chip has other lists; the one for one core they all have
+        counts = _one_core(counts[0]), _one_core(counts[1])
     for key in (*ones, *(key for key in others if key not in ones)):
         before, after = ones.get(key), others.get(key)
         named = before or after
@@ -147,6 +150,11 @@ def _plain(value: object) -> Value:
     if isinstance(value, str | int | float | bool) or value is None:
         return value
     return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else str(value)
+
+
+def _one_core(counts: dict[int, dict[str, int]]) -> dict[int, dict[str, int]]:
+    label = list_label(TaskList(1, 0))
+    return {number: {label: lists[label]} for number, lists in counts.items() if label in lists}
 
 
 def _list_counts(graph: Graph) -> dict[int, dict[str, int]]:

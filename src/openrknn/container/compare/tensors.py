@@ -41,8 +41,11 @@ def renamed(first: Model, second: Model) -> dict[str, str]:
     return names
 
 
-def compare_tensors(one: Graph, other: Graph) -> Iterator[Difference]:
-    """What differs between tensors of the same name, and which names only one side has."""
+def compare_tensors(one: Graph, other: Graph, *, same_layouts: bool = True) -> Iterator[Difference]:
+    """What differs between tensors of the same name, and which names only one side has.
+
+    Without `same_layouts` (other chips) it is left out how tensors lie in memory.
+    """
     ones = {tensor.name: tensor for tensor in one.tensors if tensor.name}
     others = {tensor.name: tensor for tensor in other.tensors if tensor.name}
     for name in (*ones, *(name for name in others if name not in ones)):
@@ -50,7 +53,11 @@ def compare_tensors(one: Graph, other: Graph) -> Iterator[Difference]:
         if name not in ones or name not in others:
             yield only_in_one(Section.TENSORS, subject, name in ones)
         else:
-            yield from changes(Section.TENSORS, subject, _tensor(ones[name]), _tensor(others[name]))
+            before, after = _tensor(ones[name]), _tensor(others[name])
+            if same_layouts:
+                before |= _memory(ones[name])
+                after |= _memory(others[name])
+            yield from changes(Section.TENSORS, subject, before, after)
     moved = sum(ones[name].offset != others[name].offset for name in ones if name in others)
     if moved:
         words = f"{moved} {'tensor is' if moved == 1 else 'tensors are'} at another place in internal memory"
@@ -63,12 +70,17 @@ def _tensor(tensor: Tensor) -> dict[str, Value]:
         "type": tensor.dtype.label,
         "layout": tensor.layout.label,
         "shape": list(tensor.shape),
-        "native shape": list(tensor.native_shape),
         **quantization_facts(tensor.quantization),
         "calibrated minimum": list(tensor.minimum),
         "calibrated maximum": list(tensor.maximum),
-        "allocated bytes": tensor.size_bytes,
         "compressed": bool(tensor.compressed),
+    }
+
+
+def _memory(tensor: Tensor) -> dict[str, Value]:
+    return {
+        "native shape": list(tensor.native_shape),
+        "allocated bytes": tensor.size_bytes,
         "pixel alignment": tensor.pixel_alignment,
         "row alignment": tensor.row_alignment,
         "memory class": tensor.memory_class,
