@@ -1,0 +1,100 @@
+"""What every device offers. Memory with addresses, and jobs that are prepared once and run many times.
+
+    with open_device("software", chip) as device:
+        buffer = device.allocate(4096, "commands")      # buffer.array is the memory itself
+        ...                                             # write commands, weights and inputs
+        prepared = device.prepare(Job(tasks, lists))
+        prepared.run()                                  # returns when the NPU is done
+
+What the CPU wrote into `DeviceBuffer.array` is what the NPU sees when a job runs, and the other way round afterwards:
+a device whose caches do not see to that by themselves does it inside `PreparedJob.run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.chips import Chip
+from openrknn.container.parts import Task
+
+__all__ = ["Bytes", "Device", "DeviceBuffer", "Job", "PreparedJob"]
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+
+@runtime_checkable
+class DeviceBuffer(Protocol):
+    """Bytes that both sides see."""
+
+    @property
+    def name(self) -> str:
+        """For error messages and memory maps."""
+
+    @property
+    def address(self) -> int:
+        """Where the NPU sees it: 32 bits, because the registers hold no more."""
+
+    @property
+    def array(self) -> Bytes:
+        """The memory itself, not a copy; zeros at first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Tasks that run in order, without the CPU in between."""
+
+    tasks: Sequence[Task]
+    """The task records of a graph, with absolute addresses of their commands."""
+    lists: tuple[tuple[int, ...], ...]
+    """For each core that works: the numbers of its tasks. Cores meet between operators."""
+    ping_pong: bool = True
+    """Whether a task may be loaded while the one before it works (not around lookup tables)."""
+
+
+@runtime_checkable
+class PreparedJob(Protocol):
+    """A job that is ready: decoded, or known to the driver. It can run as often as one likes."""
+
+    def run(self) -> None:
+        """Run it and wait until it is done."""
+
+
+@runtime_checkable
+class Device(Protocol):
+    """An NPU. A context manager; `close` gives everything back."""
+
+    @property
+    def name(self) -> str:
+        """As users write it: "software:rk3588"."""
+
+    @property
+    def chip(self) -> Chip:
+        """What it is, or what it stands for."""
+
+    @property
+    def cores(self) -> int:
+        """How many cores can work on one job."""
+
+    def allocate(self, size_bytes: int, name: str) -> DeviceBuffer:
+        """Memory of at least this size, zeroed."""
+
+    def free(self, buffer: DeviceBuffer) -> None:
+        """Give memory back; no prepared job may use it any more."""
+
+    def prepare(self, job: Job) -> PreparedJob:
+        """Make a job ready. Its commands are read now: a change of them needs a new preparation."""
+
+    def close(self) -> None:
+        """Give everything back. Closing twice is allowed."""
+
+    def __enter__(self) -> Device: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

@@ -1,0 +1,144 @@
+"""The software NPU as a device: memory is NumPy memory, a prepared job is a decoded program."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+
+import numpy as np
+
+from openrknn.chips import Chip
+from openrknn.device.protocol import Bytes, DeviceBuffer, Job
+from openrknn.errors import DeviceError
+from openrknn.npu import Buffer, Machine, Memory, Program, TaskRef
+from openrknn.npu.machine import Finding
+
+__all__ = ["SoftwareBuffer", "SoftwareDevice"]
+
+_PAGE = 4096
+_FIRST_ADDRESS = 0x1000_0000
+_LAST_ADDRESS = 0xFFFF_F000
+"""Registers hold 32-bit addresses."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SoftwareBuffer:
+    """A piece of the address space of one software NPU."""
+
+    name: str
+    address: int
+    array: Bytes
+    mapped: Buffer
+
+
+class _SharedMemory(Memory):
+    """Jobs look addresses up while another session allocates: each change makes a new map, and no map ever changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._map = Memory()
+
+    def __iter__(self) -> Iterator[Buffer]:
+        return iter(self._map)
+
+    def add(self, buffer: Buffer) -> Buffer:
+        self._map = Memory([*self._map, buffer])
+        return buffer
+
+    def remove(self, buffer: Buffer) -> None:
+        self._map = Memory([other for other in self._map if other is not buffer])
+
+    def at(self, address: int, size: int, what: str) -> Buffer:
+        return self._map.at(address, size, what)
+
+
+class SoftwareDevice:
+    """An NPU in this process. Several sessions may share one; jobs on different buffers may run at the same time."""
+
+    def __init__(self, chip: Chip, *, strict: bool = True) -> None:
+        self._memory = _SharedMemory()
+        self._machine = Machine(chip, self._memory, strict=strict)
+        self._chip = chip
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        return f"software:{self._chip.name}"
+
+    @property
+    def chip(self) -> Chip:
+        return self._chip
+
+    @property
+    def cores(self) -> int:
+        return self._chip.cores
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What strict mode would have refused (`strict=False` only)."""
+        return tuple(self._machine.findings)
+
+    def allocate(self, size_bytes: int, name: str) -> SoftwareBuffer:
+        """Zeroed memory in whole pages, with a free page behind it that catches what runs over its end."""
+        if size_bytes < 1:
+            raise ValueError(f"buffer {name!r} cannot have {size_bytes} bytes")
+        with self._lock:
+            self._check_open()
+            pages = -(-size_bytes // _PAGE) * _PAGE
+            address = self._gap(pages + _PAGE)
+            array = np.zeros(pages, np.uint8)
+            return SoftwareBuffer(name, address, array, self._memory.add(Buffer(address, array, name)))
+
+    def free(self, buffer: DeviceBuffer) -> None:
+        """Unmap memory."""
+        with self._lock:
+            if not self._closed and isinstance(buffer, SoftwareBuffer):
+                self._memory.remove(buffer.mapped)
+
+    def prepare(self, job: Job) -> Program:
+        """Decode the tasks into a program."""
+        lists = [[_reference(job, number) for number in numbers] for numbers in job.lists]
+        with self._lock:  # decoding follows the register state of the cores, of which there is one
+            self._check_open()
+            return self._machine.prepare(lists)
+
+    def close(self) -> None:
+        """Forget all memory."""
+        with self._lock:
+            self._closed = True
+            for buffer in list(self._memory):
+                self._memory.remove(buffer)
+
+    def __enter__(self) -> SoftwareDevice:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{self.name}{' closed' if self._closed else ''}>"
+
+    def _gap(self, size_bytes: int) -> int:
+        """The first place in the address space that is large enough."""
+        address = _FIRST_ADDRESS
+        for buffer in self._memory:
+            if buffer.address - address >= size_bytes:
+                break
+            address = buffer.end + _PAGE
+        if address + size_bytes > _LAST_ADDRESS:
+            raise DeviceError(f"{self.name} has no room for {size_bytes} bytes in its 32-bit address space")
+        return address
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise DeviceError(f"{self.name} is closed; open another one")
+
+
+def _reference(job: Job, number: int) -> TaskRef:
+    task = job.tasks[number]
+    return TaskRef(number, task.address, task.amount, task.op_index)

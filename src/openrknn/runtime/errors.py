@@ -1,0 +1,18 @@
+"""The errors of running models.
+
+    RknnError
+    └── ClosedError         a session, a pool or a binding was used after it was closed
+
+Wrong inputs are `TypeError` (the kind of thing) and `ValueError` (its shape, name or contents); what the software
+cannot do is `UnsupportedError`; commands that the NPU refuses are `ExecutionError`.
+"""
+
+from __future__ import annotations
+
+from openrknn.errors import RknnError
+
+__all__ = ["ClosedError"]
+
+
+class ClosedError(RknnError):
+    """Something was used after it was closed."""

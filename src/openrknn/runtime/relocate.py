@@ -1,0 +1,79 @@
+"""The commands of a graph with all addresses filled in, in memory of their own.
+
+`container.link` does the same slowly and puts the commands between the weights, where the vendor's runtime has them;
+it is the specification, and a test compares the two. Here the commands are apart, so that sessions can share weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.container.parts import Graph, Kind, Task
+from openrknn.errors import BadRelocationError
+
+__all__ = ["addresses_of", "relocated_tasks", "write_commands", "write_values"]
+
+Words = npt.NDArray[np.uint64]
+
+_ENTRY = np.dtype([("addend", "<i4"), ("command", "<u4")])
+_SHIFT = np.uint64(16)
+_LOW32 = np.uint64(0xFFFF_FFFF)
+_VALUE = _LOW32 << _SHIFT
+_REGISTER = np.uint64(0xFFFF_0000_0000_FFFF)
+_PC_BASE = np.uint64(0x0101_0000_0000_0010)
+"""The word behind a task's commands: where the next task is."""
+
+
+def addresses_of(
+    graph: Graph,
+    *,
+    commands: int,
+    weights: int,
+    weight_offsets: Mapping[str, int],
+    internal: int,
+    tensors: Mapping[str, int],
+) -> dict[str, int]:
+    """The device address of every tensor; `tensors` says where inputs and outputs are."""
+    located = {name: weights + offset for name, offset in weight_offsets.items()}
+    for tensor in graph.tensors:
+        if tensor.kind.is_activation:
+            located[tensor.name] = tensors.get(tensor.name, internal + tensor.offset)
+        elif tensor.kind in {Kind.LUT, Kind.COMMANDS}:
+            # The task that loads a table is a dummy: it copies one atom of the commands onto itself.
+            located[tensor.name] = commands
+    return located
+
+
+def write_commands(graph: Graph, words: Words, commands: int, located: Mapping[str, int]) -> None:
+    """Fill `words`, which lie at the device address `commands`."""
+    stored = np.frombuffer(graph.commands, np.uint64)
+    words[: stored.size] = stored
+    for group in graph.relocations:
+        if group.tensor not in located:
+            raise BadRelocationError(
+                "this tensor has neither data nor a place in internal memory",
+                section=f"relocations of {group.tensor!r}",
+            )
+        entries = np.frombuffer(group.entries, _ENTRY)
+        _put(words, entries["command"], entries["addend"].astype(np.int64) + located[group.tensor])
+    tails = np.array([task.first_command + task.amount for task in graph.tasks], np.int64)
+    links = tails[stored[tails] & _REGISTER == _PC_BASE] if tails.size else tails
+    _put(words, links, (stored[links] >> _SHIFT & _LOW32).astype(np.int64) + commands)
+
+
+def write_values(words: Words, values: Mapping[int, int]) -> None:
+    """Write register values: command -> value."""
+    if values:
+        _put(words, np.fromiter(values, np.int64), np.fromiter(values.values(), np.int64))
+
+
+def relocated_tasks(graph: Graph, commands: int) -> tuple[Task, ...]:
+    """The task records with absolute addresses."""
+    return tuple(task._replace(address=task.address + commands) for task in graph.tasks)
+
+
+def _put(words: Words, places: npt.NDArray[np.integer], values: npt.NDArray[np.int64]) -> None:
+    words[places] = words[places] & ~_VALUE | (values.astype(np.uint64) & _LOW32) << _SHIFT

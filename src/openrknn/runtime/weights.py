@@ -1,0 +1,118 @@
+"""Constants in device memory. Several sessions can share one copy, and with it the device that it is on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+import numpy as np
+
+from openrknn.container.link import plan
+from openrknn.container.model import Model
+from openrknn.container.outer import Flavour
+from openrknn.container.parts import Kind, Tensor
+from openrknn.device import Device, DeviceBuffer
+from openrknn.errors import UnsupportedError
+
+__all__ = ["WeightStore"]
+
+_ALIGNMENT = 64
+_ELSEWHERE = {Kind.COMMANDS, Kind.TASKS}
+"""Each session has its own: they hold addresses of its inputs and outputs."""
+
+
+class WeightStore:
+    """The constants of a model on a device. Counts its users; the last one gives everything back."""
+
+    def __init__(self, model: Model, device: Device, *, owns_device: bool) -> None:
+        _check(model)
+        self.model = model
+        self.device = device
+        self.size_bytes, self.offsets = _places(model)
+        self.buffer: DeviceBuffer | None = None
+        self._owns_device = owns_device
+        self._users = 1
+        self._lock = threading.Lock()
+        if self.size_bytes:
+            self.buffer = device.allocate(self.size_bytes, "weights")
+            self._fill(self.buffer)
+
+    @property
+    def address(self) -> int:
+        return self.buffer.address if self.buffer is not None else 0
+
+    @property
+    def users(self) -> int:
+        """How many sessions hold it."""
+        return self._users
+
+    def join(self, model: Model) -> None:
+        """One more user, with the same constants."""
+        if not _same_constants(self.model, model):
+            raise ValueError(
+                "sessions share weights only between models with the same constants in the same places; "
+                "load the file once and give the same Model to both"
+            )
+        with self._lock:
+            if not self._users:
+                raise ValueError("the session to share weights with is closed")
+            self._users += 1
+
+    def release(self) -> None:
+        """One user less."""
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+        if self.buffer is not None:
+            self.device.free(self.buffer)
+        if self._owns_device:
+            self.device.close()
+
+    def _fill(self, buffer: DeviceBuffer) -> None:
+        for graph in self.model.graphs:
+            offsets = self.offsets[graph.index]
+            for tensor in graph.tensors:
+                if tensor.data and tensor.kind not in _ELSEWHERE:
+                    start = offsets[tensor.name]
+                    buffer.array[start : start + len(tensor.data)] = np.frombuffer(tensor.data, np.uint8)
+
+
+def _check(model: Model) -> None:
+    names = {tensor.name for tensor in model.graphs[0].tensors if tensor.data}
+    missing = [
+        tensor.name
+        for graph in model.graphs
+        for tensor in graph.tensors
+        if tensor.kind is Kind.WEIGHT and not tensor.data and tensor.name not in names
+    ]
+    if missing:
+        raise UnsupportedError(
+            f"the file has no weights ({missing[0]!r} and {len(missing) - 1} more): it was converted with remove_weight"
+        )
+
+
+def _places(model: Model) -> tuple[int, tuple[Mapping[str, int], ...]]:
+    """Size of the memory and, per graph, tensor name -> offset in it. Mini files get the order of normal ones."""
+    if model.flavour is not Flavour.MINI:
+        layout = plan(model)
+        return layout.weight_bytes, layout.weight_offsets
+    offset, names = 0, {}
+    for tensor in model.graphs[0].tensors:
+        if tensor.data and tensor.kind not in _ELSEWHERE:
+            names[tensor.name] = offset
+            offset += -(-len(tensor.data) // _ALIGNMENT) * _ALIGNMENT
+    return offset, (names,)
+
+
+def _same_constants(ours: Model, theirs: Model) -> bool:
+    if ours is theirs:
+        return True
+    return _constants(ours) == _constants(theirs)
+
+
+def _constants(model: Model) -> list[tuple[str, memoryview | None]]:
+    def wanted(tensor: Tensor) -> bool:
+        return tensor.data is not None and tensor.kind not in _ELSEWHERE
+
+    return [(tensor.name, tensor.data) for graph in model.graphs for tensor in graph.tensors if wanted(tensor)]
