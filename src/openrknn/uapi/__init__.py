@@ -1,0 +1,20 @@
+"""Kernel interfaces as tables: which ioctls there are, how their arguments lie in memory, what is a pointer in them.
+
+    layout    Struct: fields, offsets, pack and unpack
+    ioctl     Ioctl: number, argument, pointers and file descriptors inside it
+    drm       what every DRM device understands
+    rknpu     the vendor's driver, as a DRM device and as /dev/rknpu
+    rocket    the driver of the mainline kernel
+    dmabuf    dma-buf, dma-heap and sync_file descriptors
+    tables    which ioctls the files of each driver understand
+
+Only facts live here. The emulated kernel answers from these tables, the preload library's C header is generated from
+them, and whoever talks to a real driver packs arguments with them.
+"""
+
+from __future__ import annotations
+
+from openrknn.uapi.ioctl import Array, Descriptor, Ioctl
+from openrknn.uapi.layout import Field, Struct
+
+__all__ = ["Array", "Descriptor", "Field", "Ioctl", "Struct"]
