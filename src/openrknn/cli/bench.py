@@ -1,0 +1,97 @@
+"""`openrknn bench`: how fast a model runs here."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any
+
+from openrknn.cli.files import load_model
+from openrknn.cli.options import add_device_arguments, add_input_arguments, open_session, positive, seconds
+from openrknn.cli.output import CommandError, Output
+
+if TYPE_CHECKING:
+    from openrknn.container.model import Model
+
+NAME = "bench"
+HELP = "measure how fast a model runs here: latency, throughput, memory"
+DESCRIPTION = """Run a model again and again and measure: latency with percentiles, throughput, memory. The first runs
+(--warmup) do not count. Runs until both --runs and --seconds are reached; without --input on random numbers, which
+take as long as real ones."""
+EXAMPLES = (
+    "openrknn bench yolo.rknn",
+    "openrknn bench yolo.rknn --threads 1 --runs 100",
+    "openrknn bench yolo.rknn --seconds 30 --cores 3",
+    "openrknn bench yolo.rknn --json | jq '.latency_seconds.p50'",
+)
+
+SCHEMA_VERSION = 1
+THREADS = "OPENRKNN_THREADS"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    parser.add_argument("model", metavar="MODEL", help="a .rknn model")
+    parser.add_argument("--warmup", type=_count, metavar="N", default=3, help="runs that do not count (default: 3)")
+    parser.add_argument("--runs", type=positive, metavar="N", default=10, help="at least so many runs (default: 10)")
+    parser.add_argument(
+        "--seconds", type=seconds, metavar="T", default=3.0, help="measure at least so long (default: 3)"
+    )
+    parser.add_argument("--threads", type=positive, metavar="N", help=f"threads of the kernels (default: {THREADS})")
+    add_input_arguments(parser)
+    add_device_arguments(parser)
+
+
+def _count(text: str) -> int:
+    return 0 if text == "0" else positive(text)
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Measure one model."""
+    if arguments.threads:
+        os.environ[THREADS] = str(arguments.threads)  # read when the kernels are loaded
+    from openrknn.cli import bench_measure as measure
+    from openrknn.cli.run_inputs import arrays_for, random_inputs
+
+    model = load_model(arguments.model)
+    before_bytes = measure.resident_bytes()
+    chosen = arrays_for(model, arguments.input, fit=arguments.fit, order=arguments.order) if arguments.input else None
+    fed = chosen or random_inputs(model)
+    with open_session(model, arguments) as (session, load_seconds):
+        arrays = {item.name: item.array for item in fed}
+        try:
+            if model.is_dynamic:
+                session.set_shapes({name: array.shape for name, array in arrays.items()})
+            series = measure.repeat(lambda: session.run(arrays, layout=arguments.layout), arguments, output)
+        except (ValueError, TypeError) as error:
+            raise CommandError(str(error)) from error
+        facts: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
+            "model": arguments.model,
+            "device": session.device.name,
+            "cores": session.cores,
+            "inputs": "given" if chosen else "random",
+            **measure.kernels(),
+            "load_seconds": load_seconds,
+            "first_run_seconds": series.first,
+            "runs": len(series.times),
+            "latency_seconds": measure.percentiles(series.times),
+            "runs_per_second": len(series.times) / sum(series.times),
+            "items_per_run": max(model.batch_size, 1),
+            "macs": _macs(model),
+            "memory": measure.memory(session.memory(), before_bytes),
+        }
+    output.data(facts)
+    if output.is_human:
+        from openrknn.cli.bench_text import show
+
+        show(output, facts, series.times)
+    else:
+        output.value(f"{facts['latency_seconds']['p50'] * 1e3:.3f} ms")
+    return 0
+
+
+def _macs(model: Model) -> int:
+    from openrknn.container.work import macs
+
+    return sum(macs(operator) or 0 for operator in model.operators)

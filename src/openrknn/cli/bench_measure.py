@@ -1,0 +1,102 @@
+"""Measuring: repeated runs with a progress bar, percentiles, memory of the process, kernels in use."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from openrknn.cli.output import Output
+from openrknn.compute import native
+from openrknn.runtime.memory import MemoryReport
+
+__all__ = ["Series", "kernels", "memory", "percentiles", "repeat", "resident_bytes"]
+
+_PERCENTILES = (50, 90, 95, 99)
+_KIBIBYTE = 1024
+
+
+@dataclass
+class Series:
+    """The seconds of each run that counts, and of the very first one, which prepares."""
+
+    first: float = 0.0
+    times: list[float] = field(default_factory=list)
+
+
+def repeat(run: Callable[[], object], arguments: argparse.Namespace, output: Output) -> Series:
+    """Warm up, then run until both the number of runs and the time are reached."""
+    series = Series()
+    with _progress(output) as advance:
+        for number in range(max(arguments.warmup, 0)):
+            elapsed = _timed(run)
+            series.first = series.first or elapsed
+            advance("warm-up", (number + 1) / arguments.warmup)
+        end = time.perf_counter() + arguments.seconds
+        while len(series.times) < arguments.runs or time.perf_counter() < end:
+            series.times.append(_timed(run))
+            left = (end - time.perf_counter()) / arguments.seconds
+            advance("measuring", min(len(series.times) / arguments.runs, 1 - left))
+    series.first = series.first or series.times[0]
+    return series
+
+
+def _timed(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+@contextmanager
+def _progress(output: Output) -> Iterator[Callable[[str, float], None]]:
+    """A bar on standard error, for people at a terminal only."""
+    if not output.is_human or not sys.stderr.isatty():
+        yield lambda what, share: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("warm-up", total=1.0)
+        yield lambda what, share: progress.update(task, description=what, completed=share)
+
+
+def percentiles(times: Sequence[float]) -> dict[str, float]:
+    """Smallest, percentiles, largest, mean and standard deviation."""
+    values = np.array(times)
+    named = {f"p{share}": float(np.percentile(values, share)) for share in _PERCENTILES}
+    ends = {"min": float(values.min()), **named, "max": float(values.max())}
+    return {**ends, "mean": float(values.mean()), "std": float(values.std())}
+
+
+def resident_bytes() -> int:
+    """What the process has needed at most so far. Linux counts KiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else _KIBIBYTE)
+
+
+def memory(report: MemoryReport, before_bytes: int) -> dict[str, Any]:
+    """Bytes of the process, and of the model on the device."""
+    peak = resident_bytes()
+    names = ("weights", "commands", "internal", "inputs", "outputs")
+    parts = {f"{name}_bytes": getattr(report, name) for name in names}
+    return {"peak_bytes": peak, "above_start_bytes": max(peak - before_bytes, 0), "device": parts}
+
+
+def kernels() -> dict[str, Any]:
+    """Which kernels compute, and on how many threads."""
+    features = native.cpu_features()
+    names = [feature.name.lower() for feature in native.CpuFeature if feature in features and feature.name]
+    return {
+        "kernels": "native" if native.load() is not None else "numpy",
+        "processor_features": names,
+        "threads": int(os.environ.get("OPENRKNN_THREADS") or os.cpu_count() or 1),
+    }

@@ -1,0 +1,66 @@
+"""Options that several commands share, and the session that they open with them."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from openrknn.cli.output import CommandError
+
+if TYPE_CHECKING:
+    from openrknn.container.model import Model
+    from openrknn.runtime.session import Session
+
+__all__ = ["add_device_arguments", "add_input_arguments", "open_session", "positive", "seconds"]
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """A time that is longer than nothing."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value
+
+
+def add_input_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to feed."""
+    parser.add_argument(
+        "-i", "--input", metavar="[NAME=]FILE", action="append", default=[], help=".npy, .npz, .bin or a picture"
+    )
+    fits = ("auto", "stretch", "letterbox", "crop")
+    parser.add_argument("--fit", choices=fits, default="auto", help="pictures: crop for classifiers, else letterbox")
+    parser.add_argument("--order", choices=("auto", "rgb", "bgr"), default="auto", help="pictures: order of colours")
+    parser.add_argument("--layout", choices=("nhwc", "nchw"), help="arrays: where their shape does not tell")
+
+
+def add_device_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where to run."""
+    parser.add_argument("--cores", type=positive, metavar="N", help="use the model's task lists for N cores")
+    parser.add_argument("--device", default="auto", help="auto, software or software:CHIP (default: auto)")
+
+
+@contextmanager
+def open_session(model: Model, arguments: argparse.Namespace) -> Iterator[tuple[Session, float]]:
+    """A session and the seconds that it took to get ready; what is wrong with the request is one line."""
+    from openrknn.runtime.session import Session
+
+    started = time.perf_counter()
+    try:
+        session = Session(model, device=arguments.device, cores=arguments.cores)
+    except (ValueError, TypeError) as error:
+        raise CommandError(str(error)) from error
+    with session:
+        yield session, time.perf_counter() - started

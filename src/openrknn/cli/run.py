@@ -1,0 +1,118 @@
+"""`openrknn run`: run a model on pictures or arrays and show what comes out."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING, Any
+
+from openrknn.cli.files import load_model
+from openrknn.cli.options import add_device_arguments, add_input_arguments, open_session, positive
+from openrknn.cli.output import CommandError, Output
+
+if TYPE_CHECKING:
+    from openrknn.cli.run_inputs import Array, Fed
+    from openrknn.cli.run_results import Labels, Outcome
+    from openrknn.container.model import Model
+    from openrknn.runtime.session import Session
+
+NAME = "run"
+HELP = "run a model on a picture or an array and show the result"
+DESCRIPTION = """Run a model: on this machine by the software NPU, without a board and without the vendor's library.
+Pictures are scaled, cropped and ordered as the model wants them. A classifier shows its best classes, with names if
+a file labels.txt or *_labels.txt with as many lines lies beside the model; other models show shape and range of each
+output, and --output saves them."""
+EXAMPLES = (
+    "openrknn run classifier.rknn --input cat.jpg --top 5",
+    "openrknn run yolo.rknn --input street.png --output results        all outputs as .npy",
+    "openrknn run two.rknn --input left=a.npy --input right=b.npy",
+    "openrknn run model.rknn --input inputs.npz --raw --output results  int8 as the NPU stores it",
+    "openrknn run classifier.rknn --input cat.jpg --json | jq '.top[0].label'",
+)
+
+SCHEMA_VERSION = 1
+DEFAULT_TOP = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    parser.add_argument("model", metavar="MODEL", help="a .rknn model")
+    add_input_arguments(parser)
+    parser.add_argument("-o", "--output", metavar="DIR", help="save every output as .npy")
+    parser.add_argument("--force", action="store_true", help="write into a directory that is not empty")
+    parser.add_argument("--raw", action="store_true", help="save outputs as the NPU stores them, not as float32")
+    parser.add_argument("--top", type=positive, metavar="N", help="show the N best classes (default: 5)")
+    parser.add_argument("--labels", metavar="FILE", help="names of the classes, one per line")
+    add_device_arguments(parser)
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Run one model once."""
+    from openrknn.cli.run_inputs import arrays_for
+    from openrknn.cli.run_results import Outcome, dequantized
+
+    model = load_model(arguments.model)
+    fed = arrays_for(model, arguments.input, fit=arguments.fit, order=arguments.order)
+    labels = _labels(model, arguments)
+    with open_session(model, arguments) as (session, load_seconds):
+        started = time.perf_counter()
+        results = _outputs(session, fed, arguments)
+        run_seconds = time.perf_counter() - started
+        device, specs = session.device.name, session.outputs
+    files = _save(results, arguments) if arguments.output else {}
+    asked = arguments.top is not None or bool(arguments.labels)
+    # A table of classes is about real numbers, even where the stored ones are saved.
+    real = dequantized(specs, results) if arguments.raw else results
+    outcome = Outcome.of(fed, results, labels, real=real, top=arguments.top or DEFAULT_TOP, asked=asked)
+    facts = {"device": device, "load_seconds": load_seconds, "run_seconds": run_seconds}
+    _tell(output, outcome, {"model": arguments.model, **facts}, files)
+    if arguments.output:
+        output.value(f"wrote {len(files)} arrays to {arguments.output}; index.json says what each is")
+    return 0
+
+
+def _outputs(session: Session, fed: list[Fed], arguments: argparse.Namespace) -> dict[str, Array]:
+    arrays = {item.name: item.array for item in fed}
+    try:
+        if session.model.is_dynamic:
+            session.set_shapes({name: array.shape for name, array in arrays.items()})
+        return session.run(
+            arrays,
+            layout=arguments.layout,
+            outputs="raw" if arguments.raw else "float",
+        )
+    except (ValueError, TypeError) as error:
+        raise CommandError(str(error)) from error
+
+
+def _labels(model: Model, arguments: argparse.Namespace) -> Labels | None:
+    from openrknn.cli.run_results import find_labels, read_labels
+
+    if arguments.labels:
+        classes = max(model.outputs[0].shape, default=0) if len(model.outputs) == 1 else None
+        return read_labels(arguments.labels, classes)
+    return find_labels(arguments.model, [spec.shape for spec in model.outputs])
+
+
+def _save(results: dict[str, Array], arguments: argparse.Namespace) -> dict[str, str]:
+    """Output name -> file name."""
+    from openrknn.cli.folder import Folder, safe_name
+
+    folder = Folder(arguments.output, force=arguments.force)
+    names = {name: f"{number}_{safe_name(name)}.npy" for number, name in enumerate(results)}
+    for name, array in results.items():
+        folder.add_array(names[name], array, "output", name=name)
+    folder.finish(schema_version=SCHEMA_VERSION, model=str(arguments.model), inputs=list(arguments.input))
+    return names
+
+
+def _tell(output: Output, outcome: Outcome, about: dict[str, Any], files: dict[str, str]) -> None:
+    from openrknn.cli import run_text
+
+    if output.is_json:
+        output.data({"schema_version": SCHEMA_VERSION, **about, **run_text.as_json(outcome, files)})
+    elif output.is_human:
+        run_text.show(output, outcome, about)
+    else:
+        for entry in outcome.best or ():
+            output.value(f"{entry.probability:.4f} {entry.number} {entry.label}".rstrip())

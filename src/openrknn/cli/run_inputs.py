@@ -1,0 +1,186 @@
+"""From `--input` on the command line to arrays by name: .npy, .npz, raw bytes and pictures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.cli.files import os_problem
+from openrknn.cli.output import CommandError
+from openrknn.cli.run_pictures import Frame, read_picture
+from openrknn.cli.words import shape_text
+from openrknn.container.feed import input_reports
+from openrknn.container.model import Model, TensorSpec
+from openrknn.container.report import InputReport
+
+__all__ = ["Array", "Fed", "arrays_for", "random_inputs", "wanted"]
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_PICTURE_CHANNELS = (1, 3, 4)
+_RAW = (".bin", ".raw")
+_RAW_TYPES = {1: np.uint8, 2: np.float16, 4: np.float32}
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """One input, ready for the session."""
+
+    name: str
+    source: str
+    array: Array
+    how: str
+    """What was done to a picture; empty for arrays."""
+
+
+def wanted(model: Model) -> str:
+    """What the model takes, in one line."""
+    return "; ".join(f"{report.name}: {report.feed}" for report in input_reports(model))
+
+
+def arrays_for(model: Model, words: Sequence[str], *, fit: str, order: str) -> list[Fed]:
+    """The arrays for every input of the model, in its order."""
+    if not words:
+        raise CommandError(f"give --input FILE for {_names(model)}; the model takes {wanted(model)}")
+    found: dict[str, Fed] = {}
+    for word in words:
+        for fed in _from_word(model, word, taken=found, fit=fit, order=order):
+            if fed.name in found:
+                raise CommandError(f"the input {fed.name!r} is given twice; give each once, as --input NAME=FILE")
+            found[fed.name] = fed
+    missing = [spec.name for spec in model.inputs if spec.name not in found]
+    if missing:
+        raise CommandError(f"no --input for {', '.join(map(repr, missing))}; the model takes {wanted(model)}")
+    return [found[spec.name] for spec in model.inputs]
+
+
+def random_inputs(model: Model, seed: int = 0) -> list[Fed]:
+    """Numbers as the model could meet them: pixels for pictures, else what calibration saw."""
+    chance = np.random.default_rng(seed)
+    batch = max(model.batch_size, 1)
+    return [Fed(report.name, "random", _random(report, batch, chance), "") for report in input_reports(model)]
+
+
+def _random(report: InputReport, batch: int, chance: np.random.Generator) -> Array:
+    shape = (report.shape[0] * batch, *report.shape[1:]) if report.shape else ()
+    if report.is_image:
+        return chance.integers(0, 256, shape, np.uint8)
+    if report.scale is None and not report.dtype.startswith("float"):
+        return np.zeros(shape, report.dtype)
+    low, high = report.calibrated or report.range or (-1.0, 1.0)
+    return chance.uniform(low, high, shape).astype(np.float32)
+
+
+def _names(model: Model) -> str:
+    return ", ".join(repr(spec.name) for spec in model.inputs)
+
+
+def _from_word(model: Model, word: str, *, taken: Mapping[str, Fed], fit: str, order: str) -> list[Fed]:
+    """What one `--input` gives: NAME=FILE, a file for the next input that has none, or a .npz for several."""
+    name, separator, path = word.partition("=")
+    specs = {spec.name: spec for spec in model.inputs}
+    # A file may have a "=" in its name: then it is there.
+    is_named = bool(separator) and (name in specs or not os.path.exists(word))
+    if not is_named:
+        path = word
+    elif name not in specs:
+        raise CommandError(f"the model has no input {name!r}; it has {_names(model)}")
+    free = [spec for spec in model.inputs if spec.name not in taken]
+    if path.lower().endswith(".npz"):
+        return _from_npz(path, [specs[name]] if is_named else free)
+    if not is_named and not free:
+        raise CommandError(f"{path}: one --input too many; the model has {_names(model)}")
+    spec = specs[name] if is_named else free[0]
+    return [_from_file(model, spec, path, fit=fit, order=order)]
+
+
+def _from_file(model: Model, spec: TensorSpec, path: str, *, fit: str, order: str) -> Fed:
+    lower = path.lower()
+    if lower.endswith(".npy"):
+        array = _load(path)
+        if not isinstance(array, np.ndarray):
+            raise CommandError(f"{path}: not a single array; name it .npz")
+        return Fed(spec.name, path, array, "")
+    if lower.endswith(_RAW):
+        return Fed(spec.name, path, _raw(spec, path), "raw bytes")
+    frame = _frame(model, spec, path, fit=fit, order=order)
+    how = f"{frame.fit} to {frame.width}x{frame.height}" + (f", {frame.order.upper()}" if frame.channels >= 3 else "")
+    return Fed(spec.name, path, read_picture(path, frame), how)
+
+
+def _load(path: str) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise CommandError(os_problem(error, path)) from error
+    except (ValueError, EOFError) as error:
+        raise CommandError(f"{path}: not a NumPy file of numbers: {error}") from None
+
+
+def _from_npz(path: str, specs: Sequence[TensorSpec]) -> list[Fed]:
+    """Arrays by the names of the inputs, or x0, x1 ..., or in their order where there are just as many."""
+    archive = _load(path)
+    if isinstance(archive, np.ndarray):
+        raise CommandError(f"{path}: a single array; name it .npy")
+    with archive:
+        keys = list(archive.files)
+        named = [spec for spec in specs if spec.name in keys]
+        if named:
+            chosen = {spec.name: spec.name for spec in named}
+        elif all(f"x{number}" in keys for number in range(len(specs))):
+            chosen = {spec.name: f"x{number}" for number, spec in enumerate(specs)}
+        elif len(keys) == len(specs):
+            chosen = {spec.name: key for spec, key in zip(specs, keys, strict=True)}
+        else:
+            shown = ", ".join(repr(spec.name) for spec in specs)
+            raise CommandError(f"{path}: has {', '.join(keys) or 'nothing'}; name its arrays {shown} or x0, x1 ...")
+        try:
+            return [Fed(name, f"{path}[{key}]", archive[key], "") for name, key in chosen.items()]
+        except (ValueError, OSError, KeyError) as error:
+            raise CommandError(f"{path}: cannot be read: {error}") from None
+
+
+def _raw(spec: TensorSpec, path: str) -> Array:
+    """Bytes without a header: their number says what they are."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise CommandError(os_problem(error, path)) from error
+    elements = int(np.prod(spec.shape))
+    each, rest = divmod(len(data), max(elements, 1))
+    if rest or each not in _RAW_TYPES:
+        raise CommandError(
+            f"{path}: {len(data)} bytes are neither uint8, float16 nor float32 for {shape_text(spec.shape)}"
+        )
+    return np.frombuffer(data, _RAW_TYPES[each]).reshape(spec.shape)
+
+
+def _frame(model: Model, spec: TensorSpec, path: str, *, fit: str, order: str) -> Frame:
+    """What this input wants from a picture."""
+    shape = spec.shape
+    if len(shape) == 4 and spec.layout != "nhwc":
+        shape = (shape[0], shape[2], shape[3], shape[1])
+    if len(shape) != 4 or shape[3] not in _PICTURE_CHANNELS or shape[0] != 1:
+        raise CommandError(
+            f"{path}: the input {spec.name!r} is {shape_text(spec.shape)}, which is no picture; give a .npy file"
+        )
+    report = next(item for item in input_reports(model) if item.name == spec.name)
+    return Frame(
+        height=shape[1],
+        width=shape[2],
+        channels=shape[3],
+        fit=_fit(model) if fit == "auto" else fit,
+        order=("bgr" if report.calibrated_as_bgr else "rgb") if order == "auto" else order,
+    )
+
+
+def _fit(model: Model) -> str:
+    """A classifier looks at the middle; everything else wants to see all of it, in its proportions."""
+    counts = [sum(size > 1 for size in spec.shape) for spec in model.outputs]
+    return "crop" if counts == [1] else "letterbox"
