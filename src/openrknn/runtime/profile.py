@@ -40,8 +40,17 @@ class OperatorProfile:
     macs: int | None
     """None where the shapes do not tell."""
     bytes_moved: int
-    estimated_cycles: int | None
-    """On a board; None for operators of the CPU and where the work is not known."""
+    array_cycles: int | None
+    """That the multiply-accumulate arrays need on a board; None for the CPU and where the work is not known."""
+    memory_cycles: int | None
+    """That the memory needs."""
+
+    @property
+    def estimated_cycles(self) -> int | None:
+        """On a board: the larger one of the two."""
+        if self.array_cycles is None or self.memory_cycles is None:
+            return None
+        return max(self.array_cycles, self.memory_cycles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,7 @@ def describe_operator(operator: Operator, seconds: float, cores: int) -> Operato
     """The row of one operator."""
     work = macs(operator)
     moved = _bytes_moved(operator)
+    is_known = operator.placement is Placement.NPU and work is not None
     return OperatorProfile(
         index=operator.index,
         type=operator.type,
@@ -80,7 +90,8 @@ def describe_operator(operator: Operator, seconds: float, cores: int) -> Operato
         seconds=seconds,
         macs=work,
         bytes_moved=moved,
-        estimated_cycles=_cycles(operator, work, moved, cores),
+        array_cycles=_array_cycles(operator, work or 0, cores) if is_known else None,
+        memory_cycles=-(-moved // _BYTES_PER_CYCLE) if is_known else None,
     )
 
 
@@ -92,9 +103,7 @@ def _bytes_moved(operator: Operator) -> int:
     return sum(dict(tensors).values())
 
 
-def _cycles(operator: Operator, work: int | None, moved: int, cores: int) -> int | None:
-    if operator.placement is not Placement.NPU or work is None:
-        return None
+def _array_cycles(operator: Operator, work: int, cores: int) -> int:
     wide = bool(operator.inputs) and operator.inputs[0].dtype is not DataType.INT8
     per_cycle = (_WIDE_MACS_PER_CYCLE if wide else _MACS_PER_CYCLE) * cores
-    return max(-(-work // per_cycle), -(-moved // _BYTES_PER_CYCLE))
+    return -(-work // per_cycle)
