@@ -11,7 +11,7 @@ from openrknn.container.writer import encode
 from tests.container.places import golden
 
 NAMES = [
-    "../../../../../../tmp/evil",
+    "../../../../../../evil",
     "/etc/passwd",
     "..",
     "C:\\windows\\system32",
