@@ -1,0 +1,65 @@
+"""`openrknn profile`: the table that the vendor's runtime prints on a board, from the software NPU."""
+
+from __future__ import annotations
+
+import argparse
+
+from openrknn.cli.files import load_model
+from openrknn.cli.options import add_device_arguments, add_input_arguments, open_session, positive
+from openrknn.cli.output import CommandError, Output
+
+NAME = "profile"
+HELP = "show what each operator costs: cycles on a board (estimated), time here (measured)"
+DESCRIPTION = """Show what each operator costs, in the columns of the table that the vendor's runtime prints on a board.
+Cycles and board time are estimates: max(MACs / (1024 int8 or 512 fp16 per cycle and core), bytes moved / 16 per cycle)
+at 1 GHz. The start of a task is not counted, so small networks look faster than they are. The time "here" is measured
+on this machine, operator by operator, which is slower than a whole run."""
+EXAMPLES = (
+    "openrknn profile yolo.rknn",
+    "openrknn profile yolo.rknn --cores 3 --runs 5",
+    "openrknn profile yolo.rknn --sort here       the slowest on this machine first",
+    "openrknn profile yolo.rknn --json | jq '.operators[0]'",
+)
+
+SCHEMA_VERSION = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    parser.add_argument("model", metavar="MODEL", help="a .rknn model")
+    parser.add_argument("--runs", type=positive, metavar="N", default=3, help="mean of so many runs (default: 3)")
+    parser.add_argument("--sort", choices=("order", "board", "here"), default="order", help="default: as they run")
+    add_input_arguments(parser)
+    add_device_arguments(parser)
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Profile one model."""
+    from openrknn.cli.profile_rows import as_json, rows_of
+    from openrknn.cli.run_inputs import arrays_for, random_inputs
+    from openrknn.runtime.shapes import graph_for
+
+    model = load_model(arguments.model)
+    given = arrays_for(model, arguments.input, fit=arguments.fit, order=arguments.order) if arguments.input else None
+    arrays = {item.name: item.array for item in given or random_inputs(model)}
+    with open_session(model, arguments) as (session, _):
+        try:
+            shapes = {name: array.shape for name, array in arrays.items()}
+            number = graph_for(model, shapes) if model.is_dynamic else 0
+            if model.is_dynamic:
+                session.set_shapes(shapes)
+            session.profile(arrays)  # decodes the commands, which does not count
+            profile = session.profile(runs=arguments.runs)
+        except (ValueError, TypeError) as error:
+            raise CommandError(str(error)) from error
+    rows = rows_of(model, model.graphs[number], profile)
+    if arguments.sort != "order":
+        rows.sort(key=lambda row: (row.board_us or 0) if arguments.sort == "board" else row.here_us, reverse=True)
+    output.data({"schema_version": SCHEMA_VERSION, "model": arguments.model, **as_json(rows, profile)})
+    if output.is_human:
+        from openrknn.cli.profile_text import show
+
+        show(output, model, rows, profile)
+    else:
+        output.value(f"{sum(row.board_us or 0 for row in rows):.0f} us")
+    return 0

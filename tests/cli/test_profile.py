@@ -1,0 +1,75 @@
+"""`openrknn profile`: the columns of the vendor's table."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.run import run
+from tests.container.places import golden
+
+Capture = pytest.CaptureFixture[str]
+
+
+def report_of(capsys: Capture, *words: object) -> dict[str, Any]:
+    result = run(capsys, "profile", *words, "--runs", "1", "--json")
+    assert (result.code, result.err) == (0, "")
+    report: dict[str, Any] = json.loads(result.out)
+    return report
+
+
+def test_the_estimate_by_hand(capsys: Capture) -> None:
+    """conv_rk3588: one convolution; MACs from its shapes, 1024 of them per cycle in int8 and 512 in fp16."""
+    for name, per_cycle in (("conv_rk3588_i8", 1024), ("conv_rk3588_fp", 512)):
+        (row,) = report_of(capsys, golden(name))["operators"]
+        weights = next(shape for shape in row["input_shape"] if len(shape) == 4 and shape != row["input_shape"][0])
+        (_, channels, height, width) = row["output_shape"][0]
+        macs = channels * height * width * weights[1] * weights[2] * weights[3]
+        assert row["macs"] == macs
+        assert row["npu_cycles"] == -(-macs // per_cycle)
+        assert row["total_cycles"] == max(row["npu_cycles"], row["ddr_cycles"])
+        assert row["board_us"] == pytest.approx(row["total_cycles"] / 1000)
+        assert row["mac_usage_percent"] == pytest.approx(100 * row["npu_cycles"] / row["total_cycles"])
+        assert row["here_us"] > 0
+
+
+def test_cores_share_the_work(capsys: Capture) -> None:
+    one, three = (report_of(capsys, golden("residual_rk3588_i8"), "--cores", cores) for cores in (1, 3))
+    assert one["operators"][0]["workload_percent"] == [100, 0, 0]
+    shares = three["operators"][0]["workload_percent"]
+    assert sum(shares) == pytest.approx(100)
+    assert min(shares) > 20
+    assert three["operators"][0]["npu_cycles"] < one["operators"][0]["npu_cycles"]
+
+
+def test_operators_of_the_cpu_have_no_cycles(capsys: Capture) -> None:
+    rows = report_of(capsys, golden("cpu_sin_rk3588_i8"))["operators"]
+    row = next(row for row in rows if row["op_type"] == "Sin")
+    assert (row["target"], row["total_cycles"], row["board_us"]) == ("CPU", None, None)
+
+
+def test_sums_and_sorting(capsys: Capture) -> None:
+    report = report_of(capsys, golden("residual_rk3588_i8"), "--sort", "board")
+    times = [row["board_us"] for row in report["operators"]]
+    assert times == sorted(times, reverse=True)
+    assert report["total"]["board_us"] == pytest.approx(sum(times))
+    assert sum(kin["calls"] for kin in report["types"]) == len(times)
+
+
+@pytest.mark.parametrize(("width", "shown"), [("170", "InputShape"), ("120", "MacUsage(%)"), ("80", "Cycles(DDR")])
+def test_text(width: str, shown: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    text = run(capsys, "profile", golden("residual_rk3588_i8"), "--runs", "1").out
+    assert shown in text
+    assert "RK3588, 1 core at 1 GHz: about" in text
+    assert max(map(len, text.splitlines())) <= int(width)
+
+
+def test_dynamic_shapes_and_quiet(capsys: Capture) -> None:
+    assert run(capsys, "profile", golden("dynamic_rk3588_i8"), "-q").out.endswith(" us\n")
+
+
+def test_bad_requests_are_one_line(capsys: Capture) -> None:
+    for words in (["--cores", "7"], ["--runs", "0"], ["-i", "none.npy"]):
+        result = run(capsys, "profile", golden("conv_rk3588_i8"), *words)
+        assert (result.code, result.err.count("\n")) == (2, 1)
