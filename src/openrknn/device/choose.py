@@ -6,14 +6,16 @@ import logging
 
 from openrknn.chips import Chip, chip_named
 from openrknn.device.protocol import Device
+from openrknn.device.rknpu import RknpuDevice
+from openrknn.device.rocket import RocketDevice
 from openrknn.device.software import SoftwareDevice
 from openrknn.errors import UnsupportedError
 
 __all__ = ["open_device"]
 
 _LOG = logging.getLogger(__name__)
-_PLANNED = {"vendor", "rknpu", "rocket"}
-_FORMS = "auto, software, software:CHIP (for example software:rk3588)"
+_PLANNED = {"vendor"}
+_FORMS = "auto, software, software:CHIP (for example software:rk3588), rknpu[:NODE], rocket[:NODE]"
 
 
 def open_device(text: str, chip: Chip, *, strict: bool = True) -> Device:
@@ -21,6 +23,10 @@ def open_device(text: str, chip: Chip, *, strict: bool = True) -> Device:
     kind, _, rest = text.partition(":")
     if kind in _PLANNED:
         raise UnsupportedError(f"device {text!r} is not implemented yet; there are: {_FORMS}")
+    if kind == "rknpu":
+        return RknpuDevice(chip, rest)
+    if kind == "rocket":
+        return RocketDevice(chip, rest)
     if kind not in {"auto", "software"} or (kind == "auto" and rest):
         raise ValueError(f"no device is called {text!r}; there are: {_FORMS}")
     wanted = chip_named(rest) if rest else chip

@@ -1,0 +1,172 @@
+"""The vendor's kernel driver `rknpu`, without the vendor's library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+import numpy as np
+
+from openrknn.chips import Chip
+from openrknn.container.parts import TASK, Task
+from openrknn.device.kernel import Kernel, SystemKernel, open_driver
+from openrknn.device.protocol import Bytes, DeviceBuffer, Job
+from openrknn.errors import DeviceError, UnsupportedError
+from openrknn.uapi import rknpu
+from openrknn.uapi.rknpu import Action, JobFlag, MemoryFlag, SyncFlag
+
+__all__ = ["RknpuBuffer", "RknpuDevice"]
+
+_PAGE = 4096
+_FOLDERS = ("/dev/dri",)
+_TIMEOUT_MS = 6000
+_ADDRESS_LIMIT = 1 << 32
+_PLAIN = MemoryFlag.NON_CONTIGUOUS | MemoryFlag.CACHEABLE | MemoryFlag.ZEROING
+_TASKS = _PLAIN | MemoryFlag.KERNEL_MAPPING
+_THREE_CORES = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RknpuBuffer:
+    """A GEM object, mapped."""
+
+    name: str
+    address: int
+    array: Bytes
+    handle: int
+    object_address: int
+
+
+class RknpuDevice:
+    """An NPU behind `rknpu`. Caches are kept in step before and after each job."""
+
+    def __init__(self, chip: Chip, path: str = "", *, kernel: Kernel | None = None) -> None:
+        self._driver = open_driver(rknpu.DRIVER_NAME, _FOLDERS, kernel or SystemKernel(), path)
+        self._chip = chip
+        self._buffers: list[RknpuBuffer] = []
+        version = self._action(Action.GET_HW_VERSION)
+        if chip.hw_version is not None and version != chip.hw_version:
+            self._driver.close()
+            raise UnsupportedError(
+                f"the model is for {chip.title} (hardware version {chip.hw_version:#x}), {self._driver.path} says "
+                f"{version:#x}; convert the model for this chip"
+            )
+        self.driver_version = self._action(Action.GET_DRV_VERSION)
+
+    @property
+    def name(self) -> str:
+        return f"rknpu:{self._driver.path}"
+
+    @property
+    def chip(self) -> Chip:
+        return self._chip
+
+    @property
+    def cores(self) -> int:
+        return self._chip.cores
+
+    def allocate(self, size_bytes: int, name: str) -> RknpuBuffer:
+        """Memory in whole pages, mapped."""
+        if size_bytes < 1:
+            raise ValueError(f"buffer {name!r} cannot have {size_bytes} bytes")
+        buffer = self._create(size_bytes, name, _PLAIN)
+        self._buffers.append(buffer)
+        return buffer
+
+    def free(self, buffer: DeviceBuffer) -> None:
+        """Give memory back."""
+        if isinstance(buffer, RknpuBuffer) and buffer in self._buffers:
+            self._buffers.remove(buffer)
+            self._destroy(buffer)
+
+    def prepare(self, job: Job) -> _PreparedJob:
+        """Write the task records where the kernel can read them."""
+        records = [job.tasks[number] for numbers in job.lists for number in numbers]
+        buffer = self._create(max(len(records), 1) * TASK.size, "tasks", _TASKS)
+        buffer.array[: len(records) * TASK.size] = np.frombuffer(_packed(records), np.uint8)
+        return _PreparedJob(self, job, buffer)
+
+    def submit(self, job: Job, tasks: RknpuBuffer) -> None:
+        """Run a prepared job and wait for it."""
+        everything = (*self._buffers, tasks)
+        self._sync(everything, SyncFlag.TO_DEVICE)
+        self._driver.call(rknpu.SUBMIT, _submission(job, tasks, self._chip))
+        self._sync(everything, SyncFlag.FROM_DEVICE)
+
+    def close(self) -> None:
+        """Give everything back."""
+        for buffer in self._buffers:
+            self._destroy(buffer)
+        self._buffers.clear()
+        self._driver.close()
+
+    def __enter__(self) -> RknpuDevice:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    def _action(self, action: Action) -> int:
+        return self._driver.call(rknpu.ACTION, {"flags": action})["value"]
+
+    def _create(self, size_bytes: int, name: str, flags: MemoryFlag) -> RknpuBuffer:
+        pages = -(-size_bytes // _PAGE) * _PAGE
+        created = self._driver.call(rknpu.MEM_CREATE, {"size": pages, "flags": flags})
+        handle, address = created["handle"], created["dma_addr"]
+        if address + pages > _ADDRESS_LIMIT:
+            self._driver.call(rknpu.MEM_DESTROY, {"handle": handle, "obj_addr": created["obj_addr"]})
+            raise DeviceError(f"{self.name} put {name!r} at {address:#x}, beyond the NPU's 32-bit addresses")
+        offset = self._driver.call(rknpu.MEM_MAP, {"handle": handle})["offset"]
+        return RknpuBuffer(name, address, self._driver.map(pages, offset), handle, created["obj_addr"])
+
+    def _destroy(self, buffer: RknpuBuffer) -> None:
+        self._driver.call(rknpu.MEM_DESTROY, {"handle": buffer.handle, "obj_addr": buffer.object_address})
+
+    def _sync(self, buffers: Sequence[RknpuBuffer], flag: SyncFlag) -> None:
+        for buffer in buffers:
+            self._driver.call(
+                rknpu.MEM_SYNC,
+                {"flags": flag, "obj_addr": buffer.object_address, "offset": 0, "size": buffer.array.nbytes},
+            )
+
+
+class _PreparedJob:
+    """Task records in kernel memory, ready to be submitted."""
+
+    def __init__(self, device: RknpuDevice, job: Job, tasks: RknpuBuffer) -> None:
+        self._device, self._job, self._tasks = device, job, tasks
+
+    def run(self) -> None:
+        self._device.submit(self._job, self._tasks)
+
+
+def _packed(tasks: Sequence[Task]) -> bytes:
+    return b"".join(TASK.pack(*task._replace(int_status=0)) for task in tasks)
+
+
+def _submission(job: Job, tasks: RknpuBuffer, chip: Chip) -> dict[str, int]:
+    """One and two cores use ranges 0 and 1, three cores ranges 2 to 4; a chip with one core uses the plain fields."""
+    total = sum(map(len, job.lists))
+    values = {
+        "flags": JobFlag.PC | (JobFlag.PINGPONG if job.ping_pong else JobFlag(0)),
+        "timeout": _TIMEOUT_MS,
+        "task_start": 0,
+        "task_number": total,
+        "task_obj_addr": tasks.object_address,
+        "core_mask": (1 << len(job.lists)) - 1,
+        "fence_fd": -1,
+    }
+    if chip.cores > 1:
+        first = 2 if len(job.lists) == _THREE_CORES else 0
+        start = 0
+        for number, numbers in enumerate(job.lists):
+            values[f"subcore{2 * (first + number)}"] = start
+            values[f"subcore{2 * (first + number) + 1}"] = len(numbers)
+            start += len(numbers)
+    return values
