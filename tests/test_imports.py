@@ -21,6 +21,8 @@ EXPORTED = [
     "Operator",
     "Quantization",
     "RknnError",
+    "Session",
+    "SessionPool",
     "TensorSpec",
     "UnsupportedError",
     "VendorError",

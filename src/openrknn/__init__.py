@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         UnsupportedError,
         VendorError,
     )
+    from openrknn.runtime.pool import SessionPool
+    from openrknn.runtime.session import Session
 
 __all__ = [
     "CHIPS",
@@ -33,6 +35,8 @@ __all__ = [
     "Operator",
     "Quantization",
     "RknnError",
+    "Session",
+    "SessionPool",
     "TensorSpec",
     "UnsupportedError",
     "VendorError",
@@ -51,6 +55,8 @@ _HOMES = {
     "Operator": "openrknn.container.model",
     "Quantization": "openrknn.container.parts",
     "RknnError": "openrknn.errors",
+    "Session": "openrknn.runtime.session",
+    "SessionPool": "openrknn.runtime.pool",
     "TensorSpec": "openrknn.container.model",
     "UnsupportedError": "openrknn.errors",
     "VendorError": "openrknn.errors",
