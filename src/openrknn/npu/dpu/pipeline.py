@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -137,7 +137,10 @@ def _stages(
         if reader is None:
             raise UnknownModeError("an EW operand is needed but DPU_RDMA is off")
         _, height, width = values.shape
-        return rdma.fetch_operand(reader, memory, (config.channels, height, width))
+        # ERDMA only moves bytes; what they are follows from the DPU's own precision, which layer norm changes alone.
+        return rdma.fetch_operand(
+            replace(reader, proc_precision=config.precision), memory, (config.channels, height, width)
+        )
 
     with np.errstate(over="ignore", invalid="ignore"):
         biased = bs.apply(values, config.bias, operands)
