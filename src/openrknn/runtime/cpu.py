@@ -40,13 +40,13 @@ def find_operators(
     return {name: known[name] for name in types}
 
 
-def decode(stored: Array, tensor: Tensor) -> Array:
-    """Stored elements as float32; integers that are no quantized numbers stay as they are."""
+def decode(stored: Array, tensor: Tensor, dtype: type[np.floating[Any]] = np.float32) -> Array:
+    """Stored elements as real numbers; integers that are no quantized numbers stay as they are."""
     if tensor.quantization is not None and stored.dtype.kind == "i":
-        real = np.subtract(stored, tensor.quantization.zero_point[0], dtype=np.float32)
-        real *= np.float32(tensor.quantization.scale[0])
+        real = np.subtract(stored, tensor.quantization.zero_point[0], dtype=dtype)
+        real *= dtype(np.float32(tensor.quantization.scale[0]))
         return real
-    return stored.astype(np.float32) if stored.dtype.kind == "f" else stored
+    return stored.astype(dtype) if stored.dtype.kind == "f" else stored
 
 
 def encode(values: Array, tensor: Tensor, dtype: np.dtype[Any]) -> Array:
@@ -98,7 +98,11 @@ class CpuCall:
     def _value(self, entry: StoredTensor | Array) -> Array:
         if not isinstance(entry, StoredTensor):
             return entry
-        return entry.read() if self._moves else decode(entry.read(), entry.tensor)
+        if self._moves:
+            return entry.read()
+        # Quantized numbers are exact in double precision, and ties stay ties; custom functions get the usual float32.
+        is_ours = isinstance(self._compute, CpuOperator)
+        return decode(entry.read(), entry.tensor, np.float64 if is_ours else np.float32)
 
     def _results(self, arrays: Sequence[Array]) -> Sequence[Array]:
         if isinstance(self._compute, CpuOperator):

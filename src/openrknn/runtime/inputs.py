@@ -4,9 +4,10 @@
     the model's own integer type    stored values, already quantized
     any other number                normalized with the model's mean and std, then quantized or rounded to float16
 
-Numbers become what the vendor's runtime 1.5.2 makes of them (tests/runtime/test_witness_inputs.py): for pictures with
-the multiplier and the whole-number offset of the NPU's converter, so that the same picture as float and as uint8 gives
-the same result; for other inputs round((x - mean) / std / scale + zero point) in float32, ties to even.
+Numbers become what the vendor's runtime 1.5.2 makes of them (tests/runtime/test_witness.py): for pictures with the
+multiplier and the whole-number offset of the NPU's converter in one fused multiply-add, so that the same picture as
+float and as uint8 gives the same result; for other inputs round((x - mean) / std / scale + zero point) in float32, ties
+to even.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ class InputPort:
             self._offset = np.float32(self._zero)
             if stored.is_image and normalization is not None:
                 lanes = converter_for(tensor, normalization)[: tensor.shape[1]]
-                self._factor = np.array([lane.multiplier / 2**lane.shift for lane in lanes], np.float32)
-                self._offset = np.array([lane.offset for lane in lanes], np.float32)
+                self._factor = np.array([lane.multiplier / 2**lane.shift for lane in lanes])
+                self._offset = np.array([lane.offset for lane in lanes], np.float64)
         else:
             self._zero = 0
         self._row_ends: str | None = None
@@ -143,9 +144,10 @@ class InputPort:
     def _steps(self, values: Array) -> Array:
         """Normalized and scaled, before rounding; float32, always a fresh array."""
         if self._factor is not None:
-            steps = np.multiply(values, self._factor, dtype=np.float32, casting="same_kind")
-            steps += self._offset
-            return steps
+            # A fused multiply-add rounds once: products of float32 are exact in float64.
+            exact = np.multiply(values, self._factor, dtype=np.float64, casting="same_kind")
+            exact += self._offset
+            return exact.astype(np.float32)
         steps = np.subtract(values, self._mean, dtype=np.float32, casting="same_kind")
         steps /= self._std
         if self._limits is not None:

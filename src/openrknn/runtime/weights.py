@@ -7,9 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from openrknn.container.link import plan
 from openrknn.container.model import Model
-from openrknn.container.outer import Flavour
 from openrknn.container.parts import Kind, Tensor
 from openrknn.device import Device, DeviceBuffer
 from openrknn.errors import UnsupportedError
@@ -93,16 +91,25 @@ def _check(model: Model) -> None:
 
 
 def _places(model: Model) -> tuple[int, tuple[Mapping[str, int], ...]]:
-    """Size of the memory and, per graph, tensor name -> offset in it. Mini files get the order of normal ones."""
-    if model.flavour is not Flavour.MINI:
-        layout = plan(model)
-        return layout.weight_bytes, layout.weight_offsets
-    offset, names = 0, {}
-    for tensor in model.graphs[0].tensors:
-        if tensor.data and tensor.kind not in _ELSEWHERE:
-            names[tensor.name] = offset
+    """Size of the memory and, per graph, tensor name -> offset in it.
+
+    One behind the other, as in `container.link`, but without the commands. Graphs of dynamic shapes have empty blobs
+    for what they share with graph 0.
+    """
+    offset = 0
+    graphs: list[Mapping[str, int]] = []
+    for graph in model.graphs:
+        places = {}
+        for tensor in graph.tensors:
+            if tensor.data is None or tensor.kind in _ELSEWHERE:
+                continue
+            if not tensor.data and graphs and tensor.name in graphs[0]:
+                places[tensor.name] = graphs[0][tensor.name]
+                continue
+            places[tensor.name] = offset
             offset += -(-len(tensor.data) // _ALIGNMENT) * _ALIGNMENT
-    return offset, (names,)
+        graphs.append(places)
+    return offset, tuple(graphs)
 
 
 def _same_constants(ours: Model, theirs: Model) -> bool:

@@ -1,0 +1,171 @@
+"""Operators of the CPU against ONNX's reference evaluator: the slow version that defines them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from openrknn.errors import UnsupportedError
+from openrknn.runtime.operators import OPERATORS
+from openrknn.runtime.operators.unary import UNARY
+from tests.runtime.cases import Array
+
+OPSET = 17
+"""The last one with the axes of reductions as attributes; 18 has them as an input."""
+RENAMED = {"exSoftmax13": "Softmax"}
+
+
+def reference(name: str, inputs: Sequence[Array], attributes: dict[str, Any], opset: int = OPSET) -> Array:
+    """What ONNX says."""
+    names = [f"x{number}" for number in range(len(inputs))]
+    types = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.int64): TensorProto.INT64}
+    node = helper.make_node(RENAMED.get(name, name), names, ["y"], **attributes)
+    given = [
+        helper.make_tensor_value_info(label, types[array.dtype], array.shape)
+        for label, array in zip(names, inputs, strict=True)
+    ]
+    graph = helper.make_graph([node], "one", given, [helper.make_empty_tensor_value_info("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    (result,) = ReferenceEvaluator(model).run(None, dict(zip(names, inputs, strict=True)))
+    return np.asarray(result)
+
+
+def check(name: str, inputs: Sequence[Array], attributes: dict[str, Any], opset: int = OPSET) -> None:
+    wanted = reference(name, inputs, attributes, opset)
+    ours = OPERATORS[name].compute(list(inputs), attributes, wanted.shape)
+    assert ours.shape == wanted.shape
+    np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-6)
+
+
+def numbers(shape: Sequence[int], seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", sorted(UNARY))
+def test_functions_of_one_number(name: str) -> None:
+    values = numbers((2, 3, 4))
+    if name in {"Log", "Sqrt"}:
+        values = np.abs(values) + np.float32(0.1)
+    elif name in {"Acos", "Asin"}:
+        values = np.tanh(values)
+    check(name, [values], {})
+
+
+def test_infinities_do_not_warn() -> None:
+    far = np.array([0, 1000], np.float32)
+    assert OPERATORS["Log"].compute([far], {}, (2,))[0] == -np.inf
+    assert OPERATORS["Exp"].compute([far], {}, (2,))[1] == np.inf
+
+
+@given(st.permutations(range(4)))
+def test_transpose(perm: list[int]) -> None:
+    check("Transpose", [numbers((2, 3, 4, 5))], {"perm": perm})
+
+
+def test_transpose_without_a_permutation_turns_the_axes_around() -> None:
+    check("Transpose", [numbers((2, 3, 4))], {})
+
+
+@pytest.mark.parametrize("shape", [(6, 20), (1, 120), (2, -1, 4)])
+def test_reshape(shape: tuple[int, ...]) -> None:
+    check("Reshape", [numbers((2, 3, 4, 5)), np.array(shape, np.int64)], {})
+
+
+def test_flatten_squeeze_and_unsqueeze() -> None:
+    check("Flatten", [numbers((2, 3, 4))], {"axis": 2})
+    check("Squeeze", [numbers((2, 1, 4)), np.array([1], np.int64)], {})
+    check("Unsqueeze", [numbers((2, 4)), np.array([0, 3], np.int64)], {})
+
+
+@given(st.integers(-3, 2))
+def test_concat(axis: int) -> None:
+    shapes = [[2, 3, 4] for _ in range(3)]
+    for number, shape in enumerate(shapes):
+        shape[axis] += number
+    check("Concat", [numbers(shape, number) for number, shape in enumerate(shapes)], {"axis": axis})
+
+
+@pytest.mark.parametrize("name", ["Softmax", "exSoftmax13"])
+@pytest.mark.parametrize("axis", [1, -1, 0])
+def test_softmax(name: str, axis: int) -> None:
+    check(name, [100 * numbers((2, 5, 3))], {"axis": axis})
+    check(name, [numbers((2, 5, 3))], {})
+
+
+@pytest.mark.parametrize("name", ["ReduceMax", "ReduceMin", "ReduceMean"])
+@pytest.mark.parametrize("axes", [(2, 3), (1,), (-1, 0), None])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_reductions(name: str, axes: tuple[int, ...] | None, keepdims: int) -> None:
+    attributes = {"keepdims": keepdims} if axes is None else {"axes": list(axes), "keepdims": keepdims}
+    check(name, [numbers((2, 3, 4, 5))], attributes)
+    if axes is not None:
+        check(name, [numbers((2, 3, 4, 5)), np.array(axes, np.int64)], {"keepdims": keepdims}, opset=18)
+
+
+@pytest.mark.parametrize("axes", [(2, 3), (0,)])
+def test_sum(axes: tuple[int, ...]) -> None:
+    check("ReduceSum", [numbers((2, 3, 4, 5)), np.array(axes, np.int64)], {"keepdims": 1})
+
+
+@pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("last", [0, 1])
+def test_where_the_extreme_is(name: str, axis: int, keepdims: int, last: int) -> None:
+    coarse = np.rint(2 * numbers((4, 5, 6)))  # with many equal values
+    check(name, [coarse], {"axis": axis, "keepdims": keepdims, "select_last_index": last})
+
+
+pool_sizes = st.integers(1, 3)
+
+
+@settings(deadline=None)
+@given(
+    kernel=st.tuples(pool_sizes, pool_sizes),
+    strides=st.tuples(pool_sizes, pool_sizes),
+    pads=st.tuples(*[st.integers(0, 2)] * 4),
+    include=st.booleans(),
+)
+def test_average_pool(
+    kernel: tuple[int, int], strides: tuple[int, int], pads: tuple[int, int, int, int], include: bool
+) -> None:
+    pads = tuple(min(pad, size - 1) for pad, size in zip(pads, (*kernel, *kernel), strict=True))  # type: ignore[assignment]
+    attributes = {"kernel_shape": kernel, "strides": strides, "pads": pads, "count_include_pad": int(include)}
+    check("AveragePool", [numbers((2, 3, 7, 8))], attributes)
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+def test_average_pool_that_pads_by_itself(mode: str) -> None:
+    attributes = {"kernel_shape": [2, 4], "strides": [2, 1], "auto_pad": mode}
+    check("AveragePool", [numbers((1, 2, 7, 8))], attributes)
+
+
+def test_average_pool_that_rounds_up_does_not_count_what_it_adds() -> None:
+    """By hand: 1 x 5 by windows of 2 with a stride of 2 and ceil_mode; the third window holds only the last element."""
+    line = np.array([1, 2, 3, 4, 5], np.float32).reshape(1, 1, 1, 5)
+    attributes = {"kernel_shape": [1, 2], "strides": [1, 2], "ceil_mode": 1}
+    ours = OPERATORS["AveragePool"].compute([line], attributes, (1, 1, 1, 3))
+    assert ours.ravel().tolist() == [1.5, 3.5, 5.0]
+
+
+def test_average_pools_that_are_not_there_are_named() -> None:
+    pool = OPERATORS["AveragePool"].compute
+    with pytest.raises(UnsupportedError, match="dilations"):
+        pool([numbers((1, 1, 4, 4))], {"kernel_shape": [2, 2], "dilations": [2, 2]}, (1, 1, 2, 2))
+    with pytest.raises(UnsupportedError, match="kernel of 2 dimensions on 3"):
+        pool([numbers((1, 1, 4))], {"kernel_shape": [2, 2]}, (1, 1, 3))
+
+
+def test_every_operator_is_tested_here() -> None:
+    tested = {
+        "ArgMax", "ArgMin", "AveragePool", "Concat", "Flatten", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum",
+        "Reshape", "Softmax", "Squeeze", "Transpose", "Unsqueeze", "exSoftmax13", *UNARY,
+    }  # fmt: skip
+    assert set(OPERATORS) == tested

@@ -1,0 +1,463 @@
+"""Sessions: what they say, how they run, what they share, and how they end."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import openrknn
+from openrknn.chips import CHIPS
+from openrknn.container.load import load
+from openrknn.container.model import Model
+from openrknn.device import SoftwareDevice
+from openrknn.errors import ExecutionError, UnsupportedError
+from openrknn.runtime.errors import ClosedError
+from openrknn.runtime.session import Session
+from tests.runtime.cases import GOLDENS, Array, answers
+
+MULTICORE = ["residual_rk3588_i8", "silu_rk3588_i8", "softmax_rk3588_fp", "two_outputs_rk3588_i8", "matmul_rk3588_i8"]
+
+
+def golden(name: str) -> Path:
+    return GOLDENS / f"{name}.rknn"
+
+
+def same(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> bool:
+    return list(ours) == list(theirs) and all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+def renamed(model: Model, old: str, new: str) -> Model:
+    """The model with operators of another type."""
+    graph = model.graphs[0]
+    nodes = tuple(dataclasses.replace(node, type=new) if node.type == old else node for node in graph.nodes)
+    return dataclasses.replace(model, graphs=(dataclasses.replace(graph, nodes=nodes),))
+
+
+# ---------------------------------------------------------------- what it is
+
+
+def test_a_session_describes_itself(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO), openrknn.Session(golden("two_inputs_rk3588_i8")) as session:
+        assert [spec.name for spec in session.inputs] == ["picture", "features"]
+        assert session.inputs[0].shape == (1, 8, 8, 3)
+        assert session.outputs[0].shape == (1, 16, 8, 8)
+        assert session.device.name == "software:rk3588"
+        assert session.allowed_shapes == ({"picture": (1, 8, 8, 3), "features": (1, 8, 8, 16)},)
+        assert "software:rk3588" in repr(session)
+    assert "device auto: took software:rk3588" in caplog.text
+    assert "closed" in repr(session)
+
+
+def test_models_come_as_path_text_bytes_or_parsed() -> None:
+    path = golden("conv_rk3588_i8")
+    array = np.ones((1, 8, 7, 5), np.float32)
+    with Session(load(path)) as session:
+        want = session.run(array)
+    for source in (path, str(path), path.read_bytes()):
+        with Session(source) as session:
+            assert same(session.run(array), want)
+
+
+def test_inputs_by_position_by_name_and_alone() -> None:
+    inputs, _ = answers(golden("two_inputs_rk3588_i8"))
+    with Session(golden("two_inputs_rk3588_i8")) as session:
+        want = session.run(inputs)
+        assert same(session.run(tuple(inputs)), want)
+        assert same(session.run({"features": inputs[1], "picture": inputs[0]}), want)
+        with pytest.raises(ValueError, match="one array was given; the model has 2: picture, features"):
+            session.run(inputs[0])
+
+
+def test_the_three_kinds_of_output() -> None:
+    inputs, _ = answers(golden("conv_rk3588_i8"))
+    with Session(golden("conv_rk3588_i8")) as session:
+        quantization = session.outputs[0].quantization
+        assert quantization is not None
+        floats = session.run(inputs)["y"]
+        raw = session.run(inputs, outputs="raw")["y"]
+        native = session.run(inputs, outputs="native")["y"]
+        assert [array.dtype.name for array in (floats, raw, native)] == ["float32", "int8", "int8"]
+        assert floats.shape == raw.shape == (1, 12, 7, 5)
+        steps = raw - np.float32(quantization.zero_point[0])
+        assert np.array_equal(floats, steps * np.float32(quantization.scale[0]))
+        assert native.shape == (1, 2, 7, 5, 16)  # one surface more than 12 channels need
+        assert np.array_equal(native[0, 0, :, :, :12].transpose(2, 0, 1), raw[0])
+        session.run(np.zeros_like(inputs[0]))
+        assert not np.array_equal(native[0, 0, :, :, :12].transpose(2, 0, 1), raw[0])  # it is the memory itself
+
+
+def test_indices_stay_integers() -> None:
+    with Session(golden("cpu_argmax_rk3588_i8")) as session:
+        outputs = session.run(np.random.default_rng(0).standard_normal(session.inputs[0].shape).astype(np.float32))
+        assert outputs["classes"].dtype == np.int64
+        assert np.array_equal(outputs["classes"][:, 0], outputs["scores"].argmax(1))
+
+
+# ---------------------------------------------------------------- cores
+
+
+@pytest.mark.parametrize("name", MULTICORE)
+def test_one_two_and_three_cores_give_the_same_bytes(name: str) -> None:
+    inputs, _ = answers(golden(name))
+    results = []
+    for cores in (1, 2, 3):
+        with Session(golden(name), cores=cores) as session:
+            assert session.cores == cores
+            results.append(session.run(inputs, outputs="raw"))
+    assert same(results[0], results[1])
+    assert same(results[0], results[2])
+
+
+@pytest.mark.parametrize(("mask", "cores"), [(0, 1), (1, 1), (4, 1), (3, 2), (6, 2), (7, 3)])
+def test_core_masks(mask: int, cores: int) -> None:
+    with Session(golden("residual_rk3588_i8"), core_mask=mask) as session:
+        assert session.cores == cores
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"cores": 0}, ValueError, "RK3588 has 3 cores; cores=0"),
+        ({"cores": 4}, ValueError, "RK3588 has 3 cores; cores=4"),
+        ({"cores": "2"}, TypeError, "cores= is a number"),
+        ({"cores": True}, TypeError, "cores= is a number"),
+        ({"core_mask": 8}, ValueError, "core_mask=0x8 names cores"),
+        ({"core_mask": 3, "cores": 2}, ValueError, "give one of them"),
+        ({"device": 3}, TypeError, "device= is a text"),
+        ({"device": "vendor"}, UnsupportedError, "not implemented yet"),
+        ({"device": "software:rk3566"}, UnsupportedError, "cannot run there"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        Session(golden("residual_rk3588_i8"), **options)
+
+
+def test_a_model_for_one_core_says_so() -> None:
+    with pytest.raises(UnsupportedError, match="no task list for 2 cores, only for 1"):
+        Session(golden("residual_rk3588_i8_single_core"), cores=2)
+
+
+# ---------------------------------------------------------------- special models
+
+
+def test_dynamic_shapes() -> None:
+    rng = np.random.default_rng(0)
+    with Session(golden("dynamic_rk3588_i8")) as session:
+        assert [entry["image"] for entry in session.allowed_shapes] == [(1, 16, 16, 3), (1, 8, 24, 3), (1, 8, 8, 3)]
+        pictures = [rng.integers(0, 256, shape["image"], dtype=np.uint8) for shape in session.allowed_shapes]
+        first = session.run(pictures[0])
+        with pytest.raises(ValueError, match=r"has to be \(1, 16, 16, 3\)"):
+            session.run(pictures[1])
+        for wanted in ({"image": (1, 8, 24, 3)}, [(1, 8, 24, 3)], (1, 3, 8, 24)):
+            session.set_shapes((1, 8, 8, 3))
+            session.set_shapes(wanted)  # type: ignore[arg-type]
+            assert session.inputs[0].shape == (1, 8, 24, 3)
+            assert session.outputs[0].shape == (1, 8, 8, 24)
+            assert session.run(pictures[1])["features"].shape == (1, 8, 8, 24)
+        session.set_shapes((1, 16, 16, 3))
+        assert same(session.run(pictures[0]), first)
+
+
+def test_shapes_share_what_does_not_depend_on_them() -> None:
+    """A network of 1 x 1 and 3 x 3 convolutions: inside, a crop of the picture gives a crop of the result."""
+    picture = np.random.default_rng(1).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    with Session(golden("dynamic_rk3588_i8")) as session:
+        whole = session.run(picture, outputs="raw")["features"]
+        session.set_shapes((1, 8, 8, 3))
+        part = session.run(picture[:8, :8], outputs="raw")["features"]
+    assert np.array_equal(whole[:, :, :6, :6], part[:, :, :6, :6])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "message"),
+    [
+        ((1, 9, 9, 3), ValueError, r"not built for the shapes \(1, 9, 9, 3\); it has image \(1, 16, 16, 3\); image"),
+        ({"x": (1, 8, 8, 3)}, ValueError, "shapes are needed for image; x were given"),
+        ([(1, 8, 8, 3), (1, 8, 8, 3)], ValueError, "2 shapes were given; the model has 1 inputs"),
+        (5, TypeError, "not 5"),
+    ],
+)
+def test_wrong_shapes_are_named(wanted: Any, error: type[Exception], message: str) -> None:
+    with Session(golden("dynamic_rk3588_i8")) as session:
+        with pytest.raises(error, match=message):
+            session.set_shapes(wanted)
+        session.run(np.zeros((16, 16, 3), np.uint8))
+
+
+def test_batches_run_item_by_item() -> None:
+    pictures = np.random.default_rng(2).integers(0, 256, (2, 16, 16, 3), dtype=np.uint8)
+    with Session(golden("image_rk3588_i8_batch2")) as session:
+        assert session.inputs[0].shape == (2, 16, 16, 3)
+        assert session.outputs[0].shape == (2, 16, 16, 16)
+        both = session.run(pictures)["features"]
+        assert both.shape == (2, 16, 16, 16)
+        swapped = session.run(pictures[::-1].transpose(0, 3, 1, 2))["features"]
+        assert np.array_equal(both, swapped[::-1])
+        native = session.run(pictures, outputs="native")["features"]
+        assert native.shape == (2, 2, 16, 16, 16)
+        assert not np.array_equal(native[0], native[1])
+        with pytest.raises(ValueError, match="the model takes 2 items per run"):
+            session.run(pictures[0])
+        with pytest.raises(ValueError, match="use run"):
+            session.bind()
+
+
+def test_a_batch_equals_the_single_model() -> None:
+    pictures = np.random.default_rng(3).integers(0, 256, (2, 16, 16, 3), dtype=np.uint8)
+    with Session(golden("image_rk3588_i8_batch2")) as session:
+        both = session.run(pictures)["features"]
+    # The same file without the batch: what counts is only this one text.
+    single = dataclasses.replace(load(golden("image_rk3588_i8_batch2")), batch_text="0")
+    with Session(single) as session:
+        assert np.array_equal(both[1:], session.run(pictures[1])["features"])
+        assert np.array_equal(both[:1], session.run(pictures[0])["features"])
+
+
+def test_a_mini_file_runs_as_the_normal_one() -> None:
+    inputs, _ = answers(golden("residual_rk3588_i8"))
+    with Session(golden("residual_rk3588_i8_mini")) as session:
+        ours = session.run(inputs)
+    with Session(golden("residual_rk3588_i8_single_core")) as session:
+        assert same(session.run(inputs), ours)
+
+
+def test_sixteen_bit_models_run_with_their_cpu_operator() -> None:
+    inputs, outputs = answers(golden("residual_rk3588_i8"))
+    with Session(golden("residual_rk3588_w16a16i_dfp")) as session:
+        ours = session.run(inputs)["features"]
+        cosine = float((ours.ravel() @ outputs[0].ravel()) / (np.linalg.norm(ours) * np.linalg.norm(outputs[0])))
+        assert cosine > 0.999
+
+
+def test_other_chips_run_or_are_named() -> None:
+    with Session(golden("residual_rk3566_i8")) as session:
+        assert session.device.name == "software:rk3566"
+    with pytest.raises(UnsupportedError, match=r"does not implement RK3576 yet"):
+        Session(golden("residual_rk3576_i8"))
+
+
+def test_removed_weights_are_named() -> None:
+    with pytest.raises(UnsupportedError, match="the file has no weights"):
+        Session(golden("residual_rk3588_i8_no_weights"))
+
+
+def test_commands_that_the_npu_refuses_name_the_operator() -> None:
+    with (
+        Session(golden("residual_rk3588_i8_compressed")) as session,
+        pytest.raises(ExecutionError, match="operator 1 'Conv:conv0', DCOMP_CTRL"),
+    ):
+        session.run(np.zeros((16, 16, 3), np.uint8))
+
+
+# ---------------------------------------------------------------- operators of the CPU
+
+
+def test_custom_operators_replace_and_add() -> None:
+    inputs, _ = answers(golden("cpu_sin_rk3588_i8"))
+    seen: list[tuple[tuple[int, ...], Any]] = []
+
+    def sine(arrays: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
+        seen.append((arrays[0].shape, arrays[0].dtype))
+        return np.sin(arrays[0])
+
+    with Session(golden("cpu_sin_rk3588_i8")) as session:
+        want = session.run(inputs)
+    with Session(golden("cpu_sin_rk3588_i8"), custom_ops={"Sin": sine}) as session:
+        assert same(session.run(inputs), want)
+    assert seen == [((1, 16, 8, 8), np.float32)]
+    model = renamed(load(golden("cpu_sin_rk3588_i8")), "Sin", "cstWave")
+    with Session(model, custom_ops={"cstWave": lambda arrays, attributes: [np.sin(arrays[0])]}) as session:
+        assert same(session.run(inputs), want)
+
+
+def test_an_unknown_operator_is_named_with_a_way_out() -> None:
+    model = renamed(load(golden("cpu_sin_rk3588_i8")), "Sin", "cstWave")
+    with pytest.raises(UnsupportedError, match=r"cstWave \(first: operator 2 .*custom_ops=\{'cstWave'"):
+        Session(model)
+
+
+def test_a_custom_operator_that_gives_the_wrong_thing_is_named() -> None:
+    inputs, _ = answers(golden("cpu_sin_rk3588_i8"))
+    results: list[Any] = [np.zeros(3), [np.zeros(3)] * 2]
+    with Session(golden("cpu_sin_rk3588_i8"), custom_ops={"Sin": lambda *_: results.pop(0)}) as session:
+        with pytest.raises(ValueError, match=r"gave \[3\], but its output 'sin1' is \[1, 16, 8, 8\]"):
+            session.run(inputs)
+        with pytest.raises(ValueError, match="has 1 outputs, not 2"):
+            session.run(inputs)
+
+
+def test_ctrl_c_leaves_the_session_usable() -> None:
+    inputs, _ = answers(golden("cpu_sin_rk3588_i8"))
+    interrupts = [KeyboardInterrupt()]
+
+    def sine(arrays: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
+        if interrupts:
+            raise interrupts.pop()
+        return np.sin(arrays[0])
+
+    with Session(golden("cpu_sin_rk3588_i8")) as session:
+        want = session.run(inputs)
+    with Session(golden("cpu_sin_rk3588_i8"), custom_ops={"Sin": sine}) as session:
+        with pytest.raises(KeyboardInterrupt):
+            session.run(inputs)
+        assert same(session.run(inputs), want)
+
+
+# ---------------------------------------------------------------- without copies
+
+
+def test_bound_memory_is_run_without_copies() -> None:
+    picture = np.random.default_rng(4).integers(0, 256, (1, 16, 16, 3), dtype=np.uint8)
+    with Session(golden("image_rk3588_i8")) as session:
+        want = session.run(picture, outputs="raw")["features"]
+        bound = session.bind()
+        view = bound.inputs["image"]
+        assert (view.shape, view.dtype.name) == ((1, 16, 16, 3), "uint8")
+        session.run(np.zeros_like(picture))
+        view[...] = picture
+        bound.run()
+        output = bound.outputs["features"]
+        assert output.shape == (1, 2, 16, 16, 16)
+        assert np.array_equal(output[:, 0].transpose(0, 3, 1, 2), want)
+        assert np.shares_memory(output, session.run(picture, outputs="native")["features"])
+        with pytest.raises(TypeError):
+            bound.inputs["image"] = view  # type: ignore[index]
+
+
+def test_bound_memory_in_the_models_own_type() -> None:
+    pixels = np.random.default_rng(5).integers(-128, 128, (1, 16, 16, 3), dtype=np.int8)
+    with Session(golden("image_rk3588_i8")) as session:
+        want = session.run(pixels, outputs="raw")["features"]
+        bound = session.bind(pixels=False)
+        assert bound.inputs["image"].dtype == np.int8
+        session.run(np.zeros((16, 16, 3), np.uint8))
+        bound.inputs["image"][...] = pixels
+        bound.run()
+        assert np.array_equal(bound.outputs["features"][:, 0].transpose(0, 3, 1, 2), want)
+
+
+def test_bound_rows_keep_their_ends() -> None:
+    picture = np.random.default_rng(6).integers(0, 256, (8, 24, 3), dtype=np.uint8)
+    with Session(golden("dynamic_rk3588_i8")) as session:
+        session.set_shapes((1, 8, 24, 3))
+        want = session.run(picture, outputs="raw")["features"]
+        session.run(np.zeros((8, 24, 3), np.float32))
+        bound = session.bind()
+        bound.inputs["image"][...] = picture
+        bound.run()
+        assert np.array_equal(session._program().outputs[0].read("raw"), want)
+        session.set_shapes((1, 8, 8, 3))
+        with pytest.raises(ClosedError, match="bind again"):
+            bound.run()
+
+
+# ---------------------------------------------------------------- sharing, threads, the end
+
+
+def test_sessions_share_weights() -> None:
+    inputs, _ = answers(golden("residual_rk3588_i8"))
+    model = load(golden("residual_rk3588_i8"))
+    first = Session(model)
+    want = first.run(inputs)
+    with (
+        Session(model, share_weights_with=first) as second,
+        Session(golden("residual_rk3588_i8"), share_weights_with=second) as third,
+    ):
+        assert second.device is first.device is third.device
+        assert second.memory().weight_users == 3
+        first.close()
+        assert same(second.run(inputs), want)
+        assert same(third.run(inputs), want)
+        with pytest.raises(ClosedError):
+            Session(model, share_weights_with=first)
+        with pytest.raises(ValueError, match="same constants"):
+            Session(golden("conv_rk3588_i8"), share_weights_with=second)
+        with SoftwareDevice(CHIPS["rk3588"]) as other, pytest.raises(ValueError, match="share the device"):
+            Session(model, other, share_weights_with=second)
+
+
+def test_a_given_device_stays_open_and_clean() -> None:
+    with SoftwareDevice(CHIPS["rk3588"]) as device:
+        for _ in range(2):
+            with Session(golden("conv_rk3588_i8"), device) as session:
+                session.run(np.zeros((1, 8, 7, 5), np.float32))
+                assert session.device is device
+            assert list(device._memory) == []
+        with pytest.raises(UnsupportedError, match="the model is for RK3566"):
+            Session(golden("conv_rk3566_i8"), device)
+
+
+def test_a_session_that_cannot_start_leaves_nothing_behind() -> None:
+    with SoftwareDevice(CHIPS["rk3588"]) as device:
+        with pytest.raises(UnsupportedError):
+            Session(renamed(load(golden("cpu_sin_rk3588_i8")), "Sin", "cstWave"), device)
+        assert list(device._memory) == []
+
+
+def test_two_threads_in_one_session() -> None:
+    inputs, _ = answers(golden("residual_rk3588_i8"))
+    others = [np.roll(inputs[0], step, 1) for step in range(8)]
+    with Session(golden("residual_rk3588_i8")) as session, ThreadPoolExecutor(4) as threads:
+        want = [session.run(value)["features"] for value in others]
+        results = list(threads.map(lambda value: session.run(value)["features"], others * 3))
+    assert all(np.array_equal(ours, theirs) for ours, theirs in zip(results, want * 3, strict=True))
+
+
+def test_two_sessions_in_two_threads_equal_one() -> None:
+    inputs, _ = answers(golden("silu_rk3588_i8"))
+    others = [np.roll(inputs[0], step, 2) for step in range(6)]
+    model = load(golden("silu_rk3588_i8"))
+    with Session(model) as first, Session(model, share_weights_with=first) as second, ThreadPoolExecutor(2) as threads:
+        want = [first.run(value)["y"] for value in others]
+        lanes = [threads.submit(lambda s=s: [s.run(value)["y"] for value in others]) for s in (first, second)]  # type: ignore[misc]
+        for lane in lanes:
+            assert all(np.array_equal(a, b) for a, b in zip(lane.result(), want, strict=True))
+
+
+def test_runs_in_the_background() -> None:
+    inputs, _ = answers(golden("residual_rk3588_i8"))
+    with Session(golden("residual_rk3588_i8")) as session:
+        want = session.run(inputs, outputs="raw")
+        futures = [session.run_async(inputs, outputs="raw") for _ in range(3)]
+        assert all(same(future.result(), want) for future in futures)
+        with pytest.raises(ValueError, match="is missing"):
+            session.run_async({}).result()
+
+
+def test_a_closed_session_says_so() -> None:
+    session = Session(golden("conv_rk3588_i8"))
+    bound = session.bind()
+    session.run_async(np.zeros((1, 8, 7, 5), np.float32)).result()
+    session.close()
+    session.close()
+    for use in (
+        lambda: session.run(np.zeros((1, 8, 7, 5))),
+        lambda: session.run_async(np.zeros((1, 8, 7, 5))),
+        lambda: session.set_shapes((1, 8, 7, 5)),
+        session.bind,
+        session.profile,
+        session.memory,
+        bound.run,
+    ):
+        with pytest.raises(ClosedError, match="closed"):
+            use()
+    assert issubclass(ClosedError, openrknn.RknnError)
+
+
+def test_sessions_give_their_memory_back() -> None:
+    with SoftwareDevice(CHIPS["rk3588"]) as device:
+        for _ in range(3):
+            session = Session(golden("residual_rk3588_i8"), device, cores=3)
+            session.run(np.zeros((16, 16, 3), np.uint8))
+            session.close()
+        gc.collect()
+        assert sum(buffer.data.nbytes for buffer in device._memory) == 0
