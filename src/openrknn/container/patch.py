@@ -91,9 +91,11 @@ def _convert(
         values = _rk3588(tensor, normalization, raw=raw)
     elif model.chip.family == "rk3566":
         values = _rk3566(tensor, normalization, raw=raw)
+    elif model.chip.family in _SEPARATE:
+        values = _separate(tensor, normalization, _SEPARATE[model.chip.family], raw=raw)
     else:
         raise UnsupportedError(
-            f"the input converter of {model.chip.title} is not known yet; known are RK3588 and RK3566/68"
+            f"the input converter of {model.chip.title} is not known yet; it is for {', '.join(_KNOWN)}"
         )
     for slot, value in values.items():
         place = patch.slots[slot]
@@ -121,6 +123,36 @@ def _rk3566(tensor: Tensor, normalization: Normalization, *, raw: bool) -> dict[
         registers = _lane_registers(converter_for(tensor, normalization))
         return registers | {0: registers[0] | _RK3566_CONVERT}
     return {0: 8, **{1 + channel: _IDENTITY_SCALE for channel in range(tensor.shape[1])}}
+
+
+class _Separate(NamedTuple):
+    """Chips with scales and offsets in registers of their own. Their files hold the setting for uint8 pictures."""
+
+    off: int
+    """CVT_CON0 without conversion, signed: what convolutions hold that do not read pictures. Inferred."""
+    raised: bool
+    """Offsets are shifted up, and CVT_CON0 says which of them are odd."""
+
+
+_SEPARATE = {
+    "rv1106": _Separate(off=0x09, raised=True),
+    "rk3562": _Separate(off=0x0B, raised=False),
+    "rk3576": _Separate(off=0x0B, raised=False),
+}
+_KNOWN = ("rk3588", "rk3566", *_SEPARATE)
+
+
+def _separate(tensor: Tensor, normalization: Normalization, form: _Separate, *, raw: bool) -> dict[int, int]:
+    """Slots: shifts, two registers of scales, four of offsets. Channels that the picture lacks have scale 1."""
+    if not raw or tensor.dtype is DataType.FLOAT16:
+        return {0: form.off}
+    channels = tensor.shape[1]
+    lanes = [*converter_for(tensor, normalization)[:channels], *[Lane(0, 1, 0)] * (_LANES - channels)]
+    shifts = sum(lane.shift << (4 + 6 * number) for number, lane in enumerate(lanes))
+    offsets = [lane.offset << lane.shift if form.raised else lane.offset for lane in lanes]
+    odd = sum((lane.offset & 1) << (28 + number) for number, lane in enumerate(lanes)) if form.raised else 0
+    low, high = (lanes[at].multiplier | lanes[at + 1].multiplier << 16 for at in (0, 2))
+    return {0: shifts | odd, 1: low, 2: high, **{3 + number: offset for number, offset in enumerate(offsets)}}
 
 
 def _rows(patch: InputPatch, tensor: Tensor) -> Iterator[tuple[int, int]]:

@@ -13,6 +13,7 @@ __all__ = [
     "CoreSplit",
     "EwAlgorithm",
     "EwOperation",
+    "EwPart",
     "LutTable",
     "MacArray",
     "OperandKinds",
@@ -21,6 +22,7 @@ __all__ = [
     "PixelBits",
     "PoolingMethod",
     "Precision",
+    "Regroup",
     "RegroupCount",
     "Rounding",
     "ShortAlgorithm",
@@ -126,6 +128,20 @@ class RegroupCount(IntEnum):
     ONE_OF_8 = 3
 
 
+class Regroup(IntEnum):
+    """What happens to the atoms between the stages and the write DMA, on RK3562, RK3576 and RV1103/06. [I]"""
+
+    NONE = 0
+    PACKED = 1
+    """Packed output that keeps a part of each atom."""
+    LANES8 = 2
+    """Lane transpose of 8-bit lanes."""
+    ATOMS = 3
+    """The atoms are not regrouped: atom transpose."""
+    LANES16 = 6
+    """Lane transpose of 16-bit lanes."""
+
+
 class TransposeLanes(IntEnum):
     """Width of the lanes in a lane transpose. [T E]"""
 
@@ -179,6 +195,14 @@ class EwOperation(IntEnum):
 
     ALU = 0
     MUL = 1
+
+
+class EwPart(IntEnum):
+    """Which part of the EW stage works, on the chips that divide by a part of its own. [I]"""
+
+    ALU = 0
+    MUL = 1
+    DIV = 2
 
 
 class OperandKinds(IntFlag):

@@ -8,11 +8,13 @@ the S_POINTERs of CNA and CORE themselves, and two bus registers of DDMA.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from openrknn.isa import cna, core, dpu, dpu_stages
 from openrknn.isa.command import Target
 from openrknn.isa.common import moved, unknown
 from openrknn.isa.dma import dma_block
-from openrknn.isa.enums import AluAlgorithm, ArgbInput, ChannelReduction, EwAlgorithm, Precision
+from openrknn.isa.enums import AluAlgorithm, ArgbInput, ChannelReduction, EwAlgorithm, EwPart, Precision, Regroup
 from openrknn.isa.fields import Atoms, Bits, Choice, Flag, Mask, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register, array
 from openrknn.isa.rk3588 import RK3588
@@ -210,60 +212,85 @@ class WdmaSize0(Register, offset=0x4030, name="WDMA_SIZE_0", evidence="I?"):
 
 
 class BsCfg(Register, offset=0x4038, name="BS_CFG", evidence="I"):
-    """BS, the first stage, and the zero-point correction before it."""
+    """BS, the first stage, in two halves: the zero-point correction of the weights, then add, multiply, shift.
+
+    Correction: x + window sum * operand. It has the adder and multiplier bits of RK3588; the add and multiply of the
+    stage itself have bits of their own here and in BS_OW_CFG.
+    """
 
     bs_bypass = Flag(0, "Skip the stage.")
-    no_cpend_0 = Flag(1, "Set where the weights need no zero-point correction.", evidence="I?")
-    no_cpend_1 = Flag(4, "Set likewise.", evidence="I?")
-    bs_relu_bypass = Flag(6, "Set with bs_bypass.", evidence="?")
+    cpend_alu_bypass = Flag(1, "Correction: skip the addition.")
+    cpend_mul_bypass = Flag(4, "Correction: skip the product with the window sum.")
+    bs_alu_bypass = Flag(6, "Skip the addition.")
     bs_alu_src = Flag(7, "Addend per channel from BRDMA.")
     bs_mul_shift_value = Unsigned(13, 8, "Shift where the product is not negative.")
-    cpend_algo = Choice(19, 16, AluAlgorithm, "ADD where the weights need the correction.", evidence="I?")
-    bs_alu_en = Flag(20, "Set wherever the stage works.", evidence="I?")
+    cpend_alu_algo = Choice(19, 16, AluAlgorithm, "Correction: ADD where it works.")
+    bs_alu_algo = Unsigned(23, 20, "1 where the addition works: plus.", evidence="I?")
 
 
 class BsMulCfg(Register, offset=0x4044, name="BS_MUL_CFG", evidence="I"):
-    """Multiplier of BS."""
+    """Multiplier of BS, and where the correction finds its operand."""
 
-    bs_mul_src = Flag(0, "Multiplier per channel from BRDMA.")
+    cpend_mul_src = Flag(0, "Correction: operand per channel from BRDMA; 0: BS_OW_OP.")
     bs_mul_operand = Bits(31, 16, "int16, fp16 or bf16.")
 
 
 class BsOwCfg(Register, offset=0x4050, name="BS_OW_CFG", evidence="I"):
-    """Zero-point correction of the weights, atoms per pixel."""
+    """The multiplication of BS, atoms per pixel of the write DMA, what becomes of the atoms."""
 
-    ow_src = Flag(0, "Operand per channel from BRDMA.")
-    od_bypass = Flag(1, "No correction.")
+    bs_mul_src = Flag(0, "Multiplier per channel from BRDMA; 0: BS_MUL_CFG.")
+    bs_mul_bypass = Flag(1, "Skip the multiplication.")
     size_e_0 = Size(4, 2, "Atoms per pixel and channel group.")
     size_e_1 = Size(7, 5, "The same number again.")
     size_e_2 = Size(10, 8, "The same number again.")
+    regroup = Choice(22, 20, Regroup, "What happens between the stages and the write DMA.")
 
 
 class BsOwOp(Register, offset=0x4054, name="BS_OW_OP", evidence="I"):
     """Operand of the correction, and the shift of BS for negatives."""
 
-    ow_op = Signed(15, 0, "Operand.", evidence="?")
+    ow_op = Signed(15, 0, "Operand.", evidence="I?")
     bs_mul_shift_value_neg = Unsigned(21, 16, "BS shift where the product is negative.")
+    cpend_en = Flag(31, "Set where the correction works.")
 
 
 class Minimum(Register, evidence="I"):
-    """Lower clamp; 0x80000000: none, 0: ReLU. Which of the six pairs belongs to which stage is partly open."""
+    """Lower clamp; 0x80000000: none, 0: ReLU.
+
+    Each stage has two pairs, equal but in softmax: there the first minimum of BN is 527.4 and the second 0. So the
+    first pair is taken as the limits, and the second as what values beyond them become.
+    """
 
     minimum = Bits(31, 0, "int32 or fp32.")
 
 
 class Maximum(Register, evidence="I"):
-    """Upper clamp; 0x7fffffff: none. ReLU6 stands in the pairs at 0x406c and 0x4074."""
+    """Upper clamp; 0x7fffffff: none."""
 
     maximum = Bits(31, 0, "int32 or fp32.")
 
 
-CLAMP_PAIRS = (0x4048, 0x4058, 0x406C, 0x4074, 0x4088, 0x40A4)
-Clamps = tuple(
-    shape.place(offset=offset + 4 * upper, name=f"CLAMP{index}_{shape.__name__.upper()}")
-    for index, offset in enumerate(CLAMP_PAIRS)
-    for upper, shape in enumerate((Minimum, Maximum))
-)
+CLAMPS = {
+    "BS_LIMIT": (0x4048, 0x404C),
+    "BS_CLAMP": (0x4058, 0x405C),
+    "BN_LIMIT": (0x406C, 0x4070),
+    "BN_CLAMP": (0x4074, 0x4078),
+    "EW_LIMIT": (0x4088, 0x408C),
+    "EW_CLAMP": (0x40A4, 0x40A8),
+}
+"""Offsets of minimum and maximum."""
+
+
+def clamps(places: Mapping[str, tuple[int, int]]) -> tuple[type[Register], ...]:
+    """The registers of the clamps of all stages."""
+    return tuple(
+        shape.place(offset=offset, name=f"{name}_{shape.__name__.upper()}")
+        for name, offsets in places.items()
+        for shape, offset in zip((Minimum, Maximum), offsets, strict=True)
+    )
+
+
+Clamps = clamps(CLAMPS)
 
 
 class BnCfg(Register, offset=0x4060, name="BN_CFG", evidence="I"):
@@ -276,17 +303,24 @@ class BnCfg(Register, offset=0x4060, name="BN_CFG", evidence="I"):
     bn_alu_algo = Choice(19, 16, AluAlgorithm, "Plus or minus the addend.")
 
 
-class EwCfg(Register, offset=0x407C, name="EW_CFG", evidence="I?"):
-    """EW, the third stage. Read off the bypassed form, additions, products and lookups."""
+class EwCfg(Register, offset=0x407C, name="EW_CFG", evidence="I"):
+    """EW, the third stage: lookup table, then one of three operations with the operand, then clamp.
 
-    ew_bypass = Flag(0, "Skip the stage.", evidence="I")
-    ew_mul_en = Flag(2, "Set in products.")
-    ew_mul_bypass = Flag(6, "Clear in products.")
-    ew_lut_bypass = Flag(7, "Skip the lookup table.", evidence="I")
-    ew_op_cvt_bypass = Flag(8, "Use the operand without conversion.", evidence="I")
-    ew_alu_algo = Choice(19, 16, EwAlgorithm, "Operation of the ALU.", evidence="I")
+    Where RK3588 has one ALU, the division is a part of its own, next to the product and the ALU.
+    """
+
+    ew_bypass = Flag(0, "Skip the stage.")
+    ew_op_type = Choice(3, 2, EwPart, "The part that works on the operand.", evidence="I?")
+    ew_mul_src = Flag(4, "Product: operand through ERDMA.")
+    ew_mul_bypass = Flag(6, "Skip the product.")
+    ew_lut_bypass = Flag(7, "Skip the lookup table.")
+    ew_op_cvt_bypass = Flag(8, "Use the operand without conversion.")
+    ew_div_src = Flag(13, "Division: operand through ERDMA.")
+    ew_div_bypass = Flag(14, "Skip the division.")
+    ew_alu_src = Flag(15, "ALU: operand through ERDMA; 0: EW_OP_VALUE_0 and on.")
+    ew_alu_algo = Choice(19, 16, EwAlgorithm, "Operation of the ALU.")
     ew_alu_bypass = Flag(24, "Skip the ALU.")
-    ew_cvt_type = Flag(31, "Operand converter: 1 add, then multiply.", evidence="I")
+    ew_cvt_type = Flag(31, "Operand converter: 1 add, then multiply.")
 
 
 class EwCvtOffsetValue(Register, offset=0x4080, name="EW_CVT_OFFSET_VALUE", evidence="I"):
@@ -320,7 +354,7 @@ DPU = RK3588.block("DPU").derive(
     *EwOpValues,
     *(moved(dpu_stages.OutCvtOffset, 0x40AC), moved(dpu_stages.OutCvtScale, 0x40B0)),
     *(moved(dpu_stages.OutCvtShift, 0x40B4), SurfaceAdd, SurfLen),
-    *unknown(0x403C, 0x40BC, 0x40C0, 0x40C4, 0x40CC, 0x4108),
+    *unknown(0x403C, 0x40BC, 0x40C0, 0x40C4, 0x40CC),
     keep=["S_STATUS", "S_POINTER", "OPERATION_ENABLE", "OFFSET_PEND", "BN_ALU_CFG", "BN_MUL_CFG", *_LUT],
 )
 

@@ -1,19 +1,20 @@
 """The register map of RV1103 and RV1106 ("RKNPU t3"), as far as it is known.
 
 Offsets of RK3588 with the inside of some registers of RK3562: clamps are pairs of registers, BS_CFG and EW_CFG have
-RK3562's bits, streams write two bus registers of DDMA. Copies move raw 32-bit data (precision code INT32). Addresses in
+RK3562's bits, streams write two bus registers of DDMA. Enable words as on RK3588, and 0x09, which starts CNA and DPU
+only: softmax sums its fp16 numbers that way. Copies move raw 32-bit data (precision code INT32). Addresses in
 a file are relative to one base. int8 only. Arithmetic of this chip was proved bit for bit on an RV1103 board: shifts of
 BS and the output converter round half to even, the output zero point is added before the final shift.
 """
 
 from __future__ import annotations
 
-from openrknn.isa import dpu_rdma
+from openrknn.isa import core, dpu_rdma
 from openrknn.isa.common import moved, unknown
-from openrknn.isa.enums import AluAlgorithm, ArgbInput, OutputMode, Precision
+from openrknn.isa.enums import AluAlgorithm, ArgbInput, ConvMode, OutputMode, Precision, Regroup
 from openrknn.isa.fields import Atoms, Bits, Choice, Flag, Mask, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register
-from openrknn.isa.rk3562 import RK3562, BsMulCfg, BsOwCfg, EwCfg, Maximum, Minimum
+from openrknn.isa.rk3562 import RK3562, BsMulCfg, EwCfg, clamps
 from openrknn.isa.rk3588 import RK3588
 
 __all__ = ["RV1106"]
@@ -24,7 +25,11 @@ __all__ = ["RV1106"]
 class ConvCon1(Register, offset=0x100C, name="CONV_CON1", evidence="I"):
     """Kind of convolution, number formats, image input."""
 
-    conv_mode = Unsigned(3, 0, "0 direct, 3 and 7 depthwise.", evidence="I?")
+    conv_mode = Choice(1, 0, ConvMode, "Direct or depthwise.")
+    inline_zero_points = Flag(
+        2, "Depthwise int8: each weight is followed by its negated zero point.", evidence="IE",
+        notes="Proved on an RV1103 board: the second byte of a pair is added to the first.",
+    )
     in_precision = Choice(6, 4, Precision, "Number format of the feature data.")
     proc_precision = Choice(9, 7, Precision, "Number format of the MAC array.")
     argb_in = Choice(15, 12, ArgbInput, "Packed image rows with this many channels per pixel.")
@@ -39,16 +44,31 @@ class ConvCon2(Register, offset=0x1010, name="CONV_CON2", evidence="I?"):
     feature_grains = Unsigned(13, 4, "Rows.")
 
 
-class CvtOffset0(Register, offset=0x101C, name="CVT_OFFSET_A", evidence="I?"):
-    """An offset of the input converter in fixed point: 0xffe00000 for -128 with shift 14."""
+class CvtOffset(Register, evidence="I"):
+    """Input converter, offset of one channel, shifted up: 0xffe00000 is -128 with a shift of 14."""
 
     cvt_offset = Signed(31, 0, "Offset.")
 
 
-class CbufEntries(Register, offset=0x103C, name="CBUF_ENTRIES", evidence="I?"):
-    """Entries of one row for the weights."""
+CvtOffsets = (
+    CvtOffset.place(offset=0x1058, name="CVT_OFFSET0"),
+    CvtOffset.place(offset=0x105C, name="CVT_OFFSET1"),
+    CvtOffset.place(offset=0x101C, name="CVT_OFFSET2"),
+    CvtOffset.place(offset=0x106C, name="CVT_OFFSET3"),
+)
 
-    weight_entries = Unsigned(31, 16, "Entries.")
+
+class CvtLanes(Register, offset=0x108C, name="CVT_LANES", evidence="I?"):
+    """0xff where the input converter works, else 0: perhaps RK3588's CVT_CON5."""
+
+    cvt_lanes = Bits(31, 0, "Unknown.")
+
+
+class CbufEntries(Register, offset=0x103C, name="CBUF_ENTRIES", evidence="I?"):
+    """Entries of one row again."""
+
+    fc_data_bank = Unsigned(15, 8, "4 with zero skipping (FC_CON0), else 0.", evidence="?")
+    data_entries = Unsigned(31, 16, "Entries.")
 
 
 class CbufCon0(Register, offset=0x1040, name="CBUF_CON0", evidence="?"):
@@ -62,7 +82,7 @@ class CbufCon0(Register, offset=0x1040, name="CBUF_CON0", evidence="?"):
 class CbufCon1(Register, offset=0x1044, name="CBUF_CON1", evidence="I"):
     """Room that an input row takes in CBUF."""
 
-    data_entries = Unsigned(15, 0, "Entries of one row.")
+    data_entries = Unsigned(15, 0, "32-byte entries of one row; an image has four bytes per pixel there.")
     datain_width = Unsigned(31, 16, "Input columns again.")
 
 
@@ -80,7 +100,7 @@ class PadCon0(Register, offset=0x1068, name="PAD_CON0", evidence="I"):
 
 
 class CvtCon0(Register, offset=0x104C, name="CVT_CON0", evidence="I"):
-    """Input converter, as on RK3588 with three shifts."""
+    """Input converter, as on RK3588."""
 
     cvt_bypass = Flag(0, "No conversion.")
     cvt_type = Flag(1, "0: multiply, then add; 1: add, then multiply.", evidence="?")
@@ -89,6 +109,11 @@ class CvtCon0(Register, offset=0x104C, name="CVT_CON0", evidence="I"):
     cvt_truncate_0 = Unsigned(9, 4, "Shift 0.")
     cvt_truncate_1 = Unsigned(15, 10, "Shift 1.")
     cvt_truncate_2 = Unsigned(21, 16, "Shift 2.")
+    cvt_truncate_3 = Unsigned(27, 22, "Shift 3.")
+    cvt_odd = Unsigned(
+        31, 28, "Bit c: the offset of channel c, shifted down, is odd.",
+        notes="The offset goes in before the shift; this keeps ties going to the even product, as on the other chips.",
+    )
 
 
 class CvtScale01(Register, offset=0x1050, name="CVT_SCALE01", evidence="I"):
@@ -109,7 +134,9 @@ class DmaCon0(Register, offset=0x1078, name="DMA_CON0", evidence="I"):
     """Bus settings."""
 
     data_burst_len = Size(3, 0, "Beats per burst for feature data.")
+    data_bus = Unsigned(15, 12, "Bus; 4 in streams.", evidence="?")
     weight_burst_len = Size(19, 16, "Beats per burst for weights.")
+    weight_bus = Unsigned(31, 28, "Bus; 4 in streams.", evidence="?")
 
 
 class DmaCon2(Register, offset=0x1080, name="DMA_CON2", evidence="I"):
@@ -125,10 +152,11 @@ class WeightStride(Register, offset=0x1188, name="WEIGHT_STRIDE", evidence="I?")
 
 
 CNA = RK3588.block("CNA").derive(
-    *(ConvCon1, ConvCon2, CvtOffset0, CbufEntries, CbufCon0, CbufCon1, CbufBanks, CvtCon0, CvtScale01, CvtScale23),
-    *(PadCon0, DmaCon0, DmaCon2, WeightStride, RK3562.find("CNA.READ_SIZE")),
-    *unknown(0x1058, 0x105C, 0x1060, 0x1064, 0x106C, 0x1074, 0x108C, 0x1094),
-    remove=["CLK_GATE", "CVT_CON5", *(f"DCOMP_AMOUNT{n}" for n in range(2, 16))],
+    *(ConvCon1, ConvCon2, CbufEntries, CbufCon0, CbufCon1, CbufBanks, CvtCon0, CvtScale01, CvtScale23),
+    *CvtOffsets,
+    *(CvtLanes, PadCon0, DmaCon0, DmaCon2, WeightStride, RK3562.find("CNA.READ_SIZE")),
+    *unknown(0x1094),
+    remove=["CLK_GATE", *(f"CVT_CON{n}" for n in range(1, 6)), *(f"DCOMP_AMOUNT{n}" for n in range(2, 16))],
 )
 
 # ---------------------------------------------------------------- CORE
@@ -143,7 +171,13 @@ class MiscCfg(Register, offset=0x3010, name="MISC_CFG", evidence="I"):
     proc_precision = Choice(10, 8, Precision, "Number format.")
 
 
-CORE = RK3588.block("CORE").derive(MiscCfg, *unknown(0x301C), remove=["MAC_GATING", "UNKNOWN_3030"])
+class ClipTruncate(core.ClipTruncate, evidence="I?"):
+    """RK3588's register, and a bit of its own."""
+
+    image = Flag(5, "Set for image input.", evidence="I")
+
+
+CORE = RK3588.block("CORE").derive(MiscCfg, ClipTruncate, remove=["MAC_GATING", "UNKNOWN_3030"])
 
 # ---------------------------------------------------------------- DPU
 
@@ -153,12 +187,12 @@ class FeatureModeCfg(Register, offset=0x400C, name="FEATURE_MODE_CFG", evidence=
 
     flying_mode = Flag(0, "0: data come from CORE; 1: from memory.")
     output_mode = Mask(2, 1, OutputMode, "Where the result goes.")
-    depthwise = Unsigned(4, 3, "3 after a depthwise convolution.")
+    conv_mode = Choice(4, 3, ConvMode, "Kind of the convolution before.")
     burst_len = Size(8, 5, "Beats per burst. Bus only.")
     surf_len = Atoms(24, 9, "Length of packed output.")
     nonalign = Flag(25, "Packed output.")
-    rgp_type = Unsigned(29, 26, "What packed output keeps of each atom.")
-    tp_en = Flag(30, "Atom transpose.")
+    rgp_type = Unsigned(29, 26, "Packed output: bytes kept of the last atom of each row, or of each atom; 0: all.")
+    rgp_each = Flag(30, "Packed output: rgp_type is about each atom.")
 
 
 class DataFormat(Register, offset=0x4010, name="DATA_FORMAT", evidence="I"):
@@ -166,7 +200,7 @@ class DataFormat(Register, offset=0x4010, name="DATA_FORMAT", evidence="I"):
 
     proc_precision = Choice(2, 0, Precision, "Number format of the arithmetic.")
     bn_mul_shift_value_neg = Unsigned(15, 10, "BN shift where the sum is negative.")
-    group = Unsigned(24, 22, "Depends on the element size: 2 for 8 bits, 3 for 16, 4 for 32.", evidence="I?")
+    out_size = Unsigned(24, 22, "Size of the output's elements: 2 for 8 bits, 3 for 16, 4 for 32.")
     out_precision = Choice(31, 29, Precision, "Number format of the output.")
 
 
@@ -180,35 +214,60 @@ class DataCubeWidth(Register, offset=0x4030, name="DATA_CUBE_WIDTH", evidence="I
     """Width of the data."""
 
     width = Size(12, 0, "Columns.")
-    copy = Flag(20, "Set in some copies.", evidence="?")
+    slow = Flag(20, "Set in transposes and in lookups without a convolution; results do not need it.", evidence="?")
+
+
+class CpendAluCfg(Register, offset=0x4044, name="CPEND_ALU_CFG", evidence="I"):
+    """Addend of the correction where it is not the window sum (BS_CFG.cpend_alu_src = 0). Never used by the toolkit."""
+
+    cpend_alu_operand = Bits(31, 0, "int32 or fp32.", notes="An open compiler for RV1103 uses it as a second addend.")
 
 
 class BsCfg(Register, offset=0x4040, name="BS_CFG", evidence="I"):
-    """BS, the first stage, and the zero-point correction before it."""
+    """BS, the first stage, in two halves: the zero-point correction of the weights, then add, multiply, shift.
+
+    As on RK3562, but for the place of the shift and one more source bit.
+    """
 
     bs_bypass = Flag(0, "Skip the stage.")
-    no_cpend_0 = Flag(1, "Set where the weights need no zero-point correction.", evidence="I?")
-    no_cpend_1 = Flag(4, "Set likewise.", evidence="I?")
-    bs_relu_bypass = Flag(6, "Set with bs_bypass.", evidence="?")
+    cpend_alu_bypass = Flag(1, "Correction: skip the addition.")
+    cpend_mul_bypass = Flag(4, "Correction: skip the product with the window sum.")
+    bs_alu_bypass = Flag(6, "Skip the addition.")
     bs_alu_src = Flag(7, "Addend per channel from BRDMA.")
-    cpend_src = Flag(8, "Correction per channel from BRDMA.", evidence="I?")
+    cpend_alu_src = Flag(8, "Correction: add the product with the window sum; 0: CPEND_ALU_CFG.")
     bs_mul_shift_value = Unsigned(14, 9, "Shift where the product is not negative.")
-    cpend_algo = Choice(19, 16, AluAlgorithm, "ADD where the weights need the correction.", evidence="I?")
-    bs_alu_en = Flag(20, "Set wherever the stage works.", evidence="I?")
+    cpend_alu_algo = Choice(19, 16, AluAlgorithm, "Correction: ADD where it works.")
+    bs_alu_algo = Unsigned(23, 20, "1 where the addition works: plus.", evidence="I?")
+
+
+class BsOwCfg(Register, offset=0x4050, name="BS_OW_CFG", evidence="I"):
+    """The multiplication of BS, atoms per pixel of the write DMA, what becomes of the atoms."""
+
+    bs_mul_src = Flag(0, "Multiplier per channel from BRDMA; 0: BS_MUL_CFG.")
+    bs_mul_bypass = Flag(1, "Skip the multiplication.")
+    size_e_0 = Size(4, 2, "Atoms per pixel and channel group.")
+    size_e_1 = Size(7, 5, "The same number again.")
+    size_e_2 = Size(10, 8, "The same number again.")
+    regroup = Choice(22, 20, Regroup, "What happens between the stages and the write DMA.")
+    tp_atoms = Flag(27, "The atoms are not regrouped: atom transpose.")
+    group = Size(30, 28, "Quads of channels in a group.", evidence="I?")
 
 
 class BsOwOp(Register, offset=0x4054, name="BS_OW_OP", evidence="I"):
-    """The shift of BS for negatives; cleared for LeakyReLU and PReLU."""
+    """Operand of the correction, and the shift of BS for negatives."""
 
+    ow_op = Signed(15, 0, "Operand.", evidence="I?")
     bs_mul_shift_value_neg = Unsigned(29, 24, "BS shift where the product is negative.")
+    cpend_float = Flag(30, "Set where the correction works on floats.")
+    cpend_en = Flag(31, "Set where the correction works on integers.")
 
 
 class WdmaSize0(Register, offset=0x4058, name="WDMA_SIZE_0", evidence="I?"):
     """Channels of the write DMA."""
 
-    group = Unsigned(15, 0, "Something about the channel group: 0, 1, 3 or 7.", evidence="?")
-    blocks = Size(26, 16, "Groups of 16 channels.")
-    tp_precision = Flag(27, "16-bit lanes in a lane transpose.")
+    group = Size(15, 0, "Quads of channels in a group.", evidence="I?")
+    blocks = Size(26, 16, "Atoms of a pixel.")
+    tp_atoms = Flag(27, "Set with BS_OW_CFG.tp_atoms.")
 
 
 class BnCfg(Register, offset=0x4060, name="BN_CFG", evidence="I"):
@@ -221,25 +280,20 @@ class BnCfg(Register, offset=0x4060, name="BN_CFG", evidence="I"):
     bn_alu_algo = Choice(19, 16, AluAlgorithm, "Plus or minus the addend.")
 
 
-Clamps = (
-    Maximum.place(offset=0x401C, name="CLAMP0_MAXIMUM"),
-    Maximum.place(offset=0x4028, name="CLAMP1_MAXIMUM"),
-    Maximum.place(offset=0x402C, name="CLAMP2_MAXIMUM"),
-    Minimum.place(offset=0x404C, name="CLAMP0_MINIMUM"),
-    Minimum.place(offset=0x406C, name="CLAMP1_MINIMUM"),
-    Minimum.place(offset=0x407C, name="CLAMP2_MINIMUM"),
-    *(
-        shape.place(offset=0x40D8 + 8 * index + 4 * upper, name=f"CLAMP{3 + index}_{shape.__name__.upper()}")
-        for index in range(3)
-        for upper, shape in enumerate((Minimum, Maximum))
-    ),
-)
+CLAMPS = {
+    "BS_LIMIT": (0x404C, 0x401C),
+    "BS_CLAMP": (0x40D8, 0x40DC),
+    "BN_LIMIT": (0x406C, 0x4028),
+    "BN_CLAMP": (0x40E0, 0x40E4),
+    "EW_LIMIT": (0x407C, 0x402C),
+    "EW_CLAMP": (0x40E8, 0x40EC),
+}
+"""Offsets of minimum and maximum; RK3588's upper clamps are the first minima."""
 
 DPU = RK3588.block("DPU").derive(
-    *(FeatureModeCfg, DataFormat, BsAluCfg, DataCubeWidth, BsCfg, moved(BsMulCfg, 0x4048), moved(BsOwCfg, 0x4050)),
+    *(FeatureModeCfg, DataFormat, BsAluCfg, DataCubeWidth, BsCfg, CpendAluCfg, moved(BsMulCfg, 0x4048), BsOwCfg),
     *(BsOwOp, WdmaSize0, BnCfg, moved(EwCfg, 0x4070)),
-    *Clamps,
-    *unknown(0x4044, 0x4108),
+    *clamps(CLAMPS),
     remove=["BS_RELUX_CMP_VALUE", "BN_RELUX_CMP_VALUE", "EW_RELUX_CMP_VALUE"],
 )
 

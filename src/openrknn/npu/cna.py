@@ -81,6 +81,10 @@ class Config:
     """Kernels in one group of weights."""
     input_group: int = 32
     depthwise_group: int = 64
+    inline_zero_points: int = 0
+    """Depthwise: this many weights, then as many negated zero points, take turns; the weight is their sum."""
+    input_major: bool = False
+    """Weights of one pixel lie as [input, kernel], as a fully connected layer with zero skipping wants them."""
 
     @property
     def is_float(self) -> bool:
@@ -254,7 +258,20 @@ def fetch_weights(config: Config, memory: Memory) -> Numbers:
     """The weights as [kernel, row, column, channel], depthwise as [channel, row, column]."""
     raw = memory.view(config.weight_address, config.weight_bytes, "CNA weights")
     values = decode(raw, config.weight_precision)
+    if config.input_major:
+        length = config.kernels * config.weight_channels
+        matrix = _take(values, 0, length, config).reshape(config.weight_channels, config.kernels)
+        return matrix.T.reshape(config.kernels, 1, 1, config.weight_channels)
+    if config.inline_zero_points:
+        values = _with_zero_points(values, config.inline_zero_points)
     return _depthwise(values, config) if config.depthwise else _direct(values, config)
+
+
+def _with_zero_points(values: Numbers, run: int) -> Numbers:
+    """`run` weights and `run` negated zero points take turns; 128 does not fit into a byte, and -128 stands for it."""
+    pairs = values.reshape(-1, 2, run).astype(np.int16)
+    negated = np.where(pairs[:, 1] == -128, 128, pairs[:, 1])
+    return (pairs[:, 0] + negated).reshape(-1)
 
 
 def _direct(values: Numbers, config: Config) -> Numbers:

@@ -27,6 +27,7 @@ __all__ = ["Core", "Finding", "Machine", "Program", "TaskRef"]
 
 _S_POINTER = 0x004
 _BLOCK_OFFSET = 0xFFF
+_ALL_BYTES = 0xFFFF_FFFF
 
 
 class Family(NamedTuple):
@@ -130,13 +131,13 @@ class Machine:
                 working.groups.flip(blocks)
                 written = set()
             elif target not in _NOT_REGISTERS:
-                self._write(working, target, offset, value, task)
-                if offset & _BLOCK_OFFSET != _S_POINTER:  # the groups have read it
+                block = self._write(working, target, offset, value, task)
+                if offset & _BLOCK_OFFSET != _S_POINTER and block.enable_bit is not None:  # the groups have read it
                     written.add(offset)
                 # Ordinary tasks write these registers too, as zeros: reading entry 0.
                 loads_table |= offset == dpu_lut.LutAccessCfg.offset and dpu_lut.LutAccessCfg(value).lut_access_type
 
-    def _write(self, working: Core, target: int, offset: int, value: int, task: TaskRef) -> None:
+    def _write(self, working: Core, target: int, offset: int, value: int, task: TaskRef) -> Block:
         block, register = self._lookup(target, offset)
         undeclared = value & ~register.declared & 0xFFFFFFFF
         if undeclared:
@@ -145,12 +146,17 @@ class Machine:
             )
         if offset & _BLOCK_OFFSET == _S_POINTER:
             working.groups.set_pointer(block, isa.common.SPointer(value))
-            return
+            return block
+        if block.enable_bit is None:  # the bus interface of the smaller chips: no result depends on its settings ...
+            if register.name == "CFG_DMA_WSTRB" and value != _ALL_BYTES:  # ... but on this one
+                raise UnknownModeError("writes that leave out bytes are not implemented", register=register.name)
+            return block
         if offset == dpu_lut.LutAccessCfg.offset:
             working.tables.select(dpu_lut.LutAccessCfg(value))
         elif offset == dpu_lut.LutAccessData.offset:
             working.tables.store(value)
         working.groups.write(block, offset, value)
+        return block
 
     def _lookup(self, target: int, offset: int) -> tuple[Block, type[isa.Register]]:
         found = self._map.lookup(target, offset)
@@ -238,8 +244,19 @@ def family_of(chip: Chip) -> Family:
                 rk3566.configure_readers,
                 rk3566.configure_pooling,
             )
+        case "rv1106":
+            from openrknn.npu import rv1106
+
+            return Family(
+                frozenset({"CNA", "DPU"}),
+                rv1106.configure_features,
+                rv1106.configure_core,
+                rv1106.configure_dpu,
+                rv1106.configure_readers,
+                rv1106.configure_pooling,
+            )
         case _:
             raise UnsupportedError(
-                f"the software NPU does not implement {chip.title} yet; it implements RK3588 and RK3566/68. "
+                f"the software NPU does not implement {chip.title} yet; it implements RK3588, RK3566/68 and RV1103/06. "
                 "`openrknn inspect` and `disasm` work for every chip"
             )

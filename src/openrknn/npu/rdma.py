@@ -182,8 +182,9 @@ def fetch_operand(config: Config, memory: Memory, shape: tuple[int, int, int]) -
     if operand.mode is OperandMode.PER_CHANNEL:
         flat = memory.view(operand.walk.address, count * config.atom_bytes, "ERDMA per channel")
         return widen(decode(flat, precision), config.proc_precision)[:channels, None, None]
-    if operand.mode is not OperandMode.PER_PIXEL:
-        raise UnknownModeError(f"EW operand mode {operand.mode.name} is not implemented", register="RDMA_ERDMA_CFG")
+    if operand.mode is OperandMode.PER_CHANNEL_BY_PIXEL:  # one element per pixel, packed: all channels share it
+        packed = memory.view(operand.walk.address, height * width * operand.bytes_each, "ERDMA per pixel")
+        return widen(decode(packed, precision), config.proc_precision).reshape(1, height, width)
     if config.combine & CombineUse.ENABLE and config.combine & CombineUse.OPERAND:
         atoms = _combined(config, memory, count, height, width)
     else:

@@ -1,10 +1,14 @@
-"""BN, the second stage of the DPU: scale, then add, then shift, then clamp.  x = clamp((x * m + a) >> n)"""
+"""BN, the second stage of the DPU: scale, then add, then shift, then clamp.  x = clamp((x * m + a) >> n)
+
+On RK3562, RK3576 and RV1103/06 it works in the order of BS: x = clamp((x + a) * m >> n).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from openrknn.isa import Precision, dpu, dpu_stages
+from openrknn.npu.dpu import bs
 from openrknn.npu.dpu.stage import Stage, StageRegisters, read_stage
 from openrknn.npu.formats import Numbers
 from openrknn.npu.rdma import ChannelOperands
@@ -28,6 +32,8 @@ def apply(values: Numbers, stage: Stage | None, operands: ChannelOperands) -> Nu
     """x = clamp((x * m + a) >> n)"""
     if stage is None:
         return values
+    if stage.adds_first:
+        return bs.apply(values, stage, operands)
     result = stage.shift(stage.add(stage.multiply(values, operands), operands))
     if stage.scaling is not None and stage.scaling.negative_only:
         result = np.where(values < 0, result, values)

@@ -1,6 +1,7 @@
 """The output converter: from wide numbers to the format that is written.
 
     integers    y = saturate(round(x * scale >> shift) + offset)   or   saturate(round((x + offset) * scale >> shift))
+                RV1103, proved on a board: y = saturate(round(x * scale + (offset << shift) >> shift))
     floats      y = x * scale * 2^-n, rounded to the output format
 """
 
@@ -30,6 +31,8 @@ class Config:
     rounding: numerics.Rounding
     minus_exponent: int
     """Floats: divide by 2 to this."""
+    offset_counts_in_ties: bool = False
+    """The offset is added before the shift, so that ties go to the even result and not to the even quotient."""
 
 
 def configure(registers: Registers) -> Config:
@@ -57,6 +60,9 @@ def apply(values: Numbers, config: Config) -> Numbers:
         return values * factor if factor != 1 else values
     if config.add_first:
         return numerics.shift_right((values + config.offset) * config.scale, config.shift, config.rounding)
+    if config.offset_counts_in_ties:
+        product = values * config.scale + (config.offset << config.shift)
+        return numerics.shift_right(product, config.shift, config.rounding)
     return numerics.shift_right(values * config.scale, config.shift, config.rounding) + config.offset
 
 

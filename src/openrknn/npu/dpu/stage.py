@@ -27,12 +27,21 @@ __all__ = ["Clamp", "Scaling", "Stage", "StageRegisters", "constant", "multiplie
 
 @dataclass(frozen=True, slots=True)
 class Clamp:
-    """max(x, 0), and min(x, upper) if there is an upper end."""
+    """max(x, lower), and min(x, upper) if there is an upper end; `lower` is 0 but on chips whose clamps are pairs."""
 
     upper: float | None
+    lower: float | None = 0
+    below: float | None = None
+    """What values under `lower` become, if that is not `lower` itself."""
 
     def __call__(self, values: Numbers) -> Numbers:
-        clipped = np.maximum(values, 0)
+        clipped = values
+        if self.lower is not None:
+            lower = values.dtype.type(self.lower)
+            if self.below is None:
+                clipped = np.maximum(values, lower)
+            else:
+                clipped = np.where(values < lower, values.dtype.type(self.below), values)
         return clipped if self.upper is None else np.minimum(clipped, values.dtype.type(self.upper))
 
 
@@ -57,6 +66,8 @@ class Stage:
     scaling: Scaling | None
     clamp: Clamp | None
     is_float: bool
+    adds_first: bool = False
+    """BN of RK3562, RK3576 and RV1103/06 adds before it multiplies, as BS does."""
 
     def add(self, values: Numbers, operands: ChannelOperands) -> Numbers:
         """x + a or x - a."""

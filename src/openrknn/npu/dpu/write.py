@@ -46,6 +46,10 @@ class Config:
     transposed_lanes: int | None
     """Lane transpose: lanes per atom (8 or 16); None without."""
     atom_bytes: int = ATOM_BYTES
+    packed_tail_bytes: int | None = None
+    """Packed rows of whole atoms: bytes kept of the last atom of each row; None for all."""
+    packed_limit_bytes: int | None = None
+    """Packed output ends here; None: with the data."""
 
 
 def configure(registers: Registers) -> Config:
@@ -134,8 +138,15 @@ def place_cube(atoms: Bytes, valid: int, config: Config, memory: Memory) -> None
 
 
 def place_packed(atoms: Bytes, config: Config, memory: Memory) -> None:
-    """Write the first bytes of each atom back to back."""
-    kept = np.ascontiguousarray(atoms.reshape(-1, config.atom_bytes)[:, : config.packed_bytes]).reshape(-1)
+    """Write the first bytes of each atom back to back; atoms [surface, row, column, 16] in the order of the stream."""
+    count, height, width, size = atoms.shape
+    each = config.per_pixel if count % config.per_pixel == 0 else 1
+    stream = atoms.reshape(count // each, each, height, width, size).transpose(0, 2, 3, 1, 4)
+    kept = np.ascontiguousarray(stream.reshape(-1, size)[:, : config.packed_bytes]).reshape(-1)
+    if config.packed_tail_bytes is not None:
+        row = config.width * size
+        kept = kept.reshape(-1, row)[:, : row - size + config.packed_tail_bytes].reshape(-1)
+    kept = kept[: config.packed_limit_bytes]
     memory.view(config.address, kept.size, "DPU packed write")[...] = kept
 
 

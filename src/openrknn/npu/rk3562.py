@@ -1,0 +1,84 @@
+"""RK3562: RK3588's blocks with other registers, read into the same configurations."""
+
+from __future__ import annotations
+
+from openrknn import numerics
+from openrknn.errors import ExecutionError, UnknownModeError
+from openrknn.isa import Precision
+from openrknn.isa.enums import PoolingMethod
+from openrknn.npu import cna as npu_cna
+from openrknn.npu import core as npu_core
+from openrknn.npu import ppu as npu_ppu
+from openrknn.npu.formats import ATOM_BYTES
+from openrknn.npu.named import NamedRegisters
+
+__all__ = ["check_rows", "pad_bits", "read_core", "read_pooling"]
+
+_PAD_SIGN = 1 << 18
+
+
+def pad_bits(value: int, precision: Precision) -> int:
+    """One number for all channels; int8 keeps it in both lanes of RK3588's two-lane form."""
+    return (value & 0xFF) * 0x0101 if precision is Precision.INT8 else value & 0xFFFF
+
+
+def check_rows(entries: int, needed: int) -> None:
+    """A row must have its room in CBUF: with too few entries rows would overlap."""
+    if entries < needed:
+        text = f"a row needs {needed} entries of CBUF and gets {entries}: rows would overlap"
+        raise ExecutionError(text, register="CBUF_CON1")
+
+
+def read_core(core: NamedRegisters, convolution: npu_cna.Config) -> npu_core.Config:
+    """CORE's registers; they must agree with CNA's."""
+    misc, clip, size = core.fields("MISC_CFG"), core.fields("CLIP_TRUNCATE"), core.fields("DATAOUT_SIZE_0")
+    core.waive("DATAOUT_SIZE_1")
+    if misc["dw_en"] != convolution.depthwise or misc["proc_precision"] != convolution.weight_precision:
+        raise ExecutionError("CORE and CNA do not agree on the kind of convolution", register="MISC_CFG")
+    if (size["dataout_height"], size["dataout_width"]) != (convolution.out_height, convolution.out_width):
+        raise ExecutionError("CORE and CNA do not agree on the size of the output", register="DATAOUT_SIZE_0")
+    return npu_core.Config(bool(misc["qd_en"]), clip["clip_truncate"], numerics.Rounding(clip["round_type"]))
+
+
+def read_pooling(ppu: NamedRegisters, reader: NamedRegisters) -> npu_ppu.Config:
+    """PPU's and PPU_RDMA's registers."""
+    mode, kernel, padding = (
+        ppu.fields(name) for name in ("OPERATION_MODE_CFG", "POOLING_KERNEL_CFG", "POOLING_PADDING_CFG")
+    )
+    form, misc = ppu.fields("DATA_FORMAT"), ppu.fields("MISC_CTRL")
+    out_width = ppu("DATA_CUBE_OUT_WIDTH", "cube_out_width")
+    pad = ppu("PADDING_VALUE_1", "pad_value")
+    ppu.waive("DATA_CUBE_OUT_CHANNEL", *(f"PADDING_VALUE_{number}" for number in range(2, 8)))
+    ppu.expect_zero(*(f"UNKNOWN_{offset:04X}" for offset in range(0x6060, 0x6070, 4)))
+    reader.waive("RDMA_CUBE_IN_WIDTH", "RDMA_CUBE_IN_HEIGHT", "RDMA_CUBE_IN_CHANNEL")
+    precision = Precision(form["proc_precision"])
+    if not mode["flying_mode"] or form["dpu_flyin"]:
+        raise UnknownModeError("pooling straight from the DPU is not implemented", register="OPERATION_MODE_CFG")
+    if mode["index_en"] or mode["use_cnt"] or misc["nonalign"] or misc["mc_surf_out"]:
+        raise UnknownModeError("this form of pooling output is not implemented", register="MISC_CTRL")
+    if reader("RDMA_DATA_FORMAT", "in_precision") != precision:
+        raise ExecutionError("PPU and its reader do not agree on the number format", register="RDMA_DATA_FORMAT")
+    return npu_ppu.Config(
+        method=PoolingMethod(mode["pooling_method"]),
+        precision=precision,
+        source_address=reader("RDMA_SRC_BASE_ADDR", "src_base_addr"),
+        source_line_bytes=reader("RDMA_SRC_LINE_STRIDE", "src_line_stride") * ATOM_BYTES,
+        source_surface_bytes=reader("RDMA_SRC_SURF_STRIDE", "src_surf_stride") * ATOM_BYTES,
+        target_address=ppu("DST_BASE_ADDR", "dst_base_addr"),
+        target_line_bytes=(out_width + mode["notch_addr"]) * ATOM_BYTES,
+        target_surface_bytes=ppu("DST_SURF_STRIDE", "dst_surf_stride") * ATOM_BYTES,
+        channels=ppu("DATA_CUBE_IN_CHANNEL", "cube_in_channel"),
+        height=ppu("DATA_CUBE_IN_HEIGHT", "cube_in_height"),
+        width=ppu("DATA_CUBE_IN_WIDTH", "cube_in_width"),
+        out_height=ppu("DATA_CUBE_OUT_HEIGHT", "cube_out_height"),
+        out_width=out_width,
+        kernel_height=kernel["kernel_height"],
+        kernel_width=kernel["kernel_width"],
+        stride_y=kernel["kernel_stride_height"],
+        stride_x=kernel["kernel_stride_width"],
+        pad_top=padding["pad_top"],
+        pad_left=padding["pad_left"],
+        pad_value=(pad & (2 * _PAD_SIGN - 1) ^ _PAD_SIGN) - _PAD_SIGN,
+        reciprocal_width=ppu("RECIP_KERNEL_WIDTH", "recip_kernel_width"),
+        reciprocal_height=ppu("RECIP_KERNEL_HEIGHT", "recip_kernel_height"),
+    )
