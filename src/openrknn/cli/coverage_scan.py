@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from openrknn.container.model import Model
 from openrknn.container.parts import Graph
 from openrknn.container.patch import input_values
 from openrknn.errors import ExecutionError, RknnError, UnreadRegisterError, UnsupportedError
-from openrknn.isa import IsaError, Register, RegisterMap, map_for
+from openrknn.isa import Block, IsaError, Register, RegisterMap, map_for
 from openrknn.npu import Buffer, Machine, Memory, TaskRef
 from openrknn.npu.machine import Core
 from openrknn.npu.registers import Registers
@@ -35,6 +35,7 @@ _FOLLOWED = {
     "LUT_ACCESS_CFG": ("lut_addr", "lut_table_id", "lut_access_type"),
     "LUT_ACCESS_DATA": ("lut_access_data",),
 }
+_NOWHERE = Block("?", None, 0, ())
 _VALUE_SHIFT, _VALUE_MASK = 16, 0xFFFF_FFFF << 16
 
 
@@ -151,16 +152,17 @@ class _Observer(Machine):
             self._failed = task
             return TableLoad(task.number, task.operator, self.memory)
 
-    def _write(self, working: Core, target: int, offset: int, value: int, task: TaskRef) -> None:
+    def _write(self, working: Core, target: int, offset: int, value: int, task: TaskRef) -> Any:
         found = self._map.lookup(target, offset)
         if found and found[1].name.removeprefix("RDMA_") in _FOLLOWED:
             self._found.log.read.add(found[1])
             fields = _FOLLOWED[found[1].name.removeprefix("RDMA_")]
             self._found.log.fields.update((found[1], name) for name in fields)
         try:
-            super()._write(working, target, offset, value, task)
+            return super()._write(working, target, offset, value, task)
         except (ExecutionError, IsaError) as error:
             self._object(error, task)
+            return found[0] if found else _NOWHERE
 
     def _object(self, error: RknnError, task: TaskRef) -> None:
         if isinstance(error, UnreadRegisterError) and task is self._failed:

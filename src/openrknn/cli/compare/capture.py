@@ -1,0 +1,130 @@
+"""Runs a `.rknn` operator by operator on the software NPU, and looks at each result before its memory is used again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.container.model import Model, Operator
+from openrknn.container.parts import Tensor
+from openrknn.container.sizes import internal_bytes
+from openrknn.device import open_device
+from openrknn.runtime.cpu import decode, encode
+from openrknn.runtime.program import Program
+from openrknn.runtime.tensors import StoredTensor
+from openrknn.runtime.weights import WeightStore
+
+__all__ = ["Captured", "Inspector"]
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """One tensor, right after the operator that makes it."""
+
+    tensor: Tensor
+    operator: Operator | None
+    """None for inputs of the model."""
+    stored: Array
+    """Elements as the NPU stores them, in the original shape."""
+
+    @property
+    def real(self) -> Array:
+        """The numbers that they stand for."""
+        return decode(self.stored, self.tensor)
+
+
+class Inspector:
+    """A model on a software NPU whose operators are run one by one."""
+
+    def __init__(self, model: Model, device: str = "auto") -> None:
+        self.model = model
+        self.graph = model.graphs[0]
+        self._store = WeightStore(model, open_device(device, model.chip), owns_device=True)
+        size = max(internal_bytes(self.graph), 1)
+        self._internal = self._store.device.allocate(size, "internal")
+        self._program = Program(model, self.graph, self._store, self._internal, cores=1, custom_ops={})
+        self._own = {buffer.name: buffer.array for buffer in self._program.buffers}
+        self.operators = self._program.operators
+
+    def __enter__(self) -> Inspector:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._program.close()
+        self._store.device.free(self._internal)
+        self._store.release()
+
+    def feed(self, arrays: Mapping[str, Array], layout: str | None) -> None:
+        """Put the inputs in. As numbers, never as raw pixels: so the quantised input can be looked at as well.
+
+        The runtime quantises numbers as the converter of the NPU does raw pixels, bit for bit.
+        """
+        for port in self._program.inputs:
+            array = arrays[port.name]
+            port.feed(array.astype(np.float32) if array.dtype == np.uint8 else array, layout)
+
+    def captured(self) -> Iterator[Captured]:
+        """Run freely: every operator works on what the ones before it made."""
+        yield from (self._look(port.tensor, None) for port in self._program.inputs)
+        for operator in self._steps(lambda operator: None):
+            yield from (self._look(tensor, operator) for tensor in operator.outputs)
+
+    def isolated(self, teacher: Mapping[str, Array]) -> Iterator[Captured]:
+        """Give every operator the teacher's numbers, stored as the file says; tensors without a teacher stay ours."""
+        kept: dict[str, Array] = {}
+        for port in self._program.inputs:
+            port.fill_row_ends("stored")
+
+        def prepare(operator: Operator) -> None:
+            for tensor in operator.inputs:
+                if not tensor.kind.is_activation:
+                    continue
+                memory = self._memory(tensor)
+                if tensor.name in kept:
+                    memory[...] = kept[tensor.name]
+                if tensor.name in teacher:
+                    self._stored(tensor).write(stored_as(teacher[tensor.name], tensor))
+
+        for operator in self._steps(prepare):
+            for tensor in operator.outputs:
+                kept[tensor.name] = self._memory(tensor).copy()
+                yield self._look(tensor, operator)
+
+    def _steps(self, prepare: Callable[[Operator], None]) -> Iterator[Operator]:
+        """Every operator after its work is done; one that has no tasks is done by its neighbours."""
+        waiting = [operator for operator in self.operators if operator.outputs]
+        timed = self._program.run_timed(frozenset())
+        working = {operator.index for operator in self.operators if operator.tasks or operator.placement != "npu"}
+        for operator in waiting:
+            prepare(operator)
+            if operator.index in working:
+                next(timed)
+            yield operator
+
+    def _memory(self, tensor: Tensor) -> npt.NDArray[np.uint8]:
+        """All bytes of a tensor, the ones between its elements included."""
+        if tensor.name in self._own:
+            return self._own[tensor.name]
+        return self._internal.array[tensor.offset : tensor.offset + tensor.size_bytes]
+
+    def _stored(self, tensor: Tensor) -> StoredTensor:
+        return StoredTensor(tensor, self._memory(tensor))
+
+    def _look(self, tensor: Tensor, operator: Operator | None) -> Captured:
+        return Captured(tensor, operator, self._stored(tensor).read())
+
+
+def stored_as(values: Array, tensor: Tensor) -> Array:
+    """Real numbers as the elements of a tensor: quantised, or rounded to its format."""
+    from openrknn.runtime.tensors import stored_type
+
+    return encode(values.reshape(tensor.shape), tensor, stored_type(tensor))

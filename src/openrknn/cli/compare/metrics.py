@@ -1,0 +1,134 @@
+"""How far two tensors are apart."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.container.parts import Tensor
+
+__all__ = ["STEPS", "Cloud", "Metrics", "cloud_of", "compare"]
+
+Array = npt.NDArray[Any]
+_MOST_STEPS = 4
+STEPS = tuple(range(-_MOST_STEPS, _MOST_STEPS + 1))
+"""Differences in the histogram; larger ones count as the last."""
+_CELLS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """One tensor against its reference. What does not apply is None."""
+
+    elements: int
+    cosine: float | None
+    max_error: float
+    """Largest absolute difference."""
+    relative_error: float | None
+    """|| ours - reference || / || reference ||"""
+    snr_db: float | None
+    """20 log10 of the inverse; None where the two are equal or the reference is 0."""
+    equal: float | None
+    """Quantised tensors: share of elements with the same stored number as the quantised reference."""
+    within_one: float | None
+    """Share that differs by at most one step."""
+    steps: tuple[int, ...] | None
+    """Elements by difference in steps: -4 or less ... 4 or more."""
+    at_low: int
+    """Elements at the lower end of the integer type."""
+    at_high: int
+    clipped: int
+    """Elements whose reference does not fit into the range of the tensor."""
+    overflowed: int
+    """Elements that are infinite or NaN and should not be."""
+    reference_max: float
+    """Largest absolute value of the reference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """Pairs (reference, ours) counted in square cells over one range for both axes."""
+
+    low: float
+    high: float
+    counts: tuple[tuple[int, ...], ...]
+    """[reference][ours]."""
+
+
+def cloud_of(ours: Array, reference: Array) -> Cloud | None:
+    """None where there is nothing finite to count."""
+    left, right = ours.astype(np.float64).reshape(-1), reference.astype(np.float64).reshape(-1)
+    finite = np.isfinite(left) & np.isfinite(right)
+    if not finite.any():
+        return None
+    left, right = left[finite], right[finite]
+    low, high = float(min(left.min(), right.min())), float(max(left.max(), right.max()))
+    if low == high:
+        low, high = low - 1, high + 1
+    counts, _, _ = np.histogram2d(right, left, bins=_CELLS, range=((low, high), (low, high)))
+    return Cloud(low, high, tuple(tuple(row) for row in counts.astype(int).tolist()))
+
+
+def compare(ours: Array, stored: Array, reference: Array, tensor: Tensor) -> Metrics:
+    """`ours` are the real numbers that `stored` stands for; all of one size."""
+    left = ours.astype(np.float64).reshape(-1)
+    right = reference.astype(np.float64).reshape(-1)
+    finite = np.isfinite(left) & np.isfinite(right)
+    difference = left[finite] - right[finite]
+    error, strength = float(np.linalg.norm(difference)), float(np.linalg.norm(right[finite]))
+    own_strength = float(np.linalg.norm(left[finite]))
+    quantized = _steps(stored, right, tensor)
+    low, high = _ends(stored)
+    return Metrics(
+        elements=left.size,
+        cosine=_share(float(left[finite] @ right[finite]), strength * own_strength),
+        max_error=float(np.abs(difference).max(initial=0)),
+        relative_error=_share(error, strength),
+        snr_db=20 * math.log10(strength / error) if error and strength else None,
+        equal=None if quantized is None else float((quantized.differences == 0).mean()),
+        within_one=None if quantized is None else float((np.abs(quantized.differences) <= 1).mean()),
+        steps=None if quantized is None else _histogram(quantized.differences),
+        at_low=low,
+        at_high=high,
+        clipped=quantized.clipped if quantized else 0,
+        overflowed=int((~np.isfinite(left) & np.isfinite(right)).sum()),
+        reference_max=float(np.abs(right[finite]).max(initial=0)),
+    )
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    differences: npt.NDArray[np.int64]
+    clipped: int
+
+
+def _steps(stored: Array, reference: Array, tensor: Tensor) -> _Steps | None:
+    """Differences in steps of the quantisation, and how many references are beyond its ends."""
+    if tensor.quantization is None or stored.dtype.kind != "i":
+        return None
+    scale, zero_point = tensor.quantization.scale[0], tensor.quantization.zero_point[0]
+    limits = np.iinfo(stored.dtype)
+    # The reference in single precision, as the simulator has it: a tie there is a tie here.
+    exact = np.nan_to_num(np.rint(reference.astype(np.float32) / np.float32(scale))).astype(np.int64) + zero_point
+    inside = np.clip(exact, limits.min, limits.max)
+    return _Steps(stored.reshape(-1).astype(np.int64) - inside, int((inside != exact).sum()))
+
+
+def _histogram(differences: npt.NDArray[np.int64]) -> tuple[int, ...]:
+    bins = np.bincount(np.clip(differences, -_MOST_STEPS, _MOST_STEPS) + _MOST_STEPS, minlength=2 * _MOST_STEPS + 1)
+    return tuple(bins.tolist())
+
+
+def _ends(stored: Array) -> tuple[int, int]:
+    if stored.dtype.kind != "i":
+        return 0, 0
+    limits = np.iinfo(stored.dtype)
+    return int((stored == limits.min).sum()), int((stored == limits.max).sum())
