@@ -102,7 +102,7 @@ def test_a_strange_name_stays_on_one_line(capsys: Capture) -> None:
     ("words", "message"),
     [
         (["inspct"], "there is no command 'inspct'; did you mean 'inspect'?"),
-        (["frobnicate"], "there is no command 'frobnicate'; there are inspect"),
+        (["frobnicate"], "there is no command 'frobnicate'; there are run"),
         (["some.rknn"], "'some.rknn' is a file, not a command; try `openrknn inspect some.rknn`"),
         (["inspect"], "the following arguments are required: FILE; see `openrknn inspect --help`"),
         (["inspect", "--graph", "x", "y"], "argument --graph: invalid int value: 'x'"),

@@ -25,6 +25,7 @@ EXIT_BROKEN_PIPE = 141
 
 _DESCRIPTION = "Look into, run and change .rknn models for Rockchip NPUs, with or without a board."
 _EPILOG = """examples:
+  openrknn run model.rknn -i cat.jpg   run it: here, without a board
   openrknn inspect model.rknn          what is in it, what to feed, what to expect
   openrknn COMMAND --help              everything about one command
 
