@@ -78,7 +78,7 @@ class Struct:
         """The values by name. A shorter argument (an older program) reads as zeros at its end, as in the kernel."""
         if len(data) - offset < self.size:
             data, offset = bytes(data[offset:]).ljust(self.size, b"\0"), 0
-        return dict(zip(self.names, self._codec.unpack_from(data, offset), strict=True))
+        return dict(zip(self.names, self._codec.unpack_from(data, offset)))  # noqa: B905 (many per inference)
 
     def pack(self, values: Mapping[str, int]) -> bytes:
         """Bytes of the values; what is not named is 0."""
@@ -86,6 +86,10 @@ class Struct:
         if unknown:
             raise ValueError(f"{self.name} has no field {', '.join(sorted(unknown))}")
         return self._codec.pack(*(values.get(name, 0) for name in self.names))
+
+    def pack_all(self, values: Mapping[str, int]) -> bytes:
+        """Like `pack`, for values that `unpack` gave: all of them are there. It is faster."""
+        return self._codec.pack(*map(values.__getitem__, self.names))
 
     @cached_property
     def declaration(self) -> str:

@@ -1,0 +1,110 @@
+/* Generated from openrknn.uapi and openrknn.fakekernel.protocol; do not edit. A test makes it again and compares. */
+#ifndef OPENRKNN_PRELOAD_TABLES_H
+#define OPENRKNN_PRELOAD_TABLES_H
+#include <stdint.h>
+
+#define TABLES_VERSION "3751ef03" /* the library and the server must have the same */
+enum { OP_OPEN = 1, OP_IOCTL = 2, OP_MMAP = 3, OP_KIND = 4 };
+enum { KIND_BITS = 8, NO_KIND = 0xff };
+enum { KIND_DMA_BUF = 5, MAX_PAYLOAD = 0x4000000 };
+#define BUFFER_KEY 0x8000000000000000ull
+#define IOCTL_TYPES ">Hbdr"
+#define BUFFER_TYPE 'b'
+
+enum { WHEN_ALWAYS, WHEN_POSITIVE, WHEN_FLAG };
+enum { NO_FIELD = 0xffff };
+
+struct request_header { uint32_t op, length; uint64_t file, a, b; };
+struct reply_header { int32_t result; uint32_t length; uint64_t value; };
+
+/* A pointer at offset `at` to `count` (a field) elements, `stride` (a field) or `element` bytes apart. */
+struct array_rule { uint16_t at, count, stride, element, child, children; uint8_t count_bytes, out; };
+
+/* A descriptor at offset `at`, handed in if `when` says so (WHEN_FLAG: the field `flags` has a bit of `mask`), or
+   opened by the kernel. */
+struct descriptor_rule { uint16_t at, flags; uint32_t mask; uint8_t when, out; };
+
+/* An ioctl; rules are ranges of the arrays below, and need an argument of at least `least` bytes. */
+struct ioctl_rule { uint8_t type, number; uint16_t array, arrays, descriptor, descriptors, least; };
+
+struct kind_rule { uint16_t ioctl, ioctls; };
+
+static const struct array_rule array_rules[] = {
+    {24, 16, NO_FIELD, 1, 0, 0, 8, 1}, /* drm_version.name */
+    {40, 32, NO_FIELD, 1, 0, 0, 8, 1}, /* drm_version.date */
+    {56, 48, NO_FIELD, 1, 0, 0, 8, 1}, /* drm_version.desc */
+    {8, 0, NO_FIELD, 1, 0, 0, 8, 1}, /* drm_unique.unique */
+    {0, 24, 28, 8, 0, 0, 4, 0}, /* drm_rocket_job.tasks */
+    {8, 32, NO_FIELD, 4, 0, 0, 4, 0}, /* drm_rocket_job.in_bo_handles */
+    {16, 36, NO_FIELD, 4, 0, 0, 4, 0}, /* drm_rocket_job.out_bo_handles */
+    {0, 8, 12, 40, 4, 3, 4, 0}, /* drm_rocket_submit.jobs */
+    {48, 40, NO_FIELD, 80, 0, 0, 4, 1}, /* sync_file_info.sync_fence_info */
+};
+
+static const struct descriptor_rule descriptor_rules[] = {
+    {8, NO_FIELD, 0x0, WHEN_ALWAYS, 1}, /* drm_prime_handle.fd */
+    {8, NO_FIELD, 0x0, WHEN_ALWAYS, 0}, /* drm_prime_handle.fd */
+    {60, 0, 0x8, WHEN_FLAG, 0}, /* rknpu_submit.fence_fd */
+    {60, NO_FIELD, 0x0, WHEN_ALWAYS, 1}, /* rknpu_submit.fence_fd */
+    {0, NO_FIELD, 0x0, WHEN_POSITIVE, 0}, /* rknpu_mem_create.handle */
+    {0, NO_FIELD, 0x0, WHEN_ALWAYS, 1}, /* rknpu_mem_create.handle */
+    {8, NO_FIELD, 0x0, WHEN_ALWAYS, 1}, /* dma_heap_allocation_data.fd */
+    {32, NO_FIELD, 0x0, WHEN_ALWAYS, 0}, /* sync_merge_data.fd2 */
+    {36, NO_FIELD, 0x0, WHEN_ALWAYS, 1}, /* sync_merge_data.fence */
+};
+
+static const struct ioctl_rule ioctl_rules[] = {
+    {'d', 0x00, 0, 3, 0, 0, 64}, /* VERSION */
+    {'d', 0x01, 3, 1, 0, 0, 16}, /* GET_UNIQUE */
+    {'d', 0x02, 0, 0, 0, 0, 0}, /* GET_MAGIC */
+    {'d', 0x07, 0, 0, 0, 0, 0}, /* SET_VERSION */
+    {'d', 0x09, 0, 0, 0, 0, 0}, /* GEM_CLOSE */
+    {'d', 0x0a, 0, 0, 0, 0, 0}, /* GEM_FLINK */
+    {'d', 0x0b, 0, 0, 0, 0, 0}, /* GEM_OPEN */
+    {'d', 0x0c, 0, 0, 0, 0, 0}, /* GET_CAP */
+    {'d', 0x0d, 0, 0, 0, 0, 0}, /* SET_CLIENT_CAP */
+    {'d', 0x2d, 0, 0, 0, 1, 12}, /* PRIME_HANDLE_TO_FD */
+    {'d', 0x2e, 0, 0, 1, 1, 12}, /* PRIME_FD_TO_HANDLE */
+    {'d', 0x40, 0, 0, 0, 0, 0}, /* ACTION */
+    {'d', 0x41, 0, 0, 2, 2, 64}, /* SUBMIT */
+    {'d', 0x42, 0, 0, 0, 0, 0}, /* MEM_CREATE */
+    {'d', 0x43, 0, 0, 0, 0, 0}, /* MEM_MAP */
+    {'d', 0x44, 0, 0, 0, 0, 0}, /* MEM_DESTROY */
+    {'d', 0x45, 0, 0, 0, 0, 0}, /* MEM_SYNC */
+    {'d', 0x00, 0, 3, 0, 0, 64}, /* VERSION */
+    {'d', 0x01, 3, 1, 0, 0, 16}, /* GET_UNIQUE */
+    {'d', 0x02, 0, 0, 0, 0, 0}, /* GET_MAGIC */
+    {'d', 0x07, 0, 0, 0, 0, 0}, /* SET_VERSION */
+    {'d', 0x09, 0, 0, 0, 0, 0}, /* GEM_CLOSE */
+    {'d', 0x0a, 0, 0, 0, 0, 0}, /* GEM_FLINK */
+    {'d', 0x0b, 0, 0, 0, 0, 0}, /* GEM_OPEN */
+    {'d', 0x0c, 0, 0, 0, 0, 0}, /* GET_CAP */
+    {'d', 0x0d, 0, 0, 0, 0, 0}, /* SET_CLIENT_CAP */
+    {'d', 0x2d, 0, 0, 0, 1, 12}, /* PRIME_HANDLE_TO_FD */
+    {'d', 0x2e, 0, 0, 1, 1, 12}, /* PRIME_FD_TO_HANDLE */
+    {'d', 0x40, 0, 0, 0, 0, 0}, /* CREATE_BO */
+    {'d', 0x41, 7, 1, 0, 0, 16}, /* SUBMIT */
+    {'d', 0x42, 0, 0, 0, 0, 0}, /* PREP_BO */
+    {'d', 0x43, 0, 0, 0, 0, 0}, /* FINI_BO */
+    {'r', 0x00, 0, 0, 0, 0, 0}, /* ACTION */
+    {'r', 0x01, 0, 0, 2, 2, 64}, /* SUBMIT */
+    {'r', 0x02, 0, 0, 4, 2, 4}, /* MEM_CREATE */
+    {'r', 0x03, 0, 0, 0, 0, 0}, /* MEM_MAP */
+    {'r', 0x04, 0, 0, 0, 0, 0}, /* MEM_DESTROY */
+    {'r', 0x05, 0, 0, 0, 0, 0}, /* MEM_SYNC */
+    {'H', 0x00, 0, 0, 6, 1, 12}, /* DMA_HEAP_ALLOC */
+    {'>', 0x04, 8, 1, 0, 0, 56}, /* SYNC_FILE_INFO */
+    {'>', 0x03, 0, 0, 7, 2, 40}, /* SYNC_MERGE */
+    {'b', 0x00, 0, 0, 0, 0, 0}, /* DMA_BUF_SYNC */
+};
+
+static const struct kind_rule kind_rules[] = {
+    {0, 17}, /* rknpu */
+    {17, 15}, /* rocket */
+    {32, 6}, /* rknpu_misc */
+    {38, 1}, /* dma_heap */
+    {39, 2}, /* sync_file */
+    {41, 1}, /* dma_buf */
+};
+
+#endif

@@ -1,0 +1,19 @@
+"""An emulated kernel: unmodified programs find an NPU where there is none.
+
+    preload (C)    in the program: forwards open, ioctl and mmap of the emulated files to
+    server         one thread per connection; finds the open file and lets its driver answer
+    drm, rknpu, rocket, heap    what the drivers answer
+    gem, space     buffers, handles, names, device addresses
+    jobs, fences   queues of the cores, waiting, time
+    engine         another process: the software NPU; it never sees an ioctl, as the drivers never compute
+    files, tree    device nodes, sysfs, debugfs and the device tree as files
+    launch         starts a program so that it sees all this
+    events         for whoever wants to record what happens
+"""
+
+from __future__ import annotations
+
+from openrknn.fakekernel.device import Device
+from openrknn.fakekernel.events import Event, Hook
+
+__all__ = ["Device", "Event", "Hook"]

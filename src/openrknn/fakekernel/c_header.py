@@ -1,0 +1,145 @@
+"""The C header of the preload library, generated from the tables.
+
+    python -m openrknn.fakekernel.c_header > native/preload/tables.h
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import zlib
+from collections.abc import Iterable
+
+from openrknn.fakekernel import protocol
+from openrknn.uapi.ioctl import Array, Descriptor, Ioctl
+from openrknn.uapi.layout import Struct
+from openrknn.uapi.tables import DMA_BUF, TABLES
+
+__all__ = ["header", "version"]
+
+_WHEN = {"always": "WHEN_ALWAYS", "positive": "WHEN_POSITIVE", "flag": "WHEN_FLAG"}
+_TOP = """\
+/* Generated from openrknn.uapi and openrknn.fakekernel.protocol; do not edit. A test makes it again and compares. */
+#ifndef OPENRKNN_PRELOAD_TABLES_H
+#define OPENRKNN_PRELOAD_TABLES_H
+#include <stdint.h>
+
+#define TABLES_VERSION "{version:08x}" /* the library and the server must have the same */
+"""
+_TYPES = """
+enum { WHEN_ALWAYS, WHEN_POSITIVE, WHEN_FLAG };
+enum { NO_FIELD = 0xffff };
+
+struct request_header { uint32_t op, length; uint64_t file, a, b; };
+struct reply_header { int32_t result; uint32_t length; uint64_t value; };
+
+/* A pointer at offset `at` to `count` (a field) elements, `stride` (a field) or `element` bytes apart. */
+struct array_rule { uint16_t at, count, stride, element, child, children; uint8_t count_bytes, out; };
+
+/* A descriptor at offset `at`, handed in if `when` says so (WHEN_FLAG: the field `flags` has a bit of `mask`), or
+   opened by the kernel. */
+struct descriptor_rule { uint16_t at, flags; uint32_t mask; uint8_t when, out; };
+
+/* An ioctl; rules are ranges of the arrays below, and need an argument of at least `least` bytes. */
+struct ioctl_rule { uint8_t type, number; uint16_t array, arrays, descriptor, descriptors, least; };
+
+struct kind_rule { uint16_t ioctl, ioctls; };
+"""
+
+
+class _Rows:
+    """Rows of the three arrays; a rule refers to a range of them."""
+
+    def __init__(self) -> None:
+        self.arrays: list[str] = []
+        self.descriptors: list[str] = []
+        self.ioctls: list[str] = []
+        self._known: dict[tuple[str, ...], int] = {}
+
+    def add_arrays(self, arrays: tuple[Array, ...], struct: Struct) -> int:
+        """Place the rules of one struct side by side, their children before them; the number of the first."""
+        children = [self.add_arrays(a.inside, a.element) if isinstance(a.element, Struct) else 0 for a in arrays]
+        rows = [_array(array, struct, child) for array, child in zip(arrays, children, strict=True)]
+        return self._place(self.arrays, rows)
+
+    def add_ioctl(self, ioctl: Ioctl) -> None:
+        array = self.add_arrays(ioctl.arrays, ioctl.argument)
+        rows = [_descriptor(descriptor, ioctl.argument) for descriptor in ioctl.descriptors]
+        descriptor = self._place(self.descriptors, rows)
+        numbers = f"{array}, {len(ioctl.arrays)}, {descriptor}, {len(rows)}, {_least(ioctl)}"
+        self.ioctls.append(f"{{'{ioctl.type}', {ioctl.number:#04x}, {numbers}}}, /* {ioctl.name} */")
+
+    def _place(self, rows: list[str], new: list[str]) -> int:
+        """Equal rules are stored once."""
+        if not new:
+            return 0
+        at = self._known.setdefault(tuple(new), len(rows))
+        if at == len(rows):
+            rows.extend(new)
+        return at
+
+
+def _least(ioctl: Ioctl) -> int:
+    """The end of the last field that a rule speaks of."""
+    used = {name for array in ioctl.arrays for name in (array.pointer, array.count, array.stride) if name}
+    used |= {name for descriptor in ioctl.descriptors for name in (descriptor.field, descriptor.flags) if name}
+    ends = (ioctl.argument.offsets[name] + ioctl.argument.field(name).element_bytes for name in used)
+    return max(ends, default=0)
+
+
+def _array(array: Array, struct: Struct, child: int) -> str:
+    offsets = struct.offsets
+    stride = f"{offsets[array.stride]}" if array.stride else "NO_FIELD"
+    places = f"{offsets[array.pointer]}, {offsets[array.count]}, {stride}, {array.element_bytes}"
+    width = struct.field(array.count).element_bytes
+    return f"{{{places}, {child}, {len(array.inside)}, {width}, {int(array.out)}}}, /* {struct.name}.{array.pointer} */"
+
+
+def _descriptor(descriptor: Descriptor, struct: Struct) -> str:
+    flags = f"{struct.offsets[descriptor.flags]}" if descriptor.flags else "NO_FIELD"
+    place = f"{struct.offsets[descriptor.field]}, {flags}, {descriptor.mask:#x}, {_WHEN[descriptor.when]}"
+    return f"{{{place}, {int(descriptor.out)}}}, /* {struct.name}.{descriptor.field} */"
+
+
+def header() -> str:
+    """The text of native/preload/tables.h."""
+    return _TOP.format(version=version()) + _body()
+
+
+@functools.cache
+def version() -> int:
+    """A number that changes with the tables."""
+    return zlib.crc32(_body().encode())
+
+
+def _body() -> str:
+    rows, kinds = _Rows(), []
+    for table in TABLES:
+        kinds.append(f"{{{len(rows.ioctls)}, {len(table.ioctls)}}}, /* {table.name} */")
+        for ioctl in table.ioctls:
+            rows.add_ioctl(ioctl)
+    ops = ", ".join(f"OP_{op.name} = {op.value}" for op in protocol.Op)
+    types = sorted({ioctl.type for table in TABLES for ioctl in table.ioctls})
+    parts = [
+        f"enum {{ {ops} }};\n",
+        f"enum {{ KIND_BITS = {protocol.KIND_BITS}, NO_KIND = {protocol.NO_KIND:#x} }};\n",
+        f"enum {{ KIND_DMA_BUF = {TABLES.index(DMA_BUF)}, MAX_PAYLOAD = {protocol.MAX_PAYLOAD:#x} }};\n",
+        f"#define BUFFER_KEY {protocol.BUFFER_KEY:#x}ull\n",
+        f"#define IOCTL_TYPES \"{''.join(types)}\"\n",
+        f"#define BUFFER_TYPE '{DMA_BUF.ioctls[0].type}'\n",
+        _TYPES,
+        _table("struct array_rule array_rules", rows.arrays),
+        _table("struct descriptor_rule descriptor_rules", rows.descriptors),
+        _table("struct ioctl_rule ioctl_rules", rows.ioctls),
+        _table("struct kind_rule kind_rules", kinds),
+        "\n#endif\n",
+    ]
+    return "".join(parts)
+
+
+def _table(name: str, rows: Iterable[str]) -> str:
+    return f"\nstatic const {name}[] = {{\n" + "".join(f"    {row}\n" for row in rows) + "};\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(header())

@@ -1,0 +1,166 @@
+"""The emulated device: everything put together, started and stopped."""
+
+from __future__ import annotations
+
+import resource
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from openrknn.chips import Chip, chip_named
+from openrknn.errors import UnsupportedError
+from openrknn.fakekernel.boards import board_for
+from openrknn.fakekernel.drm import DrmDriver
+from openrknn.fakekernel.engine_link import EngineLink
+from openrknn.fakekernel.events import Hook
+from openrknn.fakekernel.files import entries, hidden_paths
+from openrknn.fakekernel.heap import DmaHeap
+from openrknn.fakekernel.jobs import Scheduler, Totals
+from openrknn.fakekernel.rknpu import Rknpu
+from openrknn.fakekernel.rknpu_misc import RknpuMisc
+from openrknn.fakekernel.rocket import Rocket
+from openrknn.fakekernel.server import Server
+from openrknn.fakekernel.system import System
+from openrknn.fakekernel.tree import Tree, remove_stale
+
+__all__ = ["DRIVERS", "TIME_SCALE", "Device", "Status"]
+
+DRIVERS = ("rknpu", "rocket")
+TIME_SCALE = 60.0
+"""How much slower than silicon a job may be before its time is over."""
+_MISC_NODE = "/dev/rknpu"
+
+
+@dataclass(frozen=True)
+class Status:
+    """A device at one moment."""
+
+    files: int
+    processes: int
+    buffers: int
+    buffer_bytes: int
+    load: tuple[int, ...]
+    """Percent of each core, over the last second."""
+    totals: Totals
+    seconds: float
+    """Since it was opened."""
+
+
+class Device:
+    """A board with an NPU, for programs that are started with the preload library and `environment`.
+
+        with Device("rk3588") as device:
+            subprocess.run(["./program"], env=os.environ | device.environment | {"LD_PRELOAD": ...})
+
+    `openrknn.fakekernel.launch` does the rest. `folder` fixes where it lives (else a temporary folder); `library` is
+    what programs find as /usr/lib/librknnrt.so; `hook` sees everything that happens (see `events`).
+    """
+
+    def __init__(
+        self,
+        chip: str | Chip = "rk3588",
+        *,
+        driver: str = "rknpu",
+        library: Path | None = None,
+        folder: Path | None = None,
+        hook: Hook | None = None,
+        time_scale: float = TIME_SCALE,
+    ) -> None:
+        self.chip = chip if isinstance(chip, Chip) else chip_named(chip)
+        self.driver_name = driver
+        self._library = None if library is None else str(Path(library).resolve())
+        self._folder = folder
+        board = board_for(self.chip)
+        self._system = System(self.chip, board, Scheduler(self.chip.cores, time_scale), hook)
+        self._system.frequency = board.frequencies[-1]
+        self._driver = _make_driver(driver, self._system)
+        self._tree: Tree | None = None
+        self._server: Server | None = None
+        self._started = time.monotonic()
+
+    @property
+    def folder(self) -> Path:
+        """Where the device lives; `OPENRKNN_DEVICE` names it to programs."""
+        assert self._tree is not None
+        return self._tree.folder
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What programs need besides the preload library."""
+        return {"OPENRKNN_DEVICE": str(self.folder)}
+
+    @property
+    def status(self) -> Status:
+        """What it is doing."""
+        files = [] if self._server is None else self._server.files.all()
+        return Status(
+            len(files),
+            len({file.process for file in files}),
+            len(self._system.buffers),
+            self._system.buffers.total_bytes,
+            tuple(meter.percent() for meter in self._system.scheduler.meters),
+            self._system.scheduler.totals,
+            time.monotonic() - self._started,
+        )
+
+    @property
+    def engine_process(self) -> int | None:
+        """The process that computes."""
+        link = self._system.scheduler.link
+        return None if link is None else link.process_id
+
+    def start(self) -> None:
+        """Make the files, start the engine, and serve."""
+        remove_stale()
+        _raise_file_limit()
+        system, scheduler = self._system, self._system.scheduler
+        self._tree = Tree(self._folder)
+        scheduler.link = EngineLink(
+            self.chip.name, system.buffers, system.spaces, scheduler.on_result, scheduler.on_crash
+        )
+        scheduler.link.start()
+        files = entries(system, self._driver, DmaHeap(system), self._library)
+        nodes = self._tree.build(files, hidden_paths(system, self._driver), self._library)
+        self._server = Server(system, self._tree.listen(), nodes)
+        self._server.start()
+
+    def stop(self) -> None:
+        """End everything and leave nothing behind. Stopping twice is allowed."""
+        server, tree, link = self._server, self._tree, self._system.scheduler.link
+        self._server = None
+        if server is not None:
+            server.stop()
+        self._system.scheduler.stop()
+        if link is not None:
+            link.stop()
+        if tree is not None and self._tree is not None:
+            tree.remove()
+            self._tree = None
+
+    def __enter__(self) -> Device:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _make_driver(name: str, system: System) -> DrmDriver:
+    if name == "rocket":
+        if system.chip.family != "rk3588":
+            raise UnsupportedError(f"the driver rocket knows RK3588 only, not {system.chip.title}")
+        return Rocket(system, "rknn")
+    if name != "rknpu":
+        raise ValueError(f"no driver is called {name!r}; there are {', '.join(DRIVERS)}")
+    kind = RknpuMisc if _MISC_NODE in system.chip.driver_nodes else Rknpu
+    return kind(system, system.board.npu)
+
+
+def _raise_file_limit() -> None:
+    """Each buffer is an open file of ours."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,169 @@
+"""The process that computes: it maps the buffers, decodes tasks, runs them on the software NPU, and reports.
+
+It is a process of its own so that a job cannot hold up who answers ioctls, and so that a job that hangs, crashes or
+eats all memory can be ended without harm to anybody else. It hears of buffers, tasks and cores; ioctls, files and
+programs do not exist here.
+
+Messages are tuples (`engine_link` is the other side):
+
+    ("map", space, serial, address, size)       a descriptor comes with it
+    ("unmap", space, serial)                    ("drop", space)             ("reset",)
+    ("run", job, space, kind, {core: (first task number, descriptors as bytes)})
+    -> ("ready",)
+    -> ("done", job, {core: interrupt status}, tasks done, macs, nanoseconds, error text, kind of error)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from openrknn.chips import Chip, chip_named
+from openrknn.errors import AccessError, ExecutionError, RknnError
+from openrknn.fakekernel.packets import receive_message, send_message
+from openrknn.fakekernel.programs import Entry, Programs
+from openrknn.fakekernel.shared_memory import SharedMemory
+from openrknn.fakekernel.tasks import read_chain
+from openrknn.npu import Buffer
+
+__all__ = ["Engine", "main"]
+
+Lists: TypeAlias = Mapping[int, tuple[int, bytes]]
+
+
+class _Space:
+    """One address space with its programs."""
+
+    def __init__(self, chip: Chip) -> None:
+        self.memory = SharedMemory()
+        self.programs = Programs(chip, self.memory)
+        self.buffers: dict[int, Buffer] = {}
+
+
+class Engine:
+    """Obeys messages; a thread for each core runs the jobs."""
+
+    def __init__(self, chip: Chip, link: socket.socket) -> None:
+        self._chip = chip
+        self._link = link
+        self._spaces: dict[int, _Space] = {}
+        self._queues = [queue.SimpleQueue[tuple[int, _Space, str, Lists]]() for _ in range(chip.cores)]
+        self._send_lock = threading.Lock()
+
+    def serve(self) -> None:
+        """Until the other side hangs up."""
+        for work in self._queues:
+            threading.Thread(target=self._work, args=(work,), daemon=True).start()
+        self._send(("ready",))
+        while (received := receive_message(self._link)) is not None:
+            self._obey(*received)
+
+    def _obey(self, message: tuple[Any, ...], descriptor: int | None) -> None:
+        name, *rest = message
+        if name == "run":
+            job, number, kind, lists = rest
+            self._queues[min(lists)].put((job, self._space(number), kind, lists))
+        elif name == "map" and descriptor is not None:
+            number, serial, address, size = rest
+            self._map(self._space(number), serial, address, size, descriptor)
+        elif name == "unmap":
+            self._unmap(self._space(rest[0]), rest[1])
+        elif name == "drop":
+            self._spaces.pop(rest[0], None)
+        elif name == "reset":
+            for space in self._spaces.values():
+                space.programs.reset()
+
+    def _space(self, number: int) -> _Space:
+        if number not in self._spaces:
+            self._spaces[number] = _Space(self._chip)
+        return self._spaces[number]
+
+    @staticmethod
+    def _map(space: _Space, serial: int, address: int, size: int, descriptor: int) -> None:
+        mapped = mmap.mmap(descriptor, size)
+        os.close(descriptor)
+        space.buffers[serial] = space.memory.add(Buffer(address, np.frombuffer(mapped, np.uint8), f"buffer {serial}"))
+
+    @staticmethod
+    def _unmap(space: _Space, serial: int) -> None:
+        buffer = space.buffers.pop(serial)
+        space.memory.remove(buffer)
+        space.programs.forget(buffer)
+
+    def _work(self, jobs: queue.SimpleQueue[tuple[int, _Space, str, Lists]]) -> None:
+        while True:
+            self._send(("done", *_run(*jobs.get())))
+
+    def _send(self, message: tuple[object, ...]) -> None:
+        with self._send_lock, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            send_message(self._link, message)
+
+
+def _run(job: int, space: _Space, kind: str, lists: Lists) -> tuple[object, ...]:
+    """Everything after "done" in the report."""
+    started = time.perf_counter_ns()
+    status: dict[int, int] = {}
+    done = macs = 0
+    text = problem = ""
+    try:
+        entry = _prepare(space, kind, lists)
+        space.programs.run(entry)
+        status = {core: chain.status for core, chain in entry.chains.items()}
+        done, macs = sum(len(chain.tasks) for chain in entry.chains.values()), entry.macs
+        text = next((chain.stuck for chain in entry.chains.values() if chain.stuck), "")
+        problem = "stuck" if text else ""
+    except AccessError as error:
+        text, problem, done = str(error), "fault", _done_before(error, lists)
+    except ExecutionError as error:
+        text, problem, done = str(error), "commands", _done_before(error, lists)
+    except (RknnError, MemoryError, ValueError, IndexError, OverflowError) as error:
+        text, problem = f"{type(error).__name__}: {error}", "commands"
+    return job, status, done, macs, time.perf_counter_ns() - started, text, problem
+
+
+def _prepare(space: _Space, kind: str, lists: Lists) -> Entry:
+    """The program of these tasks, decoded now or before."""
+    key = (kind, tuple(lists.items()))
+    known = space.programs.find(key, tuple(lists))
+    if known is not None:
+        return known
+    return space.programs.decode(
+        key, {core: read_chain(space.memory, kind, first, raw) for core, (first, raw) in lists.items()}
+    )
+
+
+def _done_before(error: ExecutionError, lists: Lists) -> int:
+    first = min(number for number, _ in lists.values())
+    return max((error.task or 0) - first, 0)
+
+
+def _end(failure: threading.ExceptHookArgs) -> None:
+    """An error that nobody foresaw: say it, and end. The other side fails the job and starts a new engine."""
+    threading.__excepthook__(failure)
+    sys.stderr.flush()
+    os._exit(1)
+
+
+def main() -> None:
+    """`python -m openrknn.fakekernel.engine CHIP DESCRIPTOR`"""
+    threading.excepthook = _end
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's; who started us decides when it ends
+    link = socket.socket(fileno=int(sys.argv[2]))
+    with contextlib.suppress(ConnectionResetError):
+        Engine(chip_named(sys.argv[1]), link).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""The server's side of the engine: starts it, tells it of buffers and jobs, hears results, starts it again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+from openrknn.fakekernel.gem import Buffers, Space
+from openrknn.fakekernel.outcome import Outcome
+from openrknn.fakekernel.packets import receive_message, send_message
+
+__all__ = ["EngineLink"]
+
+_STARTS_IN_VAIN = 2
+"""An engine that ends so often before it is ready will never be."""
+
+
+class EngineLink:
+    """One engine process at a time."""
+
+    def __init__(
+        self,
+        chip: str,
+        buffers: Buffers,
+        spaces: Callable[[], Iterable[Space]],
+        on_result: Callable[[int, Outcome], None],
+        on_crash: Callable[[], None],
+    ) -> None:
+        self._chip = chip
+        self._buffers = buffers
+        self._spaces = spaces
+        self._on_result = on_result
+        self._on_crash = on_crash
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._link: socket.socket | None = None
+        self._in_vain = 0
+        self._stopped = False
+
+    @property
+    def process_id(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Start the process; it gets ready while others go on."""
+        with self._lock:
+            self._start()
+
+    def run(self, job: int, space: Space, kind: str, lists: Mapping[int, tuple[int, bytes]]) -> bool:
+        """Hand a job over, after everything that is new in memory. False if there is no engine."""
+        with self._lock:
+            if self._link is None:
+                return False
+            try:
+                self._tell_of_buffers(space)
+                send_message(self._link, ("run", job, space.number, kind, dict(lists)))
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # it died just now: the thread that listens to it sees to the job
+            return True
+
+    def reset(self) -> None:
+        """Empty the registers and tables of all cores."""
+        self._send("reset")
+
+    def drop(self, space: Space) -> None:
+        """An address space is gone."""
+        self._send("drop", space.number)
+
+    def restart(self) -> None:
+        """End the process, whatever it does, and start another."""
+        with self._lock:
+            self._end()
+            self._start()
+
+    def stop(self) -> None:
+        """End the process for good."""
+        with self._lock:
+            self._stopped = True
+            self._end()
+
+    def _send(self, *message: object) -> None:
+        with self._lock, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            if self._link is not None:
+                send_message(self._link, message)
+
+    def _tell_of_buffers(self, space: Space) -> None:
+        assert self._link is not None
+        with self._buffers.lock:
+            removed, self._buffers.removed = self._buffers.removed, []
+            for buffer in removed:
+                send_message(self._link, ("unmap", buffer.space.number, buffer.serial))
+            for buffer in space.unseen.values():
+                message = ("map", space.number, buffer.serial, buffer.address, buffer.size)
+                send_message(self._link, message, buffer.descriptor)
+            space.unseen.clear()
+
+    def _start(self) -> None:
+        if self._stopped or self._in_vain >= _STARTS_IN_VAIN:
+            return
+        with self._buffers.lock:
+            self._buffers.removed.clear()
+            for space in self._spaces():
+                space.unseen = dict(space.buffers)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-m", "openrknn.fakekernel.engine", self._chip, str(theirs.fileno())]
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),),
+                env=_environment(), start_new_session=True,
+            )  # fmt: skip
+        self._link = ours
+        self._in_vain += 1
+        threading.Thread(target=self._listen, args=(ours, self._process), daemon=True, name="engine").start()
+
+    def _end(self) -> None:
+        process, link = self._process, self._link
+        self._process = self._link = None
+        if link is not None:
+            with contextlib.suppress(OSError):
+                link.shutdown(socket.SHUT_RDWR)
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def _listen(self, link: socket.socket, process: subprocess.Popen[bytes]) -> None:
+        with link, contextlib.suppress(ConnectionResetError):
+            while (received := receive_message(link)) is not None:
+                (name, *rest), _ = received
+                if name == "ready":
+                    self._in_vain = 0
+                else:
+                    self._on_result(rest[0], Outcome(*rest[1:]))
+        with self._lock:
+            if self._link is not link:  # we ended it ourselves
+                return
+            self._end()
+            self._start()
+        self._on_crash()
+
+
+def _environment() -> dict[str, str]:
+    """The engine must not see the device that it is part of."""
+    hidden = {"LD_PRELOAD", "OPENRKNN_DEVICE"}
+    return {name: value for name, value in os.environ.items() if name not in hidden}

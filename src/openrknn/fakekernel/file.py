@@ -1,0 +1,76 @@
+"""An open file of an emulated device, and what a driver must be able to do with it."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from openrknn.uapi.tables import Table
+
+if TYPE_CHECKING:
+    from openrknn.fakekernel.fences import Fence
+    from openrknn.fakekernel.gem import Handles, Space
+    from openrknn.fakekernel.jobs import Job
+    from openrknn.fakekernel.wire import Call
+
+__all__ = ["Driver", "Node", "OpenFile"]
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A file that has to be opened by the server: a device, or a text made at the moment of reading."""
+
+    number: int
+    path: str
+    mode: int
+    """As stat shows it."""
+    major: int = 0
+    minor: int = 0
+    driver: Driver | None = None
+    """None: a text."""
+    is_render: bool = False
+
+
+class Driver(Protocol):
+    """Answers the ioctls of one kind of file. Refusing is `OSError` with the kernel's errno."""
+
+    table: Table
+
+    def open(self, file: OpenFile) -> None:
+        """Set up what the driver keeps for the file."""
+
+    def ioctl(self, file: OpenFile, call: Call) -> int:
+        """Do it, change `call`, and return what ioctl(2) returns."""
+
+    def mmap(self, file: OpenFile, offset: int, length: int) -> tuple[int, int]:
+        """Which descriptor to map instead, and at which offset."""
+
+    def close(self, file: OpenFile) -> None:
+        """Give everything back."""
+
+
+@dataclass(eq=False)
+class OpenFile:
+    """What one open(2) made. Copies of the descriptor, also in other processes, are the same open file."""
+
+    key: int
+    """Inode number of the program's end of the socket."""
+    end: socket.socket
+    """Our end. When it hangs up, nobody has the file open any more."""
+    node: Node
+    driver: Driver
+    process: int
+    number: int = field(default_factory=lambda: next(_numbers))
+    handles: Handles | None = None
+    space: Space | None = None
+    """rocket: the file's own addresses."""
+    fence: Fence | None = None
+    jobs: list[Job] = field(default_factory=list)
+    """Not finished yet."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    is_closed: bool = False

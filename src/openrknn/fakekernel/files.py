@@ -1,0 +1,229 @@
+"""The files that programs look at: sysfs, debugfs, procfs and the device tree of the board, in the drivers' words.
+
+Facts about the texts: rknpu_debugger.c and rknpu_mm.c of the vendor's driver 0.9.8, drivers/devfreq/devfreq.c.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from openrknn.fakekernel.file import Driver
+from openrknn.fakekernel.heap import HEAPS
+from openrknn.fakekernel.system import System
+from openrknn.uapi import rknpu
+
+__all__ = ["DRM_MAJOR", "Device", "Entry", "Link", "LiveText", "Text", "entries", "hidden_paths"]
+
+DRM_MAJOR = 226
+ACCEL_MAJOR = 261
+MISC_MAJOR = 10
+HEAP_MAJOR = 251
+_GOVERNORS = "userspace powersave performance simple_ondemand rknpu_ondemand"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A file that never changes."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True)
+class LiveText:
+    """A file whose text is made when it is opened; `write` gets what a program writes into it."""
+
+    path: str
+    read: Callable[[], str]
+    write: Callable[[str], None] | None = None
+
+
+@dataclass(frozen=True)
+class Link:
+    """A symbolic link; relative, so that it stays inside the tree."""
+
+    path: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Device:
+    """A character device."""
+
+    path: str
+    driver: Driver
+    major: int
+    minor: int
+    mode: int = stat.S_IFCHR | 0o660
+    is_render: bool = False
+
+
+Entry = Text | LiveText | Link | Device
+
+
+class _Drm(NamedTuple):
+    """A DRM minor."""
+
+    name: str
+    number: int
+    folder: str
+    """Of the node below /dev."""
+    major: int
+
+
+def entries(system: System, driver: Driver, heap: Driver, library: str | None) -> Iterator[Entry]:
+    """Every emulated file of a board with this driver."""
+    yield from _device_tree(system)
+    if library:
+        yield Link("/usr/lib/librknnrt.so", library)
+    if driver.table.name == "rocket":
+        yield from _minor(system, driver, _Drm("accel0", 0, "/dev/accel", ACCEL_MAJOR), "rocket", "accel")
+        return
+    for name in HEAPS:
+        yield Device(f"/dev/dma_heap/{name}", heap, HEAP_MAJOR, HEAPS.index(name))
+    if driver.table.name == "rknpu_misc":
+        yield Device("/dev/rknpu", driver, MISC_MAJOR, 120)
+    else:
+        for drm in (_Drm("card1", 1, "/dev/dri", DRM_MAJOR), _Drm("renderD129", 129, "/dev/dri", DRM_MAJOR)):
+            yield from _minor(system, driver, drm, "RKNPU", "drm")
+            kind = "render" if drm.number >= 128 else "card"
+            yield Link(f"/dev/dri/by-path/platform-{system.board.npu}-{kind}", f"../{drm.name}")
+        yield Text("/sys/class/drm/version", "drm 1.1.0 20060810\n")
+    yield Text("/sys/module/rknpu/version", ".".join(map(str, rknpu.VERSION)) + "\n")
+    yield from _debug(system)
+    yield from _devfreq(system)
+
+
+def hidden_paths(system: System, driver: Driver) -> list[str]:
+    """What is emulated as a whole: nothing of the real machine shows below these."""
+    npu = system.board.npu
+    common = ["/proc/device-tree", "/sys/firmware/devicetree", f"/sys/devices/platform/{npu}"]
+    common += [f"/sys/bus/platform/devices/{npu}", "/usr/lib/librknnrt.so", "/dev/accel", "/sys/class/accel"]
+    if driver.table.name == "rocket":
+        return [*common, f"/sys/dev/char/{ACCEL_MAJOR}:0", "/sys/bus/platform/drivers/rocket"]
+    drm = ["/dev/dri", "/sys/class/drm", f"/sys/dev/char/{DRM_MAJOR}:1", f"/sys/dev/char/{DRM_MAJOR}:129"]
+    other = ["/dev/rknpu", "/dev/dma_heap", "/sys/module/rknpu", "/sys/kernel/debug/rknpu", "/proc/rknpu"]
+    return [*common, *drm, *other, "/sys/class/devfreq", "/sys/bus/platform/drivers/RKNPU"]
+
+
+def _device_tree(system: System) -> Iterator[Entry]:
+    board, title = system.board, system.chip.title
+    base = "/proc/device-tree"
+    yield Text(f"{base}/compatible", f"openrknn,{board.soc}\0rockchip,{board.soc}\0")
+    yield Text(f"{base}/model", f"{title} board, emulated by openrknn\0")
+    yield Text(f"{base}/npu@{board.address}/compatible", f"{board.compatible}\0")
+    yield Text(f"{base}/npu@{board.address}/status", "okay\0")
+    yield Link("/sys/firmware/devicetree/base", "../../../proc/device-tree")
+
+
+def _minor(system: System, driver: Driver, drm: _Drm, module: str, kind: str) -> Iterator[Entry]:
+    """A DRM node with its place in sysfs, as libdrm walks through it."""
+    board = system.board
+    platform = f"/sys/devices/platform/{board.npu}"
+    place = f"{platform}/{kind}/{drm.name}"
+    number = f"{drm.major}:{drm.number}"
+    is_render = drm.major == DRM_MAJOR and drm.number >= 128
+    # Root's alone on a board until udev comes; everybody's here, as after udev.
+    yield Device(f"{drm.folder}/{drm.name}", driver, drm.major, drm.number, stat.S_IFCHR | 0o666, is_render)
+    yield Text(f"{place}/dev", f"{number}\n")
+    name = drm.folder.removeprefix("/dev/") + "/" + drm.name
+    yield Text(f"{place}/uevent", f"MAJOR={drm.major}\nMINOR={drm.number}\nDEVNAME={name}\nDEVTYPE={kind}_minor\n")
+    yield Link(f"{place}/device", f"../../../{board.npu}")
+    yield Link(f"{place}/subsystem", f"../../../../../class/{kind}")
+    yield Link(f"/sys/class/{kind}/{drm.name}", f"../../devices/platform/{board.npu}/{kind}/{drm.name}")
+    yield Link(f"/sys/dev/char/{number}", f"../../devices/platform/{board.npu}/{kind}/{drm.name}")
+    yield Text(f"{platform}/uevent", _uevent(system, module))
+    yield Link(f"{platform}/subsystem", "../../../bus/platform")
+    yield Link(f"{platform}/driver", f"../../../bus/platform/drivers/{module}")
+    yield Link(f"/sys/bus/platform/devices/{board.npu}", f"../../../devices/platform/{board.npu}")
+    yield Link(f"/sys/bus/platform/drivers/{module}/{board.npu}", f"../../../../devices/platform/{board.npu}")
+
+
+def _uevent(system: System, module: str) -> str:
+    board = system.board
+    return (
+        f"DRIVER={module}\nOF_NAME=npu\nOF_FULLNAME=/npu@{board.address}\n"
+        f"OF_COMPATIBLE_0={board.compatible}\nOF_COMPATIBLE_N=1\nMODALIAS=of:NnpuT(null)C{board.compatible}\n"
+    )
+
+
+def _debug(system: System) -> Iterator[Entry]:
+    """The same files twice: debugfs for root, procfs for all."""
+    version = ".".join(map(str, rknpu.VERSION))
+    for folder in ("/sys/kernel/debug/rknpu", "/proc/rknpu"):
+        yield Text(f"{folder}/version", f"{rknpu.DESCRIPTION}: v{version}\n")
+        yield LiveText(f"{folder}/load", lambda: load_text(system))
+        yield LiveText(f"{folder}/power", lambda: "on\n", lambda text: None)
+        yield LiveText(f"{folder}/freq", lambda: f"{system.frequency}\n", lambda text: _set_frequency(system, text))
+        yield LiveText(f"{folder}/volt", lambda: f"{system.board.microvolts}\n")
+        yield LiveText(f"{folder}/delayms", lambda: f"{system.delay_ms}\n", lambda text: _set_delay(system, text))
+        reset = LiveText(
+            f"{folder}/reset", lambda: "on\n" if system.soft_reset else "off\n", lambda text: _reset(system, text)
+        )
+        yield reset
+        yield Text(f"{folder}/mm", "")
+
+
+def load_text(system: System) -> str:
+    """The driver's `load`, to the letter."""
+    loads = [meter.percent() for meter in system.scheduler.meters]
+    if len(loads) == 1:
+        return f"NPU load: {loads[0]:2d}%\n"
+    return "NPU load: " + "".join(f" Core{core}: {load:2d}%," for core, load in enumerate(loads)) + "\n"
+
+
+def _devfreq(system: System) -> Iterator[Entry]:
+    folder = f"/sys/class/devfreq/{system.board.npu}"
+    steps = system.board.frequencies
+    yield LiveText(f"{folder}/cur_freq", lambda: f"{system.frequency}\n")
+    yield LiveText(f"{folder}/target_freq", lambda: f"{system.frequency}\n")
+    yield Text(f"{folder}/min_freq", f"{steps[0]}\n")
+    yield Text(f"{folder}/max_freq", f"{steps[-1]}\n")
+    yield Text(f"{folder}/available_frequencies", " ".join(map(str, steps)) + "\n")
+    yield Text(f"{folder}/available_governors", f"{_GOVERNORS}\n")
+    yield Text(f"{folder}/polling_interval", "50\n")
+    yield Text(f"{folder}/name", f"{system.board.npu}\n")
+    yield LiveText(f"{folder}/governor", lambda: f"{system.governor}\n", lambda text: _set_governor(system, text))
+    yield LiveText(f"{folder}/load", lambda: f"{_highest_load(system)}@{system.frequency}Hz\n")
+    yield LiveText(f"{folder}/trans_stat", lambda: _transitions(system))
+    yield Link(f"{folder}/device", f"../../../devices/platform/{system.board.npu}")
+
+
+def _highest_load(system: System) -> int:
+    return max(meter.percent() for meter in system.scheduler.meters)
+
+
+def _transitions(system: System) -> str:
+    """A clock that has never changed."""
+    steps = system.board.frequencies
+    lines = ["     From  :   To", "           :" + "".join(f"{step:10d}" for step in steps) + "   time(ms)"]
+    for step in steps:
+        mark = "*" if step == system.frequency else " "
+        lines.append(f"{mark}{step:10d}:" + "".join(f"{0:10d}" for _ in steps) + f"{0:10d}")
+    return "\n".join([*lines, "Total transition : 0", ""])
+
+
+def _set_frequency(system: System, text: str) -> None:
+    if text.strip().isdigit() and int(text) in system.board.frequencies:
+        system.frequency = int(text)
+
+
+def _set_delay(system: System, text: str) -> None:
+    if text.strip().isdigit():
+        system.delay_ms = int(text)
+
+
+def _set_governor(system: System, text: str) -> None:
+    if text.strip() in _GOVERNORS.split():
+        system.governor = text.strip()
+
+
+def _reset(system: System, text: str) -> None:
+    match text.strip():
+        case "on" | "off" as word:
+            system.soft_reset = word == "on"
+        case "1" if system.scheduler.link is not None:
+            system.scheduler.link.reset()

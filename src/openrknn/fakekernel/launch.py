@@ -1,0 +1,93 @@
+"""Starts a program so that it sees an emulated device: environment, preload library, and qemu where it is needed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from openrknn.errors import UnsupportedError
+from openrknn.fakekernel.preload import host_machine, library_for
+
+__all__ = ["Command", "find_vendor_library", "machine_of", "prepare"]
+
+_ELF = struct.Struct("<4sBB10xHH")
+_MACHINES = {62: "x86_64", 183: "aarch64"}
+_SHEBANG_BYTES = 256
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to execute."""
+
+    path: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+def prepare(
+    words: Sequence[str], device: Mapping[str, str], folder: Path, environment: Mapping[str, str] | None = None
+) -> Command:
+    """The command that runs `words` on a device. `device` is its environment, `folder` the place where it lives."""
+    program = shutil.which(words[0])
+    if program is None:
+        raise FileNotFoundError(2, "no such program", words[0])
+    machine = machine_of(Path(program))
+    names = dict(os.environ if environment is None else environment)
+    extra = {**device, "LD_PRELOAD": _joined(str(library_for(machine)), names.get("LD_PRELOAD"))}
+    if (folder / "lib").is_dir():
+        # Last: a program's own libraries win.
+        extra["LD_LIBRARY_PATH"] = _joined(names.get("LD_LIBRARY_PATH"), str(folder / "lib"))
+    if machine == host_machine():
+        return Command(program, tuple(words), {**names, **extra})
+    emulator = _emulator(machine)
+    options = [word for name, value in extra.items() for word in ("-E", f"{name}={value}")]
+    return Command(emulator[0], (*emulator, *options, "-0", words[0], program, *words[1:]), {**names, **device})
+
+
+def _joined(*paths: str | None) -> str:
+    return ":".join(path for path in paths if path)
+
+
+def machine_of(program: Path) -> str:
+    """The machine that a program is for; a script is for the machine of its interpreter."""
+    with program.open("rb") as file:
+        head = file.read(_SHEBANG_BYTES)
+    if head.startswith(b"#!"):
+        words = head[2:].split(b"\n")[0].decode(errors="replace").split()
+        interpreter = words[1] if words and words[0].endswith("/env") and len(words) > 1 else (words or [""])[0]
+        found = shutil.which(interpreter)
+        return host_machine() if found is None or Path(found) == program else machine_of(Path(found))
+    if len(head) < _ELF.size or head[:4] != b"\x7fELF":
+        return host_machine()
+    _, width, order, _, machine = _ELF.unpack_from(head)
+    if width != 2 or order != 1:
+        raise UnsupportedError(f"{program}: only 64-bit little-endian programs can be run on an emulated device")
+    if machine not in _MACHINES:
+        raise UnsupportedError(f"{program}: a program for ELF machine {machine}; known are x86-64 and AArch64")
+    return _MACHINES[machine]
+
+
+def _emulator(machine: str) -> list[str]:
+    found = shutil.which(f"qemu-{machine}") or shutil.which(f"qemu-{machine}-static")
+    if found is None:
+        raise UnsupportedError(
+            f"this is a program for {machine}, and qemu-{machine} is not here (Debian: apt install qemu-user)"
+        )
+    root = Path(f"/usr/{machine}-linux-gnu")
+    if os.environ.get("QEMU_LD_PREFIX") or not root.is_dir():
+        return [found]
+    return [found, "-L", str(root)]
+
+
+def find_vendor_library() -> Path | None:
+    """librknnrt.so of the package `rknpu`, if that is installed; never imported, because that would load it here."""
+    spec = importlib.util.find_spec("rknpu")
+    if spec is None or spec.origin is None:
+        return None
+    found = sorted((Path(spec.origin).parent.parent / "rknpu.libs").glob("librknnrt*.so*"))
+    return found[0] if found else None

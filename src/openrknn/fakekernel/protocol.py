@@ -1,0 +1,45 @@
+"""What the preload library and the server say to each other, over a stream socket.
+
+A request is `REQUEST`, then `length` bytes; a reply is `REPLY`, then `length` bytes. A descriptor travels beside
+either of them (SCM_RIGHTS). A connection carries one request at a time; the library opens as many as it has threads
+inside calls. The C header with these numbers is generated (`c_header`).
+
+The payload of an ioctl is the argument's bytes, then for each pointer that the program hands in, depth first, a
+32-bit length and the bytes. The reply holds the argument again, then for each pointer that the kernel fills a 32-bit
+length and the bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+__all__ = ["BUFFER_KEY", "KIND_BITS", "LENGTH", "MAX_PAYLOAD", "NO_KIND", "REPLY", "REQUEST", "Op"]
+
+REQUEST = struct.Struct("<IIQQQ")
+"""op, length, file, a, b"""
+REPLY = struct.Struct("<iIQ")
+"""result (negative: errno), length, value"""
+LENGTH = struct.Struct("<I")
+MAX_PAYLOAD = 64 << 20
+"""No honest request is larger."""
+
+
+class Op(IntEnum):
+    """What is asked for. A file is named by the inode number of its socket, which forks and copies share."""
+
+    OPEN = 1
+    """a: number of the node, b: flags of open(2). The reply has the descriptor; value: kind | node << KIND_BITS."""
+    IOCTL = 2
+    """a: the request code. The payload is described above."""
+    MMAP = 3
+    """a: offset, b: length. The reply has a descriptor to map instead; value: the offset to use."""
+    KIND = 4
+    """Is this socket an emulated file? The result is 0 and the value as for OPEN, or the result is -ENOENT."""
+
+
+KIND_BITS = 8
+NO_KIND = 0xFF
+"""An ordinary file: there is nothing to forward."""
+BUFFER_KEY = 1 << 63
+"""In `file`: the inode number is that of a buffer (a dma-buf), not of a socket."""

@@ -1,0 +1,135 @@
+"""SUBMIT of the vendor's driver: which tasks on which cores, waiting, and what comes back.
+
+On chips with several cores the tasks are those of `subcore`: one or two cores use their own entry of the first two
+or three, three cores use entries 2 to 4. The plain range counts on chips with one core, and its number must never
+be 0.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from openrknn.fakekernel.fences import Fence, wait_for_descriptor
+from openrknn.fakekernel.file import OpenFile
+from openrknn.fakekernel.gem import Buffer, Space
+from openrknn.fakekernel.jobs import Job
+from openrknn.fakekernel.outcome import Outcome
+from openrknn.fakekernel.system import LOG, System
+from openrknn.fakekernel.wire import Call
+from openrknn.uapi import rknpu
+from openrknn.uapi.rknpu import JobFlag, MemoryFlag
+
+__all__ = ["SubmitMixin", "cores_of"]
+
+_PAIRS = (0x3, 0xC, 0x30, 0xC0, 0x300, 0xC00)
+_MASKS = {1: (0,), 2: (1,), 4: (2,), 3: (0, 1), 7: (0, 1, 2)}
+"""The core masks that the driver starts."""
+
+
+def cores_of(mask: int) -> tuple[int, ...] | None:
+    """The cores of a mask; None for a mask that the driver accepts and then never starts."""
+    return _MASKS.get(mask)
+
+
+class SubmitMixin:
+    """The part of the driver that runs jobs."""
+
+    system: System
+    if TYPE_CHECKING:
+
+        def domain(self, number: int) -> Space: ...
+        def object_at(self, address: int) -> Buffer: ...
+
+    def submit(self, file: OpenFile, values: dict[str, int], call: Call) -> None:
+        """Queue a job and, unless the program does not want to, wait for it."""
+        job, tasks = self._job(file, values)
+        flags = values["flags"]
+        if flags & JobFlag.FENCE_IN:
+            self._wait_for_fence(call, values)
+        fence = self._fence_out(call, job) if flags & JobFlag.FENCE_OUT else None
+        self.system.buffers.keep(tasks)
+        job.on_done.append(lambda done, outcome: self._after(done, outcome, tasks, fence))
+        self.system.submit(job)
+        if flags & JobFlag.NONBLOCK:
+            return
+        job.done.wait()
+        outcome = job.outcome
+        assert outcome is not None
+        if _error(job, outcome):
+            values["task_counter"] = outcome.tasks
+            raise OSError(_error(job, outcome), outcome.error)
+        values["task_counter"] = values["task_number"]
+        values["hw_elapse_time"] = outcome.nanoseconds
+
+    def _job(self, file: OpenFile, values: dict[str, int]) -> tuple[Job, Buffer]:
+        """The job, and the buffer with its tasks."""
+        if not values["task_number"]:
+            raise OSError(errno.EINVAL, "a job without tasks")
+        if values["core_mask"] > (1 << self.system.chip.cores) - 1:
+            raise OSError(errno.EINVAL, f"core mask {values['core_mask']:#x}")
+        if not values["flags"] & JobFlag.PC:
+            raise OSError(errno.EINVAL, "only jobs that the NPU fetches itself")
+        tasks = self.object_at(values["task_obj_addr"])
+        if not tasks.flags & MemoryFlag.KERNEL_MAPPING:
+            raise OSError(errno.EINVAL, "the buffer with the tasks has no kernel mapping")
+        mask = values["core_mask"] or 1 << self.system.scheduler.idlest_core()
+        cores = cores_of(mask)
+        if cores is None:
+            raise OSError(errno.EINVAL, f"no job starts with the core mask {mask:#x}")
+        lists = {core: self._range(values, core, len(cores), tasks) for core in cores}
+        count = sum(len(raw) for _, raw in lists.values()) // rknpu.TASK.size
+        space = self.domain(values["iommu_domain_id"])
+        return Job(file, space, rknpu.DRIVER_NAME, lists, count, values["timeout"] / 1000), tasks
+
+    def _range(self, values: dict[str, int], core: int, used: int, tasks: Buffer) -> tuple[int, bytes]:
+        """First task and descriptors of a core."""
+        start, number = values["task_start"], values["task_number"]
+        if self.system.chip.cores > 1:
+            entry = core + 2 if used == 3 else core
+            start, number = values[f"subcore{2 * entry}"], values[f"subcore{2 * entry + 1}"]
+        size = rknpu.TASK.size
+        if not number or (start + number) * size > tasks.size:
+            # With no tasks at all the NPU never reports, and beyond the buffer are no tasks.
+            raise OSError(errno.ETIMEDOUT, f"core {core} has tasks {start} to {start + number}")
+        return start, tasks.read(start * size, number * size)
+
+    def _wait_for_fence(self, call: Call, values: dict[str, int]) -> None:
+        if call.descriptor < 0:
+            raise OSError(errno.EINVAL, "no fence")
+        if not wait_for_descriptor(call.descriptor, values["timeout"] / 1000):
+            raise OSError(errno.ETIMEDOUT, "the fence was not signalled")
+        values["fence_fd"] = -1
+
+    def _fence_out(self, call: Call, job: Job) -> Fence:
+        fence = Fence("rknpu", "rknpu")
+        call.fence, call.close_on_exec = fence, True
+        return fence
+
+    def _after(self, job: Job, outcome: Outcome, tasks: Buffer, fence: Fence | None) -> None:
+        """Write the interrupt status back, as the driver does after its wait."""
+        core = min(job.lists)
+        first, raw = job.lists[core]
+        last = first + len(raw) // rknpu.TASK.size - 1
+        status = outcome.status.get(core, 0)
+        place = last * rknpu.TASK.size + rknpu.TASK.offsets["int_status"]
+        tasks.write(place, status.to_bytes(4, "little"))
+        self.system.buffers.release(tasks)
+        code = _error(job, outcome)
+        if fence is not None:
+            fence.signal(-code if code else 1)
+
+
+def _error(job: Job, outcome: Outcome) -> int:
+    """0, or what the driver returns. A fault or a stuck job shows as a timeout: no interrupt ever comes."""
+    if outcome.problem == "cancelled":
+        return errno.ENODEV
+    if outcome.problem:
+        return errno.ETIMEDOUT
+    for core, (_, raw) in job.lists.items():
+        mask = rknpu.TASK.unpack(raw, len(raw) - rknpu.TASK.size)["int_mask"]
+        status = outcome.status[core] & mask
+        if sum(pair for pair in _PAIRS if status & pair) != mask:
+            LOG.warning("job %d: invalid irq status: %#x, require mask: %#x", job.number, outcome.status[core], mask)
+            return errno.ETIMEDOUT
+    return 0

@@ -1,0 +1,167 @@
+"""Answers the preload libraries: one thread per connection, plain blocking calls, nothing in between."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import stat
+import struct
+import threading
+import time
+from collections.abc import Sequence
+
+from openrknn.fakekernel.events import Called
+from openrknn.fakekernel.fences import Fence
+from openrknn.fakekernel.file import Node, OpenFile
+from openrknn.fakekernel.files import Entry, LiveText
+from openrknn.fakekernel.heap import DmaBuf, SyncFile
+from openrknn.fakekernel.open_files import OpenFiles
+from openrknn.fakekernel.protocol import BUFFER_KEY, KIND_BITS, NO_KIND, Op
+from openrknn.fakekernel.replies import Reply, Request, receive, send
+from openrknn.fakekernel.system import System
+from openrknn.fakekernel.wire import Call
+from openrknn.uapi.ioctl import number_of, type_of
+from openrknn.uapi.tables import TABLES
+
+__all__ = ["Server"]
+
+_NO_NODE = 0xFFFF
+_CREDENTIALS = struct.Struct("iII")
+_BUFFER_BYTES = 1 << 16
+
+
+class _Fences(SyncFile):
+    """sync_files, found among the open files."""
+
+    def __init__(self, files: OpenFiles) -> None:
+        self._files = files
+
+    def find_fence(self, descriptor: int) -> Fence | None:
+        with contextlib.suppress(OSError):
+            return self._files.find(os.fstat(descriptor).st_ino).fence
+        return None
+
+
+class Server:
+    """Serves the nodes of one device."""
+
+    def __init__(self, system: System, listener: socket.socket, nodes: Sequence[tuple[Node, Entry]]) -> None:
+        self.files = OpenFiles(system)
+        self._system = system
+        self._listener = listener
+        self._nodes = nodes
+        self._connections: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._dma_bufs = DmaBuf()
+        self._fence_node = Node(_NO_NODE, "anon_inode:sync_file", stat.S_IFREG | 0o600, driver=_Fences(self.files))
+
+    def start(self) -> None:
+        """Begin to serve."""
+        threading.Thread(target=self._accept, daemon=True, name="accept").start()
+
+    def stop(self) -> None:
+        """Hang up on everybody; open files are closed."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self.files.stop()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:  # the server was stopped
+                return
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            process, user, _ = _CREDENTIALS.unpack(credentials)
+            if user not in (os.getuid(), 0):
+                connection.close()
+                continue
+            with self._lock:
+                self._connections.add(connection)
+            threading.Thread(target=self._serve, args=(connection, process), daemon=True).start()
+
+    def _serve(self, connection: socket.socket, process: int) -> None:
+        buffer = bytearray(_BUFFER_BYTES)
+        try:
+            with connection, contextlib.suppress(ConnectionError):
+                while (request := receive(connection, buffer)) is not None:
+                    reply = self._answer(request, process)
+                    if request.descriptor >= 0:
+                        os.close(request.descriptor)
+                    send(connection, reply)
+        finally:
+            with self._lock:
+                self._connections.discard(connection)
+
+    def _answer(self, request: Request, process: int) -> Reply:
+        operation, _, key, a, b = request.head
+        try:
+            if operation == Op.IOCTL:
+                return self._ioctl(key, a, request)
+            if operation == Op.MMAP:
+                file = self.files.find(key)
+                descriptor, offset = file.driver.mmap(file, a, b)
+                return Reply(value=offset, descriptor=descriptor)
+            if operation == Op.OPEN:
+                return self._open(a, b, process)
+            if operation == Op.KIND:
+                return Reply(value=_value(self.files.find(key)))
+        except OSError as error:
+            return Reply(-(error.errno or errno.EIO))
+        return Reply(-errno.ENOSYS)
+
+    def _open(self, number: int, flags: int, process: int) -> Reply:
+        if number >= len(self._nodes):
+            raise OSError(errno.ENXIO, "no such node")
+        node, entry = self._nodes[number]
+        if isinstance(entry, LiveText):
+            return Reply(value=NO_KIND | number << KIND_BITS, descriptor=self.files.open_text(entry, flags))
+        file, descriptor = self.files.open(node, process)
+        return Reply(value=_value(file), descriptor=descriptor)
+
+    def _ioctl(self, key: int, code: int, request: Request) -> Reply:
+        file = self._buffer_file(key) if key & BUFFER_KEY else self.files.find(key)
+        ioctl = file.driver.table.by_key.get((type_of(code), number_of(code)))
+        if ioctl is None:
+            if self._system.hook is not None:
+                self._system.hook(Called(file, "unknown", code, {}, {}, -errno.EINVAL, 0))
+            return Reply(-errno.EINVAL)
+        call = Call(ioctl, code, request.payload, request.descriptor)
+        result = self._run(file, call) if self._system.hook is None else self._run_and_tell(file, call)
+        if call.fence is not None and result == 0:
+            _, call.opened = self.files.open(self._fence_node, file.process, call.fence)
+        return Reply(result, call.encode(), int(call.close_on_exec), call.opened)
+
+    @staticmethod
+    def _run(file: OpenFile, call: Call) -> int:
+        try:
+            return file.driver.ioctl(file, call)
+        except OSError as error:
+            return -(error.errno or errno.EIO)
+
+    def _run_and_tell(self, file: OpenFile, call: Call) -> int:
+        before, started = dict(call.values), time.perf_counter_ns()
+        result = self._run(file, call)
+        elapsed = time.perf_counter_ns() - started
+        self._system.emit(Called(file, call.ioctl.name, call.request, before, dict(call.values), result, elapsed))
+        return result
+
+    def _buffer_file(self, key: int) -> OpenFile:
+        """A dma-buf has no open file of ours: its memory is its name."""
+        inode = key & ~BUFFER_KEY
+        if self._system.buffers.find_inode(inode) is None and inode not in self._system.heap_inodes:
+            raise OSError(errno.ENOTTY, "not a buffer of this device")
+        node = Node(_NO_NODE, "/dmabuf", stat.S_IFREG | 0o600, driver=self._dma_bufs)
+        return OpenFile(key, self._listener, node, self._dma_bufs, 0)
+
+
+def _value(file: OpenFile) -> int:
+    return TABLES.index(file.driver.table) | file.node.number << KIND_BITS

@@ -1,0 +1,81 @@
+"""What the drivers of one emulated board share: the chip, its memory, its queues, its clock."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from openrknn.chips import Chip
+from openrknn.fakekernel.boards import Board
+from openrknn.fakekernel.events import Event, Finished, Hook, Submitted
+from openrknn.fakekernel.gem import Buffers, Space
+from openrknn.fakekernel.jobs import Job, Scheduler
+from openrknn.fakekernel.outcome import Outcome
+
+__all__ = ["LOG", "System"]
+
+LOG = logging.getLogger("openrknn.fakekernel")
+"""The emulated kernel log: what a driver would print when it refuses something."""
+_SPACE_END = 1 << 32
+
+
+@dataclass(eq=False)
+class System:
+    """One board."""
+
+    chip: Chip
+    board: Board
+    scheduler: Scheduler
+    hook: Hook | None = None
+    buffers: Buffers = field(default_factory=Buffers)
+    heap_inodes: set[int] = field(default_factory=set)
+    """Of memory that the dma-heaps gave out; nobody tells when it is freed."""
+    frequency: int = 0
+    governor: str = "rknpu_ondemand"
+    delay_ms: int = 3000
+    soft_reset: bool = True
+    _spaces: dict[int, Space] = field(default_factory=dict)
+    _last_space: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def new_space(self, *, start: int = 0, highest_first: bool) -> Space:
+        """An address space of 32 bits."""
+        from openrknn.fakekernel.space import AddressSpace
+
+        with self._lock:
+            self._last_space += 1
+            space = Space(self._last_space, AddressSpace(start, _SPACE_END, highest_first=highest_first))
+            self._spaces[space.number] = space
+            return space
+
+    def drop_space(self, space: Space) -> None:
+        """Nobody uses it any more."""
+        with self._lock:
+            del self._spaces[space.number]
+        if self.scheduler.link is not None:
+            self.scheduler.link.drop(space)
+
+    def spaces(self) -> Iterable[Space]:
+        """All address spaces."""
+        with self._lock:
+            return list(self._spaces.values())
+
+    def emit(self, event: Event) -> None:
+        """Tell whoever records."""
+        if self.hook is not None:
+            self.hook(event)
+
+    def submit(self, job: Job) -> None:
+        """Queue a job, and tell of it before it runs and after it ran."""
+        if self.hook is not None:
+            self.hook(Submitted(job, tuple(job.space.buffers.values())))
+            job.on_done.append(lambda done, outcome: self.emit(Finished(done, outcome)))
+        job.on_done.append(_complain)
+        self.scheduler.submit(job)
+
+
+def _complain(job: Job, outcome: Outcome) -> None:
+    if outcome.problem and outcome.problem != "cancelled":
+        LOG.warning("job %d of process %d failed: %s", job.number, job.file.process, outcome.error)
