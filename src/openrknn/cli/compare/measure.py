@@ -10,7 +10,7 @@ second one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,7 +86,7 @@ class Bench:
         """Both run freely."""
         self.inspector.feed(arrays, layout)
         captured = [item for item in self.inspector.captured() if item.tensor.name in self.matched]
-        reference = self._rounded_run() if quantized else self.teacher
+        reference = self.rounded_run() if quantized else self.teacher
         return [self._layer(item, reference[item.tensor.name]) for item in captured if item.tensor.name in reference]
 
     def isolated(self, *, quantized: bool) -> list[Layer]:
@@ -103,8 +103,11 @@ class Bench:
                 layers.append(self._layer(item, self._rounded(value, item.tensor) if quantized else value))
         return layers
 
-    def _rounded_run(self) -> Arrays:
-        """The reference with the weights of the file, every tensor rounded to the steps of the file as it is made."""
+    def rounded_run(self, change: Callable[[Array, Tensor], Array] | None = None) -> Arrays:
+        """The reference with the weights of the file, every tensor rounded to the steps of the file as it is made.
+
+        `change` may disturb each tensor that an operator makes, to see what comes of it.
+        """
         graph = self.reference.with_constants(self.weights.values)
         values: Arrays = {}
         for name, tensor in self.matched.items():
@@ -115,7 +118,8 @@ class Bench:
             feeds = {source: values[source] for source in self._origin(operator)[0] if source in values}
             part = graph.run_part(feeds, name)
             if part is not None:
-                values[name] = self._rounded(part, tensor)
+                rounded = self._rounded(part, tensor)
+                values[name] = change(rounded, tensor) if change else rounded
         return values
 
     def _rounded(self, values: Array, tensor: Tensor) -> Array:
