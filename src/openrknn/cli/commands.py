@@ -21,7 +21,10 @@ NAMES = (
     "diff",
     "extract",
     "edit",
+    "exec",
+    "device",
     "coverage",
+    "trace",
     "completion",
 )
 """In the order of `openrknn --help`."""

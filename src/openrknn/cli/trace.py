@@ -1,0 +1,206 @@
+"""`openrknn trace`: look into a recorded trace, and run it again on the software NPU."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from openrknn.cli.output import CommandError, Output
+
+if TYPE_CHECKING:
+    from openrknn.trace.archive import Trace
+    from openrknn.trace.records import FinishRecord, SubmitRecord
+    from openrknn.trace.replay import LoadedJob
+
+NAME = "trace"
+HELP = "look into a recorded trace, or run it again on the software NPU"
+DESCRIPTION = """A trace holds every request of a program to the NPU driver, and all device memory at each job.
+`openrknn exec --trace FILE -- PROGRAM` records one."""
+EXAMPLES = (
+    "openrknn trace show run.trace                 every ioctl in order",
+    "openrknn trace jobs run.trace                 what was submitted, and how long it took",
+    "openrknn trace gems run.trace                 which buffer is weights, instructions, input, output ...",
+    "openrknn trace regs run.trace --job 1         the register commands of a job, decoded",
+    "openrknn trace replay run.trace               the jobs again on the software NPU, compared with the record",
+    "openrknn trace diff a.trace b.trace           where two traces part",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    parser.add_argument("what", choices=sorted(_ACTIONS), help="what to do")
+    parser.add_argument("file", metavar="FILE", help="a trace")
+    parser.add_argument("other", metavar="OTHER", nargs="?", help="diff: the trace to compare with")
+    parser.add_argument("--job", type=int, metavar="N", help="only this job, counted from 1")
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Do what was asked for."""
+    from openrknn.trace.archive import Trace
+
+    with Trace(arguments.file) as trace:
+        return _ACTIONS[arguments.what](trace, arguments, output)
+
+
+def _jobs_of(trace: Trace, arguments: argparse.Namespace) -> Iterator[tuple[int, SubmitRecord, FinishRecord | None]]:
+    jobs = list(enumerate(trace.jobs(), start=1))
+    if arguments.job is not None and not 1 <= arguments.job <= len(jobs):
+        raise CommandError(f"there is no job {arguments.job}; the trace has {len(jobs)}, from 1 on")
+    for number, (submit, finish) in jobs:
+        if arguments.job in (None, number):
+            yield number, submit, finish
+
+
+def _loaded(trace: Trace, arguments: argparse.Namespace) -> Iterator[tuple[int, LoadedJob, FinishRecord | None]]:
+    """Jobs in the memory of a software NPU; earlier ones are decoded too, because registers outlive jobs."""
+    from openrknn.trace.replay import Replayer
+
+    replayer = Replayer(trace)
+    wanted = {number for number, _, _ in _jobs_of(trace, arguments)}
+    for number, (submit, finish) in enumerate(trace.jobs(), start=1):
+        job = replayer.load(submit)
+        if number in wanted:
+            yield number, job, finish
+
+
+def _show(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
+    from openrknn.trace.records import CallRecord, CloseRecord, FinishRecord, OpenRecord, SubmitRecord
+
+    lines = []
+    for event in trace.events:
+        match event:
+            case OpenRecord():
+                text = f"open   {event.path} as file {event.file} by process {event.process}"
+            case CallRecord():
+                changed = {name: value for name, value in event.after.items() if event.before.get(name) != value}
+                text = f"ioctl  {event.name} {_values(event.before)} -> {event.result} {_values(changed)}"
+            case SubmitRecord():
+                cores = ", ".join(f"core {core} from task {first}" for core, (first, _) in event.lists.items())
+                text = f"job    {event.job} starts: {cores}, {len(event.buffers)} buffers"
+            case FinishRecord():
+                text = f"job    {event.job} ends: {event.error or 'well'}, {event.tasks} tasks, {event.macs} MACs"
+            case CloseRecord():
+                text = f"close  file {event.file}"
+        lines.append(text)
+        output.line(text)
+    output.data({"events": lines})
+    return 0
+
+
+def _values(values: object) -> str:
+    shown = dict(values) if isinstance(values, dict) else {}
+    return " ".join(f"{name}={value:#x}" if value > 9 else f"{name}={value}" for name, value in shown.items() if value)
+
+
+def _jobs(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
+    from rich.table import Table
+
+    table = Table("job", "cores", "tasks", "MACs", "time", "end", box=None, header_style="bold")
+    rows = []
+    for number, submit, finish in _jobs_of(trace, arguments):
+        cores = ", ".join(str(core) for core in submit.lists)
+        tasks, macs = (finish.tasks, finish.macs) if finish else (0, 0)
+        milliseconds = finish.nanoseconds / 1e6 if finish else 0.0
+        end = (finish.error or "well") if finish else "not recorded"
+        rows.append({"job": number, "cores": cores, "tasks": tasks, "macs": macs, "ms": milliseconds, "end": end})
+        table.add_row(str(number), cores, str(tasks), f"{macs:,}", f"{milliseconds:.2f} ms", end)
+    output.show(table)
+    output.data({"jobs": rows})
+    return 0
+
+
+def _gems(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
+    from rich.table import Table
+
+    rows = []
+    for number, job, _ in _loaded(trace, arguments):
+        table = Table("buffer", "device address", "size", "role", box=None, header_style="bold", title=f"job {number}")
+        for state in job.submit.buffers:
+            role = job.roles[state.serial]
+            table.add_row(str(state.serial), f"{state.address:#x}", f"{state.size:,}", role)
+            place = {"address": state.address, "size": state.size}
+            rows.append({"job": number, "buffer": state.serial, **place, "role": role})
+        output.show(table)
+    output.data({"buffers": rows})
+    return 0
+
+
+def _regs(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
+    from openrknn import isa
+    from openrknn.trace.replay import task_references
+
+    registers = isa.map_for(trace.chip)
+    listing = []
+    for number, job, _ in _loaded(trace, arguments):
+        for core in sorted(job.submit.lists):
+            for task in task_references(job.submit, core):
+                size = (task.amount + isa.TAIL_WORDS) * 8
+                words = job.memory.view(task.address, size, "commands").view("<u8").tolist()
+                place = f"job {number}, core {core}, task {task.number}"
+                output.line(f"# {place}, operator {task.operator}, at {task.address:#x}")
+                for instruction in isa.disassemble(words, registers):
+                    text = isa.format_instruction(instruction)
+                    listing.append({"job": number, "core": core, "task": task.number, "text": text})
+                    output.line(text)
+    output.data({"commands": listing})
+    return 0
+
+
+def _replay(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
+    from openrknn.trace.replay import Replayer
+
+    replayer = Replayer(trace)
+    found = []
+    for number, (submit, finish) in enumerate(trace.jobs(), start=1):
+        job = replayer.load(submit)
+        if arguments.job not in (None, number):
+            continue
+        differences = replayer.run(job, finish)
+        verdict = "as recorded" if not differences else f"{len(differences)} buffers differ"
+        output.line(f"job {number}: {len(job.program.steps)} tasks, {verdict}")
+        for entry in differences:
+            place = {"buffer": entry.serial, "role": entry.role, "offset": entry.offset}
+            found.append({"job": number, **place, "task": entry.task})
+            output.line(
+                f"  buffer {entry.serial} ({entry.role}): {entry.bytes_that_differ} bytes, first at {entry.offset:#x}: "
+                f"recorded {entry.recorded}, replayed {entry.replayed}, written by task {entry.task}"
+            )
+    output.data({"differences": found})
+    return 1 if found else 0
+
+
+def _diff(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
+    from openrknn.trace.archive import Trace
+    from openrknn.trace.records import CallRecord
+
+    if not arguments.other:
+        raise CommandError("diff needs two traces")
+    with Trace(arguments.other) as other:
+        ours, theirs = (
+            [event for event in side.events if isinstance(event, CallRecord)] for side in (trace, other)
+        )
+    for number, (first, second) in enumerate(zip(ours, theirs, strict=False), start=1):
+        if (first.name, first.before, first.result) != (second.name, second.before, second.result):
+            output.line(f"call {number} differs:")
+            output.line(f"  {first.name} {_values(first.before)} -> {first.result}")
+            output.line(f"  {second.name} {_values(second.before)} -> {second.result}")
+            output.data({"first_difference": number})
+            return 1
+    if len(ours) != len(theirs):
+        output.line(f"the first has {len(ours)} calls, the second {len(theirs)}; they agree as far as both go")
+        output.data({"first_difference": min(len(ours), len(theirs)) + 1})
+        return 1
+    output.line(f"{len(ours)} calls, all alike")
+    output.data({"first_difference": None})
+    return 0
+
+
+_ACTIONS: dict[str, Callable[[Trace, argparse.Namespace, Output], int]] = {
+    "diff": _diff,
+    "gems": _gems,
+    "jobs": _jobs,
+    "regs": _regs,
+    "replay": _replay,
+    "show": _show,
+}

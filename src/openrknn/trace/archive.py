@@ -1,0 +1,140 @@
+"""Traces on disk: written event by event, read with every size checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from openrknn.errors import BadTextError, FormatError, NotRknnError
+from openrknn.trace.records import (
+    BufferState,
+    CallRecord,
+    CloseRecord,
+    Event,
+    FinishRecord,
+    OpenRecord,
+    SubmitRecord,
+)
+
+__all__ = ["Trace", "TraceWriter"]
+
+_VERSION = 1
+_HEAD, _EVENTS, _BLOBS = "trace.json", "events.jsonl", "blobs/"
+_KINDS: dict[str, type[Any]] = {
+    "open": OpenRecord,
+    "call": CallRecord,
+    "submit": SubmitRecord,
+    "finish": FinishRecord,
+    "close": CloseRecord,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+_MAX_EVENTS_BYTES = 512 * 1024 * 1024
+
+
+class TraceWriter:
+    """Writes a trace; events may come from several threads."""
+
+    def __init__(self, path: str | os.PathLike[str], **about: str) -> None:
+        self._archive = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+        self._archive.writestr(_HEAD, json.dumps({"version": _VERSION, **about}))
+        self._lines: list[str] = []
+        self._blobs: set[str] = set()
+        self._lock = threading.Lock()
+
+    def blob(self, data: bytes) -> str:
+        """Store contents once; their name."""
+        digest = hashlib.sha256(data).hexdigest()[:24]
+        with self._lock:
+            if digest not in self._blobs:
+                self._blobs.add(digest)
+                self._archive.writestr(f"{_BLOBS}{digest}", data)
+        return digest
+
+    def add(self, event: Event) -> None:
+        """Append one event."""
+        with self._lock:
+            self._lines.append(json.dumps({"event": _NAMES[type(event)], **asdict(event)}))
+
+    def close(self) -> None:
+        """Finish the file."""
+        with self._lock:
+            if self._archive.fp is not None:
+                self._archive.writestr(_EVENTS, "\n".join(self._lines))
+                self._archive.close()
+
+    def __enter__(self) -> TraceWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Trace:
+    """A recorded trace."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        try:
+            self._archive = zipfile.ZipFile(path)
+            self.about: Mapping[str, Any] = json.loads(self._archive.read(_HEAD))
+            if self._archive.getinfo(_EVENTS).file_size > _MAX_EVENTS_BYTES:
+                raise FormatError("the event list is too long", section=_EVENTS)
+            self.events = tuple(_events(self._archive.read(_EVENTS)))
+        except (zipfile.BadZipFile, KeyError) as error:
+            raise NotRknnError(f"not a trace of openrknn: {error}", section=str(path)) from None
+        except (ValueError, TypeError) as error:
+            raise BadTextError(f"a damaged trace: {error}", section=str(path)) from None
+
+    @property
+    def chip(self) -> str:
+        """The chip that the device was."""
+        return str(self.about.get("chip", "rk3588"))
+
+    def contents(self, state: BufferState) -> bytes:
+        """The bytes of a buffer at the moment of `state`."""
+        try:
+            data = self._archive.read(f"{_BLOBS}{state.blob}")
+        except (KeyError, zipfile.BadZipFile) as error:
+            raise FormatError(f"contents {state.blob} are missing: {error}", section=_BLOBS) from None
+        if len(data) != state.size:
+            raise FormatError(f"contents {state.blob} have {len(data)} bytes, not {state.size}", section=_BLOBS)
+        return data
+
+    def jobs(self) -> Iterator[tuple[SubmitRecord, FinishRecord | None]]:
+        """Jobs with how they ended."""
+        ends = {event.job: event for event in self.events if isinstance(event, FinishRecord)}
+        for event in self.events:
+            if isinstance(event, SubmitRecord):
+                yield event, ends.get(event.job)
+
+    def close(self) -> None:
+        self._archive.close()
+
+    def __enter__(self) -> Trace:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _events(data: bytes) -> Iterator[Event]:
+    for line in data.decode("utf-8").splitlines():
+        fields = json.loads(line)
+        kind = _KINDS[fields.pop("event")]
+        if "buffers" in fields:
+            fields["buffers"] = tuple(BufferState(**state) for state in fields["buffers"])
+        if "lists" in fields:
+            fields["lists"] = {int(core): (int(first), str(raw)) for core, (first, raw) in fields["lists"].items()}
+        yield kind(**fields)

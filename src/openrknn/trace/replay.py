@@ -1,0 +1,134 @@
+"""Jobs of a trace on the software NPU, and what they gave compared with what was recorded.
+
+On the emulated device both are the same program, so a difference means that it is not deterministic. A trace that was
+recorded on a board answers the real question: does the software NPU do what silicon does?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from openrknn.chips import chip_named
+from openrknn.npu import Buffer, Machine, Memory, Program, TaskRef
+from openrknn.npu.step import Step
+from openrknn.trace.archive import Trace
+from openrknn.trace.records import BufferState, FinishRecord, SubmitRecord
+from openrknn.trace.roles import buffer_roles
+from openrknn.uapi import rknpu, rocket
+
+__all__ = ["Difference", "LoadedJob", "Replayer", "task_references"]
+
+_TAIL_WORDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first byte of a buffer that is not as recorded."""
+
+    serial: int
+    role: str
+    offset: int
+    recorded: int
+    replayed: int
+    bytes_that_differ: int
+    task: int | None
+    """The last task that wrote there."""
+
+
+@dataclass
+class LoadedJob:
+    """A job of a trace in the memory of a software NPU."""
+
+    submit: SubmitRecord
+    memory: Memory
+    arrays: dict[int, np.ndarray] = field(repr=False)
+    program: Program = field(repr=False)
+    roles: dict[int, str]
+
+
+class Replayer:
+    """Loads the jobs of one trace, in order: registers and tables outlive jobs."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._chip = chip_named(trace.chip)
+        self._memory = Memory()
+        self._machine = Machine(self._chip, self._memory)
+
+    def load(self, submit: SubmitRecord) -> LoadedJob:
+        """Put a job's memory in place and decode its tasks."""
+        for buffer in list(self._memory):
+            self._memory.remove(buffer)
+        arrays = {}
+        for state in submit.buffers:
+            arrays[state.serial] = np.frombuffer(self._trace.contents(state), np.uint8).copy()
+            self._memory.add(Buffer(state.address, arrays[state.serial], f"buffer {state.serial}"))
+        lists = [list(task_references(submit, core)) for core in sorted(submit.lists)]
+        program = self._machine.prepare(lists)
+        commands = [task.address for tasks in lists for task in tasks]
+        roles = buffer_roles(submit.buffers, program.steps, commands, _task_buffer(submit, arrays))
+        return LoadedJob(submit, self._memory, arrays, program, roles)
+
+    def run(self, job: LoadedJob, finish: FinishRecord | None) -> list[Difference]:
+        """Execute the job; where its memory differs from the record."""
+        job.program.run()
+        if finish is None:
+            return []
+        return list(self._differences(job, finish))
+
+    def _differences(self, job: LoadedJob, finish: FinishRecord) -> Iterator[Difference]:
+        for state in finish.buffers:
+            if state.serial not in job.arrays or job.roles[state.serial] == "tasks":
+                continue  # the kernel writes the status of tasks
+            recorded = np.frombuffer(self._trace.contents(state), np.uint8)
+            replayed = job.arrays[state.serial]
+            wrong = np.nonzero(recorded != replayed)[0] if recorded.size == replayed.size else np.array([0])
+            if wrong.size:
+                first = int(wrong[0])
+                yield Difference(
+                    serial=state.serial,
+                    role=job.roles[state.serial],
+                    offset=first,
+                    recorded=int(recorded[first]),
+                    replayed=int(replayed[first]),
+                    bytes_that_differ=int(wrong.size),
+                    task=_writer(job.program.steps, state.address + first),
+                )
+
+
+def task_references(submit: SubmitRecord, core: int) -> Iterator[TaskRef]:
+    """The tasks of one core."""
+    first, text = submit.lists[core]
+    raw = bytes.fromhex(text)
+    if submit.kind == "rocket":
+        for number in range(len(raw) // rocket.TASK.size):
+            task = rocket.TASK.unpack(raw, number * rocket.TASK.size)
+            yield TaskRef(first + number, task["regcmd"], max(task["regcmd_count"] - _TAIL_WORDS, 0), first + number)
+        return
+    for number in range(len(raw) // rknpu.TASK.size):
+        task = rknpu.TASK.unpack(raw, number * rknpu.TASK.size)
+        yield TaskRef(first + number, task["regcmd_addr"], task["regcfg_amount"], task["op_idx"])
+
+
+def _task_buffer(submit: SubmitRecord, arrays: dict[int, np.ndarray]) -> int | None:
+    """The buffer that holds the task descriptors, found by its contents."""
+    needles = [bytes.fromhex(raw) for _, raw in submit.lists.values() if raw]
+    if not needles or submit.kind == "rocket":
+        return None
+    holders = (state for state in _smallest_first(submit.buffers) if needles[0] in arrays[state.serial].tobytes())
+    return next((state.serial for state in holders), None)
+
+
+def _smallest_first(states: tuple[BufferState, ...]) -> list[BufferState]:
+    return sorted(states, key=lambda state: state.size)
+
+
+def _writer(steps: list[Step], address: int) -> int | None:
+    for step in reversed(steps):
+        for start, size in step.writes():
+            if start <= address < start + size:
+                return step.task
+    return None
