@@ -25,6 +25,7 @@ NAMES = (
     "device",
     "coverage",
     "trace",
+    "verify",
     "completion",
 )
 """In the order of `openrknn --help`."""

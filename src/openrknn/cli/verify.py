@@ -1,0 +1,52 @@
+"""`openrknn verify`: does an NPU compute as the software NPU does? A battery of tasks, byte for byte."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from openrknn.cli.output import Output
+
+NAME = "verify"
+HELP = "compare an NPU with the software NPU, byte for byte, on a battery of small tasks"
+DESCRIPTION = """Run a battery of small tasks on a device and on the software NPU, and compare every byte. Each task
+asks one question about the hardware: which way halves are rounded, whether a shift floors, and so on. The report is for
+sending: it says which rules of the software NPU silicon does not share."""
+EXAMPLES = (
+    "openrknn verify                                   the software NPU against itself: the battery works",
+    "openrknn verify --device rknpu --report npu.json  on a board with the vendor's kernel driver",
+    "openrknn verify --device rocket                   on a board with the mainline driver",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    parser.add_argument("--device", default="software", metavar="DEVICE", help="software, rknpu[:NODE], rocket[:NODE]")
+    parser.add_argument("--report", metavar="FILE", type=Path, help="write the answers as JSON")
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Run the battery; exit code 1 if anything differs."""
+    from rich.table import Table
+
+    from openrknn.chips import chip_named
+    from openrknn.device import open_device
+    from openrknn.verify.battery import run_battery
+
+    with open_device(arguments.device, chip_named("rk3588")) as device:
+        verdicts = list(run_battery(device))
+        name = device.name
+    table = Table("case", "question", "answer", box=None, header_style="bold")
+    for verdict in verdicts:
+        verdict_text = "as expected" if verdict.is_equal else f"{verdict.differ} of {verdict.outputs} differ"
+        table.add_row(verdict.name, verdict.question, verdict.error or verdict_text)
+    report = {"device": name, "cases": [asdict(verdict) for verdict in verdicts]}
+    if arguments.report is not None:
+        arguments.report.write_text(json.dumps(report, indent=2) + "\n")
+    wrong = sum(not verdict.is_equal for verdict in verdicts)
+    output.show(table)
+    output.line(f"{len(verdicts)} cases on {name}: {wrong or 'none'} differ from the software NPU")
+    output.data(report)
+    return 1 if wrong else 0

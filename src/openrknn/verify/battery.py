@@ -1,0 +1,78 @@
+"""The cases on a device and on the software NPU, compared byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from openrknn.container.parts import Task
+from openrknn.device import Device, Job
+from openrknn.device.software import SoftwareDevice
+from openrknn.errors import RknnError
+from openrknn.verify.cases import CASES, Case
+
+__all__ = ["Verdict", "run_battery"]
+
+_INT_CLEAR = 0x1FFFF
+_TAIL_WORDS = 4
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one case came out."""
+
+    name: str
+    question: str
+    outputs: int
+    differ: int
+    examples: tuple[tuple[int, int, int], ...]
+    """(element, on the device, on the software NPU) of the first ones."""
+    error: str = ""
+
+    @property
+    def is_equal(self) -> bool:
+        return not self.differ and not self.error
+
+
+def run_battery(device: Device) -> Iterator[Verdict]:
+    """Every case, one after the other."""
+    with SoftwareDevice(device.chip) as software:
+        for case in CASES:
+            try:
+                found = _run(case, device)
+            except RknnError as error:
+                yield Verdict(case.name, case.question, case.target_bytes, 0, (), str(error))
+                continue
+            yield _judge(case, found, _run(case, software))
+
+
+def _run(case: Case, device: Device) -> np.ndarray:
+    """What the device makes of a case: its target as int8."""
+    buffers = []
+
+    def place(data: np.ndarray, name: str) -> int:
+        buffer = device.allocate(data.nbytes, name)
+        buffer.array[: data.nbytes] = data
+        buffers.append(buffer)
+        return buffer.address
+
+    try:
+        source, weights = place(case.source, "source"), place(case.weights, "weights")
+        target = place(np.zeros(case.target_bytes, np.uint8), "target")
+        words = np.array(case.words(source, weights, target), np.uint64)
+        commands = place(words.view(np.uint8), "commands")
+        task = Task(0, 0, case.enable, case.int_mask, _INT_CLEAR, 0, len(words) - _TAIL_WORDS, 0, commands)
+        device.prepare(Job((task,), ((0,),))).run()
+        return buffers[2].array[: case.target_bytes].view(np.int8).copy()
+    finally:
+        for buffer in buffers:
+            device.free(buffer)
+
+
+def _judge(case: Case, found: np.ndarray, expected: np.ndarray) -> Verdict:
+    wrong = np.nonzero(found != expected)[0]
+    examples = tuple((int(at), int(found[at]), int(expected[at])) for at in wrong[:_SHOWN])
+    return Verdict(case.name, case.question, case.target_bytes, int(wrong.size), examples)

@@ -1,0 +1,175 @@
+"""Single tasks for RK3588, written with our own register commands.
+
+Registers that a task does not write keep what an earlier program left in them, so each task writes all of its blocks'
+registers: the ones named here, and zeros for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from openrknn import isa
+from openrknn.isa import Block, Precision, Register, cna, core, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
+from openrknn.isa.enums import OutputMode, PixelBits, PoolingMethod
+
+__all__ = ["CONVOLUTION", "ELEMENT_WISE", "POOLING", "convolution", "element_wise", "pooling", "stream"]
+
+ELEMENT_WISE, CONVOLUTION, POOLING = 0x18, 0x1D, 0x60
+"""Enable masks."""
+_READ_ONLY = {"S_STATUS", "RDMA_S_STATUS", "OPERATION_ENABLE", "RDMA_OPERATION_ENABLE", "CLK_GATE", "MAC_GATING"}
+_PING_PONG = 0x0E
+_ATOM_CHANNELS = 16
+_KERNELS = 32
+
+
+def stream(blocks: Sequence[str], registers: Iterable[Register], enable: int) -> list[int]:
+    """The words of a task: every register of the blocks, then the four closing words."""
+    given = {register.offset: register for register in registers}
+    words = []
+    for name in blocks:
+        block = isa.RK3588.block(name)
+        words += [_word(block, register, given) for register in block.registers if _is_written(register)]
+    amounts = isa.Command(isa.Target.PC, 0x14, 0).word
+    return [*words, isa.NOP_WORD, amounts, isa.SYNC_WORD, isa.enable_word(enable)]
+
+
+def _is_written(register: type[Register]) -> bool:
+    return register.name not in _READ_ONLY and not register.name.startswith("LUT_ACCESS")
+
+
+def _word(block: Block, register: type[Register], given: dict[int, Register]) -> int:
+    if register.name.endswith("S_POINTER"):
+        return isa.Command(int(block.target or 0), register.offset, _PING_PONG).word
+    return block.command(given.get(register.offset, register(register.reset))).word
+
+
+def _writer(target: int, width: int, height: int, channels: int, atoms: int) -> list[Register]:
+    """The DPU's geometry: `atoms` per pixel and channel group."""
+    return [
+        dpu.DstBaseAddr.of(dst_base_addr=target),
+        dpu.DstSurfStride.of(dst_surf_stride=width * height),
+        dpu.DataCubeWidth.of(width=width),
+        dpu.DataCubeHeight.of(height=height),
+        dpu.DataCubeNotchAddr(0),
+        dpu.DataCubeChannel.of(channel=channels, orig_channel=channels),
+        dpu.WdmaSize0.of(channel_wdma=channels),
+        dpu.WdmaSize1.of(width_wdma=width, height_wdma=height),
+        dpu.SurfaceAdd.of(surf_add=atoms * width * height),
+    ]
+
+
+def _idle_stages() -> list[Register]:
+    """BS, BN and EW switched off, and an output converter that changes nothing."""
+    return [
+        dpu_stages.BsCfg.of(bs_bypass=True, bs_alu_bypass=True, bs_mul_bypass=True, bs_relu_bypass=True),
+        dpu_stages.BnCfg.of(bn_bypass=True, bn_alu_bypass=True, bn_mul_bypass=True, bn_relu_bypass=True),
+        dpu_stages.EwCfg.of(
+            ew_bypass=True, ew_op_bypass=True, ew_lut_bypass=True, ew_op_cvt_bypass=True, ew_relu_bypass=True
+        ),
+        dpu_stages.EwCvtScaleValue.of(ew_op_cvt_scale=1),
+        dpu_stages.OutCvtScale.of(out_cvt_scale=1),
+    ]
+
+
+def element_wise(source: int, target: int, width: int, *changes: Register) -> list[int]:
+    """int8, 16 channels, one row: from memory through the DPU to memory; `changes` replace registers."""
+    registers: list[Register] = [
+        dpu.FeatureModeCfg.of(flying_mode=True, output_mode=OutputMode.MEMORY, burst_len=16),
+        dpu_stages.BsOwCfg.of(od_bypass=True, size_e_0=1, size_e_1=1, size_e_2=1),
+        *_writer(target, width, 1, _ATOM_CHANNELS, 1),
+        *_idle_stages(),
+        dpu_rdma.DataCubeWidth.of(width=width),
+        dpu_rdma.DataCubeHeight.of(height=1),
+        dpu_rdma.DataCubeChannel.of(channel=_ATOM_CHANNELS),
+        dpu_rdma.SrcBaseAddr.of(src_base_addr=source),
+        dpu_rdma.ErdmaCfg.of(erdma_disable=True),
+        dpu_rdma.FeatureModeCfg.of(flying_mode=True, burst_len=16),
+        dpu_rdma.SrcDmaCfg.of(kernel_width=1, kernel_height=1, kernel_stride_width=1, kernel_stride_height=1),
+        dpu_rdma.Weight.of(m_weight=1, b_weight=1, n_weight=1, e_weight=1),
+        *changes,
+    ]
+    return stream(("DPU", "DPU_RDMA"), registers, ELEMENT_WISE)
+
+
+def convolution(source: int, weights: int, target: int, width: int, *changes: Register) -> list[int]:
+    """int8, 1 x 1, 16 channels to 32 kernels, one row; `changes` replace registers."""
+    size = _KERNELS * _ATOM_CHANNELS
+    registers: list[Register] = [
+        cna.ConvCon2.of(feature_grains=4),
+        cna.ConvCon3.of(
+            conv_x_stride=1,
+            conv_y_stride=1,
+            deconv_x_stride=1,
+            deconv_y_stride=1,
+            atrous_x_dilation=1,
+            atrous_y_dilation=1,
+        ),
+        cna.DataSize0.of(datain_height=1, datain_width=width),
+        cna.DataSize1.of(datain_channel=_ATOM_CHANNELS, datain_channel_real=_ATOM_CHANNELS),
+        cna.DataSize2.of(dataout_width=width),
+        cna.DataSize3.of(dataout_atomics=width),
+        cna.WeightSize0.of(weight_bytes=size),
+        cna.WeightSize1.of(weight_bytes_per_kernel=_ATOM_CHANNELS),
+        cna.WeightSize2.of(weight_kernels=_KERNELS, weight_height=1, weight_width=1),
+        cna.CbufCon0.of(data_bank=1, weight_bank=11),
+        cna.CbufCon1.of(data_entries=-(-width // 4)),
+        cna.CvtCon0.of(cvt_bypass=True, cvt_type=True, data_sign=True),
+        *(register.of(**{f"cvt_scale{lane}": 1}) for lane, register in enumerate(_SCALES)),
+        cna.FeatureDataAddr.of(feature_base_addr=source),
+        cna.DmaCon0.of(data_burst_len=16, weight_burst_len=16),
+        cna.DmaCon1.of(line_stride=4 * width),
+        cna.DmaCon2.of(surf_stride=-3 * width),
+        cna.FcDataSize0.of(dma_height=1, dma_width=width),
+        cna.FcDataSize1.of(dma_channel=_ATOM_CHANNELS),
+        cna.DcompAddr0.of(decompress_addr0=weights),
+        core.DataoutSize0.of(dataout_width=width, dataout_height=1),
+        core.DataoutSize1.of(dataout_channel=_KERNELS),
+        dpu.FeatureModeCfg.of(output_mode=OutputMode.MEMORY, burst_len=16),
+        dpu_stages.BsOwCfg.of(od_bypass=True, size_e_0=2, size_e_1=2, size_e_2=2),
+        *_writer(target, width, 1, _KERNELS, 2),
+        *_idle_stages(),
+        dpu_rdma.DataCubeWidth.of(width=width),
+        dpu_rdma.DataCubeHeight.of(height=1),
+        dpu_rdma.DataCubeChannel.of(channel=_KERNELS),
+        dpu_rdma.ErdmaCfg.of(erdma_disable=True),
+        dpu_rdma.FeatureModeCfg.of(mrdma_disable=True, burst_len=16),
+        dpu_rdma.SrcDmaCfg.of(kernel_width=1, kernel_height=1, kernel_stride_width=1, kernel_stride_height=1),
+        dpu_rdma.Weight.of(m_weight=1, b_weight=1, n_weight=1, e_weight=1),
+        *changes,
+    ]
+    return stream(("CNA", "CORE", "DPU", "DPU_RDMA"), registers, CONVOLUTION)
+
+
+_SCALES = (cna.CvtCon1, cna.CvtCon2, cna.CvtCon3, cna.CvtCon4)
+
+
+def pooling(source: int, target: int, width: int, method: PoolingMethod, kernel: int) -> list[int]:
+    """int8, 16 channels, `kernel` rows: windows of kernel x kernel without padding."""
+    out = width // kernel
+    reciprocal = 65536 // kernel
+    registers: list[Register] = [
+        ppu.DataCubeInWidth.of(cube_in_width=width),
+        ppu.DataCubeInHeight.of(cube_in_height=kernel),
+        ppu.DataCubeInChannel.of(cube_in_channel=_ATOM_CHANNELS),
+        ppu.DataCubeOutWidth.of(cube_out_width=out),
+        ppu.DataCubeOutHeight.of(cube_out_height=1),
+        ppu.DataCubeOutChannel.of(cube_out_channel=_ATOM_CHANNELS),
+        ppu.OperationModeCfg.of(pooling_method=method, flying_mode=True),
+        ppu.PoolingKernelCfg.of(
+            kernel_width=kernel, kernel_height=kernel, kernel_stride_width=kernel, kernel_stride_height=kernel
+        ),
+        ppu.RecipKernelWidth.of(recip_kernel_width=reciprocal),
+        ppu.RecipKernelHeight.of(recip_kernel_height=reciprocal),
+        ppu.DstBaseAddr.of(dst_base_addr=target),
+        ppu.DstSurfStride.of(dst_surf_stride=out),
+        ppu.DataFormat.of(proc_precision=Precision.INT8, index_add=out),
+        ppu.MiscCtrl.of(burst_len=4),
+        ppu_rdma.CubeInWidth.of(cube_in_width=width),
+        ppu_rdma.CubeInHeight.of(cube_in_height=kernel),
+        ppu_rdma.CubeInChannel.of(cube_in_channel=_ATOM_CHANNELS),
+        ppu_rdma.SrcBaseAddr.of(src_base_addr=source),
+        ppu_rdma.SrcLineStride.of(src_line_stride=width),
+        ppu_rdma.SrcSurfStride.of(src_surf_stride=width * kernel),
+        ppu_rdma.DataFormat.of(in_precision=PixelBits.BITS8),
+    ]
+    return stream(("PPU", "PPU_RDMA"), registers, POOLING)

@@ -1,0 +1,82 @@
+"""The battery: its tasks do what their questions say, and a device that computes otherwise is found out."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openrknn.chips import CHIPS
+from openrknn.cli.main import main
+from openrknn.device.software import SoftwareDevice
+from openrknn.verify import battery
+from openrknn.verify.cases import CASES, Case
+
+CASE = {case.name: case for case in CASES}
+
+
+def answer(name: str) -> np.ndarray:
+    with SoftwareDevice(CHIPS["rk3588"]) as device:
+        return battery._run(CASE[name], device)
+
+
+def ramp(name: str) -> list[int]:
+    return CASE[name].source.view(np.int8).tolist()
+
+
+def saturated(value: int) -> int:
+    return max(-128, min(127, value))
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("copy", lambda x: x),
+        ("bs_ties", lambda x: round(Fraction(x, 2))),
+        ("bs_ties_2", lambda x: round(Fraction(3 * x, 4))),
+        ("bs_negative_shift", lambda x: saturated(4 * x) if x >= 0 else round(Fraction(4 * x, 16))),
+        ("bs_relu", lambda x: max(x, 0)),
+        ("bn_ties", lambda x: round(Fraction(3 * x + 5, 8))),
+        ("out_ties", lambda x: round(Fraction(x, 2)) + 3),
+        ("out_ties_up", lambda x: int((Fraction(x, 4) + Fraction(1, 2)).__floor__())),
+        ("out_add_first", lambda x: saturated(round(Fraction(5 * (x + 1), 4)))),
+        ("out_saturation", lambda x: saturated(3 * x)),
+    ],
+)
+def test_element_wise_cases_by_formula(name: str, rule: object) -> None:
+    assert callable(rule)
+    assert answer(name).tolist() == [rule(value) for value in ramp(name)]
+
+
+def test_average_by_formula() -> None:
+    case = CASE["average_ties"]
+    data = case.source.view(np.int8).reshape(2, 64, 16).astype(int)
+    sums = data.reshape(2, 32, 2, 16).sum(axis=(0, 2))
+    assert answer("average_ties").reshape(32, 16).tolist() == [
+        [round(Fraction(int(value), 4)) for value in row] for row in sums
+    ]
+
+
+def test_the_software_npu_agrees_with_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "npu.json"
+    assert main(["verify", "--report", str(report)]) == 0
+    assert "none differ" in capsys.readouterr().out
+    assert len(json.loads(report.read_text())["cases"]) == len(CASES)
+
+
+def test_a_device_that_rounds_otherwise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = battery._run
+
+    def crooked(case: Case, device: object) -> np.ndarray:
+        result = real(case, device)  # type: ignore[arg-type]
+        return result + (case.name == "bs_ties" and device is wrong).__int__()
+
+    monkeypatch.setattr(battery, "_run", crooked)
+    with SoftwareDevice(CHIPS["rk3588"]) as wrong:
+        verdicts = {verdict.name: verdict for verdict in battery.run_battery(wrong)}
+    assert not verdicts["bs_ties"].is_equal
+    assert verdicts["bs_ties"].differ == verdicts["bs_ties"].outputs
+    assert verdicts["copy"].is_equal
