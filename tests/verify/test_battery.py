@@ -24,7 +24,8 @@ def answer(name: str) -> np.ndarray:
 
 
 def ramp(name: str) -> list[int]:
-    return CASE[name].source.view(np.int8).tolist()
+    values: list[int] = CASE[name].source.view(np.int8).tolist()
+    return values
 
 
 def saturated(value: int) -> int:
