@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 int open_node(int folder, const char *path, int flags) {
@@ -175,6 +177,31 @@ EXPORT char *__realpath_chk(const char *path, char *into, size_t size) {
 }
 
 EXPORT char *canonicalize_file_name(const char *path) { return realpath(path, NULL); }
+
+EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t size) {
+    REDIRECTED(path);
+    return NEXT(getxattr)(real, name, value, size);
+}
+
+EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, size_t size) {
+    REDIRECTED(path);
+    return NEXT(lgetxattr)(real, name, value, size);
+}
+
+EXPORT ssize_t listxattr(const char *path, char *list, size_t size) {
+    REDIRECTED(path);
+    return NEXT(listxattr)(real, list, size);
+}
+
+EXPORT ssize_t llistxattr(const char *path, char *list, size_t size) {
+    REDIRECTED(path);
+    return NEXT(llistxattr)(real, list, size);
+}
+
+EXPORT int inotify_add_watch(int watcher, const char *path, uint32_t mask) {
+    REDIRECTED(path);
+    return NEXT(inotify_add_watch)(watcher, real, mask);
+}
 
 /* The literal folders in front of the first wildcard decide. */
 static const char *redirected_pattern(const char *pattern, char *buffer) {

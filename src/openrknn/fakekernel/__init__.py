@@ -13,7 +13,21 @@
 
 from __future__ import annotations
 
-from openrknn.fakekernel.device import Device
-from openrknn.fakekernel.events import Event, Hook
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from openrknn.fakekernel.device import Device
+    from openrknn.fakekernel.events import Event, Hook
 
 __all__ = ["Device", "Event", "Hook"]
+
+_PLACES = {"Device": "device", "Event": "events", "Hook": "events"}
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded when somebody asks: the engine's process needs none of it, and should be ready soon."""
+    import importlib
+
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)

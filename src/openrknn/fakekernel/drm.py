@@ -28,6 +28,7 @@ _CAPABILITIES = {
     drm.CAP_SYNCOBJ: 0,
 }
 _LAST_CAPABILITY = 0x15
+_MUCH_MEMORY = 16 << 20
 
 
 def refuse(code: int, why: str) -> OSError:
@@ -80,6 +81,7 @@ class DrmDriver(ABC):
         """Jobs that wait are dropped, handles are closed."""
         self.system.scheduler.cancel(file)
         self.handles(file).clear()
+        self.system.forget_removed()
 
     def ioctl(self, file: OpenFile, call: Call) -> int:
         """Find who answers, and whether this node may ask."""
@@ -133,8 +135,13 @@ class DrmDriver(ABC):
         values["drm_dd_major"], values["drm_dd_minor"] = self.version[:2]
 
     def _gem_close(self, file: OpenFile, values: dict[str, int], call: Call) -> None:
-        if not self.handles(file).remove(values["handle"]):
-            raise refuse(errno.EINVAL, f"no handle {values['handle']}")
+        self.close_handle(file, values["handle"])
+
+    def close_handle(self, file: OpenFile, handle: int) -> None:
+        """Close a handle, and give large memory back soon."""
+        if not self.handles(file).remove(handle):
+            raise refuse(errno.EINVAL, f"no handle {handle}")
+        self.system.forget_removed(at_least=_MUCH_MEMORY)
 
     def _gem_flink(self, file: OpenFile, values: dict[str, int], call: Call) -> None:
         values["name"] = self.system.buffers.give_name(self.lookup(file, values["handle"]))

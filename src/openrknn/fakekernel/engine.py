@@ -46,6 +46,7 @@ class _Space:
     """One address space with its programs."""
 
     def __init__(self, chip: Chip) -> None:
+        self.chip = chip
         self.memory = SharedMemory()
         self.programs = Programs(chip, self.memory)
         self.buffers: dict[int, Buffer] = {}
@@ -140,7 +141,7 @@ def _prepare(space: _Space, kind: str, lists: Lists) -> Entry:
     if known is not None:
         return known
     return space.programs.decode(
-        key, {core: read_chain(space.memory, kind, first, raw) for core, (first, raw) in lists.items()}
+        key, {core: read_chain(space.memory, space.chip, kind, first, raw) for core, (first, raw) in lists.items()}
     )
 
 

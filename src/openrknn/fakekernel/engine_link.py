@@ -57,11 +57,18 @@ class EngineLink:
             if self._link is None:
                 return False
             try:
-                self._tell_of_buffers(space)
+                self._unmap_removed(self._link)
+                self._map_unseen(self._link, space)
                 send_message(self._link, ("run", job, space.number, kind, dict(lists)))
             except (BrokenPipeError, ConnectionResetError):
                 pass  # it died just now: the thread that listens to it sees to the job
             return True
+
+    def forget_removed(self) -> None:
+        """Let go of memory that no program has any more."""
+        with self._lock, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            if self._link is not None:
+                self._unmap_removed(self._link)
 
     def reset(self) -> None:
         """Empty the registers and tables of all cores."""
@@ -88,15 +95,17 @@ class EngineLink:
             if self._link is not None:
                 send_message(self._link, message)
 
-    def _tell_of_buffers(self, space: Space) -> None:
-        assert self._link is not None
+    def _unmap_removed(self, link: socket.socket) -> None:
         with self._buffers.lock:
             removed, self._buffers.removed = self._buffers.removed, []
-            for buffer in removed:
-                send_message(self._link, ("unmap", buffer.space.number, buffer.serial))
+        for buffer in removed:
+            send_message(link, ("unmap", buffer.space.number, buffer.serial))
+
+    def _map_unseen(self, link: socket.socket, space: Space) -> None:
+        with self._buffers.lock:
             for buffer in space.unseen.values():
                 message = ("map", space.number, buffer.serial, buffer.address, buffer.size)
-                send_message(self._link, message, buffer.descriptor)
+                send_message(link, message, buffer.descriptor)
             space.unseen.clear()
 
     def _start(self) -> None:

@@ -129,8 +129,7 @@ class Rknpu(SubmitMixin, DrmDriver):
         values["offset"] = buffer.offset
 
     def _mem_destroy(self, file: OpenFile, values: dict[str, int], call: Call) -> None:
-        if not self.handles(file).remove(values["handle"]):
-            raise refuse(errno.EINVAL, f"no handle {values['handle']}")
+        self.close_handle(file, values["handle"])
 
     def mem_sync(self, file: OpenFile, values: dict[str, int], call: Call) -> None:
         """Caches are coherent here; only the refusals are left."""

@@ -62,6 +62,12 @@ class System:
         with self._lock:
             return list(self._spaces.values())
 
+    def forget_removed(self, at_least: int = 0) -> None:
+        """Tell the engine of buffers that are gone, once they are so many bytes."""
+        link = self.scheduler.link
+        if link is not None and sum(buffer.size for buffer in list(self.buffers.removed)) >= max(at_least, 1):
+            link.forget_removed()
+
     def emit(self, event: Event) -> None:
         """Tell whoever records."""
         if self.hook is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from openrknn.chips import Chip
 from openrknn.fakekernel.shared_memory import SharedMemory
 from openrknn.isa import TAIL_WORDS, Target
 from openrknn.npu import TaskRef
@@ -37,9 +38,9 @@ class Chain:
     """Why it never gets through, if so."""
 
 
-def read_chain(memory: SharedMemory, kind: str, first: int, raw: bytes) -> Chain:
+def read_chain(memory: SharedMemory, chip: Chip, kind: str, first: int, raw: bytes) -> Chain:
     """The tasks behind descriptors of `kind` ("rknpu" or "rocket"), numbered from `first`."""
-    return _rocket(memory, raw) if kind == "rocket" else _rknpu(memory, first, raw)
+    return _rocket(memory, raw) if kind == "rocket" else _rknpu(memory, chip, first, raw)
 
 
 def _rocket(memory: SharedMemory, raw: bytes) -> Chain:
@@ -55,14 +56,14 @@ def _rocket(memory: SharedMemory, raw: bytes) -> Chain:
     return Chain(tuple(tasks), DPU_DONE)
 
 
-def _rknpu(memory: SharedMemory, first: int, raw: bytes) -> Chain:
+def _rknpu(memory: SharedMemory, chip: Chip, first: int, raw: bytes) -> Chain:
     tasks: list[TaskRef] = []
     for offset in range(0, len(raw), rknpu.TASK.size):
         task = rknpu.TASK.unpack(raw, offset)
         number, operator = first + len(tasks), task["op_idx"]
         reference = TaskRef(number, task["regcmd_addr"], task["regcfg_amount"], operator)
         if tasks:
-            link = _link(memory, tasks[-1])
+            link = _link(memory, chip, tasks[-1])
             if link is None:
                 return Chain(tuple(tasks), 0, f"the commands of task {number - 1} do not lead to a next task")
             if link[0] != reference.address:  # the hardware knows no descriptors: it goes where the link leads
@@ -79,13 +80,13 @@ def _words(memory: SharedMemory, task: TaskRef) -> list[int]:
     return words
 
 
-def _link(memory: SharedMemory, task: TaskRef) -> tuple[int, int] | None:
+def _link(memory: SharedMemory, chip: Chip, task: TaskRef) -> tuple[int, int] | None:
     """Address of the next task's commands, and their number without the last four."""
     base, amounts, *_ = _words(memory, task)
     if base >> 48 != Target.PC:
         return None
-    pairs = (amounts >> 16 & _AMOUNT_MASK) + 1
-    return base >> 16 & 0xFFFFFFFF, max(2 * pairs - TAIL_WORDS, 0)
+    words = ((amounts >> 16 & _AMOUNT_MASK) + 1) * (2 if chip.paired_amounts else 1)
+    return base >> 16 & 0xFFFFFFFF, max(words - TAIL_WORDS, 0)
 
 
 def _status(enable: int, tasks: list[TaskRef]) -> int:
