@@ -1,0 +1,115 @@
+"""PP-OCR detection (DB, differentiable binarization): one output [1, 1, h, w], the probability of text at each pixel.
+
+    1  pixels above `PIXEL_THRESHOLD` that touch each other are one line; it is written thinner than the text is
+    2  the smallest rectangle around them; its score is the mean probability of the pixels inside
+    3  grown on every side by   area * GROWTH / perimeter,   which undoes the thinning
+
+The numbers are those of PaddleOCR. The first step compares int8 numbers; only rectangles become floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from openrknn.vision.components import components
+from openrknn.vision.decoders.obb import corners_of
+from openrknn.vision.heads import Array, Floats, Frame, Head, Settings
+from openrknn.vision.polygons import inside_quadrilateral, smallest_rectangle
+from openrknn.vision.results import Objects
+
+__all__ = ["GROWTH", "PIXEL_THRESHOLD", "decode", "matches"]
+
+PIXEL_THRESHOLD = 0.3
+GROWTH = 1.6
+_SMALLEST = 3
+"""Thinner rectangles, in pixels of the frame, are noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    centre: Floats
+    size: Floats
+    angle: float
+    score: float
+
+
+def matches(shapes: Sequence[tuple[int, ...]], frame: Frame) -> bool:
+    """One channel with the resolution of the frame, or a part of it."""
+    if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][:2] != (1, 1):
+        return False
+    rows, columns = shapes[0][2:]
+    return rows > 1 and frame.height % rows == 0 and rows * frame.width == columns * frame.height
+
+
+def decode(heads: Sequence[Head], frame: Frame, settings: Settings) -> Objects:
+    """Lines of text from top to bottom; `corners` go round each from its upper left."""
+    (head,) = heads
+    stored = head.values[0, 0]
+    lines = []
+    for rows, columns in components(stored >= head.limit(PIXEL_THRESHOLD)):
+        line = _line(head, stored, rows, columns)
+        if line is not None and line.score >= settings.threshold:
+            lines.append(line)
+    if not lines:
+        return Objects.none()
+    return _in_reading_order(lines, frame.width / stored.shape[1], settings.limit)
+
+
+def _line(head: Head, stored: Array, rows: Array, columns: Array) -> _Line | None:
+    """The rectangle around one group of pixels. Pixels are squares: their outer corners count."""
+    x = np.concatenate([columns, columns + 1, columns, columns + 1])
+    y = np.concatenate([rows, rows, rows + 1, rows + 1])
+    centre, size, angle = smallest_rectangle(_outline(x, y))
+    if size.min() < _SMALLEST:
+        return None
+    centre, size, angle = _upright(centre, size, angle)
+    corners = corners_of(centre[:, None], size[:, None], np.array([angle]))[0]
+    return _Line(centre, size, angle, _score(head, stored, corners))
+
+
+def _outline(x: Array, y: Array) -> Array:
+    """Of the points of one column only the highest and the lowest can be corners."""
+    order = np.lexsort((y, x))
+    x, y = x[order], y[order]
+    first = np.flatnonzero(np.r_[True, x[1:] != x[:-1]])
+    last = np.r_[first[1:] - 1, len(x) - 1]
+    ends = np.concatenate([first, last])
+    return np.stack([x[ends], y[ends]], axis=1)
+
+
+def _upright(centre: Floats, size: Floats, angle: float) -> tuple[Floats, Floats, float]:
+    """The same rectangle with its width along the text: an angle of at most 45 degrees from level.
+
+    Text that runs down the page is higher than wide; it keeps standing.
+    """
+    if angle > np.pi / 4:
+        return centre, size[::-1], angle - np.pi / 2
+    return centre, size, angle
+
+
+def _score(head: Head, stored: Array, corners: Floats) -> float:
+    low = np.maximum(np.floor(corners.min(axis=0)).astype(int), 0)
+    high = np.minimum(np.ceil(corners.max(axis=0)).astype(int), (stored.shape[1], stored.shape[0]))
+    part = stored[low[1] : high[1], low[0] : high[0]]
+    y, x = np.mgrid[low[1] : high[1], low[0] : high[0]] + 0.5
+    inside = inside_quadrilateral(corners, x, y)
+    return float(head.real(part[inside]).mean()) if inside.any() else 0.0
+
+
+def _in_reading_order(lines: Sequence[_Line], scale: float, limit: int) -> Objects:
+    best = sorted(lines, key=lambda line: -line.score)[:limit]
+    best.sort(key=lambda line: (round(float(line.centre[1]) / max(_typical_height(lines), 1)), line.centre[0]))
+    centres = np.stack([line.centre for line in best], axis=1)
+    sizes = np.stack([line.size for line in best], axis=1)
+    growth = sizes[0] * sizes[1] * GROWTH / (2 * (sizes[0] + sizes[1]))
+    corners = corners_of(centres, sizes + 2 * growth, np.array([line.angle for line in best])) * np.float32(scale)
+    boxes = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
+    scores = np.array([line.score for line in best], np.float32)
+    return Objects(boxes, scores, np.zeros(len(best), np.int64), corners=corners)
+
+
+def _typical_height(lines: Sequence[_Line]) -> float:
+    return float(np.median([line.size[1] for line in lines]))

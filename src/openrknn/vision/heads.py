@@ -1,0 +1,128 @@
+"""Outputs as they are stored: int8 with scale and zero point, or floats.
+
+    value = (stored - zero point) * scale
+
+grows with `stored`, so "value >= threshold" is "stored >= limit" for one number `limit`. Most cells of a detector are
+background: comparing int8 numbers first and making floats only of the few that pass is what makes decoding fast.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.container.model import TensorSpec
+
+__all__ = ["Array", "Floats", "Frame", "Head", "Settings", "heads_of", "original_shape"]
+
+Array: TypeAlias = npt.NDArray[Any]
+Floats: TypeAlias = npt.NDArray[np.float32]
+
+_PROBABILITY_SLACK = 1e-3
+"""Rounding may carry a probability this far below zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The size of a model's picture input, in pixels."""
+
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a user can choose about decoding."""
+
+    threshold: float = 0.25
+    """Objects with a lower score are left out."""
+    overlap: float = 0.45
+    """Of two boxes of one class whose intersection over union is larger, the weaker one goes."""
+    limit: int = 300
+    """At most so many objects, the best ones."""
+    sigmoid: bool | None = None
+    """Whether scores still need it; None: see `Head.is_logits`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """One output of a model in its original shape, elements as they are stored."""
+
+    name: str
+    values: Array
+    scale: float = 1.0
+    zero_point: int = 0
+
+    @property
+    def is_quantized(self) -> bool:
+        return self.values.dtype.kind in "iu" and (self.scale != 1.0 or self.zero_point != 0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.values.shape)
+
+    def real(self, stored: Array) -> Floats:
+        """The numbers that stored ones stand for."""
+        values = stored.astype(np.float32)
+        if self.is_quantized:
+            values -= np.float32(self.zero_point)
+            values *= np.float32(self.scale)
+        return values
+
+    def limit(self, threshold: float) -> float:
+        """The smallest stored number that stands for `threshold` or more."""
+        if not self.is_quantized:
+            return threshold
+        limit = math.ceil(threshold / self.scale + self.zero_point)
+        # The division rounds, so its ceiling can be off by one; `real` decides.
+        while self._one(limit - 1) >= threshold:
+            limit -= 1
+        while self._one(limit) < threshold:
+            limit += 1
+        return limit
+
+    def score_limit(self, settings: Settings, *, is_logits: bool) -> float:
+        """`limit` for a score: where the sigmoid is still missing, sigmoid(x) >= t is x >= ln(t / (1 - t))."""
+        threshold = min(max(settings.threshold, 1e-6), 1 - 1e-6)
+        return self.limit(math.log(threshold / (1 - threshold)) if is_logits else settings.threshold)
+
+    def is_logits(self, scores: Array, settings: Settings) -> bool:
+        """Whether the sigmoid of `scores` is still missing. Probabilities are never negative, and the scores of
+        background are far below zero before the sigmoid, so one look at the smallest number tells."""
+        if settings.sigmoid is not None:
+            return settings.sigmoid
+        if not scores.size or (self.is_quantized and self.zero_point <= np.iinfo(scores.dtype).min):
+            return False  # with this zero point nothing negative can be stored
+        smallest = self._one(scores.min())
+        return smallest < -max(_PROBABILITY_SLACK, self.scale / 2 if self.is_quantized else 0)
+
+    def _one(self, stored: Any) -> float:
+        """`real` of one number, which may lie outside the stored type."""
+        if not self.is_quantized:
+            return float(stored)
+        return float((np.float32(stored) - np.float32(self.zero_point)) * np.float32(self.scale))
+
+
+def heads_of(specs: Sequence[TensorSpec], outputs: Mapping[str, Array]) -> list[Head]:
+    """The outputs of `session.run(..., outputs="raw")` (or "float") with what the model says about them."""
+    return [_head(spec, outputs[spec.name]) for spec in specs]
+
+
+def _head(spec: TensorSpec, values: Array) -> Head:
+    scale = spec.quantization
+    if scale is None or values.dtype.kind not in "iu" or not scale.scale:
+        return Head(spec.name, values)
+    return Head(spec.name, values, float(scale.scale[0]), int(scale.zero_point[0]))
+
+
+def original_shape(spec: TensorSpec) -> tuple[int, ...]:
+    """The shape that `session.run` gives: channels before rows, whatever the layout of the spec."""
+    if spec.layout == "nhwc" and len(spec.shape) == 4:
+        batches, height, width, channels = spec.shape
+        return (batches, channels, height, width)
+    return spec.shape

@@ -1,0 +1,190 @@
+"""`Pipeline`: a model that takes pictures and gives what is in them.
+
+    with Pipeline("yolo.rknn") as detect:
+        detect("street.jpg").save("street_boxes.jpg")
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+
+from openrknn.container.feed import input_reports
+from openrknn.container.load import load
+from openrknn.container.model import Model
+from openrknn.device import Device
+from openrknn.errors import UnsupportedError
+from openrknn.runtime.pool import SessionPool
+from openrknn.vision.families import Family, recognize
+from openrknn.vision.geometry import place
+from openrknn.vision.heads import Frame, Settings, heads_of, original_shape
+from openrknn.vision.labels import names_for
+from openrknn.vision.outcome import Result
+from openrknn.vision.pictures import Pixels, as_pixels, fitted
+from openrknn.vision.prefetch import newest, prefetch
+from openrknn.vision.results import Objects
+from openrknn.vision.sources import Entry, Shot, entries, shots
+from openrknn.vision.thresholds import safe_threshold
+
+__all__ = ["Pipeline"]
+
+_PICTURE_CHANNELS = (1, 3, 4)
+_FITS = {"classify": "crop", "read": "line"}
+_SCORED = ("detect", "segment", "pose")
+_LARGEST_RANKING = 1000
+
+
+class Pipeline:
+    """A model with its pictures before and its decoder behind it.
+
+    `family` (see `families.FAMILIES`) and `task` are worked out from the outputs; give one where that is not possible.
+    `labels`: names of the classes; COCO, ImageNet and others are known by their number. `fit`: letterbox, stretch,
+    crop or line. `workers` pictures are under way at the same time, each on a session of its own with shared weights:
+    as many as the NPU has cores keep it busy. Other options are those of `Session`.
+    """
+
+    def __init__(
+        self,
+        model: Model | str | os.PathLike[str] | bytes,
+        *,
+        task: str | None = None,
+        family: str | None = None,
+        labels: Sequence[str] | None = None,
+        threshold: float | None = None,
+        overlap: float = 0.45,
+        limit: int = 300,
+        fit: str | None = None,
+        order: str | None = None,
+        device: str | Device = "auto",
+        cores: int | None = None,
+        workers: int = 1,
+    ) -> None:
+        self.model = model if isinstance(model, Model) else load(model)
+        self.frame, self.channels = _picture_input(self.model)
+        shapes = [original_shape(spec) for spec in self.model.outputs]
+        count = len(labels) if labels is not None else None
+        self.family: Family
+        self.family, note = recognize(shapes, self.frame, task=task, family=family, classes=count)
+        self.labels = tuple(labels) if labels is not None else _names(self.family, shapes)
+        self.fit = fit or _FITS.get(self.family.task, "letterbox")
+        self.order = order or ("bgr" if input_reports(self.model)[0].calibrated_as_bgr else "rgb")
+        place(1, 1, self.frame, self.fit)  # complains about an unknown fit before anything is loaded
+        threshold, advice = self._threshold(threshold)
+        size = limit if self.family.task != "classify" else _LARGEST_RANKING
+        self.settings = Settings(threshold=threshold, overlap=overlap, limit=size)
+        self.notes = tuple(text for text in (note, advice) if text)
+        """What a user should know about the choices that were made."""
+        self._pool = SessionPool(self.model, workers, device=device, cores=cores)
+
+    def _threshold(self, wanted: float | None) -> tuple[float, str]:
+        if wanted is None:
+            return self.family.threshold, ""
+        is_quantized = any(spec.quantization is not None for spec in self.model.outputs)
+        return safe_threshold(wanted, is_quantized=is_quantized and self.family.task in _SCORED)
+
+    @property
+    def device(self) -> str:
+        """Where it runs."""
+        with self._pool.session() as session:
+            return session.device.name
+
+    @property
+    def workers(self) -> int:
+        return self._pool.size
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    def __call__(self, picture: object, name: str = "") -> Result:
+        """What is in one picture: a path, an array [height, width, 3] of uint8 with red first, or a Pillow image."""
+        label = name or (os.fspath(picture) if isinstance(picture, str | os.PathLike) else "picture")
+        return self._run(as_pixels(picture, label), label)
+
+    def _run(self, pixels: Pixels, name: str) -> Result:
+        started = time.perf_counter()
+        placement = place(pixels.shape[1], pixels.shape[0], self.frame, self.fit)
+        ready = fitted(pixels, placement, channels=self.channels, order=self.order)
+        prepared = time.perf_counter()
+        # "raw": int8 stays int8, and the decoders compare it as it is.
+        outputs = self._pool.run({self.model.inputs[0].name: ready}, layout="nhwc", outputs="raw")
+        ran = time.perf_counter()
+        found = self.family.decode(heads_of(self.model.outputs, outputs), self.frame, self.settings)
+        note = found.note if isinstance(found, Objects) else ""
+        return Result(
+            name=name,
+            pixels=pixels,
+            task=self.family.task,
+            found=found.to_picture(placement),
+            labels=self.labels,
+            notes=(note,) if note else (),
+            prepare_seconds=prepared - started,
+            run_seconds=ran - prepared,
+            decode_seconds=time.perf_counter() - ran,
+        )
+
+    def stream(self, sources: Iterable[str | os.PathLike[str]] | Sequence[Entry]) -> Iterator[Result]:
+        """Results for pictures, folders, patterns, videos, cameras: in their order, read ahead, `workers` at a time.
+
+        A picture that cannot be read gives a result with a `problem`. A live source drops what there is no time for.
+        """
+        words = list(sources)
+        found = [word for word in words if isinstance(word, Entry)]
+        found = found or entries([word for word in words if not isinstance(word, Entry)])
+        is_live = any(entry.kind == "live" for entry in found)
+        ahead = newest(shots(found)) if is_live else prefetch(shots(found), 2 * self.workers)
+        yield from self.stream_shots(ahead)
+
+    def stream_shots(self, ahead: Iterable[Shot]) -> Iterator[Result]:
+        """The same for shots that come from somewhere else."""
+        waiting: deque[Future[Result]] = deque()
+        with ThreadPoolExecutor(max_workers=self.workers, thread_name_prefix="openrknn-vision") as threads:
+            try:
+                for shot in ahead:
+                    waiting.append(threads.submit(self._shot, shot))
+                    while waiting and (len(waiting) > self.workers or waiting[0].done()):
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+    def _shot(self, shot: Shot) -> Result:
+        if shot.pixels is None:
+            return Result.unreadable(shot.name, self.family.task, shot.problem)
+        return self._run(shot.pixels, shot.name)
+
+    # -- resources -----------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Give everything back. Closing twice is allowed."""
+        self._pool.close()
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Pipeline {self.model.path or 'from bytes'}: {self.family.about}>"
+
+
+def _picture_input(model: Model) -> tuple[Frame, int]:
+    """Size and channels of the only input."""
+    if len(model.inputs) != 1:
+        raise UnsupportedError(f"the model has {len(model.inputs)} inputs; pictures go into models that have one")
+    spec = model.inputs[0]
+    shape = spec.shape if spec.layout == "nhwc" else (spec.shape[0], *spec.shape[2:], *spec.shape[1:2])
+    if len(shape) != 4 or shape[3] not in _PICTURE_CHANNELS or shape[0] != 1:
+        raise UnsupportedError(f"the input {spec} is no picture; run the model with `Session`")
+    return Frame(width=shape[2], height=shape[1]), shape[3]
+
+
+def _names(family: Family, shapes: Sequence[tuple[int, ...]]) -> tuple[str, ...] | None:
+    return names_for(family.task, family.classes(shapes), family.name)

@@ -1,0 +1,49 @@
+"""Videos, cameras and network streams through OpenCV (the extra `video`)."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from openrknn.vision.errors import SourceError
+from openrknn.vision.pictures import Pixels
+
+__all__ = ["frames"]
+
+
+def frames(place: str, *, is_live: bool) -> Iterator[Pixels]:
+    """The pictures of a video file, a camera ("0", "/dev/video0") or an address (rtsp://...)."""
+    capture = _open(place)
+    try:
+        count = 0
+        while True:
+            well, picture = capture.read()
+            if not well:
+                break
+            count += 1
+            yield np.ascontiguousarray(np.asarray(picture, np.uint8)[:, :, ::-1])  # OpenCV has blue first
+        if not count or is_live:
+            raise SourceError(f"{place}: {'the stream ended' if count else 'no picture came'}; check the source")
+    finally:
+        capture.release()
+
+
+def _open(place: str) -> Any:
+    try:
+        cv2: Any = importlib.import_module("cv2")
+    except ImportError:
+        raise SourceError(
+            f"{place}: videos, cameras and streams need OpenCV; `pip install 'openrknn[video]'`"
+        ) from None
+    # OpenCV talks to standard error by itself; what is wrong is said by us.
+    os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
+    capture = cv2.VideoCapture(int(place) if place.isdigit() else place)
+    if not capture.isOpened():
+        capture.release()
+        what = "camera" if place.isdigit() or place.startswith("/dev/") else "video"
+        raise SourceError(f"{place}: the {what} cannot be opened; check the number, path or address")
+    return capture
