@@ -1,0 +1,108 @@
+"""The constants of the vendor's wheel, with its names. Facts: C API v2.3.2; errors -14 to -16: wheel 2.5.0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+RKNN_MAX_DIMS = 16
+RKNN_MAX_NUM_CHANNEL = 15
+RKNN_MAX_NAME_LEN = 256
+RKNN_MAX_DYNAMIC_SHAPE_NUM = 512
+
+NPU_CORE_AUTO = 0
+NPU_CORE_0 = 1
+NPU_CORE_1 = 2
+NPU_CORE_2 = 4
+NPU_CORE_0_1 = 3
+NPU_CORE_0_1_2 = 7
+NPU_CORE_ALL = 0xFFFF
+CURRENT_SUPPORT_NPU_CORE_MODE = [
+    NPU_CORE_AUTO, NPU_CORE_0, NPU_CORE_1, NPU_CORE_2, NPU_CORE_0_1, NPU_CORE_0_1_2, NPU_CORE_ALL,
+]  # fmt: skip
+rknn_npu_core_mode = {
+    NPU_CORE_AUTO: "NPU_CORE_AUTO",
+    NPU_CORE_0: "NPU_CORE_0",
+    NPU_CORE_1: "NPU_CORE_1",
+    NPU_CORE_2: "NPU_CORE_2",
+    NPU_CORE_0_1: "NPU_CORE_0_1",
+    NPU_CORE_0_1_2: "NPU_CORE_0_1_2",
+    NPU_CORE_ALL: "NPU_CORE_ALL",
+}
+
+RKNN_QUERY_IN_OUT_NUM = 0
+RKNN_QUERY_INPUT_ATTR = 1
+RKNN_QUERY_OUTPUT_ATTR = 2
+RKNN_QUERY_PERF_DETAIL = 3
+RKNN_QUERY_PERF_RUN = 4
+RKNN_QUERY_SDK_VERSION = 5
+RKNN_QUERY_MEM_SIZE = 6
+RKNN_QUERY_CUSTOM_STRING = 7
+RKNN_QUERY_NATIVE_INPUT_ATTR = 8
+RKNN_QUERY_NATIVE_OUTPUT_ATTR = 9
+RKNN_QUERY_NATIVE_NHWC_INPUT_ATTR = 10
+RKNN_QUERY_NATIVE_NHWC_OUTPUT_ATTR = 11
+RKNN_QUERY_DEVICE_MEM_INFO = 12
+RKNN_QUERY_INPUT_DYNAMIC_RANGE = 13
+RKNN_QUERY_CURRENT_INPUT_ATTR = 14
+RKNN_QUERY_CURRENT_OUTPUT_ATTR = 15
+RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR = 16
+RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR = 17
+
+RKNN_TENSOR_NCHW = 0
+RKNN_TENSOR_NHWC = 1
+RKNN_TENSOR_NC1HWC2 = 2
+RKNN_TENSOR_UNDEFINED = 3
+rknn_input_data_format = {"nchw": RKNN_TENSOR_NCHW, "nhwc": RKNN_TENSOR_NHWC}
+rknn_input_data_format_str = {
+    RKNN_TENSOR_NCHW: "nchw",
+    RKNN_TENSOR_NHWC: "nhwc",
+    RKNN_TENSOR_NC1HWC2: "nc1hwc2",
+    RKNN_TENSOR_UNDEFINED: "undefined",
+}
+rknn_input_data_type = {
+    name: code
+    for code, name in enumerate(
+        ("float32", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool")
+    )
+}
+
+RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC = 2
+"""What the vendor's runtime says of every tensor; scale 1 and zero point 0 where nothing is quantized."""
+
+RKNN_FLAG_PRIOR_HIGH = 0x00
+RKNN_FLAG_PRIOR_MEDIUM = 0x01
+RKNN_FLAG_PRIOR_LOW = 0x02
+RKNN_FLAG_ASYNC_MASK = 0x04
+RKNN_FLAG_COLLECT_PERF_MASK = 0x08
+
+RKNN_SUCC = 0
+RKNN_ERR_FAIL = -1
+RKNN_ERR_DEVICE_UNAVAILABLE = -3
+RKNN_ERR_MALLOC_FAIL = -4
+RKNN_ERR_PARAM_INVALID = -5
+RKNN_ERR_MODEL_INVALID = -6
+RKNN_ERR_CTX_INVALID = -7
+RKNN_ERR_INPUT_INVALID = -8
+RKNN_ERR_OUTPUT_INVALID = -9
+rknn_runtime_api_ret_code: Mapping[str, str] = MappingProxyType(
+    {
+        "0": "RKNN_SUCC",
+        "-1": "RKNN_ERR_FAIL",
+        "-2": "RKNN_ERR_TIMEOUT",
+        "-3": "RKNN_ERR_DEVICE_UNAVAILABLE",
+        "-4": "RKNN_ERR_MALLOC_FAIL",
+        "-5": "RKNN_ERR_PARAM_INVALID",
+        "-6": "RKNN_ERR_MODEL_INVALID",
+        "-7": "RKNN_ERR_CTX_INVALID",
+        "-8": "RKNN_ERR_INPUT_INVALID",
+        "-9": "RKNN_ERR_OUTPUT_INVALID",
+        "-10": "RKNN_ERR_DEVICE_UNMATCH",
+        "-11": "RKNN_ERR_INCOMPATILE_PRE_COMPILE_MODEL",
+        "-12": "RKNN_ERR_INCOMPATILE_OPTIMIZATION_LEVEL_VERSION",
+        "-13": "RKNN_ERR_TARGET_PLATFORM_UNMATCH",
+        "-14": "RKNN_ERR_KEY_INVALID",
+        "-15": "RKNN_ERR_DECRYPT_FAILED",
+        "-16": "RKNN_ERR_SOC_BIND_FAILED",
+    }
+)
