@@ -8,15 +8,14 @@ the S_POINTERs of CNA and CORE themselves, and two bus registers of DDMA.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from openrknn.isa import cna, core, dpu, dpu_stages
+from openrknn.isa import cna, core
 from openrknn.isa.command import Target
 from openrknn.isa.common import moved, unknown
 from openrknn.isa.dma import dma_block
-from openrknn.isa.enums import AluAlgorithm, ArgbInput, ChannelReduction, EwAlgorithm, EwPart, Precision, Regroup
-from openrknn.isa.fields import Atoms, Bits, Choice, Flag, Mask, Signed, SignedAtoms, Size, Unsigned
+from openrknn.isa.enums import ArgbInput, Precision
+from openrknn.isa.fields import Atoms, Bits, Choice, Flag, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register, array
+from openrknn.isa.rk3562_dpu import DPU, DPU_RDMA, PPU, PPU_RDMA
 from openrknn.isa.rk3588 import RK3588
 
 __all__ = ["RK3562"]
@@ -27,13 +26,17 @@ __all__ = ["RK3562"]
 class ConvCon1(Register, offset=0x100C, name="CONV_CON1", evidence="I"):
     """Kind of convolution, number formats, image input."""
 
-    conv_mode = Unsigned(3, 0, "Bit 0 depthwise, bit 1 image input; bit 2 with some int8 convolutions.", evidence="I?")
+    dw_en = Flag(0, "Depthwise.")
+    image = Flag(1, "Image input.")
+    inline_zero_points = Flag(2, "Depthwise int8: two weights, then their two negated zero points, take turns.")
     in_precision = Choice(6, 4, Precision, "Number format of the feature data.")
     proc_precision = Choice(9, 7, Precision, "Number format of the MAC array.")
     argb_in = Choice(15, 12, ArgbInput, "Packed image rows with this many channels per pixel.")
-    deconv = Flag(16, "Put pad values between the input pixels: transposed convolution.")
+    deconv = Flag(16, "Never set: CONV_CON3 has the strides of transposed convolutions.", evidence="?")
     weight_precision = Choice(22, 20, Precision, "A third number format, equal to the others.", evidence="I?")
-    group_line_off = Flag(29, "Set for image input.")
+    ragged = Flag(26, "Image lines in memory are longer than the image; results do not need it.", evidence="I?")
+    not_deconv = Flag(28, "Clear in transposed convolutions.")
+    group_line_off = Flag(29, "0: DMA_CON1.line_stride is the pitch of four lines; 1: of one.")
 
 
 class ConvCon2(Register, offset=0x1010, name="CONV_CON2", evidence="?"):
@@ -46,6 +49,26 @@ class WeightSize1(Register, offset=0x1020, name="WEIGHT_SIZE1", evidence="I"):
     """Size of one kernel."""
 
     weight_bytes_per_kernel = Unsigned(18, 0, "Bytes per output channel.")
+    always = Unsigned(31, 28, "2 in every stream.", evidence="?")
+
+
+class Division(Register, offset=0x1018, name="DIVISION", evidence="?"):
+    """Something about the division of CBUF."""
+
+    data_a = Unsigned(7, 0, "Half of CBUF_CON0.data, rounded down.")
+    data_b = Unsigned(15, 8, "The same number again.")
+    not_deconv = Unsigned(30, 16, "0x18 but in transposed convolutions.")
+    data_reuse = Flag(
+        31, "The first rows are in CBUF already: the DMA starts after them and fetches the rest.", evidence="I",
+        notes="They are as many as DATA_SIZE0.datain_height exceeds FC_DATA_SIZE0.dma_height.",
+    )
+
+
+class CbufCon0(Register, offset=0x1040, name="CBUF_CON0", evidence="?"):
+    """Division of CBUF."""
+
+    start = Unsigned(15, 0, "Not 0 in row bands that use rows of the band before.")
+    data = Unsigned(31, 24, "Less than 14 where the weights are large.")
 
 
 class DataSize1(Register, offset=0x1028, name="DATA_SIZE1", evidence="I"):
@@ -57,13 +80,14 @@ class DataSize1(Register, offset=0x1028, name="DATA_SIZE1", evidence="I"):
 class CbufCon1(Register, offset=0x1044, name="CBUF_CON1", evidence="I"):
     """Room that an input row takes in CBUF."""
 
-    data_entries = Unsigned(15, 0, "Entries of one row.")
-    datain_width = Unsigned(31, 16, "Input columns again.")
+    data_entries = Unsigned(15, 0, "64-byte entries of one row; for images the columns of a line in memory.")
+    datain_width = Unsigned(31, 16, "Input columns again; for images those of a line in memory.")
 
 
 class CbufEntries(Register, offset=0x103C, name="CBUF_ENTRIES", evidence="I?"):
-    """Entries of one row again, and something else."""
+    """Entries of one row again, and where in CBUF the rows start."""
 
+    start = Unsigned(15, 0, "Not 0 in row bands that use rows of the band before.", evidence="?")
     data_entries = Unsigned(31, 16, "Entries of one row.")
 
 
@@ -87,7 +111,26 @@ class CvtOffset(Register, evidence="I"):
     cvt_offset = Signed(31, 0, "Offset.")
 
 
-CvtOffsets = array(CvtOffset, 3, offset=0x1054, name="CVT_OFFSET")
+CvtOffsets = array(CvtOffset, 4, offset=0x1054, name="CVT_OFFSET")
+
+
+class CvtLanes(Register, offset=0x1064, name="CVT_LANES", evidence="I"):
+    """Which channels of a feature map the input converter works on; images need no bits here."""
+
+    cvt_lanes = Bits(31, 0, "All ones in matrix products, else 0.")
+
+
+class DwZeroPoint(Register, offset=0x1074, name="DW_ZERO_POINT", evidence="I"):
+    """Depthwise int8 whose weights all have one zero point: it stands here and not between the weights."""
+
+    negated = Unsigned(7, 0, "Negated zero point; 0x80 is 128.")
+    negated_1 = Unsigned(15, 8, "The same number again.")
+
+
+class LanePad(Register, offset=0x1070, name="LANE_PAD", evidence="I?"):
+    """The zero point of an image input, else 0: perhaps what lanes without a channel hold."""
+
+    lane_pad = Bits(31, 0, "The pad value again.")
 
 
 class PadCon0(Register, offset=0x1080, name="PAD_CON0", evidence="I"):
@@ -103,7 +146,9 @@ class DmaCon0(Register, offset=0x108C, name="DMA_CON0", evidence="I"):
     """Bus settings."""
 
     data_burst_len = Size(3, 0, "Beats per burst for feature data.")
+    data_bus = Unsigned(15, 12, "Bus; 4 in streams.", evidence="?")
     weight_burst_len = Size(19, 16, "Beats per burst for weights.")
+    weight_bus = Unsigned(31, 28, "Bus; 8 where a vector is spread over channels.", evidence="?")
 
 
 class SurfStride(Register, offset=0x1094, name="SURF_STRIDE", evidence="I"):
@@ -128,13 +173,14 @@ class ReadSize(Register, offset=0x118C, name="READ_SIZE", evidence="I?"):
 _CNA_KEPT = ["S_STATUS", "S_POINTER", "OPERATION_ENABLE", "CONV_CON3", "DCOMP_CTRL", "DCOMP_REGNUM", "DCOMP_ADDR0"]
 
 CNA = RK3588.block("CNA").derive(
-    *(ConvCon1, ConvCon2, moved(cna.WeightSize0, 0x101C), WeightSize1, moved(cna.WeightSize2, 0x1024), DataSize1),
+    *(ConvCon1, ConvCon2, Division, CbufCon0, LanePad, CvtLanes, DwZeroPoint),
+    *(moved(cna.WeightSize0, 0x101C), WeightSize1, moved(cna.WeightSize2, 0x1024), DataSize1),
     *(moved(cna.DataSize0, 0x102C), moved(cna.DataSize2, 0x1030), moved(cna.DataSize3, 0x1034), CbufEntries, CbufCon1),
     *(moved(cna.CvtCon0, 0x1048), CvtScale01, CvtScale23),
     *CvtOffsets,
     *(moved(cna.FcDataSize0, 0x1078), moved(cna.FcDataSize1, 0x107C), PadCon0, moved(cna.PadCon1, 0x1084)),
     *(moved(cna.FeatureDataAddr, 0x1088), DmaCon0, moved(cna.DmaCon1, 0x1090), SurfStride, SurfSize, ReadSize),
-    *unknown(0x1018, 0x1038, 0x1040, *range(0x1060, 0x1078, 4)),
+    *unknown(0x1038, 0x1068, 0x106C),
     keep=[*_CNA_KEPT, "DCOMP_AMOUNT0", "DCOMP_AMOUNT1"],
 )
 
@@ -150,275 +196,18 @@ class MiscCfg(Register, offset=0x3018, name="MISC_CFG", evidence="I"):
     proc_precision = Choice(10, 8, Precision, "Number format.")
 
 
+class ClipTruncate(core.ClipTruncate, offset=0x3024, evidence="I?"):
+    """RK3588's register, and a bit of its own."""
+
+    image = Flag(5, "Set for int8 image input.", evidence="I")
+
+
 CORE = RK3588.block("CORE").derive(
-    *(MiscCfg, moved(core.DataoutSize0, 0x301C), moved(core.DataoutSize1, 0x3020)),
-    *unknown(0x300C, 0x3010, 0x3014, 0x3024),
+    *(MiscCfg, moved(core.DataoutSize0, 0x301C), moved(core.DataoutSize1, 0x3020), ClipTruncate),
+    *unknown(0x300C, 0x3010, 0x3014),
     keep=["S_STATUS", "S_POINTER", "OPERATION_ENABLE"],
 )
 
-# ---------------------------------------------------------------- DPU
-
-
-class FeatureModeCfg(Register, offset=0x400C, name="FEATURE_MODE_CFG", evidence="I"):
-    """Where data come from and go to."""
-
-    flying_mode = Flag(0, "0: data come from CORE; 1: from memory.")
-    output_mode = Unsigned(2, 1, "2 in every stream: to memory.")
-    depthwise = Unsigned(4, 3, "1 after a depthwise convolution.")
-    burst_len = Size(8, 5, "Beats per burst. Bus only.")
-    nonalign = Flag(25, "Packed output.")
-    rgp_type = Unsigned(29, 26, "What packed output keeps of each atom.")
-
-
-class DataFormat(Register, offset=0x4010, name="DATA_FORMAT", evidence="I"):
-    """Number formats."""
-
-    proc_precision = Choice(2, 0, Precision, "Number format of the arithmetic.")
-    bn_mul_shift_value_neg = Unsigned(15, 10, "BN shift where the sum is negative.")
-    out_precision = Choice(31, 29, Precision, "Number format of the output.")
-
-
-class DstSurfStride(Register, offset=0x401C, name="DST_SURF_STRIDE", evidence="I"):
-    """Step of counter e of the write DMA."""
-
-    dst_surf_stride = Atoms(27, 0, "Atoms.")
-
-
-class DataCubeHeight(Register, offset=0x4024, name="DATA_CUBE_HEIGHT", evidence="I"):
-    """Height of the data, and the reduction over channels."""
-
-    height = Size(12, 0, "Rows.")
-    minmax_ctl = Mask(24, 22, ChannelReduction, "Reduction over the channels of a pixel.")
-
-
-class DataCubeNotchAddr(Register, offset=0x4028, name="DATA_CUBE_NOTCH_ADDR", evidence="I"):
-    """What the write DMA skips after each line."""
-
-    notch_addr_0 = Unsigned(12, 0, "Atoms.")
-    notch_addr_1 = Unsigned(28, 16, "Atoms, of RK3576.", evidence="?")
-
-
-class DataCubeChannel(Register, offset=0x402C, name="DATA_CUBE_CHANNEL", evidence="I"):
-    """Channels of the data."""
-
-    orig_channel = Size(12, 0, "Channels that carry data.")
-
-
-class WdmaSize0(Register, offset=0x4030, name="WDMA_SIZE_0", evidence="I?"):
-    """Channels of the write DMA."""
-
-    group = Unsigned(15, 0, "Something about the channel group: 0, 1, 3 or 7.", evidence="?")
-    orig_channel = Size(28, 16, "Channels that carry data.")
-
-
-class BsCfg(Register, offset=0x4038, name="BS_CFG", evidence="I"):
-    """BS, the first stage, in two halves: the zero-point correction of the weights, then add, multiply, shift.
-
-    Correction: x + window sum * operand. It has the adder and multiplier bits of RK3588; the add and multiply of the
-    stage itself have bits of their own here and in BS_OW_CFG.
-    """
-
-    bs_bypass = Flag(0, "Skip the stage.")
-    cpend_alu_bypass = Flag(1, "Correction: skip the addition.")
-    cpend_mul_bypass = Flag(4, "Correction: skip the product with the window sum.")
-    bs_alu_bypass = Flag(6, "Skip the addition.")
-    bs_alu_src = Flag(7, "Addend per channel from BRDMA.")
-    bs_mul_shift_value = Unsigned(13, 8, "Shift where the product is not negative.")
-    cpend_alu_algo = Choice(19, 16, AluAlgorithm, "Correction: ADD where it works.")
-    bs_alu_algo = Unsigned(23, 20, "1 where the addition works: plus.", evidence="I?")
-
-
-class BsMulCfg(Register, offset=0x4044, name="BS_MUL_CFG", evidence="I"):
-    """Multiplier of BS, and where the correction finds its operand."""
-
-    cpend_mul_src = Flag(0, "Correction: operand per channel from BRDMA; 0: BS_OW_OP.")
-    bs_mul_operand = Bits(31, 16, "int16, fp16 or bf16.")
-
-
-class BsOwCfg(Register, offset=0x4050, name="BS_OW_CFG", evidence="I"):
-    """The multiplication of BS, atoms per pixel of the write DMA, what becomes of the atoms."""
-
-    bs_mul_src = Flag(0, "Multiplier per channel from BRDMA; 0: BS_MUL_CFG.")
-    bs_mul_bypass = Flag(1, "Skip the multiplication.")
-    size_e_0 = Size(4, 2, "Atoms per pixel and channel group.")
-    size_e_1 = Size(7, 5, "The same number again.")
-    size_e_2 = Size(10, 8, "The same number again.")
-    regroup = Choice(22, 20, Regroup, "What happens between the stages and the write DMA.")
-
-
-class BsOwOp(Register, offset=0x4054, name="BS_OW_OP", evidence="I"):
-    """Operand of the correction, and the shift of BS for negatives."""
-
-    ow_op = Signed(15, 0, "Operand.", evidence="I?")
-    bs_mul_shift_value_neg = Unsigned(21, 16, "BS shift where the product is negative.")
-    cpend_en = Flag(31, "Set where the correction works.")
-
-
-class Minimum(Register, evidence="I"):
-    """Lower clamp; 0x80000000: none, 0: ReLU.
-
-    Each stage has two pairs, equal but in softmax: there the first minimum of BN is 527.4 and the second 0. So the
-    first pair is taken as the limits, and the second as what values beyond them become.
-    """
-
-    minimum = Bits(31, 0, "int32 or fp32.")
-
-
-class Maximum(Register, evidence="I"):
-    """Upper clamp; 0x7fffffff: none."""
-
-    maximum = Bits(31, 0, "int32 or fp32.")
-
-
-CLAMPS = {
-    "BS_LIMIT": (0x4048, 0x404C),
-    "BS_CLAMP": (0x4058, 0x405C),
-    "BN_LIMIT": (0x406C, 0x4070),
-    "BN_CLAMP": (0x4074, 0x4078),
-    "EW_LIMIT": (0x4088, 0x408C),
-    "EW_CLAMP": (0x40A4, 0x40A8),
-}
-"""Offsets of minimum and maximum."""
-
-
-def clamps(places: Mapping[str, tuple[int, int]]) -> tuple[type[Register], ...]:
-    """The registers of the clamps of all stages."""
-    return tuple(
-        shape.place(offset=offset, name=f"{name}_{shape.__name__.upper()}")
-        for name, offsets in places.items()
-        for shape, offset in zip((Minimum, Maximum), offsets, strict=True)
-    )
-
-
-Clamps = clamps(CLAMPS)
-
-
-class BnCfg(Register, offset=0x4060, name="BN_CFG", evidence="I"):
-    """BN, the second stage."""
-
-    bn_bypass = Flag(0, "Skip the stage.")
-    bn_alu_bypass = Flag(1, "Skip the addition.")
-    bn_mul_bypass = Flag(4, "Skip the multiplication.")
-    bn_mul_prelu = Flag(5, "Multiply only where x < 0.")
-    bn_alu_algo = Choice(19, 16, AluAlgorithm, "Plus or minus the addend.")
-
-
-class EwCfg(Register, offset=0x407C, name="EW_CFG", evidence="I"):
-    """EW, the third stage: lookup table, then one of three operations with the operand, then clamp.
-
-    Where RK3588 has one ALU, the division is a part of its own, next to the product and the ALU.
-    """
-
-    ew_bypass = Flag(0, "Skip the stage.")
-    ew_op_type = Choice(3, 2, EwPart, "The part that works on the operand.", evidence="I?")
-    ew_mul_src = Flag(4, "Product: operand through ERDMA.")
-    ew_mul_bypass = Flag(6, "Skip the product.")
-    ew_lut_bypass = Flag(7, "Skip the lookup table.")
-    ew_op_cvt_bypass = Flag(8, "Use the operand without conversion.")
-    ew_div_src = Flag(13, "Division: operand through ERDMA.")
-    ew_div_bypass = Flag(14, "Skip the division.")
-    ew_alu_src = Flag(15, "ALU: operand through ERDMA; 0: EW_OP_VALUE_0 and on.")
-    ew_alu_algo = Choice(19, 16, EwAlgorithm, "Operation of the ALU.")
-    ew_alu_bypass = Flag(24, "Skip the ALU.")
-    ew_cvt_type = Flag(31, "Operand converter: 1 add, then multiply.")
-
-
-class EwCvtOffsetValue(Register, offset=0x4080, name="EW_CVT_OFFSET_VALUE", evidence="I"):
-    """Offset of the operand converter."""
-
-    ew_op_cvt_offset = Signed(15, 0, "Offset.")
-
-
-class SurfaceAdd(Register, offset=0x40B8, name="SURFACE_ADD", evidence="I"):
-    """Step of counter g of the write DMA."""
-
-    surf_add = Atoms(27, 0, "Atoms.")
-
-
-class SurfLen(Register, offset=0x40C8, name="SURF_LEN", evidence="I"):
-    """Length of packed output."""
-
-    surf_len = Atoms(15, 0, "Atoms.")
-
-
-EwOpValues = array(dpu_stages.EwOpValue, 5, offset=0x4090, name="EW_OP_VALUE_")
-
-_LUT = [register.name for register in RK3588.block("DPU").registers if register.name.startswith("LUT_")]
-
-DPU = RK3588.block("DPU").derive(
-    *(FeatureModeCfg, DataFormat, moved(dpu.DstBaseAddr, 0x4018), DstSurfStride, moved(dpu.DataCubeWidth, 0x4020)),
-    *(DataCubeHeight, DataCubeNotchAddr, DataCubeChannel, WdmaSize0, moved(dpu.WdmaSize1, 0x4034)),
-    *(BsCfg, moved(dpu_stages.BsAluCfg, 0x4040), BsMulCfg, BsOwCfg, BsOwOp, BnCfg),
-    *Clamps,
-    *(EwCfg, EwCvtOffsetValue, moved(dpu_stages.EwCvtScaleValue, 0x4084)),
-    *EwOpValues,
-    *(moved(dpu_stages.OutCvtOffset, 0x40AC), moved(dpu_stages.OutCvtScale, 0x40B0)),
-    *(moved(dpu_stages.OutCvtShift, 0x40B4), SurfaceAdd, SurfLen),
-    *unknown(0x403C, 0x40BC, 0x40C0, 0x40C4, 0x40CC),
-    keep=["S_STATUS", "S_POINTER", "OPERATION_ENABLE", "OFFSET_PEND", "BN_ALU_CFG", "BN_MUL_CFG", *_LUT],
-)
-
-# ---------------------------------------------------------------- DPU_RDMA, PPU, PPU_RDMA
-
-
-class EwSurfStride(Register, offset=0x5040, name="RDMA_EW_SURF_STRIDE", evidence="I"):
-    """A surface of the EW operand."""
-
-    ew_surf_stride = Atoms(27, 0, "Atoms.")
-
-
-class RdmaFeatureModeCfg(Register, offset=0x5044, name="RDMA_FEATURE_MODE_CFG", evidence="I"):
-    """Main data and number formats. As on RK3588 but for the code of a depthwise convolution."""
-
-    flying_mode = Flag(0, "Main data come from memory.")
-    depthwise = Unsigned(2, 1, "1 after a depthwise convolution.")
-    mrdma_fp16tofp32_en = Flag(3, "Widen fp16 to fp32; also set in integer copies.", evidence="I?")
-    mrdma_disable = Flag(4, "No main data.")
-    proc_precision = Choice(7, 5, Precision, "Number format of the arithmetic.")
-    burst_len = Size(14, 11, "Beats per burst. Bus only.")
-    in_precision = Choice(17, 15, Precision, "Number format of the input.")
-
-
-class SurfNotch(Register, offset=0x504C, name="RDMA_SURF_NOTCH", evidence="I"):
-    """What MRDMA skips after each surface."""
-
-    surf_notch_addr = SignedAtoms(31, 0, "Atoms.")
-
-
-class EwSurfNotch(Register, offset=0x506C, name="RDMA_EW_SURF_NOTCH", evidence="I"):
-    """What ERDMA skips after each surface."""
-
-    ew_surf_notch = SignedAtoms(31, 0, "Atoms.")
-
-
-class LineNotch(Register, offset=0x5078, name="RDMA_LINE_NOTCH", evidence="I"):
-    """What MRDMA skips after each line."""
-
-    line_notch_addr = Unsigned(12, 0, "Atoms.")
-
-
-class PaddingValue(Register, evidence="I"):
-    """The pad value times one, two, three ..."""
-
-    pad_value = Bits(18, 0, "19-bit signed integer, or fp16.")
-
-
-class RdmaDataFormat(Register, offset=0x7030, name="RDMA_DATA_FORMAT", evidence="I"):
-    """Number format of the input; not a size as on RK3588."""
-
-    in_precision = Choice(2, 0, Precision, "Number format.")
-    always = Flag(6, "Set in every stream.", evidence="?")
-
-
-DPU_RDMA = RK3588.block("DPU_RDMA").derive(
-    *(EwSurfStride, RdmaFeatureModeCfg, SurfNotch, EwSurfNotch, LineNotch), *unknown(0x507C), remove=["RDMA_WEIGHT"]
-)
-PPU = RK3588.block("PPU").derive(
-    *array(PaddingValue, 7, offset=0x6044, name="PADDING_VALUE_", first=1),
-    *unknown(*range(0x6060, 0x6070, 4)),
-    remove=["PADDING_VALUE_1_CFG", "PADDING_VALUE_2_CFG"],
-)
-PPU_RDMA = RK3588.block("PPU_RDMA").derive(RdmaDataFormat)
 DDMA = dma_block("DDMA", 0x8000, Target.EXTRA, "Bus interface: streams set writes of 16 bytes per beat, all enabled.")
 
 RK3562 = RK3588.derive(

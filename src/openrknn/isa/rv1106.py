@@ -14,7 +14,8 @@ from openrknn.isa.common import moved, unknown
 from openrknn.isa.enums import AluAlgorithm, ArgbInput, ConvMode, OutputMode, Precision, Regroup
 from openrknn.isa.fields import Atoms, Bits, Choice, Flag, Mask, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register
-from openrknn.isa.rk3562 import RK3562, BsMulCfg, EwCfg, clamps
+from openrknn.isa.rk3562 import RK3562
+from openrknn.isa.rk3562_dpu import BsMulCfg, EwCfg, clamps
 from openrknn.isa.rk3588 import RK3588
 
 __all__ = ["RV1106"]
@@ -56,6 +57,12 @@ CvtOffsets = (
     CvtOffset.place(offset=0x101C, name="CVT_OFFSET2"),
     CvtOffset.place(offset=0x106C, name="CVT_OFFSET3"),
 )
+
+
+class DwZeroPoint(Register, offset=0x1074, name="DW_ZERO_POINT", evidence="I"):
+    """Depthwise int8 whose weights all have one zero point: it stands here and not between the weights."""
+
+    negated = Unsigned(7, 0, "Negated zero point; 0x80 is 128.")
 
 
 class CvtLanes(Register, offset=0x108C, name="CVT_LANES", evidence="I?"):
@@ -154,7 +161,7 @@ class WeightStride(Register, offset=0x1188, name="WEIGHT_STRIDE", evidence="I?")
 CNA = RK3588.block("CNA").derive(
     *(ConvCon1, ConvCon2, CbufEntries, CbufCon0, CbufCon1, CbufBanks, CvtCon0, CvtScale01, CvtScale23),
     *CvtOffsets,
-    *(CvtLanes, PadCon0, DmaCon0, DmaCon2, WeightStride, RK3562.find("CNA.READ_SIZE")),
+    *(CvtLanes, DwZeroPoint, PadCon0, DmaCon0, DmaCon2, WeightStride, RK3562.find("CNA.READ_SIZE")),
     *unknown(0x1094),
     remove=["CLK_GATE", *(f"CVT_CON{n}" for n in range(1, 6)), *(f"DCOMP_AMOUNT{n}" for n in range(2, 16))],
 )
@@ -256,7 +263,7 @@ class BsOwCfg(Register, offset=0x4050, name="BS_OW_CFG", evidence="I"):
 class BsOwOp(Register, offset=0x4054, name="BS_OW_OP", evidence="I"):
     """Operand of the correction, and the shift of BS for negatives."""
 
-    ow_op = Signed(15, 0, "Operand.", evidence="I?")
+    ow_op = Signed(16, 0, "Operand.", evidence="I?")
     bs_mul_shift_value_neg = Unsigned(29, 24, "BS shift where the product is negative.")
     cpend_float = Flag(30, "Set where the correction works on floats.")
     cpend_en = Flag(31, "Set where the correction works on integers.")
@@ -277,6 +284,7 @@ class BnCfg(Register, offset=0x4060, name="BN_CFG", evidence="I"):
     bn_alu_bypass = Flag(1, "Skip the addition.")
     bn_mul_bypass = Flag(4, "Skip the multiplication.")
     bn_mul_prelu = Flag(5, "Multiply only where x < 0.")
+    bn_alu_src = Flag(8, "Addend per channel from NRDMA.")
     bn_alu_algo = Choice(19, 16, AluAlgorithm, "Plus or minus the addend.")
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from openrknn.isa.common import unknown
 from openrknn.isa.fields import Address, Atoms, Bits, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register
-from openrknn.isa.rk3562 import Maximum, Minimum, PadCon0
+from openrknn.isa.rk3562 import PadCon0
+from openrknn.isa.rk3562_dpu import Maximum, Minimum
 from openrknn.isa.rk3588 import RK3588
 
 __all__ = ["RV1106B"]

@@ -83,6 +83,8 @@ class Config:
     depthwise_group: int = 64
     inline_zero_points: int = 0
     """Depthwise: this many weights, then as many negated zero points, take turns; the weight is their sum."""
+    weight_offset: int = 0
+    """Depthwise: negated zero point of all weights."""
     input_major: bool = False
     """Weights of one pixel lie as [input, kernel], as a fully connected layer with zero skipping wants them."""
 
@@ -264,6 +266,8 @@ def fetch_weights(config: Config, memory: Memory) -> Numbers:
         return matrix.T.reshape(config.kernels, 1, 1, config.weight_channels)
     if config.inline_zero_points:
         values = _with_zero_points(values, config.inline_zero_points)
+    elif config.weight_offset:
+        values = values.astype(np.int16) + config.weight_offset
     return _depthwise(values, config) if config.depthwise else _direct(values, config)
 
 

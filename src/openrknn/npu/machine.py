@@ -244,6 +244,17 @@ def family_of(chip: Chip) -> Family:
                 rk3566.configure_readers,
                 rk3566.configure_pooling,
             )
+        case "rk3562":
+            from openrknn.npu import rk3562
+
+            return Family(
+                frozenset({"CNA", "CORE", "DPU"}),
+                rk3562.configure_features,
+                rk3562.configure_core,
+                rk3562.configure_dpu,
+                rk3562.configure_readers,
+                rk3562.configure_pooling,
+            )
         case "rv1106":
             from openrknn.npu import rv1106
 
@@ -257,6 +268,6 @@ def family_of(chip: Chip) -> Family:
             )
         case _:
             raise UnsupportedError(
-                f"the software NPU does not implement {chip.title} yet; it implements RK3588, RK3566/68 and RV1103/06. "
-                "`openrknn inspect` and `disasm` work for every chip"
+                f"the software NPU does not implement {chip.title} yet; it implements RK3588, RK3566/68, RK3562 and "
+                "RV1103/06. `openrknn inspect` and `disasm` work for every chip"
             )

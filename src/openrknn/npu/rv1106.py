@@ -14,10 +14,10 @@ from openrknn.isa import ConvMode, Precision
 from openrknn.isa.enums import ArgbInput, ChannelReduction, Regroup
 from openrknn.isa.rv1106 import RV1106
 from openrknn.npu import cna as npu_cna
+from openrknn.npu import common
 from openrknn.npu import core as npu_core
 from openrknn.npu import ppu as npu_ppu
 from openrknn.npu import rdma as npu_rdma
-from openrknn.npu import rk3562
 from openrknn.npu.dpu import lut, paired, pipeline
 from openrknn.npu.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 from openrknn.npu.named import NamedRegisters
@@ -46,10 +46,10 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     cna.expect_zero("DCOMP_CTRL", "DCOMP_REGNUM", "DCOMP_AMOUNT0", "DCOMP_AMOUNT1", "UNKNOWN_1094")
     cna.waive("CONV_CON2", "CBUF_ENTRIES", "CBUF_CON0", "CBUF_BANKS", "DMA_CON0", "FC_DATA_SIZE0", "FC_DATA_SIZE1")
     cna.waive("WEIGHT_STRIDE", "READ_SIZE", "CVT_LANES")
-    cna.expect_zero("FC_CON1", "FC_CON2")
+    cna.expect_zero("FC_CON1")
     depthwise = con1["conv_mode"] == ConvMode.DEPTHWISE
     row = (_IMAGE_PIXEL_BYTES if packed else ATOM_BYTES * surfaces(channels, size)) * size0["datain_width"]
-    rk3562.check_rows(cna("CBUF_CON1", "data_entries"), -(-row // _ENTRY_BYTES))
+    common.check_rows(cna("CBUF_CON1", "data_entries"), -(-row // _ENTRY_BYTES))
     line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
     return npu_cna.Config(
         feature_address=cna("FEATURE_DATA_ADDR", "feature_base_addr"),
@@ -64,7 +64,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         converter=_converter(cna, weights),
         pad_top=pad["pad_top"],
         pad_left=pad["pad_left"],
-        pad_bits=rk3562.pad_bits(cna("PAD_CON1", "pad_value"), precision),
+        pad_bits=common.pad_bits(cna("PAD_CON1", "pad_value"), precision),
         out_height=atomics // out_width,
         out_width=out_width,
         weight_address=cna("DCOMP_ADDR0", "decompress_addr0"),
@@ -85,6 +85,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         input_group=_INPUTS,
         depthwise_group=_DEPTHWISE_BYTES // size,
         inline_zero_points=int(con1["inline_zero_points"]),
+        weight_offset=common.negated_zero_point(cna("DW_ZERO_POINT", "negated")),
         input_major=bool(cna("FC_CON0", "fc_skip_en")),
     )
 
@@ -118,7 +119,7 @@ def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_cor
     if convolution.input_major:
         core.waive("MISC_CFG", "DATAOUT_SIZE_0", "DATAOUT_SIZE_1", "CLIP_TRUNCATE")
         return npu_core.Config(window_sums=False, shift=0, rounding=numerics.Rounding.EVEN)
-    return rk3562.read_core(core, convolution)
+    return common.read_core(core, convolution)
 
 
 def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
@@ -126,8 +127,8 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     dpu = NamedRegisters(registers, RV1106.block("DPU"))
     precision, channel = paired.arithmetic(dpu), dpu.fields("DATA_CUBE_CHANNEL")
     dpu.expect_zero("CPEND_ALU_CFG", "UNKNOWN_40C4")
-    dpu.waive("DATA_CUBE_WIDTH", "WDMA_SIZE_0")
-    mode = dpu.fields("FEATURE_MODE_CFG")
+    dpu.waive("WDMA_SIZE_0")
+    mode, width = dpu.fields("FEATURE_MODE_CFG"), dpu("DATA_CUBE_WIDTH", "width")
     used = not dpu("EW_CFG", "ew_bypass") and not dpu("EW_CFG", "ew_lut_bypass")
     regroup = Regroup.ATOMS if dpu("BS_OW_CFG", "tp_atoms") else Regroup(dpu("BS_OW_CFG", "regroup"))
     return pipeline.Config(
@@ -143,7 +144,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
         norm=paired.configure_bn(dpu, precision),
         element_wise=paired.configure_ew(dpu, precision, lut.configure(registers, tables, used=used)),
         out=paired.configure_out(dpu),
-        write=paired.configure_write(dpu, regroup, mode["surf_len"], each_atom=bool(mode["rgp_each"])),
+        write=paired.configure_write(dpu, regroup, mode["surf_len"], 1 if mode["rgp_each"] else width),
     )
 
 
@@ -155,6 +156,6 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
 
 def configure_pooling(registers: Registers) -> npu_ppu.Config:
     """Read PPU's and PPU_RDMA's registers."""
-    return rk3562.read_pooling(
+    return common.read_pooling(
         NamedRegisters(registers, RV1106.block("PPU")), NamedRegisters(registers, RV1106.block("PPU_RDMA"))
     )

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from openrknn import numerics
 from openrknn.errors import UnknownModeError
-from openrknn.isa import dpu_lut
+from openrknn.isa import Register, dpu_lut
 from openrknn.isa.enums import LutTable
 from openrknn.npu.formats import Numbers
 from openrknn.npu.registers import Registers
@@ -73,9 +73,11 @@ class Config:
     above: Slope
 
 
-def configure(registers: Registers, tables: Tables, *, used: bool) -> Config | None:
-    """Read the LUT registers; None if the lookup is bypassed."""
-    config = registers.read(dpu_lut.LutCfg)
+def configure(
+    registers: Registers, tables: Tables, *, used: bool, config_register: type[Register] = dpu_lut.LutCfg
+) -> Config | None:
+    """Read the LUT registers; None if the lookup is bypassed. LUT_CFG is another one on RK3562."""
+    config = registers.read(config_register).values()
     info = registers.read(dpu_lut.LutInfo)
     below_scale, below_shift = registers.read(dpu_lut.LutLeSlopeScale), registers.read(dpu_lut.LutLeSlopeShift)
     above_scale, above_shift = registers.read(dpu_lut.LutLoSlopeScale), registers.read(dpu_lut.LutLoSlopeShift)
@@ -84,9 +86,9 @@ def configure(registers: Registers, tables: Tables, *, used: bool) -> Config | N
     registers.waive(dpu_lut.LutAccessCfg, dpu_lut.LutAccessData)
     if not used:
         return None
-    if config.lut_road_sel or config.lut_expand_en or config.lut_cal_sel or config.lut_lo_le_mux != 2:
+    if config["lut_road_sel"] or config["lut_expand_en"] or config["lut_cal_sel"] or config["lut_lo_le_mux"] != 2:
         raise UnknownModeError(f"this division of the tables is not implemented: {config}", register="LUT_CFG")
-    if config.lut_uflow_priority is not LutTable.LE or config.lut_oflow_priority is not LutTable.LO:
+    if config["lut_uflow_priority"] != LutTable.LE or config["lut_oflow_priority"] != LutTable.LO:
         raise UnknownModeError("values outside the tables are served the other way round", register="LUT_CFG")
     if ends[0].lut_le_end != starts[1].lut_lo_start:
         raise UnknownModeError("the tables overlap or leave a gap", register="LUT_LE_END")

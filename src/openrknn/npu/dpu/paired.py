@@ -124,7 +124,7 @@ def configure_bn(dpu: NamedRegisters, precision: Precision) -> Stage | None:
         raise UnknownModeError("this form of BN is not implemented", register="BN_CFG")
     return Stage(
         adds=not config["bn_alu_bypass"],
-        addend=addend,
+        addend=None if config["bn_alu_src"] else addend,
         subtracts=False,
         scaling=None if config["bn_mul_bypass"] else scaling,
         clamp=clamp,
@@ -178,13 +178,13 @@ def configure_out(dpu: NamedRegisters) -> out_cvt.Config:
         offset=dpu("OUT_CVT_OFFSET", "out_cvt_offset"),
         add_first=bool(shift["cvt_type"]),
         rounding=numerics.Rounding(shift["cvt_round"]),
-        minus_exponent=shift["minus_exp"],
+        minus_exponent=shift["minus_exp"] + (shift["out_cvt_shift"] if is_float(arithmetic(dpu)) else 0),
         offset_counts_in_ties=True,
     )
 
 
-def configure_write(dpu: NamedRegisters, regroup: Regroup, surf_len: int, *, each_atom: bool) -> write.Config:
-    """The write DMA; `surf_len` is the length of packed output in atoms, `each_atom` what its `rgp_type` is about."""
+def configure_write(dpu: NamedRegisters, regroup: Regroup, surf_len: int, run_atoms: int) -> write.Config:
+    """The write DMA. Packed output has a length of `surf_len` atoms; its last atom in every `run_atoms` is cut."""
     mode, size = dpu.fields("FEATURE_MODE_CFG"), dpu.fields("WDMA_SIZE_1")
     if mode["output_mode"] != OutputMode.MEMORY:
         raise UnknownModeError("a result that does not go to memory is not implemented", register="FEATURE_MODE_CFG")
@@ -200,9 +200,9 @@ def configure_write(dpu: NamedRegisters, regroup: Regroup, surf_len: int, *, eac
         line_bytes=(size["width_wdma"] + dpu("DATA_CUBE_NOTCH_ADDR", "notch_addr_0")) * ATOM_BYTES,
         atom_step_bytes=dpu("DST_SURF_STRIDE", "dst_surf_stride") * ATOM_BYTES,
         group_step_bytes=dpu("SURFACE_ADD", "surf_add") * ATOM_BYTES,
-        packed_bytes=(kept if each_atom else None) or ATOM_BYTES if packed else None,
+        packed_bytes=ATOM_BYTES if packed else None,
         transposes_atoms=regroup is Regroup.ATOMS,
         transposed_lanes={Regroup.LANES8: 16, Regroup.LANES16: 8}.get(regroup),
-        packed_tail_bytes=None if each_atom else kept,
+        packed_run_bytes=(run_atoms - 1) * ATOM_BYTES + kept if kept else None,
         packed_limit_bytes=surf_len * ATOM_BYTES if packed else None,
     )

@@ -46,8 +46,8 @@ class Config:
     transposed_lanes: int | None
     """Lane transpose: lanes per atom (8 or 16); None without."""
     atom_bytes: int = ATOM_BYTES
-    packed_tail_bytes: int | None = None
-    """Packed rows of whole atoms: bytes kept of the last atom of each row; None for all."""
+    packed_run_bytes: int | None = None
+    """Packed output that cuts the last atom of every run: bytes kept of each run; None: no runs."""
     packed_limit_bytes: int | None = None
     """Packed output ends here; None: with the data."""
 
@@ -143,9 +143,9 @@ def place_packed(atoms: Bytes, config: Config, memory: Memory) -> None:
     each = config.per_pixel if count % config.per_pixel == 0 else 1
     stream = atoms.reshape(count // each, each, height, width, size).transpose(0, 2, 3, 1, 4)
     kept = np.ascontiguousarray(stream.reshape(-1, size)[:, : config.packed_bytes]).reshape(-1)
-    if config.packed_tail_bytes is not None:
-        row = config.width * size
-        kept = kept.reshape(-1, row)[:, : row - size + config.packed_tail_bytes].reshape(-1)
+    if config.packed_run_bytes is not None:
+        whole = -(-config.packed_run_bytes // size) * size
+        kept = kept.reshape(-1, whole)[:, : config.packed_run_bytes].reshape(-1)
     kept = kept[: config.packed_limit_bytes]
     memory.view(config.address, kept.size, "DPU packed write")[...] = kept
 
