@@ -6,6 +6,8 @@ import argparse
 import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from openrknn.cli.output import CommandError, Output
 
 if TYPE_CHECKING:
     from openrknn.fakekernel.device import Device
+    from openrknn.fakekernel.events import Hook
 
 NAME = "exec"
 HELP = "run a program that uses an NPU on an emulated one"
@@ -24,6 +27,7 @@ EXAMPLES = (
     "openrknn exec -- ./rknn_yolov5_demo model.rknn bus.jpg",
     "openrknn exec --library librknnrt.so -- python3 detect.py",
     "openrknn exec --driver rocket -- ./program                  through /dev/accel/accel0",
+    "openrknn exec --trace run.trace -- ./program                record it for `openrknn trace`",
     "openrknn exec -- cat /sys/kernel/debug/rknpu/load",
 )
 EXIT_NOT_EXECUTABLE = 126
@@ -34,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     add_device_arguments(parser)
     parser.add_argument("--device", metavar="FOLDER", help="use the device that `openrknn device` runs there")
+    parser.add_argument("--trace", metavar="FILE", help="record everything, for `openrknn trace`")
     parser.add_argument("program", metavar="PROGRAM ARGS...", nargs=argparse.REMAINDER, help="what to run, after --")
 
 
@@ -54,15 +59,30 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     show_kernel_log()
     with signals_for_child():
         if arguments.device is not None:
+            if arguments.trace is not None:
+                raise CommandError("--trace records a device of its own; leave --device out")
             return _run_program(words, Path(arguments.device))
-        with open_device(arguments) as device:
+        with _recorder(arguments) as hook, open_device(arguments, hook=hook) as device:
             started = time.monotonic()
             code = _run_program(words, device.folder)
             _summarize(device, time.monotonic() - started, arguments)
             return code
 
 
-def open_device(arguments: argparse.Namespace, folder: Path | None = None) -> Device:
+@contextmanager
+def _recorder(arguments: argparse.Namespace) -> Iterator[Hook | None]:
+    """What writes the trace, if one is wanted."""
+    if arguments.trace is None:
+        yield None
+        return
+    from openrknn.trace.archive import TraceWriter
+    from openrknn.trace.recorder import Recorder
+
+    with TraceWriter(arguments.trace, chip=arguments.chip, driver=arguments.driver) as writer:
+        yield Recorder(writer)
+
+
+def open_device(arguments: argparse.Namespace, folder: Path | None = None, hook: Hook | None = None) -> Device:
     """The device that the arguments describe; not started yet."""
     from openrknn.fakekernel.device import Device
     from openrknn.fakekernel.launch import find_vendor_library
@@ -70,7 +90,7 @@ def open_device(arguments: argparse.Namespace, folder: Path | None = None) -> De
     if arguments.library is not None and not Path(arguments.library).is_file():
         raise CommandError(f"{arguments.library}: no such file; --library takes the path of librknnrt.so")
     library = Path(arguments.library) if arguments.library is not None else find_vendor_library()
-    return Device(arguments.chip, driver=arguments.driver, library=library, folder=folder)
+    return Device(arguments.chip, driver=arguments.driver, library=library, folder=folder, hook=hook)
 
 
 def show_kernel_log() -> None:
