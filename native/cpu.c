@@ -21,11 +21,12 @@ static uint32_t saved_state(void)
 /* Facts: Intel SDM volume 2, CPUID leaves 1 and 7; volume 1, chapter 13 (XCR0). */
 uint32_t openrknn_cpu_features(void)
 {
-    enum { OSXSAVE = 1 << 27, F16C = 1 << 29 };           /* leaf 1, ecx */
-    enum { AVX2 = 1 << 5, AVX512VL_SHIFT = 31 };          /* leaf 7.0, ebx */
+    enum { FMA = 1 << 12, OSXSAVE = 1 << 27, F16C = 1 << 29 }; /* leaf 1, ecx */
+    const uint32_t AVX2 = 1u << 5, AVX512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31; /* leaf 7.0, ebx: F DQ BW VL */
     enum { AVX512VNNI = 1 << 11 };                        /* leaf 7.0, ecx */
+    enum { AMX = 1 << 24 | 1 << 25 };                     /* leaf 7.0, edx: TILE, INT8 */
     enum { AVXVNNI = 1 << 4 };                            /* leaf 7.1, eax */
-    enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6 };          /* XCR0 */
+    enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6, TILE_STATE = 0x60000 }; /* XCR0 */
     uint32_t eax, ebx, ecx, edx, features = 0;
 
     if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & OSXSAVE))
@@ -35,14 +36,17 @@ uint32_t openrknn_cpu_features(void)
         return 0;
     if (ecx & F16C)
         features |= OPENRKNN_CPU_F16C;
+    uint32_t has_fma = ecx & FMA;
 
     if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx))
         return features;
     uint32_t subleaves = eax;
-    if (ebx & AVX2)
+    if ((ebx & AVX2) && has_fma)
         features |= OPENRKNN_CPU_AVX2;
-    if ((ecx & AVX512VNNI) && (ebx >> AVX512VL_SHIFT & 1) && (state & ZMM_STATE) == ZMM_STATE)
+    if ((ecx & AVX512VNNI) && (ebx & AVX512) == AVX512 && (state & ZMM_STATE) == ZMM_STATE)
         features |= OPENRKNN_CPU_AVX512VNNI;
+    if ((edx & AMX) == AMX && (state & TILE_STATE) == TILE_STATE)
+        features |= OPENRKNN_CPU_AMXINT8;
 
     if (subleaves >= 1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & AVXVNNI))
         features |= OPENRKNN_CPU_AVXVNNI;

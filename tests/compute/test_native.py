@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from openrknn.compute import native
-from openrknn.compute.native import CpuFeature
+from openrknn.compute.native import CpuFeature, Kernels
+from openrknn.compute.structures import ChainFlags
 from openrknn.errors import UnsupportedError
 
 HEADER = Path(__file__).parents[2] / "native" / "openrknn.h"
@@ -49,7 +50,7 @@ def test_numpy_switches_the_library_off(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_misspelt_choice_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(native.ENVIRONMENT, "nunpy")
-    with pytest.raises(ValueError, match="OPENRKNN_KERNELS='nunpy' is not known; use auto or numpy"):
+    with pytest.raises(ValueError, match="OPENRKNN_KERNELS='nunpy' is not known; use auto, numpy, scalar"):
         native.load()
 
 
@@ -90,18 +91,23 @@ def test_header_and_python_have_the_same_numbers() -> None:
     header = HEADER.read_text()
     bits = {name: 1 << int(shift) for name, shift in re.findall(r"OPENRKNN_CPU_(\w+) = 1 << (\d+)", header)}
     assert bits == {feature.name: feature.value for feature in CpuFeature}
+    flags = {name: 1 << int(shift) for name, shift in re.findall(r"OPENRKNN_CHAIN(?:_(\w+))? = 1 << (\d+)", header)}
+    assert flags == {"" if flag is ChainFlags.CHAIN else flag.name: flag.value for flag in ChainFlags}
+    sets = {name: int(number) for name, number in re.findall(r"OPENRKNN_KERNELS_(\w+) = (\d+)", header)}
+    assert sets == {kernels.name: kernels.value for kernels in Kernels} | {"COUNT": len(Kernels)}
     version = re.search(r"#define OPENRKNN_ABI_VERSION (\d+)", header)
     assert version
     assert int(version[1]) == native.ABI_VERSION
 
 
-# How /proc/cpuinfo spells our names. AVX512VNNI also asks for AVX512VL, as our kernels use 256-bit registers.
+# How /proc/cpuinfo spells our names; what a kernel needs beside its own instructions is part of its feature.
 CPUINFO = {
     "x86_64": {
-        CpuFeature.AVX2: {"avx2"},
+        CpuFeature.AVX2: {"avx2", "fma"},
         CpuFeature.F16C: {"f16c"},
-        CpuFeature.AVX512VNNI: {"avx512_vnni", "avx512vl"},
+        CpuFeature.AVX512VNNI: {"avx512_vnni", "avx512f", "avx512dq", "avx512bw", "avx512vl"},
         CpuFeature.AVXVNNI: {"avx_vnni"},
+        CpuFeature.AMXINT8: {"amx_int8", "amx_tile"},
     },
     "aarch64": {
         CpuFeature.NEON: {"asimd"},
@@ -122,3 +128,32 @@ def test_the_probe_agrees_with_linux() -> None:
         if names <= flags:
             expected |= feature
     assert native.cpu_features() == expected
+
+
+@pytest.mark.skipif(native.find() is None, reason="installed without the native library")
+def test_a_set_of_kernels_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert native.choose() is native.available()[-1]
+    monkeypatch.setenv(native.ENVIRONMENT, "scalar")
+    assert native.choose() is Kernels.SCALAR
+    missing = next(kernels for kernels in Kernels if kernels not in native.available())
+    monkeypatch.setenv(native.ENVIRONMENT, missing.name.lower())
+    with pytest.raises(UnsupportedError, match="this processor or library has only scalar"):
+        native.choose()
+
+
+@pytest.mark.skipif(native.find() is None, reason="installed without the native library")
+def test_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = native.threads()
+    try:
+        native.set_threads(3)
+        assert native.threads() == 3
+        monkeypatch.setenv(native.THREADS_ENVIRONMENT, "5")
+        native.set_threads(None)
+        assert native.threads() == 5
+        monkeypatch.setenv(native.THREADS_ENVIRONMENT, "many")
+        with pytest.raises(ValueError, match="OPENRKNN_THREADS='many' is not a number of threads"):
+            native.set_threads(None)
+        with pytest.raises(ValueError, match="at least 1"):
+            native.set_threads(0)
+    finally:
+        native.set_threads(before)

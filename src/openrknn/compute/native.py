@@ -1,7 +1,8 @@
 """Finds the native library and loads it, when somebody first asks for it.
 
 The library is optional: an install without a C compiler has none, and then the NumPy twins do the work.
-`OPENRKNN_KERNELS=numpy` asks for the twins although the library is there.
+`OPENRKNN_KERNELS` chooses: `auto` (the fastest kernels that the processor can run), `numpy` (the twins, although the
+library is there), or a set of kernels by name. `OPENRKNN_THREADS` says how many threads work, default all processors.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from openrknn.compute import structures
 from openrknn.errors import UnsupportedError
 
-__all__ = ["CpuFeature", "cpu_features", "find", "load"]
+__all__ = ["CpuFeature", "Kernels", "available", "choose", "cpu_features", "find", "load", "set_threads", "threads"]
 
 # The same number as OPENRKNN_ABI_VERSION in native/openrknn.h.
-ABI_VERSION = 1
+ABI_VERSION = 2
 LIBRARY_NAME = "libopenrknn.so"
 ENVIRONMENT = "OPENRKNN_KERNELS"
+THREADS_ENVIRONMENT = "OPENRKNN_THREADS"
 
 
 class CpuFeature(enum.Flag):
@@ -34,14 +37,24 @@ class CpuFeature(enum.Flag):
     F16C = 1 << 9
     AVX512VNNI = 1 << 10
     AVXVNNI = 1 << 11
+    AMXINT8 = 1 << 12
+
+
+class Kernels(enum.IntEnum):
+    """Sets of kernels, for each family of processors from slow to fast; the numbers of native/openrknn.h."""
+
+    SCALAR = 0
+    AVX2 = 1
+    VNNI = 2
+    AMX = 3
+    NEON = 4
+    DOTPROD = 5
+    I8MM = 6
 
 
 def load() -> ctypes.CDLL | None:
     """The native library, or None when it is absent or switched off."""
-    choice = os.environ.get(ENVIRONMENT, "")
-    if choice not in ("", "auto", "numpy"):
-        raise ValueError(f"{ENVIRONMENT}={choice!r} is not known; use auto or numpy")
-    path = None if choice == "numpy" else find()
+    path = None if _choice() == "numpy" else find()
     return None if path is None else _open(path)
 
 
@@ -63,6 +76,57 @@ def cpu_features() -> CpuFeature:
     return CpuFeature(0) if library is None else CpuFeature(library.openrknn_cpu_features())
 
 
+def available() -> tuple[Kernels, ...]:
+    """The sets of kernels that this library has and this processor can run, from slow to fast."""
+    library = load()
+    mask = 0 if library is None else library.openrknn_kernels_available()
+    return tuple(kernels for kernels in Kernels if mask >> kernels & 1)
+
+
+def choose() -> Kernels | None:
+    """The set of kernels to use; None: the NumPy twins."""
+    choice, usable = _choice(), available()
+    if choice in ("auto", "numpy") or not usable:
+        return usable[-1] if usable else None
+    kernels = Kernels[choice.upper()]
+    if kernels not in usable:
+        names = ", ".join(found.name.lower() for found in usable)
+        raise UnsupportedError(f"{ENVIRONMENT}={choice}: this processor or library has only {names}")
+    return kernels
+
+
+def threads() -> int:
+    """How many threads work on a step."""
+    library = load()
+    return 1 if library is None else int(library.openrknn_threads())
+
+
+def set_threads(count: int | None) -> None:
+    """Say how many threads work on a step; None: what `OPENRKNN_THREADS` says, or all processors."""
+    library = load()
+    if count is not None and count < 1:
+        raise ValueError(f"{count} threads cannot work; at least 1 is needed")
+    if library is not None:
+        library.openrknn_set_threads(_default_threads() if count is None else count)
+
+
+def _choice() -> str:
+    choice = os.environ.get(ENVIRONMENT, "") or "auto"
+    names = [kernels.name.lower() for kernels in Kernels]
+    if choice not in ("auto", "numpy", *names):
+        raise ValueError(f"{ENVIRONMENT}={choice!r} is not known; use auto, numpy, {', '.join(names)}")
+    return choice
+
+
+def _default_threads() -> int:
+    text = os.environ.get(THREADS_ENVIRONMENT, "")
+    if not text:
+        return len(os.sched_getaffinity(0))
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"{THREADS_ENVIRONMENT}={text!r} is not a number of threads; use 1 or more")
+    return int(text)
+
+
 @functools.cache
 def _open(path: Path) -> ctypes.CDLL:
     """Load the library and declare its functions. A broken or old library is an error, never a fallback."""
@@ -76,6 +140,6 @@ def _open(path: Path) -> ctypes.CDLL:
         raise UnsupportedError(f"cannot load the native library {path}: {error}; {advice}") from error
     if version != ABI_VERSION:
         raise UnsupportedError(f"{path} has ABI {version}, this package needs ABI {ABI_VERSION}; {advice}")
-    library.openrknn_cpu_features.restype = ctypes.c_uint32
-    library.openrknn_cpu_features.argtypes = ()
+    structures.declare(library)
+    library.openrknn_set_threads(_default_threads())
     return library

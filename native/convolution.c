@@ -1,0 +1,562 @@
+/*
+ * int8 convolution: the twin of openrknn/npu/cna.py and core.py.
+ *
+ * First the input is copied with its padding, so that no window ever leaves it; a column goes to the place where all
+ * columns that one kernel position sees are neighbours, whatever the stride. Pictures become 4 bytes per pixel. A
+ * 1 x 1 convolution without stride or padding reads memory as it is.
+ *
+ * Then runs of output pixels ("segments") are computed for one block of output channels after another: the kernel
+ * leaves accumulators in the first level cache, and the DPU takes them from there.
+ */
+#include "internal.h"
+
+enum { PICTURE_CHANNELS = 4, GROUP = 8 };
+
+typedef struct {
+    const openrknn_convolution *step;
+    const kernel_set *kernels;
+
+    /* the copied input: [atom][row][phase][column][element], in bytes */
+    uint8_t *copy;
+    int32_t atoms; /* of input channels */
+    int32_t rows;
+    int32_t columns; /* of one phase */
+    int32_t element; /* bytes of one atom, or of one pixel of a picture */
+    int64_t row_bytes;
+    int64_t plane_bytes;
+
+    /* what the kernels read */
+    const uint8_t *input;
+    int64_t out_row_step; /* from one row of outputs to the next */
+    const int32_t *offsets;
+    int32_t taps;
+    int32_t out_rows;
+    int32_t out_columns;
+
+    const int32_t *factors;
+    const int32_t *addends; /* of the chain; NULL without one */
+    const uint8_t *weights;
+    int64_t block_bytes;
+    int32_t out_atoms;
+    int32_t blocks;
+
+    int32_t segments_per_row;
+    int32_t segments;
+    int32_t segments_per_unit;
+    int32_t blocks_per_unit;
+    int32_t unit_columns; /* units that share the same segments */
+} convolution;
+
+/* ---------------------------------------------------------------------------------------------- weights */
+
+static int32_t tap_count(const openrknn_convolution *step)
+{
+    int32_t window = step->kernel_height * step->kernel_width;
+    return step->picture ? window : window * divide_up(step->channels, ATOM);
+}
+
+static int32_t out_atoms(const openrknn_convolution *step)
+{
+    return at_most(divide_up(step->dpu.channels, ATOM), step->dpu.target.atoms);
+}
+
+static int64_t factor_bytes(const openrknn_convolution *step, const kernel_set *kernels)
+{
+    return round_up(round_up(out_atoms(step), kernels->block) * ATOM * (int64_t)sizeof(int32_t), 64);
+}
+
+int64_t openrknn_packed_bytes(const openrknn_convolution *step)
+{
+    const kernel_set *kernels = kernels_of(step->kernels);
+    int32_t atoms = divide_up(out_atoms(step), kernels->block);
+    if (step->depthwise)
+        return out_atoms(step) * kernels->depthwise_bytes(step->kernel_height, step->kernel_width) + SLACK;
+    return factor_bytes(step, kernels) + atoms * kernels->block_bytes(tap_count(step), step->picture != 0) + SLACK;
+}
+
+/* The weight of kernel o, channel i at tap (y, x) in the NPU's order; npu/cna.py, _direct. */
+static int16_t direct_weight(const openrknn_convolution *step, int32_t o, int32_t i, int32_t tap)
+{
+    int32_t taps = step->kernel_height * step->kernel_width, og = o / step->kernel_group, ig = i / step->input_group;
+    int32_t kernels = at_most(step->kernel_group, step->weight_kernels - og * step->kernel_group);
+    int32_t inputs = at_most(step->input_group, step->weight_channels - ig * step->input_group);
+    int64_t at = (int64_t)og * step->kernel_group * step->weight_channels * taps;
+    at += (int64_t)ig * step->input_group * kernels * taps;
+    at += ((int64_t)tap * kernels + o % step->kernel_group) * inputs + i % step->input_group;
+    return (int8_t)step->weights[at];
+}
+
+static void pack_direct(const openrknn_convolution *step, const kernel_set *kernels)
+{
+    int32_t window = step->kernel_height * step->kernel_width, lanes = step->picture ? PICTURE_CHANNELS : ATOM;
+    int32_t atoms = out_atoms(step), block_channels = kernels->block * ATOM;
+    int32_t *factors = (int32_t *)step->packed;
+    uint8_t *blocks = step->packed + factor_bytes(step, kernels);
+    int64_t block_bytes = kernels->block_bytes(tap_count(step), step->picture != 0);
+
+    for (int32_t o = 0; o < (int32_t)round_up(atoms, kernels->block) * ATOM; o++)
+        factors[o] = o < step->dpu.channels ? step->corrections[o] - kernels->weight_offset : 0;
+    for (int32_t block = 0; block < divide_up(atoms, kernels->block); block++)
+        for (int32_t tap = 0; tap < tap_count(step); tap++) {
+            int16_t weights[4 * ATOM * ATOM];
+            int32_t first = step->picture ? 0 : tap / window * ATOM;
+            for (int32_t o = 0; o < block_channels; o++)
+                for (int32_t i = 0; i < lanes; i++) {
+                    int32_t kernel = block * block_channels + o, channel = first + i;
+                    int32_t weight = -kernels->weight_offset;
+                    if (channel < step->channels) {
+                        weight = kernel < step->weight_kernels ? direct_weight(step, kernel, channel, tap % window) : 0;
+                        if (kernels->folds && kernel < step->dpu.channels)
+                            weight += step->corrections[kernel];
+                    }
+                    weights[o * lanes + i] = (int16_t)weight;
+                }
+            kernels->store(blocks + block * block_bytes, tap, step->picture != 0, weights);
+        }
+}
+
+static void pack_depthwise(const openrknn_convolution *step, const kernel_set *kernels)
+{
+    int32_t window = step->kernel_height * step->kernel_width;
+    int64_t bytes = kernels->depthwise_bytes(step->kernel_height, step->kernel_width);
+
+    for (int32_t atom = 0; atom < out_atoms(step); atom++) {
+        int16_t weights[ATOM * 32 * 32];
+        int32_t corrections[ATOM];
+        for (int32_t lane = 0; lane < ATOM; lane++) {
+            int32_t channel = atom * ATOM + lane, group = channel / step->depthwise_group;
+            int32_t width = at_most(step->depthwise_group, step->weight_channels - group * step->depthwise_group);
+            int32_t has_data = channel < step->channels;
+            const uint8_t *start = step->weights + (int64_t)group * step->depthwise_group * window;
+            corrections[lane] = has_data && channel < step->dpu.channels ? step->corrections[channel] : 0;
+            for (int32_t tap = 0; tap < window; tap++)
+                weights[tap * ATOM + lane] =
+                    has_data ? (int8_t)start[(int64_t)tap * width + channel % step->depthwise_group] : 0;
+        }
+        kernels->depthwise_store(step->packed + atom * bytes, step->kernel_height, step->kernel_width, weights, corrections);
+    }
+}
+
+void openrknn_pack(const openrknn_convolution *step)
+{
+    const kernel_set *kernels = kernels_of(step->kernels);
+    (step->depthwise ? pack_depthwise : pack_direct)(step, kernels);
+}
+
+/* ---------------------------------------------------------------------------------------------- copying the input */
+
+/* The column (or row) of the source that stands at `place` of the padded input; -1: padding. */
+static int32_t source_place(int32_t place, int32_t pad, int32_t spread, int32_t size)
+{
+    int32_t at = place - pad;
+    if (at < 0 || (spread > 1 && at % spread))
+        return -1;
+    at /= spread;
+    return at < size ? at : -1;
+}
+
+/* One pixel of a picture as 4 bytes. */
+static inline uint32_t picture_pixel(const openrknn_convolution *step, const uint8_t *source)
+{
+    uint32_t pixel = 0;
+    for (int32_t i = 0; i < step->channels; i++) {
+        uint8_t byte = step->converter ? (uint8_t)step->converter[i * 256 + source[i]] : source[i];
+        pixel |= (uint32_t)byte << (8 * i);
+    }
+    return pixel;
+}
+
+static inline void put_picture(const convolution *c, uint8_t *target, uint32_t pixel)
+{
+    if (c->kernels->input_bytes == 2)
+        for (int32_t i = 0; i < PICTURE_CHANNELS; i++)
+            ((int16_t *)target)[i] = (int8_t)(pixel >> (8 * i));
+    else
+        memcpy(target, &pixel, PICTURE_CHANNELS);
+}
+
+/* The usual picture, three converted channels: nothing is decided in the loop. */
+static void put_three(const openrknn_convolution *step, uint8_t *target, const uint8_t *source, int32_t count, int64_t stride)
+{
+    const uint8_t *red = (const uint8_t *)step->converter, *green = red + 256, *blue = red + 512;
+    for (int32_t i = 0; i < count; i++, source += stride, target += PICTURE_CHANNELS) {
+        uint32_t pixel = red[source[0]] | (uint32_t)green[source[1]] << 8 | (uint32_t)blue[source[2]] << 16;
+        memcpy(target, &pixel, PICTURE_CHANNELS);
+    }
+}
+
+/* Columns first .. end - 1 of a phase have data. */
+static void data_columns(const convolution *c, int32_t phase, int32_t *first, int32_t *end)
+{
+    const openrknn_convolution *step = c->step;
+    *first = at_most(divide_up(at_least(step->pad_left - phase, 0), step->stride_x), c->columns);
+    *end = divide_up(at_least(step->pad_left + step->width - phase, 0), step->stride_x);
+    *end = at_least(at_most(*end, c->columns), *first);
+}
+
+static void copy_picture_row(const convolution *c, int32_t row)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t from = source_place(row, step->pad_top, step->spread_y, step->height), first, end;
+    const uint8_t *source = step->source + from * step->line;
+    uint8_t *target = c->copy + row * c->row_bytes;
+    uint32_t pad = 0;
+
+    for (int32_t i = 0; i < step->channels; i++)
+        pad |= (uint32_t)(uint8_t)step->pads[0] << (8 * i);
+    for (int32_t phase = 0; phase < step->stride_x; phase++, target += (int64_t)c->columns * c->element) {
+        if (from < 0 || step->spread_x > 1) {
+            for (int32_t i = 0; i < c->columns; i++) {
+                int32_t at = source_place(i * step->stride_x + phase, step->pad_left, step->spread_x, step->width);
+                int32_t is_pad = from < 0 || at < 0;
+                put_picture(c, target + i * c->element,
+                            is_pad ? pad : picture_pixel(step, source + (int64_t)at * step->picture));
+            }
+            continue;
+        }
+        data_columns(c, phase, &first, &end);
+        const uint8_t *at = source + ((int64_t)first * step->stride_x + phase - step->pad_left) * step->picture;
+        int64_t stride = (int64_t)step->stride_x * step->picture;
+        for (int32_t i = 0; i < first; i++)
+            put_picture(c, target + i * c->element, pad);
+        if (step->picture == 3 && step->channels == 3 && step->converter && c->kernels->input_bytes == 1)
+            put_three(step, target + first * c->element, at, end - first, stride);
+        else
+            for (int32_t i = first; i < end; i++, at += stride)
+                put_picture(c, target + i * c->element, picture_pixel(step, at));
+        for (int32_t i = end; i < c->columns; i++)
+            put_picture(c, target + i * c->element, pad);
+    }
+}
+
+/* Atoms that are converted or widened on the way. */
+static void change_atoms(const convolution *c, uint8_t *target, const uint8_t *source, int32_t count, int64_t stride)
+{
+    for (int32_t i = 0; i < count; i++, source += stride, target += c->element) {
+        int8_t bytes[ATOM];
+        memcpy(bytes, source, ATOM);
+        if (c->step->converter)
+            for (int32_t lane = 0; lane < ATOM; lane++)
+                bytes[lane] = c->step->converter[lane * 256 + (uint8_t)bytes[lane]];
+        if (c->kernels->input_bytes == 2)
+            for (int32_t lane = 0; lane < ATOM; lane++)
+                ((int16_t *)target)[lane] = bytes[lane];
+        else
+            memcpy(target, bytes, ATOM);
+    }
+}
+
+static void copy_atoms(const convolution *c, uint8_t *target, const uint8_t *source, int32_t count, int64_t stride)
+{
+    if (c->step->converter || c->kernels->input_bytes == 2)
+        change_atoms(c, target, source, count, stride);
+    else if (stride == ATOM)
+        memcpy(target, source, (size_t)count * ATOM);
+    else
+        for (int32_t i = 0; i < count; i++)
+            memcpy(target + i * ATOM, source + i * stride, ATOM);
+}
+
+static void pad_atoms(const convolution *c, uint8_t *target, int32_t count)
+{
+    int8_t pads[ATOM];
+    int16_t wide[ATOM];
+    for (int32_t i = 0; i < ATOM; i++)
+        wide[i] = pads[i] = (int8_t)c->step->pads[i & 1];
+    for (int32_t i = 0; i < count; i++, target += c->element)
+        if (c->kernels->input_bytes == 2)
+            memcpy(target, wide, sizeof wide);
+        else
+            memcpy(target, pads, sizeof pads);
+}
+
+static void copy_atom_row(const convolution *c, int32_t atom, int32_t row)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t from = source_place(row, step->pad_top, step->spread_y, step->height), columns = c->columns, first, end;
+    const uint8_t *source = step->source + atom * step->surface + from * step->line;
+    uint8_t *target = c->copy + atom * c->plane_bytes + row * c->row_bytes;
+
+    if (from < 0) {
+        pad_atoms(c, target, columns * step->stride_x);
+        return;
+    }
+    for (int32_t phase = 0; phase < step->stride_x; phase++, target += (int64_t)columns * c->element) {
+        if (step->spread_x > 1) {
+            for (int32_t i = 0; i < columns; i++) {
+                int32_t at = source_place(i * step->stride_x + phase, step->pad_left, step->spread_x, step->width);
+                if (at < 0)
+                    pad_atoms(c, target + i * c->element, 1);
+                else
+                    copy_atoms(c, target + i * c->element, source + (int64_t)at * ATOM, 1, ATOM);
+            }
+            continue;
+        }
+        data_columns(c, phase, &first, &end);
+        pad_atoms(c, target, first);
+        copy_atoms(c, target + first * c->element,
+                   source + ((int64_t)first * step->stride_x + phase - step->pad_left) * ATOM, end - first,
+                   (int64_t)step->stride_x * ATOM);
+        pad_atoms(c, target + end * c->element, columns - end);
+    }
+}
+
+static void copy_unit(void *job, int32_t unit)
+{
+    const convolution *c = job;
+    if (c->step->picture) {
+        copy_picture_row(c, unit);
+        return;
+    }
+    for (int32_t row = 0; row < c->rows; row++)
+        copy_atom_row(c, unit, row);
+}
+
+/* ---------------------------------------------------------------------------------------------- direct */
+
+static void segment_place(const convolution *c, int32_t segment, int32_t *row, int32_t *first, int32_t *pixels)
+{
+    int32_t part = segment % c->segments_per_row;
+    *row = segment / c->segments_per_row;
+    *first = (int32_t)((int64_t)part * c->out_columns / c->segments_per_row);
+    *pixels = (int32_t)((int64_t)(part + 1) * c->out_columns / c->segments_per_row) - *first;
+}
+
+static void direct_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block)
+{
+    const openrknn_convolution *step = c->step;
+    const kernel_set *kernels = c->kernels;
+    int32_t sums[4 * SEGMENT * ATOM] __attribute__((aligned(64)));
+    int32_t window[GROUP][SEGMENT] __attribute__((aligned(64)));
+    int32_t row, first, pixels, is_picture = step->picture != 0;
+    int32_t atom_taps = is_picture ? c->taps : c->taps / c->atoms;
+
+    for (int32_t s = from; s < to && !kernels->folds; s++) {
+        segment_place(c, s, &row, &first, &pixels);
+        window_task task = {
+            .input = c->input + row * c->out_row_step + (int64_t)first * c->element,
+            .offsets = c->offsets,
+            .taps = c->taps,
+            .is_picture = is_picture,
+            .pixels = pixels,
+            .pixel_step = c->element,
+            .full_taps = c->taps - atom_taps,
+            .last_lanes = is_picture ? PICTURE_CHANNELS : step->channels - (c->atoms - 1) * ATOM,
+            .window = window[s - from],
+        };
+        kernels->window(&task);
+    }
+    for (int32_t block = first_block; block < last_block; block++)
+        for (int32_t s = from; s < to; s++) {
+            segment_place(c, s, &row, &first, &pixels);
+            segment_task task = {
+                .input = c->input + row * c->out_row_step + (int64_t)first * c->element,
+                .offsets = c->offsets,
+                .taps = c->taps,
+                .is_picture = is_picture,
+                .pixels = pixels,
+                .pixel_step = c->element,
+                .atoms = at_most(kernels->block, c->out_atoms - block * kernels->block),
+                .weights = c->weights + block * c->block_bytes,
+                .window = kernels->folds ? NULL : window[s - from],
+                .factors = c->factors + block * kernels->block * ATOM,
+                .addends = c->addends ? c->addends + block * kernels->block * ATOM : NULL,
+                .sums = sums,
+            };
+            kernels->segment(&task);
+            for (int32_t atom = 0; atom < task.atoms; atom++) {
+                int32_t channel = (block * kernels->block + atom) * ATOM;
+                dpu_task finish = {
+                    .dpu = &step->dpu,
+                    .kernels = kernels,
+                    .channel = channel,
+                    .pixel = row * c->out_columns + first,
+                    .pixels = pixels,
+                    .sums = sums + atom * SEGMENT * ATOM,
+                };
+                dpu_finish(&finish);
+            }
+        }
+}
+
+static void direct_unit(void *job, int32_t unit)
+{
+    const convolution *c = job;
+    int32_t from = unit / c->unit_columns * c->segments_per_unit, block = unit % c->unit_columns * c->blocks_per_unit;
+    int32_t to = at_most(from + c->segments_per_unit, c->segments);
+
+    for (; from < to; from += GROUP)
+        direct_segments(c, from, at_most(from + GROUP, to), block, at_most(block + c->blocks_per_unit, c->blocks));
+}
+
+static int32_t reads_memory(const openrknn_convolution *step, const kernel_set *kernels)
+{
+    return !step->picture && !step->converter && kernels->input_bytes == 1 && step->kernel_height == 1 &&
+           step->kernel_width == 1 && step->stride_x == 1 && step->stride_y == 1 && step->spread_x == 1 &&
+           step->spread_y == 1 && step->pad_top == 0 && step->pad_left == 0 && step->out_height <= step->height &&
+           step->out_width <= step->width && !kernels->by_pixel;
+}
+
+static void plan_copy(convolution *c)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t needed = (step->out_width - 1) * step->stride_x + (step->kernel_width - 1) * step->dilation_x + 1;
+    c->rows = (step->out_height - 1) * step->stride_y + (step->kernel_height - 1) * step->dilation_y + 1;
+    c->columns = divide_up(needed, step->stride_x);
+    c->element = (step->picture ? PICTURE_CHANNELS : ATOM) * c->kernels->input_bytes;
+    c->row_bytes = (int64_t)step->stride_x * c->columns * c->element;
+    c->plane_bytes = c->rows * c->row_bytes;
+}
+
+/* From the first pixel of a run to what tap `tap` of the kernel sees. */
+static int64_t tap_offset(const convolution *c, int32_t y, int32_t x)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t column = x * step->dilation_x;
+    return y * step->dilation_y * c->row_bytes +
+           ((int64_t)(column % step->stride_x) * c->columns + column / step->stride_x) * c->element;
+}
+
+static void divide_work(convolution *c)
+{
+    int64_t macs = (int64_t)c->out_rows * c->out_columns * c->out_atoms * c->taps * 256;
+    int32_t threads = openrknn_threads(), wanted = threads > 1 && macs > 1000000 ? 4 * threads : 1;
+
+    c->segments_per_row = divide_up(c->out_columns, SEGMENT);
+    c->segments = c->out_rows * c->segments_per_row;
+    c->segments_per_unit = divide_up(c->segments, wanted);
+    c->unit_columns = at_most(c->blocks, divide_up(wanted, divide_up(c->segments, c->segments_per_unit)));
+    c->blocks_per_unit = divide_up(c->blocks, c->unit_columns);
+    c->unit_columns = divide_up(c->blocks, c->blocks_per_unit);
+}
+
+static int run_direct(convolution *c)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t window = step->kernel_height * step->kernel_width, planes = step->picture ? 1 : c->atoms;
+    int32_t *offsets = scratch(SCRATCH_OFFSETS, (int64_t)tap_count(step) * (int64_t)sizeof(int32_t));
+
+    if (!offsets)
+        return -1;
+    c->taps = tap_count(step);
+    c->offsets = offsets;
+    c->out_rows = step->out_height;
+    c->out_columns = step->out_width;
+    c->out_atoms = out_atoms(step);
+    c->blocks = divide_up(c->out_atoms, c->kernels->block);
+    c->factors = (const int32_t *)step->packed;
+    c->weights = step->packed + factor_bytes(step, c->kernels);
+    c->block_bytes = c->kernels->block_bytes(c->taps, step->picture != 0);
+    if (reads_memory(step, c->kernels)) {
+        c->element = ATOM;
+        c->input = step->source;
+        c->out_row_step = step->line;
+        for (int32_t atom = 0; atom < c->atoms; atom++)
+            offsets[atom] = (int32_t)(atom * step->surface);
+        if (step->line == (int64_t)step->width * ATOM && step->out_width == step->width) {
+            c->out_columns *= c->out_rows;
+            c->out_rows = 1;
+        }
+    } else {
+        plan_copy(c);
+        c->copy = scratch(SCRATCH_INPUT, planes * c->plane_bytes + SLACK);
+        if (!c->copy)
+            return -1;
+        c->input = c->copy;
+        c->out_row_step = step->stride_y * c->row_bytes;
+        for (int32_t plane = 0, at = 0; plane < planes; plane++)
+            for (int32_t tap = 0; tap < window; tap++)
+                offsets[at++] = (int32_t)(plane * c->plane_bytes +
+                                          tap_offset(c, tap / step->kernel_width, tap % step->kernel_width));
+        run_units(step->picture ? c->rows : planes, copy_unit, c);
+    }
+    divide_work(c);
+    run_units(divide_up(c->segments, c->segments_per_unit) * c->unit_columns, direct_unit, c);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------- depthwise */
+
+static void depthwise_unit(void *job, int32_t unit)
+{
+    const convolution *c = job;
+    const openrknn_convolution *step = c->step;
+    int32_t atom = unit / c->unit_columns, part = unit % c->unit_columns, columns[32];
+    int32_t from = (int32_t)((int64_t)part * c->segments / c->unit_columns);
+    int32_t to = (int32_t)((int64_t)(part + 1) * c->segments / c->unit_columns), row, first, pixels;
+    int32_t sums[SEGMENT * ATOM] __attribute__((aligned(64)));
+
+    /* With one unit per atom its input is copied here, while it is near. */
+    if (c->unit_columns == 1 && atom < c->atoms)
+        copy_unit(job, atom);
+    for (int32_t x = 0; x < step->kernel_width; x++)
+        columns[x] = (int32_t)tap_offset(c, 0, x);
+    for (int32_t s = from; s < to; s++) {
+        segment_place(c, s, &row, &first, &pixels);
+        if (atom < c->atoms) {
+            depthwise_task task = {
+                .input = c->copy + atom * c->plane_bytes + row * c->out_row_step + (int64_t)first * c->element,
+                .row_step = step->dilation_y * c->row_bytes,
+                .columns = columns,
+                .rows = step->kernel_height,
+                .width = step->kernel_width,
+                .consecutive = step->stride_x == 1 && step->dilation_x == 1,
+                .pixels = pixels,
+                .weights = c->weights + atom * c->block_bytes,
+                .addends = c->addends ? c->addends + atom * ATOM : NULL,
+                .sums = sums,
+            };
+            c->kernels->depthwise(&task);
+        } else {
+            /* Channels without data. */
+            for (int32_t i = 0; i < SEGMENT * ATOM; i++)
+                sums[i] = c->addends ? c->addends[atom * ATOM + i % ATOM] : 0;
+        }
+        dpu_task finish = {
+            .dpu = &step->dpu,
+            .kernels = c->kernels,
+            .channel = atom * ATOM,
+            .pixel = row * c->out_columns + first,
+            .pixels = pixels,
+            .sums = sums,
+        };
+        dpu_finish(&finish);
+    }
+}
+
+static int run_depthwise(convolution *c)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t threads = openrknn_threads();
+
+    plan_copy(c);
+    c->copy = scratch(SCRATCH_INPUT, c->atoms * c->plane_bytes + SLACK);
+    if (!c->copy)
+        return -1;
+    c->out_rows = step->out_height;
+    c->out_columns = step->out_width;
+    c->out_row_step = step->stride_y * c->row_bytes;
+    c->out_atoms = out_atoms(step);
+    c->weights = step->packed;
+    c->block_bytes = c->kernels->depthwise_bytes(step->kernel_height, step->kernel_width);
+    c->segments_per_row = divide_up(c->out_columns, SEGMENT);
+    c->segments = c->out_rows * c->segments_per_row;
+    c->unit_columns = threads > 1 && c->out_atoms < 2 * threads ? at_most(c->segments, 4) : 1;
+    if (c->unit_columns > 1)
+        run_units(at_most(c->atoms, c->out_atoms), copy_unit, c);
+    run_units(c->out_atoms * c->unit_columns, depthwise_unit, c);
+    return 0;
+}
+
+int run_convolution(const openrknn_convolution *step)
+{
+    convolution c = {
+        .step = step,
+        .kernels = kernels_of(step->kernels),
+        .atoms = divide_up(step->channels, ATOM),
+        .addends = step->dpu.chain.flags ? step->dpu.chain.addends : NULL,
+    };
+    if (step->fresh_weights)
+        openrknn_pack(step);
+    return (step->depthwise ? run_depthwise : run_direct)(&c);
+}

@@ -1,0 +1,226 @@
+/* What the files of the library share. */
+#ifndef OPENRKNN_INTERNAL_H
+#define OPENRKNN_INTERNAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "openrknn.h"
+
+#define ATOM 16
+/* Output pixels whose accumulators exist at the same time: they fit into the first level cache. */
+#define SEGMENT 56
+/* Readable bytes behind every scratch area, so that vectors may look beyond the last pixel. */
+#define SLACK 256
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+typedef float float32;
+
+static inline int32_t at_most(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int32_t at_least(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline int32_t divide_up(int32_t a, int32_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline int64_t round_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b * b;
+}
+
+/* ---------------------------------------------------------------------------------------------- kernels */
+
+/* A run of output pixels in one row, and one block of output channels. */
+typedef struct {
+    const uint8_t *input;   /* of the first pixel at offset 0 */
+    const int32_t *offsets; /* from there to what each tap sees */
+    int32_t taps;
+    int32_t is_picture; /* each tap is 4 channels wide instead of an atom */
+    int32_t pixels;     /* at most SEGMENT */
+    int32_t pixel_step; /* bytes from pixel to pixel */
+    int32_t atoms;      /* of 16 output channels, at most the block's */
+    const uint8_t *weights; /* of the block */
+    /* A sum begins as factor[o] * window[pixel] + addend[o]; any of them may be NULL. */
+    const int32_t *window;
+    const int32_t *factors;
+    const int32_t *addends;
+    int32_t *sums; /* [atom][SEGMENT][16] */
+} segment_task;
+
+/* Sums of the input under the window, for a run of pixels. */
+typedef struct {
+    const uint8_t *input;
+    const int32_t *offsets;
+    int32_t taps;
+    int32_t is_picture;
+    int32_t pixels;
+    int32_t pixel_step;
+    int32_t full_taps;  /* taps before those of the last atom of channels */
+    int32_t last_lanes; /* channels of the last atom that count */
+    int32_t *window;
+} window_task;
+
+/* Depthwise: a run of output pixels of 16 channels; the sums are complete, corrections included. */
+typedef struct {
+    const uint8_t *input; /* bytes; row r of the kernel is at r * row_step, column c at columns[c] */
+    int64_t row_step;
+    const int32_t *columns;
+    int32_t rows;
+    int32_t width; /* of the kernel */
+    int32_t consecutive; /* columns[c] = c * ATOM */
+    int32_t pixels;
+    const uint8_t *weights;
+    const int32_t *addends; /* what the sums begin with; may be NULL */
+    int32_t *sums;          /* [SEGMENT][16] */
+} depthwise_task;
+
+/* The DPU's chain for a run of pixels of one atom of channels. */
+typedef struct {
+    const openrknn_chain *chain;
+    const int32_t *sums; /* [SEGMENT][16], or NULL and then `bytes` */
+    const int8_t *bytes; /* [pixels][16] */
+    int32_t channel;     /* first of the 16 */
+    int32_t pixels;
+    const int8_t *operand;    /* [pixels][16] */
+    int32_t operand_is_fixed; /* the same atom for all pixels */
+    uint8_t *target;          /* [pixels][16] */
+} chain_task;
+
+typedef struct {
+    const char *name;
+    uint32_t needs; /* features of the processor */
+
+    /* int8 convolution */
+    int32_t input_bytes;    /* 1, or 2 where inputs are widened to int16 */
+    int32_t block;          /* atoms of output channels in a block */
+    int32_t weight_offset;  /* what the stored weights are too large by */
+    int32_t folds;          /* corrections are part of the stored weights: no window sums */
+    int32_t by_pixel;       /* inputs are [pixel][channel], channels filled up to 64 */
+    int64_t (*block_bytes)(int32_t taps, int32_t is_picture);
+    /* weights[o][i] of one tap into the block; o < block * 16, i < 16 (pictures: 4); correction included if folds */
+    void (*store)(uint8_t *block, int32_t tap, int32_t is_picture, const int16_t *weights);
+    void (*segment)(const segment_task *task);
+    void (*window)(const window_task *task);
+
+    /* int8 depthwise convolution; weights[tap][16] */
+    int64_t (*depthwise_bytes)(int32_t rows, int32_t width);
+    void (*depthwise_store)(uint8_t *packed, int32_t rows, int32_t width, const int16_t *weights, const int32_t *corrections);
+    void (*depthwise)(const depthwise_task *task);
+
+    void (*chain)(const chain_task *task);
+    void (*map)(const int8_t *table, const uint8_t *source, uint8_t *target, int64_t bytes);
+    void (*pool)(const openrknn_pooling *step, int32_t surface, int32_t row);
+} kernel_set;
+
+extern const kernel_set kernels_scalar;
+#ifdef OPENRKNN_HAS_AVX2
+extern const kernel_set kernels_avx2;
+#endif
+#ifdef OPENRKNN_HAS_VNNI
+extern const kernel_set kernels_vnni;
+#endif
+#ifdef OPENRKNN_HAS_AMX
+extern const kernel_set kernels_amx;
+int openrknn_amx_allowed(void);
+#endif
+#ifdef OPENRKNN_HAS_NEON
+extern const kernel_set kernels_neon;
+#endif
+#ifdef OPENRKNN_HAS_DOTPROD
+extern const kernel_set kernels_dotprod;
+#endif
+#ifdef OPENRKNN_HAS_I8MM
+extern const kernel_set kernels_i8mm;
+#endif
+
+/* NULL where the library has no such set. */
+const kernel_set *kernels_of(int32_t number);
+
+/* ---------------------------------------------------------------------------------------------- threads and memory */
+
+typedef void (*unit_function)(void *job, int32_t unit);
+
+/* Call function(job, 0 ... units - 1), spread over the threads. */
+void run_units(int32_t units, unit_function function, void *job);
+
+/* Memory of the calling thread that lives until its next call with the same number; NULL if there is none. */
+enum { SCRATCH_INPUT, SCRATCH_OFFSETS, SCRATCH_COUNT };
+void *scratch(int32_t which, int64_t bytes);
+
+/* ---------------------------------------------------------------------------------------------- steps */
+
+int run_convolution(const openrknn_convolution *step);
+int run_flying(const openrknn_flying *step);
+int run_map(const openrknn_map *step);
+int run_move(const openrknn_move *step);
+int run_reduction(const openrknn_reduction *step);
+int run_pooling(const openrknn_pooling *step);
+
+/* ---------------------------------------------------------------------------------------------- DPU */
+
+/* One run of pixels of 16 channels on its way through the DPU. */
+typedef struct {
+    const openrknn_dpu *dpu;
+    const kernel_set *kernels;
+    int32_t channel; /* first of the 16 */
+    int32_t pixel;   /* first, counted through the grid */
+    int32_t pixels;
+    const int32_t *sums; /* [pixels][16] */
+    const float32 *floats; /* instead, for floating point */
+    const int8_t *bytes; /* instead, for int8 from memory that takes the chain */
+} dpu_task;
+
+void dpu_finish(const dpu_task *task);
+
+/* Where atom `atom` of pixel `pixel` goes, and how many pixels follow it without a gap. */
+uint8_t *target_run(const openrknn_target *target, int32_t atom, int64_t pixel, int32_t *run);
+
+/* Surface s of a cube, row y. */
+static inline uint8_t *cube_row(const openrknn_cube *cube, int32_t surface, int32_t row)
+{
+    int32_t odd = surface & 1;
+    return cube->base[odd] + (surface >> 1) * cube->surface[odd] + row * cube->line[odd];
+}
+
+/* x / 2^n to the nearest integer; ties to even, or up. */
+static inline int64_t shift_right(int64_t x, int32_t n, int32_t up)
+{
+    if (n == 0)
+        return x;
+    if (n > 63)
+        return 0;
+    int64_t quotient = x >> n;
+    uint64_t rest = (uint64_t)x - ((uint64_t)quotient << n), half = (uint64_t)1 << (n - 1);
+    return quotient + (up ? rest >= half : (rest > half || (rest == half && (quotient & 1))));
+}
+
+/* ---------------------------------------------------------------------------------------------- 16-bit floats */
+
+float32 half_to_float(uint16_t bits);
+uint16_t float_to_half(float32 value);
+
+static inline float32 bits_to_float(uint32_t bits)
+{
+    float32 value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+static inline uint32_t float_to_bits(float32 value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return bits;
+}
+
+#endif

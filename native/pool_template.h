@@ -1,0 +1,115 @@
+/* Pooling, for any instruction set: one row of one surface. */
+
+typedef int8_t atom_bytes __attribute__((vector_size(16)));
+
+ALWAYS_INLINE atom_bytes load_atom(const uint8_t *at)
+{
+    atom_bytes atom;
+    memcpy(&atom, at, ATOM);
+    return atom;
+}
+
+ALWAYS_INLINE atom_bytes atom_max(atom_bytes a, atom_bytes b)
+{
+#if defined(__SSE4_1__)
+    return (atom_bytes)_mm_max_epi8((__m128i)a, (__m128i)b);
+#else
+    atom_bytes greater = a > b;
+    return (a & greater) | (b & ~greater);
+#endif
+}
+
+ALWAYS_INLINE atom_bytes atom_min(atom_bytes a, atom_bytes b)
+{
+#if defined(__SSE4_1__)
+    return (atom_bytes)_mm_min_epi8((__m128i)a, (__m128i)b);
+#else
+    atom_bytes less = a < b;
+    return (a & less) | (b & ~less);
+#endif
+}
+
+/* The part of a window that is not padding. */
+static inline void pool_range(int32_t out, int32_t stride, int32_t pad, int32_t kernel, int32_t size, int32_t *from, int32_t *to)
+{
+    int32_t start = out * stride - pad;
+    *from = at_least(start, 0);
+    *to = at_most(start + kernel, size);
+}
+
+static void pool_extreme(const openrknn_pooling *step, const uint8_t *source, int32_t top, int32_t bottom, uint8_t *target)
+{
+    for (int32_t out = 0; out < step->out_width; out++) {
+        int32_t left, right;
+        atom_bytes best;
+        memset(&best, step->method == 1 ? -128 : 127, ATOM);
+        pool_range(out, step->stride_x, step->pad_left, step->kernel_width, step->width, &left, &right);
+        for (int32_t row = top; row < bottom; row++)
+            for (int32_t column = left; column < right; column++) {
+                atom_bytes seen = load_atom(source + row * step->source_line + (int64_t)column * ATOM);
+                best = step->method == 1 ? atom_max(best, seen) : atom_min(best, seen);
+            }
+        memcpy(target + (int64_t)out * ATOM, &best, ATOM);
+    }
+}
+
+static void pool_average(const openrknn_pooling *step, const uint8_t *source, int32_t top, int32_t bottom, uint8_t *target)
+{
+    for (int32_t out = 0; out < step->out_width; out++) {
+        int32_t left, right, area = step->kernel_height * step->kernel_width;
+        int64_t sums[ATOM] = {0};
+        pool_range(out, step->stride_x, step->pad_left, step->kernel_width, step->width, &left, &right);
+        for (int32_t row = top; row < bottom; row++)
+            for (int32_t column = left; column < right; column++)
+                for (int32_t lane = 0; lane < ATOM; lane++)
+                    sums[lane] += (int8_t)source[row * step->source_line + (int64_t)column * ATOM + lane];
+        int32_t seen = at_least(bottom - top, 0) * at_least(right - left, 0);
+        for (int32_t lane = 0; lane < ATOM; lane++) {
+            int64_t total = sums[lane] + (area - seen) * step->pad_value;
+            int64_t mean = shift_right((int64_t)((uint64_t)total * (uint64_t)step->reciprocal), 32, 0);
+            target[(int64_t)out * ATOM + lane] = (uint8_t)(mean < -128 ? -128 : mean > 127 ? 127 : mean);
+        }
+    }
+}
+
+/* fp16: in the order of NumPy, whose maximum takes the second of two equal numbers. */
+static void pool_halves(const openrknn_pooling *step, const uint8_t *source, int32_t out_row, uint8_t *target)
+{
+    for (int32_t out = 0; out < step->out_width; out++)
+        for (int32_t lane = 0; lane < ATOM / 2; lane++) {
+            float32 total = 0;
+            for (int32_t y = 0; y < step->kernel_height; y++)
+                for (int32_t x = 0; x < step->kernel_width; x++) {
+                    int32_t row = out_row * step->stride_y - step->pad_top + y, column = out * step->stride_x - step->pad_left + x;
+                    float32 value = step->method == 0 ? 0.0f : step->method == 1 ? -__builtin_inff() : __builtin_inff();
+                    if (row >= 0 && row < step->height && column >= 0 && column < step->width) {
+                        uint16_t bits;
+                        memcpy(&bits, source + row * step->source_line + (int64_t)column * ATOM + lane * 2, 2);
+                        value = half_to_float(bits);
+                    }
+                    if (x == 0 && y == 0)
+                        total = value;
+                    else if (step->method == 0)
+                        total += value;
+                    else if (!(total != total || (step->method == 1 ? total > value : total < value)))
+                        total = value;
+                }
+            uint16_t bits = float_to_half(step->method == 0 ? total * step->factor : total);
+            memcpy(target + (int64_t)out * ATOM + lane * 2, &bits, 2);
+        }
+}
+
+static void pool_row(const openrknn_pooling *step, int32_t surface, int32_t row)
+{
+    const uint8_t *source = step->source + surface * step->source_surface;
+    uint8_t *target = step->target + surface * step->target_surface + row * step->target_line;
+    int32_t top, bottom;
+
+    pool_range(row, step->stride_y, step->pad_top, step->kernel_height, step->height, &top, &bottom);
+    if (step->format == OPENRKNN_FP16)
+        pool_halves(step, source, row, target);
+    else if (step->method == 0)
+        pool_average(step, source, top, bottom, target);
+    else
+        pool_extreme(step, source, top, bottom, target);
+}

@@ -1,0 +1,105 @@
+/* The door: which kernels there are, and running steps. */
+#include <stdatomic.h>
+#include <time.h>
+
+#include "internal.h"
+
+static const kernel_set *const sets[OPENRKNN_KERNELS_COUNT] = {
+    [OPENRKNN_KERNELS_SCALAR] = &kernels_scalar,
+#ifdef OPENRKNN_HAS_AVX2
+    [OPENRKNN_KERNELS_AVX2] = &kernels_avx2,
+#endif
+#ifdef OPENRKNN_HAS_VNNI
+    [OPENRKNN_KERNELS_VNNI] = &kernels_vnni,
+#endif
+#ifdef OPENRKNN_HAS_AMX
+    [OPENRKNN_KERNELS_AMX] = &kernels_amx,
+#endif
+#ifdef OPENRKNN_HAS_NEON
+    [OPENRKNN_KERNELS_NEON] = &kernels_neon,
+#endif
+#ifdef OPENRKNN_HAS_DOTPROD
+    [OPENRKNN_KERNELS_DOTPROD] = &kernels_dotprod,
+#endif
+#ifdef OPENRKNN_HAS_I8MM
+    [OPENRKNN_KERNELS_I8MM] = &kernels_i8mm,
+#endif
+};
+
+const kernel_set *kernels_of(int32_t number)
+{
+    return number >= 0 && number < OPENRKNN_KERNELS_COUNT ? sets[number] : NULL;
+}
+
+uint32_t openrknn_kernels_available(void)
+{
+    uint32_t features = openrknn_cpu_features(), available = 0;
+    for (int32_t number = 0; number < OPENRKNN_KERNELS_COUNT; number++)
+        if (sets[number] && (features & sets[number]->needs) == sets[number]->needs)
+            available |= 1u << number;
+    return available;
+}
+
+int32_t openrknn_structure_bytes(int32_t kind)
+{
+    switch (kind) {
+    case OPENRKNN_CONVOLUTION:
+        return (int32_t)sizeof(openrknn_convolution);
+    case OPENRKNN_FLYING:
+        return (int32_t)sizeof(openrknn_flying);
+    case OPENRKNN_MAP:
+        return (int32_t)sizeof(openrknn_map);
+    case OPENRKNN_MOVE:
+        return (int32_t)sizeof(openrknn_move);
+    case OPENRKNN_REDUCTION:
+        return (int32_t)sizeof(openrknn_reduction);
+    case OPENRKNN_POOLING:
+        return (int32_t)sizeof(openrknn_pooling);
+    default:
+        return 0;
+    }
+}
+
+static int run_step(const void *step)
+{
+    switch (*(const int32_t *)step) {
+    case OPENRKNN_CONVOLUTION:
+        return run_convolution(step);
+    case OPENRKNN_FLYING:
+        return run_flying(step);
+    case OPENRKNN_MAP:
+        return run_map(step);
+    case OPENRKNN_MOVE:
+        return run_move(step);
+    case OPENRKNN_REDUCTION:
+        return run_reduction(step);
+    default:
+        return run_pooling(step);
+    }
+}
+
+int32_t openrknn_run(const void *const *steps, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        if (run_step(steps[i]) != 0)
+            return -1;
+    return 0;
+}
+
+static int64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+int32_t openrknn_run_timed(const void *const *steps, int32_t count, int64_t *nanoseconds)
+{
+    for (int32_t i = 0; i < count; i++) {
+        int64_t start = now();
+        if (run_step(steps[i]) != 0)
+            return -1;
+        nanoseconds[i] = now() - start;
+    }
+    return 0;
+}

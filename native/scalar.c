@@ -1,0 +1,185 @@
+/* Kernels in plain C: for every processor, and to compare the others with. Weights are int16, corrections included. */
+#include "internal.h"
+
+/* ---------------------------------------------------------------------------------------------- convolution */
+
+/* [tap][channel in][16 channels out] */
+static int64_t block_bytes(int32_t taps, int32_t is_picture)
+{
+    return (int64_t)taps * (is_picture ? 4 : ATOM) * ATOM * (int64_t)sizeof(int16_t);
+}
+
+static void store(uint8_t *block, int32_t tap, int32_t is_picture, const int16_t *weights)
+{
+    int32_t lanes = is_picture ? 4 : ATOM;
+    int16_t *out = (int16_t *)block + (int64_t)tap * lanes * ATOM;
+    for (int32_t i = 0; i < lanes; i++)
+        for (int32_t o = 0; o < ATOM; o++)
+            out[i * ATOM + o] = weights[o * lanes + i];
+}
+
+static void segment(const segment_task *task)
+{
+    int32_t lanes = task->is_picture ? 4 : ATOM;
+    for (int32_t pixel = 0; pixel < task->pixels; pixel++) {
+        const int16_t *weights = (const int16_t *)task->weights;
+        int32_t sums[ATOM] = {0};
+        if (task->addends)
+            memcpy(sums, task->addends, sizeof sums);
+        for (int32_t tap = 0; tap < task->taps; tap++) {
+            const int8_t *input = (const int8_t *)task->input + task->offsets[tap] + pixel * task->pixel_step;
+            for (int32_t i = 0; i < lanes; i++, weights += ATOM)
+                for (int32_t o = 0; o < ATOM; o++)
+                    sums[o] += input[i] * weights[o];
+        }
+        memcpy(task->sums + pixel * ATOM, sums, sizeof sums);
+    }
+}
+
+/* [tap][16 channels] */
+static int64_t depthwise_bytes(int32_t rows, int32_t width)
+{
+    return (int64_t)rows * width * ATOM * (int64_t)sizeof(int16_t);
+}
+
+static void depthwise_store(uint8_t *packed, int32_t rows, int32_t width, const int16_t *weights, const int32_t *corrections)
+{
+    for (int32_t i = 0; i < rows * width * ATOM; i++)
+        ((int16_t *)packed)[i] = (int16_t)(weights[i] + corrections[i % ATOM]);
+}
+
+static void depthwise(const depthwise_task *task)
+{
+    for (int32_t pixel = 0; pixel < task->pixels; pixel++) {
+        const int16_t *weights = (const int16_t *)task->weights;
+        int32_t sums[ATOM] = {0};
+        if (task->addends)
+            memcpy(sums, task->addends, sizeof sums);
+        for (int32_t y = 0; y < task->rows; y++)
+            for (int32_t x = 0; x < task->width; x++, weights += ATOM) {
+                const int8_t *input =
+                    (const int8_t *)task->input + y * task->row_step + task->columns[x] + (int64_t)pixel * ATOM;
+                for (int32_t lane = 0; lane < ATOM; lane++)
+                    sums[lane] += input[lane] * weights[lane];
+            }
+        memcpy(task->sums + pixel * ATOM, sums, sizeof sums);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- chain */
+
+enum { NV = 16, PX = 1, FUSED = 0 };
+typedef struct {
+    int32_t lane[16];
+} ints;
+typedef double doubles;
+
+#define LANES for (int32_t i = 0; i < 16; i++)
+
+ALWAYS_INLINE ints ints_load(const int32_t *at)
+{
+    ints x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+ALWAYS_INLINE doubles doubles_set(double value)
+{
+    return value;
+}
+
+ALWAYS_INLINE doubles doubles_load(const double *at)
+{
+    return *at;
+}
+
+ALWAYS_INLINE doubles doubles_add(doubles a, doubles b)
+{
+    return a + b;
+}
+
+ALWAYS_INLINE doubles doubles_subtract(doubles a, doubles b)
+{
+    return a - b;
+}
+
+ALWAYS_INLINE doubles doubles_multiply(doubles a, doubles b)
+{
+    return a * b;
+}
+
+ALWAYS_INLINE doubles doubles_multiply_add(doubles a, doubles b, doubles c)
+{
+    return a * b + c;
+}
+
+ALWAYS_INLINE doubles doubles_max(doubles a, doubles b)
+{
+    return a > b ? a : b;
+}
+
+ALWAYS_INLINE doubles doubles_min(doubles a, doubles b)
+{
+    return a < b ? a : b;
+}
+
+ALWAYS_INLINE void load_sums(const int32_t *at, doubles *out)
+{
+    LANES out[i] = at[i];
+}
+
+ALWAYS_INLINE void load_bytes(const int8_t *at, doubles *out)
+{
+    LANES out[i] = at[i];
+}
+
+ALWAYS_INLINE ints low_words(const doubles *x)
+{
+    ints out;
+    LANES {
+        uint64_t bits;
+        memcpy(&bits, &x[i], 8);
+        out.lane[i] = (int32_t)(uint32_t)bits;
+    }
+    return out;
+}
+
+ALWAYS_INLINE void store_bytes(int8_t *at, const ints *x, int32_t offset, int32_t low, int32_t high)
+{
+    LANES at[i] = (int8_t)at_most(at_least(at_most(at_least(x->lane[i], -32768), 32767) + offset, low), high);
+}
+
+ALWAYS_INLINE void look_up(int8_t *target, ints x, const openrknn_chain *chain)
+{
+    LANES {
+        int32_t place = at_most(at_least(x.lane[i], chain->table_low), chain->table_high) - chain->table_low;
+        uint32_t entry = chain->table[place >> chain->table_shift];
+        int32_t is_after = (uint32_t)(place & ((1 << chain->table_shift) - 1)) >= entry >> 16;
+        target[i] = (int8_t)(is_after ? entry >> 8 : entry);
+    }
+}
+
+#include "chain_template.h"
+#include "pool_template.h"
+
+static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i++)
+        target[i] = (uint8_t)table[source[i] ^ 0x80];
+}
+
+const kernel_set kernels_scalar = {
+    .name = "scalar",
+    .input_bytes = 1,
+    .block = 1,
+    .folds = 1,
+    .block_bytes = block_bytes,
+    .store = store,
+    .segment = segment,
+    .depthwise_bytes = depthwise_bytes,
+    .depthwise_store = depthwise_store,
+    .depthwise = depthwise,
+    .chain = chain_run,
+    .map = map,
+    .pool = pool_row,
+};

@@ -1,0 +1,344 @@
+/*
+ * Kernels for AVX-512 with VNNI. Weights are stored as bytes 0 ... 255, 128 too large; the window sums take that back.
+ *
+ * One accumulator register is one pixel by 16 output channels: an atom of the result. VPDPBUSD multiplies the weights
+ * of 16 channels by 4 inputs with 4 inputs of the pixel, which are broadcast from memory.
+ */
+#include <immintrin.h>
+
+#include "internal.h"
+
+enum { BLOCK = 2, MOST_PIXELS = 14, OFFSET = 128, GROUP_BYTES = 64 };
+
+/* ---------------------------------------------------------------------------------------------- convolution */
+
+/* [tap][group of 4 inputs][atom of the block][16 channels out][4 inputs] */
+static int64_t block_bytes(int32_t taps, int32_t is_picture)
+{
+    return (int64_t)taps * (is_picture ? 1 : 4) * BLOCK * GROUP_BYTES;
+}
+
+static void store(uint8_t *block, int32_t tap, int32_t is_picture, const int16_t *weights)
+{
+    int32_t lanes = is_picture ? 4 : ATOM;
+    uint8_t *out = block + (int64_t)tap * lanes / 4 * BLOCK * GROUP_BYTES;
+    for (int32_t group = 0; group < lanes / 4; group++)
+        for (int32_t o = 0; o < BLOCK * ATOM; o++)
+            for (int32_t i = 0; i < 4; i++)
+                out[(group * BLOCK * ATOM + o) * 4 + i] = (uint8_t)(weights[o * lanes + group * 4 + i] + OFFSET);
+}
+
+/* `pixels` and `atoms` are constants where this is used, so that the accumulators are registers. */
+ALWAYS_INLINE void tile(const segment_task *task, int32_t first, const int32_t pixels, const int32_t atoms, const int32_t groups)
+{
+    const int32_t step = groups * 4;
+    const uint8_t *weights = task->weights, *input = task->input + first * step;
+    __m512i sums[MOST_PIXELS][BLOCK];
+
+#pragma GCC unroll 2
+    for (int32_t a = 0; a < atoms; a++) {
+        const __m512i factors = _mm512_loadu_si512(task->factors + a * ATOM);
+        __m512i addends = _mm512_setzero_si512();
+        if (task->addends)
+            addends = _mm512_loadu_si512(task->addends + a * ATOM);
+#pragma GCC unroll 16
+        for (int32_t p = 0; p < pixels; p++)
+            sums[p][a] = _mm512_add_epi32(_mm512_mullo_epi32(factors, _mm512_set1_epi32(task->window[first + p])), addends);
+    }
+    for (int32_t tap = 0; tap < task->taps; tap++) {
+        const uint8_t *seen = input + task->offsets[tap];
+#pragma GCC unroll 4
+        for (int32_t group = 0; group < groups; group++, weights += BLOCK * GROUP_BYTES) {
+            __m512i w[BLOCK];
+#pragma GCC unroll 2
+            for (int32_t a = 0; a < atoms; a++)
+                w[a] = _mm512_loadu_si512(weights + a * GROUP_BYTES);
+#pragma GCC unroll 16
+            for (int32_t p = 0; p < pixels; p++) {
+                int32_t four;
+                memcpy(&four, seen + p * step + group * 4, 4);
+                __m512i x = _mm512_set1_epi32(four);
+#pragma GCC unroll 2
+                for (int32_t a = 0; a < atoms; a++)
+                    sums[p][a] = _mm512_dpbusd_epi32(sums[p][a], w[a], x);
+            }
+        }
+    }
+#pragma GCC unroll 16
+    for (int32_t p = 0; p < pixels; p++)
+#pragma GCC unroll 2
+        for (int32_t a = 0; a < atoms; a++)
+            _mm512_storeu_si512(task->sums + (a * SEGMENT + first + p) * ATOM, sums[p][a]);
+}
+
+typedef void (*tile_function)(const segment_task *task, int32_t first);
+
+#define TILE(pixels)                                                                                                   \
+    static void tile_##pixels##_1(const segment_task *task, int32_t first) { tile(task, first, pixels, 1, 4); }        \
+    static void tile_##pixels##_2(const segment_task *task, int32_t first) { tile(task, first, pixels, 2, 4); }        \
+    static void picture_##pixels##_1(const segment_task *task, int32_t first) { tile(task, first, pixels, 1, 1); }     \
+    static void picture_##pixels##_2(const segment_task *task, int32_t first) { tile(task, first, pixels, 2, 1); }
+TILE(1)
+TILE(2)
+TILE(3)
+TILE(4)
+TILE(5)
+TILE(6)
+TILE(7)
+TILE(8)
+TILE(9)
+TILE(10)
+TILE(11)
+TILE(12)
+TILE(13)
+TILE(14)
+#define ROW(pixels) {tile_##pixels##_1, tile_##pixels##_2, picture_##pixels##_1, picture_##pixels##_2}
+static const tile_function tiles[MOST_PIXELS + 1][4] = {
+    {NULL}, ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6), ROW(7), ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14),
+};
+
+static void segment(const segment_task *task)
+{
+    int32_t count = divide_up(task->pixels, MOST_PIXELS), kind = task->is_picture * 2 + task->atoms - 1;
+    for (int32_t part = 0; part < count; part++) {
+        int32_t first = part * task->pixels / count, end = (part + 1) * task->pixels / count;
+        tiles[end - first][kind](task, first);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- window sums */
+
+/* Atoms: 4 pixels in a register, each a lane of 4 sums. */
+static void window(const window_task *task)
+{
+    const __m512i ones = _mm512_set1_epi8(1);
+    uint8_t last[ATOM];
+
+    for (int32_t i = 0; i < ATOM; i++)
+        last[i] = i < task->last_lanes;
+    const __m512i last_ones = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)last));
+    const int32_t each = task->is_picture ? 16 : 4;
+    for (int32_t first = 0; first < task->pixels; first += each) {
+        const uint8_t *input = task->input + first * task->pixel_step;
+        int32_t count = at_most(each, task->pixels - first);
+        __mmask64 mask = count == each ? ~0ull : (1ull << (count * task->pixel_step)) - 1;
+        __m512i sums = _mm512_setzero_si512(), more = _mm512_setzero_si512();
+        int32_t tap = 0;
+        for (; tap < task->full_taps; tap++)
+            sums = _mm512_dpbusd_epi32(sums, ones, _mm512_maskz_loadu_epi8(mask, input + task->offsets[tap]));
+        for (; tap < task->taps; tap++)
+            more = _mm512_dpbusd_epi32(more, task->is_picture ? ones : last_ones,
+                                       _mm512_maskz_loadu_epi8(mask, input + task->offsets[tap]));
+        sums = _mm512_add_epi32(sums, more);
+        if (!task->is_picture) {
+            sums = _mm512_add_epi32(sums, _mm512_shuffle_epi32(sums, _MM_PERM_BADC));
+            sums = _mm512_add_epi32(sums, _mm512_shuffle_epi32(sums, _MM_PERM_CDAB));
+            sums = _mm512_maskz_compress_epi32(0x1111, sums);
+        }
+        _mm512_mask_storeu_epi32(task->window + first, (__mmask16)((1u << count) - 1), sums);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- depthwise */
+
+/*
+ * Four neighbouring inputs of 16 channels are one register. Turned around, each lane holds the 4 inputs of its
+ * channel, and one VPDPBUSD is 4 taps. Weights are stored as w + 128 and as 128 - correction, both bytes:
+ * sum x * (w + correction) = sum x * (w + 128) - sum x * (128 - correction).
+ *
+ * [row][column group][shift][w or correction][16 channels][4 taps]; shift 1 serves the next pixel from the same inputs
+ */
+static int32_t column_groups(int32_t width)
+{
+    return divide_up(width, 4);
+}
+
+static int64_t depthwise_bytes(int32_t rows, int32_t width)
+{
+    return (int64_t)rows * column_groups(width) * 2 * 2 * GROUP_BYTES;
+}
+
+static void depthwise_store(uint8_t *packed, int32_t rows, int32_t width, const int16_t *weights, const int32_t *corrections)
+{
+    for (int32_t y = 0; y < rows; y++)
+        for (int32_t group = 0; group < column_groups(width); group++)
+            for (int32_t shift = 0; shift < 2; shift++, packed += 2 * GROUP_BYTES)
+                for (int32_t lane = 0; lane < ATOM; lane++)
+                    for (int32_t i = 0; i < 4; i++) {
+                        int32_t x = group * 4 + i - shift, is_tap = x >= 0 && x < width;
+                        /* A group that is shifted loses its last tap; only kernels of one group are used shifted. */
+                        packed[lane * 4 + i] = is_tap ? (uint8_t)(weights[(y * width + x) * ATOM + lane] + OFFSET) : 0;
+                        packed[GROUP_BYTES + lane * 4 + i] = is_tap ? (uint8_t)(OFFSET - corrections[lane]) : 0;
+                    }
+}
+
+/* [4 pixels][16 channels] to [16 channels][4 pixels] */
+ALWAYS_INLINE __m512i turn(__m512i pixels)
+{
+    const __m512i gather = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i bytes = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(gather, pixels), bytes);
+}
+
+/* Kernels of up to 3 columns without stride: two pixels from each load. */
+ALWAYS_INLINE void depthwise_pairs(const depthwise_task *task, const int32_t rows)
+{
+    const __m512i start = task->addends ? _mm512_loadu_si512(task->addends) : _mm512_setzero_si512();
+    for (int32_t p = 0; p < task->pixels; p += 2) {
+        const uint8_t *weights = task->weights, *input = task->input + p * ATOM;
+        __m512i a = start, b = _mm512_setzero_si512(), c = start, d = b;
+#pragma GCC unroll 4
+        for (int32_t y = 0; y < rows; y++, weights += 4 * GROUP_BYTES) {
+            __m512i x = turn(_mm512_loadu_si512(input + y * task->row_step));
+            a = _mm512_dpbusd_epi32(a, _mm512_loadu_si512(weights), x);
+            b = _mm512_dpbusd_epi32(b, _mm512_loadu_si512(weights + GROUP_BYTES), x);
+            c = _mm512_dpbusd_epi32(c, _mm512_loadu_si512(weights + 2 * GROUP_BYTES), x);
+            d = _mm512_dpbusd_epi32(d, _mm512_loadu_si512(weights + 3 * GROUP_BYTES), x);
+        }
+        _mm512_storeu_si512(task->sums + p * ATOM, _mm512_sub_epi32(a, b));
+        if (p + 1 < task->pixels)
+            _mm512_storeu_si512(task->sums + (p + 1) * ATOM, _mm512_sub_epi32(c, d));
+    }
+}
+
+/* Any kernel: the columns of one group are gathered one by one where they are not neighbours. */
+ALWAYS_INLINE __m512i gather_columns(const depthwise_task *task, const uint8_t *input, int32_t group)
+{
+    __m512i x = _mm512_setzero_si512();
+    int32_t first = group * 4, left = task->width - first;
+    if (task->consecutive)
+        return _mm512_loadu_si512(input + first * ATOM);
+    x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(input + task->columns[first])), 0);
+    if (left > 1)
+        x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(input + task->columns[first + 1])), 1);
+    if (left > 2)
+        x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(input + task->columns[first + 2])), 2);
+    if (left > 3)
+        x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(input + task->columns[first + 3])), 3);
+    return x;
+}
+
+static void depthwise_any(const depthwise_task *task)
+{
+    const __m512i start = task->addends ? _mm512_loadu_si512(task->addends) : _mm512_setzero_si512();
+    const int32_t groups = column_groups(task->width);
+    for (int32_t p = 0; p < task->pixels; p++) {
+        const uint8_t *weights = task->weights, *input = task->input + p * ATOM;
+        __m512i a = start, b = _mm512_setzero_si512();
+        for (int32_t y = 0; y < task->rows; y++, input += task->row_step)
+            for (int32_t group = 0; group < groups; group++, weights += 4 * GROUP_BYTES) {
+                __m512i x = turn(gather_columns(task, input, group));
+                a = _mm512_dpbusd_epi32(a, _mm512_loadu_si512(weights), x);
+                b = _mm512_dpbusd_epi32(b, _mm512_loadu_si512(weights + GROUP_BYTES), x);
+            }
+        _mm512_storeu_si512(task->sums + p * ATOM, _mm512_sub_epi32(a, b));
+    }
+}
+
+static void depthwise(const depthwise_task *task)
+{
+    if (task->consecutive && task->width <= 3) {
+        if (task->rows == 3)
+            depthwise_pairs(task, 3);
+        else
+            depthwise_pairs(task, task->rows);
+    } else {
+        depthwise_any(task);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- chain */
+
+enum { NV = 2, PX = 4, FUSED = 1 };
+typedef __m512i ints;
+typedef __m512d doubles;
+
+#define doubles_set(value) _mm512_set1_pd(value)
+#define doubles_load(at) _mm512_loadu_pd(at)
+#define doubles_add(a, b) _mm512_add_pd(a, b)
+#define doubles_subtract(a, b) _mm512_sub_pd(a, b)
+#define doubles_multiply(a, b) _mm512_mul_pd(a, b)
+#define doubles_multiply_add(a, b, c) _mm512_fmadd_pd(a, b, c)
+#define doubles_max(a, b) _mm512_max_pd(a, b)
+#define doubles_min(a, b) _mm512_min_pd(a, b)
+
+ALWAYS_INLINE void load_sums(const int32_t *at, doubles *out)
+{
+    out[0] = _mm512_cvtepi32_pd(_mm256_loadu_si256((const __m256i *)at));
+    out[1] = _mm512_cvtepi32_pd(_mm256_loadu_si256((const __m256i *)(at + 8)));
+}
+
+ALWAYS_INLINE void load_bytes(const int8_t *at, doubles *out)
+{
+    out[0] = _mm512_cvtepi64_pd(_mm512_cvtepi8_epi64(_mm_loadl_epi64((const __m128i *)at)));
+    out[1] = _mm512_cvtepi64_pd(_mm512_cvtepi8_epi64(_mm_loadl_epi64((const __m128i *)(at + 8))));
+}
+
+ALWAYS_INLINE ints low_words(const doubles *x)
+{
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return _mm512_permutex2var_epi32(_mm512_castpd_si512(x[0]), even, _mm512_castpd_si512(x[1]));
+}
+
+/* Four atoms: packing interleaves them by quarters, and one permutation puts them in order. */
+ALWAYS_INLINE void store_bytes(int8_t *at, const ints *x, int32_t offset, int32_t low, int32_t high)
+{
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i offsets = _mm512_set1_epi16((short)offset);
+    __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(x[0], x[1]), offsets);
+    __m512i b = _mm512_adds_epi16(_mm512_packs_epi32(x[2], x[3]), offsets);
+    __m512i bytes = _mm512_packs_epi16(a, b);
+    bytes = _mm512_min_epi8(_mm512_max_epi8(bytes, _mm512_set1_epi8((char)low)), _mm512_set1_epi8((char)high));
+    _mm512_storeu_si512(at, _mm512_permutexvar_epi32(order, bytes));
+}
+
+ALWAYS_INLINE void look_up(int8_t *target, ints x, const openrknn_chain *chain)
+{
+    const __m512i low = _mm512_set1_epi32(chain->table_low), high = _mm512_set1_epi32(chain->table_high);
+    const __m512i mask = _mm512_set1_epi32((1 << chain->table_shift) - 1);
+    const __m128i shift = _mm_cvtsi32_si128(chain->table_shift);
+    __m512i place = _mm512_sub_epi32(_mm512_min_epi32(_mm512_max_epi32(x, low), high), low);
+    __m512i entry = _mm512_i32gather_epi32(_mm512_srl_epi32(place, shift), chain->table, 4);
+    __mmask16 is_after = _mm512_cmpge_epu32_mask(_mm512_and_si512(place, mask), _mm512_srli_epi32(entry, 16));
+    _mm_storeu_si128((__m128i *)target, _mm512_cvtepi32_epi8(_mm512_mask_srli_epi32(entry, is_after, entry, 8)));
+}
+
+#include "chain_template.h"
+#include "pool_template.h"
+
+/* 16 times 16 entries: the upper half of a byte says which register, the lower half which entry. */
+static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int64_t bytes)
+{
+    const __m512i low = _mm512_set1_epi8(0x0f);
+    __m512i parts[16];
+
+    for (int32_t i = 0; i < 16; i++)
+        parts[i] = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(table + i * 16)));
+    for (int64_t at = 0; at < bytes; at += 64) {
+        __mmask64 mask = bytes - at >= 64 ? ~0ull : (1ull << (bytes - at)) - 1;
+        __m512i x = _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, source + at), _mm512_set1_epi8((char)0x80));
+        __m512i entry = _mm512_and_si512(x, low), part = _mm512_and_si512(_mm512_srli_epi16(x, 4), low);
+        __m512i result = _mm512_setzero_si512();
+        for (int32_t i = 0; i < 16; i++)
+            result = _mm512_mask_shuffle_epi8(result, _mm512_cmpeq_epi8_mask(part, _mm512_set1_epi8((char)i)), parts[i], entry);
+        _mm512_mask_storeu_epi8(target + at, mask, result);
+    }
+}
+
+const kernel_set kernels_vnni = {
+    .name = "vnni",
+    .needs = OPENRKNN_CPU_AVX512VNNI | OPENRKNN_CPU_AVX2 | OPENRKNN_CPU_F16C,
+    .input_bytes = 1,
+    .block = BLOCK,
+    .weight_offset = OFFSET,
+    .block_bytes = block_bytes,
+    .store = store,
+    .segment = segment,
+    .window = window,
+    .depthwise_bytes = depthwise_bytes,
+    .depthwise_store = depthwise_store,
+    .depthwise = depthwise,
+    .chain = chain_run,
+    .map = map,
+    .pool = pool_row,
+};

@@ -1,0 +1,182 @@
+"""From device addresses to pointers: checked once, with the walks that the NumPy code takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.compute.structures import Cube, Target
+from openrknn.npu import rdma
+from openrknn.npu.dpu import write
+from openrknn.npu.formats import ATOM_BYTES
+from openrknn.npu.memory import Buffer, Bytes, Memory
+
+__all__ = ["Places", "RefusedError", "Span"]
+
+
+class RefusedError(Exception):
+    """No kernel fits this step; NumPy does it. The text says why."""
+
+
+class Span(NamedTuple):
+    """Addresses from `start` to before `end`, and the walk that goes through them."""
+
+    start: int
+    end: int
+    walk: tuple[int, ...]
+
+
+class Places:
+    """What one step reads and writes. Whatever a pointer leads to is kept alive by `kept`."""
+
+    def __init__(
+        self, memory: Memory, written: Sequence[tuple[int, int]], is_constant: Callable[[Buffer], bool]
+    ) -> None:
+        self.memory = memory
+        self.kept: list[object] = []
+        self._written = written
+        self._is_constant = is_constant
+        self._reads: list[Span] = []
+        self._writes: list[Span] = []
+
+    def keep(self, array: npt.NDArray[Any]) -> int:
+        """The pointer to an array of ours."""
+        self.kept.append(array)
+        return int(array.ctypes.data)
+
+    def is_fixed(self, address: int, size: int) -> bool:
+        """Whether these bytes never change: constants that no task writes."""
+        if not self._is_constant(self.memory.at(address, size, "constants")):
+            return False
+        return not any(start < address + size and address < start + count for start, count in self._written)
+
+    def read(self, address: int, size: int, what: str) -> Bytes:
+        """Bytes that lie together."""
+        self._reads.append(Span(address, address + size, ()))
+        return self._keep(self.memory.view(address, size, what))
+
+    def read_strided(self, address: int, shape: Sequence[int], steps: Sequence[int], what: str) -> int:
+        """The pointer to a walk that is read."""
+        view = self.memory.strided(address, shape, steps, what)
+        self._reads.append(_span(address, shape, steps))
+        return int(self._keep(view).ctypes.data)
+
+    def write_strided(self, address: int, shape: Sequence[int], steps: Sequence[int], what: str) -> int:
+        """The pointer to a walk that is written."""
+        view = self.memory.strided(address, shape, steps, what, write=True)
+        span = _span(address, shape, steps)
+        if not self.memory.at(span.start, span.end - span.start, what).data.flags.writeable:
+            raise RefusedError("the target is read-only")
+        self._writes.append(span)
+        return int(self._keep(view).ctypes.data)
+
+    def check_order(self) -> None:
+        """NumPy reads everything before it writes; a kernel does not. In-place work on the same walk is the same."""
+        for target in self._writes:
+            for source in self._reads:
+                if source.start < target.end and target.start < source.end and source.walk != target.walk:
+                    raise RefusedError("what is written overlaps what is read")
+
+    def cube(self, walk: rdma.Walk, shape: tuple[int, int, int], what: str) -> Cube:
+        """[surface, row, column] of atoms."""
+        steps = (walk.surface_bytes, walk.line_bytes, ATOM_BYTES, 1)
+        base = self.read_strided(walk.address, (*shape, ATOM_BYTES), steps, what)
+        step = walk.surface_bytes
+        return Cube((base, base + step), (2 * step, 2 * step), (walk.line_bytes, walk.line_bytes))
+
+    def combined_cube(self, even: rdma.Walk, odd: rdma.Walk, shape: tuple[int, int, int]) -> Cube:
+        """Even surfaces from one walk, odd ones from another."""
+        count, *rest = shape
+        first = self.cube(even, ((count + 1) // 2, *rest), "MRDMA")  # type: ignore[arg-type]
+        second = first.base[0]
+        if count > 1:
+            second = self.cube(odd, (count // 2, *rest), "ERDMA").base[0]  # type: ignore[arg-type]
+        return Cube(
+            (first.base[0], second), (even.surface_bytes, odd.surface_bytes), (even.line_bytes, odd.line_bytes)
+        )
+
+    def target(self, config: write.Config, *, pixels: int, count: int, valid: int) -> Target:
+        """The walk of the write DMA for `count` atoms of each pixel, of which the first `valid` carry data."""
+        if config.packed_bytes is not None:
+            size = pixels * count * config.packed_bytes
+            base = self.write_strided(config.address, (size,), (1,), "DPU packed write")
+            target = self._target(config, base, pixels=pixels, atoms=count, packed=config.packed_bytes)
+            target.per_pixel = config.per_pixel if count % config.per_pixel == 0 else 1
+            return target
+        each, area = config.per_pixel, config.width * config.height
+        if pixels != area:
+            if count % each:
+                raise RefusedError("atoms that nobody computed are written")
+            groups = -(-count // each * pixels // area)
+            base = self._walk(config, 0, groups, each)
+            return self._target(config, base, pixels=pixels, atoms=count)
+        atoms = min(valid, count)
+        whole, rest = divmod(atoms, each)
+        bases = [self._walk(config, 0, whole, each)] if whole else []
+        if rest:
+            bases.append(self._walk(config, whole, 1, rest) - whole * config.group_step_bytes)
+        if not bases:
+            raise RefusedError("nothing is written")
+        return self._target(config, bases[0], pixels=pixels, atoms=atoms)
+
+    def stream(self, config: write.Config, count: int) -> Target:
+        """The walk of the write DMA for a stream of `count` atoms that is not regrouped."""
+        group = config.per_pixel * config.width * config.height
+        base = self._walk(config, 0, -(-count // group), config.per_pixel)
+        return self._target(config, base, pixels=config.width * config.height, atoms=0)
+
+    def _walk(self, config: write.Config, first: int, count: int, atoms: int) -> int:
+        return self.write_strided(
+            config.address + first * config.group_step_bytes,
+            (count, config.height, config.width, atoms, ATOM_BYTES),
+            (config.group_step_bytes, config.line_bytes, ATOM_BYTES, config.atom_step_bytes, 1),
+            "DPU write",
+        )
+
+    @staticmethod
+    def _target(config: write.Config, base: int, *, pixels: int, atoms: int, packed: int = 0) -> Target:
+        return Target(
+            base=base,
+            line=config.line_bytes,
+            atom_step=config.atom_step_bytes,
+            group_step=config.group_step_bytes,
+            per_pixel=config.per_pixel,
+            width=config.width,
+            height=config.height,
+            pixels=pixels,
+            atoms=atoms,
+            packed=packed,
+        )
+
+    def _keep(self, view: Bytes) -> Bytes:
+        self.kept.append(view)
+        return view
+
+
+def _span(address: int, shape: Sequence[int], steps: Sequence[int]) -> Span:
+    reach = [(size - 1) * step for size, step in zip(shape, steps, strict=True)]
+    start = address + sum(distance for distance in reach if distance < 0)
+    end = address + sum(distance for distance in reach if distance > 0) + 1
+    # One surface is the same walk whatever the distance to the next; rows without gaps are one long row.
+    walk = tuple(_compact([(size, step) for size, step in zip(shape, steps, strict=True) if size > 1]))
+    return Span(start, end, (address, *walk))
+
+
+def _compact(axes: Iterable[tuple[int, int]]) -> list[int]:
+    """Axes that continue each other are one."""
+    merged: list[tuple[int, int]] = []
+    for size, step in axes:
+        if merged and merged[-1][1] == size * step:
+            size *= merged.pop()[0]  # noqa: PLW2901
+        merged.append((size, step))
+    return [number for axis in merged for number in axis]
+
+
+def padded(values: npt.NDArray[Any], dtype: type[np.generic], count: int) -> npt.NDArray[Any]:
+    """The values as `dtype`, filled up with zeros."""
+    result = np.zeros(count, dtype)
+    result[: len(values)] = values
+    return result

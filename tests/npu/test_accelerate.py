@@ -1,0 +1,201 @@
+"""Native kernels give the bytes of the NumPy code: on every step of real models, and on invented ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import openrknn
+from openrknn.compute import native
+from openrknn.compute.native import Kernels
+from openrknn.errors import ExecutionError
+from openrknn.npu import Buffer, Program
+from openrknn.npu.accelerate import accelerate
+from openrknn.npu.step import TableLoad
+from tests.npu.accelerate_cases import Case, convolutions, flights, memory_of, poolings, threads
+from tests.npu.loaded import Loaded, load
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDENS = sorted((ROOT / "tests/goldens").glob("*_rk3588_*.rknn"))
+SHARED = ROOT.parent / "shared"
+OTHERS = sorted([*SHARED.glob("corpus/rk3588/*.rknn"), *SHARED.glob("models/**/*_rk3588_*.rknn")])
+UNUSABLE = ("mini", "compressed", "no_weights", "batch", "dfp")
+
+pytestmark = pytest.mark.skipif(native.find() is None, reason="installed without the native library")
+KERNELS = native.available() if native.find() else ()
+each_set = pytest.mark.parametrize("kernels", KERNELS, ids=lambda kernels: kernels.name.lower())
+slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
+many = settings(max_examples=60, deadline=None, suppress_health_check=slow)
+
+
+@pytest.fixture(autouse=True)
+def _no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(native.ENVIRONMENT, raising=False)
+
+
+def compare_steps(loaded: Loaded, kernels: Kernels) -> int:
+    """Run each step both ways on the same memory; the number of steps that have a kernel."""
+    program = loaded.program()
+    accelerate(program, loaded.memory, kernels=kernels)
+    buffers = [buffer for buffer in loaded.memory if buffer.data.flags.writeable]
+    count = 0
+    for number, step in enumerate(program.steps):
+        before = [buffer.data.copy() for buffer in buffers]
+        step.execute()
+        if step.native is None:
+            continue
+        wanted = [buffer.data.copy() for buffer in buffers]
+        for buffer, saved in zip(buffers, before, strict=True):
+            buffer.data[...] = saved
+        step.native()
+        for buffer, right in zip(buffers, wanted, strict=True):
+            assert np.array_equal(buffer.data, right), f"step {number}, task {step.task}: {step.kind}"
+        count += 1
+    return count
+
+
+@each_set
+@pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
+def test_each_step_of_each_golden_is_the_same(path: Path, kernels: Kernels) -> None:
+    if any(word in path.stem for word in UNUSABLE):
+        pytest.skip("not a file that the NPU can run by itself")
+    compare_steps(load(path), kernels)
+
+
+@pytest.mark.skipif(not OTHERS, reason="the shared corpus is not on this machine")
+@pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.stem)
+def test_each_step_of_the_shared_models_is_the_same(path: Path) -> None:
+    if not openrknn.load(path).graphs[0].tasks:
+        pytest.skip("the whole model runs on the CPU")
+    compare_steps(load(path), KERNELS[-1])
+
+
+@pytest.mark.parametrize("name", ["residual_rk3588_i8", "silu_rk3588_i8", "matmul_rk3588_i8", "image_rk3588_i8"])
+def test_whole_int8_networks_are_native(name: str) -> None:
+    """Not one step is left to NumPy: these are the models that speed is promised for."""
+    loaded = load(ROOT / f"tests/goldens/{name}.rknn")
+    program = loaded.program()
+    fast = accelerate(program, loaded.memory)
+    assert not fast.reasons
+    assert all(step.native or isinstance(step, TableLoad) for step in program.steps)
+
+
+@each_set
+def test_a_program_in_one_call_is_the_same(kernels: Kernels) -> None:
+    loaded = load(ROOT / "tests/goldens/residual_rk3588_i8.rknn")
+    noise = loaded.internal.data.copy()
+    program = loaded.program()
+    program.run()
+    wanted = loaded.internal.data.copy()
+    for count in (1, 2, 3):
+        loaded.internal.data[...] = noise
+        with threads(count):
+            accelerate(program, loaded.memory, kernels=kernels).run()
+        assert np.array_equal(loaded.internal.data, wanted)
+
+
+def test_weights_that_other_steps_write_are_packed_each_time() -> None:
+    loaded = load(ROOT / "tests/goldens/matmul_rk3588_i8.rknn")
+    program = loaded.program()
+    fast = accelerate(program, loaded.memory)
+    for seed in (1, 2):
+        noise = np.random.default_rng(seed).integers(0, 256, loaded.internal.data.size, np.uint8)
+        loaded.internal.data[...] = noise
+        fast.run()
+        found = loaded.internal.data.copy()
+        loaded.internal.data[...] = noise
+        for step in program.steps:
+            step.execute()
+        assert np.array_equal(loaded.internal.data, found)
+
+
+def test_a_program_does_not_run_on_other_buffers() -> None:
+    loaded = load(ROOT / "tests/goldens/conv_rk3588_i8.rknn")
+    fast = accelerate(loaded.program(), loaded.memory)
+    fast.run()
+    loaded.memory.remove(loaded.internal)
+    loaded.memory.add(Buffer(loaded.internal.address, loaded.internal.data.copy(), "internal"))
+    with pytest.raises(ExecutionError, match="prepare it again"):
+        fast.run()
+
+
+def test_numpy_only_has_no_native_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(native.ENVIRONMENT, "numpy")
+    loaded = load(ROOT / "tests/goldens/conv_rk3588_i8.rknn")
+    program = loaded.program()
+    fast = accelerate(program, loaded.memory)
+    assert fast.kernels is None
+    assert all(step.native is None for step in program.steps)
+    fast.run()
+
+
+def test_a_step_outside_its_buffers_is_left_to_numpy_which_says_so() -> None:
+    loaded = load(ROOT / "tests/goldens/conv_rk3588_i8.rknn")
+    program = loaded.program()
+    step = program.steps[0]
+    step.source = replace(step.source, feature_address=0x7000_0000)  # type: ignore[attr-defined]
+    fast = accelerate(program, loaded.memory)
+    assert "are in no buffer" in fast.reasons[0]
+    with pytest.raises(ExecutionError, match="are in no buffer"):
+        fast.run()
+
+
+def test_a_field_that_the_kernels_do_not_know_is_left_to_numpy() -> None:
+    loaded = load(ROOT / "tests/goldens/conv_rk3588_i8.rknn")
+    program = loaded.program()
+    step = program.steps[0]
+    step.source = replace(step.source, input_major=True)  # type: ignore[attr-defined]
+    assert accelerate(program, loaded.memory).reasons == {0: "cna: input_major = True is new"}
+
+
+# ---------------------------------------------------------------------------------------------------- invented steps
+
+
+@many
+@given(convolutions(depthwise=False))
+def test_convolutions(case: Case) -> None:
+    case.check()
+
+
+@many
+@given(convolutions(depthwise=True))
+def test_depthwise_convolutions(case: Case) -> None:
+    case.check()
+
+
+@many
+@given(convolutions(depthwise=False, picture=True))
+def test_pictures(case: Case) -> None:
+    case.check()
+
+
+@many
+@given(convolutions(depthwise=False, usual=False))
+def test_convolutions_with_unusual_stages(case: Case) -> None:
+    case.check()
+
+
+@many
+@given(flights(usual=True))
+def test_element_wise_programs(case: Case) -> None:
+    case.check()
+
+
+@many
+@given(flights(usual=False))
+def test_unusual_element_wise_programs(case: Case) -> None:
+    case.check()
+
+
+@many
+@given(poolings())
+def test_poolings(case: Case) -> None:
+    case.check()
+
+
+def test_no_steps_at_all() -> None:
+    accelerate(Program([]), memory_of(0)).run()
