@@ -12,6 +12,12 @@ from openrknn.cli.output import Output
 __all__ = ["NAMES", "Command", "load_command", "names"]
 
 NAMES = (
+    "demo",
+    "classify",
+    "detect",
+    "segment",
+    "pose",
+    "ocr",
     "run",
     "bench",
     "profile",

@@ -136,7 +136,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("classification", "classify", "classifiers",
            classification.matches, classification.decode, _longest, threshold=0.0),
     Family("ppocr-det", "text", "PP-OCR detection",
-           text_boxes.matches, text_boxes.decode, _none, threshold=0.5),
+           text_boxes.matches, text_boxes.decode, _none, threshold=0.7),
     Family("ppocr-rec", "read", "PP-OCR recognition",
            text_lines.matches, _read, _none, threshold=0.0),
     Family("segmentation", "segment", "PP-Seg, DeepLab: one class per pixel",

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Result"]
 
-_TOP = 5
 _QUALITY = 92
 
 
@@ -66,14 +65,14 @@ class Result:
         kept = np.array([row for row, text in enumerate(texts) if text.strip()], np.int64)
         return replace(self, found=read.take(kept), run_seconds=self.run_seconds + seconds)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """What was found, one dictionary each, with plain numbers: for JSON."""
+    def rows(self, top: int = 5) -> Iterator[dict[str, Any]]:
+        """What was found, one dictionary each, with plain numbers: for JSON. `top`: how many classes of a ranking."""
         match self.found:
             case Objects():
                 yield from (self._object(self.found, row) for row in range(len(self.found)))
             case Ranking():
-                best = zip(self.found.classes.tolist(), self.found.probabilities.tolist(), strict=True)
-                for number, probability in list(best)[:_TOP]:
+                best = self.found.classes[:top].tolist(), self.found.probabilities[:top].tolist()
+                for number, probability in zip(*best, strict=True):
                     yield {"class": number, "label": self.label(number), "probability": probability}
             case Areas():
                 for number, share in self.found.shares().items():

@@ -69,7 +69,9 @@ class Pipeline:
         count = len(labels) if labels is not None else None
         self.family: Family
         self.family, note = recognize(shapes, self.frame, task=task, family=family, classes=count)
-        self.labels = tuple(labels) if labels is not None else _names(self.family, shapes)
+        self.classes = self.family.classes(shapes)
+        """How many classes it knows; 0 where that means nothing."""
+        self.labels = tuple(labels) if labels is not None else _names(self.family, self.classes)
         self.fit = fit or _FITS.get(self.family.task, "letterbox")
         self.order = order or ("bgr" if input_reports(self.model)[0].calibrated_as_bgr else "rgb")
         place(1, 1, self.frame, self.fit)  # complains about an unknown fit before anything is loaded
@@ -186,5 +188,5 @@ def _picture_input(model: Model) -> tuple[Frame, int]:
     return Frame(width=shape[2], height=shape[1]), shape[3]
 
 
-def _names(family: Family, shapes: Sequence[tuple[int, ...]]) -> tuple[str, ...] | None:
-    return names_for(family.task, family.classes(shapes), family.name)
+def _names(family: Family, count: int) -> tuple[str, ...] | None:
+    return names_for(family.task, count, family.name)

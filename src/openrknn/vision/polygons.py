@@ -6,7 +6,7 @@ import numpy as np
 
 from openrknn.vision.heads import Array, Floats
 
-__all__ = ["area", "convex_hull", "convex_overlap", "inside_quadrilateral", "smallest_rectangle"]
+__all__ = ["area", "convex_hull", "convex_overlap", "smallest_rectangle"]
 
 
 def area(polygon: Array) -> float:
@@ -89,12 +89,3 @@ def smallest_rectangle(points: Array) -> tuple[Floats, Floats, float]:
     middle, angle = (low + high)[:, best] / 2, float(angles[best])
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     return (turn @ middle).astype(np.float32), (high - low)[:, best].astype(np.float32), angle
-
-
-def inside_quadrilateral(corners: Array, x: Array, y: Array) -> Array:
-    """Which of the points lie inside a convex quadrilateral, edges included."""
-    signs = []
-    for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
-        signs.append((end[0] - start[0]) * (y - start[1]) - (end[1] - start[1]) * (x - start[0]))
-    turned = np.stack(signs)
-    return np.asarray((turned >= -1e-6).all(axis=0) | (turned <= 1e-6).all(axis=0))

@@ -1,7 +1,7 @@
 """Long lines of text, cut where there is no ink.
 
 A reader has an input of fixed width, 320 pixels for 48 rows: about seven times as wide as high. A longer line would be
-squeezed until nobody could read it, so it is cut into parts, each in the emptiest column near where the part should end.
+squeezed until nobody could read it, so it is cut into parts, each in the emptiest column near where it should end.
 """
 
 from __future__ import annotations

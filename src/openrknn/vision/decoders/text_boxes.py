@@ -1,10 +1,12 @@
 """PP-OCR detection (DB, differentiable binarization): one output [1, 1, h, w], the probability of text at each pixel.
 
-    1  pixels above `PIXEL_THRESHOLD` that touch each other are one line; it is written thinner than the text is
-    2  the smallest rectangle around them; its score is the mean probability of the pixels inside
-    3  grown on every side by   area * GROWTH / perimeter,   which undoes the thinning
+    1  pixels above `PIXEL_THRESHOLD` that touch each other are one line; the model is trained to show it thinner
+       than it is, so that neighbours stay apart
+    2  the score is the mean probability of these pixels
+    3  the smallest rectangle around them, grown on every side by   area * GROWTH / perimeter,   undoes the thinning
 
-The numbers are those of PaddleOCR. The first step compares int8 numbers; only rectangles become floats.
+The numbers are those of PaddleOCR. The first step compares int8 numbers; only what is left becomes floats. (PaddleOCR
+can also take the mean over the rectangle, which punishes lines that are bent.)
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import numpy as np
 from openrknn.vision.components import components
 from openrknn.vision.decoders.obb import corners_of
 from openrknn.vision.heads import Array, Floats, Frame, Head, Settings
-from openrknn.vision.polygons import inside_quadrilateral, smallest_rectangle
+from openrknn.vision.polygons import smallest_rectangle
 from openrknn.vision.results import Objects
 
 __all__ = ["GROWTH", "PIXEL_THRESHOLD", "decode", "matches"]
@@ -65,9 +67,7 @@ def _line(head: Head, stored: Array, rows: Array, columns: Array) -> _Line | Non
     centre, size, angle = smallest_rectangle(_outline(x, y))
     if size.min() < _SMALLEST:
         return None
-    centre, size, angle = _upright(centre, size, angle)
-    corners = corners_of(centre[:, None], size[:, None], np.array([angle]))[0]
-    return _Line(centre, size, angle, _score(head, stored, corners))
+    return _Line(*_upright(centre, size, angle), float(head.real(stored[rows, columns]).mean()))
 
 
 def _outline(x: Array, y: Array) -> Array:
@@ -88,15 +88,6 @@ def _upright(centre: Floats, size: Floats, angle: float) -> tuple[Floats, Floats
     if angle > np.pi / 4:
         return centre, size[::-1], angle - np.pi / 2
     return centre, size, angle
-
-
-def _score(head: Head, stored: Array, corners: Floats) -> float:
-    low = np.maximum(np.floor(corners.min(axis=0)).astype(int), 0)
-    high = np.minimum(np.ceil(corners.max(axis=0)).astype(int), (stored.shape[1], stored.shape[0]))
-    part = stored[low[1] : high[1], low[0] : high[0]]
-    y, x = np.mgrid[low[1] : high[1], low[0] : high[0]] + 0.5
-    inside = inside_quadrilateral(corners, x, y)
-    return float(head.real(part[inside]).mean()) if inside.any() else 0.0
 
 
 def _in_reading_order(lines: Sequence[_Line], scale: float, limit: int) -> Objects:

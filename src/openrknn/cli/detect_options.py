@@ -1,0 +1,48 @@
+"""Options of the commands that look at pictures: classify, detect, segment, pose, ocr."""
+
+from __future__ import annotations
+
+import argparse
+
+from openrknn.cli.options import add_device_arguments, positive
+
+__all__ = ["add_picture_arguments", "add_score_arguments", "share"]
+
+
+def share(text: str) -> float:
+    """A number from 0 to 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return value
+
+
+def add_picture_arguments(parser: argparse.ArgumentParser) -> None:
+    """The model, the pictures, and what to do with them."""
+    parser.add_argument("model", metavar="MODEL", help="a .rknn model")
+    parser.add_argument(
+        "sources", metavar="SOURCE", nargs="+", help="pictures, folders, patterns, videos, cameras (0), rtsp://..."
+    )
+    parser.add_argument("--save", metavar="DIR", help="write each picture with what was found drawn into it")
+    parser.add_argument("--force", action="store_true", help="write into a directory that is not empty")
+    parser.add_argument("--labels", metavar="FILE", help="names of the classes, one per line")
+    parser.add_argument("--family", metavar="NAME", help="how to read the outputs, where they do not tell")
+    fits = ("letterbox", "stretch", "crop", "line")
+    parser.add_argument("--fit", choices=fits, help="how pictures are made to fit (default: as the task wants)")
+    parser.add_argument("--order", choices=("rgb", "bgr"), help="order of colours (default: as calibrated)")
+    parser.add_argument("--count", type=positive, metavar="N", help="stop after N pictures")
+    parser.add_argument("--workers", type=positive, metavar="N", default=1, help="pictures at a time (default: 1)")
+    add_device_arguments(parser)
+
+
+def add_score_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which objects count."""
+    parser.add_argument(
+        "--threshold", type=share, metavar="T", help="leave out objects with a lower score (default: as usual for it)"
+    )
+    parser.add_argument(
+        "--overlap", type=share, metavar="T", default=0.45, help="of boxes that overlap more, one stays (default: 0.45)"
+    )

@@ -1,0 +1,165 @@
+"""Pictures through a model: read, run, save, and tell, one after the other."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from io import BytesIO
+from itertools import islice
+from typing import Any
+
+from openrknn.cli.detect_progress import progress
+from openrknn.cli.detect_text import as_json, show_picture, show_summary
+from openrknn.cli.files import load_model
+from openrknn.cli.folder import Folder, safe_name
+from openrknn.cli.output import CommandError, Output
+from openrknn.cli.run_results import find_labels, read_labels
+from openrknn.vision.ocr import TextReader
+from openrknn.vision.outcome import Result
+from openrknn.vision.pipeline import Pipeline
+from openrknn.vision.sources import entries
+
+__all__ = ["run_pictures"]
+
+SCHEMA_VERSION = 1
+_QUALITY = 92
+_INTERRUPTED = 130
+
+
+def run_pictures(arguments: argparse.Namespace, output: Output, *, task: str) -> int:
+    """All pictures of one command. Ctrl-C ends it, and keeps what was found and saved until then."""
+    found = entries(arguments.sources)
+    folder = Folder(arguments.save, force=arguments.force) if arguments.save else None
+    total = len(found) if all(entry.kind == "picture" for entry in found) else None
+    total = min(total or arguments.count, arguments.count) if arguments.count else total
+    session = _Session(arguments, output, folder)
+    with ExitStack() as stack:
+        pipeline = stack.enter_context(_pipeline(arguments.model, arguments, task))
+        session.begin(pipeline)
+        source: Pipeline | TextReader = pipeline
+        if getattr(arguments, "reader", None):
+            source = _reader(pipeline, stack.enter_context(_pipeline(arguments.reader, arguments, "ocr")))
+        advance = stack.enter_context(progress(output, total))
+        try:
+            for result in islice(_results(source, arguments.sources), arguments.count):
+                session.take(result)
+                advance(session.count, session.speed())
+        except KeyboardInterrupt:
+            session.is_interrupted = True
+    return session.end()
+
+
+def _results(source: Pipeline | TextReader, sources: list[str]) -> Iterator[Result]:
+    return source.stream(sources)
+
+
+def _pipeline(path: str, arguments: argparse.Namespace, task: str) -> Pipeline:
+    """The model with its pictures before and its decoder behind it."""
+    model = load_model(path)
+    labels = read_labels(arguments.labels, None).names if arguments.labels else None
+    try:
+        pipeline = Pipeline(
+            model,
+            task=task,
+            family=arguments.family,
+            labels=labels,
+            threshold=getattr(arguments, "threshold", None),
+            overlap=getattr(arguments, "overlap", 0.45),
+            fit=arguments.fit,
+            order=arguments.order,
+            device=arguments.device,
+            cores=arguments.cores,
+            workers=arguments.workers,
+        )
+    except (ValueError, TypeError) as error:
+        raise CommandError(str(error)) from error
+    beside = find_labels(path, [(1, pipeline.classes)]) if labels is None and pipeline.classes > 1 else None
+    if beside is not None:
+        pipeline.labels = beside.names
+    return pipeline
+
+
+def _reader(finder: Pipeline, reader: Pipeline) -> TextReader:
+    try:
+        return TextReader(finder, reader)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
+class _Session:
+    """What one command has seen so far."""
+
+    def __init__(self, arguments: argparse.Namespace, output: Output, folder: Folder | None) -> None:
+        self.arguments, self.output, self.folder = arguments, output, folder
+        self.top: int = getattr(arguments, "top", 5)
+        self.count = self.problems = 0
+        self.is_interrupted = False
+        self.started = time.perf_counter()
+        self.about: dict[str, Any] = {}
+        self._told: set[str] = set()
+        self._names: dict[str, int] = {}
+        self._rows: list[dict[str, Any]] = []
+
+    def begin(self, pipeline: Pipeline) -> None:
+        self.about = {
+            "schema_version": SCHEMA_VERSION,
+            "model": self.arguments.model,
+            "device": pipeline.device,
+            "task": pipeline.family.task,
+            "family": pipeline.family.name,
+            "threshold": pipeline.settings.threshold,
+            "notes": list(pipeline.notes),
+        }
+        self._note(pipeline.notes)
+        self.started = time.perf_counter()
+
+    def take(self, result: Result) -> None:
+        """Save and show one picture."""
+        file = None
+        if result.problem:
+            self.problems += 1
+            self.output.complain(f"{result.problem}; skipped")
+        else:
+            self.count += 1
+            self._note(result.notes)
+            file = self._save(result) if self.folder is not None else None
+            show_picture(self.output, result, top=self.top)
+        if self.output.is_json:
+            self._rows.append(as_json(result, file, top=self.top))
+
+    def _note(self, notes: tuple[str, ...]) -> None:
+        """Each note once; programs get them in the JSON."""
+        for note in notes:
+            if note not in self._told:
+                self._told.add(note)
+                self.output.complain(f"note: {note}")
+
+    def _save(self, result: Result) -> str:
+        """The annotated picture, at once, so that an end of any kind loses nothing."""
+        assert self.folder is not None
+        stem = safe_name(os.path.splitext(os.path.basename(result.name))[0] if "#" not in result.name else result.name)
+        seen = self._names[stem] = self._names.get(stem, 0) + 1
+        name = f"{stem}.jpg" if seen == 1 else f"{stem}_{seen}.jpg"
+        data = BytesIO()
+        result.annotated().save(data, "jpeg", quality=_QUALITY)
+        about = {"source": result.name, "found": list(result.rows(self.top))}
+        self.folder.add_bytes(name, data.getbuffer(), "annotated picture", **about)
+        return name
+
+    def speed(self) -> float:
+        """Pictures per second."""
+        return self.count / max(time.perf_counter() - self.started, 1e-9)
+
+    def end(self) -> int:
+        """The index of the saved pictures, the summary, the exit code."""
+        self.about |= {"pictures_per_second": self.speed(), "interrupted": self.is_interrupted}
+        if self.folder is not None:
+            self.folder.finish(**self.about)
+        self.output.data({**self.about, "pictures": self._rows})
+        show_summary(self.output, self.about, count=self.count, problems=self.problems, saved=self.arguments.save)
+        if self.is_interrupted:
+            return _INTERRUPTED
+        return 2 if self.problems and not self.count else 1 if self.problems else 0

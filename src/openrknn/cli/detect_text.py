@@ -1,0 +1,127 @@
+"""What the commands that look at pictures say, to people and to programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from rich.text import Text
+
+from openrknn.cli.output import Output, printable
+from openrknn.cli.run_text import duration
+from openrknn.cli.tables import bar, facts, indented, table
+from openrknn.cli.words import count_of
+from openrknn.vision.outcome import Result
+from openrknn.vision.results import Areas, Objects, Reading
+
+__all__ = ["as_json", "show_picture", "show_summary"]
+
+_MOST_ROWS = 30
+_BAR_CELLS = 20
+
+
+def show_picture(output: Output, result: Result, *, top: int) -> None:
+    """One picture: a headline and what was found."""
+    if output.is_human:
+        output.show(_headline(result))
+        rows = list(result.rows(top))[:_MOST_ROWS]
+        if rows:
+            output.show(*indented(_table(output, result, rows)))
+        if isinstance(result.found, Objects) and len(result.found) > _MOST_ROWS:
+            output.line(f"  ... and {len(result.found) - _MOST_ROWS} more; --json has all")
+    elif not output.is_json:
+        for row in result.rows(top):
+            output.value(f"{result.name}\t{_quiet(row)}")
+
+
+def _headline(result: Result) -> Text:
+    size = f"{result.pixels.shape[1]}x{result.pixels.shape[0]}" if result.pixels is not None else ""
+    text = Text.assemble((printable(result.name), "bold"), (f"  {size}  {duration(result.run_seconds)}", "dim"))
+    return text.append(f"  {_in_words(result)}")
+
+
+def _in_words(result: Result) -> str:
+    match result.found:
+        case Objects() if result.task == "text":
+            return count_of(len(result.found), "line")
+        case Objects():
+            counts = Counter(result.label(number) for number in result.found.classes.tolist())
+            return ", ".join(f"{count} {name}" for name, count in counts.most_common()) or "nothing found"
+        case Areas():
+            return count_of(len(result.found.shares()), "area")
+        case Reading() if not result.found.text:
+            return "nothing to read"
+        case _:
+            return ""
+
+
+def _table(output: Output, result: Result, rows: list[dict[str, Any]]) -> Any:
+    """The columns depend on what it is."""
+    ascii_only = output.console.options.ascii_only
+    drawn = table(*_columns(result), right=("score",), wrap=("name", "text"))
+    for row in rows:
+        value = float(row.get("score", row.get("probability", row.get("share", 0.0))))
+        strength = bar(value, _BAR_CELLS, ascii_only=ascii_only).ljust(_BAR_CELLS)
+        cells = [Text(f"{100 * value:.1f} %"), Text(strength, "green")]
+        if "label" in row:
+            cells.append(Text(printable(row["label"]), "bold"))
+        if "text" in row:
+            cells.append(Text(printable(row["text"]), "bold"))
+        if "box" in row:
+            cells.append(Text(_box(row["box"]), "dim"))
+        drawn.add_row(*cells)
+    return drawn
+
+
+def _columns(result: Result) -> list[str]:
+    match result.found:
+        case Objects():
+            text = ["text"] if result.found.texts is not None else [] if result.task == "text" else ["name"]
+            return ["score", "", *text, "left top right bottom"]
+        case Reading():
+            return ["score", "", "text"]
+        case _:
+            return ["score", "", "name"]
+
+
+def _box(box: list[float]) -> str:
+    return " ".join(f"{round(value):4d}" for value in box)
+
+
+def _quiet(row: Mapping[str, Any]) -> str:
+    parts = [f"{row[key]:.4f}" for key in ("score", "probability", "share") if key in row]
+    parts += [str(row[key]) for key in ("label", "text") if key in row]
+    return "\t".join([*parts, *([_box(row["box"])] if "box" in row else [])])
+
+
+def show_summary(output: Output, about: Mapping[str, Any], *, count: int, problems: int, saved: str | None) -> None:
+    """How many, how fast, where the pictures are."""
+    if not output.is_human:
+        return
+    speed = about["pictures_per_second"]
+    pictures = f"{count_of(count, 'picture')}, {speed:.3g} per second on {about['device']}"
+    rows = [("done", f"{pictures}{' (interrupted)' if about['interrupted'] else ''}")]
+    if problems:
+        rows.append(("skipped", f"{count_of(problems, 'picture')} that could not be read"))
+    rows.append(("saved", f"{saved}/" if saved else "nothing; --save DIR writes pictures with this drawn into them"))
+    output.line()
+    output.show(facts(rows))
+
+
+def as_json(result: Result, file: str | None, *, top: int) -> dict[str, Any]:
+    """One picture for programs."""
+    return {
+        "name": result.name,
+        "width": result.pixels.shape[1] if result.pixels is not None else None,
+        "height": result.pixels.shape[0] if result.pixels is not None else None,
+        "problem": result.problem or None,
+        "found": list(result.rows(top)),
+        "notes": list(result.notes),
+        "file": file,
+        "seconds": {
+            "prepare": result.prepare_seconds,
+            "run": result.run_seconds,
+            "decode": result.decode_seconds,
+        },
+    }
