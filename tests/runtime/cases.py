@@ -73,7 +73,11 @@ def distance(spec: TensorSpec, ours: Array, theirs: Array) -> Distance:
 
 def distances(session: Session, inputs: object, outputs: list[Array]) -> dict[str, Distance]:
     """Run and compare every output."""
-    results = session.run(inputs)
+    return compare(session, session.run(inputs), outputs)
+
+
+def compare(session: Session, results: dict[str, Array], outputs: list[Array]) -> dict[str, Distance]:
+    """Compare every output of a run."""
     return {
         spec.name: distance(spec, results[spec.name], theirs)
         for spec, theirs in zip(session.outputs, outputs, strict=True)

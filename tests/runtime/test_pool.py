@@ -92,5 +92,5 @@ def test_a_closed_pool_says_so() -> None:
 def test_wrong_pools_are_named() -> None:
     with pytest.raises(ValueError, match="a pool of 0 sessions"):
         SessionPool(MODEL, size=0)
-    with pytest.raises(UnsupportedError, match="RK3576"):
-        SessionPool(GOLDENS / "residual_rk3576_i8.rknn")
+    with pytest.raises(UnsupportedError, match="no weights"):
+        SessionPool(GOLDENS / "residual_rk3588_i8_no_weights.rknn")
