@@ -119,7 +119,7 @@ def test_a_program_does_not_run_on_other_buffers() -> None:
     fast.run()
     loaded.memory.remove(loaded.internal)
     loaded.memory.add(Buffer(loaded.internal.address, loaded.internal.data.copy(), "internal"))
-    with pytest.raises(ExecutionError, match="prepare it again"):
+    with pytest.raises(ExecutionError, match="'internal' was mapped again; prepare the program again"):
         fast.run()
 
 

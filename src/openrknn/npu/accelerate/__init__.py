@@ -65,19 +65,16 @@ class Accelerated:
         self.reasons: dict[int, str] = {}
         """Why the step at this place of the program has no kernel."""
         self._memory = memory
-        self._buffers = _identity(memory)
+        self._buffers: list[Buffer] = []
         self._parts: list[Callable[[], None]] = [program.run]
 
     def run(self) -> None:
         """Execute every step."""
-        if self.kernels is not None and _identity(self._memory) != self._buffers:
-            raise ExecutionError("buffers were mapped or unmapped after the program was accelerated; prepare it again")
+        for buffer in self._buffers:
+            if self._memory.at(buffer.address, 1, buffer.name).data is not buffer.data:
+                raise ExecutionError(f"the buffer {buffer.name!r} was mapped again; prepare the program again")
         for part in self._parts:
             part()
-
-
-def _identity(memory: Memory) -> tuple[int, ...]:
-    return tuple(id(buffer.data) for buffer in memory)
 
 
 def accelerate(
@@ -98,13 +95,14 @@ def accelerate(
     if library is None or chosen is None:
         return result
     context = Context(library, chosen)
+    used: dict[int, Buffer] = {}
     written = [extent for step in program.steps for extent in step.writes()]
     structures: list[tuple[StepStructure, list[object]] | None] = []
     for number, step in enumerate(program.steps):
         structures.append(None)
         if isinstance(step, TableLoad):
             continue
-        places = Places(memory, written, is_constant)
+        places = Places(memory, written, is_constant, used)
         try:
             structure = build(step, places, context)
         except (RefusedError, ExecutionError) as reason:
@@ -113,6 +111,7 @@ def accelerate(
             continue
         structures[number] = structure, places.kept
         step.native = _Call(library, [structure], places.kept)
+    result._buffers = list(used.values())
     result._parts = list(_parts(program.steps, structures, library))
     return result
 

@@ -33,12 +33,17 @@ class Places:
     """What one step reads and writes. Whatever a pointer leads to is kept alive by `kept`."""
 
     def __init__(
-        self, memory: Memory, written: Sequence[tuple[int, int]], is_constant: Callable[[Buffer], bool]
+        self,
+        memory: Memory,
+        written: Sequence[tuple[int, int]],
+        is_constant: Callable[[Buffer], bool],
+        used: dict[int, Buffer],
     ) -> None:
         self.memory = memory
         self.kept: list[object] = []
         self._written = written
         self._is_constant = is_constant
+        self._used = used
         self._reads: list[Span] = []
         self._writes: list[Span] = []
 
@@ -55,13 +60,13 @@ class Places:
 
     def read(self, address: int, size: int, what: str) -> Bytes:
         """Bytes that lie together."""
-        self._reads.append(Span(address, address + size, ()))
+        self._reads.append(self._use(Span(address, address + size, ())))
         return self._keep(self.memory.view(address, size, what))
 
     def read_strided(self, address: int, shape: Sequence[int], steps: Sequence[int], what: str) -> int:
         """The pointer to a walk that is read."""
         view = self.memory.strided(address, shape, steps, what)
-        self._reads.append(_span(address, shape, steps))
+        self._reads.append(self._use(_span(address, shape, steps)))
         return int(self._keep(view).ctypes.data)
 
     def write_strided(self, address: int, shape: Sequence[int], steps: Sequence[int], what: str) -> int:
@@ -70,7 +75,7 @@ class Places:
         span = _span(address, shape, steps)
         if not self.memory.at(span.start, span.end - span.start, what).data.flags.writeable:
             raise RefusedError("the target is read-only")
-        self._writes.append(span)
+        self._writes.append(self._use(span))
         return int(self._keep(view).ctypes.data)
 
     def check_order(self) -> None:
@@ -150,6 +155,11 @@ class Places:
             atoms=atoms,
             packed=packed,
         )
+
+    def _use(self, span: Span) -> Span:
+        buffer = self.memory.at(span.start, 1, "buffer")
+        self._used[buffer.address] = buffer
+        return span
 
     def _keep(self, view: Bytes) -> Bytes:
         self.kept.append(view)

@@ -118,7 +118,8 @@ def _pieces(value: Callable[[Int64s], Int8s], changes: Int64s, low: int, high: i
     piece = distances >> shift
     after[piece] = value(changes).astype(np.uint8)
     threshold[piece] = distances & ((1 << shift) - 1)
-    return Table(before | after << 8 | threshold << 16, low, high, shift)
+    entries = (before | after << 8 | threshold << 16).astype(np.uint32)
+    return Table(entries, low, high, shift)
 
 
 def _check_ends(config: ew.Config, out: out_cvt.Config, limit: int) -> None:
