@@ -107,6 +107,8 @@ _TABLE = (
             "rknn_init_extend is not set!",
             "rknn_matmul_create, matmul K must be align with %!",
             "rknn_matmul_create, matmul N must be align with %!",
+            "rknn_matmul_create, matmul K must be less than or equal %!",
+            "rknn_matmul_create, meet unsupported matmul dtype: %",
         ),
     ),
     ErrorCode(
@@ -143,14 +145,14 @@ _TABLE = (
         "RKNN_ERR_INPUT_INVALID",
         meaning="an input is wrong",
         cause="an index, size, type or layout that the model does not take",
-        remedy="compare with Context.input_attributes()",
+        remedy="compare with Context.inputs",
     ),
     ErrorCode(
         -9,
         "RKNN_ERR_OUTPUT_INVALID",
         meaning="an output is wrong",
         cause="an index or a buffer that does not fit the model",
-        remedy="compare with Context.output_attributes()",
+        remedy="compare with Context.outputs",
     ),
     ErrorCode(
         -10,

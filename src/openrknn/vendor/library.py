@@ -88,13 +88,22 @@ class Library:
         return code
 
     def require(
-        self, function: str, *, query: QueryCommand | None = None, flags: InitFlag = InitFlag.PRIOR_HIGH
+        self,
+        function: str,
+        *,
+        query: QueryCommand | None = None,
+        flags: InitFlag = InitFlag.PRIOR_HIGH,
+        chip: Chip | None = None,
     ) -> None:
-        """Raise `UnsupportedError`, with the reason, if library or chip do not have a function, a query or a flag."""
+        """Raise `UnsupportedError`, with the reason, if library or chip do not have a function, a query or a flag.
+
+        `chip` is what a model says of itself; without one the library's own counts.
+        """
         for member in (query, *flags):
             if member is not None:
                 self.require_value(member)
-        if self.chip and self.check_platform and (reason := refusal(self.chip, function, query, flags)):
+        chip = chip or self.chip
+        if chip and self.check_platform and (reason := refusal(chip, function, query, flags)):
             raise UnsupportedError(reason)
         self.function(function)
 

@@ -114,7 +114,8 @@ _BASIC = {
             int32_t model_buffer_fd     the dma-buf of a model that is not copied
             uint32_t model_buffer_flags  the flags of that memory
             uint8_t reserved[112]""",
-        "2.5.0": """
+        # Seen in 2.5.0. Nobody has seen 2.4: it gets the longer struct, whose new field is 0 unless there is a key.
+        "2.4.0": """
             rknn_context ctx            the context whose weights or SRAM are shared
             int32_t real_model_offset   where the model begins in the file or buffer
             uint32_t real_model_size    its bytes
