@@ -3,6 +3,7 @@
     integers    y = saturate(round(x * scale >> shift) + offset)   or   saturate(round((x + offset) * scale >> shift))
                 RV1103, proved on a board: y = saturate(round(x * scale + (offset << shift) >> shift))
     floats      y = x * scale * 2^-n, rounded to the output format
+    from integers to floats       y = round(x * scale >> shift) * 2^-n, rounded to the output format
 """
 
 from __future__ import annotations
@@ -52,12 +53,15 @@ def configure(registers: Registers) -> Config:
 def apply(values: Numbers, config: Config) -> Numbers:
     """The formula on top, not yet encoded.
 
-    An offset of 1 appears together with `minus_exponent` in floating point tasks; what it does is unknown, and
+    An offset of 1 appears together with `minus_exponent` where floats are written; what it does is unknown, and
     results agree with the simulator without it.
     """
     if values.dtype.kind == "f":
         factor = np.float32(config.scale) * np.float32(2.0**-config.minus_exponent)
         return values * factor if factor != 1 else values
+    if config.minus_exponent and writes_float(config):
+        whole = numerics.shift_right(values * config.scale, config.shift, config.rounding)
+        return whole.astype(np.float32) * np.float32(2.0**-config.minus_exponent)
     if config.add_first:
         return numerics.shift_right((values + config.offset) * config.scale, config.shift, config.rounding)
     if config.offset_counts_in_ties:
