@@ -113,9 +113,9 @@ class RKNNRuntime:
         api, driver = api_version(), driver_version(self._context())
         return f"{_RULE}\nRKNN VERSION:\n  API: {api}\n  DRV: {driver}\n{_RULE}\n", api, driver
 
-    def get_run_perf(self) -> int:
-        """Microseconds of the last run."""
-        return self._context().last_nanoseconds // 1000
+    def get_run_perf(self) -> str:
+        """Microseconds of the last run; the vendor's wheel has them as text."""
+        return str(self._context().last_nanoseconds // 1000)
 
     # -- running -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,51 @@
+"""The behaviour of the vendor's wheel, asked of our package and, where it is set up, of the wheel itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compat.checks import CHECKS
+from tests.compat.lab import Lab, provider
+from tests.compat.wheel import Report, Wheel, WheelMissingError
+
+GOLDENS = Path(__file__).resolve().parents[1] / "goldens"
+
+
+@pytest.fixture(scope="session")
+def vendor() -> Report:
+    """All checks on the vendor's wheel under `openrknn exec`, run once."""
+    try:
+        return Wheel.find().run_checks()
+    except WheelMissingError as missing:
+        pytest.skip(f"no vendor wheel: {missing}")
+
+
+def test_these_tests_are_about_our_package() -> None:
+    assert provider() == "openrknn"
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_ours(name: str, tmp_path: Path) -> None:
+    CHECKS[name](Lab(GOLDENS, tmp_path))
+
+
+@pytest.mark.witness
+@pytest.mark.xdist_group("vendor wheel")
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_vendors(name: str, vendor: Report) -> None:
+    assert name in vendor.passed or name in vendor.failed, vendor.output[-4000:]
+    assert name not in vendor.failed, vendor.failed[name]
+
+
+@pytest.mark.witness
+@pytest.mark.xdist_group("vendor wheel")
+def test_both_compute_the_same_bits(vendor: Report, tmp_path: Path) -> None:
+    lab = Lab(GOLDENS, tmp_path)
+    for check in CHECKS.values():
+        check(lab)
+    assert sorted(lab.saved) == sorted(vendor.outputs)
+    different = [name for name, array in lab.saved.items() if not np.array_equal(array, vendor.outputs[name])]
+    assert different == []
