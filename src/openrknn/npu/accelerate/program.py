@@ -71,6 +71,8 @@ class Task:
 def describe(task: Task, places: Places) -> Dpu:
     """All stages, in the general form that takes every configuration."""
     config = task.config
+    if config.out.minus_exponent and is_float(task.precision) and not task.is_float:
+        raise RefusedError("integers that are written as floats")
     size = element_bytes(task.precision)
     count, valid = (surfaces(number, size) for number in (config.channels, config.real_channels))
     padding = pipeline._pad_bytes(config, task.precision, _PADDING_BYTES)
