@@ -21,7 +21,9 @@ from openrknn.npu.memory import Bytes
 
 __all__ = ["Entry", "Programs"]
 
-_MOST_KEYS = 512
+_MOST_KEYS = 256
+_MOST_ENTRIES = 16
+"""The same tasks with other commands, or after other jobs: with ping-pong alone each comes back in two states."""
 _NEAR = 64
 """Streams start on multiples of 64 bytes: neighbours have smaller gaps."""
 
@@ -135,5 +137,4 @@ class Programs:
         if len(self._entries) >= _MOST_KEYS:
             del self._entries[next(iter(self._entries))]
         self._entries.setdefault(key, []).append(entry)
-        # The same tasks with other commands or after other jobs: a few of them, then the oldest goes.
-        del self._entries[key][:-4]
+        del self._entries[key][:-_MOST_ENTRIES]

@@ -14,7 +14,7 @@ from openrknn.npu.machine import Core
 __all__ = ["Cores", "State"]
 
 _Groups: TypeAlias = Mapping[str, tuple[dict[int, int], dict[int, int]]]
-_MOST_STATES = 32
+_MOST_STATES = 128
 
 
 @dataclass(frozen=True)

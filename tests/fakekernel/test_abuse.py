@@ -1,0 +1,294 @@
+"""Programs that behave badly: nobody else is harmed, and nothing is left behind."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from openrknn.fakekernel.device import Device
+from openrknn.fakekernel.protocol import MAX_PAYLOAD, REQUEST, Op
+from openrknn.uapi import rknpu
+from openrknn.uapi.rknpu import JobFlag, MemoryFlag
+from tests.fakekernel import streams
+from tests.fakekernel.board import CACHED, Product, allocate, product, task
+from tests.fakekernel.client import Client, RefusedError, refused
+
+MANY = 10_000
+
+
+def wait_until(what: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def own_descriptors() -> list[str]:
+    """What this process has open: where the server is, buffers, sockets and pipes show."""
+    links = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            links.append(os.readlink(f"/proc/self/fd/{name}"))
+        except FileNotFoundError:  # the one that lists
+            continue
+    return sorted(links)
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing() -> Iterator[None]:
+    """No descriptor, thread or process more than before."""
+    before, threads = len(own_descriptors()), threading.active_count()
+    yield
+    wait_until(lambda: threading.active_count() <= threads)
+    gc.collect()  # maps of the tests themselves, in the tracebacks of errors that they expected
+    assert len(own_descriptors()) <= before, own_descriptors()
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    engines = [pid for pid in children if b"fakekernel.engine" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert engines == []
+
+
+def is_well(device: Device) -> bool:
+    """Another program can still use the device."""
+    with Client(device.folder) as client:
+        npu = client.open("/dev/dri/card1")
+        job = product(npu, 7)
+        job.submit()
+        npu.close()
+        return job.result == job.wanted
+
+
+def make_long(job: Product, tasks: int) -> None:
+    """The same task again and again, linked to itself: it takes seconds."""
+    body = streams.product_body(job.a.address, job.b.address, job.c.address)
+    end = streams.tail(streams.PRODUCT_MASK, job.commands.address, (job.amount + 5) // 2 - 1)
+    job.commands.write(streams.to_bytes(body + end))
+    job.tasks.write(task(job.commands.address, job.amount) * tasks)
+
+
+def long_job(device: Device, client: Client, tasks: int) -> Product:
+    npu = client.open("/dev/dri/card1")
+    job = product(npu)
+    large = allocate(npu, tasks * rknpu.TASK.size, CACHED | MemoryFlag.KERNEL_MAPPING)
+    job.tasks = large
+    make_long(job, tasks)
+    return job
+
+
+def test_ten_thousand_buffers() -> None:
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < MANY + 1000:
+        pytest.skip(f"this system allows fewer than {MANY + 1000} open files (raise the hard limit of `ulimit -n`)")
+    with Device("rk3588") as device:
+        with Client(device.folder) as client:
+            npu = client.open("/dev/dri/card1")
+            made = [npu.ioctl(rknpu.MEM_CREATE, size=4096, flags=CACHED).values for _ in range(MANY)]
+            assert len({values["dma_addr"] for values in made}) == MANY
+            assert [values["handle"] for values in made] == list(range(1, MANY + 1))
+            assert device.status.buffers == MANY
+            job = product(npu)  # the NPU sees all of them
+            job.submit()
+            assert job.result == job.wanted
+            npu.close()
+        wait_until(lambda: device.status.buffers == 0)
+        assert is_well(device)
+
+
+def test_a_full_address_space() -> None:
+    with Device("rk3588") as device, Client(device.folder) as client:
+        npu = client.open("/dev/dri/card1")
+        quarter = npu.ioctl(rknpu.MEM_CREATE, size=1 << 30).values["handle"]
+        for _ in range(2):
+            npu.ioctl(rknpu.MEM_CREATE, size=1 << 30)
+        with refused(errno.ENOMEM):
+            npu.ioctl(rknpu.MEM_CREATE, size=1 << 30)
+        npu.ioctl(rknpu.MEM_DESTROY, handle=quarter)
+        npu.ioctl(rknpu.MEM_CREATE, size=1 << 30)
+        npu.close()
+
+
+def fault(job: Product, field: int) -> None:
+    """One address of the product points nowhere."""
+    addresses = [job.a.address, job.b.address, job.c.address]
+    addresses[field] = 0x7000_0000
+    job.commands.write(streams.to_bytes(streams.product_body(*addresses) + streams.tail(streams.PRODUCT_MASK)))
+
+
+@pytest.mark.parametrize("field", [0, 1, 2], ids=["features", "weights", "result"])
+def test_an_address_in_no_buffer_fails_that_job_only(field: int, caplog: pytest.LogCaptureFixture) -> None:
+    with Device("rk3588") as device, Client(device.folder) as client, Client(device.folder) as other:
+        npu, good = client.open("/dev/dri/card1"), other.open("/dev/dri/card1")
+        bad, well = product(npu, 1), product(good, 2)
+        fault(bad, field)
+        for _ in range(3):
+            with refused(errno.ETIMEDOUT):
+                bad.submit()
+            well.c.write(bytes(len(well.wanted)))
+            well.submit()
+            assert well.result == well.wanted
+        assert "0x70000000" in caplog.text
+        assert device.status.totals.failed == 3
+        npu.close()
+        good.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [0xFFFF_FFFF_FFFF_FFFF] * 8,
+        [0x0201_FFFF_FFFF_1020] * 8,  # undeclared bits
+        [0x0201_0000_0001_1FFC],  # no such register
+        [0x0041 << 48, 0x0081_0000_007F_0008],  # everything at once
+    ],
+)
+def test_nonsense_instead_of_commands(words: list[int]) -> None:
+    with Device("rk3588") as device, Client(device.folder) as client:
+        npu = client.open("/dev/dri/card1")
+        job = product(npu)
+        job.commands.write(streams.to_bytes(words + streams.tail(streams.PRODUCT_MASK)))
+        job.tasks.write(task(job.commands.address, len(words)))
+        with refused(errno.ETIMEDOUT):
+            job.submit()
+        job.tasks.write(task(0xFFFF_FFFF_FFFF_0000, 0xFFFF_FFFF))
+        with refused(errno.ETIMEDOUT):
+            job.submit()
+        npu.close()
+        assert is_well(device)
+
+
+def test_endless_submits_do_not_stop_others() -> None:
+    with Device("rk3588") as device, Client(device.folder) as client:
+        npu = client.open("/dev/dri/card1")
+        job = product(npu)
+        for _ in range(1000):
+            job.submit(flags=JobFlag.PC | JobFlag.NONBLOCK, core_mask=1)
+        with Client(device.folder) as other:
+            good = other.open("/dev/dri/card1")
+            elsewhere = product(good, 3)
+            started = time.monotonic()
+            elsewhere.submit(core_mask=2, subcore1=0, subcore3=1)
+            assert time.monotonic() - started < 30
+            assert elsewhere.result == elsewhere.wanted
+            good.close()
+        npu.close()  # what still waits is dropped
+        wait_until(lambda: device.status.buffers == 0)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tests.fakekernel.client import Client
+from tests.fakekernel.test_abuse import long_job
+client = Client(Path(sys.argv[1]))
+job = long_job(None, client, 4000)
+print("go", flush=True)
+job.submit(task_number=4000, subcore1=4000)
+"""
+
+
+def test_a_program_killed_while_its_job_runs() -> None:
+    with Device("rk3588") as device:
+        command = [sys.executable, "-c", KILLED, str(device.folder)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"go\n"
+            wait_until(lambda: device._system.scheduler.is_busy(0))
+            assert device.status.processes == 1
+            process.send_signal(signal.SIGKILL)
+        wait_until(lambda: device.status.files == 0)
+        wait_until(lambda: device.status.buffers == 0, 60)  # the tasks stay until the job is through
+        assert not device._system.scheduler.is_busy(0)
+        assert is_well(device)
+
+
+def test_the_engine_killed_while_a_job_runs(caplog: pytest.LogCaptureFixture) -> None:
+    with Device("rk3588") as device, Client(device.folder) as client:
+        job = long_job(device, client, 4000)
+        result: list[int] = []
+
+        def submit() -> None:
+            try:
+                job.submit(task_number=4000, subcore1=4000)
+            except RefusedError as error:
+                result.append(error.errno or 0)
+
+        thread = threading.Thread(target=submit)
+        thread.start()
+        wait_until(lambda: device._system.scheduler.is_busy(0))
+        assert device.engine_process is not None
+        os.kill(device.engine_process, signal.SIGKILL)
+        thread.join(30)
+        assert result == [errno.ETIMEDOUT]
+        assert "crashed" in caplog.text
+        job.file.close()
+        assert is_well(device)
+
+
+def test_a_job_that_takes_too_long() -> None:
+    with Device("rk3588", time_scale=1) as device, Client(device.folder) as client:
+        assert is_well(device)  # the engine is ready
+        before = device.engine_process
+        job = long_job(device, client, 4000)
+        with refused(errno.ETIMEDOUT):
+            job.submit(task_number=4000, subcore1=4000, timeout=200)
+        assert device.engine_process != before
+        job.file.close()
+        wait_until(lambda: device.status.buffers == 0)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"x",
+        bytes(REQUEST.size),
+        REQUEST.pack(99, 0, 0, 0, 0),
+        REQUEST.pack(Op.IOCTL, 0, 1, rknpu.SUBMIT.request, 0),
+        REQUEST.pack(Op.IOCTL, MAX_PAYLOAD + 1, 0, 0, 0),
+        REQUEST.pack(Op.IOCTL, 1000, 0, 0, 0) + b"short",
+        REQUEST.pack(Op.OPEN, 0, 0, 1 << 40, 0),
+        REQUEST.pack(Op.MMAP, 0, 5, 0, 0),
+        REQUEST.pack(Op.KIND, 0, (1 << 64) - 1, 0, 0),
+        os.urandom(4096),
+    ],
+)
+def test_garbage_on_the_socket(data: bytes) -> None:
+    with Device("rk3588") as device:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(device.folder / "socket"))
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            connection.settimeout(5)
+            try:
+                while connection.recv(4096):
+                    pass
+            except ConnectionResetError:
+                pass
+        with Client(device.folder) as client:
+            client.open("/dev/dri/card1").close()
+
+
+def test_programs_that_are_connected_when_the_device_ends() -> None:
+    with Device("rk3588") as device:
+        client = Client(device.folder)
+        npu = client.open("/dev/dri/card1")
+        allocate(npu, 4096)
+    with pytest.raises(OSError, match=r"hung up|reset|Broken"):
+        npu.ioctl(rknpu.MEM_CREATE, size=4096)
+    npu.close()
+    client.close()
+
+
+def test_devices_come_and_go() -> None:
+    for _ in range(5):
+        with Device("rk3588"):
+            pass
