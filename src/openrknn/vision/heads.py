@@ -78,6 +78,7 @@ class Head:
         """The smallest stored number that stands for `threshold` or more."""
         if not self.is_quantized:
             return threshold
+        threshold = float(np.float32(threshold))  # as NumPy compares it with the float32 numbers of `real`
         limit = math.ceil(threshold / self.scale + self.zero_point)
         # The division rounds, so its ceiling can be off by one; `real` decides.
         while self._one(limit - 1) >= threshold:

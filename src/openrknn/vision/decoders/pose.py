@@ -56,7 +56,8 @@ def _keypoints(head: Head, stored: Array) -> Floats:
     """[k, 3, n] -> [n, k, 3], with a visibility from 0 to 1."""
     points = head.real(stored).transpose(2, 0, 1).copy()
     visible = points[..., 2]
-    if visible.size and (visible.min() < -0.01 or visible.max() > 1.01):
+    slack = max(0.01, head.scale if head.is_quantized else 0.0)  # int8 steps of pixels are coarse
+    if visible.size and (visible.min() < -slack or visible.max() > 1 + slack):
         points[..., 2] = sigmoid(visible)
     return points
 

@@ -91,8 +91,7 @@ def _upright(centre: Floats, size: Floats, angle: float) -> tuple[Floats, Floats
 
 
 def _in_reading_order(lines: Sequence[_Line], scale: float, limit: int) -> Objects:
-    best = sorted(lines, key=lambda line: -line.score)[:limit]
-    best.sort(key=lambda line: (round(float(line.centre[1]) / max(_typical_height(lines), 1)), line.centre[0]))
+    best = [line for row in _rows(sorted(lines, key=lambda line: -line.score)[:limit]) for line in row]
     centres = np.stack([line.centre for line in best], axis=1)
     sizes = np.stack([line.size for line in best], axis=1)
     growth = sizes[0] * sizes[1] * GROWTH / (2 * (sizes[0] + sizes[1]))
@@ -102,5 +101,13 @@ def _in_reading_order(lines: Sequence[_Line], scale: float, limit: int) -> Objec
     return Objects(boxes, scores, np.zeros(len(best), np.int64), corners=corners)
 
 
-def _typical_height(lines: Sequence[_Line]) -> float:
-    return float(np.median([line.size[1] for line in lines]))
+def _rows(lines: Sequence[_Line]) -> list[list[_Line]]:
+    """From top to bottom, what stands beside each other from left to right."""
+    apart = 0.5 * float(np.median([line.size[1] for line in lines]))
+    rows: list[list[_Line]] = []
+    for line in sorted(lines, key=lambda line: float(line.centre[1])):
+        if rows and line.centre[1] - rows[-1][-1].centre[1] < apart:
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    return [sorted(row, key=lambda line: float(line.centre[0])) for row in rows]
