@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.files import load_model
@@ -48,12 +47,13 @@ def _count(text: str) -> int:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Measure one model."""
-    if arguments.threads:
-        os.environ[THREADS] = str(arguments.threads)  # read when the kernels are loaded
+    from openrknn import compute
     from openrknn.cli import bench_measure as measure
     from openrknn.cli.run_inputs import arrays_for, random_inputs
 
     model = load_model(arguments.model)
+    if arguments.threads:
+        compute.set_threads(arguments.threads)
     before_bytes = measure.resident_bytes()
     chosen = arrays_for(model, arguments.input, fit=arguments.fit, order=arguments.order) if arguments.input else None
     fed = chosen or random_inputs(model)

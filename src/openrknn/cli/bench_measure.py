@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn import compute
 from openrknn.cli.output import Output
 from openrknn.compute import native
 from openrknn.runtime.memory import MemoryReport
@@ -95,8 +95,4 @@ def kernels() -> dict[str, Any]:
     """Which kernels compute, and on how many threads."""
     features = native.cpu_features()
     names = [feature.name.lower() for feature in native.CpuFeature if feature in features and feature.name]
-    return {
-        "kernels": "native" if native.load() is not None else "numpy",
-        "processor_features": names,
-        "threads": int(os.environ.get("OPENRKNN_THREADS") or os.cpu_count() or 1),
-    }
+    return {"kernels": compute.active(), "processor_features": names, "threads": compute.threads()}

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from openrknn.cli.files import os_problem
 from openrknn.cli.output import CommandError
-from openrknn.cli.run_pictures import Frame, read_picture
 from openrknn.cli.words import shape_text
 from openrknn.container.feed import input_reports
 from openrknn.container.model import Model, TensorSpec
@@ -108,9 +107,7 @@ def _from_file(model: Model, spec: TensorSpec, path: str, *, fit: str, order: st
         return Fed(spec.name, path, array, "")
     if lower.endswith(_RAW):
         return Fed(spec.name, path, _raw(spec, path), "raw bytes")
-    frame = _frame(model, spec, path, fit=fit, order=order)
-    how = f"{frame.fit} to {frame.width}x{frame.height}" + (f", {frame.order.upper()}" if frame.channels >= 3 else "")
-    return Fed(spec.name, path, read_picture(path, frame), how)
+    return _from_picture(model, spec, path, fit=fit, order=order)
 
 
 def _load(path: str) -> Any:
@@ -161,8 +158,12 @@ def _raw(spec: TensorSpec, path: str) -> Array:
     return np.frombuffer(data, _RAW_TYPES[each]).reshape(spec.shape)
 
 
-def _frame(model: Model, spec: TensorSpec, path: str, *, fit: str, order: str) -> Frame:
-    """What this input wants from a picture."""
+def _from_picture(model: Model, spec: TensorSpec, path: str, *, fit: str, order: str) -> Fed:
+    """A picture, made to fit: size, colour order, channels."""
+    from openrknn.vision.geometry import place
+    from openrknn.vision.heads import Frame
+    from openrknn.vision.pictures import fitted, read_picture
+
     shape = spec.shape
     if len(shape) == 4 and spec.layout != "nhwc":
         shape = (shape[0], shape[2], shape[3], shape[1])
@@ -171,13 +172,13 @@ def _frame(model: Model, spec: TensorSpec, path: str, *, fit: str, order: str) -
             f"{path}: the input {spec.name!r} is {shape_text(spec.shape)}, which is no picture; give a .npy file"
         )
     report = next(item for item in input_reports(model) if item.name == spec.name)
-    return Frame(
-        height=shape[1],
-        width=shape[2],
-        channels=shape[3],
-        fit=_fit(model) if fit == "auto" else fit,
-        order=("bgr" if report.calibrated_as_bgr else "rgb") if order == "auto" else order,
-    )
+    chosen_fit = _fit(model) if fit == "auto" else fit
+    chosen_order = ("bgr" if report.calibrated_as_bgr else "rgb") if order == "auto" else order
+    _, height, width, channels = shape
+    picture = read_picture(path)
+    placement = place(picture.shape[1], picture.shape[0], Frame(width, height), chosen_fit)
+    how = f"{chosen_fit} to {width}x{height}" + (f", {chosen_order.upper()}" if channels >= 3 else "")
+    return Fed(spec.name, path, fitted(picture, placement, channels=channels, order=chosen_order), how)
 
 
 def _fit(model: Model) -> str:
