@@ -10,7 +10,7 @@
  */
 #include "internal.h"
 
-enum { PICTURE_CHANNELS = 4, GROUP = 8 };
+enum { PICTURE_CHANNELS = 4, GROUP = 8, LARGEST_KERNEL = 32 };
 
 typedef struct {
     const openrknn_convolution *step;
@@ -65,12 +65,35 @@ static int64_t factor_bytes(const openrknn_convolution *step, const kernel_set *
     return round_up(round_up(out_atoms(step), kernels->block) * ATOM * (int64_t)sizeof(int32_t), 64);
 }
 
+/* The columns of a kernel in runs; the number of runs. */
+static int32_t column_runs(const openrknn_convolution *step, column_run *runs)
+{
+    int32_t distance = step->stride_x % step->dilation_x ? step->kernel_width : step->stride_x / step->dilation_x;
+    int32_t count = at_most(distance, step->kernel_width);
+    for (int32_t first = 0; first < count; first++) {
+        runs[first].first = first;
+        runs[first].step = distance;
+        runs[first].width = divide_up(step->kernel_width - first, distance);
+    }
+    return count;
+}
+
+/* Of one atom of channels. */
+static int64_t depthwise_bytes(const openrknn_convolution *step, const kernel_set *kernels)
+{
+    column_run runs[LARGEST_KERNEL];
+    int64_t bytes = 0;
+    for (int32_t run = 0, count = column_runs(step, runs); run < count; run++)
+        bytes += kernels->strip_bytes(runs[run].width);
+    return bytes * step->kernel_height;
+}
+
 int64_t openrknn_packed_bytes(const openrknn_convolution *step)
 {
     const kernel_set *kernels = kernels_of(step->kernels);
     int32_t atoms = divide_up(out_atoms(step), kernels->block);
     if (step->depthwise)
-        return out_atoms(step) * kernels->depthwise_bytes(step->kernel_height, step->kernel_width) + SLACK;
+        return out_atoms(step) * depthwise_bytes(step, kernels) + SLACK;
     return factor_bytes(step, kernels) + atoms * kernels->block_bytes(tap_count(step), step->picture != 0) + SLACK;
 }
 
@@ -115,25 +138,38 @@ static void pack_direct(const openrknn_convolution *step, const kernel_set *kern
         }
 }
 
+/* The weight of a channel at a tap; npu/cna.py, _depthwise. */
+static int16_t depthwise_weight(const openrknn_convolution *step, int32_t channel, int32_t tap)
+{
+    int32_t taps = step->kernel_height * step->kernel_width, group = channel / step->depthwise_group;
+    int32_t width = at_most(step->depthwise_group, step->weight_channels - group * step->depthwise_group);
+    int64_t at = (int64_t)group * step->depthwise_group * taps + (int64_t)tap * width + channel % step->depthwise_group;
+    return channel < step->channels ? (int8_t)step->weights[at] : 0;
+}
+
 static void pack_depthwise(const openrknn_convolution *step, const kernel_set *kernels)
 {
-    int32_t window = step->kernel_height * step->kernel_width;
-    int64_t bytes = kernels->depthwise_bytes(step->kernel_height, step->kernel_width);
+    column_run runs[LARGEST_KERNEL];
+    int32_t count = column_runs(step, runs);
+    uint8_t *packed = step->packed;
 
     for (int32_t atom = 0; atom < out_atoms(step); atom++) {
-        int16_t weights[ATOM * 32 * 32];
         int32_t corrections[ATOM];
         for (int32_t lane = 0; lane < ATOM; lane++) {
-            int32_t channel = atom * ATOM + lane, group = channel / step->depthwise_group;
-            int32_t width = at_most(step->depthwise_group, step->weight_channels - group * step->depthwise_group);
-            int32_t has_data = channel < step->channels;
-            const uint8_t *start = step->weights + (int64_t)group * step->depthwise_group * window;
-            corrections[lane] = has_data && channel < step->dpu.channels ? step->corrections[channel] : 0;
-            for (int32_t tap = 0; tap < window; tap++)
-                weights[tap * ATOM + lane] =
-                    has_data ? (int8_t)start[(int64_t)tap * width + channel % step->depthwise_group] : 0;
+            int32_t channel = atom * ATOM + lane, has_data = channel < at_most(step->channels, step->dpu.channels);
+            corrections[lane] = has_data ? step->corrections[channel] : 0;
         }
-        kernels->depthwise_store(step->packed + atom * bytes, step->kernel_height, step->kernel_width, weights, corrections);
+        for (int32_t y = 0; y < step->kernel_height; y++)
+            for (int32_t run = 0; run < count; run++) {
+                int16_t weights[LARGEST_KERNEL * ATOM];
+                for (int32_t i = 0; i < runs[run].width; i++)
+                    for (int32_t lane = 0; lane < ATOM; lane++) {
+                        int32_t tap = y * step->kernel_width + runs[run].first + i * runs[run].step;
+                        weights[i * ATOM + lane] = depthwise_weight(step, atom * ATOM + lane, tap);
+                    }
+                kernels->store_strip(packed, runs[run].width, weights, corrections);
+                packed += kernels->strip_bytes(runs[run].width);
+            }
     }
 }
 
@@ -481,7 +517,7 @@ static void depthwise_unit(void *job, int32_t unit)
 {
     const convolution *c = job;
     const openrknn_convolution *step = c->step;
-    int32_t atom = unit / c->unit_columns, part = unit % c->unit_columns, columns[32];
+    int32_t atom = unit / c->unit_columns, part = unit % c->unit_columns;
     int32_t from = (int32_t)((int64_t)part * c->segments / c->unit_columns);
     int32_t to = (int32_t)((int64_t)(part + 1) * c->segments / c->unit_columns), row, first, pixels;
     int32_t sums[SEGMENT * ATOM] __attribute__((aligned(64)));
@@ -489,18 +525,14 @@ static void depthwise_unit(void *job, int32_t unit)
     /* With one unit per atom its input is copied here, while it is near. */
     if (c->unit_columns == 1 && atom < c->atoms)
         copy_unit(job, atom);
-    for (int32_t x = 0; x < step->kernel_width; x++)
-        columns[x] = (int32_t)tap_offset(c, 0, x);
     for (int32_t s = from; s < to; s++) {
         segment_place(c, s, &row, &first, &pixels);
         if (atom < c->atoms) {
             depthwise_task task = {
                 .input = c->copy + atom * c->plane_bytes + row * c->out_row_step + (int64_t)first * c->element,
-                .row_step = step->dilation_y * c->row_bytes,
-                .columns = columns,
-                .rows = step->kernel_height,
-                .width = step->kernel_width,
-                .consecutive = step->stride_x == 1 && step->dilation_x == 1,
+                .offsets = c->offsets,
+                .widths = c->offsets + c->taps,
+                .strips = c->taps,
                 .pixels = pixels,
                 .weights = c->weights + atom * c->block_bytes,
                 .addends = c->addends ? c->addends + atom * ATOM : NULL,
@@ -527,9 +559,20 @@ static void depthwise_unit(void *job, int32_t unit)
 static int run_depthwise(convolution *c)
 {
     const openrknn_convolution *step = c->step;
-    int32_t threads = openrknn_threads();
+    column_run runs[LARGEST_KERNEL];
+    int32_t threads = openrknn_threads(), count = column_runs(step, runs), strip = 0;
+    int32_t *offsets = scratch(SCRATCH_OFFSETS, 2 * step->kernel_height * count * (int64_t)sizeof(int32_t));
 
+    if (!offsets)
+        return -1;
     plan_copy(c);
+    c->offsets = offsets;
+    c->taps = step->kernel_height * count;
+    for (int32_t y = 0; y < step->kernel_height; y++)
+        for (int32_t run = 0; run < count; run++, strip++) {
+            offsets[strip] = (int32_t)tap_offset(c, y, runs[run].first);
+            offsets[c->taps + strip] = runs[run].width;
+        }
     c->copy = scratch(SCRATCH_INPUT, c->atoms * c->plane_bytes + SLACK);
     if (!c->copy)
         return -1;
@@ -538,7 +581,7 @@ static int run_depthwise(convolution *c)
     c->out_row_step = step->stride_y * c->row_bytes;
     c->out_atoms = out_atoms(step);
     c->weights = step->packed;
-    c->block_bytes = c->kernels->depthwise_bytes(step->kernel_height, step->kernel_width);
+    c->block_bytes = depthwise_bytes(step, c->kernels);
     c->segments_per_row = divide_up(c->out_columns, SEGMENT);
     c->segments = c->out_rows * c->segments_per_row;
     c->unit_columns = threads > 1 && c->out_atoms < 2 * threads ? at_most(c->segments, 4) : 1;

@@ -70,14 +70,22 @@ typedef struct {
     int32_t *window;
 } window_task;
 
-/* Depthwise: a run of output pixels of 16 channels; the sums are complete, corrections included. */
+/* Kernel columns that see neighbouring columns of the input: columns first, first + step, ... */
 typedef struct {
-    const uint8_t *input; /* bytes; row r of the kernel is at r * row_step, column c at columns[c] */
-    int64_t row_step;
-    const int32_t *columns;
-    int32_t rows;
-    int32_t width; /* of the kernel */
-    int32_t consecutive; /* columns[c] = c * ATOM */
+    int32_t first;
+    int32_t step;
+    int32_t width;
+} column_run;
+
+/*
+ * Depthwise: a run of output pixels of 16 channels; the sums are complete, corrections included. The kernel is a list
+ * of strips: strip k sees the inputs at offsets[k] + pixel * ATOM and the widths[k] - 1 that follow.
+ */
+typedef struct {
+    const uint8_t *input;
+    const int32_t *offsets;
+    const int32_t *widths;
+    int32_t strips;
     int32_t pixels;
     const uint8_t *weights;
     const int32_t *addends; /* what the sums begin with; may be NULL */
@@ -112,9 +120,9 @@ typedef struct {
     void (*segment)(const segment_task *task);
     void (*window)(const window_task *task);
 
-    /* int8 depthwise convolution; weights[tap][16] */
-    int64_t (*depthwise_bytes)(int32_t rows, int32_t width);
-    void (*depthwise_store)(uint8_t *packed, int32_t rows, int32_t width, const int16_t *weights, const int32_t *corrections);
+    /* int8 depthwise convolution: one strip of weights[tap][16] */
+    int64_t (*strip_bytes)(int32_t width);
+    void (*store_strip)(uint8_t *packed, int32_t width, const int16_t *weights, const int32_t *corrections);
     void (*depthwise)(const depthwise_task *task);
 
     void (*chain)(const chain_task *task);

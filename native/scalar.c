@@ -37,14 +37,14 @@ static void segment(const segment_task *task)
 }
 
 /* [tap][16 channels] */
-static int64_t depthwise_bytes(int32_t rows, int32_t width)
+static int64_t strip_bytes(int32_t width)
 {
-    return (int64_t)rows * width * ATOM * (int64_t)sizeof(int16_t);
+    return (int64_t)width * ATOM * (int64_t)sizeof(int16_t);
 }
 
-static void depthwise_store(uint8_t *packed, int32_t rows, int32_t width, const int16_t *weights, const int32_t *corrections)
+static void store_strip(uint8_t *packed, int32_t width, const int16_t *weights, const int32_t *corrections)
 {
-    for (int32_t i = 0; i < rows * width * ATOM; i++)
+    for (int32_t i = 0; i < width * ATOM; i++)
         ((int16_t *)packed)[i] = (int16_t)(weights[i] + corrections[i % ATOM]);
 }
 
@@ -55,13 +55,12 @@ static void depthwise(const depthwise_task *task)
         int32_t sums[ATOM] = {0};
         if (task->addends)
             memcpy(sums, task->addends, sizeof sums);
-        for (int32_t y = 0; y < task->rows; y++)
-            for (int32_t x = 0; x < task->width; x++, weights += ATOM) {
-                const int8_t *input =
-                    (const int8_t *)task->input + y * task->row_step + task->columns[x] + (int64_t)pixel * ATOM;
+        for (int32_t strip = 0; strip < task->strips; strip++) {
+            const int8_t *input = (const int8_t *)task->input + task->offsets[strip] + pixel * ATOM;
+            for (int32_t i = 0; i < task->widths[strip]; i++, weights += ATOM, input += ATOM)
                 for (int32_t lane = 0; lane < ATOM; lane++)
                     sums[lane] += input[lane] * weights[lane];
-            }
+        }
         memcpy(task->sums + pixel * ATOM, sums, sizeof sums);
     }
 }
@@ -176,8 +175,8 @@ const kernel_set kernels_scalar = {
     .block_bytes = block_bytes,
     .store = store,
     .segment = segment,
-    .depthwise_bytes = depthwise_bytes,
-    .depthwise_store = depthwise_store,
+    .strip_bytes = strip_bytes,
+    .store_strip = store_strip,
     .depthwise = depthwise,
     .chain = chain_run,
     .map = map,

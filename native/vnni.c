@@ -143,33 +143,32 @@ static void window(const window_task *task)
 
 /*
  * Four neighbouring inputs of 16 channels are one register. Turned around, each lane holds the 4 inputs of its
- * channel, and one VPDPBUSD is 4 taps. Weights are stored as w + 128 and as 128 - correction, both bytes:
+ * channel, and one VPDPBUSD is 4 taps. Two pixels are made from the same inputs, the second one with weights that are
+ * moved by one place. Weights are stored as w + 128 and as 128 - correction, both bytes:
  * sum x * (w + correction) = sum x * (w + 128) - sum x * (128 - correction).
  *
- * [row][column group][shift][w or correction][16 channels][4 taps]; shift 1 serves the next pixel from the same inputs
+ * A strip: [group of 4 inputs][pixel of the pair][w or correction][16 channels][4 taps]
  */
-static int32_t column_groups(int32_t width)
+static int32_t strip_groups(int32_t width)
 {
-    return divide_up(width, 4);
+    return divide_up(width + 1, 4);
 }
 
-static int64_t depthwise_bytes(int32_t rows, int32_t width)
+static int64_t strip_bytes(int32_t width)
 {
-    return (int64_t)rows * column_groups(width) * 2 * 2 * GROUP_BYTES;
+    return (int64_t)strip_groups(width) * 4 * GROUP_BYTES;
 }
 
-static void depthwise_store(uint8_t *packed, int32_t rows, int32_t width, const int16_t *weights, const int32_t *corrections)
+static void store_strip(uint8_t *packed, int32_t width, const int16_t *weights, const int32_t *corrections)
 {
-    for (int32_t y = 0; y < rows; y++)
-        for (int32_t group = 0; group < column_groups(width); group++)
-            for (int32_t shift = 0; shift < 2; shift++, packed += 2 * GROUP_BYTES)
-                for (int32_t lane = 0; lane < ATOM; lane++)
-                    for (int32_t i = 0; i < 4; i++) {
-                        int32_t x = group * 4 + i - shift, is_tap = x >= 0 && x < width;
-                        /* A group that is shifted loses its last tap; only kernels of one group are used shifted. */
-                        packed[lane * 4 + i] = is_tap ? (uint8_t)(weights[(y * width + x) * ATOM + lane] + OFFSET) : 0;
-                        packed[GROUP_BYTES + lane * 4 + i] = is_tap ? (uint8_t)(OFFSET - corrections[lane]) : 0;
-                    }
+    for (int32_t group = 0; group < strip_groups(width); group++)
+        for (int32_t moved = 0; moved < 2; moved++, packed += 2 * GROUP_BYTES)
+            for (int32_t lane = 0; lane < ATOM; lane++)
+                for (int32_t i = 0; i < 4; i++) {
+                    int32_t x = group * 4 + i - moved, is_tap = x >= 0 && x < width;
+                    packed[lane * 4 + i] = is_tap ? (uint8_t)(weights[x * ATOM + lane] + OFFSET) : 0;
+                    packed[GROUP_BYTES + lane * 4 + i] = is_tap ? (uint8_t)(OFFSET - corrections[lane]) : 0;
+                }
 }
 
 /* [4 pixels][16 channels] to [16 channels][4 pixels] */
@@ -180,71 +179,52 @@ ALWAYS_INLINE __m512i turn(__m512i pixels)
     return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(gather, pixels), bytes);
 }
 
-/* Kernels of up to 3 columns without stride: two pixels from each load. */
-ALWAYS_INLINE void depthwise_pairs(const depthwise_task *task, const int32_t rows)
+/* Sums of two pixels: a - b and c - d. */
+typedef struct {
+    __m512i a, b, c, d;
+} pair;
+
+ALWAYS_INLINE void add_group(pair *sums, const uint8_t *weights, const uint8_t *input)
+{
+    const __m512i x = turn(_mm512_loadu_si512(input));
+    sums->a = _mm512_dpbusd_epi32(sums->a, _mm512_loadu_si512(weights), x);
+    sums->b = _mm512_dpbusd_epi32(sums->b, _mm512_loadu_si512(weights + GROUP_BYTES), x);
+    sums->c = _mm512_dpbusd_epi32(sums->c, _mm512_loadu_si512(weights + 2 * GROUP_BYTES), x);
+    sums->d = _mm512_dpbusd_epi32(sums->d, _mm512_loadu_si512(weights + 3 * GROUP_BYTES), x);
+}
+
+/* `strips` and `groups` are constants for the usual kernels; groups = 0: as the widths say. */
+ALWAYS_INLINE void depthwise_pairs(const depthwise_task *task, const int32_t strips, const int32_t groups)
 {
     const __m512i start = task->addends ? _mm512_loadu_si512(task->addends) : _mm512_setzero_si512();
-    for (int32_t p = 0; p < task->pixels; p += 2) {
+    const int32_t *offsets = task->offsets, pixels = task->pixels;
+
+    for (int32_t p = 0; p < pixels; p += 2) {
         const uint8_t *weights = task->weights, *input = task->input + p * ATOM;
-        __m512i a = start, b = _mm512_setzero_si512(), c = start, d = b;
-#pragma GCC unroll 4
-        for (int32_t y = 0; y < rows; y++, weights += 4 * GROUP_BYTES) {
-            __m512i x = turn(_mm512_loadu_si512(input + y * task->row_step));
-            a = _mm512_dpbusd_epi32(a, _mm512_loadu_si512(weights), x);
-            b = _mm512_dpbusd_epi32(b, _mm512_loadu_si512(weights + GROUP_BYTES), x);
-            c = _mm512_dpbusd_epi32(c, _mm512_loadu_si512(weights + 2 * GROUP_BYTES), x);
-            d = _mm512_dpbusd_epi32(d, _mm512_loadu_si512(weights + 3 * GROUP_BYTES), x);
+        pair sums = {start, _mm512_setzero_si512(), start, _mm512_setzero_si512()};
+#pragma GCC unroll 8
+        for (int32_t strip = 0; strip < strips; strip++) {
+            const int32_t count = groups ? groups : strip_groups(task->widths[strip]);
+#pragma GCC unroll 2
+            for (int32_t group = 0; group < count; group++, weights += 4 * GROUP_BYTES)
+                add_group(&sums, weights, input + offsets[strip] + group * 4 * ATOM);
         }
-        _mm512_storeu_si512(task->sums + p * ATOM, _mm512_sub_epi32(a, b));
-        if (p + 1 < task->pixels)
-            _mm512_storeu_si512(task->sums + (p + 1) * ATOM, _mm512_sub_epi32(c, d));
-    }
-}
-
-/* Any kernel: the columns of one group are gathered one by one where they are not neighbours. */
-ALWAYS_INLINE __m512i gather_columns(const depthwise_task *task, const uint8_t *input, int32_t group)
-{
-    __m512i x = _mm512_setzero_si512();
-    int32_t first = group * 4, left = task->width - first;
-    if (task->consecutive)
-        return _mm512_loadu_si512(input + first * ATOM);
-    x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(input + task->columns[first])), 0);
-    if (left > 1)
-        x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(input + task->columns[first + 1])), 1);
-    if (left > 2)
-        x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(input + task->columns[first + 2])), 2);
-    if (left > 3)
-        x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(input + task->columns[first + 3])), 3);
-    return x;
-}
-
-static void depthwise_any(const depthwise_task *task)
-{
-    const __m512i start = task->addends ? _mm512_loadu_si512(task->addends) : _mm512_setzero_si512();
-    const int32_t groups = column_groups(task->width);
-    for (int32_t p = 0; p < task->pixels; p++) {
-        const uint8_t *weights = task->weights, *input = task->input + p * ATOM;
-        __m512i a = start, b = _mm512_setzero_si512();
-        for (int32_t y = 0; y < task->rows; y++, input += task->row_step)
-            for (int32_t group = 0; group < groups; group++, weights += 4 * GROUP_BYTES) {
-                __m512i x = turn(gather_columns(task, input, group));
-                a = _mm512_dpbusd_epi32(a, _mm512_loadu_si512(weights), x);
-                b = _mm512_dpbusd_epi32(b, _mm512_loadu_si512(weights + GROUP_BYTES), x);
-            }
-        _mm512_storeu_si512(task->sums + p * ATOM, _mm512_sub_epi32(a, b));
+        _mm512_storeu_si512(task->sums + p * ATOM, _mm512_sub_epi32(sums.a, sums.b));
+        if (p + 1 < pixels)
+            _mm512_storeu_si512(task->sums + (p + 1) * ATOM, _mm512_sub_epi32(sums.c, sums.d));
     }
 }
 
 static void depthwise(const depthwise_task *task)
 {
-    if (task->consecutive && task->width <= 3) {
-        if (task->rows == 3)
-            depthwise_pairs(task, 3);
-        else
-            depthwise_pairs(task, task->rows);
-    } else {
-        depthwise_any(task);
-    }
+    if (task->strips == 3 && task->widths[0] == 3)
+        depthwise_pairs(task, 3, 1);
+    else if (task->strips == 5 && task->widths[0] == 5)
+        depthwise_pairs(task, 5, 2);
+    else if (task->strips == 6 && task->widths[0] == 2)
+        depthwise_pairs(task, 6, 1);
+    else
+        depthwise_pairs(task, task->strips, 0);
 }
 
 /* ---------------------------------------------------------------------------------------------- chain */
@@ -335,8 +315,8 @@ const kernel_set kernels_vnni = {
     .store = store,
     .segment = segment,
     .window = window,
-    .depthwise_bytes = depthwise_bytes,
-    .depthwise_store = depthwise_store,
+    .strip_bytes = strip_bytes,
+    .store_strip = store_strip,
     .depthwise = depthwise,
     .chain = chain_run,
     .map = map,
