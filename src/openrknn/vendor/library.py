@@ -124,8 +124,11 @@ class Library:
 
     def _version_by_exports(self) -> Version:
         """The oldest version that has everything that this one exports."""
-        found = [signature.since for function in FUNCTIONS.values() for signature in function.signatures
-                 if hasattr(self._cdll, signature.name)]  # fmt: skip
+        first: dict[str, Version] = {}
+        for function in FUNCTIONS.values():
+            for signature in function.signatures:  # a new signature under the same name cannot be told from outside
+                first.setdefault(signature.name, signature.since)
+        found = [since for name, since in first.items() if hasattr(self._cdll, name)]
         if not found:
             raise LibraryNotFoundError(f"{self.path} exports no function of the RKNN C API: another library?")
         return max(found)
