@@ -32,7 +32,7 @@ def show_picture(output: Output, result: Result, *, top: int) -> None:
             output.line(f"  ... and {len(result.found) - _MOST_ROWS} more; --json has all")
     elif not output.is_json:
         for row in result.rows(top):
-            output.value(f"{result.name}\t{_quiet(row)}")
+            output.value(f"{result.name}  {_quiet(row)}")
 
 
 def _headline(result: Result) -> Text:
@@ -92,7 +92,7 @@ def _box(box: list[float]) -> str:
 def _quiet(row: Mapping[str, Any]) -> str:
     parts = [f"{row[key]:.4f}" for key in ("score", "probability", "share") if key in row]
     parts += [str(row[key]) for key in ("label", "text") if key in row]
-    return "\t".join([*parts, *([_box(row["box"])] if "box" in row else [])])
+    return "  ".join([*parts, *([_box(row["box"])] if "box" in row else [])])
 
 
 def show_summary(output: Output, about: Mapping[str, Any], *, count: int, problems: int, saved: str | None) -> None:

@@ -19,7 +19,8 @@ from openrknn.vision.results import Objects
 
 __all__ = ["iou", "keep_best", "select"]
 
-_BLOCK = 256
+_BLOCK = 96
+"""Small, so that what the first block keeps silences most of the others before they are compared."""
 _FLOOD = 500
 """So many candidates with one and the same score are no objects."""
 _UNDECIDED = (0.45, 0.65)

@@ -181,6 +181,8 @@ def _picture_input(model: Model) -> tuple[Frame, int]:
     """Size and channels of the only input."""
     if len(model.inputs) != 1:
         raise UnsupportedError(f"the model has {len(model.inputs)} inputs; pictures go into models that have one")
+    if model.batch_size > 1:
+        raise UnsupportedError(f"the model takes {model.batch_size} pictures per run; run it with `Session`")
     spec = model.inputs[0]
     shape = spec.shape if spec.layout == "nhwc" else (spec.shape[0], *spec.shape[2:], *spec.shape[1:2])
     if len(shape) != 4 or shape[3] not in _PICTURE_CHANNELS or shape[0] != 1:

@@ -1,0 +1,115 @@
+"""Pictures through whole models, on the software NPU."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import openrknn
+from openrknn.errors import UnsupportedError
+from openrknn.runtime.session import Session
+from openrknn.vision import Areas, Pipeline, Ranking, TextReader, UnknownFamilyError
+from openrknn.vision.families import FAMILIES
+from tests.container.places import ROOT, golden
+
+pytest.importorskip("PIL", reason="the extra 'images' (Pillow) is not installed")
+
+SMALL = golden("image_rk3588_i8")  # 16x16 pixels in, [1, 16, 16, 16] out: reads as a segmentation of 16 classes
+CLASSIFIER = ROOT / "examples" / "models" / "efficientnet_lite0_rk3588_i8.rknn"
+PATTERN = np.random.default_rng(0).integers(0, 256, (16, 16, 3), np.uint8)
+
+
+def test_a_picture_goes_through_the_model_and_its_decoder() -> None:
+    with Session(SMALL) as session:
+        (features,) = session.run(PATTERN[None]).values()
+    with Pipeline(SMALL) as pipeline:
+        result = pipeline(PATTERN)
+        assert pipeline.family.name == "segmentation"
+        assert pipeline.device == "software:rk3588"
+    assert isinstance(result.found, Areas)
+    assert (result.found.classes == features[0].argmax(axis=0)).all()
+    assert result.run_seconds > 0
+    assert sum(row["share"] for row in result.rows()) == pytest.approx(1)
+
+
+def test_a_larger_picture_comes_back_in_its_own_size() -> None:
+    with Pipeline(SMALL) as pipeline:
+        large = np.repeat(np.repeat(PATTERN, 4, axis=0), 4, axis=1)
+        result = pipeline(large)
+        small = pipeline(PATTERN)
+    assert isinstance(result.found, Areas)
+    assert isinstance(small.found, Areas)
+    assert result.found.classes.shape == (64, 64)
+    blown_up = np.repeat(np.repeat(small.found.classes, 4, axis=0), 4, axis=1)
+    assert (result.found.classes == blown_up).mean() > 0.5  # scaling down softens the pixels a little
+
+
+def test_a_stream_keeps_its_order_and_reports_what_it_cannot_read(tmp_path: Path) -> None:
+    from PIL import Image
+
+    for number in range(7):
+        Image.fromarray(np.roll(PATTERN, number, axis=0)).save(tmp_path / f"{number}.png")
+    (tmp_path / "3.png").write_bytes(b"broken")
+    with Pipeline(SMALL, workers=3) as pipeline:
+        results = list(pipeline.stream([tmp_path]))
+        alone = [pipeline(np.roll(PATTERN, number, axis=0)) for number in range(7)]
+    assert [Path(result.name).name for result in results] == [f"{number}.png" for number in range(7)]
+    assert [bool(result.problem) for result in results] == [number == 3 for number in range(7)]
+    for number in (0, 1, 2, 4, 5, 6):
+        found, expected = results[number].found, alone[number].found
+        assert isinstance(found, Areas)
+        assert isinstance(expected, Areas)
+        assert (found.classes == expected.classes).all()
+    with pytest.raises(ValueError, match="nothing to draw"):
+        results[3].annotated()
+
+
+def test_a_stream_can_be_left_early(tmp_path: Path) -> None:
+    from PIL import Image
+
+    for number in range(6):
+        Image.fromarray(PATTERN).save(tmp_path / f"{number}.png")
+    with Pipeline(SMALL) as pipeline:
+        stream = pipeline.stream([tmp_path])
+        assert next(stream).name.endswith("0.png")
+        stream.close()  # type: ignore[attr-defined]
+        assert isinstance(pipeline(PATTERN).found, Areas)
+
+
+def test_the_example_classifier(tmp_path: Path) -> None:
+    with Pipeline(CLASSIFIER) as pipeline:
+        result = pipeline(ROOT / "examples" / "images" / "coffee.jpg")
+    assert isinstance(result.found, Ranking)
+    best = list(result.rows())
+    assert best[0]["label"] == "espresso"
+    assert best[0]["probability"] > 0.9
+    assert len(best) == 5
+    result.save(tmp_path / "out.png")
+    assert (tmp_path / "out.png").stat().st_size > 10_000
+
+
+def test_thresholds_next_to_one_half_are_raised_for_int8() -> None:
+    families = {family.name: family for family in FAMILIES}
+    with Pipeline(SMALL, threshold=0.5) as pipeline:
+        assert pipeline.settings.threshold == 0.51
+        assert "no opinion" in pipeline.notes[0]
+    with Pipeline(golden("image_rk3588_fp"), threshold=0.5) as pipeline:
+        assert pipeline.settings.threshold == 0.5
+        assert pipeline.notes == ()
+    for name in ("yolov8-pose", "retinaface"):
+        assert families[name].threshold == 0.51
+
+
+def test_what_a_pipeline_cannot_take() -> None:
+    with pytest.raises(UnsupportedError, match="2 inputs"):
+        Pipeline(golden("two_inputs_rk3588_i8"))
+    with pytest.raises(UnsupportedError, match="no picture"):
+        Pipeline(golden("layer_norm_rk3588_fp"))
+    with pytest.raises(UnsupportedError, match="2 pictures per run"):
+        Pipeline(golden("image_rk3588_i8_batch2"))
+    with pytest.raises(UnknownFamilyError, match="try the command or task 'segment'"):
+        Pipeline(SMALL, task="detect")
+    with pytest.raises(ValueError, match="fit="):
+        Pipeline(SMALL, fit="squash")
+    with Pipeline(openrknn.load(SMALL)) as pipeline, pytest.raises(ValueError, match="no model that finds text"):
+        TextReader(pipeline, pipeline)
