@@ -12,13 +12,13 @@ from openrknn.cli.output import Output
 __all__ = ["NAMES", "Command", "load_command", "names"]
 
 NAMES = (
+    "run",
     "demo",
     "classify",
     "detect",
     "segment",
     "pose",
     "ocr",
-    "run",
     "bench",
     "profile",
     "compare",
