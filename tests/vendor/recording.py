@@ -36,6 +36,10 @@ class Recorder:
     def clear(self) -> None:
         self.raw.recorder_clear()
 
+    def text(self) -> str:
+        """Everything since the last look. Lines of several threads may be mixed."""
+        return "\n".join(self.log())
+
     def log(self, *names: str) -> list[str]:
         """The calls since the last look, or those of some functions."""
         raw = self.raw

@@ -26,6 +26,9 @@ from openrknn.vendor.platforms import refusal
 
 __all__ = ["ContextQueries"]
 
+_ONE_SHAPE = (-1, -5, -6)
+"""How libraries answer INPUT_DYNAMIC_RANGE for a model that is not dynamic, or if they do not know the question."""
+
 
 class ContextQueries(MemoryOwner):
     """A context as far as asking goes. Answers that cannot change are asked once."""
@@ -180,8 +183,10 @@ class ContextQueries(MemoryOwner):
             return False
         try:
             self._cache[Q.INPUT_DYNAMIC_RANGE, 0] = self.query(Q.INPUT_DYNAMIC_RANGE)
-        except CallError:
-            return False  # RKNN_ERR_MODEL_INVALID: one shape
+        except CallError as error:
+            if error.code not in _ONE_SHAPE:
+                raise
+            return False
         return True
 
     def _require(self, function: str, *, query: Q | None = None, flags: InitFlag = InitFlag.PRIOR_HIGH) -> None:

@@ -50,7 +50,7 @@ class TensorMemory:
         self.flags: int = raw.flags
         self.origin = origin
         self.kept = kept
-        """What owns the pages, if it is not the library: an mmap, a buffer."""
+        """What holds the pages, if it is not the library: a view of an mmap or a buffer."""
         self._handle = handle
         self._pointer = pointer
         self._closed = False

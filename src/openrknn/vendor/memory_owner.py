@@ -45,9 +45,9 @@ class MemoryOwner(NativeContext):
         if 0 < known < offset + size:
             raise ValueError(f"descriptor {fd} has {known} bytes, {offset} + {size} are wanted")
         owner = mmap.mmap(fd, offset + size) if buffer is None else buffer
-        address = address_of(owner, offset + size)
+        address, kept = address_of(owner, offset + size)
         return self._make(
-            "rknn_create_mem_from_fd", fd, address, size, offset, origin=MemoryOrigin.FROM_FD, kept=owner
+            "rknn_create_mem_from_fd", fd, address, size, offset, origin=MemoryOrigin.FROM_FD, kept=kept
         )
 
     def memory_from_physical(self, address: int, size_bytes: int, *, buffer: object = None) -> TensorMemory:
@@ -55,9 +55,9 @@ class MemoryOwner(NativeContext):
         size = checked_size(size_bytes)
         if not 0 <= address < 2**64:
             raise ValueError(f"{address:#x} is not an address")
-        virtual = None if buffer is None else address_of(buffer, size)
+        virtual, kept = (None, None) if buffer is None else address_of(buffer, size)
         return self._make(
-            "rknn_create_mem_from_phys", address, virtual, size, origin=MemoryOrigin.FROM_PHYS, kept=buffer
+            "rknn_create_mem_from_phys", address, virtual, size, origin=MemoryOrigin.FROM_PHYS, kept=kept
         )
 
     def memory_from_mb_blk(self, block: int, *, offset: int = 0) -> TensorMemory:
@@ -101,15 +101,16 @@ def checked_size(size_bytes: int) -> int:
     return size_bytes
 
 
-def address_of(buffer: object, size_bytes: int) -> int:
-    """Where a buffer begins, after making sure that it is long enough and writable."""
+def address_of(buffer: object, size_bytes: int) -> tuple[int, memoryview | None]:
+    """Where a buffer begins, after making sure that it is long enough and writable, and what keeps it there."""
     if isinstance(buffer, int):
         if buffer <= 0:
             raise ValueError("an address is not 0")
-        return buffer
+        return buffer, None
     view = memoryview(buffer)  # type: ignore[arg-type]  # raises TypeError for what is no buffer
     if not view.c_contiguous or view.readonly:
         raise ValueError("the buffer must be contiguous and writable")
     if view.nbytes < size_bytes:
         raise ValueError(f"the buffer has {view.nbytes} bytes, {size_bytes} are wanted")
-    return ctypes.addressof(ctypes.c_ubyte.from_buffer(view.cast("B")))
+    flat = view.cast("B")
+    return ctypes.addressof(ctypes.c_ubyte.from_buffer(flat)), flat
