@@ -115,13 +115,13 @@ def check_arrays_that_are_not_contiguous(lab: Lab) -> None:
 
 
 def check_pass_through(lab: Lab) -> None:
-    lite = lab.open(MODEL)
-    expected = lite.inference([PICTURE])[0]
-    assert (lite.inference([PICTURE], inputs_pass_through=[0])[0] == expected).all()
+    lite = lab.open(MODEL)  # a fresh one: the vendor's runtime takes what passes through as pixels after it saw pixels
     stored = PICTURE.view(np.int8)
     outputs = lite.inference([stored], inputs_pass_through=[1])
     assert (outputs[0] == lite.inference([PICTURE], inputs_pass_through=[1])[0]).all()
     lab.save("pass_through", outputs)
+    expected = lite.inference([PICTURE])[0]
+    assert (lite.inference([PICTURE], inputs_pass_through=[0])[0] == expected).all()
     for wrong in ([], [0, 1]):
         words = "The lengths of inputs_pass_through and inputs are not equal."
         refuses(lite, words, [PICTURE], inputs_pass_through=wrong)

@@ -24,7 +24,7 @@ class Context:
     def __init__(self, source: Source, core_mask: int = 0) -> None:
         self.source = source
         self.model = source.model
-        self.device = os.environ.get(DEVICE_VARIABLE) or "auto"
+        self.device = _chosen_device()
         self.core_mask = core_mask
         self.lock = threading.RLock()
         self.frames = 0
@@ -102,3 +102,9 @@ class Context:
         if self._natives is None:
             raise ClosedError("there are no outputs; run the model first")
         return self._natives
+
+
+def _chosen_device() -> str:
+    """What the environment says. A path is not for us: `openrknn exec` tells its preload library there who it is."""
+    chosen = os.environ.get(DEVICE_VARIABLE, "")
+    return "auto" if not chosen or os.path.isabs(chosen) else chosen
