@@ -174,9 +174,9 @@ EXPORT int ioctl(int descriptor, unsigned long request, ...) {
     va_start(list, request);
     void *argument = va_arg(list, void *);
     va_end(list);
-    if (!strchr(IOCTL_TYPES, (int)_IOC_TYPE(request)) || !_IOC_TYPE(request) || !is_active()
-        || real_stat(descriptor, "", &status, AT_EMPTY_PATH) != 0)
+    if (!_IOC_TYPE(request) || !strchr(IOCTL_TYPES, (int)_IOC_TYPE(request)) || !is_active())
         return NEXT(ioctl)(descriptor, request, argument);
+    if (real_stat(descriptor, "", &status, AT_EMPTY_PATH) != 0) return -1; /* EBADF */
     if (S_ISSOCK(status.st_mode)) {
         int64_t file = file_of_socket(status.st_ino);
         if (file >= 0) return forward(status.st_ino, (unsigned)file & NO_KIND, request, argument);
@@ -199,7 +199,10 @@ static void *map_file(void *at, size_t length, int protection, int flags, int de
     struct iovec part = {&request, sizeof request};
     struct reply_header reply;
     int received, result = call_server(&part, 1, -1, &reply, NULL, 0, &received);
-    if (result < 0 || received < 0) { errno = result < 0 ? -result : ENODEV; return MAP_FAILED; }
+    if (result < 0 || received < 0) { /* ENOENT: a socket, but not one of these */
+        errno = result < 0 && result != -ENOENT ? -result : ENODEV;
+        return MAP_FAILED;
+    }
     void *mapped = NEXT(mmap)(at, length, protection, flags, received, (off_t)reply.value);
     int saved = errno;
     syscall(SYS_close, received);

@@ -112,6 +112,13 @@ class Device:
 
     def start(self) -> None:
         """Make the files, start the engine, and serve."""
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
         remove_stale()
         _raise_file_limit()
         system, scheduler = self._system, self._system.scheduler

@@ -28,11 +28,8 @@ def host_machine() -> str:
 
 def library_for(machine: str) -> Path:
     """The library for programs of a machine (x86_64 or aarch64)."""
-    if machine == host_machine():
-        for folder in _package_folders():
-            if (shipped := folder / "_native" / LIBRARY_NAME).is_file():
-                return shipped
-    return _compile(machine)
+    shipped = _shipped() if machine == host_machine() else None
+    return shipped if shipped is not None else _compile(machine)
 
 
 def _package_folders() -> list[Path]:
@@ -40,27 +37,43 @@ def _package_folders() -> list[Path]:
     return [Path(folder) for folder in sys.modules["openrknn"].__path__]
 
 
-def _sources() -> list[Path]:
-    """Beside the library in an installed package, in native/ of a checkout."""
+def _shipped() -> Path | None:
+    """The library that was built with the package, unless a checkout has newer sources."""
     for folder in _package_folders():
-        for place in (folder / "_native" / "preload", folder.parent.parent / "native" / "preload"):
-            if (place / "preload.h").is_file():
-                return sorted([*place.glob("*.c"), *place.glob("*.h")])
+        library = folder / "_native" / LIBRARY_NAME
+        if library.is_file():
+            built, sources = _contents(folder / "_native" / "preload"), _contents(_source_folder())
+            return library if built == sources else None
+    return None
+
+
+def _source_folder() -> Path:
+    """native/preload of a checkout, or beside the library in an installed package."""
+    folders = _package_folders()
+    checkouts = [folder.parent.parent / "native" / "preload" for folder in folders]
+    for place in (*checkouts, *(folder / "_native" / "preload" for folder in folders)):
+        if (place / "preload.h").is_file():
+            return place
     raise UnsupportedError("the sources of the preload library are not installed; install openrknn again")
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in (".c", ".h")}
 
 
 def _compile(machine: str) -> Path:
     """Compile once for each state of the sources; safe when several processes start together."""
     compiler = _compiler(machine)
-    sources = _sources()
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources) + compiler.encode()).hexdigest()[:16]
+    folder = _source_folder()
+    sources = _contents(folder)
+    digest = hashlib.sha256(b"".join(sources.values()) + compiler.encode()).hexdigest()[:16]
     target = _cache() / f"{digest}-{machine}" / LIBRARY_NAME
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        built = Path(folder) / LIBRARY_NAME
-        inputs = [str(source) for source in sources if source.suffix == ".c"]
+    with tempfile.TemporaryDirectory(dir=target.parent) as place:
+        built = Path(place) / LIBRARY_NAME
+        inputs = [str(folder / name) for name in sources if name.endswith(".c")]
         command = [compiler, *FLAGS, "-o", str(built), *inputs]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

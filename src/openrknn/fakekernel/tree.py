@@ -76,6 +76,8 @@ class Tree:
 
     def listen(self) -> socket.socket:
         """The socket that preload libraries connect to."""
+        if len(os.fsencode(self.socket_path)) > _LONGEST_SOCKET:
+            raise OSError(errno.ENAMETOOLONG, "too long for the path of a socket; use a shorter one", str(self.folder))
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(self.socket_path))
         listener.listen(128)
