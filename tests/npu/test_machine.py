@@ -131,8 +131,8 @@ def test_unused_features_are_unknown_modes() -> None:
 
 
 def test_other_chips_are_refused_with_a_pointer() -> None:
-    with pytest.raises(UnsupportedError, match="RK3576"):
-        Machine(CHIPS["rk3576"], Memory())
+    with pytest.raises(UnsupportedError, match="RV1106B"):
+        Machine(CHIPS["rv1106b"], Memory())
 
 
 def test_groups_flip_only_enabled_blocks() -> None:

@@ -180,6 +180,8 @@ class EwAlgorithm(IntEnum):
     NEG = 6
     FLOOR = 7
     CEIL = 8
+    NONE = 15
+    """Written by RK3576 streams where the ALU is bypassed."""
 
 
 class ShortAlgorithm(IntEnum):

@@ -7,10 +7,19 @@ CONV_CON3. Lists for one core are stored twice, once per core, and differ in whe
 
 from __future__ import annotations
 
-from openrknn.isa import common
+from openrknn.isa import common, rk3576_lut
 from openrknn.isa.common import unknown
-from openrknn.isa.enums import OperandKinds, Precision
-from openrknn.isa.fields import Address, Atoms, Choice, Flag, Mask, Size, Unsigned
+from openrknn.isa.enums import (
+    AluAlgorithm,
+    ArgbInput,
+    OperandKinds,
+    OperandMode,
+    OutputMode,
+    PixelBits,
+    Precision,
+    Regroup,
+)
+from openrknn.isa.fields import Address, Choice, Flag, Mask, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register
 from openrknn.isa.rk3562 import RK3562
 from openrknn.isa.rk3588 import RK3588
@@ -27,6 +36,36 @@ class EnableMask(common.EnableMask, evidence="I"):
 # ---------------------------------------------------------------- CNA
 
 
+class ConvCon1(Register, offset=0x100C, name="CONV_CON1", evidence="I"):
+    """Kind of convolution, number formats, image input."""
+
+    dw_en = Flag(0, "Depthwise.")
+    image = Flag(1, "Image input.")
+    packed_rows = Flag(2, "Image input: each row of a kernel fills 16 bytes of its own.")
+    in_precision = Choice(6, 4, Precision, "Number format of the feature data.")
+    proc_precision = Choice(9, 7, Precision, "Number format of the MAC array.")
+    argb_in = Choice(15, 12, ArgbInput, "Packed image rows with this many channels per pixel.")
+    weight_precision = Choice(22, 20, Precision, "Number format of the weights.")
+    group_line_off = Flag(29, "0: DMA_CON1.line_stride is the pitch of four lines; 1: of one.")
+
+
+class Division(Register, offset=0x1018, name="DIVISION", evidence="?"):
+    """Something about the division of CBUF; the lists for other cores have other numbers."""
+
+    data_a = Unsigned(7, 0, "Unknown.")
+    data_b = Unsigned(15, 8, "Unknown.")
+    always = Flag(30, "Set in every stream.")
+    data_reuse = Flag(31, "The first rows are in CBUF already, as on RK3562.", evidence="I")
+
+
+class CbufBanks(Register, offset=0x1038, name="CBUF_BANKS", evidence="?"):
+    """Something about the division of CBUF."""
+
+    banks_a = Unsigned(7, 0, "Unknown.")
+    banks_b = Unsigned(15, 8, "Unknown.")
+    reuse = Unsigned(31, 30, "3 in fences, 2 in later bands and in the second core's part: perhaps what CBUF keeps.")
+
+
 class ConvCon2(Register, offset=0x1010, name="CONV_CON2", evidence="?"):
     """0xfff on RK3576, 0x3fff on RV1126B, in every stream."""
 
@@ -40,6 +79,8 @@ class ConvCon3(Register, offset=0x1014, name="CONV_CON3", evidence="I"):
     conv_y_stride = Unsigned(5, 3, "Stride in y.")
     deconv_x_stride = Size(10, 8, "Stride of a transposed convolution in x.")
     deconv_y_stride = Size(13, 11, "Stride of a transposed convolution in y.")
+    atrous_x_dilation = Size(20, 16, "Dilation in x.")
+    atrous_y_dilation = Size(25, 21, "Dilation in y.")
     cores = Size(30, 28, "Cores that share the convolution.")
 
 
@@ -99,6 +140,7 @@ class FcDataSize1(Register, offset=0x107C, name="FC_DATA_SIZE1", evidence="I"):
 
 
 CNA = RK3562.block("CNA").derive(
+    *(ConvCon1, Division, CbufBanks),
     *(ConvCon2, ConvCon3, WeightSize2, DataSize1, DataSize0, DataSize2, DataSize3, FcDataSize0, FcDataSize1),
     CbufEntries,
     *unknown(0x109C),
@@ -127,10 +169,10 @@ class FeatureModeCfg(Register, offset=0x400C, name="FEATURE_MODE_CFG", evidence=
     """Where data come from and go to."""
 
     flying_mode = Flag(0, "0: data come from CORE; 1: from memory.")
-    output_mode = Unsigned(2, 1, "2 in every stream: to memory.")
+    output_mode = Mask(2, 1, OutputMode, "Where the result goes.")
     depthwise = Unsigned(4, 3, "1 after a depthwise convolution.")
     nonalign = Flag(25, "Packed output.")
-    rgp_type = Unsigned(29, 26, "What packed output keeps of each atom.")
+    rgp_type = Unsigned(29, 26, "Packed output: bytes kept of the last atom of each surface; 0: all.")
     from_core = Flag(30, "Set where flying_mode is clear.", evidence="?")
 
 
@@ -141,22 +183,59 @@ class DataCubeHeight(Register, offset=0x4024, name="DATA_CUBE_HEIGHT", evidence=
     reduction = Unsigned(31, 16, "0x25 in a maximum over channels.", evidence="?")
 
 
+class BsMulCfg(Register, offset=0x4044, name="BS_MUL_CFG", evidence="I"):
+    """Where BS and the correction find their operands, and which values BS multiplies."""
+
+    cpend_mul_src = Flag(0, "Correction: operand per channel; 0: from the configuration tensor.")
+    no_shift = Flag(1, "The configuration tensor has no shifts: none takes place.")
+    bs_mul_prelu = Flag(2, "Multiply only where x < 0.")
+
+
 class BsOwCfg(Register, offset=0x4050, name="BS_OW_CFG", evidence="I"):
-    """Zero-point correction of the weights, atoms per pixel."""
+    """The multiplication of BS, atoms per pixel of the write DMA, what becomes of the atoms."""
 
     size_e_0 = Size(3, 0, "Atoms per pixel and channel group.")
     size_e_1 = Size(7, 4, "The same number again.")
-    size_e_2 = Size(11, 8, "The same number again, or 1.")
-    size_e_3 = Size(15, 12, "The same number again.")
-    ow_src = Flag(16, "Operand per channel from BRDMA.")
-    od_bypass = Flag(17, "No correction.")
+    size_e_2 = Size(11, 8, "Atoms per pixel in the last channel group.")
+    size_e_3 = Size(15, 12, "Atoms per pixel and channel group again.")
+    bs_mul_src = Flag(16, "Multiplier per channel; 0: from the configuration tensor.")
+    bs_mul_bypass = Flag(17, "Skip the multiplication.")
+    regroup = Choice(22, 20, Regroup, "What happens between the stages and the write DMA.")
+    cpend_en = Flag(31, "Set where the correction works.")
 
 
 class BnCfg(Register, offset=0x4060, name="BN_CFG", evidence="I"):
     """BN, the second stage."""
 
     bn_bypass = Flag(0, "Skip the stage.")
-    bn_alu_bypass = Flag(1, "Skip the addition.", evidence="I?")
+    bn_alu_bypass = Flag(1, "Skip the addition.")
+    bn_alu_src = Flag(2, "Addend per channel; 0: from the configuration tensor.")
+    bn_alu_algo = Choice(7, 4, AluAlgorithm, "Plus the addend.")
+    bn_mul_bypass = Flag(8, "Skip the multiplication.")
+    bn_mul_src = Flag(9, "Multiplier per channel; 0: from the configuration tensor.")
+    bn_mul_prelu = Flag(10, "Multiply only where x < 0.")
+    no_shift = Flag(11, "The configuration tensor has no shifts: none takes place.")
+
+
+class EwCvtOffsetValue(Register, offset=0x4080, name="EW_CVT_OFFSET_VALUE", evidence="I"):
+    """Offset of the operand converter."""
+
+    ew_op_cvt_offset = Signed(15, 0, "Offset.")
+    reduced = Unsigned(31, 16, "In a maximum over channels: pixels of the output.", evidence="?")
+
+
+class Precise(Register, offset=0x40D0, name="UNKNOWN_40D0", evidence="?"):
+    """0x0040ffff, and 0x0048ffff in a maximum over channels."""
+
+    low = Unsigned(15, 0, "0xffff.")
+    high = Unsigned(31, 16, "0x40 or 0x48.")
+
+
+class Pace(Register, offset=0x40CC, name="PACE", evidence="?"):
+    """As on RK3562, and a bit of its own."""
+
+    reduces = Flag(2, "Set in a maximum over channels.")
+    slow = Flag(4, "Set in transposes and in lookups without a convolution; results do not need it.")
 
 
 class WdmaSize0(Register, offset=0x4030, name="WDMA_SIZE_0", evidence="I?"):
@@ -167,16 +246,20 @@ class WdmaSize0(Register, offset=0x4030, name="WDMA_SIZE_0", evidence="I?"):
 
 
 class SurfaceAdd(Register, offset=0x40B8, name="SURFACE_ADD", evidence="I"):
-    """Step of counter g of the write DMA; large numbers stand for negative ones."""
+    """What the write DMA skips after each channel group."""
 
-    surf_add = Atoms(31, 0, "Atoms.")
+    surf_add = SignedAtoms(31, 0, "Atoms from the end of one channel group to the start of the next.")
 
+
+_RK3588_LUT = [
+    *("LUT_LE_START", "LUT_LE_END", "LUT_LO_START", "LUT_LO_END"),
+    *("LUT_LE_SLOPE_SCALE", "LUT_LE_SLOPE_SHIFT", "LUT_LO_SLOPE_SCALE", "LUT_LO_SLOPE_SHIFT"),
+]
 
 DPU = RK3562.block("DPU").derive(
-    *(FeatureModeCfg, DataCubeHeight, BsOwCfg, BnCfg, WdmaSize0, SurfaceAdd),
-    *unknown(0x4040, 0x4044, 0x4054, 0x4064, 0x4068, 0x4080, 0x40D0),
-    *unknown(*range(0x4110, 0x4124, 4), *range(0x4130, 0x4198, 4)),
-    remove=["BS_MUL_CFG", "EW_CVT_OFFSET_VALUE", "LUT_LE_SLOPE_SHIFT", "LUT_LO_SLOPE_SCALE", "LUT_LO_SLOPE_SHIFT"],
+    *(FeatureModeCfg, DataCubeHeight, BsMulCfg, BsOwCfg, BnCfg, WdmaSize0, SurfaceAdd, EwCvtOffsetValue, Precise, Pace),
+    *rk3576_lut.REGISTERS,
+    remove=["BS_ALU_CFG", "BS_OW_OP", "BN_ALU_CFG", "BN_MUL_CFG", *_RK3588_LUT],
 )
 
 # ---------------------------------------------------------------- DPU_RDMA
@@ -185,12 +268,16 @@ DPU = RK3562.block("DPU").derive(
 class BrdmaCfg(Register, offset=0x501C, name="RDMA_BRDMA_CFG", evidence="I"):
     """Operands of BS."""
 
-    config_use = Unsigned(4, 1, "Use of the configuration tensor.", evidence="?")
+    config_use = Mask(4, 1, OperandKinds, "Kinds that the configuration tensor holds, one number for all channels.")
     brdma_data_use = Mask(11, 8, OperandKinds, "Kinds to read per channel.")
 
 
 class BsConfigAddr(Register, offset=0x5024, name="RDMA_BS_CONFIG_ADDR", evidence="I"):
-    """Where the configuration tensor of BS is ("..._BScfgTensor"). Relocated by the loader."""
+    """Where the configuration tensor of BS is ("..._BScfgTensor"). Relocated by the loader.
+
+    The kinds follow one another: addend (32 bytes, int32 or fp32 in the first four), correction (16 bytes, int16),
+    multiplier (16 bytes, int16 or fp16), shifts (one byte for products that are not negative, one for the others).
+    """
 
     bs_config_addr = Address(31, 0, "Address.")
 
@@ -198,7 +285,7 @@ class BsConfigAddr(Register, offset=0x5024, name="RDMA_BS_CONFIG_ADDR", evidence
 class NrdmaCfg(Register, offset=0x5028, name="RDMA_NRDMA_CFG", evidence="I?"):
     """Operands of BN."""
 
-    config_use = Unsigned(4, 1, "Use of the configuration tensor.", evidence="?")
+    config_use = Mask(4, 1, OperandKinds, "Kinds that the configuration tensor holds, one number for all channels.")
     nrdma_data_use = Mask(11, 8, OperandKinds, "Kinds to read per channel.")
 
 
@@ -206,6 +293,17 @@ class BnConfigAddr(Register, offset=0x5030, name="RDMA_BN_CONFIG_ADDR", evidence
     """Where the configuration tensor of BN is. Relocated by the loader."""
 
     bn_config_addr = Address(31, 0, "Address.")
+
+
+class ErdmaCfg(Register, offset=0x5034, name="RDMA_ERDMA_CFG", evidence="I"):
+    """The operand of EW."""
+
+    erdma_disable = Flag(0, "No operand.")
+    ov4k_bypass = Flag(1, "Do not cut bursts at 4 KiB. Bus only.")
+    erdma_data_size = Choice(3, 2, PixelBits, "Element size.")
+    unknown = Flag(6, "Set in about half of all tasks; results do not need it.", evidence="?")
+    after_core = Flag(28, "Set where the operand joins the result of a convolution: two surfaces at a time.")
+    erdma_data_mode = Choice(31, 30, OperandMode, "Operand per channel or per pixel.")
 
 
 class RdmaFeatureModeCfg(Register, offset=0x5044, name="RDMA_FEATURE_MODE_CFG", evidence="I"):
@@ -216,11 +314,14 @@ class RdmaFeatureModeCfg(Register, offset=0x5044, name="RDMA_FEATURE_MODE_CFG", 
     mrdma_fp16tofp32_en = Flag(3, "Widen fp16 to fp32; also set in integer copies.", evidence="I?")
     mrdma_disable = Flag(4, "No main data.")
     proc_precision = Choice(7, 5, Precision, "Number format of the arithmetic.")
+    comb_main = Flag(8, "MRDMA and ERDMA read the main data together: even surfaces from SRC, odd ones from EW.")
     in_precision = Choice(17, 15, Precision, "Number format of the input.")
     from_core = Flag(30, "Set in convolutions.", evidence="?")
 
 
-DPU_RDMA = RK3562.block("DPU_RDMA").derive(BrdmaCfg, BsConfigAddr, NrdmaCfg, BnConfigAddr, RdmaFeatureModeCfg)
+DPU_RDMA = RK3562.block("DPU_RDMA").derive(
+    BrdmaCfg, BsConfigAddr, NrdmaCfg, BnConfigAddr, ErdmaCfg, RdmaFeatureModeCfg
+)
 
 RK3576 = RK3562.derive(
     "rk3576",

@@ -85,6 +85,10 @@ class Config:
     """Depthwise: this many weights, then as many negated zero points, take turns; the weight is their sum."""
     weight_offset: int = 0
     """Depthwise: negated zero point of all weights."""
+    folded_width: int = 0
+    """Feature maps: the one input row lies in memory as lines of so many pixels; 0: it does not."""
+    packed_rows: bool = False
+    """Image weights: each row of a kernel fills 16 bytes of its own, [group, row, kernel, column and channel]."""
     input_major: bool = False
     """Weights of one pixel lie as [input, kernel], as a fully connected layer with zero skipping wants them."""
 
@@ -225,9 +229,10 @@ def fetch_features(config: Config, memory: Memory) -> Numbers:
         features: Numbers = typed.transpose(2, 0, 1)
     else:
         count = surfaces(config.channels, size, config.atom_bytes)
+        width = config.folded_width or config.width
         raw = memory.strided(
             config.feature_address,
-            (count, config.height, config.width, config.atom_bytes),
+            (count, config.height * config.width // width, width, config.atom_bytes),
             (config.surface_bytes, config.line_bytes, config.atom_bytes, 1),
             "CNA features",
         )
@@ -264,6 +269,8 @@ def fetch_weights(config: Config, memory: Memory) -> Numbers:
         length = config.kernels * config.weight_channels
         matrix = _take(values, 0, length, config).reshape(config.weight_channels, config.kernels)
         return matrix.T.reshape(config.kernels, 1, 1, config.weight_channels)
+    if config.packed_rows:
+        return _rows(values, config)
     if config.inline_zero_points:
         values = _with_zero_points(values, config.inline_zero_points)
     elif config.weight_offset:
@@ -276,6 +283,20 @@ def _with_zero_points(values: Numbers, run: int) -> Numbers:
     pairs = values.reshape(-1, 2, run).astype(np.int16)
     negated = np.where(pairs[:, 1] == -128, 128, pairs[:, 1])
     return (pairs[:, 0] + negated).reshape(-1)
+
+
+def _rows(values: Numbers, config: Config) -> Numbers:
+    """Groups of kernels, in each row, kernel, and 16 bytes with column and channel side by side."""
+    rows, columns, channels = config.kernel_height, config.kernel_width, config.weight_channels
+    row = ATOM_BYTES // element_bytes(config.weight_precision)
+    weights = np.empty((config.kernels, rows, columns, channels), values.dtype)
+    at = 0
+    for first in range(0, config.kernels, config.kernel_group):
+        count = min(config.kernel_group, config.kernels - first)
+        block = _take(values, at, rows * count * row, config).reshape(rows, count, row)[..., : columns * channels]
+        weights[first : first + count] = block.reshape(rows, count, columns, channels).transpose(1, 0, 2, 3)
+        at += rows * count * row
+    return weights
 
 
 def _direct(values: Numbers, config: Config) -> Numbers:

@@ -100,7 +100,7 @@ def read_readers(
     width, size = reader("RDMA_DATA_CUBE_WIDTH", "width"), reader.fields("RDMA_DATA_CUBE_HEIGHT")
     reader.expect_zero("RDMA_PAD_CFG", "UNKNOWN_507C")
     reader.waive("RDMA_EW_SURF_STRIDE")
-    if erdma["erdma_nonalign"] or erdma["erdma_surf_mode"]:
+    if erdma.get("erdma_nonalign") or erdma.get("erdma_surf_mode"):
         raise UnknownModeError("packed or serial EW operands are not implemented", register="RDMA_ERDMA_CFG")
     if source["pooling_method"] or source["line_notch_addr"]:
         raise UnknownModeError("this form of reading is not implemented", register="RDMA_SRC_DMA_CFG")

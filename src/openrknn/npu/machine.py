@@ -168,7 +168,7 @@ class Machine:
         self, working: Core, blocks: list[Block], written: set[int], task: TaskRef, *, loads_table: bool
     ) -> Step:
         names = {block.name for block in blocks}
-        registers = Registers(working.groups.current(blocks))
+        registers = Registers(working.groups.current(blocks), self.memory)
         step = self._configure(names, registers, working, task, loads_table=loads_table)
         for offset in registers.unread(written):
             if not loads_table:
@@ -255,6 +255,17 @@ def family_of(chip: Chip) -> Family:
                 rk3562.configure_readers,
                 rk3562.configure_pooling,
             )
+        case "rk3576":
+            from openrknn.npu import rk3576
+
+            return Family(
+                frozenset({"CNA", "CORE", "DPU"}),
+                rk3576.configure_features,
+                rk3576.configure_core,
+                rk3576.configure_dpu,
+                rk3576.configure_readers,
+                rk3576.configure_pooling,
+            )
         case "rv1106":
             from openrknn.npu import rv1106
 
@@ -268,6 +279,6 @@ def family_of(chip: Chip) -> Family:
             )
         case _:
             raise UnsupportedError(
-                f"the software NPU does not implement {chip.title} yet; it implements RK3588, RK3566/68, RK3562 and "
-                "RV1103/06. `openrknn inspect` and `disasm` work for every chip"
+                f"the software NPU does not implement {chip.title} yet; it implements RK3588, RK3566/68, RK3562, "
+                "RK3576, RV1126B and RV1103/06. `openrknn inspect` and `disasm` work for every chip"
             )

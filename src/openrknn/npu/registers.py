@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Register
+from openrknn.npu.memory import Memory
 
 __all__ = ["Registers"]
 
@@ -18,11 +19,22 @@ R = TypeVar("R", bound=Register)
 
 
 class Registers:
-    """Values by offset, with a note of each read."""
+    """Values by offset, with a note of each read.
 
-    def __init__(self, values: Mapping[int, int]) -> None:
+    `memory` is there for RK3576, whose registers point at small tensors with the rest of a task's description; they are
+    read when the task is decoded, as its commands are.
+    """
+
+    def __init__(self, values: Mapping[int, int], memory: Memory | None = None) -> None:
         self._values = values
+        self._memory = memory
         self._read: set[int] = set()
+
+    @property
+    def memory(self) -> Memory:
+        if self._memory is None:
+            raise UnknownModeError("a part of the task's description is in memory, which is not there")
+        return self._memory
 
     def read(self, register: type[R]) -> R:
         """The register's value in natural units; its reset value where the stream never wrote it."""

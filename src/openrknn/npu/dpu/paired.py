@@ -29,6 +29,7 @@ __all__ = [
     "configure_ew",
     "configure_out",
     "configure_write",
+    "read_clamp",
     "with_arithmetic",
 ]
 
@@ -53,7 +54,7 @@ def with_arithmetic(readers: rdma.Config, dpu: NamedRegisters) -> rdma.Config:
     return readers
 
 
-def _clamp(dpu: NamedRegisters, stage: str, precision: Precision) -> Clamp | None:
+def read_clamp(dpu: NamedRegisters, stage: str, precision: Precision) -> Clamp | None:
     """The clamp of a stage; None where it leaves all values alone."""
     limits, results = (
         (dpu(f"{stage}_{pair}_MINIMUM", "minimum"), dpu(f"{stage}_{pair}_MAXIMUM", "maximum"))
@@ -86,7 +87,7 @@ def configure_bs(dpu: NamedRegisters, precision: Precision) -> Stage | None:
     config, choice = dpu.fields("BS_CFG"), dpu.fields("BS_OW_CFG")
     addend = constant(BitPattern(dpu("BS_ALU_CFG", "bs_alu_operand")), precision)
     factor = multiplier(BitPattern(dpu("BS_MUL_CFG", "bs_mul_operand")), precision)
-    clamp = _clamp(dpu, "BS", precision)
+    clamp = read_clamp(dpu, "BS", precision)
     scaling = Scaling(
         operand=None if choice["bs_mul_src"] else factor,
         shift=config["bs_mul_shift_value"],
@@ -111,7 +112,7 @@ def configure_bn(dpu: NamedRegisters, precision: Precision) -> Stage | None:
     """BN; None if it is bypassed."""
     config, mul = dpu.fields("BN_CFG"), dpu.fields("BN_MUL_CFG")
     addend = constant(BitPattern(dpu("BN_ALU_CFG", "bn_alu_operand")), precision)
-    clamp = _clamp(dpu, "BN", precision)
+    clamp = read_clamp(dpu, "BN", precision)
     scaling = Scaling(
         operand=None if mul["bn_mul_src"] else multiplier(BitPattern(mul["bn_mul_operand"]), precision),
         shift=mul["bn_mul_shift_value"],
@@ -137,7 +138,7 @@ def configure_ew(dpu: NamedRegisters, precision: Precision, table: lut.Config | 
     """EW with the lookup table that was read already; None if the stage is bypassed."""
     config, scale = dpu.fields("EW_CFG"), dpu.fields("EW_CVT_SCALE_VALUE")
     offset = dpu("EW_CVT_OFFSET_VALUE", "ew_op_cvt_offset")
-    clamp = _clamp(dpu, "EW", precision)
+    clamp = read_clamp(dpu, "EW", precision)
     values = [dpu(f"EW_OP_VALUE_{number}", "ew_operand") for number in range(5)]
     if config["ew_bypass"]:
         return None
@@ -189,7 +190,7 @@ def configure_write(dpu: NamedRegisters, regroup: Regroup, surf_len: int, run_at
     if mode["output_mode"] != OutputMode.MEMORY:
         raise UnknownModeError("a result that does not go to memory is not implemented", register="FEATURE_MODE_CFG")
     packed = bool(mode["nonalign"])
-    if not packed and (regroup is Regroup.PACKED or mode["rgp_type"]):
+    if not packed and mode["rgp_type"]:
         raise UnknownModeError("packed rows without packed output", register="BS_OW_CFG")
     kept = mode["rgp_type"] or None
     return write.Config(

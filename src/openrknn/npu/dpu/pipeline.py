@@ -46,6 +46,8 @@ class Config:
     element_wise: ew.Config | None
     out: out_cvt.Config
     write: write.Config
+    reduced_pixels: int = 0
+    """A maximum over the pixels of a convolution (RK3576): every so many of them start anew; 0: see `_reduce_sums`."""
 
     @property
     def is_copy(self) -> bool:
@@ -94,6 +96,9 @@ def run_convolution(
         window = sums.window if len(sums.window) == 1 else _fit(sums.window, config.channels)
         values = values + factor[: config.channels, None, None] * window
     values = core.truncate(values, truncation)
+    if config.reduction & ChannelReduction.ENABLE:
+        _reduce_sums(_stages(sums.accumulators, config, operands, reader, memory), config, memory)
+        return
     _finish(_stages(values, config, operands, reader, memory), config, memory)
 
 
@@ -199,6 +204,25 @@ def _repeated(atoms: Bytes, reader: rdma.Config) -> Bytes:
     """Nearest upsampling: each atom repeat_x times along the row, each surface repeat_y times as the next atoms."""
     wide = np.repeat(atoms, reader.repeat_x, axis=2)
     return np.repeat(wide, reader.repeat_y, axis=0)
+
+
+def _reduce_sums(values: Numbers, config: Config, memory: Memory) -> None:
+    """The first half of softmax's maximum on RK3576: a convolution spreads channels over the first halves of atoms.
+
+    Pixels come surface by surface. With `reduced_pixels` the result is one atom per pixel, the largest lane by lane;
+    otherwise it is one number for as many pixels as make `real_channels`, packed. Which lane gets which number does not
+    matter to what follows, the maximum over the lanes.
+    """
+    lanes = config.write.atom_bytes // element_bytes(config.out.precision)
+    kept = values.reshape(-1, lanes, values[0].size)[:, : lanes // 2].reshape(-1, values[0].size)
+    if config.reduced_pixels:
+        largest = kept.reshape(len(kept), -1, config.reduced_pixels).max(1)
+        write.place(encode(largest.T, config.out.precision).reshape(config.reduced_pixels, -1), config.write, memory)
+        return
+    together = config.real_channels // len(values)
+    single = kept.reshape(len(kept), -1, together).max((0, 2))
+    packed = encode(single, config.out.precision).reshape(-1)
+    memory.view(config.write.address, packed.size, "DPU packed write")[...] = packed
 
 
 def _reduce(atoms: Bytes, config: Config, reader: rdma.Config, memory: Memory) -> None:

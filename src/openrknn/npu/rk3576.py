@@ -1,0 +1,175 @@
+"""RK3576 and RV1126B: RK3562's registers with sizes stored minus one, operands of BS and BN in tensors of their own.
+
+What else is different: weights in groups of 32 bytes of kernels as on RK3588, rows of image kernels in 16 bytes each,
+operands per channel in blocks of eight, a write DMA that counts what it skips after a channel group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openrknn.errors import ExecutionError, UnknownModeError
+from openrknn.isa import Precision
+from openrknn.isa.enums import ArgbInput, ChannelReduction, CombineUse, OperandKinds, Regroup
+from openrknn.isa.rk3576 import RK3576
+from openrknn.npu import cna as npu_cna
+from openrknn.npu import common
+from openrknn.npu import core as npu_core
+from openrknn.npu import ppu as npu_ppu
+from openrknn.npu import rdma as npu_rdma
+from openrknn.npu.dpu import lut, paired, pipeline, tabled, write
+from openrknn.npu.formats import ATOM_BYTES, element_bytes, surfaces
+from openrknn.npu.named import NamedRegisters
+from openrknn.npu.registers import Registers
+
+__all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
+
+_OPERAND_BLOCK = 8
+_KERNEL_BYTES, _INPUTS, _DEPTHWISE_BYTES = 32, 32, 64
+_ENTRY_BYTES = 64
+_MAXIMUM = 0x25
+_PAIRS = 2
+"""Depthwise int8: so many weights, then as many negated zero points."""
+
+
+def configure_features(registers: Registers) -> npu_cna.Config:
+    """Read CNA's registers."""
+    cna = NamedRegisters(registers, RK3576.block("CNA"))
+    con1, con3, size0 = cna.fields("CONV_CON1"), cna.fields("CONV_CON3"), cna.fields("DATA_SIZE0")
+    weight2, pad = cna.fields("WEIGHT_SIZE2"), cna.fields("PAD_CON0")
+    atomics, out_width = cna("DATA_SIZE3", "dataout_atomics"), cna("DATA_SIZE2", "dataout_width")
+    if atomics % out_width:
+        raise ExecutionError("the output pixels are not whole rows", register="DATA_SIZE3")
+    precision, weights = Precision(con1["in_precision"]), Precision(con1["proc_precision"])
+    if con1["weight_precision"] != weights:
+        raise UnknownModeError("weights in a format of their own are not implemented", register="CONV_CON1")
+    packed, size = ArgbInput(con1["argb_in"]).channels, element_bytes(weights)
+    real = cna("DATA_SIZE1", "datain_channel_real")
+    channels = common.whole_channels(real, precision)
+    cna.waive("WEIGHT_SIZE1")
+    cna.expect_zero("DCOMP_CTRL", "DCOMP_REGNUM", "DCOMP_AMOUNT0", "DCOMP_AMOUNT1")
+    cna.expect_zero("UNKNOWN_1068", "UNKNOWN_106C", "UNKNOWN_109C")
+    cna.waive("CONV_CON2", "CBUF_BANKS", "CBUF_CON0", "CBUF_ENTRIES", "LANE_PAD", "FC_DATA_SIZE0", "FC_DATA_SIZE1")
+    cna.waive("DMA_CON0", "SURF_SIZE", "READ_SIZE")
+    if not packed:
+        row_bytes = surfaces(channels, size) * ATOM_BYTES * size0["datain_width"]
+        common.check_rows(cna("CBUF_CON1", "data_entries"), -(-row_bytes // _ENTRY_BYTES))
+    cna.waive("CBUF_CON1")
+    line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
+    rows = common.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
+    depthwise, taps = bool(con1["dw_en"]), weight2["weight_height"] * weight2["weight_width"]
+    return npu_cna.Config(
+        feature_address=cna("FEATURE_DATA_ADDR", "feature_base_addr") - rows * line_bytes,
+        height=size0["datain_height"],
+        width=size0["datain_width"],
+        channels=channels,
+        packed_channels=packed,
+        line_bytes=line_bytes,
+        surface_bytes=cna("SURF_STRIDE", "surf_stride") * ATOM_BYTES,
+        precision=precision,
+        is_unsigned=packed > 0 and precision is Precision.INT8 and not cna("CVT_CON0", "data_sign"),
+        converter=common.read_converter(cna, weights),
+        pad_top=pad["pad_top"],
+        pad_left=pad["pad_left"],
+        pad_bits=common.pad_bits(cna("PAD_CON1", "pad_value"), precision),
+        out_height=atomics // out_width,
+        out_width=out_width,
+        weight_address=cna("DCOMP_ADDR0", "decompress_addr0"),
+        weight_bytes=cna("WEIGHT_SIZE0", "weight_bytes"),
+        weight_channels=real // weight2["weight_width"]
+        if con1["packed_rows"]
+        else cna("WEIGHT_SIZE1", "weight_bytes_per_kernel") // (size * taps),
+        weight_precision=weights,
+        kernels=weight2["weight_kernels"],
+        kernel_height=weight2["weight_height"],
+        kernel_width=weight2["weight_width"],
+        stride_x=con3["conv_x_stride"],
+        stride_y=con3["conv_y_stride"],
+        dilation_x=con3["atrous_x_dilation"],
+        dilation_y=con3["atrous_y_dilation"],
+        spread_x=con3["deconv_x_stride"],
+        spread_y=con3["deconv_y_stride"],
+        depthwise=depthwise,
+        kernel_group=_KERNEL_BYTES // size,
+        input_group=_INPUTS,
+        depthwise_group=_DEPTHWISE_BYTES // size,
+        inline_zero_points=_PAIRS if depthwise and weight2["weight_kernels"] == _PAIRS else 0,
+        weight_offset=common.negated_zero_point(cna("DW_ZERO_POINT", "negated")),
+        folded_width=0 if packed else _folded_width(cna, size0["datain_height"] * size0["datain_width"]),
+        packed_rows=bool(con1["packed_rows"]),
+    )
+
+
+def _folded_width(cna: NamedRegisters, pixels: int) -> int:
+    """The width of the lines that the DMA fetches, where they are laid end to end."""
+    dma, height = cna.fields("FC_DATA_SIZE0"), cna("DATA_SIZE0", "datain_height")
+    folded = height == 1 < dma["dma_height"] and dma["dma_height"] * dma["dma_width"] == pixels
+    return dma["dma_width"] if folded else 0
+
+
+def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_core.Config:
+    """Read CORE's registers."""
+    core = NamedRegisters(registers, RK3576.block("CORE"))
+    core.expect_zero("UNKNOWN_300C", "UNKNOWN_3010", "UNKNOWN_3014")
+    return common.read_core(core, convolution)
+
+
+def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
+    """Read DPU's registers."""
+    dpu = NamedRegisters(registers, RK3576.block("DPU"))
+    precision, real = paired.arithmetic(dpu), dpu("DATA_CUBE_CHANNEL", "orig_channel")
+    dpu.expect_zero("CPEND_ALU_CFG", "UNKNOWN_40BC", "UNKNOWN_40C4")
+    dpu.waive("WDMA_SIZE_0", "BUS", "PACE", "UNKNOWN_40D0")
+    out = paired.configure_out(dpu)
+    pixels = dpu("DATA_CUBE_WIDTH", "width") * dpu("DATA_CUBE_HEIGHT", "height")
+    walk = paired.configure_write(dpu, Regroup(dpu("BS_OW_CFG", "regroup")), dpu("SURF_LEN", "surf_len"), pixels)
+    bias, norm = tabled.tables_of(registers)
+    return pipeline.Config(
+        flying=bool(dpu("FEATURE_MODE_CFG", "flying_mode")),
+        precision=precision,
+        in_precision=precision,
+        channels=common.whole_channels(real, out.precision),
+        real_channels=real,
+        pad_bits=dpu("OFFSET_PEND", "offset_pend"),
+        reduction=_reduction(dpu("DATA_CUBE_HEIGHT", "reduction")),
+        correction=tabled.configure_correction(dpu, bias),
+        bias=tabled.configure_bs(dpu, precision, bias),
+        norm=tabled.configure_bn(dpu, precision, norm),
+        element_wise=paired.configure_ew(dpu, precision, tabled.configure_table(dpu, tables)),
+        out=out,
+        write=replace(walk, group_step_bytes=_group_step(walk)),
+        reduced_pixels=dpu("EW_CVT_OFFSET_VALUE", "reduced"),
+    )
+
+
+def _reduction(code: int) -> ChannelReduction:
+    if code not in {0, _MAXIMUM}:
+        raise UnknownModeError(f"the reduction {code:#x} is not implemented", register="DATA_CUBE_HEIGHT")
+    return ChannelReduction.ENABLE | ChannelReduction.MAXIMUM if code else ChannelReduction(0)
+
+
+def _group_step(walk: write.Config) -> int:
+    """From the end of the last line of a channel group on, the register says how far it is to the next group."""
+    return walk.group_step_bytes + (walk.height - 1) * walk.line_bytes + walk.width * ATOM_BYTES
+
+
+def configure_readers(registers: Registers) -> npu_rdma.Config:
+    """Read DPU_RDMA's registers."""
+    reader = NamedRegisters(registers, RK3576.block("DPU_RDMA"))
+    bias = OperandKinds(reader("RDMA_BRDMA_CFG", "brdma_data_use"))
+    norm = OperandKinds(reader("RDMA_NRDMA_CFG", "nrdma_data_use"))
+    readers = common.read_readers(reader, bias, norm, operand_block=_OPERAND_BLOCK)
+    if readers.operand is not None and reader("RDMA_ERDMA_CFG", "after_core"):  # the notch is that of two surfaces
+        surface = reader("RDMA_EW_SURF_STRIDE", "ew_surf_stride") * ATOM_BYTES
+        walk = replace(readers.operand.walk, surface_bytes=surface)
+        readers = replace(readers, operand=replace(readers.operand, walk=walk))
+    if reader("RDMA_FEATURE_MODE_CFG", "comb_main"):
+        readers = replace(readers, combine=CombineUse.ENABLE | CombineUse.MAIN)
+    return paired.with_arithmetic(readers, NamedRegisters(registers, RK3576.block("DPU")))
+
+
+def configure_pooling(registers: Registers) -> npu_ppu.Config:
+    """Read PPU's and PPU_RDMA's registers."""
+    return common.read_pooling(
+        NamedRegisters(registers, RK3576.block("PPU")), NamedRegisters(registers, RK3576.block("PPU_RDMA"))
+    )
