@@ -155,7 +155,7 @@ def test_dynamic_shapes() -> None:
         assert [entry["image"] for entry in session.allowed_shapes] == [(1, 16, 16, 3), (1, 8, 24, 3), (1, 8, 8, 3)]
         pictures = [rng.integers(0, 256, shape["image"], dtype=np.uint8) for shape in session.allowed_shapes]
         first = session.run(pictures[0])
-        with pytest.raises(ValueError, match=r"has to be \(1, 16, 16, 3\)"):
+        with pytest.raises(ValueError, match=r"has to be \(1, 16, 16, 3\).*call set_shapes first; there are"):
             session.run(pictures[1])
         for wanted in ({"image": (1, 8, 24, 3)}, [(1, 8, 24, 3)], (1, 3, 8, 24)):
             session.set_shapes((1, 8, 8, 3))

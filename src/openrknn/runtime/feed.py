@@ -9,6 +9,7 @@ import numpy as np
 from openrknn.runtime.arrange import LAYOUTS
 from openrknn.runtime.inputs import as_numbers
 from openrknn.runtime.program import Program
+from openrknn.runtime.shapes import allowed_shapes
 from openrknn.runtime.tensors import Array
 
 __all__ = ["feed", "in_order", "join_batch", "layouts_in_order", "split_batch"]
@@ -19,11 +20,17 @@ def feed(
 ) -> frozenset[str]:
     """Put the values into the input buffers; the names of the inputs that took raw pixels."""
     pixels = []
-    for port, value, layout in zip(program.inputs, values, layouts, strict=True):
-        if pass_through:
-            port.feed_native(value)
-        elif port.feed(value, layout):
-            pixels.append(port.name)
+    try:
+        for port, value, layout in zip(program.inputs, values, layouts, strict=True):
+            if pass_through:
+                port.feed_native(value)
+            elif port.feed(value, layout):
+                pixels.append(port.name)
+    except ValueError as error:
+        if not program.model.is_dynamic:
+            raise
+        others = "; ".join(str(entry) for entry in allowed_shapes(program.model))
+        raise ValueError(f"{error}. For other shapes call set_shapes first; there are {others}") from None
     return frozenset(pixels)
 
 

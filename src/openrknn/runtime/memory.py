@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["MemoryReport"]
+from openrknn.device import DeviceBuffer
+from openrknn.runtime.program import Program
+from openrknn.runtime.weights import WeightStore
+
+__all__ = ["MemoryReport", "memory_report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +34,17 @@ class MemoryReport:
         parts = ("weights", "commands", "internal", "inputs", "outputs", "total")
         shared = f" (weights shared by {self.weight_users} sessions)" if self.weight_users > 1 else ""
         return ", ".join(f"{name} {getattr(self, name)}" for name in parts) + " bytes" + shared
+
+
+def memory_report(store: WeightStore, internal: DeviceBuffer | None, programs: Iterable[Program]) -> MemoryReport:
+    """Add the buffers up."""
+    ends = {"commands": 0, "inputs": 0, "outputs": 0}
+    for program in programs:
+        ends = {name: ends[name] + size for name, size in program.sizes().items()}
+    return MemoryReport(
+        weights=_bytes(store.buffer), internal=_bytes(internal), weight_users=store.users, **ends
+    )
+
+
+def _bytes(buffer: DeviceBuffer | None) -> int:
+    return buffer.array.nbytes if buffer is not None else 0

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from openrknn.container.model import Operator
 from openrknn.container.parts import DataType, Placement
 from openrknn.container.work import macs
+from openrknn.runtime.program import Program
 
-__all__ = ["OperatorProfile", "Profile", "describe_operator"]
+__all__ = ["OperatorProfile", "Profile", "describe_operator", "measure"]
 
 _MACS_PER_CYCLE = 1024
 _WIDE_MACS_PER_CYCLE = 512
@@ -74,6 +75,17 @@ class Profile:
     @property
     def estimated_cycles(self) -> int:
         return sum(row.estimated_cycles or 0 for row in self.operators)
+
+
+def measure(program: Program, pixels: frozenset[str], *, runs: int, device: str, cores: int) -> Profile:
+    """Run operator by operator on what the inputs hold."""
+    seconds: dict[int, float] = {}
+    for _ in range(runs):
+        for operator, duration in program.run_timed(pixels):
+            seconds[operator.index] = seconds.get(operator.index, 0.0) + duration / runs
+    program.forget_single_steps()
+    rows = (describe_operator(operator, seconds.get(operator.index, 0.0), cores) for operator in program.operators)
+    return Profile(tuple(rows), runs, device, cores)
 
 
 def describe_operator(operator: Operator, seconds: float, cores: int) -> OperatorProfile:

@@ -69,6 +69,10 @@ class Program:
             step()
             yield segment.operators[0], perf_counter() - started
 
+    def forget_single_steps(self) -> None:
+        """Drop what `run_timed` has prepared: it can be as large as the weights."""
+        self._plans = {key: plan for key, plan in self._plans.items() if not key[1]}
+
     def sizes(self) -> dict[str, int]:
         """Bytes of commands, inputs and outputs."""
         inputs = {port.name for port in self.inputs}

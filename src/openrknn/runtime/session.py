@@ -18,10 +18,10 @@ from openrknn.runtime.binding import Binding
 from openrknn.runtime.cpu import CustomOperator
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.feed import feed, in_order, join_batch, layouts_in_order, split_batch
-from openrknn.runtime.memory import MemoryReport
+from openrknn.runtime.memory import MemoryReport, memory_report
 from openrknn.runtime.options import core_count, open_store
 from openrknn.runtime.outputs import OutputKind, check_kind
-from openrknn.runtime.profile import Profile, describe_operator
+from openrknn.runtime.profile import Profile, measure
 from openrknn.runtime.program import Program
 from openrknn.runtime.tensors import Array
 from openrknn.runtime.weights import WeightStore
@@ -173,13 +173,7 @@ class Session:
             self._check_open()
             if inputs is not None:
                 self.run(inputs)
-            program = self._program()
-            seconds: dict[int, float] = {}
-            for _ in range(runs):
-                for operator, duration in program.run_timed(self._pixels):
-                    seconds[operator.index] = seconds.get(operator.index, 0.0) + duration / runs
-            rows = [describe_operator(entry, seconds.get(entry.index, 0.0), self.cores) for entry in program.operators]
-            return Profile(tuple(rows), runs, self.device.name, self.cores)
+            return measure(self._program(), self._pixels, runs=runs, device=self.device.name, cores=self.cores)
 
     # -- resources -----------------------------------------------------------------------------------------------
 
@@ -187,15 +181,7 @@ class Session:
         """Bytes on the device."""
         with self._lock:
             self._check_open()
-            ends = {"commands": 0, "inputs": 0, "outputs": 0}
-            for program in self._programs.values():
-                ends = {name: ends[name] + size for name, size in program.sizes().items()}
-            return MemoryReport(
-                weights=self._store.buffer.array.nbytes if self._store.buffer is not None else 0,
-                internal=self._internal.array.nbytes if self._internal is not None else 0,
-                weight_users=self._store.users,
-                **ends,
-            )
+            return memory_report(self._store, self._internal, self._programs.values())
 
     def close(self) -> None:
         """Give everything back. Closing twice is allowed."""
