@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from openrknn import numerics
-from openrknn.container.model import TensorSpec
+from openrknn.container.model import Model, TensorSpec
 from openrknn.runtime.session import Session
 
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"
@@ -99,3 +101,18 @@ def as_stored(spec: TensorSpec, array: Array) -> Array:
     kind: type[Any] = {"int8": np.int8, "int16": np.int16}[spec.dtype]
     stored: Array = numerics.quantize(values, spec.quantization.scale[0], spec.quantization.zero_point[0], kind)
     return stored
+
+
+def golden(name: str) -> Path:
+    return GOLDENS / f"{name}.rknn"
+
+
+def same(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> bool:
+    return list(ours) == list(theirs) and all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+def renamed(model: Model, old: str, new: str) -> Model:
+    """The model with operators of another type."""
+    graph = model.graphs[0]
+    nodes = tuple(dataclasses.replace(node, type=new) if node.type == old else node for node in graph.nodes)
+    return dataclasses.replace(model, graphs=(dataclasses.replace(graph, nodes=nodes),))
