@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from tests.witness.witness import Witness, WitnessMissingError
+
+# A loaded machine must not fail a test: what is slow is told by benchmarks/.
+settings.register_profile("suite", deadline=None)
+settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,8 @@ import numpy as np
 from openrknn.chips import Chip
 from openrknn.device.protocol import Bytes, DeviceBuffer, Job
 from openrknn.errors import DeviceError
-from openrknn.npu import Buffer, Machine, Memory, Program, TaskRef
+from openrknn.npu import Buffer, Machine, Memory, TaskRef
+from openrknn.npu.accelerate import Accelerated, accelerate
 from openrknn.npu.machine import Finding
 
 __all__ = ["SoftwareBuffer", "SoftwareDevice"]
@@ -98,12 +99,12 @@ class SoftwareDevice:
             if not self._closed and isinstance(buffer, SoftwareBuffer):
                 self._memory.remove(buffer.mapped)
 
-    def prepare(self, job: Job) -> Program:
-        """Decode the tasks into a program."""
+    def prepare(self, job: Job) -> Accelerated:
+        """Decode the tasks into a program, on native kernels where there are any."""
         lists = [[_reference(job, number) for number in numbers] for numbers in job.lists]
         with self._lock:  # decoding follows the register state of the cores, of which there is one
             self._check_open()
-            return self._machine.prepare(lists)
+            return accelerate(self._machine.prepare(lists), self._memory)
 
     def close(self) -> None:
         """Forget all memory."""
