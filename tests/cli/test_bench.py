@@ -47,3 +47,11 @@ def test_percentiles_by_hand() -> None:
 def test_bad_requests_are_one_line(words: list[str], capsys: Capture) -> None:
     result = run(capsys, "bench", CONV, *words)
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+
+
+def test_ctrl_c_ends_it_without_a_word(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(run: object) -> float:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("openrknn.cli.bench_measure._timed", interrupted)
+    assert run(capsys, "bench", CONV) == (130, "", "")

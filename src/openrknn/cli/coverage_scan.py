@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -152,7 +152,7 @@ class _Observer(Machine):
             self._failed = task
             return TableLoad(task.number, task.operator, self.memory)
 
-    def _write(self, working: Core, target: int, offset: int, value: int, task: TaskRef) -> Any:
+    def _write(self, working: Core, target: int, offset: int, value: int, task: TaskRef) -> Block:
         found = self._map.lookup(target, offset)
         if found and found[1].name.removeprefix("RDMA_") in _FOLLOWED:
             self._found.log.read.add(found[1])
