@@ -55,7 +55,9 @@ def _context(handle: Any) -> Context:
 
 
 def _address(pointer: Any) -> int:
-    """Of whatever ctypes takes for a pointer; 0 for NULL."""
+    """Of whatever ctypes takes for a pointer, a struct itself included; 0 for NULL."""
+    if isinstance(pointer, ctypes.Structure):
+        return ctypes.addressof(pointer)
     return ctypes.cast(pointer, ctypes.c_void_p).value or 0
 
 

@@ -1,0 +1,1 @@
+"""Programs as they are written for the vendor's wheel. They know nothing of openrknn."""
