@@ -134,12 +134,11 @@ class Places:
         return self._target(config, base, pixels=config.width * config.height, atoms=0)
 
     def _walk(self, config: write.Config, first: int, count: int, atoms: int) -> int:
-        return self.write_strided(
-            config.address + first * config.group_step_bytes,
-            (count, config.height, config.width, atoms, ATOM_BYTES),
-            (config.group_step_bytes, config.line_bytes, ATOM_BYTES, config.atom_step_bytes, 1),
-            "DPU write",
-        )
+        shape = (count, config.height, config.width, atoms, ATOM_BYTES)
+        steps = (config.group_step_bytes, config.line_bytes, ATOM_BYTES, config.atom_step_bytes, 1)
+        if _meets_itself(shape, steps):  # what comes last must win, and kernels have no order (softmax of RV1106)
+            raise RefusedError("places that are written twice")
+        return self.write_strided(config.address + first * config.group_step_bytes, shape, steps, "DPU write")
 
     @staticmethod
     def _target(config: write.Config, base: int, *, pixels: int, atoms: int, packed: int = 0) -> Target:
@@ -173,6 +172,16 @@ def _span(address: int, shape: Sequence[int], steps: Sequence[int]) -> Span:
     # One surface is the same walk whatever the distance to the next; rows without gaps are one long row.
     walk = tuple(_compact([(size, step) for size, step in zip(shape, steps, strict=True) if size > 1]))
     return Span(start, end, (address, *walk))
+
+
+def _meets_itself(shape: Sequence[int], steps: Sequence[int]) -> bool:
+    """Whether a walk may come to a place twice: a step that is shorter than what the smaller steps cover."""
+    covered = 1
+    for step, size in sorted((abs(step), size) for size, step in zip(shape, steps, strict=True) if size > 1):
+        if step < covered:
+            return True
+        covered += (size - 1) * step
+    return False
 
 
 def _compact(axes: Iterable[tuple[int, int]]) -> list[int]:
