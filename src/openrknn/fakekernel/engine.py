@@ -120,9 +120,9 @@ def _run(job: int, space: _Space, kind: str, lists: Lists) -> tuple[object, ...]
     text = problem = ""
     try:
         entry = _prepare(space, kind, lists)
-        space.programs.run(entry)
+        entry.plan.run()
         status = {core: chain.status for core, chain in entry.chains.items()}
-        done, macs = sum(len(chain.tasks) for chain in entry.chains.values()), entry.macs
+        done, macs = sum(len(chain.tasks) for chain in entry.chains.values()), entry.plan.macs
         text = next((chain.stuck for chain in entry.chains.values() if chain.stuck), "")
         problem = "stuck" if text else ""
     except AccessError as error:

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from openrknn.chips import Chip
+from openrknn.fakekernel.plans import Plan, signature
 from openrknn.fakekernel.shared_memory import SharedMemory
 from openrknn.fakekernel.states import Cores, State
 from openrknn.fakekernel.tasks import Chain
 from openrknn.isa import TAIL_WORDS
-from openrknn.npu import Buffer, Machine, Program, TaskRef
+from openrknn.npu import Buffer, Machine, TaskRef
 from openrknn.npu.memory import Bytes
 
 __all__ = ["Entry", "Programs"]
@@ -30,18 +31,15 @@ _NEAR = 64
 
 @dataclass(eq=False)
 class Entry:
-    """A program, and what it depends on."""
+    """What was decoded, and what from."""
 
-    program: Program
+    plan: Plan
+    signature: bytes | None
     chains: Mapping[int, Chain]
     before: tuple[State, ...]
     after: tuple[State, ...]
     commands: list[tuple[Bytes, bytes]]
     """Views of memory, and what was in them."""
-    buffers: set[Buffer]
-    macs: int
-    is_noted: bool = False
-    """Whether `buffers` is complete: it has run once."""
 
     def is_current(self, states: tuple[State, ...]) -> bool:
         """Whether decoding again would give the same."""
@@ -88,25 +86,17 @@ class Programs:
                 raise
             after = tuple(map(self._cores.store, cores))
             commands = [(view, view.tobytes()) for tasks in lists for view in self._commands(tasks)]
-            macs = sum(step.macs for step in program.steps)
-            entry = Entry(program, chains, before, after, commands, touched, macs)
+            mark = signature(program)
+            plan = self._same_plan(key, mark) or Plan(program, self.memory, touched)
+            entry = Entry(plan, mark, chains, before, after, commands)
             self._remember(key, entry)
             return entry
 
-    def run(self, entry: Entry) -> None:
-        """Execute a program on what is in memory now."""
-        if entry.is_noted:
-            entry.program.run()
-            return
-        with self.memory.noting(entry.buffers):
-            entry.program.run()
-        entry.is_noted = True
-
     def forget(self, buffer: Buffer) -> None:
-        """A buffer is gone: programs that used it may hold views of it."""
+        """A buffer is gone: programs that used it hold pointers into it."""
         with self._lock:
             for key, entries in list(self._entries.items()):
-                kept = [entry for entry in entries if entry.is_noted and buffer not in entry.buffers]
+                kept = [entry for entry in entries if entry.plan.is_noted and buffer not in entry.plan.buffers]
                 if kept:
                     self._entries[key] = kept
                 else:
@@ -116,6 +106,11 @@ class Programs:
         """What a reset of the NPU does."""
         with self._lock:
             self._cores.reset()
+
+    def _same_plan(self, key: object, mark: bytes | None) -> Plan | None:
+        """Most tasks do not care what ran before: decoded in another state they do the same."""
+        same = (entry.plan for entry in self._entries.get(key, ()) if mark is not None and entry.signature == mark)
+        return next(same, None)
 
     def _commands(self, tasks: Sequence[TaskRef]) -> Iterator[Bytes]:
         """The words of the tasks; neighbours in one piece, because comparing a few long ones is faster."""

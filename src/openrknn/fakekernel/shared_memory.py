@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from openrknn.npu import Buffer, Memory
+from openrknn.npu.memory import Bytes
 
 __all__ = ["SharedMemory"]
 
@@ -35,11 +36,17 @@ class SharedMemory(Memory):
             touched.add(buffer)
         return buffer
 
+    def view(self, address: int, size: int, what: str) -> Bytes:
+        views: set[tuple[int, int]] | None = getattr(self._notes, "views", None)
+        if views is not None:
+            views.add((address, size))
+        return super().view(address, size, what)
+
     @contextmanager
-    def noting(self, touched: set[Buffer]) -> Iterator[None]:
-        """Collect the buffers that this thread looks up meanwhile."""
-        self._notes.touched = touched
+    def noting(self, touched: set[Buffer], views: set[tuple[int, int]] | None = None) -> Iterator[None]:
+        """Collect the buffers that this thread looks up meanwhile, and the bytes that it views (address, size)."""
+        self._notes.touched, self._notes.views = touched, views
         try:
             yield
         finally:
-            self._notes.touched = None
+            self._notes.touched = self._notes.views = None

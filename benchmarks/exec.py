@@ -1,0 +1,132 @@
+"""What the emulated device costs: start, one ioctl, and a whole inference of the vendor's runtime beside our Session.
+
+    python benchmarks/exec.py [MODEL ...]
+
+The vendor's runtime is that of tests/witness (`tools/setup-witness`); where it is missing, that part is left out.
+Bars: an ioctl at most 30 microseconds (median), a start at most 0.5 s, an inference at most 1.3 times our Session's.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import numpy as np  # noqa: E402
+
+from openrknn.fakekernel.device import Device  # noqa: E402
+from openrknn.fakekernel.launch import prepare  # noqa: E402
+from openrknn.runtime.session import Session  # noqa: E402
+from tests.witness.witness import Witness, WitnessMissingError  # noqa: E402
+
+PING = """
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <time.h>
+int main(void) {
+    int npu = open("/dev/dri/card1", O_RDWR);
+    for (int turn = 0; turn < 20000; turn++) {
+        uint32_t action[2] = {0, 0};
+        struct timespec before, after;
+        clock_gettime(CLOCK_MONOTONIC, &before);
+        if (ioctl(npu, 0xc0086440, action)) return 1;
+        clock_gettime(CLOCK_MONOTONIC, &after);
+        printf("%ld\\n", (after.tv_sec - before.tv_sec) * 1000000000l + after.tv_nsec - before.tv_nsec);
+    }
+}
+"""
+DEFAULT = ROOT / "examples" / "models" / "efficientnet_lite0_rk3588_i8.rknn"
+TURNS = 8
+
+
+def compile_c(compiler: str, source: Path, target: Path) -> Path:
+    """A C program."""
+    subprocess.run([compiler, "-O2", "-std=gnu11", "-o", str(target), str(source), "-ldl"], check=True)
+    return target
+
+
+def lines(device: Device, *words: object) -> list[float]:
+    """The numbers that a program prints."""
+    command = prepare([str(word) for word in words], device.environment, device.folder)
+    done = subprocess.run(
+        command.arguments, executable=command.path, env=command.environment, capture_output=True, text=True, check=True
+    )
+    return [float(line) for line in done.stdout.splitlines()]
+
+
+def starts() -> None:
+    """From the shell to the program and back."""
+    times = []
+    for _ in range(7):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "openrknn.cli", "exec", "-q", "--", "true"], check=True)
+        times.append(time.perf_counter() - started)
+    print(f"openrknn exec -- true         {statistics.median(times):.3f} s   (best of {len(times)}: {min(times):.3f})")
+
+
+def ioctls(folder: Path) -> None:
+    """One question to the driver."""
+    source = folder / "ping.c"
+    source.write_text(PING)
+    compilers = [("here", shutil.which("gcc")), ("aarch64, qemu", shutil.which("aarch64-linux-gnu-gcc"))]
+    with Device("rk3588") as device:
+        for name, compiler in compilers:
+            if compiler is None:
+                continue
+            times = sorted(value / 1000 for value in lines(device, compile_c(compiler, source, folder / "ping")))
+            middle, most = times[len(times) // 2], times[len(times) * 99 // 100]
+            print(f"ioctl ({name:13s})         {middle:.1f} µs   (99 % below {most:.1f})")
+
+
+def session_time(model: Path) -> float:
+    """Milliseconds of our own runtime."""
+    with Session(model) as session:
+        inputs = {spec.name: np.zeros(spec.shape, np.uint8) for spec in session.inputs}
+        times = []
+        for _ in range(TURNS):
+            started = time.perf_counter()
+            session.run(inputs)
+            times.append((time.perf_counter() - started) * 1e3)
+        return statistics.median(times[2:])
+
+
+def inferences(model: Path, witness: Witness, folder: Path) -> None:
+    """The vendor's runtime on the emulated device, and ours."""
+    native = not witness.emulator
+    compiler = shutil.which("gcc" if native else "aarch64-linux-gnu-gcc")
+    assert compiler is not None
+    program = compile_c(compiler, Path(__file__).parent / "exec_loop.c", folder / "loop")
+    with Device("rk3588") as device:
+        vendor = lines(device, program, witness.library, model, TURNS)
+        totals = device.status.totals
+    ours, theirs = session_time(model), statistics.median(vendor[4:])
+    print(f"{model.stem}: vendor {theirs:.1f} ms, Session {ours:.1f} ms: {theirs / ours:.2f} times")
+    print(f"    the first turn {vendor[0]:.0f} ms; on the NPU {totals.nanoseconds / TURNS / 1e6:.1f} ms on average, {totals.jobs / TURNS:.0f} jobs")
+
+
+def main() -> None:
+    """Everything."""
+    models = [Path(word).resolve() for word in sys.argv[1:]] or [DEFAULT]
+    with tempfile.TemporaryDirectory() as name:
+        starts()
+        ioctls(Path(name))
+        try:
+            witness = Witness.find()
+        except WitnessMissingError as missing:
+            print(f"no vendor's runtime: {missing}")
+            return
+        for model in models:
+            inferences(model, witness, Path(name))
+
+
+if __name__ == "__main__":
+    main()

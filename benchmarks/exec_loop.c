@@ -1,0 +1,85 @@
+/*
+ * Runs one model again and again through the vendor's C API and prints the milliseconds of each turn.
+ *
+ *   exec_loop LIBRARY MODEL TURNS
+ *
+ * The declarations are our own, for the 64-bit interface of runtime 1.5.2.
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { MAX_TENSORS = 16, QUERY_COUNTS = 0, QUERY_INPUT = 1, UINT8 = 3, NHWC = 1 };
+
+struct counts { uint32_t inputs, outputs; };
+struct attribute { uint32_t index, rank, dims[16]; char name[256]; uint32_t elements, size; int layout, type;
+                   char rest[48]; };
+struct input { uint32_t index; void *bytes; uint32_t size; uint8_t pass_through; int type, layout; };
+struct output { uint8_t want_float, is_preallocated; uint32_t index; void *bytes; uint32_t size; };
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
+}
+
+static void *read_file(const char *path, long *size) {
+    FILE *stream = fopen(path, "rb");
+    if (!stream) { perror(path); exit(2); }
+    fseek(stream, 0, SEEK_END);
+    *size = ftell(stream);
+    rewind(stream);
+    void *bytes = malloc((size_t)*size);
+    if (fread(bytes, 1, (size_t)*size, stream) != (size_t)*size) exit(2);
+    fclose(stream);
+    return bytes;
+}
+
+static void *find(void *library, const char *name) {
+    void *symbol = dlsym(library, name);
+    if (!symbol) { fprintf(stderr, "the library has no %s\n", name); exit(2); }
+    return symbol;
+}
+
+static void check(const char *call, int code) {
+    if (code) { fprintf(stderr, "%s: %d\n", call, code); exit(1); }
+}
+
+int main(int count, char **words) {
+    if (count != 4) return 2;
+    void *library = dlopen(words[1], RTLD_NOW);
+    if (!library) { fprintf(stderr, "%s\n", dlerror()); return 2; }
+    int (*init)(uint64_t *, void *, uint32_t, uint32_t, void *) = find(library, "rknn_init");
+    int (*query)(uint64_t, int, void *, uint32_t) = find(library, "rknn_query");
+    int (*set)(uint64_t, uint32_t, struct input *) = find(library, "rknn_inputs_set");
+    int (*run)(uint64_t, void *) = find(library, "rknn_run");
+    int (*get)(uint64_t, uint32_t, struct output *, void *) = find(library, "rknn_outputs_get");
+    int (*release)(uint64_t, uint32_t, struct output *) = find(library, "rknn_outputs_release");
+    long size;
+    void *model = read_file(words[2], &size);
+    uint64_t context;
+    check("rknn_init", init(&context, model, (uint32_t)size, 0, NULL));
+    struct counts counts;
+    check("rknn_query", query(context, QUERY_COUNTS, &counts, sizeof counts));
+    struct input inputs[MAX_TENSORS];
+    for (uint32_t index = 0; index < counts.inputs; index++) {
+        struct attribute attribute = {.index = index};
+        check("rknn_query", query(context, QUERY_INPUT, &attribute, sizeof attribute));
+        inputs[index] = (struct input){index, calloc(attribute.elements, 4), attribute.elements, 0, UINT8, NHWC};
+    }
+    for (int turn = 0; turn < atoi(words[3]); turn++) {
+        struct output outputs[MAX_TENSORS] = {0};
+        for (uint32_t index = 0; index < counts.outputs; index++)
+            outputs[index] = (struct output){.index = index, .want_float = 1};
+        double started = now();
+        check("rknn_inputs_set", set(context, counts.inputs, inputs));
+        check("rknn_run", run(context, NULL));
+        check("rknn_outputs_get", get(context, counts.outputs, outputs, NULL));
+        printf("%.3f\n", now() - started);
+        fflush(stdout);
+        check("rknn_outputs_release", release(context, counts.outputs, outputs));
+    }
+    return 0;
+}
