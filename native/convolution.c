@@ -534,6 +534,7 @@ static void depthwise_unit(void *job, int32_t unit)
                 .widths = c->offsets + c->taps,
                 .strips = c->taps,
                 .pixels = pixels,
+                .pixel_step = c->element,
                 .weights = c->weights + atom * c->block_bytes,
                 .addends = c->addends ? c->addends + atom * ATOM : NULL,
                 .sums = sums,

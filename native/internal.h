@@ -79,7 +79,7 @@ typedef struct {
 
 /*
  * Depthwise: a run of output pixels of 16 channels; the sums are complete, corrections included. The kernel is a list
- * of strips: strip k sees the inputs at offsets[k] + pixel * ATOM and the widths[k] - 1 that follow.
+ * of strips: strip k sees the input at offsets[k] + pixel * pixel_step and the widths[k] - 1 that follow.
  */
 typedef struct {
     const uint8_t *input;
@@ -87,6 +87,7 @@ typedef struct {
     const int32_t *widths;
     int32_t strips;
     int32_t pixels;
+    int32_t pixel_step;
     const uint8_t *weights;
     const int32_t *addends; /* what the sums begin with; may be NULL */
     int32_t *sums;          /* [SEGMENT][16] */

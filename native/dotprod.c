@@ -1,0 +1,25 @@
+/* Kernels for aarch64 with the dot product instructions (ARMv8.2; Cortex-A55 and A76, Neoverse N1, ...). */
+#include "dotprod_common.h"
+
+static void segment(const segment_task *task)
+{
+    static const tile_function tiles[] = {tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
+    sdot_segment(task, task->is_picture ? picture_tiles : tiles);
+}
+
+const kernel_set kernels_dotprod = {
+    .name = "dotprod",
+    .needs = OPENRKNN_CPU_NEON | OPENRKNN_CPU_DOTPROD,
+    .input_bytes = 1,
+    .block = 1,
+    .block_bytes = sdot_block_bytes,
+    .store = sdot_store,
+    .segment = segment,
+    .window = sdot_window,
+    .strip_bytes = strip_bytes,
+    .store_strip = store_strip,
+    .depthwise = narrow_depthwise,
+    .chain = chain_run,
+    .map = map,
+    .pool = pool_row,
+};

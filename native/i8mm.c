@@ -1,0 +1,92 @@
+/*
+ * Kernels for aarch64 with the matrix instructions for int8 (ARMv8.6; Neoverse V1 and N2, Cortex-A510 and A710, ...).
+ * SMMLA multiplies 2 pixels by 8 inputs with 2 channels by 8 inputs. Pictures, whose taps are 4 inputs wide, use SDOT.
+ */
+#include "dotprod_common.h"
+
+enum { PAIRS = 3 };
+
+/* [tap][half of the inputs][pair of channels][2 channels][8 inputs] */
+static int64_t block_bytes(int32_t taps, int32_t is_picture)
+{
+    return is_picture ? sdot_block_bytes(taps, is_picture) : (int64_t)taps * ATOM * ATOM;
+}
+
+static void store(uint8_t *block, int32_t tap, int32_t is_picture, const int16_t *weights)
+{
+    if (is_picture) {
+        sdot_store(block, tap, is_picture, weights);
+        return;
+    }
+    for (int32_t half = 0; half < 2; half++)
+        for (int32_t o = 0; o < ATOM; o++)
+            for (int32_t i = 0; i < 8; i++)
+                block[((int64_t)tap * 2 + half) * 8 * ATOM + o * 8 + i] = (uint8_t)weights[o * ATOM + half * 8 + i];
+}
+
+/* `pairs` pairs of pixels; the last pixel may be beyond the end, where nothing is stored. */
+ALWAYS_INLINE void tile(const segment_task *task, int32_t first, const int32_t pairs, int32_t pixels)
+{
+    const int8_t *weights = (const int8_t *)task->weights;
+    int32x4_t sums[PAIRS][8];
+
+    for (int32_t p = 0; p < pairs; p++)
+        for (int32_t c = 0; c < 8; c++)
+            sums[p][c] = vdupq_n_s32(0);
+    for (int32_t tap = 0; tap < task->taps; tap++) {
+        const int8_t *input = (const int8_t *)task->input + task->offsets[tap] + first * ATOM;
+        int8x16_t x[PAIRS][2];
+        for (int32_t p = 0; p < pairs; p++) {
+            int64x2_t a = vreinterpretq_s64_s8(vld1q_s8(input + 2 * p * ATOM));
+            int64x2_t b = vreinterpretq_s64_s8(vld1q_s8(input + at_most(2 * p + 1, pixels - 1) * ATOM));
+            x[p][0] = vreinterpretq_s8_s64(vzip1q_s64(a, b));
+            x[p][1] = vreinterpretq_s8_s64(vzip2q_s64(a, b));
+        }
+        for (int32_t half = 0; half < 2; half++, weights += 8 * ATOM)
+            for (int32_t c = 0; c < 8; c++) {
+                const int8x16_t w = vld1q_s8(weights + c * ATOM);
+                for (int32_t p = 0; p < pairs; p++)
+                    sums[p][c] = vmmlaq_s32(sums[p][c], x[p][half], w);
+            }
+    }
+    for (int32_t pixel = 0; pixel < pixels; pixel++) {
+        sums16 total = sums_of_window(task, 0, first + pixel);
+        const int32x4_t *pair = sums[pixel / 2];
+        for (int32_t i = 0; i < 4; i++) {
+            int64x2_t a = vreinterpretq_s64_s32(pair[2 * i]), b = vreinterpretq_s64_s32(pair[2 * i + 1]);
+            int64x2_t four = pixel % 2 ? vzip2q_s64(a, b) : vzip1q_s64(a, b);
+            total.part[i] = vaddq_s32(total.part[i], vreinterpretq_s32_s64(four));
+        }
+        sums_store(task->sums + (first + pixel) * ATOM, &total);
+    }
+}
+
+static void segment(const segment_task *task)
+{
+    int32_t pixel = 0;
+    if (task->is_picture) {
+        sdot_segment(task, picture_tiles);
+        return;
+    }
+    for (; pixel + 2 * PAIRS <= task->pixels; pixel += 2 * PAIRS)
+        tile(task, pixel, PAIRS, 2 * PAIRS);
+    for (; pixel < task->pixels; pixel += 2)
+        tile(task, pixel, 1, at_most(task->pixels - pixel, 2));
+}
+
+const kernel_set kernels_i8mm = {
+    .name = "i8mm",
+    .needs = OPENRKNN_CPU_NEON | OPENRKNN_CPU_DOTPROD | OPENRKNN_CPU_I8MM,
+    .input_bytes = 1,
+    .block = 1,
+    .block_bytes = block_bytes,
+    .store = store,
+    .segment = segment,
+    .window = sdot_window,
+    .strip_bytes = strip_bytes,
+    .store_strip = store_strip,
+    .depthwise = narrow_depthwise,
+    .chain = chain_run,
+    .map = map,
+    .pool = pool_row,
+};
