@@ -158,13 +158,9 @@ def _end(failure: threading.ExceptHookArgs) -> None:
 
 
 def main() -> None:
-    """`python -m openrknn.fakekernel.engine CHIP DESCRIPTOR`"""
+    """`engine_link` starts it with the chip's name and the number of a descriptor."""
     threading.excepthook = _end
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's; who started us decides when it ends
     link = socket.socket(fileno=int(sys.argv[2]))
     with contextlib.suppress(ConnectionResetError):
         Engine(chip_named(sys.argv[1]), link).serve()
-
-
-if __name__ == "__main__":
-    main()

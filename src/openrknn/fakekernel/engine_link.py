@@ -16,6 +16,14 @@ from openrknn.fakekernel.packets import receive_message, send_message
 
 __all__ = ["EngineLink"]
 
+_PATH = "OPENRKNN_ENGINE_PATH"
+_BOOT = f"""
+import os, sys
+sys.path += filter(None, os.environ.pop({_PATH!r}).split(os.pathsep))
+from openrknn.fakekernel.engine import main
+main()
+"""
+"""The program's PYTHONPATH comes last: it may hold a NumPy for another machine."""
 _STARTS_IN_VAIN = 2
 """An engine that ends so often before it is ready will never be."""
 
@@ -117,7 +125,7 @@ class EngineLink:
                 space.unseen = dict(space.buffers)
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-m", "openrknn.fakekernel.engine", self._chip, str(theirs.fileno())]
+            command = [sys.executable, "-c", _BOOT, self._chip, str(theirs.fileno())]
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),),
                 env=_environment(), start_new_session=True,
@@ -153,6 +161,7 @@ class EngineLink:
 
 
 def _environment() -> dict[str, str]:
-    """The engine must not see the device that it is part of."""
-    hidden = {"LD_PRELOAD", "OPENRKNN_DEVICE"}
-    return {name: value for name, value in os.environ.items() if name not in hidden}
+    """The engine must not see the device that it is part of, nor modules that were meant for the program."""
+    hidden = {"LD_PRELOAD", "OPENRKNN_DEVICE", "PYTHONPATH", "PYTHONHOME"}
+    kept = {name: value for name, value in os.environ.items() if name not in hidden}
+    return {**kept, _PATH: os.environ.get("PYTHONPATH", "")}

@@ -1,0 +1,106 @@
+"""A decoded program on the fastest kernels, and the constants that these kernels took for granted.
+
+Native kernels pack weights and read operands per channel once. On a board a program may change them at any time, so
+here they are compared with what they were, before every run; after a change the kernels are prepared again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+from collections.abc import Iterable, Iterator
+
+from openrknn.fakekernel.shared_memory import SharedMemory
+from openrknn.npu import Buffer, Program
+from openrknn.npu.accelerate import Accelerated, accelerate
+from openrknn.npu.memory import Bytes
+from openrknn.npu.step import Step
+
+__all__ = ["Plan", "signature"]
+
+_memcmp = ctypes.CDLL(None).memcmp
+_memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+_NEAR = 64
+_NOT_CONFIGURATION = {"memory", "native"}
+
+
+class _Constant:
+    """Bytes that must not change."""
+
+    def __init__(self, view: Bytes) -> None:
+        self._view = view
+        self._copy = view.copy()
+
+    def is_same(self) -> bool:
+        return not _memcmp(self._view.ctypes.data, self._copy.ctypes.data, self._view.nbytes)
+
+
+class Plan:
+    """A program that can run again and again."""
+
+    def __init__(self, program: Program, memory: SharedMemory, buffers: set[Buffer]) -> None:
+        self.macs = sum(step.macs for step in program.steps)
+        self.buffers = buffers
+        """What it needs; complete once it has run."""
+        self.is_noted = False
+        self._program = program
+        self._memory = memory
+        self._fast: Accelerated | None = None
+        self._constants: list[_Constant] = []
+
+    def run(self) -> None:
+        """Execute it on what is in memory now."""
+        fast = self._fast
+        if fast is None or not all(constant.is_same() for constant in self._constants):
+            fast = self._accelerate()
+        if self.is_noted:
+            fast.run()
+            return
+        with self._memory.noting(self.buffers):
+            fast.run()
+        self.is_noted = True
+
+    def _accelerate(self) -> Accelerated:
+        views: set[tuple[int, int]] = set()
+        with self._memory.noting(self.buffers, views):
+            self._fast = accelerate(self._program, self._memory, is_constant=lambda buffer: True)
+        self._constants = []
+        if self._fast.kernels is not None:  # NumPy reads everything when it runs
+            written = [extent for step in self._program.steps for extent in step.writes()]
+            fixed = [entry for entry in views if not _meets(entry, written)]
+            self._constants = [_Constant(self._view(start, end)) for start, end in self._joined(fixed)]
+        return self._fast
+
+    def _view(self, start: int, end: int) -> Bytes:
+        return self._memory.view(start, end - start, "constants")
+
+    def _joined(self, regions: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Neighbours of one buffer as one: a few long comparisons are faster than many short ones."""
+        first = last = limit = -1
+        for address, size in sorted(regions):
+            if first >= 0 and address <= last + _NEAR and address + size <= limit:
+                last = max(last, address + size)
+                continue
+            if first >= 0:
+                yield first, last
+            first, last = address, address + size
+            limit = self._memory.at(address, size, "constants").end
+        if first >= 0:
+            yield first, last
+
+
+def _meets(region: tuple[int, int], written: Iterable[tuple[int, int]]) -> bool:
+    address, size = region
+    return any(start < address + size and address < start + count for start, count in written)
+
+
+def signature(program: Program) -> bytes | None:
+    """Equal for programs that do the same; None if that cannot be said."""
+    try:
+        return pickle.dumps([_configuration(step) for step in program.steps])
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return None
+
+
+def _configuration(step: Step) -> tuple[str, dict[str, object]]:
+    return type(step).__name__, {name: value for name, value in vars(step).items() if name not in _NOT_CONFIGURATION}
