@@ -106,12 +106,20 @@ class CpuCall:
 
     def _results(self, arrays: Sequence[Array]) -> Sequence[Array]:
         if isinstance(self._compute, CpuOperator):
-            return [self._compute.compute(arrays, self._attributes, self._outputs[0].tensor.shape)]
+            return [self._ours(self._compute, arrays)]
         given = self._compute(arrays, self._attributes)
         results = [given] if isinstance(given, np.ndarray) or np.isscalar(given) else list(given)
         if len(results) != len(self._outputs):
             raise ValueError(f"operator {self.operator.name!r} has {len(self._outputs)} outputs, not {len(results)}")
         return [np.asarray(value) for value in results]
+
+    def _ours(self, operator: CpuOperator, arrays: Sequence[Array]) -> Array:
+        shape = self._outputs[0].tensor.shape
+        try:
+            return operator.compute(arrays, self._attributes, shape).reshape(shape)
+        except (TypeError, ValueError, IndexError) as error:  # a file whose attributes do not fit its tensors
+            name = f"{self.operator.type} {self.operator.name!r}"
+            raise UnsupportedError(f"operator {self.operator.index} {name} cannot be computed: {error}") from None
 
     def _has_one_scale(self) -> bool:
         entries = [entry for entry in (*self._inputs, *self._outputs) if isinstance(entry, StoredTensor)]

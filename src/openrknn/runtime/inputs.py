@@ -18,7 +18,7 @@ import numpy as np
 
 from openrknn import numerics
 from openrknn.container.parts import Normalization, Tensor
-from openrknn.container.patch import converter_for
+from openrknn.container.patch import Lane, converter_for
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.arrange import arrange
 from openrknn.runtime.tensors import Array, StoredTensor
@@ -65,7 +65,7 @@ class InputPort:
             self._scale = np.float32(quantization.scale[0])
             self._offset = np.float32(self._zero)
             if stored.is_image and normalization is not None:
-                lanes = converter_for(tensor, normalization)[: tensor.shape[1]]
+                lanes = _lanes(tensor, normalization)
                 self._factor = np.array([lane.multiplier / 2**lane.shift for lane in lanes])
                 self._offset = np.array([lane.offset for lane in lanes], np.float64)
         else:
@@ -162,11 +162,20 @@ class InputPort:
         return values.astype(self.stored.dtype)
 
 
+def _lanes(tensor: Tensor, normalization: Normalization) -> tuple[Lane, ...]:
+    try:
+        return converter_for(tensor, normalization)[: tensor.shape[1]]
+    except (ArithmeticError, IndexError) as error:  # numbers that no converter can be made of
+        raise UnsupportedError(f"input {tensor.name!r}: mean, std and scale make no converter: {error}") from None
+
+
 def _normalization(tensor: Tensor, normalization: Normalization | None) -> tuple[Array, Array]:
     """Mean and std, shaped to go with [N, H, W, C] or with the tensor's own shape."""
     if normalization is None:
         return np.zeros((), np.float32), np.ones((), np.float32)
     mean, std = (np.array(part, np.float32) for part in (normalization.mean, normalization.std))
+    if min(mean.size, std.size) < _NORMALIZED_CHANNELS:
+        raise UnsupportedError(f"input {tensor.name!r}: {mean.size} means and {std.size} stds are not four each")
     if np.all(mean == mean[0]) and np.all(std == std[0]):
         return mean[0].reshape(()), std[0].reshape(())
     channels = tensor.shape[1] if len(tensor.shape) > 1 else 0

@@ -17,6 +17,7 @@ __all__ = ["Array", "StoredTensor", "constant", "stored_type"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
+_NATIVE_RANK = 5
 _DTYPES: dict[DataType, type[np.generic]] = {
     DataType.FLOAT32: np.float32,
     DataType.UINT8: np.uint8,
@@ -140,10 +141,14 @@ class StoredTensor:
 
 def _surfaces(tensor: Tensor, elements: Array) -> Array:
     """[N, C1, H, W, C2] over the buffer. Surfaces are rounded up to whole runs of pixels where the DPU writes them."""
+    native = tensor.native_shape
+    batches, _, height, width, _ = native if len(native) == _NATIVE_RANK else (0,) * _NATIVE_RANK
+    if batches * _channels(tensor) * height * width != tensor.elements:
+        raise ValueError(f"{list(tensor.native_shape)} in memory are not the {list(tensor.shape)} of the model")
     layout = FeatureLayout.from_native(
         tensor.native_shape, channels=_channels(tensor), pixel_alignment=tensor.pixel_alignment
     )
-    _, surfaces, height, width, atom = tensor.native_shape
+    surfaces, atom = tensor.native_shape[1], tensor.native_shape[4]
     reach = (layout.batches * surfaces - 1) * layout.surface_pitch + height * width
     if elements.size < reach * atom:
         raise ValueError(f"{elements.size} elements do not hold {reach * atom}")
