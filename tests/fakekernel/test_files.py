@@ -12,7 +12,8 @@ import pytest
 
 from openrknn.fakekernel.device import Device
 from openrknn.fakekernel.tree import PREFIX, Tree, remove_stale
-from tests.fakekernel.board import product
+from openrknn.uapi import drm
+from tests.fakekernel.board import allocate, product
 from tests.fakekernel.client import Client, File
 
 LIVE = {
@@ -127,6 +128,18 @@ def test_sysfs_as_libdrm_walks_through_it(board: Device) -> None:
     assert (place / "dev").read_text() == "226:129\n"
     assert "DEVNAME=dri/renderD129\n" in (place / "uevent").read_text()
     assert os.readlink(root(board, "/dev/dri/by-path/platform-fdab0000.npu-render")) == "../renderD129"
+
+
+def test_the_lists_of_the_drm_core(board: Device, npu: File) -> None:
+    folder = "/sys/kernel/debug/dri/1"
+    assert root(board, f"{folder}/name").read_text() == "rknpu dev=fdab0000.npu unique=fdab0000.npu\n"
+    memory = allocate(npu, 8192)
+    assert read(board, f"{folder}/gem_names") == "  name     size handles refcount\n"
+    npu.ioctl(drm.GEM_FLINK, handle=memory.handle)
+    assert read(board, f"{folder}/gem_names").splitlines()[1] == "     1     8192       1        2"
+    header, row = read(board, f"{folder}/clients").splitlines()
+    assert header == "             command  tgid dev master a   uid      magic"
+    assert row.split()[1:5] == [str(os.getpid()), "1", "n", "y"]
 
 
 def test_the_mainline_driver_has_no_files_of_the_vendors(rocket_board: Device) -> None:

@@ -6,7 +6,7 @@
     gem, space     buffers, handles, names, device addresses
     jobs, fences   queues of the cores, waiting, time
     engine         another process: the software NPU; it never sees an ioctl, as the drivers never compute
-    files, tree    device nodes, sysfs, debugfs and the device tree as files
+    files, debugfs, tree    device nodes, sysfs, debugfs and the device tree as files
     launch         starts a program so that it sees all this
     events         for whoever wants to record what happens
 """

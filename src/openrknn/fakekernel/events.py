@@ -1,8 +1,8 @@
 """What happens on the emulated device, for whoever wants to record it.
 
-A hook is a callable that gets one `Event` after the other, in the thread that serves the program: the program waits
-until it returns, so the memory of buffers does not change meanwhile (unless another thread of the program writes).
-Keep hooks quick, and copy what must last.
+A hook is a callable that gets one `Event` after the other, never two at once, mostly in the thread that serves the
+program: the program waits until it returns, so the memory of buffers does not change meanwhile (unless another thread
+of the program writes). Keep hooks quick, copy what must last, and do not call the device from them.
 
     def hook(event: Event) -> None:
         match event:

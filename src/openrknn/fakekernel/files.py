@@ -1,67 +1,29 @@
-"""The files that programs look at: sysfs, debugfs, procfs and the device tree of the board, in the drivers' words.
+"""The files that programs look at: device nodes, sysfs and the device tree of the board, in the kernel's words.
 
-Facts about the texts: rknpu_debugger.c and rknpu_mm.c of the vendor's driver 0.9.8, drivers/devfreq/devfreq.c.
+Facts about the texts: drivers/devfreq/devfreq.c, and what libdrm and the vendor's tools look for.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from openrknn.fakekernel.debugfs import driver_files, drm_files
+from openrknn.fakekernel.drm import DrmDriver
+from openrknn.fakekernel.entries import Device, Entry, Link, LiveText, Text
 from openrknn.fakekernel.file import Driver
 from openrknn.fakekernel.heap import HEAPS
 from openrknn.fakekernel.system import System
 from openrknn.uapi import rknpu
 
-__all__ = ["DRM_MAJOR", "Device", "Entry", "Link", "LiveText", "Text", "entries", "hidden_paths"]
+__all__ = ["entries", "hidden_paths"]
 
 DRM_MAJOR = 226
 ACCEL_MAJOR = 261
 MISC_MAJOR = 10
 HEAP_MAJOR = 251
 _GOVERNORS = "userspace powersave performance simple_ondemand rknpu_ondemand"
-
-
-@dataclass(frozen=True)
-class Text:
-    """A file that never changes."""
-
-    path: str
-    text: str
-
-
-@dataclass(frozen=True)
-class LiveText:
-    """A file whose text is made when it is opened; `write` gets what a program writes into it."""
-
-    path: str
-    read: Callable[[], str]
-    write: Callable[[str], None] | None = None
-
-
-@dataclass(frozen=True)
-class Link:
-    """A symbolic link; relative, so that it stays inside the tree."""
-
-    path: str
-    target: str
-
-
-@dataclass(frozen=True)
-class Device:
-    """A character device."""
-
-    path: str
-    driver: Driver
-    major: int
-    minor: int
-    mode: int = stat.S_IFCHR | 0o660
-    is_render: bool = False
-
-
-Entry = Text | LiveText | Link | Device
 
 
 class _Drm(NamedTuple):
@@ -92,8 +54,10 @@ def entries(system: System, driver: Driver, heap: Driver, library: str | None) -
             kind = "render" if drm.number >= 128 else "card"
             yield Link(f"/dev/dri/by-path/platform-{system.board.npu}-{kind}", f"../{drm.name}")
         yield Text("/sys/class/drm/version", "drm 1.1.0 20060810\n")
+        assert isinstance(driver, DrmDriver)
+        yield from drm_files(system, driver)
     yield Text("/sys/module/rknpu/version", ".".join(map(str, rknpu.VERSION)) + "\n")
-    yield from _debug(system)
+    yield from driver_files(system)
     yield from _devfreq(system)
 
 
@@ -105,6 +69,7 @@ def hidden_paths(system: System, driver: Driver) -> list[str]:
     if driver.table.name == "rocket":
         return [*common, f"/sys/dev/char/{ACCEL_MAJOR}:0", "/sys/bus/platform/drivers/rocket"]
     drm = ["/dev/dri", "/sys/class/drm", f"/sys/dev/char/{DRM_MAJOR}:1", f"/sys/dev/char/{DRM_MAJOR}:129"]
+    drm += ["/sys/kernel/debug/dri"]
     other = ["/dev/rknpu", "/dev/dma_heap", "/sys/module/rknpu", "/sys/kernel/debug/rknpu", "/proc/rknpu"]
     return [*common, *drm, *other, "/sys/class/devfreq", "/sys/bus/platform/drivers/RKNPU"]
 
@@ -150,31 +115,6 @@ def _uevent(system: System, module: str) -> str:
     )
 
 
-def _debug(system: System) -> Iterator[Entry]:
-    """The same files twice: debugfs for root, procfs for all."""
-    version = ".".join(map(str, rknpu.VERSION))
-    for folder in ("/sys/kernel/debug/rknpu", "/proc/rknpu"):
-        yield Text(f"{folder}/version", f"{rknpu.DESCRIPTION}: v{version}\n")
-        yield LiveText(f"{folder}/load", lambda: load_text(system))
-        yield LiveText(f"{folder}/power", lambda: "on\n", lambda text: None)
-        yield LiveText(f"{folder}/freq", lambda: f"{system.frequency}\n", lambda text: _set_frequency(system, text))
-        yield LiveText(f"{folder}/volt", lambda: f"{system.board.microvolts}\n")
-        yield LiveText(f"{folder}/delayms", lambda: f"{system.delay_ms}\n", lambda text: _set_delay(system, text))
-        reset = LiveText(
-            f"{folder}/reset", lambda: "on\n" if system.soft_reset else "off\n", lambda text: _reset(system, text)
-        )
-        yield reset
-        yield Text(f"{folder}/mm", "")
-
-
-def load_text(system: System) -> str:
-    """The driver's `load`, to the letter."""
-    loads = [meter.percent() for meter in system.scheduler.meters]
-    if len(loads) == 1:
-        return f"NPU load: {loads[0]:2d}%\n"
-    return "NPU load: " + "".join(f" Core{core}: {load:2d}%," for core, load in enumerate(loads)) + "\n"
-
-
 def _devfreq(system: System) -> Iterator[Entry]:
     folder = f"/sys/class/devfreq/{system.board.npu}"
     steps = system.board.frequencies
@@ -206,24 +146,6 @@ def _transitions(system: System) -> str:
     return "\n".join([*lines, "Total transition : 0", ""])
 
 
-def _set_frequency(system: System, text: str) -> None:
-    if text.strip().isdigit() and int(text) in system.board.frequencies:
-        system.frequency = int(text)
-
-
-def _set_delay(system: System, text: str) -> None:
-    if text.strip().isdigit():
-        system.delay_ms = int(text)
-
-
 def _set_governor(system: System, text: str) -> None:
     if text.strip() in _GOVERNORS.split():
         system.governor = text.strip()
-
-
-def _reset(system: System, text: str) -> None:
-    match text.strip():
-        case "on" | "off" as word:
-            system.soft_reset = word == "on"
-        case "1" if system.scheduler.link is not None:
-            system.scheduler.link.reset()

@@ -61,14 +61,21 @@ class Buffer:
     name: int = 0
     writers: list[Job] = field(default_factory=list)
     """rocket: jobs that are not done yet and may write it."""
+    is_freed: bool = False
 
     def read(self, offset: int, size: int) -> bytes:
-        """Bytes as the program left them."""
-        return os.pread(self.descriptor, size, offset)
+        """Bytes as the program left them; EBADF if it has freed the buffer."""
+        return os.pread(self._checked(), size, offset)
 
     def write(self, offset: int, data: bytes) -> None:
         """What the kernel writes into it."""
-        os.pwrite(self.descriptor, data, offset)
+        os.pwrite(self._checked(), data, offset)
+
+    def _checked(self) -> int:
+        """The number of a closed descriptor may be somebody else's by now."""
+        if self.is_freed:
+            raise OSError(errno.EBADF, "the buffer was freed")
+        return self.descriptor
 
 
 class Buffers:
@@ -172,6 +179,7 @@ class Buffers:
         self.total_bytes -= buffer.size
         if buffer.space.unseen.pop(buffer.serial, None) is None:
             self.removed.append(buffer)
+        buffer.is_freed = True
         os.close(buffer.descriptor)
 
 

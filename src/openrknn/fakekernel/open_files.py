@@ -13,10 +13,10 @@ import select
 import socket
 import threading
 
+from openrknn.fakekernel.entries import LiveText
 from openrknn.fakekernel.events import Closed, Opened
 from openrknn.fakekernel.fences import Fence
 from openrknn.fakekernel.file import Node, OpenFile
-from openrknn.fakekernel.files import LiveText
 from openrknn.fakekernel.system import System
 
 __all__ = ["OpenFiles"]

@@ -12,10 +12,10 @@ import threading
 import time
 from collections.abc import Sequence
 
+from openrknn.fakekernel.entries import Entry, LiveText
 from openrknn.fakekernel.events import Called
 from openrknn.fakekernel.fences import Fence
 from openrknn.fakekernel.file import Node, OpenFile
-from openrknn.fakekernel.files import Entry, LiveText
 from openrknn.fakekernel.heap import DmaBuf, SyncFile
 from openrknn.fakekernel.open_files import OpenFiles
 from openrknn.fakekernel.protocol import BUFFER_KEY, KIND_BITS, NO_KIND, Op
@@ -53,6 +53,7 @@ class Server:
         self._listener = listener
         self._nodes = nodes
         self._connections: set[socket.socket] = set()
+        system.open_files = self.files.all
         self._lock = threading.Lock()
         self._dma_bufs = DmaBuf()
         self._fence_node = Node(_NO_NODE, "anon_inode:sync_file", stat.S_IFREG | 0o600, driver=_Fences(self.files))
@@ -131,8 +132,7 @@ class Server:
         file = self._buffer_file(key) if key & BUFFER_KEY else self.files.find(key)
         ioctl = file.driver.table.by_key.get((type_of(code), number_of(code)))
         if ioctl is None:
-            if self._system.hook is not None:
-                self._system.hook(Called(file, "unknown", code, {}, {}, -errno.EINVAL, 0))
+            self._system.emit(Called(file, "unknown", code, {}, {}, -errno.EINVAL, 0))
             return Reply(-errno.EINVAL)
         call = Call(ioctl, code, request.payload, request.descriptor)
         result = self._run(file, call) if self._system.hook is None else self._run_and_tell(file, call)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from openrknn.chips import Chip
 from openrknn.fakekernel.boards import Board
 from openrknn.fakekernel.events import Event, Finished, Hook, Submitted
+from openrknn.fakekernel.file import OpenFile
 from openrknn.fakekernel.gem import Buffers, Space
 from openrknn.fakekernel.jobs import Job, Scheduler
 from openrknn.fakekernel.outcome import Outcome
@@ -36,9 +37,12 @@ class System:
     governor: str = "rknpu_ondemand"
     delay_ms: int = 3000
     soft_reset: bool = True
+    open_files: Callable[[], list[OpenFile]] = list
+    """Those of the devices, for the lists in debugfs."""
     _spaces: dict[int, Space] = field(default_factory=dict)
     _last_space: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _telling: threading.RLock = field(default_factory=threading.RLock)
 
     def new_space(self, *, start: int = 0, highest_first: bool) -> Space:
         """An address space of 32 bits."""
@@ -69,14 +73,15 @@ class System:
             link.forget_removed()
 
     def emit(self, event: Event) -> None:
-        """Tell whoever records."""
+        """Tell whoever records, one event at a time."""
         if self.hook is not None:
-            self.hook(event)
+            with self._telling:
+                self.hook(event)
 
     def submit(self, job: Job) -> None:
         """Queue a job, and tell of it before it runs and after it ran."""
         if self.hook is not None:
-            self.hook(Submitted(job, tuple(job.space.buffers.values())))
+            self.emit(Submitted(job, tuple(job.space.buffers.values())))
             job.on_done.append(lambda done, outcome: self.emit(Finished(done, outcome)))
         job.on_done.append(_complain)
         self.scheduler.submit(job)

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from openrknn.fakekernel.c_header import version
+from openrknn.fakekernel.entries import Device, Entry, Link, LiveText, Text
 from openrknn.fakekernel.file import Node
-from openrknn.fakekernel.files import Device, Entry, Link, LiveText, Text
 
 __all__ = ["Tree", "remove_stale"]
 
