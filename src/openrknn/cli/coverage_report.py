@@ -165,12 +165,14 @@ def _status(family: _Family, block: Block, register: type[Register]) -> Status:
         return Status.OTHER_CHIP
     if {register.name, f"{block.name}.{register.name}"} & family.missing:
         return Status.MISSING
-    if register in log.zero:
+    if register.offset in log.zero:
         return Status.ZERO
-    if register in log.read:
+    if register.offset in log.read:
         return Status.COMPUTED
-    # The order of tasks comes from the task records, as the kernel driver takes it: the PC's links say the same.
-    return Status.WAIVED if register in log.waived or block.name == "PC" else Status.MISSING
+    # The order of tasks comes from the task records, as the kernel driver takes it: the PC's links say the same. The
+    # bus interface of the smaller chips is no block that could be started either, and changes no result.
+    is_waived = register.offset in log.waived or block.enable_bit is None
+    return Status.WAIVED if is_waived else Status.MISSING
 
 
 def _field(
@@ -181,7 +183,7 @@ def _field(
         codes[item.code_in(value)] += count
     naturals = {code: item.natural(code) for code in codes}
     is_mode = isinstance(item, Choice | Flag | Mask)
-    if status is Status.COMPUTED and (register, item.name) not in family.log.fields:
+    if status is Status.COMPUTED and (register.offset, item.name) not in family.log.fields:
         status = Status.IGNORED if any(codes) else Status.UNUSED
     return FieldUse(
         name=item.name,

@@ -1,0 +1,181 @@
+"""A lenient software NPU that decodes streams, notes what every block looks at, and goes on after an error.
+
+Strict mode sees registers that nobody reads. This sees more: single fields of a register that is read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from openrknn.container.model import Model
+from openrknn.container.parts import Graph
+from openrknn.errors import ExecutionError, RknnError, UnreadRegisterError
+from openrknn.isa import Block, IsaError, Register, RegisterMap
+from openrknn.npu import Machine, Memory, TaskRef
+from openrknn.npu.machine import Core
+from openrknn.npu.registers import Registers
+from openrknn.npu.step import Step, TableLoad
+
+__all__ = ["Log", "Observer", "Problem", "Scan"]
+
+R = TypeVar("R", bound=Register)
+
+# Registers that the machine itself follows while it decodes, with the fields that it looks at.
+_FOLLOWED = {
+    "S_POINTER": ("pointer", "pointer_pp_en", "pointer_pp_clear"),
+    "LUT_ACCESS_CFG": ("lut_addr", "lut_table_id", "lut_access_type"),
+    "LUT_ACCESS_DATA": ("lut_access_data",),
+}
+_NOWHERE = Block("?", None, 0, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in a model that the software NPU does not implement."""
+
+    path: str
+    graph: int | None
+    task: int | None
+    operator: str
+    """Index, type and name; empty where it concerns the whole file."""
+    register: str
+    text: str
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        parts = [self.path]
+        if self.task is not None:
+            parts.append(f"task {self.task}" + (f" of graph {self.graph}" if self.graph else ""))
+        return ", ".join([*parts, *filter(None, (f"operator {self.operator}" if self.operator else "", self.register))])
+
+
+@dataclass
+class Log:
+    """What the blocks did with registers, by offset: families of chips share some of them under several classes."""
+
+    read: set[int] = field(default_factory=set)
+    waived: set[int] = field(default_factory=set)
+    """Known to have no effect on results."""
+    zero: set[int] = field(default_factory=set)
+    """Anything but 0 would be refused."""
+    fields: set[tuple[int, str]] = field(default_factory=set)
+
+
+@dataclass
+class Scan:
+    """What one model uses."""
+
+    path: str
+    model: Model
+    register_map: RegisterMap
+    tasks: int = 0
+    commands: int = 0
+    writes: Counter[tuple[int, int, int]] = field(default_factory=Counter)
+    """(target, offset, value) -> how many tasks write it."""
+    log: Log = field(default_factory=Log)
+    problems: list[Problem] = field(default_factory=list)
+    is_decoded: bool = False
+    """Whether the software NPU has this chip."""
+
+
+class _Watched(Registers):
+    """Registers that note every look at them."""
+
+    def __init__(self, inner: Registers, log: Log) -> None:
+        super().__init__(inner._values, inner._memory)
+        self._read = inner._read
+        self._log = log
+
+    def read(self, register: type[R]) -> R:
+        self._log.read.add(register.offset)
+        value = super().read(register)
+        if register not in _WATCHING:
+            _WATCHING[register] = _watching(register)
+        watched = _WATCHING[register](value.value)
+        object.__setattr__(watched, "log", self._log)
+        return watched  # type: ignore[return-value]
+
+    def waive(self, *registers: type[Register]) -> None:
+        super().waive(*registers)
+        self._log.waived.update(register.offset for register in registers)
+
+    def waive_range(self, first: int, end: int) -> None:
+        super().waive_range(first, end)
+        self._log.waived.update(range(first, end, 4))
+
+    def waive_unknown(self, first: int, end: int) -> None:
+        before = set(self._read)
+        super().waive_unknown(first, end)
+        self._log.waived.update(self._read - before)
+
+    def expect_zero(self, *registers: type[Register]) -> None:
+        self._log.zero.update(register.offset for register in registers)
+        super().expect_zero(*registers)
+
+
+_WATCHING: dict[type[Register], type[Register]] = {}
+
+
+def _watching(register: type[Register]) -> type[Register]:
+    """The same register, with a note of each field that is asked for."""
+    names = frozenset(item.name for item in register.fields())
+
+    def get(self: Register, name: str) -> object:
+        # `.values()` hands out all fields at once: who asks for it is taken to look at each.
+        if name in names or name == "values":
+            looked_at = names if name == "values" else (name,)
+            object.__getattribute__(self, "log").fields.update((register.offset, item) for item in looked_at)
+        return object.__getattribute__(self, name)
+
+    return type(register.__name__, (register,), {"__slots__": ("log",), "__getattribute__": get})
+
+
+class Observer(Machine):
+    """An NPU that decodes, notes, and goes on after an error."""
+
+    def __init__(self, found: Scan, graph: Graph, memory: Memory) -> None:
+        super().__init__(found.model.chip, memory, strict=False)
+        self._found = found
+        self._graph = graph
+        self._failed: TaskRef | None = None
+
+    def _configure(
+        self, names: set[str], registers: Registers, working: Core, task: TaskRef, *, loads_table: bool
+    ) -> Step:
+        try:
+            watched = _Watched(registers, self._found.log)
+            return super()._configure(names, watched, working, task, loads_table=loads_table)
+        except (ExecutionError, IsaError) as error:
+            self._object(error, task)
+            self._failed = task
+            return TableLoad(task.number, task.operator, self.memory)
+
+    def _write(self, working: Core, target: int, offset: int, value: int, task: TaskRef) -> Block:
+        found = self._map.lookup(target, offset)
+        if found and found[1].name.removeprefix("RDMA_") in _FOLLOWED:
+            self._found.log.read.add(offset)
+            fields = _FOLLOWED[found[1].name.removeprefix("RDMA_")]
+            self._found.log.fields.update((offset, name) for name in fields)
+        try:
+            return super()._write(working, target, offset, value, task)
+        except (ExecutionError, IsaError) as error:
+            self._object(error, task)
+            return found[0] if found else _NOWHERE
+
+    def _object(self, error: RknnError, task: TaskRef) -> None:
+        if isinstance(error, UnreadRegisterError) and task is self._failed:
+            return  # not read because of the error before it
+        node = self._graph.nodes[task.operator] if task.operator < len(self._graph.nodes) else None
+        self._found.problems.append(
+            Problem(
+                path=self._found.path,
+                graph=self._graph.index,
+                task=task.number,
+                operator=f"{node.index} {node.type} {node.name}" if node else str(task.operator),
+                register=getattr(error, "register", None) or "",
+                text=getattr(error, "message", None) or str(error),
+            )
+        )
