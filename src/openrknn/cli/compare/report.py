@@ -13,6 +13,9 @@ from openrknn.cli.compare.measure import Layer
 __all__ = ["Comparison", "Loss", "as_json", "first_drift", "losses"]
 
 _LARGE_LOSS_DB = 3.0
+_ROUNDING_DB = {"int8": 42.0}
+_OTHER_ROUNDING_DB = 70.0
+"""What rounding to the format leaves of a signal that fills its range: nobody can lose what is better than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class Loss:
 
     layer: Layer
     before_db: float
-    """The signal-to-noise ratio of its worst input."""
+    """The signal-to-noise ratio of its worst input, or what rounding leaves of it."""
 
     @property
     def db(self) -> float:
@@ -83,7 +86,8 @@ def losses(layers: Sequence[Layer]) -> list[Loss]:
     for layer in layers:
         before = [known[name] for name in layer.sources if known.get(name) is not None]
         if layer.metrics.snr_db is not None and before:
-            loss = Loss(layer, min(value for value in before if value is not None))
+            worst = min(value for value in before if value is not None)
+            loss = Loss(layer, min(worst, _ROUNDING_DB.get(layer.dtype, _OTHER_ROUNDING_DB)))
             if loss.db >= _LARGE_LOSS_DB:
                 found.append(loss)
     return sorted(found, key=lambda loss: loss.db, reverse=True)
