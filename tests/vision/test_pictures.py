@@ -206,7 +206,7 @@ def test_videos_and_cameras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "cv2", stand_in)
     (tmp_path / "clip.mp4").write_bytes(b"x")
     seen = list(sources.shots(sources.entries([tmp_path / "clip.mp4"])))
-    assert [shot.name for shot in seen] == ["clip.mp4#0", "clip.mp4#1", "clip.mp4#2"]
+    assert [shot.name for shot in seen] == [f"clip.mp4#00000{number}" for number in range(3)]
     assert [int(shot.pixels[0, 0, 2]) for shot in seen if shot.pixels is not None] == [2, 1, 0]
     live = video.frames("0", is_live=True)
     assert [next(live).shape for _ in range(3)] == [(4, 6, 3)] * 3
@@ -272,3 +272,17 @@ def test_a_live_source_gives_the_newest() -> None:
     assert produced.wait(5)
     rest = list(ahead)  # older ones are gone
     assert rest == [99]
+
+
+def test_a_real_video(tmp_path: Path) -> None:
+    """Written and read by OpenCV; compression blurs the colours a little."""
+    cv2 = pytest.importorskip("cv2", reason="the extra 'video' (OpenCV) is not installed")
+    path = str(tmp_path / "clip.avi")
+    writer = cv2.VideoWriter(path, cv2.VideoWriter_fourcc(*"MJPG"), 10, (64, 48))
+    for number in range(5):
+        writer.write(np.full((48, 64, 3), (0, 0, 40 * number), np.uint8))  # blue first: shades of red
+    writer.release()
+    seen = [shot.pixels for shot in sources.shots(sources.entries([path]))]
+    means = [pixels.mean(axis=(0, 1)) for pixels in seen if pixels is not None]
+    assert [round(float(mean[0]) / 40) for mean in means] == [0, 1, 2, 3, 4]
+    assert max(float(mean[2]) for mean in means) < 20

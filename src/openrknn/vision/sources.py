@@ -81,7 +81,7 @@ def shots(found: Sequence[Entry]) -> Iterator[Shot]:
             continue
         stem = os.path.basename(entry.place) if entry.kind == "video" else re.sub(r"\W+", "_", entry.place)
         for number, pixels in enumerate(frames(entry.place, is_live=entry.kind == "live")):
-            yield Shot(f"{stem}#{number}", pixels)
+            yield Shot(f"{stem}#{number:06}", pixels)
 
 
 def _read(path: str) -> Shot:

@@ -33,14 +33,14 @@ def frames(place: str, *, is_live: bool) -> Iterator[Pixels]:
 
 
 def _open(place: str) -> Any:
+    # OpenCV talks to standard error by itself, unless it is told not to before it is loaded; we say what is wrong.
+    os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
     try:
         cv2: Any = importlib.import_module("cv2")
     except ImportError:
         raise SourceError(
             f"{place}: videos, cameras and streams need OpenCV; `pip install 'openrknn[video]'`"
         ) from None
-    # OpenCV talks to standard error by itself; what is wrong is said by us.
-    os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
     capture = cv2.VideoCapture(int(place) if place.isdigit() else place)
     if not capture.isOpened():
         capture.release()
