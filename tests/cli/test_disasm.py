@@ -148,7 +148,7 @@ def test_what_the_table_does_not_explain_is_loud() -> None:
 
 
 def test_registers_without_a_known_meaning_are_loud_when_they_hold_something(capsys: Capture) -> None:
-    text = run(capsys, "disasm", golden("residual_rk3576_i8"), "--op", "1").out
+    text = run(capsys, "disasm", golden("residual_rv1106b_i8"), "--op", "1").out
     marked = re.findall(r"^CNA\.UNKNOWN_\w+ (.*?) +#(.*)$", text, re.M)
     assert marked
     assert all(("!! meaning unknown" in notes) == (value != "0") for value, notes in marked)

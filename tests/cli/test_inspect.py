@@ -3,8 +3,8 @@
 import dataclasses
 import io
 import json
+import os
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -141,9 +141,10 @@ def test_the_corpus(part: int, capsys: Capture) -> None:
 
 def test_five_megabytes_take_less_than_a_second() -> None:
     assert EXAMPLE.stat().st_size > 5e6
-    times = []
+    used = []
     for _ in range(3):
-        start = time.perf_counter()
+        before = os.times()
         assert program("inspect", EXAMPLE).code == 0
-        times.append(time.perf_counter() - start)
-    assert min(times) < 1
+        after = os.times()
+        used.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    assert min(used) < 1  # processor time: a busy machine must not fail the test
