@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -58,9 +59,9 @@ def test_a_long_table_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = tuple(dataclasses.replace(graph.nodes[1 + index % 7], index=index) for index in range(5000))
     long = dataclasses.replace(model, graphs=(dataclasses.replace(graph, nodes=nodes),))
     stream = io.StringIO()
-    start = time.perf_counter()
+    start = time.process_time()
     overview(describe(long), Output(stream=stream), show_all=True)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert re.search(r"^  4999 +ConvRelu +npu +Conv:conv2 +1x16x8x8 ", stream.getvalue(), re.M)
 
 
