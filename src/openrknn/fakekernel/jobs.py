@@ -49,6 +49,8 @@ class Job:
     done: threading.Event = field(default_factory=threading.Event)
     on_done: list[Callable[[Job, Outcome], None]] = field(default_factory=list)
     deadline: float = 0.0
+    is_waiting: bool = False
+    """In the queues of its cores: neither started nor, which takes a moment after the last task, being finished."""
     alone: bool = False
     """It ran when the engine crashed, together with others: now it shows whose fault it was."""
 
@@ -86,6 +88,7 @@ class Scheduler:
         """Queue a job; it may start at once."""
         with self._condition:
             job.file.jobs.append(job)
+            job.is_waiting = True
             for core in job.cores:
                 self._queues[core].append(job)
             self._start_ready()
@@ -106,7 +109,7 @@ class Scheduler:
     def cancel(self, file: OpenFile) -> None:
         """The file is closed: what has not started will not."""
         with self._condition:
-            waiting = [job for job in file.jobs if job.number not in self._running]
+            waiting = [job for job in file.jobs if job.is_waiting]
             for job in waiting:
                 self._withdraw(job)
             self._start_ready()
@@ -170,10 +173,12 @@ class Scheduler:
             threading.Thread(target=self._finish, args=([job], outcome)).start()
 
     def _withdraw(self, job: Job) -> None:
+        job.is_waiting = False
         for core in job.cores:
             self._queues[core].remove(job)
 
     def _queue_again(self, job: Job) -> None:
+        job.is_waiting = True
         for core in job.cores:
             self._queues[core].appendleft(job)
 
