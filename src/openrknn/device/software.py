@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy as np
 from openrknn.chips import Chip
 from openrknn.device.protocol import Bytes, DeviceBuffer, Job
 from openrknn.errors import DeviceError
+from openrknn.monitor import software as monitor
 from openrknn.npu import Buffer, Machine, Memory, TaskRef
 from openrknn.npu.accelerate import Accelerated, accelerate
 from openrknn.npu.machine import Finding
@@ -64,6 +67,9 @@ class SoftwareDevice:
         self._chip = chip
         self._lock = threading.Lock()
         self._closed = False
+        self._status = monitor.publish(chip)
+        if self._status is not None:
+            weakref.finalize(self, self._status.close)
 
     @property
     def name(self) -> str:
@@ -91,6 +97,8 @@ class SoftwareDevice:
             pages = -(-size_bytes // _PAGE) * _PAGE
             address = self._gap(pages + _PAGE)
             array = np.zeros(pages, np.uint8)
+            if self._status is not None:
+                self._status.add_memory(pages)
             return SoftwareBuffer(name, address, array, self._memory.add(Buffer(address, array, name)))
 
     def free(self, buffer: DeviceBuffer) -> None:
@@ -98,13 +106,18 @@ class SoftwareDevice:
         with self._lock:
             if not self._closed and isinstance(buffer, SoftwareBuffer):
                 self._memory.remove(buffer.mapped)
+                if self._status is not None:
+                    self._status.add_memory(-buffer.array.nbytes)
 
     def prepare(self, job: Job) -> Accelerated:
         """Decode the tasks into a program, on native kernels where there are any."""
         lists = [[_reference(job, number) for number in numbers] for numbers in job.lists]
         with self._lock:  # decoding follows the register state of the cores, of which there is one
             self._check_open()
-            return accelerate(self._machine.prepare(lists), self._memory)
+            prepared = accelerate(self._machine.prepare(lists), self._memory)
+        if self._status is not None:
+            prepared.meter = partial(self._status.job, len(lists))
+        return prepared
 
     def close(self) -> None:
         """Forget all memory."""
@@ -112,6 +125,8 @@ class SoftwareDevice:
             self._closed = True
             for buffer in list(self._memory):
                 self._memory.remove(buffer)
+        if self._status is not None:
+            self._status.close()
 
     def __enter__(self) -> SoftwareDevice:
         return self

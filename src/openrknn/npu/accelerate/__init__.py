@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 
 import numpy as np
@@ -64,6 +65,8 @@ class Accelerated:
         """None: NumPy does everything."""
         self.reasons: dict[int, str] = {}
         """Why the step at this place of the program has no kernel."""
+        self.meter: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Entered around each run, by whoever wants to know how busy the NPU is."""
         self._memory = memory
         self._buffers: list[Buffer] = []
         self._parts: list[Callable[[], None]] = [program.run]
@@ -73,8 +76,9 @@ class Accelerated:
         for buffer in self._buffers:
             if self._memory.at(buffer.address, 1, buffer.name).data is not buffer.data:
                 raise ExecutionError(f"the buffer {buffer.name!r} was mapped again; prepare the program again")
-        for part in self._parts:
-            part()
+        with self.meter():
+            for part in self._parts:
+                part()
 
 
 def accelerate(

@@ -1,0 +1,20 @@
+"""What the NPUs of this machine are doing: load, clock, memory, temperature, clients.
+
+    from openrknn import monitor
+    reading = monitor.read()                        # of this machine, or of a tree: read(Path("tests/tree"))
+    later = monitor.read(previous=reading)          # loads of drivers that only count need two readings
+
+    texts       the exact texts of the drivers' files
+    files       reading below a root path
+    nodes       which NPUs there are, by the names of their drivers
+    rknpu, rocket, software    one file per kind of NPU
+    board       chip and temperatures
+    clients     who has a node open
+"""
+
+from __future__ import annotations
+
+from openrknn.monitor.read import read
+from openrknn.monitor.reading import Client, Clock, Core, Memory, Node, Npu, Reading, Temperature
+
+__all__ = ["Client", "Clock", "Core", "Memory", "Node", "Npu", "Reading", "Temperature", "read"]

@@ -1,0 +1,197 @@
+"""The software NPU: each process that has one says in a small file what it does, and others can read it.
+
+The file has fixed places for counters, is mapped into memory, and costs two stores per job:
+
+    /run/user/UID/openrknn/PID-N    or /tmp/openrknn-UID/PID-N where there is no such folder
+
+It is its owner's alone, and goes away with the device. `OPENRKNN_STATUS=off` switches it off; any other value names the
+folder. Nothing depends on the file: where it cannot be written, there is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import mmap
+import os
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from openrknn.chips import Chip
+from openrknn.monitor import files
+from openrknn.monitor.reading import Client, Core, Memory, Npu
+
+__all__ = ["Status", "folder", "publish", "read"]
+
+VARIABLE = "OPENRKNN_STATUS"
+_MAGIC = b"orknpu1\n"
+_HEADER = struct.Struct("<8sIIQ16sQQQ")  # magic, pid, cores, start of the process, chip, memory, jobs, failed
+_MEMORY_OFFSET, _JOBS_OFFSET, _FAILED_OFFSET = 40, 48, 56
+_CORE = struct.Struct("<QQ")  # busy until now, running since (0: idle); nanoseconds of the monotonic clock
+_SIZE = 4096
+_MOST_CORES = (_SIZE - _HEADER.size) // _CORE.size
+_COUNTER = struct.Struct("<Q")
+_STAT_START = 19
+"""Place of the start time in /proc/PID/stat, after the command's closing bracket."""
+_numbers = itertools.count()
+
+
+class Status:
+    """The counters of one software NPU."""
+
+    def __init__(self, path: Path, chip: Chip) -> None:
+        self.path = path
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(descriptor, _SIZE)
+            self._map = mmap.mmap(descriptor, _SIZE)
+        finally:
+            os.close(descriptor)
+        self._lock = threading.Lock()
+        self._running = [0] * chip.cores
+        pid, name = os.getpid(), chip.name.encode()
+        _HEADER.pack_into(self._map, 0, _MAGIC, pid, chip.cores, _started(Path("/"), pid) or 0, name, 0, 0, 0)
+
+    @contextlib.contextmanager
+    def job(self, cores: int) -> Iterator[None]:
+        """While a job runs: it takes the cores with the least to do."""
+        chosen = self._begin(min(cores, len(self._running)))
+        failed = True
+        try:
+            yield
+            failed = False
+        finally:
+            self._end(chosen, failed)
+
+    def add_memory(self, size_bytes: int) -> None:
+        """Allocated, or with a minus freed."""
+        with self._lock:
+            self._add(_MEMORY_OFFSET, size_bytes)
+
+    def close(self) -> None:
+        """Remove the file."""
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+
+    def _begin(self, count: int) -> list[int]:
+        with self._lock:
+            chosen = sorted(range(len(self._running)), key=self._running.__getitem__)[:count]
+            for core in chosen:
+                self._running[core] += 1
+                if self._running[core] == 1:
+                    busy, _ = _CORE.unpack_from(self._map, _place(core))
+                    _CORE.pack_into(self._map, _place(core), busy, time.monotonic_ns())
+            return chosen
+
+    def _end(self, chosen: list[int], failed: bool) -> None:
+        with self._lock:
+            now = time.monotonic_ns()
+            for core in chosen:
+                self._running[core] -= 1
+                if self._running[core] == 0:
+                    busy, since = _CORE.unpack_from(self._map, _place(core))
+                    _CORE.pack_into(self._map, _place(core), busy + now - since, 0)
+            self._add(_JOBS_OFFSET, 1)
+            if failed:
+                self._add(_FAILED_OFFSET, 1)
+
+    def _add(self, offset: int, amount: int) -> None:
+        (value,) = _COUNTER.unpack_from(self._map, offset)
+        _COUNTER.pack_into(self._map, offset, max(value + amount, 0))
+
+
+def folder() -> Path | None:
+    """Where this process tells what it does; None where that is switched off."""
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted:
+        return None if wanted == "off" else Path(wanted)
+    runtime = Path(f"/run/user/{os.getuid()}")
+    if runtime.is_dir() and os.access(runtime, os.W_OK):
+        return runtime / "openrknn"
+    return Path(tempfile.gettempdir()) / f"openrknn-{os.getuid()}"
+
+
+def publish(chip: Chip) -> Status | None:
+    """Begin to tell; None where there is no place to do it."""
+    place = folder()
+    if place is None:
+        return None
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if place.is_symlink() or place.stat().st_uid != os.getuid():  # somebody else's folder in /tmp
+            return None
+        _remove_stale(place)
+        return Status(place / f"{os.getpid()}-{next(_numbers)}", chip)
+    except OSError:
+        return None
+
+
+def read(root: Path) -> Iterator[Npu]:
+    """The software NPUs of all processes whose files one may read."""
+    for place in _folders(root):
+        for name in files.listed(root, place):
+            npu = _npu(root, f"{place}/{name}")
+            if npu is not None:
+                yield npu
+
+
+def _folders(root: Path) -> list[str]:
+    places = [f"/run/user/{user}/openrknn" for user in files.listed(root, "/run/user")]
+    places += [f"/tmp/{name}" for name in files.listed(root, "/tmp") if name.startswith("openrknn-")]
+    own = folder() if root == Path("/") else None
+    return list(dict.fromkeys([*places, *([str(own)] if own else [])]))
+
+
+def _npu(root: Path, path: str) -> Npu | None:
+    try:
+        with open(files.below(root, path), "rb") as stream:
+            content = stream.read(_SIZE)
+    except OSError:
+        return None
+    if len(content) != _SIZE or not content.startswith(_MAGIC):
+        return None
+    _, pid, count, started, chip, memory, jobs, failed = _HEADER.unpack_from(content)
+    if started == 0 or _started(root, pid) != started or count > _MOST_CORES:
+        return None
+    now = time.monotonic_ns()
+    cores = []
+    for number in range(count):
+        busy, since = _CORE.unpack_from(content, _place(number))
+        cores.append(Core(number, busy_seconds=(busy + max(now - since, 0) if since else busy) / 1e9))
+    command = (files.text(root, f"/proc/{pid}/comm") or "?").strip()
+    name = chip.rstrip(b"\0").decode("ascii", "replace")
+    owner = files.below(root, path).stat().st_uid
+    return Npu(
+        driver="software",
+        name=f"software:{name}",
+        interface="process",
+        cores=tuple(cores),
+        memory=Memory(used_bytes=memory),
+        is_powered=True,
+        clients=(Client(pid, command, owner, path),),
+        jobs=jobs,
+        failed_jobs=failed,
+    )
+
+
+def _place(core: int) -> int:
+    return _HEADER.size + core * _CORE.size
+
+
+def _started(root: Path, pid: int) -> int | None:
+    """When the process started: with its number, who it is."""
+    fields = (files.text(root, f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+    return int(fields[_STAT_START]) if len(fields) > _STAT_START and fields[_STAT_START].isdigit() else None
+
+
+def _remove_stale(place: Path) -> None:
+    """What processes left behind that were killed."""
+    for entry in place.iterdir():
+        pid = entry.name.partition("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            with contextlib.suppress(OSError):
+                entry.unlink()
