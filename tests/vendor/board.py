@@ -1,7 +1,8 @@
-"""The vendor's unmodified library inside a Python process, on the witness's device that computes nothing.
+"""The vendor's unmodified library inside a Python process, on a device that computes nothing or on one that computes.
 
     board = Board.find()                        # BoardMissingError says what is not on this machine
     report = board.run("checks_context.py")     # a script of `tests/vendor/inside`
+    report = board.compute("computed_rk3588.py")      # the same on the software NPU, below `openrknn exec`
     report.failed                               # {} or check -> traceback
 
 The library is aarch64. On such a machine the scripts run in this very Python; on any other in an aarch64 Python under
@@ -80,20 +81,43 @@ class Board:
             )  # fmt: skip
             return _read(folder, process)
 
-    def _environment(self, folder: Path, chip: str) -> dict[str, str]:
+    def compute(self, script: str, *arguments: str, chip: str = "rk3588", timeout: float = 600) -> Report:
+        """Run one script of checks on the emulated device that computes."""
+        with tempfile.TemporaryDirectory(prefix="openrknn-board-") as name:
+            folder = Path(name)
+            library = str(self.witness.library)
+            words = [sys.executable, "-m", "openrknn.cli", "exec", "--chip", chip, "--library", library]
+            words += ["--", self.python[-1], str(INSIDE / "runner.py"), str(INSIDE / script), str(folder / "report")]
+            environment = self._common() | {"OPENRKNN_KERNELS": "numpy"}  # the specification of the fast ones
+            if self.witness.emulator:
+                environment["QEMU_LD_PREFIX"] = self.python[2]
+            # `exec` is a Python of this machine: what is for the other one comes in another variable.
+            environment["OPENRKNN_BOARD_PATH"] = environment.pop("PYTHONPATH")
+            process = subprocess.run(
+                [*words, *arguments], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, timeout=timeout, check=False,
+            )  # fmt: skip
+            return _read(folder, process)
+
+    def _common(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("RKNN_", "LD_", "OPENRKNN_"))}
-        preload = str(self.witness.device)
-        emulated = {"QEMU_SET_ENV": f"LD_PRELOAD={preload}"} if self.witness.emulator else {"LD_PRELOAD": preload}
-        return kept | emulated | {
+        return kept | {
             "OPENRKNN_LIBRARY": str(self.witness.library),
-            "OPENRKNN_WITNESS_LOG": str(folder / "log"),
-            "OPENRKNN_WITNESS_HARDWARE": hex(HARDWARE_VERSIONS[chip]),
             "OPENRKNN_GOLDENS": str(ROOT / "tests" / "goldens"),
-            "PYTHONPATH": os.pathsep.join(map(str, (*self.packages, ROOT / "src", INSIDE))),
+            "PYTHONPATH": os.pathsep.join(map(str, (*self.packages, ROOT / "src", ROOT))),
             "PYTHONPYCACHEPREFIX": str(cache_folder() / "bytecode"),
             "PYTHONFAULTHANDLER": "1",
             "PYTHONUTF8": "1",
-        }  # fmt: skip
+        }
+
+    def _environment(self, folder: Path, chip: str) -> dict[str, str]:
+        preload = str(self.witness.device)
+        emulated = {"QEMU_SET_ENV": f"LD_PRELOAD={preload}"} if self.witness.emulator else {"LD_PRELOAD": preload}
+        witness = {
+            "OPENRKNN_WITNESS_LOG": str(folder / "log"),
+            "OPENRKNN_WITNESS_HARDWARE": hex(HARDWARE_VERSIONS[chip]),
+        }
+        return self._common() | emulated | witness
 
 
 def cache_folder() -> Path:
@@ -122,7 +146,7 @@ def _read(folder: Path, process: subprocess.CompletedProcess[bytes]) -> Report:
         elif line["state"] == "failed":
             failed[running] = str(line["trace"])
             running = ""
-    if process.returncode and not failed:
+    if process.returncode and (running or not failed):
         code = process.returncode
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         failed[running or "the end"] = f"{how}\n{output[-4000:]}"

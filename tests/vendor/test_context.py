@@ -77,6 +77,11 @@ def test_damaged_files_do_not_reach_the_library(recorder: Recorder, tmp_path: Pa
     for damaged in (data[:1000], data[:-8], b"hello world", b"\x89PNG" + bytes(100)):
         with pytest.raises(FormatError):
             Context(damaged, library=recorder.library)
+    for unknown in (b"RKNN" + bytes(100), data[:8] + b"\1" + data[9:]):
+        with pytest.raises(UnsupportedError, match="container version"):
+            Context(unknown, library=recorder.library)
+    with pytest.raises(FormatError, match="the library crashes on it"):
+        Context(data[:8] + b"\2" + data[9:], library=recorder.library)
     with pytest.raises(EmptyFileError):
         Context(b"", library=recorder.library)
     with pytest.raises(IsADirectoryError, match="is a folder"):
@@ -178,6 +183,17 @@ def test_weights_and_sram_are_shared_with_a_live_context(recorder: Recorder) -> 
         assert len(recorder.log("rknn_destroy")) == 2
     with pytest.raises(ClosedError):
         Context(b"m", library=recorder.library, share_weights=donor, check=False)
+
+
+def test_weights_of_another_network_are_refused(recorder: Recorder) -> None:
+    lacking = GOLDENS / "residual_rk3588_i8_no_weights.rknn"
+    with Context(GOLDENS / "residual_rk3588_i8.rknn", library=recorder.library) as donor:
+        Context(lacking, library=recorder.library, share_weights=donor).close()
+    with (
+        Context(MODEL, library=recorder.library) as other,
+        pytest.raises(ValueError, match=r"another network: .* no weights like const0"),
+    ):
+        Context(lacking, library=recorder.library, share_weights=other)
 
 
 # -------------------------------------------------------------------------------------------------- queries
@@ -346,6 +362,19 @@ def test_destroying_goes_from_user_to_used(recorder: Recorder) -> None:
     assert recorder.log("rknn_destroy") == []
     copy.close()
     assert recorder.log("rknn_destroy") == numbers
+
+
+def test_1_5_2_crashes_in_duplicates_after_a_question() -> None:
+    """Seen with a model of several operators; the question may also have gone to a duplicate."""
+    recorder = Recorder.build("1.5.2")
+    with Context(b"m", library=recorder.library, check=False) as original, original.duplicate() as copy:
+        assert copy.memory_size.weights_bytes == 1000
+        with pytest.raises(ValueError, match=r"library 1\.5\.2 crashes .* duplicate first, then ask"):
+            original.duplicate()
+    newer = Recorder.build("1.6.0")
+    with Context(b"m", library=newer.library, check=False) as original:
+        assert original.memory_size.weights_bytes == 1000
+        original.duplicate().close()
 
 
 def test_errors_at_the_end_are_raised_but_the_end_counts(recorder: Recorder) -> None:

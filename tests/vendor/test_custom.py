@@ -41,8 +41,7 @@ def test_functions_are_called_in_their_turn(recorder: Recorder) -> None:
     assert calls[-1] == "destroy"
     log = recorder.log()
     described = "[type=cstFlip version=4 target=1 kernel= source=0 options= "
-    described += "init=1 prepare=1 compute=1 native=0 destroy=1]"
-    assert any(described in line for line in log)
+    assert any(f"{described}init=1 prepare=1 compute=1 native=0 destroy=1]" in line for line in log)
     expected = (np.array([[3, 2, 1], [6, 5, 4]]) * [0.5, 1.5, 2.5]).sum()
     assert f"compute_callback code=0 sum={expected:g}" in log
 

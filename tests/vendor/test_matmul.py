@@ -114,6 +114,29 @@ def test_impossible_multiplications(recorder: Recorder, arguments: dict[str, Any
     assert recorder.log() == []
 
 
+def test_rows_that_1_5_2_writes_past_the_end() -> None:
+    """Its registers step by a multiple of 4 rows, its buffers do not."""
+    library = Recorder.build("1.5.2").library
+    for m in (1, 4, 8):
+        Matmul(m, 32, 32, INT8, ac_layout=MatmulLayout.NATIVE, library=library).close()
+    for m in (2, 3, 5, 17):
+        with pytest.raises(ValueError, match=f"M is 1 or a multiple of 4, not {m}"):
+            Matmul(m, 32, 32, INT8, ac_layout=MatmulLayout.NATIVE, library=library)
+        Matmul(m, 32, 32, INT8, library=library).close()
+
+
+def test_b_is_bound_after_its_numbers_are_there(recorder: Recorder) -> None:
+    """The library turns B when it is bound, unless it is in the NPU's own layout."""
+    with Matmul(2, 32, 32, INT8, library=recorder.library) as matmul:
+        for _ in range(2):
+            matmul.set_b(int8(32, 32))
+        assert len(recorder.log("rknn_matmul_set_io_mem")) == 2
+    with Matmul(2, 32, 32, INT8, b_layout=MatmulLayout.NATIVE, library=recorder.library) as matmul:
+        for _ in range(2):
+            matmul.set_b(int8(32, 32))
+        assert len(recorder.log("rknn_matmul_set_io_mem")) == 1
+
+
 def test_wrong_matrices(recorder: Recorder) -> None:
     with Matmul(4, 64, 32, INT8, library=recorder.library) as matmul:
         for wrong, error, message in (

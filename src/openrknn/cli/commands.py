@@ -32,6 +32,7 @@ NAMES = (
     "coverage",
     "trace",
     "verify",
+    "capabilities",
     "completion",
 )
 """In the order of `openrknn --help`."""

@@ -45,8 +45,10 @@ class Binding:
 class ContextBindings(ContextQueries):
     """A context with memory of the caller's."""
 
-    def __init__(self, handle: Handle, flags: InitFlag, chip: Chip | None) -> None:
-        super().__init__(handle, flags, chip)
+    def __init__(
+        self, handle: Handle, flags: InitFlag, chip: Chip | None, family: set[str] | None = None
+    ) -> None:
+        super().__init__(handle, flags, chip, family)
         self._bound: dict[str, tuple[TensorMemory, int]] = {}
         if _OUTSIDE in flags:
             self._blockers["weights"] = "the context has no memory for weights; give it with set_weight_memory"

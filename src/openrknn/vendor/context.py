@@ -12,7 +12,7 @@ used from threads: calls on one take turns, calls on several run side by side.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from openrknn.chips import Chip
@@ -26,8 +26,12 @@ from openrknn.vendor.library import Library, default_library
 from openrknn.vendor.shapes import ContextShapes
 from openrknn.vendor.source import ModelSource, Source
 from openrknn.vendor.structs import CONTEXT
+from openrknn.vendor.versions import Version
 
 __all__ = ["Context", "RunInfo"]
+
+_DUPLICATES_AFTER_MEM_SIZE = Version(1, 6)
+"""Runtime 1.5.2 was seen to crash; of newer ones nobody knows."""
 
 
 class RunInfo(NamedTuple):
@@ -41,9 +45,10 @@ class Context(ContextShapes):
     """`rknn_context`: one loaded model.
 
     `model` is a path, bytes, any buffer, or a `TensorMemory` that holds the model (2.1.0; it is not copied then).
-    `model_offset` and `model_size` find a model inside a larger file. `share_weights` is a context of the same network
-    whose weights are used, `share_sram` one whose SRAM is used. `key` is for encrypted models (2.5.0). With
-    `check=False` our own reader does not look at the model before the library does.
+    `model_offset` and `model_size` find a model inside a larger file (1.5.2 finds none in a file that begins with
+    zeros). `share_weights` is a context of the same network whose weights are used, `share_sram` one whose SRAM is
+    used. `key` is for encrypted models (2.5.0). With `check=False` our own reader does not look at the model before
+    the library does.
     """
 
     def __init__(
@@ -63,20 +68,26 @@ class Context(ContextShapes):
         source = ModelSource.open(model, offset=model_offset, length=model_size, check=check)
         donor = _donor(share_weights, share_sram)
         flags = check_flags(used, InitFlag(flags), source, share_weights is not None, share_sram is not None)
-        handle = initialize(used, source, flags, donor._live_handle() if donor else None, key)
-        self._setup(handle, flags, source.chip or used.chip, source.custom_operators)
         if share_weights is not None:
-            self._check_donor(share_weights)
+            _check_donor(source, share_weights._constants)
+        handle = initialize(used, source, flags, donor._live_handle() if donor else None, key)
+        self._constants: Mapping[str, int] = source.constants
+        self._setup(handle, flags, source.chip or used.chip, source.custom_operators)
 
     def _setup(
-        self, handle: Handle, flags: InitFlag, chip: Chip | None, operators: frozenset[str] = frozenset()
+        self,
+        handle: Handle,
+        flags: InitFlag,
+        chip: Chip | None,
+        operators: frozenset[str],
+        family: set[str] | None = None,
     ) -> None:
         self._callback_errors: list[BaseException] = []
         self._missing_ops = operators
         self._extend: Any = None
         self._rknn_run = handle.library.function("rknn_run")
         try:
-            super().__init__(handle, flags, chip)
+            super().__init__(handle, flags, chip, family)
         except BaseException:
             handle.close()
             raise
@@ -94,23 +105,22 @@ class Context(ContextShapes):
         self._ensure_open()
         return self._handle
 
-    def _check_donor(self, donor: Context) -> None:
-        """The library only logs it when two networks differ."""
-        mine, theirs = self.memory_size.weights_bytes, donor.memory_size.weights_bytes
-        if mine > theirs:
-            self.close()
-            raise ValueError(f"another network: it needs {mine} bytes of weights, the other context has {theirs}")
-
     def duplicate(self) -> Context:
         """`rknn_dup_context`: another context of the same model that shares its weights, for another thread."""
         with self._lock:
             self._ensure_open()
             self._require("rknn_dup_context")
+            if "memory size" in self._family and self.library.version < _DUPLICATES_AFTER_MEM_SIZE:
+                raise ValueError(
+                    f"library {self.library.version} crashes when a context is duplicated after its memory size was "
+                    "asked for (RKNN_QUERY_MEM_SIZE); duplicate first, then ask"
+                )
             mine, made = CONTEXT(self._handle.value), CONTEXT(0)
             self.library.check("rknn_dup_context", ctypes.byref(mine), ctypes.byref(made))
             handle = Handle(self.library, made.value, "rknn_destroy", self._handle)
         copy = Context.__new__(Context)
-        copy._setup(handle, self.flags, self.chip, self._missing_ops)
+        copy._constants = self._constants
+        copy._setup(handle, self.flags, self.chip, self._missing_ops, self._family)
         return copy
 
     # ---------------------------------------------------------------------------------------------- running
@@ -207,3 +217,10 @@ def _donor(weights: Context | None, sram: Context | None) -> Context | None:
     if weights is not None and sram is not None and weights is not sram:
         raise ValueError("weights and SRAM can only be shared with one and the same context")
     return weights or sram
+
+
+def _check_donor(source: ModelSource, constants: Mapping[str, int]) -> None:
+    """The library only logs it when two networks differ, and computes something."""
+    missing = [name for name in sorted(source.lacking) if constants.get(name) != source.constants[name]]
+    if constants and missing:
+        raise ValueError(f"another network: the context to share with has no weights like {', '.join(missing[:3])}")

@@ -33,8 +33,12 @@ _ONE_SHAPE = (-1, -5, -6)
 class ContextQueries(MemoryOwner):
     """A context as far as asking goes. Answers that cannot change are asked once."""
 
-    def __init__(self, handle: Handle, flags: InitFlag, chip: Chip | None) -> None:
+    def __init__(
+        self, handle: Handle, flags: InitFlag, chip: Chip | None, family: set[str] | None = None
+    ) -> None:
         super().__init__(handle)
+        self._family = set() if family is None else family
+        """What was done to this context or to one that was duplicated from the same."""
         self.flags = flags
         self.chip = chip
         """The chip that the model is for, or that the device tree names; None if neither is known."""
@@ -68,6 +72,8 @@ class ContextQueries(MemoryOwner):
             answer = row.make(self.library.structs, index)
             about = f"{command.name} {index}" if row.tensor else command.name
             self._call("rknn_query", int(command), ctypes.byref(answer), ctypes.sizeof(answer), about=about)
+            if command is Q.MEM_SIZE:
+                self._family.add("memory size")
             return row.read(answer)
 
     def _check_order(self, command: Q) -> None:

@@ -4,7 +4,8 @@
         c = matmul(a, b)                    # NumPy in, NumPy out
         c = matmul(other)                   # B stays where it is
 
-For zero copy, `bind` gives the memory of each matrix: fill it, `run`, read C.
+For zero copy, `bind` gives the memory of each matrix: fill it, `run`, read C. B has to be there before it is bound
+unless it is in the NPU's own layout: the library turns it at that moment.
 """
 
 from __future__ import annotations
@@ -60,9 +61,13 @@ class Matmul(MatmulCore):
         self._store("B", values)
 
     def _store(self, name: str, values: npt.NDArray[Any]) -> None:
-        binding = self._bound.get(name) or self.bind(name)
-        data = stored(values, binding.matrix.type)
-        binding.array[: data.size] = data
+        bound = self._bound.get(name)
+        memory = bound.memory if bound else self.create_memory(self._matrix(name).size_bytes)
+        data = stored(values, self._matrix(name).type)
+        memory.array()[: data.size] = data
+        # The library turns B into the NPU's layout when it is bound, so this comes after the numbers.
+        if bound is None or (name == "B" and self.info.b_layout is not MatmulLayout.NATIVE):
+            self.bind(name, memory)
 
     def get_c(self) -> npt.NDArray[Any]:
         """C [M, N] as a new array; bfloat16 becomes float32."""

@@ -148,7 +148,11 @@ class MatmulCore(MemoryOwner):
     # ---------------------------------------------------------------------------------------------- matrices
 
     def bind(self, name: str, memory: TensorMemory | None = None) -> MatrixBinding:
-        """`rknn_matmul_set_io_mem` for "A", "B" or "C"; without a memory one of the right size is made."""
+        """`rknn_matmul_set_io_mem` for "A", "B" or "C"; without a memory one of the right size is made.
+
+        A B that is not in the NPU's own layout is read here, not at the run: fill its memory first, and bind it again
+        after every change.
+        """
         if name not in ("A", "B", "C"):
             raise KeyError(f"the matrices are 'A', 'B' and 'C', not {name!r}")
         with self._lock:

@@ -66,6 +66,12 @@ class MatmulInfo:
                 raise ValueError(f"M, K and N are positive 32-bit numbers, not {tuple(shape)}")
             if chip and self.type.types[0] is self.type.types[1]:
                 check_alignment(chip, self.type.types[1], shape.k, shape.n)
+            uneven = shape.m > 1 and shape.m % 4
+            if uneven and self.ac_layout is MatmulLayout.NATIVE and library.version < _WITH_TYPES:
+                raise ValueError(
+                    f"library {library.version} lays A and C out for a multiple of 4 rows and writes past the end of "
+                    f"C: with ac_layout=NATIVE M is 1 or a multiple of 4, not {shape.m}"
+                )
         library.require_value(self.type)
         if self.ac_layout not in _OLD_LAYOUTS:
             raise ValueError("only B can be TP_NORM")

@@ -24,6 +24,7 @@ __all__ = [
     "QUERY_SUPPORT",
     "Support",
     "group_of",
+    "reason_of",
     "refusal",
     "this_chip",
 ]
@@ -157,9 +158,14 @@ def refusal(
     rows += [(c_name(flag), FLAG_SUPPORT[c_name(flag)]) for flag in flags]
     for name, row in rows:
         if row[group] is False:
-            reason = _REASONS.get(name)
+            reason = reason_of(name)
             return f"{name} does not work on {chip.title}" + (f": {reason}" if reason else "")
     return None
+
+
+def reason_of(name: str) -> str:
+    """Why a function, query or flag is missing where it is, or what to use instead; "" if there is no more to say."""
+    return _REASONS.get(name, "")
 
 
 def this_chip(path: Path = _DEVICE_TREE) -> Chip | None:

@@ -9,13 +9,18 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from openrknn.chips import Chip
 from openrknn.container.load import load
-from openrknn.container.parts import Placement
-from openrknn.errors import EmptyFileError, FormatError, OtherGenerationError, UnsupportedError
+from openrknn.container.outer import Flavour
+from openrknn.container.parts import Kind, Placement
+from openrknn.errors import EmptyFileError, EncryptedModelError, FormatError
 from openrknn.vendor.memory import TensorMemory
 
 if TYPE_CHECKING:
@@ -23,9 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ModelSource", "Source"]
 
-Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | TensorMemory"
+Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | npt.NDArray[Any] | TensorMemory
 _LARGEST = 2**32 - 1
 _LARGEST_OFFSET = 2**31 - 1
+_NEW_FORMAT = 6
+"""The model format, and the container version, of toolkit 1.5 and newer."""
 
 
 @dataclass
@@ -44,6 +51,10 @@ class ModelSource:
     chip: Chip | None = None
     """What it was built for, if our reader looked."""
     custom_operators: frozenset[str] = frozenset()
+    constants: Mapping[str, int] = field(default_factory=dict)
+    """Weights and their bytes."""
+    lacking: frozenset[str] = frozenset()
+    """Those of them that are not in the file (remove_weight): another context has to share them."""
 
     @classmethod
     def open(cls, source: Source, *, offset: int = 0, length: int | None = None, check: bool = True) -> ModelSource:
@@ -55,7 +66,8 @@ class ModelSource:
         elif isinstance(source, TensorMemory):
             made = cls._from_memory(source, offset, length)
         else:
-            made = cls._from_buffer(memoryview(source), offset, length)
+            view = source.data if isinstance(source, np.ndarray) else memoryview(source)
+            made = cls._from_buffer(view, offset, length)
         if check:
             made.look()
         return made
@@ -90,16 +102,26 @@ class ModelSource:
         return cls(ctypes.c_void_p(address), wanted, data, offset, wanted, memory)
 
     def look(self) -> None:
-        """Let our reader find what would crash the library, and remember what it needs to know later."""
+        """Let our reader find what would crash the library, and remember what it needs to know later.
+
+        What our reader does not know raises too, as the library aborts on most of it; `check=False` lets it through.
+        """
         try:
             model = load(self.data)
-        except (FormatError, OtherGenerationError):
-            raise
-        except UnsupportedError:
-            return  # encrypted, or newer than we are: the library may know more
+        except EncryptedModelError:
+            return  # only the library has the key
+        new = model.flavour is Flavour.FLATBUFFER and model.format_version == _NEW_FORMAT
+        if new and model.container_version < _NEW_FORMAT:
+            raise FormatError(
+                f"container version {model.container_version:#x} with model format {model.format_version}: the library "
+                "crashes on it", offset=8, section="header",
+            )  # fmt: skip
         _ = model.legacy_json  # the library aborts if this part cannot be read
         self.chip = model.chip
         self.custom_operators = _custom_operators(model)
+        weights = [tensor for tensor in model.graphs[0].tensors if tensor.kind is Kind.WEIGHT]
+        self.constants = {tensor.name: tensor.size_bytes for tensor in weights}
+        self.lacking = frozenset(tensor.name for tensor in weights if tensor.size_bytes and not tensor.data)
 
 
 def _length(total: int, offset: int, length: int | None) -> int:

@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 import traceback
 from pathlib import Path
+
+# Below `openrknn exec` PYTHONPATH would reach that program too.
+sys.path[1:1] = filter(None, os.environ.get("OPENRKNN_BOARD_PATH", "").split(os.pathsep))
 
 
 def main(script: str, report: str, *only: str) -> int:
