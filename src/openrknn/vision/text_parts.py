@@ -15,8 +15,8 @@ from openrknn.vision.pictures import Pixels
 
 __all__ = ["parts_of_line"]
 
-_SQUEEZE = 1.2
-"""So much narrower a line may become without harm."""
+_LONGEST = 0.85
+"""Of the proportions of the reader's input: boxes of lines have room above and below, so the letters are smaller."""
 _REACH = 0.35
 """How far from its ideal place a cut may be, in parts of the part's width."""
 _GAP = 0.18
@@ -28,7 +28,7 @@ _EMPTY = 0.25
 def parts_of_line(line: Pixels, frame: Frame) -> list[tuple[Pixels, str]]:
     """The parts from left to right, each with what stands before it: a space or nothing."""
     height, width = line.shape[:2]
-    longest = _SQUEEZE * frame.width / frame.height * height
+    longest = _LONGEST * frame.width / frame.height * height
     count = math.ceil(width / longest)
     if count == 1:
         return [(line, "")]
