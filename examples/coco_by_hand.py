@@ -13,7 +13,7 @@ import sys
 import numpy as np
 from PIL import Image, ImageOps
 
-from openrknn.runtime.session import Session
+from openrknn import Session
 from openrknn.vision.labels import names_of
 
 

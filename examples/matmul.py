@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from openrknn.runtime.session import Session
+from openrknn import Session
 
 MODEL = Path(__file__).parent / "models" / "product_rk3588_fp.rknn"
 

@@ -15,7 +15,7 @@ import wave
 
 import numpy as np
 
-from openrknn.runtime.session import Session
+from openrknn import Session
 
 RATE_HZ = 16000
 WINDOW_SAMPLES, HOP_SAMPLES = 321, 160

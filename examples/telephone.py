@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from openrknn.runtime.session import Session
+from openrknn import Session
 
 MODEL = Path(__file__).parent / "models" / "tones_rk3588_fp.rknn"
 RATE_HZ = 8000

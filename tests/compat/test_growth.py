@@ -28,19 +28,18 @@ OPTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
 def test_inference_leaves_nothing_behind(kind: str, tmp_path: Path) -> None:
     array, options = OPTIONS[kind]
     lite = Lab(GOLDENS, tmp_path).open("image_rk3588_i8")
-    gc.collect()
+    for _ in range(20):
+        lite.inference([array], **options)
     gc.disable()
     tracemalloc.start()
     try:
-        for _ in range(200):  # Python's own free lists fill up first
-            lite.inference([array], **options)
-        objects = len(gc.get_objects())
-        before = tracemalloc.get_traced_memory()[0]
+        gc.collect()  # also empties Python's free lists, which are no growth
+        objects, before = len(gc.get_objects()), tracemalloc.get_traced_memory()[0]
         for _ in range(CALLS):
             lite.inference([array], **options)
-        grown = tracemalloc.get_traced_memory()[0] - before
         new_objects = len(gc.get_objects()) - objects
         cyclic = gc.collect()
+        grown = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
         gc.enable()

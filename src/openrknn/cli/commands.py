@@ -19,6 +19,7 @@ NAMES = (
     "segment",
     "pose",
     "ocr",
+    "stream",
     "bench",
     "profile",
     "compare",

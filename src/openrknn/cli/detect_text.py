@@ -15,7 +15,7 @@ from openrknn.cli.words import count_of
 from openrknn.vision.outcome import Result
 from openrknn.vision.results import Areas, Objects, Reading
 
-__all__ = ["as_json", "show_picture", "show_summary"]
+__all__ = ["as_json", "in_words", "show_picture", "show_summary"]
 
 _MOST_ROWS = 30
 _BAR_CELLS = 20
@@ -38,10 +38,11 @@ def show_picture(output: Output, result: Result, *, top: int) -> None:
 def _headline(result: Result) -> Text:
     size = f"{result.pixels.shape[1]}x{result.pixels.shape[0]}" if result.pixels is not None else ""
     text = Text.assemble((printable(result.name), "bold"), (f"  {size}  {duration(result.run_seconds)}", "dim"))
-    return text.append(f"  {_in_words(result)}")
+    return text.append(f"  {in_words(result)}")
 
 
-def _in_words(result: Result) -> str:
+def in_words(result: Result) -> str:
+    """What was found, in a few words."""
     match result.found:
         case Objects() if result.task == "text":
             return count_of(len(result.found), "line")

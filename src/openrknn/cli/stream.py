@@ -1,0 +1,54 @@
+"""`openrknn stream`: the annotated video in a browser."""
+
+from __future__ import annotations
+
+import argparse
+
+from openrknn.cli.detect_options import add_score_arguments
+from openrknn.cli.options import add_device_arguments, positive
+from openrknn.cli.output import Output
+
+NAME = "stream"
+HELP = "show a camera or video in a browser, with boxes, speed and load"
+DESCRIPTION = """Run a model on a camera, a network stream, a video or pictures, and show them in a browser page with
+what was found, pictures per second, latency and load. Only this machine can see it, unless --host says otherwise."""
+EXAMPLES = (
+    "openrknn stream yolo.rknn 0                               the first camera",
+    "openrknn stream yolo.rknn rtsp://192.168.1.20/live --workers 3",
+    "openrknn stream yolo.rknn video.mp4 --repeat --host 0.0.0.0 --port 8080",
+)
+DEFAULT_PORT = 8017
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    parser.add_argument("model", metavar="MODEL", help="a .rknn model")
+    parser.add_argument(
+        "sources", metavar="SOURCE", nargs="+", help="a camera (0), rtsp://..., a video, pictures, folders"
+    )
+    tasks = ("classify", "detect", "segment", "pose", "ocr")
+    parser.add_argument("--task", choices=tasks, help="what to do (default: what the outputs look like)")
+    parser.add_argument("--family", metavar="NAME", help="how to read the outputs, where they do not tell")
+    parser.add_argument("--labels", metavar="FILE", help="names of the classes, one per line")
+    parser.add_argument("--repeat", action="store_true", help="start again when the source ends")
+    parser.add_argument("--count", type=positive, metavar="N", help="stop after N pictures")
+    parser.add_argument("--workers", type=positive, metavar="N", default=1, help="pictures at a time (default: 1)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument(
+        "--port", type=_port, metavar="N", default=DEFAULT_PORT, help=f"port to listen on (default: {DEFAULT_PORT})"
+    )
+    add_score_arguments(parser)
+    add_device_arguments(parser)
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, 0 to 65535")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Serve until the source ends, or Ctrl-C."""
+    from openrknn.cli.stream_run import run_stream
+
+    return run_stream(arguments, output)
