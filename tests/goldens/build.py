@@ -372,16 +372,23 @@ def _variants() -> list[Golden]:
 
 def _chips() -> list[Golden]:
     both = ["rk3566", "rk3562", "rk3576", "rv1126b"]
-    rows = [Golden(conv, chip, dtype, answers=chip == "rk3566") for chip in both for dtype in ("i8", "fp")]
+    rows = [Golden(conv, chip, dtype, answers=True) for chip in both for dtype in ("i8", "fp")]
     small = ["rv1103", "rv1106", "rv1103b", "rv1106b"]
-    return rows + [Golden(residual, chip, config=UNIT) for chip in ["rk3562", "rk3576", "rv1126b", *small]]
+    rows += [Golden(residual, chip, config=UNIT, answers=True) for chip in ["rk3562", "rk3576", "rv1126b", *small]]
+    more = [silu, transpose, softmax, matmul, bilinear, image]
+    rows += [
+        Golden(network, chip, config=IMAGE if network is image else {}, answers=True)
+        for network in more
+        for chip in ("rk3562", "rk3576", "rv1106")
+        if (network, chip) != (softmax, "rv1106")  # the converter forgets a convolution there
+    ]
+    return [*rows, Golden(silu, "rk3562", "fp", answers=True)]
 
 
 def _quantisation() -> list[Golden]:
     """Where each chip keeps what tells the scale and the zero point of weights."""
     chips = ["rk3588", "rk3566", "rk3562", "rk3576", "rv1106", "rv1106b"]
-    rows = [Golden(single, chip) for chip in chips]
-    return [*rows, Golden(activations, "rk3588"), Golden(silu, "rk3576")]
+    return [*(Golden(single, chip) for chip in chips), Golden(activations, "rk3588")]
 
 
 GOLDENS = {golden.name: golden for golden in _images() + _operators() + _variants() + _chips() + _quantisation()}

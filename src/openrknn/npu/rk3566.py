@@ -151,11 +151,14 @@ def _atom(precision: Precision) -> int:
 def _writer(registers: Registers, mode: regs.FeatureModeCfg, sizes: dpu_stages.BsOwCfg) -> write.Config:
     width, height = registers.read(dpu.DataCubeWidth).width, registers.read(dpu.DataCubeHeight).height
     notch = registers.read(dpu.DataCubeNotchAddr)
+    if mode.tp_en:  # pixels become counter e, surfaces counter w
+        lanes = _ATOM // element_bytes(registers.read(dpu.DataFormat).in_precision)
+        width = registers.read(dpu.DataCubeChannel).channel // lanes
     if mode.to_ppu == mode.to_memory:
         raise UnknownModeError("a result that goes nowhere, or to two places", register="FEATURE_MODE_CFG")
     atom = _atom(registers.read(dpu.DataFormat).out_precision)
-    if sizes.rgp_cnter is not RegroupCount.ALL or mode.nonalign:
-        raise UnknownModeError("packed output is not implemented", register="FEATURE_MODE_CFG")
+    if sizes.rgp_cnter is not RegroupCount.ALL:
+        raise UnknownModeError("leaving out atoms is not implemented", register="BS_OW_CFG")
     return write.Config(
         address=registers.read(dpu.DstBaseAddr).dst_base_addr,
         per_pixel=sizes.size_e_0,
@@ -164,7 +167,7 @@ def _writer(registers: Registers, mode: regs.FeatureModeCfg, sizes: dpu_stages.B
         line_bytes=(width + notch.notch_addr_0) * atom,
         atom_step_bytes=registers.read(regs.DstSurfStride).dst_surf_stride * _ATOM,
         group_step_bytes=registers.read(regs.SurfaceAdd).surf_add * _ATOM,
-        packed_bytes=None,
+        packed_bytes=atom if mode.nonalign else None,
         transposes_atoms=mode.tp_en,
         transposed_lanes=(4 if registers.read(dpu.DataFormat).in_precision is Precision.INT16 else 8)
         if sizes.tp_org_en

@@ -1,0 +1,120 @@
+"""Models of every chip in the memory of a software NPU, and what their answers are held to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import openrknn
+from openrknn.container.link import Addresses, link, plan
+from openrknn.container.outer import Flavour
+from openrknn.container.parts import Graph, Kind, Tensor
+from openrknn.npu import Buffer, Machine, Memory, Program, TaskRef
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDENS = ROOT / "tests/goldens"
+CORPUS = ROOT.parent / "shared/corpus"
+CHIPS = ("rk3566", "rk3562", "rk3576", "rv1126b", "rv1103", "rv1106")
+NETWORKS = ("mbv2", "resnet", "yolo", "residual")
+
+WEIGHT, INTERNAL = 0x1000_0000, 0x4000_0000
+ROOM = 1 << 20
+"""Beyond internal memory: float outputs are longer than what the compiler planned for the tensor."""
+
+
+@dataclass
+class Placed:
+    """A model in memory. Its activations are noise, so that no result can hide behind zeros."""
+
+    model: openrknn.Model
+    memory: Memory
+    machine: Machine
+    commands: int
+    internal: int
+
+    @property
+    def graph(self) -> Graph:
+        return self.model.graphs[0]
+
+    def program(self, cores: int = 1, core: int = 0) -> Program:
+        """The tasks of the lists for so many cores; of one list where a list is for one core."""
+        chosen = [
+            numbers
+            for entry, numbers in self.graph.task_lists.items()
+            if entry.core_count == cores and (cores > 1 or entry.core == core)
+        ]
+        return self.machine.prepare([[self._task(number) for number in numbers] for numbers in chosen])
+
+    def _task(self, number: int) -> TaskRef:
+        task = self.graph.tasks[number]
+        return TaskRef(number, self.commands + task.address, task.amount, task.op_index)
+
+    def bytes_of(self, tensor: Tensor, size: int) -> npt.NDArray[np.uint8]:
+        """The memory where an activation starts."""
+        return self.memory.view(self.internal + tensor.offset, size, tensor.name)
+
+
+def place(path: Path, seed: int = 0) -> Placed:
+    """Link a model, whatever its container."""
+    model = openrknn.load(path)
+    noise = np.random.default_rng(seed).integers(0, 120, model.memory.internal_bytes + ROOM, np.uint8)
+    if model.flavour is Flavour.MINI:
+        weight, commands, internal = _mini_image(model), 0, 0
+        internal = weight.size
+        memory = Memory([Buffer(0, np.concatenate([weight, noise]), "image")])
+    else:
+        image = link(model, Addresses(WEIGHT, INTERNAL))
+        commands, internal = WEIGHT + plan(model).weight_offsets[0]["regcmd"], INTERNAL
+        weight = np.frombuffer(image.weight, np.uint8)
+        memory = Memory([Buffer(WEIGHT, weight, "weight"), Buffer(INTERNAL, noise, "internal")])
+    return Placed(model, memory, Machine(model.chip, memory), commands, internal)
+
+
+def _mini_image(model: openrknn.Model) -> npt.NDArray[np.uint8]:
+    """Commands, compiler constants, weights: linked for base 0 already."""
+    graph, sizes = model.graphs[0], model.memory
+    commands = len(graph.commands) * 8
+    image = np.zeros(commands + sizes.constant_bytes + sizes.weight_bytes, np.uint8)
+    image[:commands] = np.frombuffer(bytes(graph.commands), np.uint8)
+    for tensor in graph.tensors:
+        start = commands + (0 if tensor.kind is Kind.COMPILER_CONSTANT else sizes.constant_bytes) + tensor.offset
+        if tensor.data is not None and tensor.kind not in {Kind.COMMANDS, Kind.TASKS}:
+            image[start : start + len(tensor.data)] = np.frombuffer(tensor.data, np.uint8)
+    return image
+
+
+@dataclass
+class Agreement:
+    """How a run compares with the answers of the vendor's simulator."""
+
+    equal: float
+    within_one: float
+    """Shares of the integers; 1 for floats."""
+    cosine: float
+    error: float
+    """Largest error, relative to the largest answer."""
+
+
+def agreement(path: Path) -> Agreement:
+    """Run a model through the public face and compare its first output."""
+    with np.load(path.with_suffix(".npz")) as arrays:
+        inputs = [arrays[name] for name in sorted(arrays.files) if name.startswith("x")]
+        answer = arrays["o0"].astype(np.float64).reshape(-1)
+    with openrknn.Session(path, device="software") as session:
+        tensor = session.model.graphs[0].tensors[session.model.graphs[0].outputs[0]]
+        result = next(iter(session.run(inputs).values())).astype(np.float64).reshape(-1)
+    # The simulator leaves the last (size mod 4) elements undefined.
+    known = answer.size // 4 * 4
+    result, answer = result[:known], answer[:known]
+    quantization = tensor.quantization
+    steps: Any = np.rint((result - answer) / quantization.scale[0]) if quantization is not None else np.zeros(1)
+    return Agreement(
+        equal=float(np.mean(steps == 0)),
+        within_one=float(np.mean(np.abs(steps) <= 1)),
+        cosine=float(result @ answer / np.sqrt((result @ result) * (answer @ answer))),
+        error=float(np.abs(result - answer).max() / np.abs(answer).max()),
+    )

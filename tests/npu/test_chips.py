@@ -1,0 +1,178 @@
+"""The chips beside RK3588: every stream executes strictly, and gives what the vendor's simulator gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import openrknn
+from openrknn.compute import native
+from openrknn.container.patch import input_values
+from openrknn.npu.accelerate import accelerate
+from openrknn.npu.cna import fetch_weights
+from openrknn.npu.step import Convolution, TableLoad
+from tests.npu.chip_models import CHIPS, CORPUS, GOLDENS, NETWORKS, agreement, place
+
+UNUSABLE = ("w4a16", "dynamic")
+FILES = [
+    path
+    for chip in CHIPS
+    for path in sorted(GOLDENS.glob(f"*_{chip}_*.rknn"))
+    if not any(word in path.stem for word in UNUSABLE)
+]
+ANSWERED = [path for path in FILES if path.with_suffix(".npz").exists()]
+SHARED = [path for chip in CHIPS for path in sorted((CORPUS / chip).glob("*.rknn"))]
+needs_corpus = pytest.mark.skipif(not SHARED, reason="the shared corpus is not on this machine")
+needs_library = pytest.mark.skipif(native.find() is None, reason="installed without the native library")
+
+EXCEPTIONS = {
+    "softmax_rv1106_i8": "the converter leaves out the convolution before the softmax: its input is never written",
+    "softmax_rk3566_fp": "runs on the CPU as a whole",
+    "softmax_rk3566_i8": "runs on the CPU as a whole",
+}
+ROUNDED_MEAN = ("image",)
+"""The input converter has whole offsets: a mean that is not whole moves the first layer by a step."""
+INTEGER_STEPS = ("bilinear", "matmul")
+"""Several integer steps where the simulator computes once."""
+
+
+def stems(path: Path) -> str:
+    return path.stem
+
+
+@pytest.mark.parametrize("path", FILES, ids=stems)
+def test_every_task_of_a_golden_executes_strictly(path: Path) -> None:
+    """No register is left unread and no bit undeclared, the conversions of OutputOperator included."""
+    placed = place(path)
+    for cores in sorted({entry.core_count for entry in placed.graph.task_lists}):
+        program = placed.program(cores)
+        assert program.steps
+        program.run()
+
+
+@pytest.mark.parametrize("path", ANSWERED, ids=stems)
+def test_a_golden_gives_the_answers_of_the_simulator(path: Path) -> None:
+    found = agreement(path)
+    if path.stem.startswith("softmax"):  # the exponential of the NPU is an approximation
+        assert found.error < 0.03
+        assert found.cosine > 0.999
+    elif path.stem.split("_")[2] == "fp":
+        assert found.error < 2e-3
+    elif path.stem.startswith(ROUNDED_MEAN):
+        assert found.within_one > 0.99
+        assert found.cosine > 0.9999
+    else:
+        assert found.within_one == 1
+        assert found.equal >= (0.9 if path.stem.startswith(INTEGER_STEPS) else 0.99)
+
+
+@pytest.mark.parametrize("path", ANSWERED, ids=stems)
+def test_image_files_hold_the_converter_that_we_compute(path: Path) -> None:
+    """RK3562, RK3576 and RV1106 files come with the registers for uint8 pictures filled in."""
+    model = openrknn.load(path)
+    graph = model.graphs[0]
+    images = {graph.tensors[index].name: True for index in graph.inputs if graph.tensors[index].row_alignment}
+    if not images or model.chip.family in {"rk3566", "rv1106b"}:
+        pytest.skip("takes no picture, or comes without these registers")
+    patches = list(input_values(model, graph, images))
+    assert len(patches) >= 7
+    for command, value in patches:
+        assert graph.commands[command] >> 16 & 0xFFFFFFFF == value & 0xFFFFFFFF
+
+
+@pytest.mark.parametrize("name", ["conv_rk3562_i8", "conv_rk3562_fp", "residual_rv1106_i8", "transpose_rk3562_i8"])
+def test_output_operators_make_channels_last_and_floats(name: str) -> None:
+    placed = place(GOLDENS / f"{name}.rknn")
+    graph = placed.graph
+    operator = next(node for node in graph.nodes if node.type == "OutputOperator")
+    native_tensor, last = graph.tensors[operator.inputs[0]], graph.tensors[operator.inputs[-1]]
+    steps = [step for step in placed.program().steps if graph.nodes[step.operator].type == "OutputOperator"]
+    kind = np.float16 if native_tensor.dtype.name == "FLOAT16" else np.int8
+    _, surfaces, height, width, lanes = native_tensor.native_shape
+    pitch = -(-height * width // 4) * 4 if native_tensor.pixel_alignment and height * width > 1 else height * width
+    atoms = placed.bytes_of(native_tensor, surfaces * pitch * 16).copy().view(kind).reshape(surfaces, pitch, lanes)
+    pixels = atoms[:, : height * width].transpose(1, 0, 2).reshape(height * width, -1)
+    wanted = pixels[:, : native_tensor.shape[1]]
+    first, second = operator.output_groups[:2]
+    assert first + second == len(steps)
+    for step in steps[:first]:
+        step.run()
+    got = placed.bytes_of(last, wanted.nbytes).view(kind).reshape(wanted.shape)
+    assert np.array_equal(got, wanted)
+    for step in steps[first:]:
+        step.run()
+    real = wanted.astype(np.float32)
+    if native_tensor.quantization is not None:  # the NPU's scale is an fp16
+        scale, zero = native_tensor.quantization.scale[0], native_tensor.quantization.zero_point[0]
+        real = (real - np.float32(zero)) * np.float32(np.float16(scale))
+    floats = placed.bytes_of(native_tensor, wanted.size * 4).view(np.float32).reshape(wanted.shape)
+    assert np.array_equal(floats, real)
+
+
+def test_all_task_lists_of_rk3576_give_the_same_bytes() -> None:
+    """Two lists for one core, which use the convolution buffer differently, and one for two cores."""
+    path = GOLDENS / "residual_rk3576_i8.rknn"
+    results = []
+    for cores, core in ((1, 0), (1, 1), (2, 0)):
+        placed = place(path)
+        placed.program(cores, core).run()
+        output = placed.graph.tensors[placed.graph.outputs[0]]
+        results.append(placed.bytes_of(output, output.size_bytes).tobytes())
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("name", ["residual_rk3562_i8", "residual_rk3576_i8", "residual_rv1106_i8"])
+def test_depthwise_weights_are_the_same_on_every_chip(name: str) -> None:
+    """RK3588 has the zero points beside the bias, these chips between the weights: 128 stands there as -128."""
+    from tests.npu.loaded import load
+
+    there, here = load(GOLDENS / "residual_rk3588_i8.rknn"), place(GOLDENS / f"{name}.rknn")
+    right = next(step for step in there.program().steps if isinstance(step, Convolution) and step.source.depthwise)
+    ours = next(step for step in here.program().steps if isinstance(step, Convolution) and step.source.depthwise)
+    assert right.reader is not None
+    from openrknn.npu.rdma import fetch_channels
+
+    weights = fetch_weights(right.source, there.memory).astype(np.int64)
+    operands = fetch_channels(right.reader, len(weights), right.dpu.precision, there.memory, norm=False)
+    assert operands.cpend is not None
+    wanted = weights + operands.cpend[:, None, None]
+    channels = min(len(wanted), right.dpu.real_channels)
+    assert np.array_equal(fetch_weights(ours.source, here.memory)[:channels], wanted[:channels])
+
+
+@needs_library
+@pytest.mark.parametrize("path", FILES, ids=stems)
+def test_native_kernels_give_the_same_bytes(path: Path) -> None:
+    placed = place(path)
+    program = placed.program()
+    accelerate(program, placed.memory)
+    buffers = [buffer for buffer in placed.memory if buffer.data.flags.writeable]
+    for step in program.steps:
+        if isinstance(step, TableLoad) or step.native is None:
+            continue
+        before = [buffer.data.copy() for buffer in buffers]
+        step.execute()
+        wanted = [buffer.data.copy() for buffer in buffers]
+        for buffer, saved in zip(buffers, before, strict=True):
+            buffer.data[...] = saved
+        step.native()
+        assert all(np.array_equal(buffer.data, right) for buffer, right in zip(buffers, wanted, strict=True)), step.task
+
+
+@needs_corpus
+@pytest.mark.parametrize("path", SHARED, ids=stems)
+def test_the_corpus_agrees_with_the_simulator(path: Path) -> None:
+    if path.stem in EXCEPTIONS:
+        pytest.skip(EXCEPTIONS[path.stem])
+    found = agreement(path)
+    if path.stem.startswith(NETWORKS):
+        assert found.cosine >= (0.995 if path.stem.startswith("yolo") else 0.999)
+    elif path.stem.startswith("softmax"):
+        assert found.cosine > 0.999
+    elif path.stem.endswith("fp"):
+        assert found.error < 1e-2
+    else:
+        assert found.within_one == 1
+        assert found.equal >= 0.99
