@@ -1,10 +1,9 @@
-"""Models of every chip in the memory of a software NPU, and what their answers are held to."""
+"""Models of every chip in the memory of a software NPU."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +16,7 @@ from openrknn.npu import Buffer, Machine, Memory, Program, TaskRef
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDENS = ROOT / "tests/goldens"
-CORPUS = ROOT.parent / "shared/corpus"
 CHIPS = ("rk3566", "rk3562", "rk3576", "rv1126b", "rv1103", "rv1106")
-NETWORKS = ("mbv2", "resnet", "yolo", "residual")
 
 WEIGHT, INTERNAL = 0x1000_0000, 0x4000_0000
 ROOM = 1 << 20
@@ -85,36 +82,3 @@ def _mini_image(model: openrknn.Model) -> npt.NDArray[np.uint8]:
         if tensor.data is not None and tensor.kind not in {Kind.COMMANDS, Kind.TASKS}:
             image[start : start + len(tensor.data)] = np.frombuffer(tensor.data, np.uint8)
     return image
-
-
-@dataclass
-class Agreement:
-    """How a run compares with the answers of the vendor's simulator."""
-
-    equal: float
-    within_one: float
-    """Shares of the integers; 1 for floats."""
-    cosine: float
-    error: float
-    """Largest error, relative to the largest answer."""
-
-
-def agreement(path: Path) -> Agreement:
-    """Run a model through the public face and compare its first output."""
-    with np.load(path.with_suffix(".npz")) as arrays:
-        inputs = [arrays[name] for name in sorted(arrays.files) if name.startswith("x")]
-        answer = arrays["o0"].astype(np.float64).reshape(-1)
-    with openrknn.Session(path, device="software") as session:
-        tensor = session.model.graphs[0].tensors[session.model.graphs[0].outputs[0]]
-        result = next(iter(session.run(inputs).values())).astype(np.float64).reshape(-1)
-    # The simulator leaves the last (size mod 4) elements undefined.
-    known = answer.size // 4 * 4
-    result, answer = result[:known], answer[:known]
-    quantization = tensor.quantization
-    steps: Any = np.rint((result - answer) / quantization.scale[0]) if quantization is not None else np.zeros(1)
-    return Agreement(
-        equal=float(np.mean(steps == 0)),
-        within_one=float(np.mean(np.abs(steps) <= 1)),
-        cosine=float(result @ answer / np.sqrt((result @ result) * (answer @ answer))),
-        error=float(np.abs(result - answer).max() / np.abs(answer).max()),
-    )

@@ -6,6 +6,8 @@ int8, a tie that goes the other way, a whole-number offset that is not there.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
@@ -18,6 +20,7 @@ from openrknn.container.model import TensorSpec
 from openrknn.container.parts import Quantization
 from openrknn.container.weight_use import WeightReader
 from openrknn.container.weights import weight_array
+from openrknn.isa import Precision
 from openrknn.runtime.session import Session
 from tests.runtime.cases import GOLDENS, Array, answers, as_stored, distances
 
@@ -151,3 +154,21 @@ def test_softmax_follows_the_hardwares_exponential() -> None:
     for result, grown in ((ours, trick.astype(np.float32)), (theirs, np.exp(below))):
         wanted = grown / grown.sum(1, keepdims=True)
         np.testing.assert_allclose(result, wanted, rtol=0.01, atol=1e-5)
+
+
+def test_the_zero_point_of_rv1106s_matrix_product_is_added_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its converter has one form, x * scale + offset; the product needs (x + offset) * scale, as on the other chips."""
+    from openrknn.npu import cna, named, rv1106
+
+    path = GOLDENS / "matmul_rv1106_i8.rknn"
+    inputs, outputs = answers(path)
+    read = rv1106._converter
+
+    def as_on_the_others(registers: named.NamedRegisters, precision: Precision) -> cna.Converter | None:
+        converter = read(registers, precision)
+        return replace(converter, add_first=True) if converter and not registers("CONV_CON1", "argb_in") else converter
+
+    monkeypatch.setattr(rv1106, "_converter", as_on_the_others)
+    with Session(path) as session:
+        (found,) = distances(session, inputs, outputs).values()
+    assert found.equal == 1
