@@ -19,6 +19,7 @@ from openrknn import numerics
 from openrknn.chips import CHIPS
 from openrknn.container.channel_registers import CONVOLUTIONS
 from openrknn.container.channels import quantization_of, weight_quantization
+from openrknn.container.explain import describe
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import DataType, Quantization
 from openrknn.container.weight_use import Form, WeightReader, WeightUse, tensor_data
@@ -336,3 +337,14 @@ def test_quantisation_that_cannot_be_told(which: str, values: dict[str, Any], wo
     operator = next(one for one in model.operators if one.index == case.operator.index)
     with pytest.raises(UnsupportedError, match=words):
         weight_quantization(model, model.graphs[0], operator)
+
+
+def test_the_report_says_how_weights_are_quantised() -> None:
+    rows = {row.type: row for row in describe(openrknn.load(golden("conv_rk3588_i8"))).graphs[0].operators}
+    found = rows["Conv"].weight_quantization
+    model = openrknn.load(golden("conv_rk3588_i8"))
+    wanted = weight_quantization(model, model.graphs[0], next(row for row in model.operators if row.type == "Conv"))
+    assert found is not None
+    assert wanted is not None
+    assert (found.channels, found.smallest_scale, found.largest_scale) == (12, min(wanted.scale), max(wanted.scale))
+    assert rows["InputOperator"].weight_quantization is None

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from openrknn.chips import TARGETS, Chip, TaskList
 from openrknn.container import findings
+from openrknn.container.channels import quantization_of
 from openrknn.container.feed import input_reports, output_reports
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Tensor
@@ -20,10 +21,13 @@ from openrknn.container.report import (
     Origin,
     TensorUse,
     Totals,
+    WeightQuantization,
 )
 from openrknn.container.sizes import constant_bytes, internal_bytes, weight_bytes
 from openrknn.container.versions import oldest_runtime
+from openrknn.container.weight_use import WeightReader
 from openrknn.container.work import macs
+from openrknn.errors import RknnError
 
 __all__ = ["BOUNDARY", "describe", "list_label"]
 
@@ -84,7 +88,8 @@ def _chip_title(chip: Chip) -> str:
 
 def _graph(model: Model, graph: Graph) -> GraphReport:
     counts = _task_counts(graph)
-    rows = tuple(_operator(operator, counts.get(operator.index, {})) for operator in model.operators_of(graph))
+    reader = WeightReader(model, graph)
+    rows = tuple(_operator(operator, counts.get(operator.index, {}), reader) for operator in model.operators_of(graph))
     return GraphReport(
         index=graph.index,
         input_shapes=tuple(graph.tensors[index].shape for index in graph.inputs),
@@ -106,7 +111,7 @@ def _task_counts(graph: Graph) -> dict[int, dict[str, int]]:
     return counts
 
 
-def _operator(operator: Operator, tasks: Mapping[str, int]) -> OperatorReport:
+def _operator(operator: Operator, tasks: Mapping[str, int], reader: WeightReader) -> OperatorReport:
     constants = tuple(tensor for tensor in operator.inputs if not tensor.kind.is_activation and tensor.name)
     return OperatorReport(
         index=operator.index,
@@ -122,6 +127,24 @@ def _operator(operator: Operator, tasks: Mapping[str, int]) -> OperatorReport:
         weight_bytes=sum(_stored_bytes(tensor) for tensor in dict.fromkeys(constants)),
         output_bytes=sum(tensor.size_bytes for tensor in operator.outputs),
         macs=macs(operator),
+        weight_quantization=_weight_quantization(operator, reader),
+    )
+
+
+def _weight_quantization(operator: Operator, reader: WeightReader) -> WeightQuantization | None:
+    try:
+        use = reader.use(operator)
+        found = None if use is None else quantization_of(reader, operator, use)
+    except RknnError:  # damaged, or of a kind that is not understood: the rest of the report is worth having
+        return None
+    if found is None or not found.scale:
+        return None
+    return WeightQuantization(
+        axis=found.axis,
+        channels=len(found.scale),
+        smallest_scale=min(found.scale),
+        largest_scale=max(found.scale),
+        is_symmetric=not any(found.zero_point),
     )
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from openrknn.chips import TARGETS
-from openrknn.container import outer
 from openrknn.container.check import problems
 from openrknn.container.model import Model
 from openrknn.container.parts import Kind, Placement, Tensor
@@ -15,7 +14,6 @@ from openrknn.container.ranges import range_findings
 from openrknn.container.report import Finding, GraphReport, InputReport, OperatorReport, Severity
 from openrknn.container.sizes import memory_plan
 from openrknn.container.versions import NEWEST_TOOLKIT, parse_version
-from openrknn.errors import RknnError
 
 __all__ = ["find"]
 
@@ -145,24 +143,15 @@ def _file(model: Model) -> Iterator[Finding]:
         )
     for text in model.unknown:
         yield Finding("unknown-part", Severity.WARNING, "", text, _SCHEMA_LAG, "please report it, with the file")
-    if trailing := _trailing_bytes(model):
+    if model.trailing_bytes:
         yield Finding(
             "trailing-bytes",
             Severity.NOTE,
             "",
-            f"{trailing} bytes follow the end of the model",
+            f"{model.trailing_bytes} bytes follow the end of the model",
             "the vendor's runtime ignores them; something may have been appended to the file",
             "rewrite the file to drop them",
         )
-
-
-def _trailing_bytes(model: Model) -> int:
-    whole = model.json_bytes.obj
-    try:
-        view = memoryview(whole)
-        return outer.split(view).trailing_bytes if view.nbytes == model.size_bytes else 0
-    except (RknnError, TypeError):
-        return 0
 
 
 def _surprises(model: Model) -> Iterator[Finding]:

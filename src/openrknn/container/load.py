@@ -119,4 +119,5 @@ def _model(
         json_bytes=parts.json,
         graphs=graphs,
         unknown=tuple(dict.fromkeys(reader.unknown)),
+        trailing_bytes=parts.trailing_bytes,
     )

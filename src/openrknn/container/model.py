@@ -110,6 +110,8 @@ class Model:
     graphs: tuple[Graph, ...] = field(repr=False)
     unknown: tuple[str, ...] = ()
     """What the file has and this reader does not understand."""
+    trailing_bytes: int = 0
+    """Bytes after the end of the model; nobody reads them."""
 
     @cached_property
     def toolkit_version(self) -> str:

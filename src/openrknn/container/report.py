@@ -26,6 +26,7 @@ __all__ = [
     "Severity",
     "TensorUse",
     "Totals",
+    "WeightQuantization",
     "as_json",
 ]
 
@@ -160,6 +161,19 @@ class TensorUse:
 
 
 @dataclass(frozen=True, slots=True)
+class WeightQuantization:
+    """How an operator's weights are quantised. The file says it only between the lines of its commands."""
+
+    axis: int | None
+    """Along which dimension of the weights (ONNX order) the channels lie."""
+    channels: int
+    smallest_scale: float
+    largest_scale: float
+    is_symmetric: bool
+    """Whether all zero points are 0."""
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorReport:
     """One row of the operator table."""
 
@@ -183,6 +197,8 @@ class OperatorReport:
     output_bytes: int
     macs: int | None
     """Multiply-accumulates; None where the shapes do not tell (element-wise operators have 0)."""
+    weight_quantization: WeightQuantization | None
+    """None where weights are floats, are not there, or the file does not say enough."""
 
 
 @dataclass(frozen=True, slots=True)

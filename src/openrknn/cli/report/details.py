@@ -7,7 +7,7 @@ from typing import Any
 
 from openrknn.cli.report.graph import MAX_DRAWN, look
 from openrknn.cli.report.markup import Markup, clean, tag
-from openrknn.cli.report.texts import attribute, dims, macs, native, quantization, tasks
+from openrknn.cli.report.texts import attribute, dims, macs, native, quantization, tasks, weight_scales
 from openrknn.cli.report.view import View, op_name, tensor_name
 from openrknn.cli.words import size_text
 from openrknn.container.parts import Tensor
@@ -46,6 +46,7 @@ def _operator(view: View, place: int, used: dict[int, dict[str, Any]]) -> dict[s
     facts = {
         "MACs": macs(report.macs) if not report.is_boundary else "",
         "Weights": size_text(report.weight_bytes) if report.weight_bytes else "",
+        "Weight scales": weight_scales(report.weight_quantization),
         "Output": size_text(report.output_bytes) if report.output_bytes else "",
         "Commands": f"{report.commands:,}" if report.commands else "",
         "Tasks": tasks(report.tasks),

@@ -7,8 +7,20 @@ from collections.abc import Mapping, Sequence
 
 from openrknn.cli.words import count_text
 from openrknn.container.parts import Layout, Quantization, Tensor
+from openrknn.container.report import WeightQuantization
 
-__all__ = ["attribute", "dims", "macs", "native", "number", "percent", "quantization", "short_shape", "tasks"]
+__all__ = [
+    "attribute",
+    "dims",
+    "macs",
+    "native",
+    "number",
+    "percent",
+    "quantization",
+    "short_shape",
+    "tasks",
+    "weight_scales",
+]
 
 _MAX_ITEMS = 12
 
@@ -56,6 +68,15 @@ def quantization(values: Quantization | None) -> str:
     if len(values.scale) == 1:
         return f"scale {number(low)}, zero point {values.zero_point[0] if values.zero_point else 0}"
     return f"per channel ({len(values.scale)}): scale {number(low)} … {number(high)}"
+
+
+def weight_scales(values: WeightQuantization | None) -> str:
+    """The range of the scales, and how many channels have one of their own."""
+    if values is None:
+        return ""
+    low, high = number(values.smallest_scale), number(values.largest_scale)
+    offset = "symmetric" if values.is_symmetric else "with zero points"
+    return f"{low} … {high}, {values.channels} channels, {offset}" if values.channels > 1 else f"{low}, {offset}"
 
 
 def tasks(lists: Mapping[str, int]) -> str:
