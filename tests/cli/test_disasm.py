@@ -180,3 +180,16 @@ def test_a_damaged_file_is_listed_as_far_as_it_goes(tmp_path: Path, capsys: Capt
 def test_colors_are_for_terminals() -> None:
     assert "\x1b" not in program("disasm", golden("conv_rk3588_i8"), "--op", "1").out
     assert "\x1b[1m# task 0" in program("disasm", golden("conv_rk3588_i8"), "--op", "1", "--color", "always").out
+
+
+def test_the_page_about_json_names_every_key(capsys: Capture) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "disasm-json.md").read_text()
+    documented = set(re.findall(r"`([a-z_]+)`", page))
+    for name in ("silu_rk3588_i8", "single_rv1106_i8"):
+        found = json.loads(run(capsys, "disasm", golden(name), "--json").out)
+        keys = set(found)
+        for task in found["tasks"]:
+            keys |= set(task)
+            for command in task["commands"]:
+                keys |= set(command)
+        assert keys <= documented
