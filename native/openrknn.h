@@ -15,7 +15,7 @@
 #define OPENRKNN_API __attribute__((visibility("default")))
 
 /* Raised whenever something in this file changes; compute/native.py has the same number. */
-#define OPENRKNN_ABI_VERSION 2
+#define OPENRKNN_ABI_VERSION 3
 
 /* Instruction sets that kernels are written for. compute/native.py has the same bits. */
 enum {
@@ -49,6 +49,7 @@ enum {
     OPENRKNN_BF16 = 3,
     OPENRKNN_INT32 = 4,
     OPENRKNN_FP32 = 5,
+    OPENRKNN_UINT8 = 16, /* no code of the NPU: pixels */
 };
 
 /* The kinds of steps. */
@@ -373,5 +374,34 @@ OPENRKNN_API int32_t openrknn_run(const void *const *steps, int32_t count);
 
 /* The same, and the nanoseconds that each step took. */
 OPENRKNN_API int32_t openrknn_run_timed(const void *const *steps, int32_t count, int64_t *nanoseconds);
+
+/* A feature map [N, C1, H, W, C2] as a plain [N, C, H, W]; openrknn/layout/arrange.py mirrors it. */
+typedef struct {
+    const void *source;
+    void *target;
+    int64_t source_batch; /* bytes from batch to batch, surface to surface, line to line */
+    int64_t source_surface;
+    int64_t source_line;
+    int32_t batches;
+    int32_t channels;
+    int32_t height;
+    int32_t width;
+    int32_t atom;     /* C2 */
+    int32_t format;   /* of the source */
+    int32_t to_float; /* 1: (number - zero_point) * scale, and 16-bit floats widened; 0: as they are */
+    int32_t zero_point;
+    float scale;
+    int32_t unused;
+} openrknn_arrangement;
+
+OPENRKNN_API void openrknn_arrange(const openrknn_arrangement *step);
+
+/* (source - zero) * scale, or 16-bit floats widened; -1 for a format that it does not know. */
+OPENRKNN_API int32_t openrknn_dequantize(const void *source, float *target, int64_t count, int32_t format, int32_t zero,
+                                         float scale);
+
+/* round(source / scale + zero) in single precision, ties to even, held inside the type; -1 likewise. */
+OPENRKNN_API int32_t openrknn_quantize(const float *source, void *target, int64_t count, int32_t format, int32_t zero,
+                                       float scale);
 
 #endif

@@ -3,6 +3,7 @@
     shift_right     x / 2^n, rounded: ties to even, or ties up where a register's round bit says so
     saturate        clamp to the range of an integer type
     quantize        real -> stored integer;  dequantize: stored integer -> real
+    quantize_affine, dequantize_affine      the same in single precision, as runtimes do it; native, into `out=`
     encode_fp16, encode_bf16, decode_fp16, decode_bf16      floats <-> their 16-bit patterns
     pack_int4, unpack_int4                                  signed 4-bit numbers, two per byte
 
@@ -13,6 +14,7 @@ something else it is the rule for all chips. This file is the one place to chang
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, TypeAlias, TypeVar
@@ -20,15 +22,19 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from openrknn import nativelib
+
 __all__ = [
     "Rounding",
     "decode_bf16",
     "decode_fp16",
     "dequantize",
+    "dequantize_affine",
     "encode_bf16",
     "encode_fp16",
     "pack_int4",
     "quantize",
+    "quantize_affine",
     "round_to_integer",
     "saturate",
     "shift_right",
@@ -144,6 +150,82 @@ def _along(parameter: npt.NDArray[Any], rank: int, axis: int | None) -> npt.NDAr
     shape = [1] * rank
     shape[axis] = parameter.size
     return parameter.reshape(shape)
+
+
+def dequantize_affine(
+    stored: npt.NDArray[Any], scale: float = 1.0, zero_point: int = 0, *, out: Floats | None = None
+) -> Floats:
+    """`(stored - zero_point) * scale` in float32; float16 is widened. Allocates nothing if `out` is given."""
+    if stored.dtype not in FORMATS:
+        raise TypeError(f"numbers of {', '.join(map(str, FORMATS))} are needed here, not {stored.dtype}")
+    result = prepared(out, stored.shape, np.float32)
+    native = nativelib.library()
+    if native is not None and stored.flags.c_contiguous:
+        arguments = (address(stored), address(result), stored.size, FORMATS[stored.dtype], zero_point, scale)
+        _affine(native.openrknn_dequantize)(*arguments)
+    elif stored.dtype.kind == "f":
+        result[...] = stored
+    else:
+        wide = np.float64 if stored.dtype == np.int32 else np.float32
+        np.multiply(np.subtract(stored, zero_point, dtype=wide).astype(np.float32), np.float32(scale), out=result)
+    return result
+
+
+def quantize_affine(
+    values: Floats, scale: float, zero_point: int, dtype: npt.DTypeLike = np.int8, *,
+    out: npt.NDArray[Any] | None = None,
+) -> npt.NDArray[Any]:  # fmt: skip
+    """`round(value / scale + zero_point)` in float32, ties to even, saturated; NaN becomes the lowest number.
+
+    This is what the vendor's runtime does with float inputs. `dtype` is int8, uint8 or int16.
+    """
+    kind = np.dtype(dtype)
+    if values.dtype != np.float32 or kind not in FORMATS or kind.itemsize > 2 or kind.kind == "f":
+        raise TypeError(f"float32 becomes int8, uint8 or int16 here, not {values.dtype} {kind}")
+    result = prepared(out, values.shape, kind)
+    native = nativelib.library()
+    if native is not None and values.flags.c_contiguous:
+        arguments = (address(values), address(result), values.size, FORMATS[kind], zero_point, scale)
+        _affine(native.openrknn_quantize)(*arguments)
+        return result
+    limits = np.iinfo(kind)
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.divide(values, np.float32(scale), dtype=np.float32) + np.float32(zero_point)
+    result[...] = np.clip(np.rint(np.nan_to_num(steps, nan=limits.min)), limits.min, limits.max)
+    return result
+
+
+FORMATS: dict[np.dtype[Any], int] = {
+    np.dtype(name): code
+    for name, code in {"int8": 0, "int16": 1, "float16": 2, "int32": 4, "float32": 5, "uint8": 16}.items()
+}
+"""NumPy types -> the codes of native/openrknn.h."""
+
+
+def prepared(
+    out: npt.NDArray[Any] | None, shape: tuple[int, ...], dtype: npt.DTypeLike
+) -> npt.NDArray[Any]:
+    """`out`, if results of this shape and type can be written there; else a new array."""
+    if out is None:
+        return np.empty(shape, dtype)
+    if out.dtype != dtype or out.shape != shape:
+        raise ValueError(f"out= is {out.dtype} {list(out.shape)}, the result is {np.dtype(dtype)} {list(shape)}")
+    if not out.flags.c_contiguous or not out.flags.writeable:
+        raise ValueError("out= must be contiguous and writable")
+    return out
+
+
+def address(array: npt.NDArray[Any]) -> int:
+    """Where an array begins; faster than `array.ctypes.data`."""
+    place: int = array.__array_interface__["data"][0]
+    return place
+
+
+def _affine(function: Any) -> Any:
+    if function.argtypes is None:
+        pointer, count, code = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+        function.argtypes, function.restype = (pointer, pointer, count, code, code, ctypes.c_float), code
+    return function
 
 
 # -------------------------------------------------------------------------------------------------- 16-bit floats

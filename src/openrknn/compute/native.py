@@ -11,19 +11,17 @@ import ctypes
 import enum
 import functools
 import os
-import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 from openrknn.compute import structures
 from openrknn.errors import UnsupportedError
+from openrknn.nativelib import ABI_VERSION, ENVIRONMENT, LIBRARY_NAME, find, opened
 
-__all__ = ["CpuFeature", "Kernels", "available", "choose", "cpu_features", "find", "load", "set_threads", "threads"]
+__all__ = [
+    "ABI_VERSION", "ENVIRONMENT", "LIBRARY_NAME", "CpuFeature", "Kernels", "available", "choose", "cpu_features",
+    "find", "load", "set_threads", "threads",
+]  # fmt: skip
 
-# The same number as OPENRKNN_ABI_VERSION in native/openrknn.h.
-ABI_VERSION = 2
-LIBRARY_NAME = "libopenrknn.so"
-ENVIRONMENT = "OPENRKNN_KERNELS"
 THREADS_ENVIRONMENT = "OPENRKNN_THREADS"
 
 
@@ -56,18 +54,6 @@ def load() -> ctypes.CDLL | None:
     """The native library, or None when it is absent or switched off."""
     path = None if _choice() == "numpy" else find()
     return None if path is None else _open(path)
-
-
-def find(folders: Iterable[str] | None = None) -> Path | None:
-    """Where the library is, or None. An editable install has two folders: the sources and the built files."""
-    if folders is None:
-        # Not `import openrknn`: the face of the package is above this layer.
-        folders = sys.modules["openrknn"].__path__
-    for folder in folders:
-        path = Path(folder, "_native", LIBRARY_NAME)
-        if path.is_file():
-            return path
-    return None
 
 
 def cpu_features() -> CpuFeature:
@@ -129,17 +115,8 @@ def _default_threads() -> int:
 
 @functools.cache
 def _open(path: Path) -> ctypes.CDLL:
-    """Load the library and declare its functions. A broken or old library is an error, never a fallback."""
-    advice = "install openrknn again, or set " + ENVIRONMENT + "=numpy"
-    try:
-        library = ctypes.CDLL(str(path))
-        library.openrknn_abi_version.restype = ctypes.c_uint32
-        library.openrknn_abi_version.argtypes = ()
-        version = library.openrknn_abi_version()
-    except (OSError, AttributeError) as error:
-        raise UnsupportedError(f"cannot load the native library {path}: {error}; {advice}") from error
-    if version != ABI_VERSION:
-        raise UnsupportedError(f"{path} has ABI {version}, this package needs ABI {ABI_VERSION}; {advice}")
+    """Load the library and declare its functions."""
+    library = opened(path)
     structures.declare(library)
     library.openrknn_set_threads(_default_threads())
     return library

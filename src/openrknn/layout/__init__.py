@@ -1,9 +1,33 @@
 """How tensors lie in the NPU's memory, and the way there and back (pack and unpack).
 
 layout.features     feature maps NC1HWC2 with any pitches; rows of packed pixels
+layout.arrange      NC1HWC2 to NCHW and back, native and into arrays of yours
 layout.weights      convolution and depthwise weights in tiles
 layout.operands     the per-channel stream of bias, weight zero point and multiplier (needs no NumPy)
 
 All of it is arithmetic on sizes: nothing here knows files, registers or chips. Elements keep the type that they come
 with; numbers that are stored in less than a byte are unpacked first (`openrknn.numerics`).
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openrknn.layout.arrange import (
+        Arrangement,
+        nc1hwc2_to_nchw,
+        nc1hwc2_to_nhwc,
+        nchw_to_nc1hwc2,
+        nhwc_to_nc1hwc2,
+    )
+
+__all__ = ["Arrangement", "nc1hwc2_to_nchw", "nc1hwc2_to_nhwc", "nchw_to_nc1hwc2", "nhwc_to_nc1hwc2"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'openrknn.layout' has no attribute {name!r}")
+    from openrknn.layout import arrange  # here: not everybody who reads layouts needs NumPy
+
+    return getattr(arrange, name)
