@@ -34,6 +34,8 @@ NAMES = (
     "trace",
     "verify",
     "capabilities",
+    "doctor",
+    "top",
     "completion",
 )
 """In the order of `openrknn --help`."""

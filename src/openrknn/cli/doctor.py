@@ -1,0 +1,65 @@
+"""`openrknn doctor`: why the NPU does not work, and what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from openrknn.cli.output import Output
+
+NAME = "doctor"
+HELP = "find out why the NPU does not work, and what to do about it"
+DESCRIPTION = """Look at chip, kernel, driver, device nodes, permissions, containers, memory, clocks, the kernel's log,
+the vendor's libraries and Python packages; and, with a model, whether it fits all that. Nothing is changed, and no
+library is loaded. Each finding says what is wrong, why it matters, and the command that fixes it."""
+EXAMPLES = (
+    "openrknn doctor                       this machine",
+    "openrknn doctor yolo.rknn             and whether this model runs on it",
+    "openrknn doctor rknn_toolkit_lite2-2.3.2-cp312-cp312-linux_aarch64.whl   why pip refuses it",
+    "openrknn doctor --fix                 print udev rules, groups, modules; nothing is applied",
+    "openrknn doctor --report bug.zip      a bundle for a bug report, with nothing private in it",
+    "openrknn doctor --root /mnt/sdcard    look at the system on a card",
+)
+
+EXIT_ERRORS = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    parser.add_argument("model", metavar="MODEL", nargs="?", type=Path, help="a .rknn, or a wheel that pip refuses")
+    parser.add_argument("--fix", action="store_true", help="print what would fix permissions and modules, and end")
+    parser.add_argument("--report", metavar="FILE", type=Path, help="write a zip for a bug report")
+    parser.add_argument("--root", metavar="FOLDER", type=Path, default=Path("/"), help="of the system (default: /)")
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Examine; exit code 1 if something is broken."""
+    from openrknn import __version__
+    from openrknn.doctor.bundle import write_bundle
+    from openrknn.doctor.examine import examine_facts
+    from openrknn.doctor.facts import Facts
+    from openrknn.doctor.finding import Severity
+    from openrknn.doctor.fixes import script
+
+    facts = Facts(arguments.root)
+    if arguments.fix:
+        output.data({"script": script(facts)})
+        for line in script(facts).splitlines() if not output.is_json else ():
+            output.value(line)
+        return 0
+    findings = examine_facts(facts, arguments.model)
+    if arguments.report is not None:
+        write_bundle(arguments.report, facts, findings, __version__)
+    if output.is_human:
+        from openrknn.cli.doctor_text import show
+
+        show(findings, facts, output)
+        if arguments.report is not None:
+            output.line(f"wrote {arguments.report}")
+    elif output.is_json:
+        output.data({"soc": facts.soc, "findings": [finding.as_json() for finding in findings]})
+    else:
+        for finding in findings:
+            if finding.severity in {Severity.WARNING, Severity.ERROR}:
+                output.value(f"{finding.severity}: {finding.what}")
+    return EXIT_ERRORS if any(finding.severity is Severity.ERROR for finding in findings) else 0

@@ -1,0 +1,72 @@
+"""The doctor's words for people: what is well in a few lines, what is not with its reason and its cure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from openrknn.cli.output import Output, printable
+from openrknn.cli.words import count_of
+from openrknn.doctor.finding import Finding, Severity
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from openrknn.doctor.facts import Facts
+
+__all__ = ["show"]
+
+_MARKS = {
+    Severity.OK: ("ok", "green"),
+    Severity.NOTE: ("note", "cyan"),
+    Severity.WARNING: ("warning", "yellow"),
+    Severity.ERROR: ("error", "bold red"),
+}
+_ANYWAY = (
+    ("openrknn run MODEL.rknn -i PICTURE", "run it on the software NPU"),
+    ("openrknn serve MODEL.rknn", "serve it over REST and gRPC"),
+    ("openrknn inspect MODEL.rknn", "look into it"),
+    ("openrknn exec -- PROGRAM", "run a program of the vendor's library as if a board were here"),
+)
+
+
+def show(findings: Sequence[Finding], facts: Facts, output: Output) -> None:
+    """One screen: good news first, because the eye ends at the bottom."""
+    for finding in reversed(findings):
+        output.show(_entry(finding))
+    if not facts.npus:
+        _anyway(output)
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    warnings = sum(finding.severity is Severity.WARNING for finding in findings)
+    if errors or warnings:
+        output.line()
+        output.line(f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}")
+
+
+def _entry(finding: Finding) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    mark, style = _MARKS[finding.severity]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(width=8, justify="right")
+    table.add_column()
+    weight = "bold" if finding.severity is Severity.ERROR else ""
+    table.add_row(Text(mark, style), Text(printable(finding.what), weight))
+    if finding.why:
+        table.add_row("", Text(printable(finding.why), "dim"))
+    for line in finding.fix:
+        table.add_row("", Text(f"{' ' if line.startswith('$ ') else '→'} {printable(line)}"))
+    if finding.source and finding.severity in {Severity.WARNING, Severity.ERROR}:
+        table.add_row("", Text(f"see {finding.source}", "dim"))
+    return table
+
+
+def _anyway(output: Output) -> None:
+    from rich.text import Text
+
+    output.line()
+    output.line("What works without an NPU:")
+    width = max(len(command) for command, _ in _ANYWAY)
+    for command, meaning in _ANYWAY:
+        output.show(Text(f"  {command:<{width}}  ").append(meaning, "dim"))

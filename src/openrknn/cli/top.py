@@ -1,0 +1,65 @@
+"""`openrknn top`: what the NPUs do, live."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from openrknn.cli.options import seconds
+from openrknn.cli.output import Output
+
+NAME = "top"
+HELP = "show load, clock, memory, temperature and users of the NPUs, live"
+DESCRIPTION = """Show what the NPUs of this machine do: load per core, clock, memory, temperature, and which processes
+use them. Works with the vendor's driver (as root, or where the kernel has /proc/rknpu), with rocket, and with the
+software NPUs of all processes that one may look at. Ctrl-C ends it."""
+EXAMPLES = (
+    "openrknn top                      like htop, once a second",
+    "openrknn top --once               one look, and done",
+    "openrknn top --once --json        for programs",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    parser.add_argument("--once", action="store_true", help="show one reading and end")
+    parser.add_argument("--interval", type=seconds, default=1, metavar="SECONDS", help="from look to look (default: 1)")
+    parser.add_argument("--root", metavar="FOLDER", type=Path, default=Path("/"), help="of the system (default: /)")
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Read, wait, read again, show."""
+    from openrknn.monitor import read
+
+    reading = read(arguments.root)
+    if arguments.once or not output.is_human or not output.stream.isatty():
+        if any(core.load_percent is None for npu in reading.npus for core in npu.cores):
+            time.sleep(arguments.interval)  # a load is a difference
+            reading = read(arguments.root, reading)
+        output.data(reading.as_json())
+        if output.is_human:
+            from openrknn.cli.top_text import screen
+
+            output.show(screen(reading))
+        return 0
+    return _live(arguments, output)
+
+
+def _live(arguments: argparse.Namespace, output: Output) -> int:
+    from rich.live import Live
+
+    from openrknn.cli.top_text import History, screen
+    from openrknn.monitor import read
+
+    history = History()
+    reading = read(arguments.root)
+    try:
+        with Live(screen(reading, history), console=output.console, screen=True, auto_refresh=False) as live:
+            while True:
+                time.sleep(arguments.interval)
+                reading = read(arguments.root, reading)
+                history.add(reading)
+                live.update(screen(reading, history), refresh=True)
+    except KeyboardInterrupt:
+        return 0

@@ -1,0 +1,29 @@
+"""What works without an NPU, and how well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from openrknn.doctor.facts import Facts
+from openrknn.doctor.finding import Finding, Severity
+
+__all__ = ["check_software"]
+
+
+def check_software(facts: Facts) -> Iterator[Finding]:
+    """The software NPU of this Python; below another root there is nothing to try."""
+    if not facts.is_this_machine:
+        return
+    from openrknn.compute import native
+
+    kernels = native.choose() if native.load() is not None else None
+    if kernels is None:
+        yield Finding(
+            "software-npu",
+            Severity.NOTE,
+            "the software NPU works here with NumPy alone",
+            "its native kernels were not built or are switched off; results are the same, some 100 times slower",
+            ("$ pip install --force-reinstall --no-binary openrknn openrknn   # with a C compiler installed",),
+        )
+    else:
+        yield Finding("software-npu", Severity.OK, f"the software NPU works here, with native kernels ({kernels.name})")
