@@ -61,7 +61,10 @@ static int connect_server(void) {
     /* Out of the way of programs that count on small numbers. */
     int high = (int)syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
     if (high >= 0) { close_quietly(low); low = high; }
-    if (connect(low, (struct sockaddr *)&address, sizeof address) == 0) return low;
+    int result;
+    do result = connect(low, (struct sockaddr *)&address, sizeof address);
+    while (result != 0 && errno == EINTR);
+    if (result == 0) return low;
     close_quietly(low);
     return -1;
 }

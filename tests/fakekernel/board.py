@@ -110,6 +110,6 @@ def rocket_submit(
     file.send(rocket.SUBMIT, submit, blocks=blocks)
 
 
-def prepare(file: File, handle: int, seconds: float = 20) -> None:
+def prepare(file: File, handle: int, seconds: float = 600) -> None:
     """PREP_BO."""
     file.ioctl(rocket.PREP_BO, handle=handle, timeout_ns=time.monotonic_ns() + int(seconds * 1e9))

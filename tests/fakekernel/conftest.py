@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
 
 from openrknn.fakekernel.device import Device
+from openrknn.fakekernel.log import LOG
 from tests.fakekernel.client import Client, File
+
+
+class _Faults(logging.Handler):
+    """Collects what only a fault of ours can write."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(logging.Formatter().format(record))
+
+
+@pytest.fixture(autouse=True)
+def faults() -> Iterator[list[str]]:
+    """A device outlives its own faults, so the log has to tell of them; a test that provokes some clears the list."""
+    handler = _Faults()
+    LOG.addHandler(handler)
+    yield handler.texts
+    LOG.removeHandler(handler)
+    assert handler.texts == []
 
 
 @pytest.fixture(scope="module")

@@ -11,28 +11,22 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from openrknn.fakekernel.device import Device
+from openrknn.fakekernel.drm import DrmDriver
 from openrknn.fakekernel.protocol import MAX_PAYLOAD, REQUEST, Op
 from openrknn.uapi import rknpu
 from openrknn.uapi.rknpu import JobFlag, MemoryFlag
 from tests.fakekernel import streams
-from tests.fakekernel.board import CACHED, Product, allocate, product, task
-from tests.fakekernel.client import Client, RefusedError, refused
+from tests.fakekernel.board import CACHED, Product, allocate, prepare, product, rocket_allocate, rocket_submit, task
+from tests.fakekernel.client import Client, File, RefusedError, refused
+from tests.fakekernel.waiting import wait_until
 
 MANY = 10_000
-
-
-def wait_until(what: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def own_descriptors() -> list[str]:
@@ -59,14 +53,32 @@ def leaves_nothing() -> Iterator[None]:
     assert engines == []
 
 
-def is_well(device: Device) -> bool:
+def is_well(device: Device, **changes: int) -> bool:
     """Another program can still use the device."""
     with Client(device.folder) as client:
         npu = client.open("/dev/dri/card1")
         job = product(npu, 7)
-        job.submit()
+        job.submit(**changes)
         npu.close()
         return job.result == job.wanted
+
+
+def rocket_product(accel: File) -> Callable[..., None]:
+    """A product of the mainline driver: runs it, as often as is said in one job, and looks at the result."""
+    a, b, c, commands = (rocket_allocate(accel, 4096) for _ in range(4))
+    left, right, wanted = streams.operands(5)
+    a.write(left)
+    b.write(right)
+    body = streams.product_body(a.address, b.address, c.address)
+    commands.write(streams.to_bytes(body + streams.tail(streams.PRODUCT_MASK)))
+
+    def run(times: int = 1) -> None:
+        c.write(bytes(len(wanted)))
+        rocket_submit(accel, [(commands.address, len(body) + 4)] * times, [a.handle, b.handle], [c.handle])
+        prepare(accel, c.handle, 300)
+        assert c.read(len(wanted)) == wanted
+
+    return run
 
 
 def make_long(job: Product, tasks: int) -> None:
@@ -175,9 +187,7 @@ def test_endless_submits_do_not_stop_others() -> None:
         with Client(device.folder) as other:
             good = other.open("/dev/dri/card1")
             elsewhere = product(good, 3)
-            started = time.monotonic()
             elsewhere.submit(core_mask=2, subcore1=0, subcore3=1)
-            assert time.monotonic() - started < 30
             assert elsewhere.result == elsewhere.wanted
             good.close()
         npu.close()  # what still waits is dropped
@@ -206,9 +216,45 @@ def test_a_program_killed_while_its_job_runs() -> None:
             assert device.status.processes == 1
             process.send_signal(signal.SIGKILL)
         wait_until(lambda: device.status.files == 0)
-        wait_until(lambda: device.status.buffers == 0, 60)  # the tasks stay until the job is through
+        wait_until(lambda: device.status.buffers == 0)  # the tasks stay until the job is through
         assert not device._system.scheduler.is_busy(0)
         assert is_well(device)
+
+
+ROCKET_KILLED = """
+import sys
+from pathlib import Path
+from tests.fakekernel import streams
+from tests.fakekernel.board import rocket_allocate, rocket_submit
+from tests.fakekernel.client import Client
+accel = Client(Path(sys.argv[1])).open("/dev/accel/accel0")
+a, b, c, commands = (rocket_allocate(accel, 4096) for _ in range(4))
+body = streams.product_body(a.address, b.address, c.address)
+commands.write(streams.to_bytes(body + streams.tail(streams.PRODUCT_MASK)))
+rocket_submit(accel, [(commands.address, len(body) + 4)] * 4000, [a.handle, b.handle], [c.handle])
+print("go", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_program_of_the_mainline_driver_killed_while_its_job_runs() -> None:
+    """Its address space goes at once, the buffers that the job writes later."""
+    with Device("rk3588", driver="rocket") as device:
+        command = [sys.executable, "-c", ROCKET_KILLED, str(device.folder)]
+        root = Path(__file__).parents[2]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"go\n"
+            wait_until(lambda: device._system.scheduler.is_busy(0))
+            engine = device.engine_process
+            process.kill()
+        wait_until(lambda: device.status.buffers == 0)
+        with Client(device.folder) as client:
+            accel = client.open("/dev/accel/accel0")
+            job = rocket_product(accel)
+            job()
+            accel.close()
+        assert device.engine_process == engine
 
 
 def test_the_engine_killed_while_a_job_runs(caplog: pytest.LogCaptureFixture) -> None:
@@ -227,7 +273,7 @@ def test_the_engine_killed_while_a_job_runs(caplog: pytest.LogCaptureFixture) ->
         wait_until(lambda: device._system.scheduler.is_busy(0))
         assert device.engine_process is not None
         os.kill(device.engine_process, signal.SIGKILL)
-        thread.join(30)
+        thread.join(300)
         assert result == [errno.ETIMEDOUT]
         assert "crashed" in caplog.text
         job.file.close()
@@ -236,7 +282,7 @@ def test_the_engine_killed_while_a_job_runs(caplog: pytest.LogCaptureFixture) ->
 
 def test_a_job_that_takes_too_long() -> None:
     with Device("rk3588", time_scale=1) as device, Client(device.folder) as client:
-        assert is_well(device)  # the engine is ready
+        assert is_well(device, timeout=600_000)  # the engine is ready
         before = device.engine_process
         job = long_job(device, client, 4000)
         with refused(errno.ETIMEDOUT):
@@ -267,7 +313,7 @@ def test_garbage_on_the_socket(data: bytes) -> None:
             connection.connect(str(device.folder / "socket"))
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
-            connection.settimeout(5)
+            connection.settimeout(300)
             try:
                 while connection.recv(4096):
                     pass
@@ -275,6 +321,70 @@ def test_garbage_on_the_socket(data: bytes) -> None:
                 pass
         with Client(device.folder) as client:
             client.open("/dev/dri/card1").close()
+
+
+def test_a_long_request_after_a_short_one() -> None:
+    with Device("rk3588", driver="rocket") as device, Client(device.folder) as client:
+        accel = client.open("/dev/accel/accel0")
+        job = rocket_product(accel)
+        job()
+        job(4000)  # more than the server has room for at first
+        accel.close()
+
+
+def test_a_fault_of_ours_does_not_make_the_device_deaf(
+    monkeypatch: pytest.MonkeyPatch, faults: list[str]
+) -> None:
+    with Device("rk3588") as device:
+        with monkeypatch.context() as patch, Client(device.folder) as client:
+            patch.setattr(DrmDriver, "close", lambda self, file: 1 // 0)
+            client.open("/dev/dri/card1").close()
+            wait_until(lambda: device.status.files == 0)
+        assert is_well(device)
+        wait_until(lambda: device.status.files == 0)
+        with monkeypatch.context() as patch, Client(device.folder) as client:
+            patch.setattr(DrmDriver, "ioctl", lambda self, file, call: 1 // 0)
+            npu = client.open("/dev/dri/card1")
+            with pytest.raises(ConnectionResetError):
+                npu.ioctl(rknpu.MEM_CREATE, size=4096)
+            npu.close()
+        assert is_well(device)
+    assert len(faults) == 2
+    assert all("ZeroDivisionError" in text for text in faults)
+    faults.clear()
+
+
+def test_a_recorder_that_fails_is_not_asked_again(faults: list[str]) -> None:
+    def hook(event: object) -> None:
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    with Device("rk3588", hook=hook) as device:
+        assert is_well(device)
+        assert isinstance(device.hook_error, OSError)
+    assert faults == ["recording ended: OSError: [Errno 28] the disk is full"]
+    faults.clear()
+
+
+class FullListener(socket.socket):
+    """There is no descriptor left for the first few connections."""
+
+    refusals = 3
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return super().accept()
+
+
+def test_no_descriptors_are_left_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("openrknn.fakekernel.tree.socket.socket", FullListener)
+    with Device("rk3588") as device:
+        monkeypatch.undo()
+        assert is_well(device)
+        assert caplog.text.count("cannot connect: Too many open files") == 3
 
 
 def test_programs_that_are_connected_when_the_device_ends() -> None:

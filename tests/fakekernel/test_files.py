@@ -91,7 +91,7 @@ def test_writing_changes_what_is_read_later(board: Device) -> None:
 
 
 def wait_for(device: Device, path: str, text: str) -> None:
-    for _ in range(200):
+    for _ in range(30_000):
         if read(device, path) == text:
             return
         time.sleep(0.01)

@@ -47,6 +47,7 @@ class Stand:
 @pytest.fixture
 def scheduler() -> Iterator[Scheduler]:
     made = Scheduler(3, time_scale=1.0)
+    made.start()
     yield made
     made.stop()
 
@@ -105,7 +106,7 @@ def test_what_takes_too_long_is_ended_and_others_start_again(
     slow, other = make(file, 0, timeout=0.1), make(file, 1)
     scheduler.submit(slow)
     scheduler.submit(other)
-    assert slow.done.wait(5)
+    assert slow.done.wait(300)
     assert slow.outcome is not None
     assert slow.outcome.problem == "timeout"
     assert stand.restarts == 1
@@ -161,7 +162,7 @@ def test_without_an_engine_jobs_fail(scheduler: Scheduler, stand: Stand, file: O
     stand.exists = False
     job = make(file, 0)
     scheduler.submit(job)
-    assert job.done.wait(5)
+    assert job.done.wait(300)
     assert job.outcome is not None
     assert job.outcome.problem == "crash"
 

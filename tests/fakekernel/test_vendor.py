@@ -17,6 +17,7 @@ import pytest
 
 from openrknn.fakekernel.device import Device
 from tests.fakekernel.vendor import both, run
+from tests.fakekernel.waiting import wait_until
 from tests.runtime.cases import CORPUS, GOLDENS, MODELS
 from tests.witness.witness import Witness
 
@@ -95,7 +96,5 @@ def test_zero_copy(device: Device, witness: Witness) -> None:
 
 def test_nothing_is_left_when_the_runtime_ends(device: Device, witness: Witness) -> None:
     run(device, witness, GOLDENS / "conv_rk3588_i8.rknn")
-    for _ in range(1000):
-        if device.status.files == 0:
-            break
+    wait_until(lambda: device.status.files == 0)
     assert (device.status.buffers, device.status.buffer_bytes) == (0, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -105,6 +106,11 @@ class Device:
         )
 
     @property
+    def hook_error(self) -> Exception | None:
+        """What the hook raised; from then on it saw nothing more."""
+        return self._system.hook_error
+
+    @property
     def engine_process(self) -> int | None:
         """The process that computes."""
         link = self._system.scheduler.link
@@ -127,6 +133,7 @@ class Device:
             self.chip.name, system.buffers, system.spaces, scheduler.on_result, scheduler.on_crash
         )
         scheduler.link.start()
+        scheduler.start()
         files = entries(system, self._driver, DmaHeap(system), self._library)
         nodes = self._tree.build(files, hidden_paths(system, self._driver), self._library)
         self._server = Server(system, self._tree.listen(), nodes)
@@ -135,15 +142,17 @@ class Device:
     def stop(self) -> None:
         """End everything and leave nothing behind. Stopping twice is allowed."""
         server, tree, link = self._server, self._tree, self._system.scheduler.link
-        self._server = None
-        if server is not None:
-            server.stop()
-        self._system.scheduler.stop()
-        if link is not None:
-            link.stop()
-        if tree is not None and self._tree is not None:
-            tree.remove()
-            self._tree = None
+        self._server = self._tree = None
+        with ExitStack() as last_first:  # each of them, whatever becomes of the others
+            if tree is not None:
+                last_first.callback(tree.remove)
+            if server is not None:
+                last_first.callback(server.join)
+            if link is not None:
+                last_first.callback(link.stop)
+            last_first.callback(self._system.scheduler.stop)
+            if server is not None:
+                last_first.callback(server.stop)
 
     def __enter__(self) -> Device:
         self.start()

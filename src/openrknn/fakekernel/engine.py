@@ -78,8 +78,8 @@ class Engine:
         elif name == "map" and descriptor is not None:
             number, serial, address, size = rest
             self._map(self._space(number), serial, address, size, descriptor)
-        elif name == "unmap":
-            self._unmap(self._space(rest[0]), rest[1])
+        elif name == "unmap" and rest[0] in self._spaces:  # memory that a job held may outlive its space
+            self._unmap(self._spaces[rest[0]], rest[1])
         elif name == "drop":
             self._spaces.pop(rest[0], None)
         elif name == "reset":

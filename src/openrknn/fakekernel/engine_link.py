@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from openrknn.fakekernel.gem import Buffers, Space
+from openrknn.fakekernel.log import LOG
 from openrknn.fakekernel.outcome import Outcome
 from openrknn.fakekernel.packets import receive_message, send_message
 
@@ -49,6 +50,7 @@ class EngineLink:
         self._link: socket.socket | None = None
         self._in_vain = 0
         self._stopped = False
+        self._listeners: list[threading.Thread] = []
 
     @property
     def process_id(self) -> int | None:
@@ -65,8 +67,7 @@ class EngineLink:
             if self._link is None:
                 return False
             try:
-                self._unmap_removed(self._link)
-                self._map_unseen(self._link, space)
+                self._tell_changes(self._link, space)
                 send_message(self._link, ("run", job, space.number, kind, dict(lists)))
             except (BrokenPipeError, ConnectionResetError):
                 pass  # it died just now: the thread that listens to it sees to the job
@@ -76,7 +77,7 @@ class EngineLink:
         """Let go of memory that no program has any more."""
         with self._lock, contextlib.suppress(BrokenPipeError, ConnectionResetError):
             if self._link is not None:
-                self._unmap_removed(self._link)
+                self._tell_changes(self._link)
 
     def reset(self) -> None:
         """Empty the registers and tables of all cores."""
@@ -97,20 +98,24 @@ class EngineLink:
         with self._lock:
             self._stopped = True
             self._end()
+            listeners, self._listeners = self._listeners, []
+        for thread in listeners:
+            thread.join()
 
     def _send(self, *message: object) -> None:
         with self._lock, contextlib.suppress(BrokenPipeError, ConnectionResetError):
             if self._link is not None:
                 send_message(self._link, message)
 
-    def _unmap_removed(self, link: socket.socket) -> None:
+    def _tell_changes(self, link: socket.socket, space: Space | None = None) -> None:
+        """What is gone, then what is new in a space. Under one lock: between the two, one program could give an
+        address back and another one get it."""
         with self._buffers.lock:
             removed, self._buffers.removed = self._buffers.removed, []
-        for buffer in removed:
-            send_message(link, ("unmap", buffer.space.number, buffer.serial))
-
-    def _map_unseen(self, link: socket.socket, space: Space) -> None:
-        with self._buffers.lock:
+            for buffer in removed:
+                send_message(link, ("unmap", buffer.space.number, buffer.serial))
+            if space is None:
+                return
             for buffer in space.unseen.values():
                 message = ("map", space.number, buffer.serial, buffer.address, buffer.size)
                 send_message(link, message, buffer.descriptor)
@@ -126,13 +131,20 @@ class EngineLink:
         ours, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-c", _BOOT, self._chip, str(theirs.fileno())]
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),),
-                env=_environment(), start_new_session=True,
-            )  # fmt: skip
+            try:
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),),
+                    env=_environment(), start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:  # no memory, or no process more: jobs fail, and the device lives
+                LOG.error("the software NPU does not start: %s", error)
+                ours.close()
+                return
         self._link = ours
         self._in_vain += 1
-        threading.Thread(target=self._listen, args=(ours, self._process), daemon=True, name="engine").start()
+        thread = threading.Thread(target=self._listen, args=(ours,), daemon=True, name="engine")
+        self._listeners = [*(other for other in self._listeners if other.is_alive()), thread]
+        thread.start()
 
     def _end(self) -> None:
         process, link = self._process, self._link
@@ -144,7 +156,7 @@ class EngineLink:
             process.kill()
             process.wait()
 
-    def _listen(self, link: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    def _listen(self, link: socket.socket) -> None:
         with link, contextlib.suppress(ConnectionResetError):
             while (received := receive_message(link)) is not None:
                 (name, *rest), _ = received

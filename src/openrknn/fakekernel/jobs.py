@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from openrknn.fakekernel.load import LoadMeter
+from openrknn.fakekernel.log import unharmed
 from openrknn.fakekernel.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -82,16 +83,28 @@ class Scheduler:
         self._running: dict[int, Job] = {}
         self._condition = threading.Condition(threading.RLock())
         self._stopped = False
-        threading.Thread(target=self._watch, daemon=True, name="deadlines").start()
+        self._watcher: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to look at the clock."""
+        self._watcher = threading.Thread(target=self._watch, daemon=True, name="deadlines")
+        self._watcher.start()
 
     def submit(self, job: Job) -> None:
-        """Queue a job; it may start at once."""
+        """Queue a job; it may start at once. Nobody waits for one of a file that was closed meanwhile."""
         with self._condition:
             job.file.jobs.append(job)
-            job.is_waiting = True
-            for core in job.cores:
-                self._queues[core].append(job)
-            self._start_ready()
+            is_late = self._stopped or job.file.is_closed
+            if not is_late:
+                self._enqueue(job)
+        if is_late:
+            self._finish([job], Outcome(error="the device was closed", problem="cancelled"))
+
+    def _enqueue(self, job: Job) -> None:
+        job.is_waiting = True
+        for core in job.cores:
+            self._queues[core].append(job)
+        self._start_ready()
 
     def idlest_core(self) -> int:
         """The core with the fewest tasks before it; the first of equals."""
@@ -125,6 +138,8 @@ class Scheduler:
                 queue.clear()
             self._condition.notify_all()
         self._finish(left, Outcome(error="the device ended", problem="cancelled"))
+        if self._watcher is not None:
+            self._watcher.join()
 
     def on_result(self, number: int, outcome: Outcome) -> None:
         """The engine is done with a job."""
@@ -198,7 +213,8 @@ class Scheduler:
                 job.file.jobs.remove(job)
             job.outcome = outcome
             for callback in job.on_done:
-                callback(job, outcome)
+                with unharmed(f"the end of job {job.number}"):
+                    callback(job, outcome)
             job.done.set()
 
     def _watch(self) -> None:

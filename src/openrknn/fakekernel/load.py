@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 __all__ = ["LoadMeter"]
@@ -13,6 +14,7 @@ class LoadMeter:
     """Busy time of one core, in windows of one second."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._start = time.monotonic_ns()
         self._window = 0
         self._busy = 0
@@ -21,20 +23,23 @@ class LoadMeter:
 
     def begin(self) -> None:
         """A job starts."""
-        self._roll()
-        self._since = time.monotonic_ns()
+        with self._lock:
+            self._roll()
+            self._since = time.monotonic_ns()
 
     def end(self) -> None:
         """The job is done."""
-        self._roll()
-        if self._since is not None:
-            self._busy += time.monotonic_ns() - self._since
-        self._since = None
+        with self._lock:
+            self._roll()
+            if self._since is not None:
+                self._busy += time.monotonic_ns() - self._since
+            self._since = None
 
     def percent(self) -> int:
         """Of the last whole second, at most 100."""
-        self._roll()
-        return min(self._last * 100 // _WINDOW_NS, 100)
+        with self._lock:
+            self._roll()
+            return min(self._last * 100 // _WINDOW_NS, 100)
 
     def _roll(self) -> None:
         """Close windows that have ended; a job that still runs is busy until the end of each."""

@@ -17,6 +17,7 @@ from openrknn.fakekernel.entries import LiveText
 from openrknn.fakekernel.events import Closed, Opened
 from openrknn.fakekernel.fences import Fence
 from openrknn.fakekernel.file import Node, OpenFile
+from openrknn.fakekernel.log import unharmed
 from openrknn.fakekernel.system import System
 
 __all__ = ["OpenFiles"]
@@ -88,12 +89,11 @@ class OpenFiles:
         """Close everything."""
         self._waker.close()
         self._thread.join()
-        for file in list(self._by_key.values()):
-            self._close(file)
-        for end, _ in self._texts.values():
-            end.close()
-        self._woken.close()
-        self._poll.close()
+        with self._woken, self._poll:
+            for file in list(self._by_key.values()):
+                self._close(file)
+            for end, _ in self._texts.values():
+                end.close()
 
     def _notice(self) -> None:
         while True:
@@ -101,7 +101,8 @@ class OpenFiles:
                 if descriptor == self._woken.fileno():
                     return
                 if descriptor in self._texts:
-                    self._read_text(descriptor)
+                    with unharmed("writing to a file"):
+                        self._read_text(descriptor)
                 elif (file := self._by_end.get(descriptor)) is not None:
                     self._close(file)
 
@@ -110,8 +111,8 @@ class OpenFiles:
             del self._by_key[file.key], self._by_end[file.end.fileno()]
             self._poll.unregister(file.end.fileno())
             file.is_closed = True
-        file.driver.close(file)
-        file.end.close()
+        with file.end, unharmed(f"closing {file.node.path}"):
+            file.driver.close(file)
         if file.fence is None:
             self._system.emit(Closed(file))
 
@@ -123,7 +124,6 @@ class OpenFiles:
         if data and entry.write is not None:
             entry.write(data.decode(errors="replace"))
             return
-        with self._lock:
+        with end, self._lock:
             del self._texts[descriptor]
             self._poll.unregister(descriptor)
-        end.close()

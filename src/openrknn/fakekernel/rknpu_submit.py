@@ -14,8 +14,9 @@ from openrknn.fakekernel.fences import Fence, wait_for_descriptor
 from openrknn.fakekernel.file import OpenFile
 from openrknn.fakekernel.gem import Buffer, Space
 from openrknn.fakekernel.jobs import Job
+from openrknn.fakekernel.log import LOG
 from openrknn.fakekernel.outcome import Outcome
-from openrknn.fakekernel.system import LOG, System
+from openrknn.fakekernel.system import System
 from openrknn.fakekernel.wire import Call
 from openrknn.uapi import rknpu
 from openrknn.uapi.rknpu import JobFlag, MemoryFlag

@@ -17,6 +17,7 @@ from openrknn.fakekernel.events import Called
 from openrknn.fakekernel.fences import Fence
 from openrknn.fakekernel.file import Node, OpenFile
 from openrknn.fakekernel.heap import DmaBuf, SyncFile
+from openrknn.fakekernel.log import LOG, unharmed
 from openrknn.fakekernel.open_files import OpenFiles
 from openrknn.fakekernel.protocol import BUFFER_KEY, KIND_BITS, NO_KIND, Op
 from openrknn.fakekernel.replies import Reply, Request, receive, send
@@ -30,6 +31,8 @@ __all__ = ["Server"]
 _NO_NODE = 0xFFFF
 _CREDENTIALS = struct.Struct("iII")
 _BUFFER_BYTES = 1 << 16
+_LONGEST_GOODBYE = 10.0
+_PAUSE = 0.1
 
 
 class _Fences(SyncFile):
@@ -52,55 +55,79 @@ class Server:
         self._system = system
         self._listener = listener
         self._nodes = nodes
-        self._connections: set[socket.socket] = set()
+        self._connections: dict[threading.Thread, socket.socket] = {}
         system.open_files = self.files.all
         self._lock = threading.Lock()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._accept, daemon=True, name="accept")
         self._dma_bufs = DmaBuf()
         self._fence_node = Node(_NO_NODE, "anon_inode:sync_file", stat.S_IFREG | 0o600, driver=_Fences(self.files))
 
     def start(self) -> None:
         """Begin to serve."""
-        threading.Thread(target=self._accept, daemon=True, name="accept").start()
+        self._thread.start()
 
     def stop(self) -> None:
         """Hang up on everybody; open files are closed."""
-        with contextlib.suppress(OSError):
+        self._stopped = True
+        with self._listener, contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        if self._thread.is_alive():
+            self._thread.join()
         with self._lock:
-            connections = list(self._connections)
+            connections = list(self._connections.values())
         for connection in connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         self.files.stop()
 
+    def join(self) -> None:
+        """Wait for the last answers, once nothing runs any more that they could wait for."""
+        with self._lock:
+            threads = list(self._connections)
+        deadline = time.monotonic() + _LONGEST_GOODBYE
+        for thread in threads:
+            thread.join(max(deadline - time.monotonic(), 0))
+
     def _accept(self) -> None:
         while True:
             try:
                 connection, _ = self._listener.accept()
-            except OSError:  # the server was stopped
-                return
-            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            process, user, _ = _CREDENTIALS.unpack(credentials)
+            except OSError as error:
+                if self._stopped:
+                    return
+                LOG.warning("a program cannot connect: %s", error.strerror)  # out of descriptors, most of all
+                time.sleep(_PAUSE)
+                continue
+            process, user, _ = _CREDENTIALS.unpack(
+                connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            )
             if user not in (os.getuid(), 0):
                 connection.close()
                 continue
+            thread = threading.Thread(target=self._serve, args=(connection, process), daemon=True)
             with self._lock:
-                self._connections.add(connection)
-            threading.Thread(target=self._serve, args=(connection, process), daemon=True).start()
+                self._connections[thread] = connection
+            thread.start()
 
     def _serve(self, connection: socket.socket, process: int) -> None:
-        buffer = bytearray(_BUFFER_BYTES)
         try:
-            with connection, contextlib.suppress(ConnectionError):
-                while (request := receive(connection, buffer)) is not None:
-                    reply = self._answer(request, process)
-                    if request.descriptor >= 0:
-                        os.close(request.descriptor)
-                    send(connection, reply)
+            with connection, unharmed("answering a program"), contextlib.suppress(ConnectionError):
+                self._converse(connection, process)
         finally:
             with self._lock:
-                self._connections.discard(connection)
+                del self._connections[threading.current_thread()]
+
+    def _converse(self, connection: socket.socket, process: int) -> None:
+        buffer = bytearray(_BUFFER_BYTES)
+        while (request := receive(connection, buffer)) is not None:
+            try:
+                reply = self._answer(request, process)
+            finally:
+                request.payload.release()  # the buffer may have to grow for the next one
+                if request.descriptor >= 0:
+                    os.close(request.descriptor)
+            send(connection, reply)
 
     def _answer(self, request: Request, process: int) -> Reply:
         operation, _, key, a, b = request.head

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -13,12 +12,11 @@ from openrknn.fakekernel.events import Event, Finished, Hook, Submitted
 from openrknn.fakekernel.file import OpenFile
 from openrknn.fakekernel.gem import Buffers, Space
 from openrknn.fakekernel.jobs import Job, Scheduler
+from openrknn.fakekernel.log import LOG
 from openrknn.fakekernel.outcome import Outcome
 
-__all__ = ["LOG", "System"]
+__all__ = ["System"]
 
-LOG = logging.getLogger("openrknn.fakekernel")
-"""The emulated kernel log: what a driver would print when it refuses something."""
 _SPACE_END = 1 << 32
 
 
@@ -30,6 +28,8 @@ class System:
     board: Board
     scheduler: Scheduler
     hook: Hook | None = None
+    hook_error: Exception | None = None
+    """Why the hook is not called any more."""
     buffers: Buffers = field(default_factory=Buffers)
     heap_inodes: set[int] = field(default_factory=set)
     """Of memory that the dma-heaps gave out; nobody tells when it is freed."""
@@ -73,10 +73,16 @@ class System:
             link.forget_removed()
 
     def emit(self, event: Event) -> None:
-        """Tell whoever records, one event at a time."""
-        if self.hook is not None:
-            with self._telling:
-                self.hook(event)
+        """Tell whoever records, one event at a time. Who fails at that (a full disk) is not asked again."""
+        if self.hook is None:
+            return
+        with self._telling:
+            try:
+                if self.hook is not None:
+                    self.hook(event)
+            except Exception as error:  # noqa: BLE001  # it is somebody else's code, and programs are waiting
+                self.hook, self.hook_error = None, error
+                LOG.error("recording ended: %s: %s", type(error).__name__, error)
 
     def submit(self, job: Job) -> None:
         """Queue a job, and tell of it before it runs and after it ran."""

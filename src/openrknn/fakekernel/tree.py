@@ -79,8 +79,12 @@ class Tree:
         if len(os.fsencode(self.socket_path)) > _LONGEST_SOCKET:
             raise OSError(errno.ENAMETOOLONG, "too long for the path of a socket; use a shorter one", str(self.folder))
         listener = socket.socket(socket.AF_UNIX)
-        listener.bind(str(self.socket_path))
-        listener.listen(128)
+        try:
+            listener.bind(str(self.socket_path))
+            listener.listen(128)
+        except OSError:
+            listener.close()
+            raise
         return listener
 
     def remove(self) -> None:
