@@ -253,7 +253,7 @@ def test_reading_ahead_stops_when_nobody_listens() -> None:
 
     ahead = prefetch(endless(), 2)
     assert next(ahead) == 1
-    ahead.close()  # type: ignore[attr-defined]
+    ahead.close()
     assert closed.wait(5)
 
 

@@ -1,5 +1,7 @@
 """Pictures through whole models, on the software NPU."""
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,9 @@ import openrknn
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.session import Session
 from openrknn.vision import Areas, Pipeline, Ranking, TextReader, UnknownFamilyError
+from openrknn.vision.errors import SourceError
 from openrknn.vision.families import FAMILIES
+from openrknn.vision.parallel import parallel
 from tests.container.places import ROOT, golden
 
 pytest.importorskip("PIL", reason="the extra 'images' (Pillow) is not installed")
@@ -113,3 +117,53 @@ def test_what_a_pipeline_cannot_take() -> None:
         Pipeline(SMALL, fit="squash")
     with Pipeline(openrknn.load(SMALL)) as pipeline, pytest.raises(ValueError, match="no model that finds text"):
         TextReader(pipeline, pipeline)
+
+
+def test_a_result_does_not_wait_for_the_next_picture() -> None:
+    """A slow camera: the second picture comes only after the first result was seen."""
+    seen = threading.Event()
+
+    def numbers() -> Iterator[int]:
+        yield 1
+        assert seen.wait(30)
+        yield 2
+
+    results = []
+    for result in parallel(numbers(), lambda number: 10 * number, workers=1):
+        results.append(result)
+        seen.set()
+    assert results == [10, 20]
+
+
+def test_results_of_what_was_read_come_before_the_error() -> None:
+    def numbers() -> Iterator[int]:
+        yield from (1, 2, 3)
+        raise SourceError("the cable is out")
+
+    results = parallel(numbers(), str, workers=2)
+    assert [next(results) for _ in range(3)] == ["1", "2", "3"]
+    with pytest.raises(SourceError, match="cable"):
+        next(results)
+
+
+def test_no_more_are_taken_than_workers_and_one_unseen_result() -> None:
+    taken = []
+
+    def numbers() -> Iterator[int]:
+        for number in range(100):
+            taken.append(number)
+            yield number
+
+    results = parallel(numbers(), str, workers=3)
+    for expected in range(5):
+        assert next(results) == str(expected)
+        assert len(taken) <= expected + 1 + 4
+    results.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("openrknn-vision")]
+
+
+def test_an_error_of_the_work_ends_it() -> None:
+    results = parallel([1, 0, 2], lambda number: 1 / number, workers=2)
+    assert next(results) == 1
+    with pytest.raises(ZeroDivisionError):
+        next(results)

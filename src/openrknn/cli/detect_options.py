@@ -27,6 +27,7 @@ def add_picture_arguments(parser: argparse.ArgumentParser) -> None:
         "sources", metavar="SOURCE", nargs="+", help="pictures, folders, patterns, videos, cameras (0), rtsp://..."
     )
     parser.add_argument("--save", metavar="DIR", help="write each picture with what was found drawn into it")
+    parser.add_argument("--show", action="store_true", help="show them in a browser page as well, until Ctrl-C")
     parser.add_argument("--force", action="store_true", help="write into a directory that is not empty")
     parser.add_argument("--labels", metavar="FILE", help="names of the classes, one per line")
     parser.add_argument("--family", metavar="NAME", help="how to read the outputs, where they do not tell")

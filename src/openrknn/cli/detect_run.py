@@ -6,7 +6,7 @@ import argparse
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from io import BytesIO
 from itertools import islice
 from typing import Any
@@ -17,6 +17,9 @@ from openrknn.cli.files import load_model
 from openrknn.cli.folder import Folder, safe_name
 from openrknn.cli.output import CommandError, Output
 from openrknn.cli.run_results import find_labels, read_labels
+from openrknn.cli.stream_meter import Meter
+from openrknn.cli.stream_run import wait_for_ctrl_c
+from openrknn.cli.stream_server import serve
 from openrknn.vision.ocr import TextReader
 from openrknn.vision.outcome import Result
 from openrknn.vision.pipeline import Pipeline
@@ -42,14 +45,32 @@ def run_pictures(arguments: argparse.Namespace, output: Output, *, task: str) ->
         source: Pipeline | TextReader = pipeline
         if getattr(arguments, "reader", None):
             source = _reader(pipeline, stack.enter_context(_pipeline(arguments.reader, arguments, "ocr")))
-        advance = stack.enter_context(progress(output, total))
+        if arguments.show:
+            session.page = _page(stack, pipeline)
         try:
-            for result in islice(_results(source, arguments.sources), arguments.count):
-                session.take(result)
-                advance(session.count, session.speed())
+            with progress(output, total) as advance:
+                for result in islice(_results(source, arguments.sources), arguments.count):
+                    session.take(result)
+                    advance(session.count, session.speed())
         except KeyboardInterrupt:
             session.is_interrupted = True
-    return session.end()
+        code = session.end()
+        if arguments.show and not session.is_interrupted:
+            _stay(output)
+    return code
+
+
+def _page(stack: ExitStack, pipeline: Pipeline) -> Meter:
+    """On standard error, because standard output may be for programs."""
+    broadcast, address = stack.enter_context(serve("127.0.0.1", 0))
+    Output.complain(f"{address} shows the pictures until Ctrl-C")
+    return Meter(broadcast, pipeline)
+
+
+def _stay(output: Output) -> None:
+    output.stream.flush()
+    with suppress(KeyboardInterrupt):
+        wait_for_ctrl_c()
 
 
 def _results(source: Pipeline | TextReader, sources: list[str]) -> Iterator[Result]:
@@ -97,6 +118,7 @@ class _Session:
         self.top: int = getattr(arguments, "top", 5)
         self.count = self.problems = 0
         self.is_interrupted = False
+        self.page: Meter | None = None
         self.started = time.perf_counter()
         self.about: dict[str, Any] = {}
         self._told: set[str] = set()
@@ -126,6 +148,8 @@ class _Session:
             self.count += 1
             self._note(result.notes)
             file = self._save(result) if self.folder is not None else None
+            if self.page is not None:
+                self.page.show(result)
             show_picture(self.output, result, top=self.top)
         if self.output.is_json:
             self._rows.append(as_json(result, file, top=self.top))

@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 
 from openrknn.cli.detect_options import add_score_arguments
-from openrknn.cli.options import add_device_arguments, positive
+from openrknn.cli.options import add_device_arguments, positive, seconds
 from openrknn.cli.output import Output
 
 NAME = "stream"
 HELP = "show a camera or video in a browser, with boxes, speed and load"
 DESCRIPTION = """Run a model on a camera, a network stream, a video or pictures, and show them in a browser page with
-what was found, pictures per second, latency and load. Only this machine can see it, unless --host says otherwise."""
+what was found, pictures per second, latency and load. Only this machine can see it, unless --host says otherwise.
+Players find a motion JPEG at /stream.mjpg, programs the numbers at /state."""
 EXAMPLES = (
     "openrknn stream yolo.rknn 0                               the first camera",
-    "openrknn stream yolo.rknn rtsp://192.168.1.20/live --workers 3",
+    "openrknn stream yolo.rknn rtsp://192.168.1.20/live --repeat --workers 3",
     "openrknn stream yolo.rknn video.mp4 --repeat --host 0.0.0.0 --port 8080",
+    "openrknn stream yolo.rknn photos/ --repeat --fps 0.5      a slide show",
 )
 DEFAULT_PORT = 8017
 
@@ -30,8 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", choices=tasks, help="what to do (default: what the outputs look like)")
     parser.add_argument("--family", metavar="NAME", help="how to read the outputs, where they do not tell")
     parser.add_argument("--labels", metavar="FILE", help="names of the classes, one per line")
-    parser.add_argument("--repeat", action="store_true", help="start again when the source ends")
-    parser.add_argument("--count", type=positive, metavar="N", help="stop after N pictures")
+    parser.add_argument("--repeat", action="store_true", help="start again when the source ends or is lost")
+    parser.add_argument("--exit", action="store_true", help="end with the source, instead of showing its last picture")
+    parser.add_argument("--count", type=positive, metavar="N", help="end after N pictures")
+    parser.add_argument("--fps", type=seconds, metavar="N", help="at most N pictures per second")
     parser.add_argument("--workers", type=positive, metavar="N", default=1, help="pictures at a time (default: 1)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument(

@@ -1,102 +1,141 @@
-"""The newest picture for every browser that looks: three addresses, nothing from the network.
+"""The newest picture for every browser that looks. Nothing of the page comes from elsewhere.
 
-    /               the page
-    /picture?after=N    the first picture that is newer than number N, as soon as there is one
-    /state          speed, latency and load as JSON
+    /                   the page
+    /picture?after=N    the first picture newer than number N, as soon as there is one; the header X-State describes it
+    /stream.mjpg        all of them as a motion JPEG, for players and home automation
+    /state              what the page shows, as JSON
 """
 
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from importlib import resources
+from ipaddress import ip_address
+from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from openrknn.cli.output import CommandError
+from openrknn.cli.stream_broadcast import Broadcast
+from openrknn.cli.stream_sockets import TidyServer
 
-__all__ = ["Broadcast", "serve"]
+__all__ = ["serve"]
 
-_PATIENCE_SECONDS = 10.0
-"""How long a browser waits for the next picture before it is told to ask again."""
-
-
-class Broadcast:
-    """The newest picture; readers wait for one that they have not seen."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._picture = b""
-        self._number = 0
-        self._state: dict[str, Any] = {"ended": False}
-
-    def publish(self, picture: bytes, state: dict[str, Any]) -> None:
-        with self._changed:
-            self._picture, self._state = picture, {**state, "ended": False}
-            self._number += 1
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        """There will be no other picture."""
-        with self._changed:
-            self._state = {**self._state, "ended": True}
-            self._changed.notify_all()
-
-    @property
-    def state(self) -> dict[str, Any]:
-        with self._changed:
-            return dict(self._state)
-
-    def newer(self, than: int) -> tuple[int, bytes]:
-        """Number and picture, or (than, b"") if none came in time."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._number > than or self._state["ended"], _PATIENCE_SECONDS)
-            return (self._number, self._picture) if self._number > than else (than, b"")
+_BOUNDARY = b"--picture\r\n"
+_POLICY = "default-src 'self' 'unsafe-inline'; img-src 'self' blob: data:; frame-ancestors 'none'"
+"""Nothing from elsewhere, and no other page may show this one inside itself."""
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    broadcast: Broadcast
+@contextmanager
+def serve(host: str, port: int) -> Iterator[tuple[Broadcast, str]]:
+    """Answer browsers in threads of their own; port 0 takes a free one. Gives where to publish, and the address."""
+    broadcast = Broadcast()
+    try:
+        server = _Server(host, port, broadcast)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CommandError(f"{host}:{port}: {reason}; choose another --port or --host") from error
+    thread = Thread(target=server.serve_forever, args=(0.05,), name="openrknn-stream", daemon=True)
+    thread.start()
+    try:
+        yield broadcast, server.address
+    finally:
+        broadcast.close()
+        server.shutdown()
+        server.end_connections()
+        server.server_close()
+        thread.join()
+
+
+class _Server(TidyServer):
+    def __init__(self, host: str, port: int, broadcast: Broadcast) -> None:
+        super().__init__(host, port, _Handler)
+        self.broadcast = broadcast
+        bound = str(self.server_address[0])
+        self.is_private = ip_address(bound).is_loopback
+        shown = "127.0.0.1" if bound == "0.0.0.0" else "[::1]" if bound == "::" else bound
+        shown = f"[{shown}]" if ":" in shown and "[" not in shown else shown
+        self.address = f"http://{shown}:{self.server_address[1]}/"
+
+    def knows(self, host: str) -> bool:
+        """Whether a browser means us. A page from elsewhere whose name was made to point to this machine does not."""
+        name = urlsplit(f"//{host}").hostname or ""
+        return not self.is_private or name == "localhost" or _is_loopback(name)
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    server_version, sys_version = "openrknn", ""
+    timeout = 30
+    """Seconds for one read or write: a browser that fell asleep holds nothing."""
     server: _Server
 
     def do_GET(self) -> None:
+        if not self.server.knows(self.headers.get("Host", "")):
+            self._answer(b"this page is for this machine only; --host opens it\n", "text/plain", HTTPStatus.FORBIDDEN)
+            return
         address = urlsplit(self.path)
         match address.path:
             case "/":
                 page = resources.files("openrknn.cli").joinpath("stream_page.html").read_bytes()
                 self._answer(page, "text/html; charset=utf-8")
             case "/state":
-                self._answer(json.dumps(self.server.broadcast.state).encode(), "application/json")
+                self._answer(_encoded(self.server.broadcast.state), "application/json")
             case "/picture":
                 self._picture(parse_qs(address.query).get("after", ["0"])[0])
+            case "/stream.mjpg":
+                self._pictures()
             case _:
                 self._answer(b"not here\n", "text/plain", HTTPStatus.NOT_FOUND)
 
     def _picture(self, after: str) -> None:
         than = int(after) if after.isascii() and after.isdigit() and len(after) < 12 else 0
-        number, picture = self.server.broadcast.newer(than)
-        if picture:
-            self._answer(picture, "image/jpeg", number=number)
-        else:
-            self._answer(b"", "text/plain", HTTPStatus.NO_CONTENT, number=number)
+        picture, state = self.server.broadcast.newer(than)
+        status = HTTPStatus.OK if picture else HTTPStatus.NO_CONTENT
+        self._answer(picture, "image/jpeg", status, {"X-State": _encoded(state).decode()})
 
-    def _answer(self, body: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, number: int | None = None) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
+    def _pictures(self) -> None:
+        """Until the source or the listener ends. Each boundary comes at once: browsers show a picture only after it."""
+        self.close_connection = True
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", "multipart/x-mixed-replace; boundary=picture")
         self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        if number is not None:
-            self.send_header("X-Number", str(number))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(_BOUNDARY)
+        number, state = 0, self.server.broadcast.state
+        while not state["ended"]:
+            picture, state = self.server.broadcast.newer(number)
+            if picture:
+                number = state["picture"]
+                head = f"Content-Type: image/jpeg\r\nContent-Length: {len(picture)}\r\n\r\n".encode()
+                self.wfile.write(head + picture + b"\r\n" + _BOUNDARY)
+
+    def _answer(
+        self, body: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, more: dict[str, str] | None = None
+    ) -> None:
+        self.send_response(status)
+        headers = {
+            "Content-Type": kind,
+            "Content-Length": str(len(body)),
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+            "Content-Security-Policy": _POLICY,
+            **(more or {}),
+        }
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
@@ -104,20 +143,5 @@ class _Handler(BaseHTTPRequestHandler):
         """Requests are not worth a line each."""
 
 
-@contextmanager
-def serve(host: str, port: int) -> Iterator[tuple[Broadcast, str]]:
-    """Answer browsers in threads of their own; port 0 takes a free one."""
-    try:
-        server = _Server((host, port), _Handler)
-    except OSError as error:
-        raise CommandError(f"{host}:{port}: {error.strerror or error}; choose another --port or --host") from error
-    server.broadcast = Broadcast()
-    thread = threading.Thread(target=server.serve_forever, name="openrknn-stream", daemon=True)
-    thread.start()
-    try:
-        shown = "127.0.0.1" if host in ("", "0.0.0.0") else host
-        yield server.broadcast, f"http://{shown}:{server.server_address[1]}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+def _encoded(state: dict[str, Any]) -> bytes:
+    return json.dumps(state, allow_nan=False).encode("ascii")

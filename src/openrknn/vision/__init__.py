@@ -10,7 +10,8 @@
     heads       outputs as they are stored, compared without making floats of them;   thresholds: which one to use
     geometry    letterbox, crop, stretch and the way back;   pictures: reading and scaling
     nms, grids, polygons, components        the arithmetic
-    sources     files, folders, patterns;   video: cameras and streams;   prefetch: reading ahead
+    sources     files, folders, patterns;   video: cameras and streams
+    prefetch    reading ahead;   parallel: several at a time
     outcome     Result;   results: what decoders find;   draw: pictures with boxes;   labels: names of classes
 """
 

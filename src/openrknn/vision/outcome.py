@@ -36,6 +36,8 @@ class Result:
     prepare_seconds: float = 0.0
     run_seconds: float = 0.0
     decode_seconds: float = 0.0
+    taken: float = 0.0
+    """`time.perf_counter()` when the picture was read from its source; 0 where that is not known."""
 
     @classmethod
     def unreadable(cls, name: str, task: str, problem: str) -> Result:

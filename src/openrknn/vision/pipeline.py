@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from types import TracebackType
 
 from openrknn.container.feed import input_reports
@@ -24,6 +23,7 @@ from openrknn.vision.geometry import place
 from openrknn.vision.heads import Frame, Settings, heads_of, original_shape
 from openrknn.vision.labels import names_for
 from openrknn.vision.outcome import Result
+from openrknn.vision.parallel import parallel
 from openrknn.vision.pictures import Pixels, as_pixels, fitted
 from openrknn.vision.prefetch import newest, prefetch
 from openrknn.vision.results import Objects
@@ -141,23 +141,12 @@ class Pipeline:
 
     def stream_shots(self, ahead: Iterable[Shot]) -> Iterator[Result]:
         """The same for shots that come from somewhere else."""
-        waiting: deque[Future[Result]] = deque()
-        with ThreadPoolExecutor(max_workers=self.workers, thread_name_prefix="openrknn-vision") as threads:
-            try:
-                for shot in ahead:
-                    waiting.append(threads.submit(self._shot, shot))
-                    while waiting and (len(waiting) > self.workers or waiting[0].done()):
-                        yield waiting.popleft().result()
-                while waiting:
-                    yield waiting.popleft().result()
-            finally:
-                for future in waiting:
-                    future.cancel()
+        yield from parallel(ahead, self._shot, self.workers)
 
     def _shot(self, shot: Shot) -> Result:
         if shot.pixels is None:
             return Result.unreadable(shot.name, self.family.task, shot.problem)
-        return self._run(shot.pixels, shot.name)
+        return replace(self._run(shot.pixels, shot.name), taken=shot.taken)
 
     # -- resources -----------------------------------------------------------------------------------------------
 

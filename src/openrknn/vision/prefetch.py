@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import TypeVar
 
 __all__ = ["newest", "prefetch"]
@@ -22,17 +22,17 @@ class _End:
         self.error = error
 
 
-def prefetch(items: Iterable[Item], depth: int) -> Iterator[Item]:
+def prefetch(items: Iterable[Item], depth: int) -> Generator[Item, None, None]:
     """The same items in the same order, up to `depth` of them ready ahead."""
     yield from _through_thread(items, depth, drop_old=False)
 
 
-def newest(items: Iterable[Item]) -> Iterator[Item]:
+def newest(items: Iterable[Item]) -> Generator[Item, None, None]:
     """For live sources: always the newest item; what nobody had time for is dropped."""
     yield from _through_thread(items, 1, drop_old=True)
 
 
-def _through_thread(items: Iterable[Item], depth: int, *, drop_old: bool) -> Iterator[Item]:
+def _through_thread(items: Iterable[Item], depth: int, *, drop_old: bool) -> Generator[Item, None, None]:
     ready: queue.Queue[Item | _End] = queue.Queue(maxsize=depth)
     stop = threading.Event()
     thread = threading.Thread(

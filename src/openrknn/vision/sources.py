@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -38,6 +39,8 @@ class Shot:
     name: str
     pixels: Pixels | None
     problem: str = ""
+    taken: float = 0.0
+    """`time.perf_counter()` when it was read."""
 
 
 def entries(words: Sequence[str | os.PathLike[str]]) -> list[Entry]:
@@ -81,11 +84,11 @@ def shots(found: Sequence[Entry]) -> Iterator[Shot]:
             continue
         stem = os.path.basename(entry.place) if entry.kind == "video" else re.sub(r"\W+", "_", entry.place)
         for number, pixels in enumerate(frames(entry.place, is_live=entry.kind == "live")):
-            yield Shot(f"{stem}#{number:06}", pixels)
+            yield Shot(f"{stem}#{number:06}", pixels, taken=time.perf_counter())
 
 
 def _read(path: str) -> Shot:
     try:
-        return Shot(path, read_picture(path))
+        return Shot(path, read_picture(path), taken=time.perf_counter())
     except SourceError as error:
         return Shot(path, None, str(error))
