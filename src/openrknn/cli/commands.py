@@ -20,6 +20,7 @@ NAMES = (
     "pose",
     "ocr",
     "stream",
+    "serve",
     "bench",
     "profile",
     "compare",

@@ -20,11 +20,20 @@ from openrknn.container.parts import DataType, Placement
 from openrknn.container.work import macs
 from openrknn.runtime.program import Program
 
-__all__ = ["OperatorProfile", "Profile", "describe_operator", "measure"]
+__all__ = ["OperatorProfile", "Profile", "RunTimes", "describe_operator", "measure"]
 
 _MACS_PER_CYCLE = 1024
 _WIDE_MACS_PER_CYCLE = 512
 _BYTES_PER_CYCLE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """Seconds of one run: arrays into the input buffers, the model itself, output buffers to arrays."""
+
+    feed_seconds: float = 0.0
+    run_seconds: float = 0.0
+    read_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from time import perf_counter
 from types import TracebackType
 
 from openrknn.container.load import load
@@ -21,7 +22,7 @@ from openrknn.runtime.feed import feed, in_order, join_batch, layouts_in_order, 
 from openrknn.runtime.memory import MemoryReport, memory_report
 from openrknn.runtime.options import core_count, open_store
 from openrknn.runtime.outputs import OutputKind, check_kind
-from openrknn.runtime.profile import Profile, measure
+from openrknn.runtime.profile import Profile, RunTimes, measure
 from openrknn.runtime.program import Program
 from openrknn.runtime.tensors import Array
 from openrknn.runtime.weights import WeightStore
@@ -66,6 +67,8 @@ class Session:
         self._closed = False
         self._pixels: frozenset[str] = frozenset()
         """The inputs that hold raw pixels since the last run."""
+        self.times = RunTimes()
+        """Where the time of the last `run` went."""
         self._store: WeightStore = open_store(self.model, device, _weights_of(share_weights_with), strict=strict)
         self._internal: DeviceBuffer | None = None
         try:
@@ -140,12 +143,18 @@ class Session:
             layouts = layouts_in_order(layout, names)
             items = split_batch(values, names, self.model.batch_size)
             results = []
+            feeding = running = reading = 0.0
             for item in items:
+                started = perf_counter()
                 self._pixels = feed(program, item, layouts, pass_through=pass_through)
+                fed = perf_counter()
                 program.run(self._pixels)
+                ran = perf_counter()
                 results.append({port.name: port.read(outputs) for port in program.outputs})
                 if len(items) > 1 and outputs == "native":
                     results[-1] = {name: value.copy() for name, value in results[-1].items()}
+                feeding, running, reading = feeding + fed - started, running + ran - fed, reading + perf_counter() - ran
+            self.times = RunTimes(feeding, running, reading)
             return join_batch(results)
 
     def run_async(self, inputs: object, **options: object) -> Future[dict[str, Array]]:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
+from typing import Any, Protocol
 
 from openrknn.container.feed import input_reports
 from openrknn.container.load import load
@@ -20,7 +21,7 @@ from openrknn.errors import UnsupportedError
 from openrknn.runtime.pool import SessionPool
 from openrknn.vision.families import Family, recognize
 from openrknn.vision.geometry import place
-from openrknn.vision.heads import Frame, Settings, heads_of, original_shape
+from openrknn.vision.heads import Array, Frame, Settings, heads_of, original_shape
 from openrknn.vision.labels import names_for
 from openrknn.vision.outcome import Result
 from openrknn.vision.parallel import parallel
@@ -30,12 +31,19 @@ from openrknn.vision.results import Objects
 from openrknn.vision.sources import Entry, Shot, entries, shots
 from openrknn.vision.thresholds import safe_threshold
 
-__all__ = ["Pipeline"]
+__all__ = ["Pipeline", "Runner"]
 
 _PICTURE_CHANNELS = (1, 3, 4)
 _FITS = {"classify": "crop", "read": "line"}
 _SCORED = ("detect", "segment", "pose")
 _LARGEST_RANKING = 1000
+
+
+class Runner(Protocol):
+    """Runs a model somewhere: what `Pipeline` needs of a `SessionPool`."""
+
+    def run(self, inputs: object, **options: Any) -> dict[str, Array]:
+        """As `Session.run`."""
 
 
 class Pipeline:
@@ -44,7 +52,8 @@ class Pipeline:
     `family` (see `families.FAMILIES`) and `task` are worked out from the outputs; give one where that is not possible.
     `labels`: names of the classes; COCO, ImageNet and others are known by their number. `fit`: letterbox, stretch,
     crop or line. `workers` pictures are under way at the same time, each on a session of its own with shared weights:
-    as many as the NPU has cores keep it busy. Other options are those of `Session`.
+    as many as the NPU has cores keep it busy. `pool` is something else that runs the model, such as a server's queue;
+    it stays open. Other options are those of `Session`.
     """
 
     def __init__(
@@ -62,6 +71,7 @@ class Pipeline:
         device: str | Device = "auto",
         cores: int | None = None,
         workers: int = 1,
+        pool: Runner | None = None,
     ) -> None:
         self.model = model if isinstance(model, Model) else load(model)
         self.frame, self.channels = _picture_input(self.model)
@@ -80,7 +90,8 @@ class Pipeline:
         self.settings = Settings(threshold=threshold, overlap=overlap, limit=size)
         self.notes = tuple(text for text in (note, advice) if text)
         """What a user should know about the choices that were made."""
-        self._pool = SessionPool(self.model, workers, device=device, cores=cores)
+        self._own = SessionPool(self.model, workers, device=device, cores=cores) if pool is None else None
+        self._pool: Runner | SessionPool | None = self._own or pool
 
     def _threshold(self, wanted: float | None) -> tuple[float, str]:
         if wanted is None:
@@ -91,12 +102,14 @@ class Pipeline:
     @property
     def device(self) -> str:
         """Where it runs."""
-        with self._pool.session() as session:
+        if self._own is None:
+            return "the given pool"
+        with self._own.session() as session:
             return session.device.name
 
     @property
     def workers(self) -> int:
-        return self._pool.size
+        return 1 if self._own is None else self._own.size
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -111,6 +124,7 @@ class Pipeline:
         ready = fitted(pixels, placement, channels=self.channels, order=self.order)
         prepared = time.perf_counter()
         # "raw": int8 stays int8, and the decoders compare it as it is.
+        assert self._pool is not None  # the constructor has made one or was given one
         outputs = self._pool.run({self.model.inputs[0].name: ready}, layout="nhwc", outputs="raw")
         ran = time.perf_counter()
         found = self.family.decode(heads_of(self.model.outputs, outputs), self.frame, self.settings)
@@ -152,7 +166,8 @@ class Pipeline:
 
     def close(self) -> None:
         """Give everything back. Closing twice is allowed."""
-        self._pool.close()
+        if self._own is not None:
+            self._own.close()
 
     def __enter__(self) -> Pipeline:
         return self

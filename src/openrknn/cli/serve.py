@@ -1,0 +1,165 @@
+"""`openrknn serve`: models behind the Open Inference Protocol, with a web page and metrics."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openrknn.cli.options import positive, seconds
+from openrknn.cli.output import CommandError, Output
+
+if TYPE_CHECKING:
+    from openrknn.container.model import Model
+    from openrknn.serve.settings import Settings
+
+NAME = "serve"
+HELP = "serve models over REST and gRPC, with a web page and metrics"
+DESCRIPTION = """Serve models: Open Inference Protocol v2 over REST and gRPC (Triton's clients work as they are),
+pictures in and labels, boxes or text out, a web page, metrics. Without an NPU the software NPU does the work. SIGTERM
+and Ctrl-C drain: what was accepted is answered before it stops. docs/serve.md tells it all."""
+EXAMPLES = (
+    "openrknn serve yolo.rknn                          then open http://127.0.0.1:8000",
+    "openrknn serve models/                            a folder of models; see docs/serve.md",
+    "openrknn serve models/ --poll 5                   follow changes in the folder",
+    "OPENRKNN_TOKEN=... openrknn serve models/ --host 0.0.0.0 --tls-cert c.pem --tls-key k.pem",
+    "curl --data-binary @cat.jpg http://127.0.0.1:8000/v2/models/yolo/image",
+)
+_MEBIBYTE = 1024 * 1024
+_TOKEN_VARIABLE = "OPENRKNN_TOKEN"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    parser.add_argument("sources", metavar="MODEL_OR_FOLDER", nargs="+", help=".rknn files and model repositories")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    parser.add_argument("--port", type=_port, default=8000, help="of HTTP; 0 takes any free one (default: 8000)")
+    parser.add_argument("--grpc-port", type=_port, default=8001, help="of gRPC (default: 8001)")
+    parser.add_argument("--no-grpc", action="store_true", help="REST only")
+    parser.add_argument("--no-page", action="store_true", help="without the web page")
+    parser.add_argument("--device", default="auto", help="auto, software, rknpu or rocket (default: auto)")
+    parser.add_argument("--cores", type=positive, metavar="N", help="cores that share each run (default: 1)")
+    models = parser.add_argument_group("models")
+    models.add_argument("--instances", type=positive, metavar="N", help="contexts per model (default: one per core)")
+    models.add_argument("--queue", type=positive, metavar="N", default=64, help="requests that may wait (default: 64)")
+    models.add_argument("--batch-delay", type=_zero_or_more, metavar="MS", default=0.0, help="wait to fill a batch")
+    models.add_argument("--versions", choices=("latest", "all"), default="latest", help="which are loaded")
+    models.add_argument("--poll", type=seconds, metavar="S", help="look at the folders for changes this often")
+    models.add_argument("--fixed", action="store_true", help="clients may not load and unload models")
+    models.add_argument("--no-warm-up", action="store_true", help="ready before the first run")
+    limits = parser.add_argument_group("limits")
+    limits.add_argument("--max-body", type=positive, metavar="MIB", default=64, help="of a request (default: 64)")
+    limits.add_argument("--max-memory", type=positive, metavar="MIB", default=512, help="of all of them (default: 512)")
+    limits.add_argument("--timeout", type=seconds, metavar="S", default=60.0, help="of a request (default: 60)")
+    limits.add_argument("--drain", type=seconds, metavar="S", default=30.0, help="to finish after SIGTERM (30)")
+    limits.add_argument("--drain-delay", type=_zero_or_more, metavar="S", default=0.0,
+                        help="after SIGTERM: still take requests, but say not ready")  # fmt: skip
+    safety = parser.add_argument_group("security")
+    safety.add_argument("--token-file", metavar="FILE", help=f"clients must know its text (or {_TOKEN_VARIABLE})")
+    safety.add_argument("--tls-cert", metavar="PEM", help="certificate (chain)")
+    safety.add_argument("--tls-key", metavar="PEM", help="its key")
+    safety.add_argument("--tls-client-ca", metavar="PEM", help="clients need a certificate of this authority")
+    logs = parser.add_argument_group("logs and traces")
+    logs.add_argument("--log-format", choices=("text", "json"), default="text", help="text for people, or JSON")
+    logs.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    logs.add_argument("--otlp", metavar="URL", default=os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"),
+                      help="send traces there, for example http://localhost:4318")  # fmt: skip
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Serve until SIGTERM or Ctrl-C."""
+    try:
+        from openrknn.serve import logs
+        from openrknn.serve.server import Server
+    except ImportError as error:
+        raise CommandError(f"{error.name} is not installed; `pip install 'openrknn[serve]'`") from None
+    settings = settings_from(arguments)
+    logs.set_up(arguments.log_format, arguments.log_level)
+    for warning in _warnings(settings):
+        logging.getLogger(__name__).warning(warning)
+    server = Server(settings)
+    server.run()
+    if server.failure is not None:
+        raise CommandError(str(server.failure))
+    return 0
+
+
+def settings_from(arguments: argparse.Namespace) -> Settings:
+    """What the command line says."""
+    from openrknn.serve.plane.index import scan
+    from openrknn.serve.settings import Limits, Settings, Tls
+
+    if bool(arguments.tls_cert) != bool(arguments.tls_key):
+        raise CommandError("TLS needs both --tls-cert and --tls-key")
+    if not scan(arguments.sources):
+        raise CommandError(f"there is no model in {', '.join(arguments.sources)}; docs/serve.md shows how folders look")
+    limits = Limits(
+        body_bytes=arguments.max_body * _MEBIBYTE,
+        total_bytes=max(arguments.max_memory, arguments.max_body) * _MEBIBYTE,
+        request_seconds=arguments.timeout,
+    )
+    return Settings(
+        sources=arguments.sources,
+        host=arguments.host,
+        http_port=arguments.port,
+        grpc_port=None if arguments.no_grpc else arguments.grpc_port,
+        device=arguments.device,
+        cores=arguments.cores,
+        instances=arguments.instances,
+        queue_size=arguments.queue,
+        batch_delay_seconds=arguments.batch_delay / 1000,
+        versions=arguments.versions,
+        warm_up=not arguments.no_warm_up,
+        poll_seconds=arguments.poll,
+        allow_repository=not arguments.fixed,
+        token=_token(arguments.token_file),
+        tls=Tls(arguments.tls_cert, arguments.tls_key, arguments.tls_client_ca) if arguments.tls_cert else None,
+        limits=limits,
+        drain_delay_seconds=arguments.drain_delay,
+        drain_seconds=arguments.drain,
+        page=not arguments.no_page,
+        otlp_endpoint=arguments.otlp,
+        describe=_report,
+    )
+
+
+def _token(file: str | None) -> str | None:
+    """Never an argument: every user of the machine can read those."""
+    token = Path(file).read_text("utf-8").strip() if file else os.environ.get(_TOKEN_VARIABLE, "").strip()
+    if file and not token:
+        raise CommandError(f"{file} is empty; write a long random text into it")
+    return token or None
+
+
+def _warnings(settings: Settings) -> list[str]:
+    lines = []
+    if settings.host not in {"127.0.0.1", "::1", "localhost"} and settings.token is None:
+        lines.append(f"everybody who reaches {settings.host} may use this server; set a token ({_TOKEN_VARIABLE})")
+    if settings.token is not None and settings.tls is None and settings.host not in {"127.0.0.1", "::1", "localhost"}:
+        lines.append("the token travels unencrypted; use --tls-cert and --tls-key, or a proxy that does it")
+    return lines
+
+
+def _report(model: Model) -> str:
+    from openrknn.cli import report_html
+    from openrknn.container.explain import describe
+
+    return report_html.render(describe(model), model)
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
+    return int(text)
+
+
+def _zero_or_more(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
+    return value

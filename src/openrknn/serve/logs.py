@@ -1,0 +1,43 @@
+"""Lines for people, or one JSON object per line for programs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+
+__all__ = ["JsonFormatter", "set_up"]
+
+
+class JsonFormatter(logging.Formatter):
+    """time, level, logger, message, and whatever `extra={"fields": ...}` brings."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        words: dict[str, object] = {
+            "time": f"{moment}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        fields = getattr(record, "fields", None)
+        if isinstance(fields, dict):
+            words.update(fields)
+        if record.exc_info:
+            words["exception"] = self.formatException(record.exc_info)
+        return json.dumps(words, default=str)
+
+
+def set_up(form: str, level: str) -> None:
+    """Everything to stderr; `form` is text or json."""
+    handler = logging.StreamHandler(sys.stderr)
+    if form == "json":
+        handler.setFormatter(JsonFormatter())
+    else:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "PIL"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))

@@ -1,0 +1,150 @@
+"""What Prometheus reads at /metrics. All names begin with `openrknn_`; times are seconds, sizes are bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from openrknn.monitor import Npu
+from openrknn.serve.plane.describe import server_metadata
+from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.served import Served
+from openrknn.serve.plane.stats import BUCKETS, Histogram
+from openrknn.serve.watch import Watch
+
+__all__ = ["registry", "render"]
+
+_MODEL = ("model", "version")
+_HISTOGRAMS = {
+    "queue": "Waiting for a context",
+    "pre": "From the bytes of a request to the NPU's input buffers",
+    "npu": "Running the model, operators of the CPU included",
+    "post": "From the NPU's output buffers to the bytes of an answer",
+    "total": "All of these",
+}
+
+
+_Values = dict[str, tuple[str, Callable[[Served], float]]]
+_COUNTERS: _Values = {
+    "openrknn_items": ("Items of batches that were answered", lambda one: one.stats.items),
+    "openrknn_executions": ("Runs on a context", lambda one: one.stats.executions),
+    "openrknn_context_restarts": ("Contexts that failed and were replaced", lambda one: one.stats.restarts),
+    "openrknn_context_busy_seconds": ("Of all contexts together", lambda one: sum(one.busy())),
+}
+_GAUGES: _Values = {
+    "openrknn_queue_length": ("Requests that wait", lambda one: len(one.queue)),
+    "openrknn_queue_capacity": ("Requests that may wait", lambda one: one.queue.size),
+    "openrknn_contexts": ("Contexts of a model", lambda one: len(one.instances)),
+    "openrknn_model_ready": ("Whether a model can answer", lambda one: not one.problem),
+}
+
+
+def registry(plane: Plane) -> CollectorRegistry:
+    """What one server has to tell."""
+    made = CollectorRegistry()
+    ProcessCollector(namespace="openrknn", registry=made)
+    made.register(_Models(plane))
+    made.register(_Npus(Watch(plane)))
+    return made
+
+
+def render(made: CollectorRegistry, accepted: str) -> tuple[bytes, str]:
+    """The text and its type: Prometheus' own, or OpenMetrics for who asks for it."""
+    encoder, kind = choose_encoder(accepted)
+    return encoder(made), kind
+
+
+class _Models(Collector):
+    """Read when somebody asks; counting is the data plane's work."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        plane = self._plane
+        version = server_metadata()["version"]
+        yield _gauge("openrknn_build_info", "Always 1; the label is what matters", {"version": version}, 1)
+        yield _gauge("openrknn_ready", "Whether every wanted model can answer", {}, not plane.ready_problem())
+        yield _gauge("openrknn_requests_under_way", "Accepted and not answered yet", {}, plane.under_way)
+        served = [((one.name, one.version), one) for one in plane.repository.served()]
+        requests = CounterMetricFamily("openrknn_requests", "Requests by outcome", labels=(*_MODEL, "outcome"))
+        for labels, one in served:
+            requests.add_metric((*labels, "OK"), one.stats.successes)
+            for code, count in sorted(one.stats.failures.items()):
+                requests.add_metric((*labels, code), count)
+        yield requests
+        for name, (text, value) in _COUNTERS.items():
+            counter = CounterMetricFamily(name, text, labels=_MODEL)
+            for labels, one in served:
+                counter.add_metric(labels, value(one))
+            yield counter
+        for name, (text, value) in _GAUGES.items():
+            gauge = GaugeMetricFamily(name, text, labels=_MODEL)
+            for labels, one in served:
+                gauge.add_metric(labels, value(one))
+            yield gauge
+        for stage, text in _HISTOGRAMS.items():
+            name = "openrknn_request_seconds" if stage == "total" else f"openrknn_{stage}_seconds"
+            histogram = HistogramMetricFamily(name, f"{text}, in seconds", labels=_MODEL)
+            for labels, one in served:
+                histogram.add_metric(labels, _buckets(one.stats.stages[stage]), one.stats.stages[stage].sum)
+            yield histogram
+
+
+class _Npus(Collector):
+    """Load, clock, memory and temperature."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        load = GaugeMetricFamily("openrknn_npu_load_ratio", "0 to 1, per core", labels=("npu", "core"))
+        clock = GaugeMetricFamily("openrknn_npu_clock_hertz", "Now", labels=("npu",))
+        memory = GaugeMetricFamily("openrknn_npu_memory_bytes", "By kind", labels=("npu", "kind"))
+        heat = GaugeMetricFamily("openrknn_npu_temperature_celsius", "By thermal zone", labels=("npu", "zone"))
+        for npu in self._watch.npus():
+            for core in npu.cores:
+                if core.load_percent is not None:
+                    load.add_metric((npu.name, str(core.number)), core.load_percent / 100)
+            if npu.clock.hz is not None:
+                clock.add_metric((npu.name,), npu.clock.hz)
+            for kind, value in _memory(npu):
+                memory.add_metric((npu.name, kind), value)
+            for zone in npu.temperatures:
+                heat.add_metric((npu.name, zone.zone), zone.celsius)
+        yield from (load, clock, memory, heat)
+
+
+def _memory(npu: Npu) -> Iterator[tuple[str, int]]:
+    memory = npu.memory
+    rows = (
+        ("used", memory.used_bytes),
+        ("sram_used", memory.sram_used_bytes),
+        ("sram_total", memory.sram_total_bytes),
+        ("cma_free", memory.cma_free_bytes),
+        ("cma_total", memory.cma_total_bytes),
+    )
+    yield from ((kind, value) for kind, value in rows if value is not None)
+
+
+def _gauge(name: str, text: str, labels: dict[str, str], value: float) -> Metric:
+    gauge = GaugeMetricFamily(name, text, labels=tuple(labels))
+    gauge.add_metric(tuple(labels.values()), value)
+    return gauge
+
+
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    names = [*(f"{limit:g}" for limit in BUCKETS), "+Inf"]
+    return list(zip(names, map(float, accumulate(histogram.counts)), strict=True))

@@ -1,0 +1,137 @@
+"""What the web page asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from importlib import resources
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from openrknn.serve.errors import NotFoundError
+from openrknn.serve.page.doctor import findings
+from openrknn.serve.plane.describe import server_metadata
+from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.served import Served
+from openrknn.serve.plane.stats import percentile
+from openrknn.serve.watch import Watch
+
+__all__ = ["routes"]
+
+_KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_FILES = ("index.html", "style.css", "app.js", "draw.js", "icon.svg")
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+    "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+
+
+def routes(plane: Plane) -> list[Route]:
+    """The page, its files, and its questions."""
+    page = _Page(plane)
+    return [
+        Route("/", page.start),
+        Route("/page/{file}", page.asset),
+        Route("/status", page.status),
+        Route("/doctor", page.doctor),
+        Route("/v2/models/{name}/versions/{version}/inspect", page.inspect),
+        Route("/v2/models/{name}/inspect", page.inspect),
+    ]
+
+
+class _Page:
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._watch = Watch(plane)
+        folder = resources.files("openrknn.serve.page").joinpath("assets")
+        self._files = {name: folder.joinpath(name).read_bytes() for name in _FILES}
+
+    async def start(self, _: Request) -> Response:
+        return self._file("index.html")
+
+    async def asset(self, request: Request) -> Response:
+        return self._file(request.path_params["file"])
+
+    def _file(self, name: str) -> Response:
+        content = self._files.get(name)
+        if content is None:
+            raise NotFoundError(f"the page has no file {name[:80]!r}")
+        headers = {"content-security-policy": _POLICY, "cache-control": "no-cache"}
+        return Response(content, media_type=_KINDS[name.rpartition(".")[2]], headers=headers)
+
+    async def status(self, _: Request) -> Response:
+        """Everything that moves."""
+        npus = await asyncio.to_thread(self._watch.npus)
+        plane = self._plane
+        return JSONResponse(
+            {
+                "server": {
+                    **server_metadata(),
+                    "ready": not plane.ready_problem(),
+                    "problem": plane.ready_problem(),
+                    "up_seconds": round(time.time() - plane.started, 1),
+                    "under_way": plane.under_way,
+                },
+                "npus": [
+                    {
+                        "name": npu.name,
+                        "driver": npu.driver,
+                        "version": npu.version,
+                        "loads": [core.load_percent for core in npu.cores],
+                        "hz": npu.clock.hz,
+                        "memory_bytes": npu.memory.used_bytes,
+                        "temperatures": [
+                            {"zone": zone.zone, "celsius": zone.celsius, "throttling": zone.is_throttling}
+                            for zone in npu.temperatures
+                        ],
+                    }
+                    for npu in npus
+                ],
+                "models": [self._model(entry.as_json(), entry.served) for entry in plane.repository.entries()],
+            }
+        )
+
+    def _model(self, words: dict[str, Any], served: Served | None) -> dict[str, Any]:
+        if served is None:
+            return words
+        stats = served.stats
+        recent = stats.recent()
+        stages = {name: stats.stages[name] for name in ("queue", "pre", "npu", "post")}
+        return {
+            **words,
+            "platform": served.model.chip.name,
+            "device": served.device_name,
+            "contexts": len(served.instances),
+            "busy_seconds": [round(seconds, 4) for seconds in served.busy()],
+            "queue": len(served.queue),
+            "queue_size": served.queue.size,
+            "requests": stats.successes,
+            "failures": dict(stats.failures),
+            "restarts": stats.restarts,
+            "milliseconds": {name: _ms(percentile(recent, share)) for name, share in _SHARES.items()},
+            "stages": {name: _ms(entry.sum / entry.count if entry.count else None) for name, entry in stages.items()},
+            "inputs": [port.as_json() for port in served.signature.inputs],
+            "outputs": [port.as_json() for port in served.signature.outputs],
+            "takes_pictures": any(port.datatype == "UINT8" for port in served.signature.inputs),
+        }
+
+    async def inspect(self, request: Request) -> Response:
+        """The report of `openrknn inspect --html`; its own policy is inside it."""
+        served = self._plane.repository.find(request.path_params["name"], request.path_params.get("version", ""))
+        describe = self._plane.settings.describe
+        if describe is None:
+            raise NotFoundError("this server was started without the reports of `openrknn inspect`")
+        return HTMLResponse(await asyncio.to_thread(describe, served.model))
+
+    async def doctor(self, _: Request) -> Response:
+        return JSONResponse(await asyncio.to_thread(findings, self._plane))
+
+
+_SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(1000 * seconds, 3)

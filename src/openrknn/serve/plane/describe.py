@@ -1,0 +1,92 @@
+"""Models and servers described as the protocol wants it; JSON for REST, and by the same names for gRPC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.served import Served
+from openrknn.serve.plane.stats import Stats
+
+__all__ = ["EXTENSIONS", "model_config", "model_metadata", "server_metadata", "statistics"]
+
+EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
+PLATFORM = "rknn"
+
+
+def server_metadata() -> dict[str, Any]:
+    """Name, version and what it can do beside the protocol proper."""
+    from importlib.metadata import version
+
+    return {"name": "openrknn", "version": version("openrknn"), "extensions": list(EXTENSIONS)}
+
+
+def model_metadata(plane: Plane, served: Served) -> dict[str, Any]:
+    """What to send and what to expect."""
+    return {
+        "name": served.name,
+        "versions": plane.repository.versions(served.name) or [served.version],
+        "platform": f"{PLATFORM}_{served.model.chip.name}",
+        "inputs": [port.as_json() for port in served.signature.inputs],
+        "outputs": [port.as_json() for port in served.signature.outputs],
+    }
+
+
+def model_config(served: Served) -> dict[str, Any]:
+    """As Triton's model configuration: clients look up max_batch_size here. Dims leave the batch out."""
+    batch = served.signature.batch if served.signature.batch > 1 else 0
+
+    def ends(inputs: bool) -> list[dict[str, Any]]:
+        ports = served.signature.inputs if inputs else served.signature.outputs
+        return [
+            {"name": port.name, "data_type": f"TYPE_{port.datatype}", "dims": list(port.shape[1 if batch else 0 :])}
+            for port in ports
+        ]
+
+    return {
+        "name": served.name,
+        "platform": f"{PLATFORM}_{served.model.chip.name}",
+        "backend": "openrknn",
+        "max_batch_size": batch,
+        "input": ends(True),
+        "output": ends(False),
+        "instance_group": [{"name": served.device_name, "kind": "KIND_CPU", "count": len(served.instances)}],
+    }
+
+
+def statistics(served: Served) -> dict[str, Any]:
+    """Counts and nanoseconds since the model was loaded."""
+    stats = served.stats
+    stages = stats.stages
+    return {
+        "name": served.name,
+        "version": served.version,
+        "last_inference": stats.last_milliseconds,
+        "inference_count": stats.items,
+        "execution_count": stats.executions,
+        "inference_stats": {
+            "success": _duration(stats.successes, stages["total"].sum),
+            "fail": _duration(sum(stats.failures.values()), stats.failed_seconds),
+            "queue": _stage(stats, "queue"),
+            "compute_input": _stage(stats, "pre"),
+            "compute_infer": _stage(stats, "npu"),
+            "compute_output": _stage(stats, "post"),
+        },
+        "batch_stats": [
+            {
+                "batch_size": size,
+                "compute_input": _duration(int(row[0]), row[1]),
+                "compute_infer": _duration(int(row[0]), row[2]),
+                "compute_output": _duration(int(row[0]), row[3]),
+            }
+            for size, row in sorted(stats.batches.items())
+        ],
+    }
+
+
+def _stage(stats: Stats, name: str) -> dict[str, int]:
+    return _duration(stats.stages[name].count, stats.stages[name].sum)
+
+
+def _duration(count: int, seconds: float) -> dict[str, int]:
+    return {"count": count, "ns": int(seconds * 1e9)}

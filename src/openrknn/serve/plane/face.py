@@ -1,0 +1,111 @@
+"""`Plane`: what both protocols ask."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from openrknn.runtime.session import Session
+from openrknn.serve.datatypes import Array
+from openrknn.serve.errors import DeadlineError, NotReadyError, ServeError
+from openrknn.serve.plane.job import Answer, Job, OutputKind, Stages
+from openrknn.serve.plane.repository import Repository
+from openrknn.serve.plane.served import OpenSession, Served
+from openrknn.serve.settings import Settings
+
+__all__ = ["Plane", "Request"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A parsed request."""
+
+    inputs: Mapping[str, Array]
+    layouts: Mapping[str, str] = field(default_factory=dict)
+    outputs: Sequence[str] | None = None
+    """None: all."""
+    kind: OutputKind = "float"
+    timeout_seconds: float | None = None
+    pre_seconds: float = 0.0
+    """What parsing took."""
+
+
+class Plane:
+    """Models and the way to them."""
+
+    def __init__(self, settings: Settings, *, open_session: OpenSession = Session) -> None:
+        self.settings = settings
+        self.repository = Repository(settings, open_session=open_session)
+        self.is_draining = False
+        self.started = time.time()
+        self.under_way = 0
+        """Requests that were accepted and are not answered yet."""
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def ready_problem(self) -> str:
+        """Why this server should get no requests; empty: it should."""
+        return "the server is shutting down" if self.is_draining else self.repository.ready_problem()
+
+    def model_problem(self, name: str, version: str = "") -> str:
+        """The same for one model; unknown ones raise NotFoundError."""
+        try:
+            problem = self.repository.find(name, version).problem
+        except NotReadyError as error:
+            return str(error)
+        return "the server is shutting down" if self.is_draining and not problem else problem
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    def job(self, served: Served, request: Request) -> Job:
+        """Check a request against its model."""
+        items = served.signature.check_inputs(request.inputs)
+        served.signature.check_outputs(request.outputs or ())
+        longest = self.settings.limits.request_seconds
+        seconds = longest if request.timeout_seconds is None else min(longest, request.timeout_seconds)
+        return Job(request.inputs, request.layouts, request.kind, items, deadline=time.monotonic() + seconds)
+
+    async def infer(self, served: Served, request: Request) -> Answer:
+        """Run a request and wait for it. Cancelling the caller takes it out of the queue.
+
+        The caller calls `done` when the answer is bytes.
+        """
+        started = time.monotonic()
+        self.under_way += 1
+        try:
+            job = self.job(served, request)
+            served.submit(job)
+            outputs, stages = await self._wait(job)
+        except ServeError as error:
+            served.stats.failed(error.code, time.monotonic() - started)
+            raise
+        except asyncio.CancelledError:
+            served.stats.failed("CANCELLED", time.monotonic() - started)
+            raise
+        finally:
+            self.under_way -= 1
+        stages.pre += request.pre_seconds
+        chosen = outputs if request.outputs is None else {name: outputs[name] for name in request.outputs}
+        return Answer(chosen, stages, served.name, served.version, job.items)
+
+    @staticmethod
+    async def _wait(job: Job) -> tuple[dict[str, Array], Stages]:
+        waiting = asyncio.wrap_future(job.future)
+        assert job.deadline is not None
+        try:
+            async with asyncio.timeout(max(0.0, job.deadline - time.monotonic())):
+                return await waiting
+        except TimeoutError:
+            raise DeadlineError("the request was not done in time") from None
+
+    @staticmethod
+    def done(served: Served, answer: Answer, post_seconds: float) -> None:
+        """The answer is bytes now: count it."""
+        answer.stages.post += post_seconds
+        served.stats.succeeded(answer.stages, answer.items)
+
+    def close(self) -> None:
+        """Unload everything."""
+        self.repository.close()

@@ -1,0 +1,140 @@
+"""What lies in a model repository.
+
+    models/
+    ├── scene.rknn              model "scene", version 1
+    ├── street/
+    │   ├── model.rknn          model "street", version 1
+    │   ├── labels.txt          names of its classes (optional)
+    │   └── model.toml          what is different for it (optional; see `config`)
+    └── faces/
+        ├── 1/model.rknn        model "faces", versions 1 and 2
+        └── 2/model.rknn
+
+Requests name models, never files: a name is looked up in this table and in nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from openrknn.errors import UnsupportedError
+from openrknn.serve.plane.config import ModelConfig, read_config
+
+__all__ = ["FoundModel", "Stamp", "scan"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)
+_VERSION = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
+_SUFFIX = ".rknn"
+Stamp = tuple[int, int, int]
+"""Inode, size and time of a file: another one means another model."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundModel:
+    """One model with all its versions."""
+
+    name: str
+    versions: dict[int, Path]
+    config: ModelConfig = field(default_factory=ModelConfig)
+    labels: Path | None = None
+    problem: str = ""
+    """Why it cannot be served."""
+
+    def stamps(self) -> dict[int, Stamp]:
+        """Version -> what tells whether its file has changed; versions whose file is gone are left out."""
+        found = {}
+        for number, path in self.versions.items():
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            found[number] = (status.st_ino, status.st_size, status.st_mtime_ns)
+        return found
+
+    def wanted(self, policy: str) -> list[int]:
+        """The versions to load, lowest first."""
+        chosen = self.config.versions or policy
+        if chosen == "all":
+            return sorted(self.versions)
+        if isinstance(chosen, tuple):
+            return sorted(number for number in chosen if number in self.versions)
+        return [max(self.versions)] if self.versions else []
+
+
+def scan(sources: Iterable[str | os.PathLike[str]]) -> dict[str, FoundModel]:
+    """All models of files and folders, by name."""
+    found: dict[str, FoundModel] = {}
+    for source in map(Path, sources):
+        if not source.exists():
+            raise FileNotFoundError(2, "no such file or folder", os.fspath(source))
+        models = _folder(source) if source.is_dir() else [_single(source)]
+        for model in models:
+            if model.name in found:
+                raise UnsupportedError(f"two models are called {model.name!r}; give one of them another name")
+            found[model.name] = model
+    return found
+
+
+def _single(path: Path) -> FoundModel:
+    """A file; labels may lie beside it."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", path.name.removesuffix(_SUFFIX)).lstrip("_.-") or "model"
+    return FoundModel(name[:128], {1: path}, labels=_existing([path.with_suffix(".labels.txt")]))
+
+
+def _folder(folder: Path) -> list[FoundModel]:
+    """A repository, or the folder of one model with its versions."""
+    found = []
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir() and _NAME.fullmatch(entry.name):
+            model = _model_folder(entry)
+            if model is not None:
+                found.append(model)
+        elif entry.is_file() and entry.name.endswith(_SUFFIX) and _NAME.fullmatch(entry.name.removesuffix(_SUFFIX)):
+            found.append(_single(entry))
+    return found
+
+
+def _model_folder(folder: Path) -> FoundModel | None:
+    versions: dict[int, Path] = {}
+    problem = ""
+    files = [entry for entry in sorted(folder.iterdir()) if entry.name.endswith(_SUFFIX) and entry.is_file()]
+    if files:
+        versions[1], problem = _only(files, folder)
+    for entry in sorted(folder.iterdir()):
+        if entry.is_dir() and _VERSION.fullmatch(entry.name):
+            inside = [path for path in sorted(entry.iterdir()) if path.name.endswith(_SUFFIX) and path.is_file()]
+            if inside:
+                versions[int(entry.name)], more = _only(inside, entry)
+                problem = problem or more
+    if not versions:
+        return None
+    config, config_file = ModelConfig(folder=folder), folder / "model.toml"
+    if config_file.is_file():
+        try:
+            config = read_config(config_file)
+        except Exception as error:  # noqa: BLE001 - one bad model must not hide the others
+            problem = problem or str(error)
+    wanted = [folder / Path(config.labels).name] if config.labels else [folder / "labels.txt"]
+    labels = _existing(wanted)
+    if config.labels and labels is None:
+        problem = problem or f"{folder / 'model.toml'}: there is no file {config.labels!r} beside it"
+    return FoundModel(folder.name, versions, config, labels, problem)
+
+
+def _only(files: Sequence[Path], folder: Path) -> tuple[Path, str]:
+    named = [path for path in files if path.name == f"model{_SUFFIX}"]
+    if named:
+        return named[0], ""
+    if len(files) > 1:
+        return files[0], f"{folder} has {len(files)} models; call the one to serve model{_SUFFIX}"
+    return files[0], ""
+
+
+def _existing(paths: Iterable[Path]) -> Path | None:
+    return next((path for path in paths if path.is_file()), None)

@@ -1,0 +1,185 @@
+"""`Instance`: a context in a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from openrknn.runtime.profile import RunTimes
+from openrknn.serve.datatypes import Array
+from openrknn.serve.errors import BadRequestError, ModelFailedError, ServeError
+from openrknn.serve.plane.job import Job, Stages
+from openrknn.serve.plane.queue import JobQueue
+from openrknn.serve.plane.stats import Stats
+
+__all__ = ["Context", "Instance"]
+
+_LOG = logging.getLogger(__name__)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+
+
+class Context(Protocol):
+    """What an instance needs of a `Session`."""
+
+    times: RunTimes
+
+    def run(self, inputs: object, *, layout: Mapping[str, str], outputs: str) -> dict[str, Array]:
+        """As `Session.run`."""
+
+    def set_shapes(self, wanted: Mapping[str, tuple[int, ...]]) -> None:
+        """As `Session.set_shapes`."""
+
+    def close(self) -> None:
+        """Give everything back."""
+
+
+class Instance:
+    """Takes jobs from the queue and runs them, one after the other.
+
+    What goes wrong with a request is answered and forgotten. What goes wrong with the context is answered, and the
+    context is replaced; where that fails it is tried again, with longer and longer pauses, and until then other
+    instances do the work. `changed` is called when `problem` changes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        open_context: Callable[[], Context],
+        queue: JobQueue,
+        stats: Stats,
+        *,
+        batch: int = 1,
+        batch_delay_seconds: float = 0.0,
+        is_dynamic: bool = False,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.name = name
+        self.problem = ""
+        """Why it does not work now."""
+        self.busy_seconds = 0.0
+        """Since it started; the page makes its load of it."""
+        self._busy_since: float | None = None
+        self._open, self._queue, self._stats = open_context, queue, stats
+        self._batch, self._delay, self._is_dynamic = batch, batch_delay_seconds, is_dynamic
+        self._changed = changed
+        self._closing = threading.Event()
+        self._context: Context | None = open_context()
+        self._thread = threading.Thread(target=self._work, name=f"openrknn-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to take jobs."""
+        self._thread.start()
+
+    def close(self, timeout: float | None = None) -> None:
+        """After the queue was closed: wait for what runs, then give everything back."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+        if not self._thread.is_alive():
+            self._drop()
+
+    def busy(self) -> float:
+        """Seconds spent on jobs until now, the current one included."""
+        since = self._busy_since
+        return self.busy_seconds + (time.monotonic() - since if since is not None else 0.0)
+
+    # -- in the thread -------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while jobs := self._queue.take(most_items=self._batch, delay_seconds=self._delay):
+            self._busy_since = time.monotonic()
+            error = self._serve(jobs)
+            self.busy_seconds += time.monotonic() - self._busy_since
+            self._busy_since = None
+            if error is not None and not self._revive(error):
+                return
+
+    def _serve(self, jobs: list[Job]) -> Exception | None:
+        """Run and answer; what went wrong with the context, if anything did."""
+        started = time.monotonic()
+        try:
+            assert self._context is not None
+            outputs, times = self._run(jobs, self._context)
+        except (ValueError, TypeError) as error:
+            _fail(jobs, BadRequestError(str(error)))
+            return None
+        except Exception as error:  # noqa: BLE001 - whatever a context does, the others go on
+            _fail(jobs, ModelFailedError(f"the model could not run: {str(error) or type(error).__name__}"))
+            return error
+        items = sum(job.items for job in jobs)
+        self._stats.executed(items, times.feed_seconds, times.run_seconds, times.read_seconds)
+        first = 0
+        for job in jobs:
+            mine = outputs
+            if self._batch > 1:
+                mine = {name: array[_rows(array, first, job.items, self._batch)] for name, array in outputs.items()}
+                first += job.items
+            stages = Stages(started - job.arrived, times.feed_seconds, times.run_seconds, times.read_seconds, items)
+            job.future.set_result((mine, stages))
+        return None
+
+    def _run(self, jobs: list[Job], context: Context) -> tuple[dict[str, Array], RunTimes]:
+        first = jobs[0]
+        inputs = first.inputs
+        if self._batch > 1:
+            inputs = {name: _joined([job.inputs[name] for job in jobs], self._batch) for name in first.inputs}
+        if self._is_dynamic:
+            context.set_shapes({name: array.shape for name, array in inputs.items()})
+        outputs = context.run(inputs, layout=first.layouts, outputs=first.kind)
+        return outputs, context.times
+
+    def _revive(self, error: Exception) -> bool:
+        """Replace the context; False when the server closes meanwhile."""
+        pause = _FIRST_PAUSE
+        _LOG.error("context %s failed and is replaced: %s: %s", self.name, type(error).__name__, error)
+        self._stats.restarted()
+        while True:
+            self._drop()
+            try:
+                self._context = self._open()
+            except Exception as again:  # noqa: BLE001 - it is tried again until it works
+                self._tell(f"{type(again).__name__}: {again}")
+                _LOG.error("context %s cannot be opened: %s; next try in %.1f s", self.name, again, pause)
+            else:
+                self._tell("")
+                return True
+            if self._closing.wait(pause):
+                return False
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _tell(self, problem: str) -> None:
+        if problem != self.problem:
+            self.problem = problem
+            self._changed()
+
+    def _drop(self) -> None:
+        context, self._context = self._context, None
+        if context is None:
+            return
+        try:
+            context.close()
+        except Exception as error:  # noqa: BLE001 - it is gone either way
+            _LOG.warning("context %s did not close well: %s", self.name, error)
+
+
+def _fail(jobs: list[Job], error: ServeError) -> None:
+    for job in jobs:
+        job.future.set_exception(error)
+
+
+def _joined(parts: list[Array], batch: int) -> Array:
+    """All items behind each other; the last one again and again where there are too few."""
+    items = np.concatenate(parts) if len(parts) > 1 else parts[0]
+    missing = batch - len(items)
+    return items if not missing else np.concatenate([items, np.repeat(items[-1:], missing, axis=0)])
+
+
+def _rows(array: Array, first: int, items: int, batch: int) -> slice:
+    """Where the results of some items are; an output may have several rows per item."""
+    each = len(array) // batch
+    return slice(first * each, (first + items) * each)

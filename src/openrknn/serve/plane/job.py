@@ -1,0 +1,79 @@
+"""One request on its way through the data plane."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Literal
+
+from openrknn.serve.datatypes import Array
+
+__all__ = ["Answer", "Job", "OutputKind", "Stages"]
+
+OutputKind = Literal["float", "raw"]
+
+
+@dataclass(slots=True)
+class Stages:
+    """Where the seconds went."""
+
+    queue: float = 0.0
+    """Waiting for a context."""
+    pre: float = 0.0
+    """Bytes of the request to the NPU's input buffers."""
+    npu: float = 0.0
+    """The model itself, operators of the CPU included."""
+    post: float = 0.0
+    """Output buffers to bytes of the answer."""
+    batch: int = 1
+    """Items that ran together."""
+
+    @property
+    def total(self) -> float:
+        return self.queue + self.pre + self.npu + self.post
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Outputs as `Session.run` gave them."""
+
+    outputs: dict[str, Array]
+    stages: Stages
+    model_name: str
+    model_version: str
+    items: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """Checked inputs, what to do with them, and the place for the answer.
+
+    The future is the only thing that threads share: cancelling it before a context takes the job keeps it from running.
+    """
+
+    inputs: Mapping[str, Array]
+    layouts: Mapping[str, str]
+    kind: OutputKind = "float"
+    items: int = 1
+    """Of a batch."""
+    deadline: float | None = None
+    """time.monotonic() after which nobody waits any more."""
+    arrived: float = field(default_factory=time.monotonic)
+    future: Future[tuple[dict[str, Array], Stages]] = field(default_factory=Future)
+
+    @property
+    def is_late(self) -> bool:
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
+    def fits(self, other: Job) -> bool:
+        """Whether both can go into one batch."""
+        return (
+            self.kind == other.kind
+            and self.layouts == other.layouts
+            and all(
+                array.dtype == other.inputs[name].dtype and array.shape[1:] == other.inputs[name].shape[1:]
+                for name, array in self.inputs.items()
+            )
+        )

@@ -1,0 +1,229 @@
+"""`Repository`: models by name and version, loaded and unloaded while requests go on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from openrknn.errors import RknnError
+from openrknn.runtime.session import Session
+from openrknn.serve.errors import ConflictError, NotFoundError, NotReadyError
+from openrknn.serve.plane.index import FoundModel, Stamp, scan
+from openrknn.serve.plane.served import OpenSession, Served
+from openrknn.serve.settings import Settings
+
+__all__ = ["Entry", "Repository"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Entry:
+    """One version of a model, loaded or not."""
+
+    name: str
+    version: int
+    state: str = "UNAVAILABLE"
+    """LOADING, READY, UNLOADING or UNAVAILABLE."""
+    reason: str = ""
+    served: Served | None = field(default=None, repr=False)
+    stamp: Stamp | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        problem = self.served.problem if self.served is not None else ""
+        state, reason = ("UNAVAILABLE", problem) if problem else (self.state, self.reason)
+        return {"name": self.name, "version": str(self.version), "state": state, "reason": reason}
+
+
+class Repository:
+    """Loading is slow and happens in whatever thread calls; finding a model never waits for it."""
+
+    def __init__(self, settings: Settings, *, open_session: OpenSession = Session) -> None:
+        self._settings, self._open_session = settings, open_session
+        self._loading = threading.RLock()
+        self._models: dict[str, dict[int, Entry]] = {}
+        """Replaced as a whole, never changed: readers need no lock."""
+        self._wanted: set[str] = set()
+        """Models that were asked for: the server is ready when all of them are."""
+        self.is_loading = True
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    def entries(self) -> list[Entry]:
+        """All that is known, by name and version."""
+        return [entry for name in sorted(self._models) for _, entry in sorted(self._models[name].items())]
+
+    def served(self) -> list[Served]:
+        """All that can be asked."""
+        return [entry.served for entry in self.entries() if entry.served is not None]
+
+    def find(self, name: str, version: str = "") -> Served:
+        """The model of that name: the version that is asked for, or else the highest one."""
+        versions = self._models.get(name)
+        if versions is None:
+            raise NotFoundError(f"there is no model {_short(name)}; {self._there()}")
+        if version:
+            is_number = version.isascii() and version.isdigit() and len(version) < 19
+            entry = versions.get(int(version)) if is_number else None
+            if entry is None:
+                numbers = ", ".join(map(str, sorted(versions)))
+                raise NotFoundError(f"model {name!r} has no version {_short(version)}; there are {numbers}")
+        else:
+            ready = [entry for _, entry in sorted(versions.items()) if entry.served is not None]
+            entry = ready[-1] if ready else versions[max(versions)]
+        if entry.served is None:
+            why = f": {entry.reason}" if entry.reason else ""
+            raise NotReadyError(f"model {name!r} version {entry.version} is not loaded ({entry.state.lower()}){why}")
+        return entry.served
+
+    def ready_problem(self) -> str:
+        """Why not everything that was asked for can answer; empty: it can."""
+        if self.is_loading:
+            return "models are being loaded"
+        for name in sorted(self._wanted):
+            try:
+                problem = self.find(name).problem
+            except (NotFoundError, NotReadyError) as error:
+                return str(error)
+            if problem:
+                return f"model {name!r} is not ready: {problem}"
+        return ""
+
+    def versions(self, name: str) -> list[str]:
+        """The versions of a model that can answer."""
+        entries = self._models.get(name, {})
+        return [str(number) for number, entry in sorted(entries.items()) if entry.served is not None]
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    def load_all(self) -> None:
+        """At the start: everything there is. What cannot be loaded is logged, and keeps the server from being ready."""
+        with self._loading:
+            try:
+                found = scan(self._settings.sources)
+                for model in found.values():
+                    self._note(model)
+                for model in found.values():
+                    self._wanted.add(model.name)
+                    self._load(model)
+            finally:
+                self.is_loading = False
+
+    def load(self, name: str) -> None:
+        """Load a model, or load it again: new versions, changed files. The old one answers until the new one can."""
+        with self._loading:
+            found = scan(self._settings.sources)
+            if name not in found:
+                if name in self._models:
+                    self.unload(name)
+                raise NotFoundError(f"there is no model {_short(name)} in the repository")
+            self._wanted.add(name)
+            self._note(found[name])
+            self._load(found[name])
+            broken = [entry for entry in self._models[name].values() if entry.state == "UNAVAILABLE" and entry.reason]
+            wanted = found[name].wanted(self._settings.versions)
+            for entry in broken:
+                if entry.version in wanted:
+                    raise ConflictError(f"model {name!r} version {entry.version} cannot be loaded: {entry.reason}")
+
+    def unload(self, name: str) -> None:
+        """Answer what waits, then give everything back."""
+        with self._loading:
+            versions = self._models.get(name)
+            if versions is None:
+                raise NotFoundError(f"there is no model {_short(name)}; {self._there()}")
+            self._wanted.discard(name)
+            for entry in versions.values():
+                self._retire(entry, "unloaded")
+
+    def poll(self) -> None:
+        """Follow what has changed in the folders."""
+        with self._loading:
+            found = scan(self._settings.sources)
+            for name in [name for name in self._models if name not in found]:
+                _LOG.info("model %s is gone from the repository", name)
+                self.unload(name)
+                self._models = {other: entries for other, entries in self._models.items() if other != name}
+            for name, model in found.items():
+                stamps = {number: entry.stamp for number, entry in self._models.get(name, {}).items()}
+                wanted = model.wanted(self._settings.versions)
+                now = model.stamps()
+                if name not in self._models or (
+                    name in self._wanted and any(stamps.get(number) != now.get(number) for number in wanted)
+                ):
+                    self._wanted.add(name)
+                    self._note(model)
+                    self._load(model)
+
+    def close(self) -> None:
+        """Unload everything."""
+        with self._loading:
+            for name in list(self._models):
+                for entry in self._models[name].values():
+                    self._retire(entry, "the server has stopped")
+
+    def _note(self, found: FoundModel) -> None:
+        """Make the versions known; those whose file is gone go."""
+        old = self._models.get(found.name, {})
+        for number, entry in old.items():
+            if number not in found.versions:
+                self._retire(entry, "its file is gone")
+        kept = {number: old.get(number) or Entry(found.name, number) for number in found.versions}
+        self._models = {**self._models, found.name: kept}
+
+    def _load(self, found: FoundModel) -> None:
+        wanted = found.wanted(self._settings.versions)
+        stamps = found.stamps()
+        for number in wanted:
+            entry = self._models[found.name][number]
+            if entry.served is None or entry.served.problem or entry.stamp != stamps.get(number):
+                self._replace(entry, found, stamps.get(number))
+        for number, entry in self._models[found.name].items():
+            # An older version goes only when a newer one can answer.
+            if number not in wanted and any(self._models[found.name][other].served for other in wanted):
+                self._retire(entry, "")
+
+    def _replace(self, entry: Entry, found: FoundModel, stamp: Stamp | None) -> None:
+        entry.state, entry.reason, entry.stamp = "LOADING", "", stamp
+        old = entry.served
+        try:
+            if found.problem:
+                raise ConflictError(found.problem)
+            new = Served(found, entry.version, self._settings, open_session=self._open_session)
+        except (RknnError, OSError, ValueError, TypeError, MemoryError) as error:
+            reason = str(error) or type(error).__name__
+            _LOG.error("model %s version %s cannot be loaded: %s", entry.name, entry.version, reason)
+            # A version that answers goes on answering when its replacement is bad.
+            entry.state, entry.reason = ("READY" if old is not None else "UNAVAILABLE"), reason
+            return
+        entry.served, entry.state = new, "READY"
+        _LOG.info(
+            "model %s version %s is ready on %s: %d contexts, %.2f s",
+            entry.name, entry.version, new.device_name, len(new.instances), new.load_seconds,
+        )  # fmt: skip
+        if old is not None:
+            old.close()
+
+    def _retire(self, entry: Entry, reason: str) -> None:
+        served, entry.served = entry.served, None
+        entry.stamp = None
+        if served is not None:
+            entry.state = "UNLOADING"
+            served.close()
+            _LOG.info("model %s version %s is unloaded", entry.name, entry.version)
+        entry.state, entry.reason = "UNAVAILABLE", reason
+
+    def _there(self) -> str:
+        return f"there are {', '.join(_few(sorted(self._models)))}" if self._models else "there is none"
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
+def _few(names: Iterable[str]) -> list[str]:
+    listed = list(names)
+    return [*map(repr, listed[:10]), *([f"and {len(listed) - 10} more"] if len(listed) > 10 else [])]

@@ -1,0 +1,223 @@
+"""The routes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from openrknn.serve import metrics, tracing
+from openrknn.serve.errors import BadRequestError, ForbiddenError, FullError, NotFoundError, NotReadyError
+from openrknn.serve.page import api as page
+from openrknn.serve.plane import describe
+from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.served import Served
+from openrknn.serve.rest import infer as infer_format
+from openrknn.serve.rest.body import Budget, ClientGoneError, compress, read_body
+from openrknn.serve.rest.guard import Guard
+from openrknn.serve.rest.openapi import description
+from openrknn.serve.rest.pictures import Pictures
+
+__all__ = ["build"]
+
+T = TypeVar("T")
+_SMALL_BODY = 65536
+_JSON_BYTES_PER_ELEMENT = 40
+_JSON_BYTES = 256 * 1024
+"""Beside the numbers; much more for a model with small inputs is an attempt to keep the server busy."""
+
+
+def build(plane: Plane) -> ASGIApp:
+    """The application."""
+    return Guard(_Api(plane).app(), plane.settings)
+
+
+class _Api:
+    def __init__(self, plane: Plane) -> None:
+        self._plane, self._settings = plane, plane.settings
+        self._limits = plane.settings.limits
+        self._budget = Budget(self._limits.total_bytes)
+        self._pictures = Pictures(plane)
+        self._metrics = metrics.registry(plane)
+
+    def app(self) -> ASGIApp:
+        model, version = "/v2/models/{name}", "/v2/models/{name}/versions/{version}"
+        routes = [
+            Route("/v2", self._server),
+            Route("/v2/health/live", self._live),
+            Route("/v2/health/ready", self._ready),
+            Route("/v2/models/stats", self._all_stats),
+            *(
+                Route(f"{base}{path}", endpoint, methods=methods)
+                for base in (model, version)
+                for path, endpoint, methods in (
+                    ("", self._metadata, ["GET"]),
+                    ("/ready", self._model_ready, ["GET"]),
+                    ("/config", self._config, ["GET"]),
+                    ("/stats", self._stats, ["GET"]),
+                    ("/infer", self._infer, ["POST"]),
+                    ("/image", self._image, ["POST"]),
+                )
+            ),
+            Route("/v2/repository/index", self._index, methods=["POST"]),
+            Route("/v2/repository/models/{name}/load", self._load, methods=["POST"]),
+            Route("/v2/repository/models/{name}/unload", self._unload, methods=["POST"]),
+            Route("/metrics", self._prometheus),
+            Route("/openapi.json", self._openapi),
+            *(page.routes(self._plane) if self._settings.page else ()),
+        ]
+        return Router(routes, redirect_slashes=False, default=_nowhere)
+
+    # -- about the server ----------------------------------------------------------------------------------------
+
+    async def _server(self, _: Request) -> Response:
+        return JSONResponse(describe.server_metadata())
+
+    async def _live(self, _: Request) -> Response:
+        return JSONResponse({"live": True})
+
+    async def _ready(self, _: Request) -> Response:
+        problem = self._plane.ready_problem()
+        if problem:
+            raise NotReadyError(problem)
+        return JSONResponse({"ready": True})
+
+    async def _prometheus(self, request: Request) -> Response:
+        text, kind = metrics.render(self._metrics, request.headers.get("accept", ""))
+        return Response(text, media_type=kind)
+
+    async def _openapi(self, _: Request) -> Response:
+        return JSONResponse(description(has_token=self._settings.token is not None))
+
+    # -- about models --------------------------------------------------------------------------------------------
+
+    def _find(self, request: Request) -> Served:
+        return self._plane.repository.find(request.path_params["name"], request.path_params.get("version", ""))
+
+    async def _metadata(self, request: Request) -> Response:
+        return JSONResponse(describe.model_metadata(self._plane, self._find(request)))
+
+    async def _model_ready(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        problem = self._plane.model_problem(name, request.path_params.get("version", ""))
+        if problem:
+            raise NotReadyError(problem)
+        return JSONResponse({"name": name, "ready": True})
+
+    async def _config(self, request: Request) -> Response:
+        return JSONResponse(describe.model_config(self._find(request)))
+
+    async def _stats(self, request: Request) -> Response:
+        return JSONResponse({"model_stats": [describe.statistics(self._find(request))]})
+
+    async def _all_stats(self, _: Request) -> Response:
+        return JSONResponse({"model_stats": [describe.statistics(one) for one in self._plane.repository.served()]})
+
+    # -- the repository ------------------------------------------------------------------------------------------
+
+    async def _index(self, request: Request) -> Response:
+        words = await self._small_json(request)
+        only_ready = words.get("ready", False)
+        if not isinstance(only_ready, bool):
+            raise BadRequestError("'ready' is true or false")
+        rows = [entry.as_json() for entry in self._plane.repository.entries()]
+        return JSONResponse([row for row in rows if not only_ready or row["state"] == "READY"])
+
+    async def _load(self, request: Request) -> Response:
+        words = await self._small_json(request)
+        self._check_may_change()
+        parameters = words.get("parameters")
+        if parameters:
+            raise BadRequestError("load takes no parameters: files and configurations come from the repository only")
+        await asyncio.to_thread(self._plane.repository.load, request.path_params["name"])
+        return JSONResponse({})
+
+    async def _unload(self, request: Request) -> Response:
+        await self._small_json(request)
+        self._check_may_change()
+        await asyncio.to_thread(self._plane.repository.unload, request.path_params["name"])
+        return JSONResponse({})
+
+    def _check_may_change(self) -> None:
+        if not self._settings.allow_repository:
+            raise ForbiddenError("this server was started with --fixed: models cannot be loaded or unloaded")
+
+    async def _small_json(self, request: Request) -> dict[str, Any]:
+        body = await read_body(request, self._limits, self._budget, _SMALL_BODY)
+        return infer_format.load_json(body) if body.strip() else {}
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    async def _infer(self, request: Request) -> Response:
+        served = self._find(request)
+        self._check_room(served)
+        elements = served.signature.largest_bytes() // 8
+        most = _JSON_BYTES + _JSON_BYTES_PER_ELEMENT * elements
+        with tracing.request("infer", served, request.headers) as span:
+            body = await read_body(request, self._limits, self._budget, most)
+            with self._budget.share(len(body)):
+                parsed = infer_format.parse(body, request.headers.get("inference-header-content-length"))
+                answer = await unless_gone(request, self._plane.infer(served, parsed.request))
+                started = time.perf_counter()
+                content, json_bytes = infer_format.build(parsed, answer)
+                accepted = request.headers.get("accept-encoding", "")
+                content, encoding = await compress(content, accepted, is_binary=json_bytes is not None)
+                self._plane.done(served, answer, time.perf_counter() - started)
+            span.stages(answer.stages)
+        headers = {"content-type": "application/json" if json_bytes is None else "application/octet-stream"}
+        if json_bytes is not None:
+            headers["inference-header-content-length"] = str(json_bytes)
+        if encoding:
+            headers["content-encoding"] = encoding
+        return Response(content, headers=headers)
+
+    async def _image(self, request: Request) -> Response:
+        served = self._find(request)
+        self._check_room(served)
+        options = self._pictures.options(request.query_params)
+        with tracing.request("image", served, request.headers) as span:
+            body = await read_body(request, self._limits, self._budget)
+            with self._budget.share(len(body)):
+                content, kind, stages = await unless_gone(request, self._pictures.see(served, bytes(body), options))
+            span.stages(stages)
+        return Response(content, media_type=kind)
+
+    def _check_room(self, served: Served) -> None:
+        """Before the body is read: a full queue says so at once."""
+        if len(served.queue) >= served.queue.size:
+            error = FullError(
+                f"model {served.name!r} has {served.queue.size} requests waiting; try again later",
+                retry_seconds=served.wait_seconds(),
+            )
+            served.stats.failed(error.code, 0.0)
+            raise error
+
+
+async def unless_gone(request: Request, work: Awaitable[T]) -> T:
+    """Wait for the work, and give it up when the client goes away."""
+    task = asyncio.ensure_future(work)
+    watch = asyncio.ensure_future(_gone(request.receive))
+    try:
+        await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientGoneError
+        return task.result()
+    finally:
+        for one in (task, watch):
+            if not one.done():
+                one.cancel()
+
+
+async def _gone(receive: Callable[[], Awaitable[Any]]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
+    raise NotFoundError(f"there is nothing at {scope['path'][:120]!r}; /openapi.json tells what there is")

@@ -1,0 +1,133 @@
+"""Bodies from the network: never more bytes than allowed, never longer than allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from starlette.requests import Request
+
+from openrknn.serve.errors import BadRequestError, FullError, MediaError, SlowError, TooLargeError
+from openrknn.serve.settings import Limits
+
+__all__ = ["Budget", "ClientGoneError", "compress", "read_body"]
+
+_ENCODINGS = {"gzip", "deflate"}
+_SLOW_WORK_BYTES = 65536
+"""From here on (de)compressing would hold other requests up; it goes into a thread."""
+_FAST = 1
+_GZIP, _ZLIB, _EITHER = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, 32 + zlib.MAX_WBITS
+
+
+class ClientGoneError(Exception):
+    """The client has closed the connection: there is nobody to answer."""
+
+
+class Budget:
+    """The memory that all requests share."""
+
+    def __init__(self, total_bytes: int) -> None:
+        self._left = total_bytes
+
+    @contextmanager
+    def share(self, size_bytes: int) -> Iterator[None]:
+        """Take a part, or refuse."""
+        if size_bytes > self._left:
+            raise FullError("the requests under way fill the server's memory; try again later")
+        self._left -= size_bytes
+        try:
+            yield
+        finally:
+            self._left += size_bytes
+
+
+def declared_length(request: Request) -> int | None:
+    """Content-Length; None where the body comes in chunks."""
+    text = request.headers.get("content-length")
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise BadRequestError("Content-Length is not a number")
+    return int(text)
+
+
+async def read_body(request: Request, limits: Limits, budget: Budget, most_bytes: int | None = None) -> bytes:
+    """The whole body, decompressed."""
+    most = min(limits.body_bytes, most_bytes or limits.body_bytes)
+    length = declared_length(request)
+    if length is not None and length > most:
+        raise TooLargeError(f"the body has {length} bytes; at most {most} are taken here")
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in _ENCODINGS | {"identity", ""}:
+        raise MediaError(f"Content-Encoding {encoding[:40]!r} is not known; there are gzip and deflate")
+    with budget.share(length if length is not None else most):
+        try:
+            async with asyncio.timeout(limits.body_seconds):
+                body = await _receive(request, length, most)
+        except TimeoutError:
+            raise SlowError(f"the body did not arrive within {limits.body_seconds:g} s") from None
+    if encoding not in _ENCODINGS:
+        return body
+    with budget.share(most):
+        if len(body) < _SLOW_WORK_BYTES:
+            return _decompressed(body, most)
+        return await asyncio.to_thread(_decompressed, body, most)
+
+
+async def _receive(request: Request, length: int | None, most: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > most:
+            raise TooLargeError(f"the body has more than {most} bytes; no more are taken here")
+        if part:
+            parts.append(part)
+        if not message.get("more_body", False):
+            break
+    if length is not None and size != length:
+        raise BadRequestError(f"the body has {size} bytes, and Content-Length says {length}")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _decompressed(body: bytes | bytearray, most: int) -> bytes:
+    """A few bytes can stand for gigabytes: it stops at the limit."""
+    machine = zlib.decompressobj(_EITHER)
+    try:
+        data = machine.decompress(body, most + 1)
+    except zlib.error as error:
+        raise BadRequestError(f"the compressed body is damaged: {error}") from None
+    if len(data) > most:
+        raise TooLargeError(f"the body has more than {most} bytes when decompressed; no more are taken here")
+    if not machine.eof:
+        raise BadRequestError("the compressed body ends too early")
+    if machine.unused_data:
+        raise BadRequestError("there is something behind the compressed body")
+    return data
+
+
+async def compress(body: bytes, accepted: str, *, is_binary: bool) -> tuple[bytes, str | None]:
+    """The body as the client wants it, and the name of its encoding.
+
+    HTTP libraries say `gzip, deflate` by themselves. Tensors hardly shrink and compressing them takes longer than most
+    models do, so they are compressed only for a client that asks for exactly one encoding.
+    """
+    wanted = [part.partition(";")[0].strip().lower() for part in accepted.split(",")]
+    known = [name for name in wanted if name in _ENCODINGS]
+    if not known or (is_binary and len(wanted) > 1) or len(body) < 512:
+        return body, None
+    name = known[0]
+    if len(body) < _SLOW_WORK_BYTES:
+        return _compressed(body, name), name
+    return await asyncio.to_thread(_compressed, body, name), name
+
+
+def _compressed(body: bytes, name: str) -> bytes:
+    machine = zlib.compressobj(_FAST, zlib.DEFLATED, _GZIP if name == "gzip" else _ZLIB)
+    return machine.compress(body) + machine.flush()

@@ -1,0 +1,155 @@
+"""In front of all routes: who may ask, what every answer carries, and one line in the log per request."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import json
+import logging
+import time
+import uuid
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from openrknn.serve.errors import ForbiddenError, ServeError, UnauthorizedError
+from openrknn.serve.rest.body import ClientGoneError
+from openrknn.serve.rest.protocol import ABORT
+from openrknn.serve.settings import Settings
+
+__all__ = ["Guard", "error_body", "is_right_token"]
+
+_LOG = logging.getLogger("openrknn.serve.access")
+_OPEN_PATHS = frozenset({"/", "/v2/health/live", "/v2/health/ready"})
+"""What needs no token: probes of a cluster have none, and the page asks for it."""
+_OPEN_FOLDER = "/page/"
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "SAMEORIGIN",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+_MAX_REQUEST_ID = 128
+
+
+def error_body(message: str) -> bytes:
+    """What clients of the protocol expect."""
+    return json.dumps({"error": message}).encode()
+
+
+def is_right_token(given: str | None, token: str) -> bool:
+    """`Bearer TOKEN`, compared without telling by the time how much of it is right."""
+    kind, _, value = (given or "").partition(" ")
+    return kind.lower() == "bearer" and hmac.compare_digest(value.strip().encode("utf-8", "replace"), token.encode())
+
+
+class Guard:
+    """ASGI around the application."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app, self._token = app, settings.token
+        self._send_seconds = settings.limits.send_seconds
+        # Without a token, a page that a browser shows must not reach a server of this machine by another name for it.
+        self._only_local_names = settings.token is None and settings.host in {"127.0.0.1", "::1", "localhost"}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        headers = Headers(scope=scope)
+        identity = headers.get("x-request-id", "")
+        if not identity or len(identity) > _MAX_REQUEST_ID or not identity.isascii() or not identity.isprintable():
+            identity = uuid.uuid4().hex
+        status = 0
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                found = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    found.setdefault(name, value)
+                found["x-request-id"] = identity
+            try:
+                async with asyncio.timeout(self._send_seconds):
+                    await send(message)
+            except TimeoutError:
+                # The answer is large and nobody reads it: what it holds is worth more than the connection.
+                scope[ABORT]()
+                raise ClientGoneError from None
+
+        try:
+            self._check(scope, headers)
+            scope["app"] = self  # Starlette's routes raise instead of answering in words of their own
+            await self._app(scope, receive, answer)
+        except ClientGoneError:
+            status = status or 499
+        except ServeError as error:
+            if not status:
+                await _refuse(answer, error)
+        except HTTPException as error:  # a path that knows other methods
+            await _send_error(answer, error.status_code, str(error.detail), dict(error.headers or {}))
+        except Exception:  # the client gets a clean answer, and the log the whole story
+            _LOG.exception("request %s failed", identity)
+            if status:
+                raise
+            await _refuse(answer, ServeError("something went wrong inside the server; its log says what"))
+        finally:
+            fields = {
+                "request_id": identity,
+                "method": scope["method"],
+                "path": scope["path"][:256],
+                "status": status,
+                "ms": round(1000 * (time.perf_counter() - started), 3),
+                "client": (scope.get("client") or ("",))[0],
+                "model": scope.get("path_params", {}).get("name", ""),
+            }
+            _LOG.info("%(method)s %(path)s %(status)s %(ms)s ms", fields, extra={"fields": fields})
+
+    def _check(self, scope: Scope, headers: Headers) -> None:
+        path = scope["path"]
+        is_open = path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER)
+        if self._token is not None and not is_open and not is_right_token(headers.get("authorization"), self._token):
+            raise UnauthorizedError("this server wants a token: send the header `Authorization: Bearer TOKEN`")
+        host = headers.get("host", "")
+        if self._only_local_names and not _is_local_name(host):
+            raise ForbiddenError("this server listens on this machine only, and is called localhost")
+        origin = headers.get("origin")
+        if origin is not None and scope["method"] != "GET" and urlsplit(origin).netloc != host:
+            raise ForbiddenError("pages of other servers may not use this one")
+
+
+def _is_local_name(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    if name in {"localhost", ""}:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+async def _refuse(send: Send, error: ServeError) -> None:
+    headers = {}
+    if isinstance(error, UnauthorizedError):
+        headers["www-authenticate"] = "Bearer"
+    retry = getattr(error, "retry_seconds", None)
+    if retry is not None:
+        headers["retry-after"] = str(max(1, round(retry)))
+    await _send_error(send, error.status, str(error), headers)
+
+
+async def _send_error(send: Send, status: int, message: str, more: dict[str, str]) -> None:
+    body = error_body(message)
+    headers = {"content-type": "application/json", "content-length": str(len(body)), **more}
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})

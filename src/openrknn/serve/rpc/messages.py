@@ -1,0 +1,21 @@
+"""The message classes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from openrknn.serve.rpc.schema import Schema
+
+__all__ = ["health", "inference"]
+
+
+@cache
+def inference() -> Schema:
+    """The inference protocol."""
+    return Schema.read("inference.proto")
+
+
+@cache
+def health() -> Schema:
+    """grpc.health.v1."""
+    return Schema.read("health.proto")

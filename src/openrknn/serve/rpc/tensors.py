@@ -1,0 +1,96 @@
+"""Messages of ModelInfer to arrays, and arrays to messages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from openrknn.serve.datatypes import Array, datatype_of, dtype_of
+from openrknn.serve.errors import BadRequestError
+from openrknn.serve.plane.face import Request
+from openrknn.serve.plane.job import Answer
+from openrknn.serve.plane.signature import check_shape
+from openrknn.serve.rest.infer import cast_to, from_bytes, output_kind, timeout
+
+__all__ = ["build", "parse"]
+
+_CONTENTS = {
+    "BOOL": "bool_contents",
+    "INT8": "int_contents",
+    "INT16": "int_contents",
+    "INT32": "int_contents",
+    "INT64": "int64_contents",
+    "UINT8": "uint_contents",
+    "UINT16": "uint_contents",
+    "UINT32": "uint_contents",
+    "UINT64": "uint64_contents",
+    "FP32": "fp32_contents",
+    "FP64": "fp64_contents",
+}
+
+
+def parse(message: Any, seconds_left: float | None) -> Request:
+    """A request; `seconds_left` is the deadline of the call."""
+    started = time.perf_counter()
+    raw = message.raw_input_contents
+    if raw and len(raw) != len(message.inputs):
+        raise BadRequestError(f"{len(message.inputs)} inputs and {len(raw)} raw_input_contents do not fit together")
+    inputs: dict[str, Array] = {}
+    layouts: dict[str, str] = {}
+    for number, entry in enumerate(message.inputs):
+        if entry.name in inputs:
+            raise BadRequestError(f"input {entry.name[:80]!r} is there twice")
+        inputs[entry.name] = _tensor(entry, raw[number] if raw else None)
+        layout = _parameters(entry.parameters).get("layout")
+        if layout is not None:
+            layouts[entry.name] = str(layout)[:16]
+    if not inputs:
+        raise BadRequestError("the request has no inputs")
+    parameters = _parameters(message.parameters)
+    for entry in message.outputs:
+        if "classification" in entry.parameters:
+            raise BadRequestError("the classification extension is not offered")
+    limits = [limit for limit in (seconds_left, timeout(parameters)) if limit is not None]
+    return Request(
+        inputs,
+        layouts,
+        outputs=[entry.name for entry in message.outputs] or None,
+        kind=output_kind(parameters),
+        timeout_seconds=min(limits) if limits else None,
+        pre_seconds=time.perf_counter() - started,
+    )
+
+
+def _tensor(entry: Any, raw: bytes | None) -> Array:
+    name = entry.name
+    dtype = dtype_of(entry.datatype, name)
+    shape = check_shape(list(entry.shape), name)
+    if "shared_memory_region" in entry.parameters:
+        raise BadRequestError("shared memory is not offered; send the tensor itself")
+    if raw is not None:
+        if entry.HasField("contents"):
+            raise BadRequestError(f"input {name[:80]!r} has both contents and raw_input_contents")
+        return from_bytes(raw, dtype, shape, name)
+    field = _CONTENTS.get(entry.datatype)
+    if field is None:
+        raise BadRequestError(f"input {name[:80]!r}: {entry.datatype} has to come in raw_input_contents")
+    values = np.array(getattr(entry.contents, field))
+    if values.size != np.prod(shape, dtype=np.int64):
+        raise BadRequestError(f"input {name[:80]!r}: {values.size} numbers do not fill the shape {list(shape)}")
+    return cast_to(values, dtype, name).reshape(shape)
+
+
+def _parameters(given: Any) -> Mapping[str, Any]:
+    return {key: getattr(value, value.WhichOneof("parameter_choice") or "string_param") for key, value in given.items()}
+
+
+def build(response: Any, answer: Answer, identity: str) -> Any:
+    """Fill a ModelInferResponse."""
+    response.model_name, response.model_version, response.id = answer.model_name, answer.model_version, identity
+    for name, array in answer.outputs.items():
+        response.outputs.add(name=name, datatype=datatype_of(array.dtype), shape=array.shape)
+        response.raw_output_contents.append(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
+    return response

@@ -1,0 +1,233 @@
+"""`Server`: both protocols over one data plane, from the first socket to the last answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+
+from openrknn.errors import RknnError, UnsupportedError
+from openrknn.runtime.session import Session
+from openrknn.serve import tracing
+from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.index import scan
+from openrknn.serve.plane.served import OpenSession
+from openrknn.serve.rest.app import build
+from openrknn.serve.rest.protocol import guarded_protocol
+from openrknn.serve.rpc.server import RpcServer
+from openrknn.serve.settings import Settings
+
+__all__ = ["Server", "running"]
+
+_LOG = logging.getLogger(__name__)
+_KEEP_ALIVE_SECONDS = 75
+_BACKLOG = 1024
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn without its signal handlers: two protocols share one shutdown."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class Server:
+    """Listens as soon as it starts, loads its models, is ready when they are, and drains before it stops."""
+
+    def __init__(self, settings: Settings, *, open_session: OpenSession = Session) -> None:
+        self.settings = settings
+        self.plane = Plane(settings, open_session=open_session)
+        self.url = ""
+        self.grpc_address = ""
+        self.listening = threading.Event()
+        self.failure: BaseException | None = None
+        self._stop: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        asyncio.run(self._main(signals=True))
+
+    def stop(self) -> None:
+        """Begin to drain; from any thread."""
+        if self._loop is not None and self._stop is not None:
+            with contextlib.suppress(RuntimeError):  # it has stopped already
+                self._loop.call_soon_threadsafe(self._stop.set)
+
+    async def _main(self, *, signals: bool) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        if self.settings.otlp_endpoint:
+            tracing.start(self.settings.otlp_endpoint)
+        http_socket = _listen(self.settings.host, self.settings.http_port)
+        http = _Uvicorn(self._uvicorn_config())
+        rpc = RpcServer(self.plane) if self.settings.grpc_port is not None else None
+        if signals:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._loop.add_signal_handler(number, self._signalled, number)
+        try:
+            await self._serve(http, http_socket, rpc)
+        finally:
+            http_socket.close()
+            await asyncio.to_thread(self.plane.close)
+            if self.settings.otlp_endpoint:
+                tracing.stop()
+
+    async def _serve(self, http: _Uvicorn, http_socket: socket.socket, rpc: RpcServer | None) -> None:
+        assert self._stop is not None
+        scheme = "https" if self.settings.tls else "http"
+        host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
+        serving = asyncio.create_task(http.serve(sockets=[http_socket]))
+        self.url = f"{scheme}://{host}:{http_socket.getsockname()[1]}"
+        if rpc is not None:
+            self.grpc_address = f"{host}:{await rpc.start()}"
+        while not http.started and not serving.done():
+            await asyncio.sleep(0.005)
+        self.listening.set()
+        _LOG.info("listening on %s%s", self.url, f" and gRPC on {self.grpc_address}" if rpc is not None else "")
+        loading = asyncio.create_task(self._load())
+        polling = asyncio.create_task(self._poll())
+        stopping = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait({stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
+            await self._drain(http, serving, rpc)
+        finally:
+            for task in (polling, stopping, loading):
+                task.cancel()
+            await asyncio.gather(polling, stopping, loading, return_exceptions=True)
+
+    async def _drain(self, http: _Uvicorn, serving: asyncio.Task[None], rpc: RpcServer | None) -> None:
+        """Nothing that was accepted is lost: first not ready, then no new connections, then wait for the answers."""
+        self.plane.is_draining = True
+        if self.settings.drain_delay_seconds:
+            _LOG.info("not ready any more; requests are taken for %g s", self.settings.drain_delay_seconds)
+            await asyncio.sleep(self.settings.drain_delay_seconds)
+        _LOG.info("draining: %d requests under way", self.plane.under_way)
+        http.should_exit = True
+        waits = [serving]
+        if rpc is not None:
+            waits.append(asyncio.create_task(rpc.stop(self.settings.drain_seconds)))
+        await asyncio.gather(*waits)
+        _LOG.info("drained")
+
+    async def _load(self) -> None:
+        try:
+            await asyncio.to_thread(self.plane.repository.load_all)
+        except (RknnError, OSError) as error:
+            self.failure = error
+            _LOG.error("%s", error)
+            self.stop()
+            return
+        self.failure = self._missing()
+        if self.failure is not None:
+            self.stop()
+        elif not self.plane.ready_problem():
+            _LOG.info("ready")
+
+    def _missing(self) -> RknnError | None:
+        """A model that was named itself has to load; those of a folder may have problems of their own."""
+        named = scan(source for source in self.settings.sources if Path(source).is_file())
+        bad = [entry for entry in self.plane.repository.entries() if entry.name in named and entry.served is None]
+        return UnsupportedError(f"{named[bad[0].name].versions[1]}: {bad[0].reason}") if bad else None
+
+    async def _poll(self) -> None:
+        while self.settings.poll_seconds is not None:
+            await asyncio.sleep(self.settings.poll_seconds)
+            if not self.plane.repository.is_loading:
+                try:
+                    await asyncio.to_thread(self.plane.repository.poll)
+                except (RknnError, OSError) as error:
+                    _LOG.error("the repository cannot be read: %s", error)
+
+    def _signalled(self, number: int) -> None:
+        _LOG.info("got %s", signal.Signals(number).name)
+        self.stop()
+
+    def _uvicorn_config(self) -> uvicorn.Config:
+        tls = self.settings.tls
+        config = uvicorn.Config(
+            build(self.plane),
+            http=guarded_protocol(self.settings.limits),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=True,
+            proxy_headers=False,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=max(1, round(self.settings.drain_seconds)),
+            ssl_certfile=tls.certificate if tls else None,
+            ssl_keyfile=tls.key if tls else None,
+            ssl_ca_certs=tls.client_ca if tls else None,
+            ssl_cert_reqs=ssl.CERT_REQUIRED if tls and tls.client_ca else ssl.CERT_NONE,
+        )
+        try:
+            config.load()
+        except (OSError, ssl.SSLError) as error:
+            raise UnsupportedError(f"the TLS files cannot be used: {error}") from None
+        return config
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from None
+    return listener
+
+
+@contextmanager
+def running(
+    settings: Settings, *, open_session: OpenSession = Session, wait_seconds: float | None = 120.0
+) -> Iterator[Server]:
+    """A server in a thread of this process, ready when the block begins (or after `wait_seconds`; None: do not wait).
+
+    It drains and stops when the block ends.
+    """
+    server = Server(settings, open_session=open_session)
+    problems: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            asyncio.run(server._main(signals=False))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the user is
+            problems.append(error)
+        finally:
+            server.listening.set()
+
+    thread = threading.Thread(target=work, name="openrknn-serve")
+    thread.start()
+    try:
+        server.listening.wait()
+        _wait_ready(server, thread, wait_seconds)
+        if problems or server.failure is not None:
+            raise server.failure or problems[0]
+        yield server
+    finally:
+        server.stop()
+        thread.join()
+
+
+def _wait_ready(server: Server, thread: threading.Thread, seconds: float | None) -> None:
+    pause = threading.Event()
+    waited = 0.0
+    while seconds is not None and waited < seconds and thread.is_alive() and server.plane.repository.is_loading:
+        pause.wait(0.01)
+        waited += 0.01

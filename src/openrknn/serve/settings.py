@@ -1,0 +1,93 @@
+"""Everything that a user can choose about a server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openrknn.container.model import Model
+
+__all__ = ["Limits", "Settings", "Tls"]
+
+_MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What nobody may exceed. Everything that waits or is kept in memory has a bound."""
+
+    body_bytes: int = 64 * _MEBIBYTE
+    """One request, before and after decompression."""
+    total_bytes: int = 512 * _MEBIBYTE
+    """All requests that are being read or answered together."""
+    pixels: int = 64 * 1000 * 1000
+    """One picture."""
+    connections: int = 1024
+    """Of HTTP at the same time."""
+    streams: int = 256
+    """Calls of gRPC at the same time."""
+    header_seconds: float = 10.0
+    """From the first byte of a connection to the end of the headers."""
+    body_seconds: float = 30.0
+    """For a whole body."""
+    send_seconds: float = 30.0
+    """That a client may keep us waiting before it takes the next piece of an answer."""
+    request_seconds: float = 60.0
+    """The longest that a request may wait and run; clients can ask for less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Files in PEM form; `client_ca` makes clients show a certificate of that authority."""
+
+    certificate: str
+    key: str
+    client_ca: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A server. The defaults are those of `openrknn serve MODEL_OR_FOLDER`."""
+
+    sources: Sequence[str | os.PathLike[str]]
+    """Models (.rknn) and model repositories (folders)."""
+    host: str = "127.0.0.1"
+    http_port: int = 8000
+    """0: any free one."""
+    grpc_port: int | None = 8001
+    """None: no gRPC."""
+    device: str = "auto"
+    cores: int | None = None
+    """That share each run, as in `Session`."""
+    instances: int | None = None
+    """Contexts per model; None: as many as the NPU has cores, and no more than this machine has processors without
+    an NPU."""
+    queue_size: int = 64
+    """Requests that may wait, per model."""
+    batch_delay_seconds: float = 0.0
+    """How long a batch waits for more requests; only models that were built for a batch have one."""
+    versions: str = "latest"
+    """Which versions of each model are loaded: latest or all. A model.toml says it for one model."""
+    warm_up: bool = True
+    poll_seconds: float | None = None
+    """How often the repositories are looked at for changes; None: only when asked to."""
+    allow_repository: bool = True
+    """Whether clients may load and unload models."""
+    token: str | None = field(default=None, repr=False)
+    tls: Tls | None = None
+    limits: Limits = Limits()
+    drain_delay_seconds: float = 0.0
+    """After SIGTERM: how long requests are still taken (not ready any more, so that balancers can notice)."""
+    drain_seconds: float = 30.0
+    """After that: how long what was accepted may take."""
+    page: bool = True
+    """The web page."""
+    root: str = "/"
+    """Where /sys and /proc are, for the NPU's load and temperature."""
+    otlp_endpoint: str | None = None
+    """Where traces go, for example http://localhost:4318; None: nowhere."""
+    describe: Callable[[Model], str] | None = field(default=None, repr=False)
+    """Makes the page about a model (`openrknn inspect --html`)."""

@@ -1,0 +1,60 @@
+"""`Watch`: the NPUs that this server uses, read again and again; loads are since the reading before."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from openrknn import monitor
+from openrknn.monitor import Core, Npu
+from openrknn.serve.plane.face import Plane
+
+__all__ = ["Watch"]
+
+_SHORTEST_SECONDS = 0.5
+"""Two readings that are closer tell nothing about the load; the one before is told again."""
+
+
+class Watch:
+    """One reader's view: a reader that comes every 15 s sees the load of these 15 s."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._root = Path(plane.settings.root)
+        self._lock = threading.Lock()
+        self._previous: monitor.Reading | None = None
+        self._last: tuple[Npu, ...] = ()
+
+    def npus(self) -> tuple[Npu, ...]:
+        """The hardware, and the software NPUs of this process as if they were one per chip."""
+        with self._lock:
+            if self._previous is not None and time.monotonic() - self._previous.seconds < _SHORTEST_SECONDS:
+                return self._last
+            reading = monitor.read(self._root, self._previous)
+            own = [npu for npu in reading.npus if npu.driver != "software" or npu.clients[0].pid == os.getpid()]
+            self._previous, self._last = reading, tuple(_merged(own))
+            return self._last
+
+
+def _merged(npus: list[Npu]) -> list[Npu]:
+    """Each model has a software NPU of its own; people think of one."""
+    found: dict[tuple[str, str], Npu] = {}
+    for npu in npus:
+        key = (npu.driver, npu.name)
+        found[key] = _sum(found[key], npu) if key in found and npu.driver == "software" else npu
+    return list(found.values())
+
+
+def _sum(one: Npu, other: Npu) -> Npu:
+    cores = tuple(
+        Core(core.number, load_percent=_added(core.load_percent, also.load_percent))
+        for core, also in zip(one.cores, other.cores, strict=True)
+    )
+    memory = replace(one.memory, used_bytes=(one.memory.used_bytes or 0) + (other.memory.used_bytes or 0))
+    return replace(one, cores=cores, memory=memory, jobs=(one.jobs or 0) + (other.jobs or 0))
+
+
+def _added(one: float | None, other: float | None) -> float | None:
+    return None if one is None and other is None else min((one or 0.0) + (other or 0.0), 100.0)
