@@ -1,5 +1,5 @@
 /*
- * int8 convolution: the twin of openrknn/npu/cna.py and core.py.
+ * Convolution: the twin of openrknn/npu/cna.py and core.py.
  *
  * First the input is copied with its padding, so that no window ever leaves it; a column goes to the place where all
  * columns that one kernel position sees are neighbours, whatever the stride. Pictures become 4 bytes per pixel. A
@@ -7,10 +7,14 @@
  *
  * Then runs of output pixels ("segments") are computed for one block of output channels after another: the kernel
  * leaves accumulators in the first level cache, and the DPU takes them from there.
+ *
+ * fp16 and bf16 go the same way, with inputs that become doubles.
  */
+#include <math.h>
+
 #include "internal.h"
 
-enum { PICTURE_CHANNELS = 4, GROUP = 8, LARGEST_KERNEL = 32 };
+enum { PICTURE_CHANNELS = 4, FLOAT_CHANNELS = 8, GROUP = 8, LARGEST_KERNEL = 32 };
 
 typedef struct {
     const openrknn_convolution *step;
@@ -45,14 +49,30 @@ typedef struct {
     int32_t segments_per_unit;
     int32_t blocks_per_unit;
     int32_t unit_columns; /* units that share the same segments */
+    int32_t copies_late;  /* depthwise: each unit copies its own input */
 } convolution;
 
 /* ---------------------------------------------------------------------------------------------- weights */
 
+static int32_t is_float(const openrknn_convolution *step)
+{
+    return step->format != OPENRKNN_INT8;
+}
+
+/* Channels of one atom of the input, or of a pixel of a picture. */
+static int32_t lanes_of(const openrknn_convolution *step)
+{
+    return step->picture ? PICTURE_CHANNELS : is_float(step) ? FLOAT_CHANNELS : ATOM;
+}
+
+static int32_t input_atoms(const openrknn_convolution *step)
+{
+    return step->picture ? 1 : divide_up(step->channels, lanes_of(step));
+}
+
 static int32_t tap_count(const openrknn_convolution *step)
 {
-    int32_t window = step->kernel_height * step->kernel_width;
-    return step->picture ? window : window * divide_up(step->channels, ATOM);
+    return step->kernel_height * step->kernel_width * input_atoms(step);
 }
 
 static int32_t out_atoms(const openrknn_convolution *step)
@@ -88,17 +108,28 @@ static int64_t depthwise_bytes(const openrknn_convolution *step, const kernel_se
     return bytes * step->kernel_height;
 }
 
+/* Floating point, of one block: [tap][channel in][16 channels out], 16 lengths; depthwise [tap][16 channels]. */
+static int64_t float_block_bytes(const openrknn_convolution *step)
+{
+    int64_t window = (int64_t)step->kernel_height * step->kernel_width;
+    if (step->depthwise)
+        return window * ATOM * (int64_t)sizeof(float32);
+    return ATOM * ((int64_t)tap_count(step) * lanes_of(step) * (int64_t)sizeof(float32) + (int64_t)sizeof(double));
+}
+
 int64_t openrknn_packed_bytes(const openrknn_convolution *step)
 {
     const kernel_set *kernels = kernels_of(step->kernels);
+    if (is_float(step))
+        return out_atoms(step) * float_block_bytes(step) + SLACK;
     int32_t atoms = divide_up(out_atoms(step), kernels->block);
     if (step->depthwise)
         return out_atoms(step) * depthwise_bytes(step, kernels) + SLACK;
     return factor_bytes(step, kernels) + atoms * kernels->block_bytes(tap_count(step), step->picture != 0) + SLACK;
 }
 
-/* The weight of kernel o, channel i at tap (y, x) in the NPU's order; npu/cna.py, _direct. */
-static int16_t direct_weight(const openrknn_convolution *step, int32_t o, int32_t i, int32_t tap)
+/* Where the weight of kernel o, channel i is, in elements, in the NPU's order; npu/cna.py, _direct. */
+static int64_t direct_place(const openrknn_convolution *step, int32_t o, int32_t i, int32_t tap)
 {
     int32_t taps = step->kernel_height * step->kernel_width, og = o / step->kernel_group, ig = i / step->input_group;
     int32_t kernels = at_most(step->kernel_group, step->weight_kernels - og * step->kernel_group);
@@ -106,7 +137,7 @@ static int16_t direct_weight(const openrknn_convolution *step, int32_t o, int32_
     int64_t at = (int64_t)og * step->kernel_group * step->weight_channels * taps;
     at += (int64_t)ig * step->input_group * kernels * taps;
     at += ((int64_t)tap * kernels + o % step->kernel_group) * inputs + i % step->input_group;
-    return (int8_t)step->weights[at];
+    return at;
 }
 
 static void pack_direct(const openrknn_convolution *step, const kernel_set *kernels)
@@ -128,7 +159,10 @@ static void pack_direct(const openrknn_convolution *step, const kernel_set *kern
                     int32_t kernel = block * block_channels + o, channel = first + i;
                     int32_t weight = -kernels->weight_offset;
                     if (channel < step->channels) {
-                        weight = kernel < step->weight_kernels ? direct_weight(step, kernel, channel, tap % window) : 0;
+                        if (kernel < step->weight_kernels)
+                            weight = (int8_t)step->weights[direct_place(step, kernel, channel, tap % window)];
+                        else
+                            weight = 0;
                         if (kernels->folds && kernel < step->dpu.channels)
                             weight += step->corrections[kernel];
                     }
@@ -138,13 +172,12 @@ static void pack_direct(const openrknn_convolution *step, const kernel_set *kern
         }
 }
 
-/* The weight of a channel at a tap; npu/cna.py, _depthwise. */
-static int16_t depthwise_weight(const openrknn_convolution *step, int32_t channel, int32_t tap)
+/* Where the weight of a channel at a tap is, in elements; npu/cna.py, _depthwise. */
+static int64_t depthwise_place(const openrknn_convolution *step, int32_t channel, int32_t tap)
 {
     int32_t taps = step->kernel_height * step->kernel_width, group = channel / step->depthwise_group;
     int32_t width = at_most(step->depthwise_group, step->weight_channels - group * step->depthwise_group);
-    int64_t at = (int64_t)group * step->depthwise_group * taps + (int64_t)tap * width + channel % step->depthwise_group;
-    return channel < step->channels ? (int8_t)step->weights[at] : 0;
+    return (int64_t)group * step->depthwise_group * taps + (int64_t)tap * width + channel % step->depthwise_group;
 }
 
 static void pack_depthwise(const openrknn_convolution *step, const kernel_set *kernels)
@@ -165,7 +198,9 @@ static void pack_depthwise(const openrknn_convolution *step, const kernel_set *k
                 for (int32_t i = 0; i < runs[run].width; i++)
                     for (int32_t lane = 0; lane < ATOM; lane++) {
                         int32_t tap = y * step->kernel_width + runs[run].first + i * runs[run].step;
-                        weights[i * ATOM + lane] = depthwise_weight(step, atom * ATOM + lane, tap);
+                        int32_t channel = atom * ATOM + lane;
+                        weights[i * ATOM + lane] =
+                            channel < step->channels ? (int8_t)step->weights[depthwise_place(step, channel, tap)] : 0;
                     }
                 kernels->store_strip(packed, runs[run].width, weights, corrections);
                 packed += kernels->strip_bytes(runs[run].width);
@@ -173,10 +208,60 @@ static void pack_depthwise(const openrknn_convolution *step, const kernel_set *k
     }
 }
 
+static float32 decode(int32_t format, const uint8_t *at)
+{
+    uint16_t bits;
+    memcpy(&bits, at, sizeof bits);
+    return format == OPENRKNN_FP16 ? half_to_float(bits) : bits_to_float((uint32_t)bits << 16);
+}
+
+static float32 float_weight(const openrknn_convolution *step, int32_t kernel, int32_t channel, int32_t tap)
+{
+    if (channel >= step->channels || (!step->depthwise && kernel >= step->weight_kernels))
+        return 0.0f;
+    int64_t at = step->depthwise ? depthwise_place(step, channel, tap) : direct_place(step, kernel, channel, tap);
+    return decode(step->format, step->weights + 2 * at);
+}
+
+static void pack_depthwise_floats(const openrknn_convolution *step)
+{
+    float32 *out = (float32 *)step->packed;
+    for (int32_t block = 0; block < out_atoms(step); block++)
+        for (int32_t tap = 0; tap < step->kernel_height * step->kernel_width; tap++)
+            for (int32_t lane = 0; lane < ATOM; lane++)
+                *out++ = float_weight(step, 0, block * ATOM + lane, tap);
+}
+
+/* With the largest error of the sums of each kernel, for inputs of length 1; npu/core.py, _rounded. */
+static void pack_floats(const openrknn_convolution *step)
+{
+    int32_t window = step->kernel_height * step->kernel_width, lanes = lanes_of(step), taps = tap_count(step);
+    double unit = ((double)taps * lanes + 8) * 0x1p-52;
+
+    for (int32_t block = 0; block < out_atoms(step); block++) {
+        float32 *out = (float32 *)(step->packed + block * float_block_bytes(step));
+        double squares[ATOM] = {0}, lengths[ATOM];
+        for (int32_t tap = 0; tap < taps; tap++)
+            for (int32_t i = 0; i < lanes; i++)
+                for (int32_t o = 0; o < ATOM; o++, out++) {
+                    *out = float_weight(step, block * ATOM + o, tap / window * lanes + i, tap % window);
+                    squares[o] += (double)*out * *out;
+                }
+        for (int32_t o = 0; o < ATOM; o++)
+            lengths[o] = sqrt(squares[o]) * unit;
+        memcpy(out, lengths, sizeof lengths);
+    }
+}
+
 void openrknn_pack(const openrknn_convolution *step)
 {
     const kernel_set *kernels = kernels_of(step->kernels);
-    (step->depthwise ? pack_depthwise : pack_direct)(step, kernels);
+    if (is_float(step))
+        (step->depthwise ? pack_depthwise_floats : pack_floats)(step);
+    else if (step->depthwise)
+        pack_depthwise(step, kernels);
+    else
+        pack_direct(step, kernels);
 }
 
 /* ---------------------------------------------------------------------------------------------- copying the input */
@@ -337,15 +422,42 @@ static void copy_atom_row(const convolution *c, int32_t atom, int32_t row)
     }
 }
 
+/* Floating point: one row of one atom of channels (or of a picture) as doubles; channels without data are 0. */
+static void copy_float_row(const convolution *c, int32_t atom, int32_t row)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t from = source_place(row, step->pad_top, step->spread_y, step->height), lanes = lanes_of(step);
+    int32_t count = at_least(at_most(step->channels - atom * lanes, lanes), 0), pixel = step->picture ? step->picture * 2 : ATOM;
+    const uint8_t *source = step->source + atom * step->surface + from * step->line, bits[2] = {
+        (uint8_t)step->pads[0], (uint8_t)(step->pads[0] >> 8)};
+    double *target = (double *)(c->copy + atom * c->plane_bytes + row * c->row_bytes);
+    const double pad = decode(step->format, bits);
+
+    for (int32_t phase = 0; phase < step->stride_x; phase++)
+        for (int32_t column = 0; column < c->columns; column++, target += lanes) {
+            int32_t at = source_place(column * step->stride_x + phase, step->pad_left, step->spread_x, step->width);
+            for (int32_t i = 0; i < lanes; i++)
+                target[i] = i >= count          ? 0.0
+                            : from < 0 || at < 0 ? pad
+                                                 : decode(step->format, source + (int64_t)at * pixel + 2 * i);
+        }
+}
+
 static void copy_unit(void *job, int32_t unit)
 {
     const convolution *c = job;
     if (c->step->picture) {
-        copy_picture_row(c, unit);
+        if (is_float(c->step))
+            copy_float_row(c, 0, unit);
+        else
+            copy_picture_row(c, unit);
         return;
     }
     for (int32_t row = 0; row < c->rows; row++)
-        copy_atom_row(c, unit, row);
+        if (is_float(c->step))
+            copy_float_row(c, unit, row);
+        else
+            copy_atom_row(c, unit, row);
 }
 
 /* ---------------------------------------------------------------------------------------------- direct */
@@ -364,10 +476,11 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
     const kernel_set *kernels = c->kernels;
     int32_t sums[4 * SEGMENT * ATOM] __attribute__((aligned(64)));
     int32_t window[GROUP][SEGMENT] __attribute__((aligned(64)));
-    int32_t row, first, pixels, is_picture = step->picture != 0;
-    int32_t atom_taps = is_picture ? c->taps : c->taps / c->atoms;
+    double lengths[GROUP][SEGMENT];
+    int32_t row, first, pixels, is_picture = step->picture != 0, has_window = !kernels->folds && !is_float(step);
+    int32_t block_atoms = is_float(step) ? 1 : kernels->block;
 
-    for (int32_t s = from; s < to && !kernels->folds; s++) {
+    for (int32_t s = from; s < to && has_window; s++) {
         segment_place(c, s, &row, &first, &pixels);
         window_task task = {
             .input = c->input + row * c->out_row_step + (int64_t)first * c->element,
@@ -376,11 +489,22 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
             .is_picture = is_picture,
             .pixels = pixels,
             .pixel_step = c->element,
-            .full_taps = c->taps - atom_taps,
+            .full_taps = c->taps - c->taps / c->atoms,
             .last_lanes = is_picture ? PICTURE_CHANNELS : step->channels - (c->atoms - 1) * ATOM,
             .window = window[s - from],
         };
         kernels->window(&task);
+    }
+    for (int32_t s = from; s < to && is_float(step); s++) {
+        segment_place(c, s, &row, &first, &pixels);
+        segment_task task = {
+            .input = c->input + row * c->out_row_step + (int64_t)first * c->element,
+            .offsets = c->offsets,
+            .taps = c->taps,
+            .is_picture = is_picture,
+            .pixels = pixels,
+        };
+        kernels->float_lengths(&task, lengths[s - from]);
     }
     for (int32_t block = first_block; block < last_block; block++)
         for (int32_t s = from; s < to; s++) {
@@ -392,16 +516,22 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
                 .is_picture = is_picture,
                 .pixels = pixels,
                 .pixel_step = c->element,
-                .atoms = at_most(kernels->block, c->out_atoms - block * kernels->block),
+                .atoms = at_most(block_atoms, c->out_atoms - block * block_atoms),
                 .weights = c->weights + block * c->block_bytes,
-                .window = kernels->folds ? NULL : window[s - from],
-                .factors = c->factors + block * kernels->block * ATOM,
-                .addends = c->addends ? c->addends + block * kernels->block * ATOM : NULL,
+                .window = has_window ? window[s - from] : NULL,
+                .factors = has_window ? c->factors + block * block_atoms * ATOM : NULL,
+                .addends = c->addends ? c->addends + block * block_atoms * ATOM : NULL,
+                .input_lengths = lengths[s - from],
+                .weight_lengths =
+                    is_float(step) ? (const double *)(c->weights + (block + 1) * c->block_bytes) - ATOM : NULL,
                 .sums = sums,
             };
-            kernels->segment(&task);
+            if (is_float(step))
+                kernels->float_segment(&task);
+            else
+                kernels->segment(&task);
             for (int32_t atom = 0; atom < task.atoms; atom++) {
-                int32_t channel = (block * kernels->block + atom) * ATOM;
+                int32_t channel = (block * block_atoms + atom) * ATOM;
                 dpu_task finish = {
                     .dpu = &step->dpu,
                     .kernels = kernels,
@@ -409,6 +539,7 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
                     .pixel = row * c->out_columns + first,
                     .pixels = pixels,
                     .sums = sums + atom * SEGMENT * ATOM,
+                    .floats = (const float32 *)sums,
                 };
                 dpu_finish(&finish);
             }
@@ -427,8 +558,8 @@ static void direct_unit(void *job, int32_t unit)
 
 static int32_t reads_memory(const openrknn_convolution *step, const kernel_set *kernels)
 {
-    return !step->picture && !step->converter && kernels->input_bytes == 1 && step->kernel_height == 1 &&
-           step->kernel_width == 1 && step->stride_x == 1 && step->stride_y == 1 && step->spread_x == 1 &&
+    return !step->copies_first && !is_float(step) && !step->picture && !step->converter && kernels->input_bytes == 1 &&
+           step->kernel_height == 1 && step->kernel_width == 1 && step->stride_x == 1 && step->stride_y == 1 && step->spread_x == 1 &&
            step->spread_y == 1 && step->pad_top == 0 && step->pad_left == 0 && step->out_height <= step->height &&
            step->out_width <= step->width && !kernels->by_pixel;
 }
@@ -439,7 +570,7 @@ static void plan_copy(convolution *c)
     int32_t needed = (step->out_width - 1) * step->stride_x + (step->kernel_width - 1) * step->dilation_x + 1;
     c->rows = (step->out_height - 1) * step->stride_y + (step->kernel_height - 1) * step->dilation_y + 1;
     c->columns = divide_up(needed, step->stride_x);
-    c->element = (step->picture ? PICTURE_CHANNELS : ATOM) * c->kernels->input_bytes;
+    c->element = lanes_of(step) * (is_float(step) ? (int32_t)sizeof(double) : c->kernels->input_bytes);
     c->row_bytes = (int64_t)step->stride_x * c->columns * c->element;
     c->plane_bytes = c->rows * c->row_bytes;
 }
@@ -455,7 +586,7 @@ static int64_t tap_offset(const convolution *c, int32_t y, int32_t x)
 
 static void divide_work(convolution *c)
 {
-    int64_t macs = (int64_t)c->out_rows * c->out_columns * c->out_atoms * c->taps * 256;
+    int64_t macs = (int64_t)c->out_rows * c->out_columns * c->out_atoms * c->taps * 16 * lanes_of(c->step);
     int32_t threads = openrknn_threads(), wanted = threads > 1 && macs > 1000000 ? 4 * threads : 1;
 
     c->segments_per_row = divide_up(c->out_columns, SEGMENT);
@@ -469,7 +600,7 @@ static void divide_work(convolution *c)
 static int run_direct(convolution *c)
 {
     const openrknn_convolution *step = c->step;
-    int32_t window = step->kernel_height * step->kernel_width, planes = step->picture ? 1 : c->atoms;
+    int32_t window = step->kernel_height * step->kernel_width, planes = c->atoms;
     int32_t *offsets = scratch(SCRATCH_OFFSETS, (int64_t)tap_count(step) * (int64_t)sizeof(int32_t));
 
     if (!offsets)
@@ -479,10 +610,10 @@ static int run_direct(convolution *c)
     c->out_rows = step->out_height;
     c->out_columns = step->out_width;
     c->out_atoms = out_atoms(step);
-    c->blocks = divide_up(c->out_atoms, c->kernels->block);
+    c->blocks = is_float(step) ? c->out_atoms : divide_up(c->out_atoms, c->kernels->block);
     c->factors = (const int32_t *)step->packed;
-    c->weights = step->packed + factor_bytes(step, c->kernels);
-    c->block_bytes = c->kernels->block_bytes(c->taps, step->picture != 0);
+    c->weights = is_float(step) ? step->packed : step->packed + factor_bytes(step, c->kernels);
+    c->block_bytes = is_float(step) ? float_block_bytes(step) : c->kernels->block_bytes(c->taps, step->picture != 0);
     if (reads_memory(step, c->kernels)) {
         c->element = ATOM;
         c->input = step->source;
@@ -523,7 +654,7 @@ static void depthwise_unit(void *job, int32_t unit)
     int32_t sums[SEGMENT * ATOM] __attribute__((aligned(64)));
 
     /* With one unit per atom its input is copied here, while it is near. */
-    if (c->unit_columns == 1 && atom < c->atoms)
+    if (c->copies_late && atom < c->atoms)
         copy_unit(job, atom);
     for (int32_t s = from; s < to; s++) {
         segment_place(c, s, &row, &first, &pixels);
@@ -586,9 +717,78 @@ static int run_depthwise(convolution *c)
     c->segments_per_row = divide_up(c->out_columns, SEGMENT);
     c->segments = c->out_rows * c->segments_per_row;
     c->unit_columns = threads > 1 && c->out_atoms < 2 * threads ? at_most(c->segments, 4) : 1;
-    if (c->unit_columns > 1)
+    c->copies_late = c->unit_columns == 1 && !step->copies_first;
+    if (!c->copies_late)
         run_units(at_most(c->atoms, c->out_atoms), copy_unit, c);
     run_units(c->out_atoms * c->unit_columns, depthwise_unit, c);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------- depthwise, floating point */
+
+static void float_depthwise_unit(void *job, int32_t group)
+{
+    const convolution *c = job;
+    const openrknn_convolution *step = c->step;
+    int32_t row, first, pixels;
+    float32 sums[SEGMENT * ATOM] __attribute__((aligned(64)));
+
+    if (c->copies_late) {
+        copy_unit(job, 2 * group);
+        copy_unit(job, 2 * group + 1);
+    }
+    for (int32_t s = 0; s < c->segments; s++) {
+        segment_place(c, s, &row, &first, &pixels);
+        const uint8_t *input = c->copy + 2 * group * c->plane_bytes + row * c->out_row_step + (int64_t)first * c->element;
+        float_depthwise_task task = {
+            .input = {input, input + c->plane_bytes},
+            .offsets = c->offsets,
+            .taps = c->taps,
+            .pixels = pixels,
+            .weights = c->weights + group * c->block_bytes,
+            .sums = sums,
+        };
+        dpu_task finish = {
+            .dpu = &step->dpu,
+            .kernels = c->kernels,
+            .channel = group * ATOM,
+            .pixel = row * c->out_columns + first,
+            .pixels = pixels,
+            .floats = sums,
+        };
+        c->kernels->float_depthwise(&task);
+        dpu_finish(&finish);
+    }
+}
+
+static int run_float_depthwise(convolution *c)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t taps = step->kernel_height * step->kernel_width;
+    int32_t *offsets = scratch(SCRATCH_OFFSETS, taps * (int64_t)sizeof(int32_t));
+
+    if (!offsets)
+        return -1;
+    plan_copy(c);
+    c->out_atoms = out_atoms(step);
+    c->copy = scratch(SCRATCH_INPUT, 2 * c->out_atoms * c->plane_bytes + SLACK);
+    if (!c->copy)
+        return -1;
+    c->offsets = offsets;
+    c->taps = taps;
+    for (int32_t tap = 0; tap < taps; tap++)
+        offsets[tap] = (int32_t)tap_offset(c, tap / step->kernel_width, tap % step->kernel_width);
+    c->out_rows = step->out_height;
+    c->out_columns = step->out_width;
+    c->out_row_step = step->stride_y * c->row_bytes;
+    c->weights = step->packed;
+    c->block_bytes = float_block_bytes(step);
+    c->segments_per_row = divide_up(c->out_columns, SEGMENT);
+    c->segments = c->out_rows * c->segments_per_row;
+    c->copies_late = !step->copies_first;
+    if (!c->copies_late)
+        run_units(2 * c->out_atoms, copy_unit, c);
+    run_units(c->out_atoms, float_depthwise_unit, c);
     return 0;
 }
 
@@ -597,10 +797,12 @@ int run_convolution(const openrknn_convolution *step)
     convolution c = {
         .step = step,
         .kernels = kernels_of(step->kernels),
-        .atoms = divide_up(step->channels, ATOM),
+        .atoms = input_atoms(step),
         .addends = step->dpu.chain.flags ? step->dpu.chain.addends : NULL,
     };
     if (step->fresh_weights)
         openrknn_pack(step);
-    return (step->depthwise ? run_depthwise : run_direct)(&c);
+    if (!step->depthwise)
+        return run_direct(&c);
+    return is_float(step) ? run_float_depthwise(&c) : run_depthwise(&c);
 }

@@ -19,7 +19,11 @@ const kernel_set kernels_dotprod = {
     .strip_bytes = strip_bytes,
     .store_strip = store_strip,
     .depthwise = narrow_depthwise,
+    .float_lengths = float_lengths,
+    .float_segment = float_segment,
+    .float_depthwise = float_depthwise,
     .chain = chain_run,
+    .general = general,
     .map = map,
     .pool = pool_row,
 };

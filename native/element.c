@@ -3,91 +3,62 @@
 
 enum { LANES = 16 };
 
+/* Copy the bytes that the step overwrites while it reads them; how far the copy is from the original. */
+static int take_snapshot(const uint8_t *bytes, int64_t count, ptrdiff_t *distance)
+{
+    *distance = 0;
+    if (!bytes)
+        return 0;
+    uint8_t *copy = scratch(SCRATCH_INPUT, count + SLACK);
+    if (!copy)
+        return -1;
+    memcpy(copy, bytes, (size_t)count);
+    *distance = (ptrdiff_t)((uintptr_t)copy - (uintptr_t)bytes);
+    return 0;
+}
+
+static void move_cube(openrknn_cube *cube, ptrdiff_t distance)
+{
+    for (int32_t i = 0; i < 2; i++)
+        cube->base[i] = (uint8_t *)((uintptr_t)cube->base[i] + (uintptr_t)distance);
+}
+
 /* ---------------------------------------------------------------------------------------------- flying */
 
-static void read_flying(const openrknn_flying *step, int32_t channel, int32_t row, int32_t first, int32_t pixels,
-                        int32_t *ints, float32 *floats)
+/* Into how many parts the pixels of an atom are divided. */
+static int32_t flying_parts(const openrknn_flying *step)
 {
-    int32_t size = step->format == OPENRKNN_INT8                                        ? 1
-                   : step->format == OPENRKNN_INT32 || step->format == OPENRKNN_FP32 ? 4
-                                                                                        : 2;
-    int32_t each = ATOM / size;
-
-    for (int32_t part = 0; part < LANES / each; part++) {
-        int32_t surface = channel / each + part;
-        const uint8_t *source =
-            surface < step->surfaces ? cube_row(&step->source, surface, row) + (int64_t)first * ATOM : NULL;
-        for (int32_t pixel = 0; pixel < pixels; pixel++)
-            for (int32_t lane = 0; lane < each; lane++) {
-                const uint8_t *at = source ? source + pixel * ATOM + lane * size : NULL;
-                int32_t place = pixel * LANES + part * each + lane, whole = 0;
-                float32 number = 0;
-                uint16_t half;
-                switch (step->format) {
-                case OPENRKNN_INT8:
-                    whole = at ? (int8_t)*at : 0;
-                    number = (float32)whole;
-                    break;
-                case OPENRKNN_INT16:
-                    half = 0;
-                    if (at)
-                        memcpy(&half, at, 2);
-                    whole = (int16_t)half;
-                    number = (float32)whole;
-                    break;
-                case OPENRKNN_INT32:
-                    if (at)
-                        memcpy(&whole, at, 4);
-                    number = (float32)whole;
-                    break;
-                case OPENRKNN_FP32:
-                    if (at)
-                        memcpy(&number, at, 4);
-                    break;
-                default:
-                    half = 0;
-                    if (at)
-                        memcpy(&half, at, 2);
-                    number = step->format == OPENRKNN_FP16 ? half_to_float(half) : bits_to_float((uint32_t)half << 16);
-                }
-                if (step->dpu.is_float)
-                    floats[place] = number;
-                else
-                    ints[place] = whole;
-            }
-    }
+    int32_t pixels = step->height * step->width, groups = divide_up(step->dpu.channels, LANES);
+    int32_t threads = openrknn_threads();
+    return threads > 1 && groups < 2 * threads && pixels >= 1024 ? 4 : 1;
 }
 
 static void flying_unit(void *job, int32_t unit)
 {
     const openrknn_flying *step = job;
-    int32_t groups = divide_up(step->dpu.channels, LANES), row = unit / groups, channel = unit % groups * LANES;
-    int32_t ints[SEGMENT * LANES];
-    float32 floats[SEGMENT * LANES];
-    dpu_task finish = {
+    int32_t pixels = step->height * step->width, groups = divide_up(step->dpu.channels, LANES);
+    int32_t part = unit / groups, parts = flying_parts(step);
+    dpu_task task = {
         .dpu = &step->dpu,
         .kernels = kernels_of(step->kernels),
-        .channel = channel,
+        .channel = unit % groups * LANES,
+        .pixel = (int32_t)((int64_t)part * pixels / parts),
+        .source = &step->source,
+        .source_format = step->format,
+        .source_surfaces = step->surfaces,
     };
-
-    for (int32_t first = 0; first < step->width; first += SEGMENT) {
-        finish.pixel = row * step->width + first;
-        finish.pixels = at_most(SEGMENT, step->width - first);
-        if (step->dpu.chain.flags && step->format == OPENRKNN_INT8 && channel / ATOM < step->surfaces) {
-            finish.bytes = (const int8_t *)cube_row(&step->source, channel / ATOM, row) + (int64_t)first * ATOM;
-        } else {
-            read_flying(step, channel, row, first, finish.pixels, ints, floats);
-            finish.bytes = NULL;
-            finish.sums = ints;
-            finish.floats = floats;
-        }
-        dpu_finish(&finish);
-    }
+    task.pixels = (int32_t)((int64_t)(part + 1) * pixels / parts) - task.pixel;
+    dpu_finish(&task);
 }
 
 int run_flying(const openrknn_flying *step)
 {
-    run_units(step->height * divide_up(step->dpu.channels, LANES), flying_unit, (void *)step);
+    openrknn_flying local = *step;
+    ptrdiff_t distance;
+    if (take_snapshot(step->snapshot, step->snapshot_bytes, &distance) != 0)
+        return -1;
+    move_cube(&local.source, distance);
+    run_units(flying_parts(step) * divide_up(step->dpu.channels, LANES), flying_unit, &local);
     return 0;
 }
 
@@ -117,7 +88,12 @@ static void map_unit(void *job, int32_t unit)
 
 int run_map(const openrknn_map *step)
 {
-    run_units(step->target.atoms, map_unit, (void *)step);
+    openrknn_map local = *step;
+    ptrdiff_t distance;
+    if (take_snapshot(step->snapshot, step->snapshot_bytes, &distance) != 0)
+        return -1;
+    move_cube(&local.source, distance);
+    run_units(step->target.atoms, map_unit, &local);
     return 0;
 }
 
@@ -191,7 +167,12 @@ static void move_unit(void *job, int32_t unit)
 
 int run_move(const openrknn_move *step)
 {
-    run_units(step->surfaces, move_unit, (void *)step);
+    openrknn_move local = *step;
+    ptrdiff_t distance;
+    if (take_snapshot(step->snapshot, step->snapshot_bytes, &distance) != 0)
+        return -1;
+    move_cube(&local.source, distance);
+    run_units(step->surfaces, move_unit, &local);
     return 0;
 }
 
@@ -239,6 +220,11 @@ static void pooling_unit(void *job, int32_t unit)
 
 int run_pooling(const openrknn_pooling *step)
 {
-    run_units(step->surfaces * step->out_height, pooling_unit, (void *)step);
+    openrknn_pooling local = *step;
+    ptrdiff_t distance;
+    if (take_snapshot(step->snapshot, step->snapshot_bytes, &distance) != 0)
+        return -1;
+    local.source = (const uint8_t *)((uintptr_t)step->source + (uintptr_t)distance);
+    run_units(step->surfaces * step->out_height, pooling_unit, &local);
     return 0;
 }

@@ -54,6 +54,9 @@ typedef struct {
     const int32_t *window;
     const int32_t *factors;
     const int32_t *addends;
+    /* Floating point: a sum of doubles is off by less than input_length[pixel] * weight_length[o]. */
+    const double *input_lengths;
+    const double *weight_lengths;
     int32_t *sums; /* [atom][SEGMENT][16] */
 } segment_task;
 
@@ -105,7 +108,31 @@ typedef struct {
     uint8_t *target;          /* [pixels][16] */
 } chain_task;
 
+/* Depthwise in floating point: 16 channels, which are two atoms of 8 doubles each. */
 typedef struct {
+    const uint8_t *input[2];
+    const int32_t *offsets;
+    int32_t taps;
+    int32_t pixels;
+    const uint8_t *weights;
+    float32 *sums; /* [SEGMENT][16] */
+} float_depthwise_task;
+
+/* One run of pixels of 16 channels on its way through the DPU. */
+typedef struct {
+    const openrknn_dpu *dpu;
+    const struct kernel_set *kernels;
+    int32_t channel; /* first of the 16 */
+    int32_t pixel;   /* first, counted through the grid */
+    int32_t pixels;
+    const int32_t *sums;   /* [pixels][16]; */
+    const float32 *floats; /* or these; */
+    const openrknn_cube *source; /* or from memory */
+    int32_t source_format;
+    int32_t source_surfaces;
+} dpu_task;
+
+typedef struct kernel_set {
     const char *name;
     uint32_t needs; /* features of the processor */
 
@@ -126,7 +153,13 @@ typedef struct {
     void (*store_strip)(uint8_t *packed, int32_t width, const int16_t *weights, const int32_t *corrections);
     void (*depthwise)(const depthwise_task *task);
 
+    /* floating point: inputs are doubles, weights single, [tap][input][16 outputs]; sums of segment are float32 */
+    void (*float_lengths)(const segment_task *task, double *lengths);
+    void (*float_segment)(const segment_task *task);
+    void (*float_depthwise)(const float_depthwise_task *task);
+
     void (*chain)(const chain_task *task);
+    void (*general)(const dpu_task *task);
     void (*map)(const int8_t *table, const uint8_t *source, uint8_t *target, int64_t bytes);
     void (*pool)(const openrknn_pooling *step, int32_t surface, int32_t row);
 } kernel_set;
@@ -175,19 +208,10 @@ int run_move(const openrknn_move *step);
 int run_reduction(const openrknn_reduction *step);
 int run_pooling(const openrknn_pooling *step);
 
-/* ---------------------------------------------------------------------------------------------- DPU */
+/* The sum of one pixel and one of the 16 channels, exact and rounded once; slow. */
+float32 exact_sum(const segment_task *task, int32_t pixel, int32_t lane);
 
-/* One run of pixels of 16 channels on its way through the DPU. */
-typedef struct {
-    const openrknn_dpu *dpu;
-    const kernel_set *kernels;
-    int32_t channel; /* first of the 16 */
-    int32_t pixel;   /* first, counted through the grid */
-    int32_t pixels;
-    const int32_t *sums; /* [pixels][16] */
-    const float32 *floats; /* instead, for floating point */
-    const int8_t *bytes; /* instead, for int8 from memory that takes the chain */
-} dpu_task;
+/* ---------------------------------------------------------------------------------------------- DPU */
 
 void dpu_finish(const dpu_task *task);
 

@@ -90,7 +90,11 @@ const kernel_set kernels_neon = {
     .strip_bytes = strip_bytes,
     .store_strip = store_strip,
     .depthwise = depthwise,
+    .float_lengths = float_lengths,
+    .float_segment = float_segment,
+    .float_depthwise = float_depthwise,
     .chain = chain_run,
+    .general = general,
     .map = map,
     .pool = pool_row,
 };

@@ -123,7 +123,7 @@ ALWAYS_INLINE void depthwise_of(const depthwise_task *task, const int32_t input_
 
 /* ---------------------------------------------------------------------------------------------- chain */
 
-enum { NV = 8, PX = 1, FUSED = 1 };
+enum { NV = 8, PX = 1, FUSED = 1, FLOAT_PIXELS = 2 };
 typedef struct {
     int32x4_t part[4];
 } ints;
@@ -202,7 +202,37 @@ ALWAYS_INLINE void look_up(int8_t *target, ints x, const openrknn_chain *chain)
     vst1q_u8((uint8_t *)target, vcombine_u8(a, b));
 }
 
+ALWAYS_INLINE void load_floats(const float32 *at, doubles *out)
+{
+    for (int32_t i = 0; i < 4; i++) {
+        float32x4_t four = vld1q_f32(at + 4 * i);
+        out[2 * i] = vcvt_f64_f32(vget_low_f32(four));
+        out[2 * i + 1] = vcvt_high_f64_f32(four);
+    }
+}
+
+ALWAYS_INLINE void store_floats(float32 *at, const doubles *x)
+{
+    for (int32_t i = 0; i < 4; i++)
+        vst1q_f32(at + 4 * i, vcvt_high_f32_f64(vcvt_f32_f64(x[2 * i]), x[2 * i + 1]));
+}
+
+ALWAYS_INLINE void halves_to_floats(const uint16_t *at, float32 *out)
+{
+    float16x8_t halves = vreinterpretq_f16_u16(vld1q_u16(at));
+    vst1q_f32(out, vcvt_f32_f16(vget_low_f16(halves)));
+    vst1q_f32(out + 4, vcvt_high_f32_f16(halves));
+}
+
+ALWAYS_INLINE void floats_to_halves(const float32 *at, uint16_t *out)
+{
+    float16x8_t halves = vcvt_high_f16_f32(vcvt_f16_f32(vld1q_f32(at)), vld1q_f32(at + 4));
+    vst1q_u16(out, vreinterpretq_u16_f16(halves));
+}
+
 #include "chain_template.h"
+#include "float_template.h"
+#include "general_template.h"
 #include "pool_template.h"
 
 /* Four times 64 entries; TBL gives 0, and TBX keeps what is there, for indices outside their part. */

@@ -15,7 +15,7 @@
 #define OPENRKNN_API __attribute__((visibility("default")))
 
 /* Raised whenever something in this file changes; compute/native.py has the same number. */
-#define OPENRKNN_ABI_VERSION 3
+#define OPENRKNN_ABI_VERSION 4
 
 /* Instruction sets that kernels are written for. compute/native.py has the same bits. */
 enum {
@@ -222,7 +222,7 @@ typedef struct {
     int32_t offset;
     int32_t add_first;
     int32_t ties_up;
-    float factor; /* floating point: what the output is multiplied by */
+    float factor; /* what is written as floating point is multiplied by this */
     int32_t truncate;
     int32_t truncate_up;
     int32_t offset_counts_in_ties;
@@ -260,6 +260,7 @@ typedef struct {
     int32_t input_group;
     int32_t depthwise_group;
     int32_t fresh_weights; /* other steps write the weights: pack them each time */
+    int32_t copies_first;  /* the result overlaps the input: nothing may be written before all is read */
     const int8_t *converter; /* NULL, or 16 tables of 256: channel c is converted by table c % 16 */
     const uint8_t *weights;
     const int32_t *corrections; /* per output channel: what is added to each weight */
@@ -271,6 +272,8 @@ typedef struct {
 typedef struct {
     int32_t kind;
     int32_t kernels;
+    const uint8_t *snapshot; /* the result overlaps these bytes of the source: they are copied first; or NULL */
+    int64_t snapshot_bytes;
     openrknn_cube source;
     int32_t format; /* of the source */
     int32_t surfaces;
@@ -283,6 +286,8 @@ typedef struct {
 typedef struct {
     int32_t kind;
     int32_t kernels;
+    const uint8_t *snapshot; /* the result overlaps these bytes of the source: they are copied first; or NULL */
+    int64_t snapshot_bytes;
     openrknn_cube source;
     int32_t height;
     int32_t width;
@@ -297,6 +302,8 @@ typedef struct {
 typedef struct {
     int32_t kind;
     int32_t kernels;
+    const uint8_t *snapshot; /* the result overlaps these bytes of the source: they are copied first; or NULL */
+    int64_t snapshot_bytes;
     openrknn_cube source;
     int32_t surfaces;
     int32_t height;
@@ -324,6 +331,8 @@ typedef struct {
 typedef struct {
     int32_t kind;
     int32_t kernels;
+    const uint8_t *snapshot; /* the result overlaps these bytes of the source: they are copied first; or NULL */
+    int64_t snapshot_bytes;
     const uint8_t *source;
     int64_t source_line;
     int64_t source_surface;

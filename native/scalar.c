@@ -28,9 +28,11 @@ static void segment(const segment_task *task)
             memcpy(sums, task->addends, sizeof sums);
         for (int32_t tap = 0; tap < task->taps; tap++) {
             const int8_t *input = (const int8_t *)task->input + task->offsets[tap] + pixel * task->pixel_step;
-            for (int32_t i = 0; i < lanes; i++, weights += ATOM)
+            for (int32_t i = 0; i < lanes; i++, weights += ATOM) {
+                const int16_t x = input[i]; /* compilers know 16 times 16 bits */
                 for (int32_t o = 0; o < ATOM; o++)
-                    sums[o] += input[i] * weights[o];
+                    sums[o] += x * weights[o];
+            }
         }
         memcpy(task->sums + pixel * ATOM, sums, sizeof sums);
     }
@@ -59,7 +61,7 @@ static void depthwise(const depthwise_task *task)
             const int8_t *input = (const int8_t *)task->input + task->offsets[strip] + pixel * ATOM;
             for (int32_t i = 0; i < task->widths[strip]; i++, weights += ATOM, input += ATOM)
                 for (int32_t lane = 0; lane < ATOM; lane++)
-                    sums[lane] += input[lane] * weights[lane];
+                    sums[lane] += (int16_t)input[lane] * weights[lane];
         }
         memcpy(task->sums + pixel * ATOM, sums, sizeof sums);
     }
@@ -67,7 +69,7 @@ static void depthwise(const depthwise_task *task)
 
 /* ---------------------------------------------------------------------------------------------- chain */
 
-enum { NV = 16, PX = 1, FUSED = 0 };
+enum { NV = 16, PX = 1, FUSED = 0, FLOAT_PIXELS = 1 };
 typedef struct {
     int32_t lane[16];
 } ints;
@@ -158,7 +160,31 @@ ALWAYS_INLINE void look_up(int8_t *target, ints x, const openrknn_chain *chain)
     }
 }
 
+ALWAYS_INLINE void load_floats(const float32 *at, doubles *out)
+{
+    LANES out[i] = at[i];
+}
+
+ALWAYS_INLINE void store_floats(float32 *at, const doubles *x)
+{
+    LANES at[i] = (float32)x[i];
+}
+
+ALWAYS_INLINE void halves_to_floats(const uint16_t *at, float32 *out)
+{
+    for (int32_t i = 0; i < 8; i++)
+        out[i] = half_to_float(at[i]);
+}
+
+ALWAYS_INLINE void floats_to_halves(const float32 *at, uint16_t *out)
+{
+    for (int32_t i = 0; i < 8; i++)
+        out[i] = float_to_half(at[i]);
+}
+
 #include "chain_template.h"
+#include "float_template.h"
+#include "general_template.h"
 #include "pool_template.h"
 
 static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int64_t bytes)
@@ -178,7 +204,11 @@ const kernel_set kernels_scalar = {
     .strip_bytes = strip_bytes,
     .store_strip = store_strip,
     .depthwise = depthwise,
+    .float_lengths = float_lengths,
+    .float_segment = float_segment,
+    .float_depthwise = float_depthwise,
     .chain = chain_run,
+    .general = general,
     .map = map,
     .pool = pool_row,
 };

@@ -229,7 +229,7 @@ static void depthwise(const depthwise_task *task)
 
 /* ---------------------------------------------------------------------------------------------- chain */
 
-enum { NV = 2, PX = 4, FUSED = 1 };
+enum { NV = 2, PX = 4, FUSED = 1, FLOAT_PIXELS = 12 };
 typedef __m512i ints;
 typedef __m512d doubles;
 
@@ -283,7 +283,33 @@ ALWAYS_INLINE void look_up(int8_t *target, ints x, const openrknn_chain *chain)
     _mm_storeu_si128((__m128i *)target, _mm512_cvtepi32_epi8(_mm512_mask_srli_epi32(entry, is_after, entry, 8)));
 }
 
+ALWAYS_INLINE void load_floats(const float32 *at, doubles *out)
+{
+#pragma GCC unroll 4
+    for (int32_t v = 0; v < NV; v++)
+        out[v] = _mm512_cvtps_pd(_mm256_loadu_ps(at + 8 * v));
+}
+
+ALWAYS_INLINE void store_floats(float32 *at, const doubles *x)
+{
+#pragma GCC unroll 4
+    for (int32_t v = 0; v < NV; v++)
+        _mm256_storeu_ps(at + 8 * v, _mm512_cvtpd_ps(x[v]));
+}
+
+ALWAYS_INLINE void halves_to_floats(const uint16_t *at, float32 *out)
+{
+    _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)at)));
+}
+
+ALWAYS_INLINE void floats_to_halves(const float32 *at, uint16_t *out)
+{
+    _mm_storeu_si128((__m128i *)out, _mm256_cvtps_ph(_mm256_loadu_ps(at), _MM_FROUND_TO_NEAREST_INT));
+}
+
 #include "chain_template.h"
+#include "float_template.h"
+#include "general_template.h"
 #include "pool_template.h"
 
 /* 16 times 16 entries: the upper half of a byte says which register, the lower half which entry. */
@@ -318,7 +344,11 @@ const kernel_set kernels_vnni = {
     .strip_bytes = strip_bytes,
     .store_strip = store_strip,
     .depthwise = depthwise,
+    .float_lengths = float_lengths,
+    .float_segment = float_segment,
+    .float_depthwise = float_depthwise,
     .chain = chain_run,
+    .general = general,
     .map = map,
     .pool = pool_row,
 };

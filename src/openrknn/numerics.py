@@ -4,6 +4,7 @@
     saturate        clamp to the range of an integer type
     quantize        real -> stored integer;  dequantize: stored integer -> real
     quantize_affine, dequantize_affine      the same in single precision, as runtimes do it; native, into `out=`
+    sum_to_single   the exact sum of doubles, rounded once to single precision
     encode_fp16, encode_bf16, decode_fp16, decode_bf16      floats <-> their 16-bit patterns
     pack_int4, unpack_int4                                  signed 4-bit numbers, two per byte
 
@@ -15,6 +16,7 @@ something else it is the rule for all chips. This file is the one place to chang
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, TypeAlias, TypeVar
@@ -38,6 +40,7 @@ __all__ = [
     "round_to_integer",
     "saturate",
     "shift_right",
+    "sum_to_single",
     "unpack_int4",
 ]
 
@@ -229,6 +232,21 @@ def _affine(function: Any) -> Any:
 
 
 # -------------------------------------------------------------------------------------------------- 16-bit floats
+
+
+def sum_to_single(values: npt.NDArray[np.float64]) -> np.float32:
+    """The exact sum of finite numbers, rounded once to single precision, ties to even.
+
+    A double in between would round twice. Rounded to odd, it cannot lie in the middle of two single numbers unless
+    the exact sum does.
+    """
+    terms: list[float] = values.ravel().tolist()
+    total = math.fsum(terms)
+    rest = math.fsum([*terms, -total])
+    if rest and not np.float64(total).view(np.int64) & 1:
+        total = math.nextafter(total, math.copysign(math.inf, rest))
+    with np.errstate(over="ignore"):
+        return np.float32(total)
 
 
 def encode_fp16(values: npt.ArrayLike) -> Bits16:

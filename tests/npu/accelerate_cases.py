@@ -347,3 +347,138 @@ def poolings(draw: st.DrawFn) -> Case:
     # fp16: no infinities, whose sums are NaN of either sign
     memory = memory_of(draw(st.integers(0, 2**32 - 1)), high=0x70 if precision is Precision.FP16 else 256)
     return Case(Pooling(0, 0, memory, config=config), memory)
+
+
+# ---------------------------------------------------------------------------------------------------- floating point
+
+
+def float_memory(seed: int, precision: Precision, *, is_hard: bool = False) -> Memory:
+    """Numbers of everyday size; some of them zero, of either sign.
+
+    Hard ones are powers of two, some with one more bit far behind: sums cancel, and end in the middle of two numbers.
+    """
+    noise = np.random.default_rng(seed)
+
+    def buffer(address: int, name: str, count: int, kind: Precision = precision) -> Buffer:
+        values = noise.normal(0, 3, count).astype(np.float32) * noise.choice([1, 1, 1, 0, -0.0, 1e-5], count)
+        if is_hard:
+            values = noise.choice([-1, 1, 1 + 2.0**-7], count) * 2.0 ** noise.integers(-12, 12, count)
+        single = values.astype(np.float32)
+        if kind is Precision.FP32:
+            return Buffer(address, single.view(np.uint8).copy(), name)
+        bits = numerics.encode_fp16(single) if kind is Precision.FP16 else numerics.encode_bf16(single)
+        return Buffer(address, bits.view(np.uint8).copy(), name)
+
+    return Memory([
+        buffer(SOURCE, "source", 1 << 17),
+        buffer(OPERAND, "operand", 1 << 17),
+        Buffer(TARGET, np.zeros(1 << 19, np.uint8), "target"),
+        buffer(WEIGHTS, "weights", 1 << 17),
+        buffer(CHANNELS, "weight", 1 << 13, Precision.FP32),
+    ])
+
+
+@st.composite
+def float_stages(draw: st.DrawFn) -> Stage | None:
+    if not draw(st.integers(0, 2)):
+        return None
+    numbers = st.floats(-100, 100, width=16)
+    scaling = Scaling(draw(numbers), 0, 0, negative_only=draw(st.booleans()))
+    adds = draw(st.booleans())
+    return Stage(
+        addend=None if adds and draw(st.booleans()) else draw(numbers),
+        adds=adds,
+        subtracts=adds and draw(st.booleans()),
+        scaling=scaling if draw(st.booleans()) else None,
+        clamp=draw(st.sampled_from([None, None, Clamp(None), Clamp(6.0), Clamp(2.0, -1.0), Clamp(2.0, -1.0, 0.5)])),
+        is_float=True,
+    )
+
+
+@st.composite
+def float_element_wise(draw: st.DrawFn) -> ew.Config | None:
+    kind = draw(st.sampled_from(["none", "table", "operation"]))
+    if kind == "none":
+        return None
+    operation = ew.Operation(
+        multiplies=draw(st.booleans()),
+        algorithm=draw(st.sampled_from([one for one in EwAlgorithm if one <= EwAlgorithm.CEIL])),
+        operand=draw(st.sampled_from([None, 2.5])), converter=None, negative_only=draw(st.booleans()), shift=0,
+        shift_negative=0,
+    )  # fmt: skip
+    return ew.Config(
+        table=draw(tables()) if kind == "table" else None,
+        operation=operation if kind == "operation" else None,
+        clamp=draw(st.sampled_from([None, Clamp(None)])),
+    )
+
+
+@st.composite
+def float_dpus(draw: st.DrawFn, *, place: dict[str, int], real: int, precision: Precision, flying: bool) -> Any:
+    written = [Precision.FP16, Precision.FP32, Precision.BF16, Precision.INT16, Precision.INT8]
+    return pipeline.Config(
+        flying=flying, precision=precision, in_precision=precision, channels=place["channels"], real_channels=real,
+        pad_bits=draw(st.sampled_from([0, 0xFBFF])), reduction=ChannelReduction(0), correction=None,
+        bias=draw(float_stages()), norm=draw(float_stages()), element_wise=draw(float_element_wise()),
+        out=out_cvt.Config(
+            draw(st.sampled_from(written)), scale=draw(st.sampled_from([1, 1, 3])), shift=0, offset=0,
+            add_first=False, rounding=EVEN, minus_exponent=draw(st.sampled_from([0, 0, 4])),
+        ),
+        write=write_walk(place["height"], place["width"], draw(st.sampled_from([1, 2, 4])), 1),
+    )  # fmt: skip
+
+
+@st.composite
+def float_readers(draw: st.DrawFn, *, place: dict[str, int], precision: Precision) -> rdma.Config:
+    line = place["width"] * ATOM
+    mode = draw(st.sampled_from(list(OperandMode)))
+    return rdma.Config(
+        width=place["width"], height=place["height"], channels=place["channels"], precision=precision,
+        proc_precision=precision, main=rdma.Walk(SOURCE, line, line * place["height"]), bias_kinds=OperandKinds.ALU,
+        bias_address=CHANNELS, norm_kinds=OperandKinds.ALU, norm_address=CHANNELS + 4096,
+        operand=rdma.Operand(mode, 2, rdma.Walk(OPERAND, line, line * place["height"])), combine=CombineUse(0),
+        repeat_x=1, repeat_y=1, repeats=False,
+    )  # fmt: skip
+
+
+@st.composite
+def float_convolutions(draw: st.DrawFn, *, depthwise: bool, picture: bool = False) -> Case:
+    """fp16 and bf16."""
+    precision = draw(st.sampled_from([Precision.FP16, Precision.BF16]))
+    kernel_height, kernel_width = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    stride_y, stride_x = draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    height, width = draw(st.integers(kernel_height, 8)), draw(st.integers(kernel_width, 30))
+    channels = 8 if picture else draw(st.integers(1, 5)) * 8
+    packed = draw(st.integers(1, 4)) if picture else 0
+    kernels = draw(st.integers(1, 20)) * 2
+    out_channels = channels if depthwise else kernels
+    padding = draw(st.integers(0, 2))
+    line = width * (packed * 2 or ATOM)
+    source = cna.Config(
+        feature_address=SOURCE, height=height, width=width, channels=channels, packed_channels=packed,
+        line_bytes=line, surface_bytes=line * height, precision=precision, is_unsigned=False, converter=None,
+        pad_top=padding, pad_left=padding, pad_bits=draw(st.sampled_from([0, 0x3C00])),
+        out_height=(height + 2 * padding - kernel_height) // stride_y + 1,
+        out_width=(width + 2 * padding - kernel_width) // stride_x + 1, weight_address=WEIGHTS, weight_bytes=1 << 18,
+        weight_channels=-(-channels // 8) * 8, weight_precision=precision, kernels=1 if depthwise else kernels,
+        kernel_height=kernel_height, kernel_width=kernel_width, stride_x=stride_x, stride_y=stride_y, dilation_x=1,
+        dilation_y=1, spread_x=1, spread_y=1, depthwise=depthwise, kernel_group=16, input_group=32,
+        depthwise_group=32,
+    )  # fmt: skip
+    place = {"height": source.out_height, "width": source.out_width, "channels": out_channels}
+    dpu = draw(float_dpus(place=place, real=out_channels, precision=precision, flying=False))
+    reader = draw(float_readers(place=place, precision=precision))
+    memory = float_memory(draw(st.integers(0, 2**32 - 1)), precision, is_hard=draw(st.booleans()))
+    array = core.Config(window_sums=False, shift=0, rounding=EVEN)
+    return Case(Convolution(0, 0, memory, source=source, array=array, dpu=dpu, reader=reader), memory)
+
+
+@st.composite
+def float_flights(draw: st.DrawFn) -> Case:
+    precision = draw(st.sampled_from([Precision.FP16, Precision.BF16, Precision.FP32]))
+    channels = draw(st.integers(1, 9)) * 4
+    place = {"height": draw(st.integers(1, 4)), "width": draw(st.integers(1, 40)), "channels": channels}
+    dpu = draw(float_dpus(place=place, real=channels - draw(st.integers(0, 3)), precision=precision, flying=True))
+    reader = draw(float_readers(place=place, precision=precision))
+    memory = float_memory(draw(st.integers(0, 2**32 - 1)), precision)
+    return Case(Flying(0, 0, memory, dpu=dpu, reader=reader), memory)

@@ -16,7 +16,16 @@ from openrknn.errors import ExecutionError
 from openrknn.npu import Buffer, Program
 from openrknn.npu.accelerate import accelerate
 from openrknn.npu.step import TableLoad
-from tests.npu.accelerate_cases import Case, convolutions, flights, memory_of, poolings, threads
+from tests.npu.accelerate_cases import (
+    Case,
+    convolutions,
+    flights,
+    float_convolutions,
+    float_flights,
+    memory_of,
+    poolings,
+    threads,
+)
 from tests.npu.loaded import Loaded, load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -194,6 +203,30 @@ def test_unusual_element_wise_programs(case: Case) -> None:
 @many
 @given(poolings())
 def test_poolings(case: Case) -> None:
+    case.check()
+
+
+@many
+@given(float_convolutions(depthwise=False))
+def test_floating_point_convolutions(case: Case) -> None:
+    case.check()
+
+
+@many
+@given(float_convolutions(depthwise=True))
+def test_floating_point_depthwise_convolutions(case: Case) -> None:
+    case.check()
+
+
+@many
+@given(float_convolutions(depthwise=False, picture=True))
+def test_floating_point_pictures(case: Case) -> None:
+    case.check()
+
+
+@many
+@given(float_flights())
+def test_floating_point_element_wise_programs(case: Case) -> None:
     case.check()
 
 

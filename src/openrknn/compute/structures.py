@@ -180,7 +180,7 @@ class Convolution(StepStructure):
         ("pads", c_int32 * 2),
         *_fields(c_int32, "pad_top pad_left out_height out_width kernel_height kernel_width stride_y stride_x"),
         *_fields(c_int32, "dilation_y dilation_x spread_y spread_x depthwise weight_channels weight_kernels"),
-        *_fields(c_int32, "kernel_group input_group depthwise_group fresh_weights"),
+        *_fields(c_int32, "kernel_group input_group depthwise_group fresh_weights copies_first"),
         *_fields(c_void_p, "converter weights corrections packed"),
         ("dpu", Dpu),
     )
@@ -192,6 +192,8 @@ class Flying(StepStructure):
     KIND = Kind.FLYING
     _fields_ = (
         *_fields(c_int32, "kind kernels"),
+        ("snapshot", c_void_p),
+        ("snapshot_bytes", c_int64),
         ("source", Cube),
         *_fields(c_int32, "format surfaces height width"),
         ("dpu", Dpu),
@@ -204,6 +206,8 @@ class Map(StepStructure):
     KIND = Kind.MAP
     _fields_ = (
         *_fields(c_int32, "kind kernels"),
+        ("snapshot", c_void_p),
+        ("snapshot_bytes", c_int64),
         ("source", Cube),
         *_fields(c_int32, "height width"),
         ("table", c_void_p),
@@ -219,6 +223,8 @@ class Move(StepStructure):
     KIND = Kind.MOVE
     _fields_ = (
         *_fields(c_int32, "kind kernels"),
+        ("snapshot", c_void_p),
+        ("snapshot_bytes", c_int64),
         ("source", Cube),
         *_fields(c_int32, "surfaces height width lanes repeat_x repeat_y"),
         ("target", Target),
@@ -243,6 +249,8 @@ class Pooling(StepStructure):
     KIND = Kind.POOLING
     _fields_ = (
         *_fields(c_int32, "kind kernels"),
+        ("snapshot", c_void_p),
+        ("snapshot_bytes", c_int64),
         ("source", c_void_p),
         *_fields(c_int64, "source_line source_surface"),
         ("target", c_void_p),

@@ -45,6 +45,7 @@ class Places:
         self._is_constant = is_constant
         self._used = used
         self._reads: list[Span] = []
+        self._main: list[Span] = []
         self._writes: list[Span] = []
 
     def keep(self, array: npt.NDArray[Any]) -> int:
@@ -63,10 +64,12 @@ class Places:
         self._reads.append(self._use(Span(address, address + size, ())))
         return self._keep(self.memory.view(address, size, what))
 
-    def read_strided(self, address: int, shape: Sequence[int], steps: Sequence[int], what: str) -> int:
-        """The pointer to a walk that is read."""
+    def read_strided(
+        self, address: int, shape: Sequence[int], steps: Sequence[int], what: str, *, main: bool = False
+    ) -> int:
+        """The pointer to a walk that is read; `main` data can be copied before anything is written."""
         view = self.memory.strided(address, shape, steps, what)
-        self._reads.append(self._use(_span(address, shape, steps)))
+        (self._main if main else self._reads).append(self._use(_span(address, shape, steps)))
         return int(self._keep(view).ctypes.data)
 
     def write_strided(self, address: int, shape: Sequence[int], steps: Sequence[int], what: str) -> int:
@@ -78,27 +81,35 @@ class Places:
         self._writes.append(self._use(span))
         return int(self._keep(view).ctypes.data)
 
-    def check_order(self) -> None:
-        """NumPy reads everything before it writes; a kernel does not. In-place work on the same walk is the same."""
-        for target in self._writes:
-            for source in self._reads:
-                if source.start < target.end and target.start < source.end and source.walk != target.walk:
-                    raise RefusedError("what is written overlaps what is read")
+    def check_order(self) -> Span | None:
+        """NumPy reads everything before it writes; a kernel does not. In-place work on the same walk is the same.
 
-    def cube(self, walk: rdma.Walk, shape: tuple[int, int, int], what: str) -> Cube:
+        The main data that have to be copied before, or None.
+        """
+        if any(_collide(target, source) for target in self._writes for source in self._reads):
+            raise RefusedError("what is written overlaps what is read")
+        if not any(_collide(target, source) for target in self._writes for source in self._main):
+            return None
+        span = Span(min(span.start for span in self._main), max(span.end for span in self._main), ())
+        self.memory.at(span.start, span.end - span.start, "main data")
+        return span
+
+    def cube(self, walk: rdma.Walk, shape: tuple[int, int, int], what: str, *, main: bool = False) -> Cube:
         """[surface, row, column] of atoms."""
         steps = (walk.surface_bytes, walk.line_bytes, ATOM_BYTES, 1)
-        base = self.read_strided(walk.address, (*shape, ATOM_BYTES), steps, what)
+        base = self.read_strided(walk.address, (*shape, ATOM_BYTES), steps, what, main=main)
         step = walk.surface_bytes
         return Cube((base, base + step), (2 * step, 2 * step), (walk.line_bytes, walk.line_bytes))
 
-    def combined_cube(self, even: rdma.Walk, odd: rdma.Walk, shape: tuple[int, int, int]) -> Cube:
+    def combined_cube(
+        self, even: rdma.Walk, odd: rdma.Walk, shape: tuple[int, int, int], *, main: bool = False
+    ) -> Cube:
         """Even surfaces from one walk, odd ones from another."""
-        count, *rest = shape
-        first = self.cube(even, ((count + 1) // 2, *rest), "MRDMA")  # type: ignore[arg-type]
+        count, height, width = shape
+        first = self.cube(even, ((count + 1) // 2, height, width), "MRDMA", main=main)
         second = first.base[0]
         if count > 1:
-            second = self.cube(odd, (count // 2, *rest), "ERDMA").base[0]  # type: ignore[arg-type]
+            second = self.cube(odd, (count // 2, height, width), "ERDMA", main=main).base[0]
         return Cube(
             (first.base[0], second), (even.surface_bytes, odd.surface_bytes), (even.line_bytes, odd.line_bytes)
         )
@@ -172,6 +183,11 @@ def _span(address: int, shape: Sequence[int], steps: Sequence[int]) -> Span:
     # One surface is the same walk whatever the distance to the next; rows without gaps are one long row.
     walk = tuple(_compact([(size, step) for size, step in zip(shape, steps, strict=True) if size > 1]))
     return Span(start, end, (address, *walk))
+
+
+def _collide(target: Span, source: Span) -> bool:
+    """Whether writing one may destroy what is still to be read of the other."""
+    return source.start < target.end and target.start < source.end and source.walk != target.walk
 
 
 def _meets_itself(shape: Sequence[int], steps: Sequence[int]) -> bool:

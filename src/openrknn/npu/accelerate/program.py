@@ -23,6 +23,10 @@ LANES = 16
 _MULTIPLY, _NOTHING = 16, 17
 _PER_CHANNEL, _TENSOR, _PER_PIXEL = 1, 2, 3
 _PADDING_BYTES = 64
+_ALGORITHMS = {
+    EwAlgorithm.MAX, EwAlgorithm.MIN, EwAlgorithm.ADD, EwAlgorithm.DIV, EwAlgorithm.MINUS, EwAlgorithm.ABS,
+    EwAlgorithm.NEG, EwAlgorithm.FLOOR, EwAlgorithm.CEIL,
+}
 
 
 @dataclass(frozen=True)
@@ -71,11 +75,16 @@ class Task:
 def describe(task: Task, places: Places) -> Dpu:
     """All stages, in the general form that takes every configuration."""
     config = task.config
-    if config.out.minus_exponent and is_float(task.precision) and not task.is_float:
-        raise RefusedError("integers that are written as floats")
     size = element_bytes(task.precision)
     count, valid = (surfaces(number, size) for number in (config.channels, config.real_channels))
     padding = pipeline._pad_bytes(config, task.precision, _PADDING_BYTES)
+    out = config.out
+    factor = np.float32(out.scale) * np.float32(2.0**-out.minus_exponent)
+    if not task.is_float:
+        scales = is_float(task.precision) and out.minus_exponent
+        factor = np.float32(2.0**-out.minus_exponent) if scales else np.float32(1)
+        if scales:  # without the offset
+            out = replace(out, offset=0, add_first=False, offset_counts_in_ties=False)
     return Dpu(
         bias=_stage(config.bias, task, task.bias, places, multiplies_first=False),
         norm=_stage(config.norm, task, task.norm, places, multiplies_first=True),
@@ -87,13 +96,13 @@ def describe(task: Task, places: Places) -> Dpu:
         real_channels=config.real_channels,
         is_float=task.is_float,
         format=int(task.precision),
-        scale=config.out.scale,
-        shift=config.out.shift,
-        offset=config.out.offset,
-        add_first=config.out.add_first,
-        ties_up=int(config.out.rounding),
-        offset_counts_in_ties=config.out.offset_counts_in_ties,
-        factor=float(np.float32(config.out.scale) * np.float32(2.0**-config.out.minus_exponent)),
+        scale=out.scale,
+        shift=out.shift,
+        offset=out.offset,
+        add_first=out.add_first,
+        ties_up=int(out.rounding),
+        offset_counts_in_ties=out.offset_counts_in_ties,
+        factor=float(factor),
     )
 
 
@@ -171,6 +180,8 @@ def _lookup(table: lut.Config | None, places: Places) -> Lookup:
 
 
 def _operation(result: ElementWise, operation: ew.Operation, task: Task, places: Places) -> None:
+    if not operation.multiplies and operation.algorithm not in _ALGORITHMS:
+        raise RefusedError(f"the operation {operation.algorithm.name}")
     if operation.algorithm is EwAlgorithm.DIV and not operation.multiplies and not task.is_float:
         raise RefusedError("a division of integers")
     result.operation = _MULTIPLY if operation.multiplies else int(operation.algorithm)

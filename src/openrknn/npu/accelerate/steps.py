@@ -17,7 +17,7 @@ from openrknn.isa.enums import ChannelReduction, CombineUse, PoolingMethod
 from openrknn.npu import cna, rdma
 from openrknn.npu.accelerate import chain, table
 from openrknn.npu.accelerate.known import refuse_unknown
-from openrknn.npu.accelerate.places import Places, RefusedError, padded
+from openrknn.npu.accelerate.places import Places, RefusedError, Span, padded
 from openrknn.npu.accelerate.program import LANES, Task, describe
 from openrknn.npu.dpu import pipeline
 from openrknn.npu.dpu import write as dpu_write
@@ -29,6 +29,9 @@ __all__ = ["Context", "build"]
 _INT32 = 2**31
 _INT8_MAGNITUDE = 128
 _LARGEST_KERNEL = 32
+_COPIED_ATOM = 64
+"""Bytes that an atom takes in the copy of the input: 8 floats become doubles."""
+_CONVOLVED = {Precision.INT8, Precision.FP16, Precision.BF16}
 
 
 class Context:
@@ -47,10 +50,45 @@ def build(step: Step, places: Places, context: Context) -> StepStructure:
     if builder is None:
         raise RefusedError(f"no kernel for {step.kind}")
     refuse_unknown(step)
+    _refuse_huge(step)
     structure = builder(step, places, context)
     structure.kind, structure.kernels = structure.KIND, context.kernels
-    places.check_order()
+    overlap = places.check_order()
+    if overlap is not None:
+        _read_first(structure, overlap, places)
     return structure
+
+
+def _refuse_huge(step: Step) -> None:
+    """Kernels count pixels, and offsets in the copy of their input, in 32 bits."""
+    if isinstance(step, Convolution):
+        source = step.source
+        rows = source.out_height * source.stride_y + source.kernel_height * source.dilation_y
+        columns = (source.out_width + 1) * source.stride_x + source.kernel_width * source.dilation_x
+        planes = 1 if source.packed_channels else surfaces(source.weight_channels, element_bytes(source.precision)) + 1
+        copied = (rows + 1) * (columns + source.stride_x) * planes * _COPIED_ATOM
+        sizes = (copied, surfaces(source.channels, 1) * source.surface_bytes, source.height * source.width)
+    elif isinstance(step, Flying):
+        reader = step.reader
+        sizes = (reader.height * reader.width * reader.channels * reader.repeat_x * reader.repeat_y,)
+    elif isinstance(step, Pooling):
+        sizes = (step.config.height * step.config.width, step.config.out_height * step.config.out_width)
+    else:
+        sizes = ()
+    if max(sizes, default=0) >= _INT32 // 2:
+        raise RefusedError("too large for the kernels")
+
+
+def _read_first(structure: StepStructure, overlap: Span, places: Places) -> None:
+    """What is written overlaps the main data: have them copied."""
+    if isinstance(structure, structures.Convolution):
+        structure.copies_first = True
+    elif isinstance(structure, structures.Reduction):
+        raise RefusedError("what is written overlaps what is read")
+    else:
+        size = overlap.end - overlap.start
+        structure.snapshot = places.memory.view(overlap.start, size, "main data").ctypes.data
+        structure.snapshot_bytes = size
 
 
 # ---------------------------------------------------------------------------------------------------- convolution
@@ -60,43 +98,50 @@ def _convolution(step: Convolution, places: Places, context: Context) -> StepStr
     source, config = step.source, step.dpu
     if source.atom_bytes != ATOM_BYTES or config.write.atom_bytes != ATOM_BYTES:
         raise RefusedError("atoms of another size")
-    if source.precision is not Precision.INT8 or source.weight_precision is not Precision.INT8:
+    if source.precision not in _CONVOLVED or source.weight_precision is not source.precision:
         raise RefusedError(f"{source.precision.name} convolution")
-    if is_float(config.precision):
-        raise RefusedError("an integer convolution with a floating point DPU")
+    if is_float(config.precision) != source.is_float:
+        raise RefusedError("a DPU in another kind of arithmetic than the convolution")
     if max(source.kernel_height, source.kernel_width) > _LARGEST_KERNEL:
         raise RefusedError("a very large kernel")
     result = structures.Convolution()
     _features(result, source, places)
     task = Task.of(config, step.reader, source.out_height, source.out_width, places)
     corrections = _corrections(step, task)
-    limit = _limit(source, result.channels, corrections)
-    result.corrections = places.keep(padded(corrections, np.int32, task.padded_channels))
     result.dpu = describe(task, places)
-    result.dpu.truncate, result.dpu.truncate_up = step.array.shift, int(step.array.rounding)
-    if not step.array.shift:
-        result.dpu.chain = chain.build(task, limit, places, context.tables)
+    if source.is_float:
+        if step.array.shift or corrections.any():
+            raise RefusedError("integer corrections of floating point sums")
+    else:
+        limit = _limit(source, result.channels, corrections)
+        result.corrections = places.keep(padded(corrections, np.int32, task.padded_channels))
+        result.dpu.truncate, result.dpu.truncate_up = step.array.shift, int(step.array.rounding)
+        if not step.array.shift:
+            result.dpu.chain = chain.build(task, limit, places, context.tables)
     _weights(result, step, places, context, corrections)
     return result
 
 
 def _features(result: structures.Convolution, source: cna.Config, places: Places) -> None:
+    size = element_bytes(source.precision)
     if source.packed_channels:
-        pixel = source.packed_channels
+        pixel = source.packed_channels * size
         result.source = places.read_strided(
             source.feature_address,
             (source.height, source.width, pixel),
             (source.line_bytes, pixel, 1),
             "CNA picture",
+            main=True,
         )
-        available = pixel
+        available = source.packed_channels
     else:
-        count = surfaces(source.channels, 1)
+        count = surfaces(source.channels, size)
         result.source = places.read_strided(
             source.feature_address,
             (count, source.height, source.width, ATOM_BYTES),
             (source.surface_bytes, source.line_bytes, ATOM_BYTES, 1),
             "CNA features",
+            main=True,
         )
         available = source.channels
     result.surface, result.line = source.surface_bytes, source.line_bytes
@@ -104,7 +149,7 @@ def _features(result: structures.Convolution, source: cna.Config, places: Places
     result.picture = source.packed_channels
     result.channels = min(available, source.weight_channels)
     result.format = int(source.precision)
-    pads = source.pads(2)
+    pads = [source.pad_bits & 0xFFFF] * 2 if source.is_float else source.pads(2)
     result.pads[0], result.pads[1] = int(pads[0]), int(pads[-1])
     for name in ("pad_top", "pad_left", "out_height", "out_width", "kernel_height", "kernel_width", "stride_y",
                  "stride_x", "dilation_y", "dilation_x", "spread_y", "spread_x", "depthwise", "weight_channels"):
@@ -162,7 +207,8 @@ def _weights(
     for name in ("kernel_group", "input_group", "depthwise_group"):
         setattr(result, name, getattr(source, name))
     kernels = 1 if source.depthwise else source.kernels
-    if kernels * source.kernel_height * source.kernel_width * source.weight_channels > source.weight_bytes:
+    count = kernels * source.kernel_height * source.kernel_width * source.weight_channels
+    if count * element_bytes(source.weight_precision) > source.weight_bytes:
         raise RefusedError("fewer weights than kernels need")
     raw = places.read(source.weight_address, source.weight_bytes, "CNA weights")
     result.weights = raw.ctypes.data
@@ -218,7 +264,7 @@ def _flying(step: Flying, places: Places, context: Context) -> StepStructure:
         source=cube, format=int(reader.precision), surfaces=count, height=reader.height, width=reader.width
     )
     result.dpu = describe(task, places)
-    if reader.precision is Precision.INT8:
+    if reader.precision is Precision.INT8 and count >= result.dpu.target.atoms:
         result.dpu.chain = chain.build(task, _INT8_MAGNITUDE, places, context.tables)
     return result
 
@@ -229,8 +275,8 @@ def _main(reader: rdma.Config, shape: tuple[int, int, int], places: Places) -> s
     if reader.combine & CombineUse.ENABLE and reader.combine & CombineUse.MAIN:
         if reader.operand is None:
             raise RefusedError("combined reading with one reader")
-        return places.combined_cube(reader.main, reader.operand.walk, shape)
-    return places.cube(reader.main, shape, "MRDMA")
+        return places.combined_cube(reader.main, reader.operand.walk, shape, main=True)
+    return places.cube(reader.main, shape, "MRDMA", main=True)
 
 
 def _is_raw_copy(task: Task) -> bool:
@@ -327,6 +373,7 @@ def _pooling(step: Pooling, places: Places, context: Context) -> StepStructure:
             (count, config.height, config.width, ATOM_BYTES),
             (config.source_surface_bytes, config.source_line_bytes, ATOM_BYTES, 1),
             "PPU_RDMA",
+            main=True,
         ),
         target=places.write_strided(
             config.target_address,
