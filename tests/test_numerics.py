@@ -143,6 +143,23 @@ def test_16_bit_patterns_only() -> None:
         numerics.decode_bf16(np.zeros(2, np.float16))
 
 
+@given(st.lists(st.tuples(st.sampled_from([-1.0, 1.0, 1.0 + 2.0**-7]), st.integers(-60, 60)), max_size=12))
+def test_a_sum_is_rounded_once(terms: list[tuple[float, int]]) -> None:
+    values = np.array([sign * 2.0**power for sign, power in terms], np.float64)
+    exact = sum(map(Fraction, values.tolist()), Fraction(0))
+    near = np.float32(float(exact))
+    around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
+    nearest = min(around, key=lambda one: (abs(Fraction(float(one)) - exact), int(one.view(np.uint32)) & 1))
+    assert numerics.sum_to_single(values) == nearest
+
+
+def test_a_sum_in_the_middle_of_two_doubles_and_two_singles() -> None:
+    """1 + 2^-24 is the middle of two single numbers, and 2^-80 says which one; a double would forget it."""
+    assert numerics.sum_to_single(np.array([1.0, 2.0**-24, 2.0**-80])) == np.float32(1 + 2.0**-23)
+    assert numerics.sum_to_single(np.array([1.0, 2.0**-24, -(2.0**-80)])) == np.float32(1)
+    assert numerics.sum_to_single(np.array([1e38, 3e38])) == np.float32(np.inf)
+
+
 @given(st.binary())
 def test_int4_round_trip(data: bytes) -> None:
     packed = np.frombuffer(data, np.uint8)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 import openrknn
 from openrknn.compute import native
 from openrknn.compute.native import Kernels
-from openrknn.errors import ExecutionError
+from openrknn.errors import ExecutionError, UnsupportedError
 from openrknn.npu import Buffer, Program
 from openrknn.npu.accelerate import accelerate
 from openrknn.npu.step import TableLoad
@@ -26,13 +26,14 @@ from tests.npu.accelerate_cases import (
     poolings,
     threads,
 )
+from tests.npu.chip_models import Placed, place
 from tests.npu.loaded import Loaded, load
 
 ROOT = Path(__file__).resolve().parents[2]
-GOLDENS = sorted((ROOT / "tests/goldens").glob("*_rk3588_*.rknn"))
+GOLDENS = sorted((ROOT / "tests/goldens").glob("*.rknn"))
 SHARED = ROOT.parent / "shared"
 OTHERS = sorted([*SHARED.glob("corpus/rk3588/*.rknn"), *SHARED.glob("models/**/*_rk3588_*.rknn")])
-UNUSABLE = ("mini", "compressed", "no_weights", "batch", "dfp")
+UNUSABLE = ("_mini", "compressed", "no_weights", "w4a16")
 
 pytestmark = pytest.mark.skipif(native.find() is None, reason="installed without the native library")
 KERNELS = native.available() if native.find() else ()
@@ -46,7 +47,7 @@ def _no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(native.ENVIRONMENT, raising=False)
 
 
-def compare_steps(loaded: Loaded, kernels: Kernels) -> int:
+def compare_steps(loaded: Loaded | Placed, kernels: Kernels) -> int:
     """Run each step both ways on the same memory; the number of steps that have a kernel."""
     program = loaded.program()
     accelerate(program, loaded.memory, kernels=kernels)
@@ -72,7 +73,11 @@ def compare_steps(loaded: Loaded, kernels: Kernels) -> int:
 def test_each_step_of_each_golden_is_the_same(path: Path, kernels: Kernels) -> None:
     if any(word in path.stem for word in UNUSABLE):
         pytest.skip("not a file that the NPU can run by itself")
-    compare_steps(load(path), kernels)
+    try:
+        placed = place(path)
+    except UnsupportedError as reason:
+        pytest.skip(str(reason))
+    compare_steps(placed, kernels)
 
 
 @pytest.mark.skipif(not OTHERS, reason="the shared corpus is not on this machine")
@@ -83,8 +88,12 @@ def test_each_step_of_the_shared_models_is_the_same(path: Path) -> None:
     compare_steps(load(path), KERNELS[-1])
 
 
-@pytest.mark.parametrize("name", ["residual_rk3588_i8", "silu_rk3588_i8", "matmul_rk3588_i8", "image_rk3588_i8"])
-def test_whole_int8_networks_are_native(name: str) -> None:
+NATIVE = ["residual_rk3588_i8", "silu_rk3588_i8", "matmul_rk3588_i8", "image_rk3588_i8", "conv_rk3588_fp",
+          "image_rk3588_fp", "silu_rk3588_fp", "layer_norm_rk3588_fp", "softmax_rk3588_fp"]
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_whole_networks_are_native(name: str) -> None:
     """Not one step is left to NumPy: these are the models that speed is promised for."""
     loaded = load(ROOT / f"tests/goldens/{name}.rknn")
     program = loaded.program()
@@ -159,6 +168,15 @@ def test_a_field_that_the_kernels_do_not_know_is_left_to_numpy() -> None:
     step = program.steps[0]
     step.source = replace(step.source, input_major=True)  # type: ignore[attr-defined]
     assert accelerate(program, loaded.memory).reasons == {0: "cna: input_major = True is new"}
+
+
+def test_a_step_that_is_too_large_for_the_counters_of_the_kernels_is_left_to_numpy() -> None:
+    loaded = load(ROOT / "tests/goldens/conv_rk3588_i8.rknn")
+    program = loaded.program()
+    step = program.steps[0]
+    huge = replace(step.source, height=1 << 16, width=1 << 16, line_bytes=0)  # type: ignore[attr-defined]
+    step.source = huge  # type: ignore[attr-defined]
+    assert accelerate(program, loaded.memory).reasons == {0: "too large for the kernels"}
 
 
 # ---------------------------------------------------------------------------------------------------- invented steps

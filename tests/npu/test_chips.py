@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 import openrknn
-from openrknn.compute import native
 from openrknn.container.patch import input_values
-from openrknn.npu.accelerate import accelerate
 from openrknn.npu.cna import fetch_weights
-from openrknn.npu.step import Convolution, TableLoad
+from openrknn.npu.step import Convolution
 from tests.npu.chip_models import CHIPS, GOLDENS, place
 
 UNUSABLE = ("w4a16", "dynamic")
@@ -23,7 +21,6 @@ FILES = [
     if not any(word in path.stem for word in UNUSABLE)
 ]
 PICTURES = [path for path in FILES if path.stem.startswith(("image", "residual")) and "rk3566" not in path.stem]
-needs_library = pytest.mark.skipif(native.find() is None, reason="installed without the native library")
 
 def stems(path: Path) -> str:
     return path.stem
@@ -110,22 +107,3 @@ def test_depthwise_weights_are_the_same_on_every_chip(name: str) -> None:
     wanted = weights + operands.cpend[:, None, None]
     channels = min(len(wanted), right.dpu.real_channels)
     assert np.array_equal(fetch_weights(ours.source, here.memory)[:channels], wanted[:channels])
-
-
-@needs_library
-@pytest.mark.parametrize("path", FILES, ids=stems)
-def test_native_kernels_give_the_same_bytes(path: Path) -> None:
-    placed = place(path)
-    program = placed.program()
-    accelerate(program, placed.memory)
-    buffers = [buffer for buffer in placed.memory if buffer.data.flags.writeable]
-    for step in program.steps:
-        if isinstance(step, TableLoad) or step.native is None:
-            continue
-        before = [buffer.data.copy() for buffer in buffers]
-        step.execute()
-        wanted = [buffer.data.copy() for buffer in buffers]
-        for buffer, saved in zip(buffers, before, strict=True):
-            buffer.data[...] = saved
-        step.native()
-        assert all(np.array_equal(buffer.data, right) for buffer, right in zip(buffers, wanted, strict=True)), step.task

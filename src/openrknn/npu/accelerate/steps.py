@@ -61,6 +61,7 @@ def build(step: Step, places: Places, context: Context) -> StepStructure:
 
 def _refuse_huge(step: Step) -> None:
     """Kernels count pixels, and offsets in the copy of their input, in 32 bits."""
+    sizes: tuple[int, ...] = ()
     if isinstance(step, Convolution):
         source = step.source
         rows = source.out_height * source.stride_y + source.kernel_height * source.dilation_y
@@ -73,8 +74,6 @@ def _refuse_huge(step: Step) -> None:
         sizes = (reader.height * reader.width * reader.channels * reader.repeat_x * reader.repeat_y,)
     elif isinstance(step, Pooling):
         sizes = (step.config.height * step.config.width, step.config.out_height * step.config.out_width)
-    else:
-        sizes = ()
     if max(sizes, default=0) >= _INT32 // 2:
         raise RefusedError("too large for the kernels")
 
