@@ -3,6 +3,7 @@
     model = openrknn.load("yolo.rknn")      # parse only; needs no device
     model.inputs, model.outputs             # what to feed, what comes out
     model.operators                         # what runs where
+    openrknn.compile("yolo.onnx", ...)      # a model from ONNX
 
 Names are loaded when they are first used, so that `import openrknn` costs almost nothing.
 """
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from openrknn.chips import CHIPS, Chip
+    from openrknn.compiler.api import compile_onnx as compile  # noqa: A004
     from openrknn.container.load import load
     from openrknn.container.model import Model, Operator, TensorSpec
     from openrknn.container.parts import Quantization
@@ -41,6 +43,7 @@ __all__ = [
     "UnsupportedError",
     "VendorError",
     "__version__",
+    "compile",
     "load",
 ]
 
@@ -60,8 +63,10 @@ _HOMES = {
     "TensorSpec": "openrknn.container.model",
     "UnsupportedError": "openrknn.errors",
     "VendorError": "openrknn.errors",
+    "compile": "openrknn.compiler.api:compile_onnx",
     "load": "openrknn.container.load",
 }
+"""Name -> the module that has it, with `:name` where it has another name there."""
 
 
 def __getattr__(name: str) -> object:
@@ -69,7 +74,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'openrknn' has no attribute {name!r}")
     from importlib import import_module
 
-    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    module, _, other = _HOMES[name].partition(":")
+    value = globals()[name] = getattr(import_module(module), other or name)
     return value
 
 

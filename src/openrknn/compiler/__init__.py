@@ -1,0 +1,20 @@
+"""The open compiler: ONNX to `.rknn`.
+
+    model = openrknn.compile("net.onnx", target="rk3588", calibration="pictures/")
+
+One folder per stage, in this order; each can be used and tested alone:
+
+    importer    ONNX, shapes bound and inferred, constants folded
+    normalise   many operators become few, and what runs together is fused
+    quantise    a scale and zero point for every value, from calibration data
+    lower       each operator becomes tasks (with `tile`: what does not fit is cut)
+    emit, link  registers become command words, tasks become one stream
+    plan        where each tensor lies in memory
+    write       the file
+
+`ir` is the form in between: it prints, and two of it can be compared.
+"""
+
+from openrknn.compiler.api import Compiled, compile_model, compile_onnx
+
+__all__ = ["Compiled", "compile_model", "compile_onnx"]

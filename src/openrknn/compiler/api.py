@@ -1,0 +1,123 @@
+"""`compile`: all stages in a row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from openrknn.chips import CHIPS, Chip
+from openrknn.compiler.calibration import Calibration, Preprocess, feeds_for
+from openrknn.compiler.errors import CalibrationError, CompileError
+from openrknn.compiler.formats import FP16, INT8
+from openrknn.compiler.importer import import_model
+from openrknn.compiler.ir import Graph
+from openrknn.compiler.link import link
+from openrknn.compiler.lower import Lowering, Options, lower
+from openrknn.compiler.normalise import normalise
+from openrknn.compiler.plan import plan
+from openrknn.compiler.quantise import quantise
+from openrknn.compiler.quantise.ranges import METHODS
+from openrknn.compiler.write import build_model
+from openrknn.container.load import load
+from openrknn.container.model import Model
+from openrknn.container.writer import encode
+
+__all__ = ["Compiled", "compile_model", "compile_onnx"]
+
+_TARGETS = ("rk3588",)
+
+
+@dataclass(slots=True)
+class Compiled:
+    """The result of each stage, for reports."""
+
+    data: bytes
+    model: Model
+    graph: Graph
+    lowering: Lowering
+    notes: list[str] = field(default_factory=list)
+
+
+def compile_onnx(
+    onnx: str | os.PathLike[str] | bytes | Any,
+    target: str = "rk3588",
+    *,
+    calibration: Calibration = None,
+    **options: Any,
+) -> Model:
+    """An ONNX model as a `.rknn` model; `openrknn.save` or `Session` take it from there.
+
+    `calibration`: a folder of pictures, paths, arrays, or dicts of arrays by input name; without it the model is fp16.
+    See `compile_model` for the options.
+    """
+    return compile_model(onnx, target, calibration=calibration, **options).model
+
+
+def compile_model(
+    onnx: str | os.PathLike[str] | bytes | Any,
+    target: str = "rk3588",
+    *,
+    calibration: Calibration = None,
+    fp16: bool | None = None,
+    mean: Mapping[str, Sequence[float]] | Sequence[float] | None = None,
+    std: Mapping[str, Sequence[float]] | Sequence[float] | None = None,
+    order: str = "rgb",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    outputs: Sequence[str] = (),
+    method: str = "minmax",
+    bias_correction: bool = True,
+    custom_string: str = "",
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Compiled:
+    """All stages; `progress` is told (stage, done, of) while they run."""
+    chip = _chip(target)
+    if method not in METHODS:
+        raise ValueError(f"method {method!r} is not known; there are {', '.join(METHODS)}")
+    is_fp16 = calibration is None if fp16 is None else fp16
+    if not is_fp16 and calibration is None:
+        raise CalibrationError(
+            "int8 needs calibration data: give a folder of pictures or arrays like those of real use, or choose fp16"
+        )
+    tell = progress or (lambda stage, done, of: None)
+    form = FP16 if is_fp16 else INT8
+    tell("import", 0, 1)
+    imported = import_model(onnx, shapes=shapes, outputs=outputs)
+    graph = imported.graph
+    preprocess = Preprocess.of(graph, mean, std, order)
+    tell("normalise", 0, 1)
+    normalise(graph, atom=form.atom)
+    statistics = {}
+    if not is_fp16:
+        feeds = feeds_for(calibration, graph, preprocess)
+        statistics = quantise(
+            graph, imported.model, feeds, method=method, progress=lambda done: tell("calibrate", done, len(feeds))
+        )
+    tell("lower", 0, 1)
+    lowering = lower(graph, form, Options(bias_correction=bias_correction), statistics)
+    program = lowering.program
+    tables = {function.key: function.table for function in lowering.functions.values()}
+    tell("link", 0, 1)
+    linked_scratch = link(program, tables)
+    plan(program)
+    from openrknn import __version__
+
+    model = build_model(
+        program, linked_scratch, chip, preprocess.pairs, version=f"openrknn {__version__}", custom_string=custom_string
+    )
+    data = encode(model)
+    tell("write", 1, 1)
+    return Compiled(data, load(data), graph, lowering)
+
+
+def _chip(target: str) -> Chip:
+    name = target.lower()
+    if name not in CHIPS:
+        raise CompileError(f"target {target!r} is not a chip that openrknn knows; there are {', '.join(CHIPS)}")
+    if name not in _TARGETS and CHIPS[name].family != "rk3588":
+        raise CompileError(
+            f"the compiler makes models for {', '.join(_TARGETS)}; {CHIPS[name].title} has other registers, and no "
+            "recipes for it yet. Use the vendor's toolkit for it"
+        )
+    return CHIPS[name]

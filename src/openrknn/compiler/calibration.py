@@ -1,0 +1,179 @@
+"""Calibration data: pictures and arrays in many forms become what the float model is fed with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from openrknn.compiler.errors import CalibrationError, CompileError
+from openrknn.compiler.ir import Array, Graph
+
+__all__ = ["Calibration", "Feeds", "Preprocess", "feeds_for"]
+
+Calibration: TypeAlias = "str | os.PathLike[str] | Sequence[Any] | Array | None"
+
+_PICTURES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
+_ARRAYS = {".npy", ".npz"}
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocess:
+    """mean and std of each input, per channel, in the order of the model's channels."""
+
+    pairs: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]]
+    order: str
+
+    @classmethod
+    def of(cls, graph: Graph, mean: Any, std: Any, order: str) -> Preprocess:
+        """From what users write: nothing, one number, one per channel, or these by input name."""
+        if order not in {"rgb", "bgr"}:
+            raise CompileError(f"order {order!r} is not known; there are rgb and bgr")
+        pairs = {}
+        for name in graph.inputs:
+            pair = []
+            for what, given, default in (("mean", mean, 0.0), ("std", std, 1.0)):
+                values = given.get(name) if isinstance(given, Mapping) else given
+                numbers = [default] if values is None else [float(v) for v in np.atleast_1d(values)]
+                channels = graph.values[name].shape[1] if len(graph.values[name].shape) == 4 else 1
+                if len(numbers) not in {1, channels}:
+                    raise CompileError(f"{what} has {len(numbers)} numbers, input {name!r} has {channels} channels")
+                if what == "std" and not all(numbers):
+                    raise CompileError(f"std of input {name!r} is 0; it is what pixels are divided by")
+                pair.append(tuple(numbers))
+            if (mean is not None or std is not None) and channels > 4:
+                raise CompileError(f"mean and std are for pictures; input {name!r} has {channels} channels")
+            pairs[name] = (pair[0], pair[1])
+        return cls(pairs, order)
+
+    def apply(self, name: str, values: Array) -> Array:
+        """[N, C, H, W] raw numbers to what the ONNX model takes."""
+        mean, std = (np.array(numbers, np.float32) for numbers in self.pairs[name])
+        if values.ndim == 4:
+            mean, std = mean.reshape(1, -1, 1, 1), std.reshape(1, -1, 1, 1)
+        elif mean.size == 1:
+            mean, std = mean.reshape(()), std.reshape(())
+        result: Array = (values.astype(np.float32) - mean) / std
+        return result
+
+
+@dataclass(slots=True)
+class Feeds:
+    """Calibration inputs, loaded one by one."""
+
+    items: list[Any]
+    graph: Graph
+    preprocess: Preprocess
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        for number, item in enumerate(self.items, start=1):
+            yield self._feed(item, number)
+
+    def _feed(self, item: Any, number: int) -> dict[str, Array]:
+        names = self.graph.inputs
+        if isinstance(item, Mapping):
+            missing = [name for name in names if name not in item]
+            if missing:
+                raise CalibrationError(f"calibration input {number} has nothing for {missing[0]!r}")
+            parts = [item[name] for name in names]
+        elif isinstance(item, list | tuple):
+            parts = list(item)
+        else:
+            parts = [item]
+        if len(parts) != len(names):
+            raise CalibrationError(
+                f"calibration input {number} has {len(parts)} arrays, the model {len(names)} inputs: {', '.join(names)}"
+            )
+        return {name: self._array(name, part, number) for name, part in zip(names, parts, strict=True)}
+
+    def _array(self, name: str, part: Any, number: int) -> Array:
+        shape = self.graph.values[name].shape
+        where = str(part) if isinstance(part, str | os.PathLike) else f"calibration input {number}"
+        if isinstance(part, str | os.PathLike):
+            values = _read(Path(part), shape, self.preprocess.order)
+        else:
+            values = np.asarray(part)
+        if values.dtype.kind not in "iufb":
+            raise CalibrationError(f"{where}: {values.dtype} are no numbers")
+        return self.preprocess.apply(name, _arranged(values, shape, where))
+
+
+def feeds_for(calibration: Calibration, graph: Graph, preprocess: Preprocess) -> Feeds:
+    """A folder, a list file, one array or path, or a sequence of arrays, paths, tuples or dicts."""
+    items: list[Any]
+    if isinstance(calibration, str | os.PathLike):
+        items = _from_path(Path(calibration))
+    elif isinstance(calibration, np.ndarray):
+        items = [calibration]
+    else:
+        items = list(calibration or ())
+    if not items:
+        raise CalibrationError("there is no calibration data in what was given")
+    return Feeds(items, graph, preprocess)
+
+
+def _from_path(path: Path) -> list[Any]:
+    if path.is_dir():
+        found = sorted(entry for entry in path.rglob("*") if entry.suffix.lower() in _PICTURES | _ARRAYS)
+        if not found:
+            kinds = ", ".join(sorted(_PICTURES | _ARRAYS))
+            raise CalibrationError(f"the folder {path} has no calibration data; wanted are files of {kinds}")
+        return list(found)
+    if not path.exists():
+        raise CalibrationError(f"the calibration data {path} are not there")
+    if path.suffix.lower() == ".txt":  # one input per line, several files side by side, as the vendor's toolkit wants
+        lines = [line.split() for line in path.read_text().splitlines() if line.strip()]
+        return [[path.parent / name for name in line] for line in lines]
+    return [path]
+
+
+def _read(path: Path, shape: tuple[int, ...], order: str) -> Array:
+    try:
+        if path.suffix.lower() == ".npy":
+            return np.asarray(np.load(path, allow_pickle=False))
+        if path.suffix.lower() == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                return np.asarray(archive[archive.files[0]])
+    except (OSError, ValueError, EOFError, IndexError) as error:
+        raise CalibrationError(f"{path} is not a readable array: {error}") from None
+    return _picture(path, shape, order)
+
+
+def _picture(path: Path, shape: tuple[int, ...], order: str) -> Array:
+    """Resized to the input, in the model's channel order, [1, C, H, W]."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise CompileError("reading pictures needs Pillow: pip install 'openrknn[images]'") from None
+    if len(shape) != 4:
+        raise CalibrationError(f"{path} is a picture, but the input has the shape {list(shape)}; give .npy files")
+    mode = {1: "L", 3: "RGB", 4: "RGBA"}.get(shape[1])
+    if mode is None:
+        raise CalibrationError(f"{path} is a picture, but the input has {shape[1]} channels; give .npy files")
+    try:
+        with Image.open(path) as opened:
+            scaled = opened.convert(mode).resize((shape[3], shape[2]), Image.Resampling.BILINEAR)
+            pixels = np.asarray(scaled)
+    except (OSError, UnidentifiedImageError, ValueError, Image.DecompressionBombError) as error:
+        raise CalibrationError(f"{path} is not a readable picture: {error}") from None
+    planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+    if order == "bgr" and shape[1] == 3:
+        planes = planes[::-1]
+    return np.ascontiguousarray(planes)[None]
+
+
+def _arranged(values: Array, shape: tuple[int, ...], where: str) -> Array:
+    """As the model wants it: batch added, NHWC pictures turned."""
+    full = values[None] if values.ndim == len(shape) - 1 else values
+    if full.shape == shape:
+        return full
+    if len(shape) == 4 and full.ndim == 4 and full.shape == (shape[0], shape[2], shape[3], shape[1]):
+        return np.ascontiguousarray(full.transpose(0, 3, 1, 2))
+    raise CalibrationError(f"{where} has the shape {list(values.shape)}, the model wants {list(shape)}")

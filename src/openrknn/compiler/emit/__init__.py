@@ -1,0 +1,85 @@
+"""Stage 7, emit: registers in natural values become command words, addresses become relocations.
+
+Every task writes all registers of its blocks, so no task depends on what an earlier one left in a register group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+
+from openrknn import isa
+from openrknn.compiler.program import Place, Program, Task
+from openrknn.isa.blocks import Block
+
+__all__ = ["Commands", "emit_task"]
+
+_NEVER_WRITTEN = {"S_STATUS", "OPERATION_ENABLE", "CLK_GATE", "MAC_GATING", "RDMA_S_STATUS", "RDMA_OPERATION_ENABLE",
+                  "LUT_ACCESS_DATA"}  # fmt: skip
+_KERNEL_SETS = {"CNA", "CORE"}
+"""On RK3588 the kernel writes their S_POINTER."""
+_UNUSED_BY_POOLING: set[str] = set()
+
+
+@dataclass(slots=True)
+class Commands:
+    """The words of one task without its tail."""
+
+    words: list[int] = field(default_factory=list)
+    relocations: list[tuple[int, Place]] = field(default_factory=list)
+    """(number of the word, what its value is the address of)."""
+    places: dict[int, int] = field(default_factory=dict)
+    """Register offset -> number of the word that writes it."""
+
+
+@cache
+def _order(blocks: tuple[str, ...]) -> tuple[tuple[Block, type[isa.Register]], ...]:
+    """Pointers first, then block by block in order of offset."""
+    pointers, rest = [], []
+    for name in blocks:
+        block = isa.RK3588.block(name)
+        for register in block.registers:
+            if register.name in _NEVER_WRITTEN:
+                continue
+            if register.name.endswith("S_POINTER"):
+                if name not in _KERNEL_SETS:
+                    pointers.append((block, register))
+            else:
+                rest.append((block, register))
+    return (*pointers, *rest)
+
+
+def emit_task(task: Task, program: Program) -> Commands:
+    """The commands of a task; fields that the register table does not have raise its own error."""
+    made = Commands()
+    known = set()
+    for block, register in _order(task.blocks):
+        path = f"{block.name}.{register.name}"
+        known.add(path)
+        values = {}
+        for name, value in task.registers.get(path, {}).items():
+            if isinstance(value, Place):
+                root, offset = program.root(value.tensor)
+                made.relocations.append((len(made.words), Place(root.name, value.offset + offset)))
+                values[name] = 0
+            else:
+                values[name] = value
+        made.places[register.offset] = len(made.words)
+        made.words.append(isa.Command(block.target or 0, register.offset, register.encode(values)).word)
+    unknown = sorted(set(task.registers) - known)
+    if unknown:
+        raise ValueError(f"a task of {task.blocks} cannot write {unknown[0]}")
+    if task.table is not None:
+        _table(made, task)
+    return made
+
+
+def _table(made: Commands, task: Task) -> None:
+    """Both halves of a lookup table, entry by entry."""
+    assert task.table is not None
+    target = isa.Target.DPU
+    access, data = isa.RK3588.find("DPU.LUT_ACCESS_CFG"), isa.RK3588.find("DPU.LUT_ACCESS_DATA")
+    for number, entries in enumerate((task.table.low, task.table.high)):
+        start = access.encode({"lut_access_type": 1, "lut_table_id": number})
+        made.words.append(isa.Command(target, access.offset, start).word)
+        made.words += [isa.Command(target, data.offset, entry & 0xFFFF).word for entry in entries]

@@ -1,0 +1,23 @@
+"""What can go wrong between an ONNX file and a `.rknn`; each message says what, where, and what to do."""
+
+from __future__ import annotations
+
+from openrknn.errors import RknnError, UnsupportedError
+
+__all__ = ["CalibrationError", "CompileError", "ModelError", "UnsupportedOperatorError"]
+
+
+class CompileError(RknnError):
+    """The root of what the compiler raises."""
+
+
+class ModelError(CompileError):
+    """The ONNX file is not what it should be: damaged, without shapes, with NaN in its weights."""
+
+
+class CalibrationError(CompileError):
+    """The calibration data are missing, unreadable, or do not fit the model's inputs."""
+
+
+class UnsupportedOperatorError(CompileError, UnsupportedError):
+    """The model needs an operator, or a form of one, that the compiler does not have."""

@@ -1,0 +1,54 @@
+"""The two number formats that models are compiled for, and the sizes that follow from them on RK3588."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openrknn.container.parts import DataType
+from openrknn.isa import Precision
+
+__all__ = ["ATOM_BYTES", "FP16", "INT8", "Format", "align", "ceil_div"]
+
+ATOM_BYTES = 16
+
+
+def align(number: int, multiple: int) -> int:
+    """The next multiple."""
+    return -(-number // multiple) * multiple
+
+
+def ceil_div(number: int, divisor: int) -> int:
+    """Divided, rounded up."""
+    return -(-number // divisor)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A number format of activations."""
+
+    name: str
+    precision: Precision
+    dtype: DataType
+    element_bytes: int
+
+    @property
+    def atom(self) -> int:
+        """Channels of one atom."""
+        return ATOM_BYTES // self.element_bytes
+
+    @property
+    def group(self) -> int:
+        """Output channels that a convolution makes together: two atoms."""
+        return 2 * self.atom
+
+    @property
+    def depthwise_group(self) -> int:
+        """Channels that a depthwise convolution makes together: four atoms."""
+        return 4 * self.atom
+
+    def surfaces(self, channels: int) -> int:
+        return ceil_div(channels, self.atom)
+
+
+INT8 = Format("int8", Precision.INT8, DataType.INT8, 1)
+FP16 = Format("fp16", Precision.FP16, DataType.FLOAT16, 2)

@@ -1,0 +1,39 @@
+"""Stage 1, import: ONNX in, the intermediate form out, with every shape known and every constant folded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from openrknn.compiler.importer.build import build_graph
+from openrknn.compiler.importer.fold import fold
+from openrknn.compiler.importer.read import read_model
+from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs
+from openrknn.compiler.ir import Graph
+
+__all__ = ["Imported", "import_model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The graph, and the folded ONNX model that computes the same in float: calibration runs it."""
+
+    graph: Graph
+    model: Any
+
+
+def import_model(
+    source: str | os.PathLike[str] | bytes | Any,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    outputs: Sequence[str] = (),
+) -> Imported:
+    """Read, bind open shapes, cut at `outputs`, fold constants."""
+    model = read_model(source)
+    bind_shapes(model, shapes or {})
+    if outputs:
+        cut_outputs(model, outputs)
+    folded = fold(model)
+    return Imported(build_graph(folded), folded)

@@ -1,0 +1,89 @@
+"""What can be computed before anything is fed: constants, shapes, and operators over them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from openrknn.compiler.errors import ModelError
+from openrknn.compiler.importer.read import onnx_package
+from openrknn.compiler.importer.shapes import infer, known_shapes
+from openrknn.compiler.ir import Array
+
+__all__ = ["constants_of", "fold"]
+
+_NEVER = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+_LARGEST = 64 * 1024 * 1024
+"""Elements that folding may create: a ConstantOfShape of a hostile file asks for more."""
+_ROUNDS = 20
+
+
+def constants_of(model: Any) -> dict[str, Array]:
+    """The model's constants by name."""
+    onnx = onnx_package()
+    return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+
+
+def fold(model: Any) -> Any:
+    """Compute what is constant and infer shapes, until neither finds anything new."""
+    onnx = onnx_package()
+    for _ in range(_ROUNDS):
+        model = infer(model)
+        found = _constant_results(model)
+        if not found:
+            return model
+        kept = [node for node in model.graph.node if not all(name in found for name in node.output if name)]
+        del model.graph.node[:]
+        model.graph.node.extend(kept)
+        for name, array in found.items():
+            model.graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+        del model.graph.value_info[:]
+    return model
+
+
+def _constant_results(model: Any) -> dict[str, Array]:
+    constants = constants_of(model)
+    shapes = known_shapes(model)
+    outputs = {entry.name for entry in model.graph.output}
+    found: dict[str, Array] = {}
+    for node in model.graph.node:
+        if node.op_type in _NEVER or any(attribute.HasField("g") for attribute in node.attribute):
+            continue
+        if node.op_type == "Shape" and node.input[0] in shapes:
+            values = _shape(node, shapes[node.input[0]])
+        elif all(not name or name in constants for name in node.input) and node.output[0] not in outputs:
+            values = _evaluate(model, node, constants)
+        else:
+            continue
+        for name, array in zip(node.output, values, strict=False):
+            constants[name] = found[name] = array
+    return found
+
+
+def _shape(node: Any, shape: tuple[int, ...]) -> list[Array]:
+    limits = {attribute.name: attribute.i for attribute in node.attribute}
+    return [np.array(shape[limits.get("start", 0) : limits.get("end", len(shape))], np.int64)]
+
+
+def _evaluate(model: Any, node: Any, constants: dict[str, Array]) -> list[Array]:
+    onnx = onnx_package()
+    from onnx.reference import ReferenceEvaluator
+
+    if node.op_type == "ConstantOfShape" and np.prod(constants[node.input[0]], dtype=float) > _LARGEST:
+        raise ModelError(f"{node.op_type} {node.name or node.output[0]!r} makes more than {_LARGEST} elements")
+    names = list(dict.fromkeys(name for name in node.input if name))
+    graph = onnx.helper.make_graph(
+        [node],
+        "fold",
+        [onnx.helper.make_empty_tensor_value_info(name) for name in names],
+        [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name],
+    )
+    single = onnx.helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+    try:
+        results = ReferenceEvaluator(single).run(None, {name: constants[name] for name in names})
+    except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError, AttributeError) as error:
+        raise ModelError(
+            f"{node.op_type} {node.name or node.output[0]!r} is constant, but cannot be computed: {error}"
+        ) from None
+    return [np.asarray(result) for result in results]

@@ -1,0 +1,77 @@
+"""An ONNX file, or what a program has of it, as a checked `ModelProto`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from openrknn.compiler.errors import CompileError, ModelError
+
+__all__ = ["onnx_package", "read_model"]
+
+_MAX_BYTES = 2**31 - 1
+_STANDARD_DOMAINS = {"", "ai.onnx"}
+
+
+def onnx_package() -> Any:
+    """The package `onnx`, or an error that says how to get it."""
+    try:
+        import onnx
+    except ImportError:
+        raise CompileError("reading ONNX files needs the package onnx: pip install 'openrknn[compile]'") from None
+    return onnx
+
+
+def read_model(source: str | os.PathLike[str] | bytes | Any) -> Any:
+    """Parse and check; weights beside the file are read too."""
+    onnx = onnx_package()
+    if isinstance(source, onnx.ModelProto):
+        model = onnx.ModelProto()
+        model.CopyFrom(source)
+        name = "the model"
+    else:
+        model, name = _parse(onnx, source)
+    if not model.graph.node and not model.graph.output:
+        raise ModelError(f"{name} is not an ONNX model, or an empty one")
+    _check(onnx, model, name)
+    return model
+
+
+def _parse(onnx: Any, source: str | os.PathLike[str] | bytes) -> tuple[Any, str]:
+    from google.protobuf.message import DecodeError
+
+    if isinstance(source, bytes | bytearray | memoryview):
+        data, name, path = bytes(source), "the model", None
+    else:
+        path = Path(source)
+        name = str(path)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ModelError(f"{name} cannot be read: {error.strerror}") from None
+    if not data:
+        raise ModelError(f"{name} is empty")
+    if len(data) > _MAX_BYTES:
+        raise ModelError(f"{name} is larger than 2 GB; store its weights beside it (external data)")
+    if data[:4] == b"RKNN":
+        raise ModelError(f"{name} is a .rknn already; run it, or compile the ONNX file that it was made from")
+    try:
+        model = onnx.load_model_from_string(data)
+    except (DecodeError, ValueError) as error:
+        raise ModelError(f"{name} is not an ONNX model: {error}") from None
+    if path is not None:
+        try:
+            onnx.external_data_helper.load_external_data_for_model(model, str(path.parent))
+        except (OSError, ValueError, onnx.checker.ValidationError) as error:
+            raise ModelError(f"{name}: its external weights cannot be read: {error}") from None
+    return model, name
+
+
+def _check(onnx: Any, model: Any, name: str) -> None:
+    foreign = sorted({node.domain for node in model.graph.node} - _STANDARD_DOMAINS)
+    try:
+        if not foreign:
+            onnx.checker.check_model(model, full_check=False)
+    except onnx.checker.ValidationError as error:
+        raise ModelError(f"{name} is not a valid ONNX model: {str(error).splitlines()[0]}") from None

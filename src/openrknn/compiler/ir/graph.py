@@ -1,0 +1,164 @@
+"""The intermediate form: a graph of operators over named values, as plain as it can be.
+
+The same form goes through all stages up to lowering. `importer` fills it with ONNX operators, `normalise` rewrites them
+into the few that `lower` knows, `quantise` gives each value its number format. Constants are arrays by name. Operators
+stand in execution order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Array", "Graph", "Op", "Quantization", "Value"]
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """`real = (stored - zero_point) * scale`, int8."""
+
+    scale: float
+    zero_point: int
+
+    @property
+    def low(self) -> float:
+        return (-128 - self.zero_point) * self.scale
+
+    @property
+    def high(self) -> float:
+        return (127 - self.zero_point) * self.scale
+
+
+@dataclass(slots=True)
+class Value:
+    """An activation: what flows from operator to operator."""
+
+    name: str
+    shape: tuple[int, ...]
+    quantization: Quantization | None = None
+    """None: fp16 (after the stage `quantise`)."""
+
+    @property
+    def cube(self) -> tuple[int, int, int]:
+        """(channels, height, width) in the NPU's memory; the batch is 1."""
+        shape = self.shape
+        if len(shape) == 4:
+            return shape[1], shape[2], shape[3]
+        if len(shape) == 3:
+            return shape[1], 1, shape[2]
+        if len(shape) == 2:
+            return shape[1], 1, 1
+        return int(np.prod(shape)), 1, 1
+
+
+@dataclass(slots=True)
+class Op:
+    """One operator. `inputs` are activations or constants by name, in ONNX order; "" stands for a left-out input."""
+
+    type: str
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    fused: tuple[str, ...] = ()
+    """Names of the ONNX operators that went into this one."""
+
+    @property
+    def output(self) -> str:
+        return self.outputs[0]
+
+    def with_output(self, name: str, *fused: str) -> Op:
+        """The same operator writing to another value."""
+        return replace(self, outputs=[name, *self.outputs[1:]], fused=(*self.fused, *fused))
+
+
+@dataclass(slots=True)
+class Graph:
+    """Operators in execution order, the values between them, and constants."""
+
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    values: dict[str, Value] = field(default_factory=dict)
+    constants: dict[str, Array] = field(default_factory=dict)
+    ops: list[Op] = field(default_factory=list)
+    derived: dict[str, tuple[str, Callable[[Array], Array]]] = field(default_factory=dict)
+    """Values that ONNX does not have: how calibration gets them from another one."""
+
+    def is_constant(self, name: str) -> bool:
+        return name in self.constants
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of a value or a constant."""
+        if name in self.constants:
+            return tuple(self.constants[name].shape)
+        return self.values[name].shape
+
+    def activations(self, op: Op) -> list[str]:
+        """The inputs that are not constants."""
+        return [name for name in op.inputs if name and name not in self.constants]
+
+    def producers(self) -> dict[str, Op]:
+        return {name: op for op in self.ops for name in op.outputs}
+
+    def readers(self) -> dict[str, list[Op]]:
+        """For each value who reads it; graph outputs are not in it."""
+        found: dict[str, list[Op]] = {name: [] for name in self.values}
+        for op in self.ops:
+            for name in op.inputs:
+                if name in found and op not in found[name]:
+                    found[name].append(op)
+        return found
+
+    def fresh(self, base: str) -> str:
+        """A name that nothing has yet."""
+        name, number = base, 0
+        while name in self.values or name in self.constants:
+            number += 1
+            name = f"{base}_{number}"
+        return name
+
+    def add_constant(self, base: str, array: Array) -> str:
+        name = self.fresh(base)
+        self.constants[name] = array
+        return name
+
+    def add_value(self, base: str, shape: Sequence[int]) -> str:
+        name = self.fresh(base)
+        self.values[name] = Value(name, tuple(shape))
+        return name
+
+    def prune(self) -> None:
+        """Drop operators whose results nobody uses, and values and constants that no operator names."""
+        needed = set(self.outputs)
+        kept: list[Op] = []
+        for op in reversed(self.ops):
+            if needed.intersection(op.outputs):
+                kept.append(op)
+                needed.update(op.inputs)
+        self.ops = kept[::-1]
+        named = needed | set(self.inputs) | {name for op in self.ops for name in op.outputs}
+        self.values = {name: value for name, value in self.values.items() if name in named}
+        self.constants = {name: array for name, array in self.constants.items() if name in named}
+
+    def sort(self) -> None:
+        """Put operators into an order in which everything is computed before it is read; stable."""
+        done = {*self.inputs, *self.constants, ""}
+        waiting, ordered = list(self.ops), []
+        while waiting:
+            ready = next((op for op in waiting if all(name in done for name in op.inputs)), None)
+            if ready is None:
+                raise ValueError(f"operators read each other in a circle: {', '.join(op.name for op in waiting[:5])}")
+            waiting.remove(ready)
+            ordered.append(ready)
+            done.update(ready.outputs)
+        self.ops = ordered
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self.ops)

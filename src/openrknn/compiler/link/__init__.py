@@ -1,0 +1,111 @@
+"""Stage 8, link: tasks of all steps in one stream, each leading to the next; relocations and patches by place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from openrknn import isa
+from openrknn.compiler.emit import Commands, emit_task
+from openrknn.compiler.formats import INT8
+from openrknn.compiler.lower.recipes.base import CLEARED
+from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers
+from openrknn.compiler.program import ELEMENTWISE, Place, Program, Registers, Table, Task, Tensor
+from openrknn.container.parts import DataType, Kind
+
+__all__ = ["Linked", "LinkedTask", "link"]
+
+_STREAM_ALIGNMENT = 8
+"""Words: streams start at multiples of 64 bytes."""
+_MASKS = {"CNA": 0, "CORE": 2, "DPU": 3, "DPU_RDMA": 4, "PPU": 5, "PPU_RDMA": 6}
+_POINTERS = ("DPU.S_POINTER", "DPU_RDMA.RDMA_S_POINTER")
+
+
+@dataclass(slots=True)
+class LinkedTask:
+    """One task record."""
+
+    step: int
+    mask: int
+    interrupts: int
+    first_word: int
+    amount: int
+    task: Task
+    places: dict[int, int]
+
+
+@dataclass(slots=True)
+class Linked:
+    """The stream of a program."""
+
+    words: list[int] = field(default_factory=list)
+    tasks: list[LinkedTask] = field(default_factory=list)
+    relocations: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """Tensor -> (bytes into it, number of the word)."""
+    table_tasks: dict[int, int] = field(default_factory=dict)
+    """Step -> tasks in it that load a table."""
+
+
+def link(program: Program, tables: dict[str, Table]) -> Linked:
+    """Emit all tasks in order."""
+    linked = Linked()
+    for number, task, loads in _tasks(program, tables):
+        if loads:
+            linked.table_tasks[number] = linked.table_tasks.get(number, 0) + 1
+        _append(linked, number, task, emit_task(task, program))
+    _chain(linked)
+    return linked
+
+
+def _tasks(program: Program, tables: dict[str, Table]) -> Iterator[tuple[int, Task, bool]]:
+    """Tasks with the number of their step, and before the first user of a table the task that loads it.
+
+    A step that loads a table runs without ping-pong, as the vendor's do: its tasks start from cleared pointers.
+    """
+    loaded: str | None = None
+    for number, step in enumerate(program.steps):
+        if not step.tasks:
+            continue
+        changes = step.table is not None and step.table != loaded
+        if changes and step.table is not None:
+            loaded = step.table
+            yield number, _load(program, tables[loaded]), True
+        for task in step.tasks:
+            if changes:
+                registers: Registers = {**task.registers}
+                registers |= {name: {**CLEARED} for name in _POINTERS}
+                yield number, replace(task, registers=registers), False
+            else:
+                yield number, task, False
+
+
+def _load(program: Program, table: Table) -> Task:
+    """Copies one atom of scratch memory onto itself; what counts are the table's words behind its registers."""
+    name = "lut_scratch"
+    if name not in program.tensors:
+        program.tensors[name] = Tensor(
+            name, Kind.WEIGHT, DataType.INT8, (64,), "data", native_shape=(64,), data=bytes(64), size_bytes=64
+        )
+    cube = Cube(Place(name), 1)
+    return Task(ELEMENTWISE, elementwise_registers(INT8, (16, 1, 1), cube, cube, {}), table=table)
+
+
+def _append(linked: Linked, step: int, task: Task, commands: Commands) -> None:
+    linked.words += [isa.NOP_WORD] * (-len(linked.words) % _STREAM_ALIGNMENT)
+    first = len(linked.words)
+    for word, place in commands.relocations:
+        linked.relocations.setdefault(place.tensor, []).append((place.offset, first + word))
+    mask = sum(1 << _MASKS[block] for block in task.blocks)
+    linked.words += commands.words
+    linked.words += [isa.NOP_WORD, isa.Command(isa.Target.PC, 0x14, 0).word, isa.SYNC_WORD, isa.enable_word(mask)]
+    places = {offset: first + word for offset, word in commands.places.items()}
+    interrupts = 0xC00 if "PPU" in task.blocks else 0x300
+    linked.tasks.append(LinkedTask(step, mask, interrupts, first, len(commands.words), task, places))
+
+
+def _chain(linked: Linked) -> None:
+    """Each task names the next one and how much of it to fetch."""
+    for task, following in zip(linked.tasks, linked.tasks[1:], strict=False):
+        tail = task.first_word + task.amount
+        linked.words[tail] = isa.Command(isa.Target.PC, 0x10, following.first_word * 8).word
+        linked.words[tail + 1] = isa.Command(isa.Target.PC, 0x14, isa.fetch_amount(following.amount)).word

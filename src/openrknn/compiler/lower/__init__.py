@@ -1,0 +1,160 @@
+"""Stage 4, lower: each operator of the normalised graph becomes a step with tasks; one small file per kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from openrknn.compiler.formats import Format
+from openrknn.compiler.ir import Graph, Op
+from openrknn.compiler.lower.context import Lowering, Options
+from openrknn.compiler.lower.convolution import lower_convolution
+from openrknn.compiler.lower.cpu import lower_cpu, lower_reshape
+from openrknn.compiler.lower.elementwise import copy_task, lower_activation, lower_binary, lower_repeat
+from openrknn.compiler.lower.functions import FUNCTIONS, function_for
+from openrknn.compiler.lower.pooling import lower_pool
+from openrknn.compiler.lower.tensors import fit_ends, make_tensors, picture_inputs
+from openrknn.compiler.lower.views import place_views
+from openrknn.compiler.normalise.moves import selection_conv
+from openrknn.compiler.program import Program
+from openrknn.compiler.quantise.statistics import Statistics
+
+__all__ = ["Lowering", "Options", "lower"]
+
+_LOWER: Mapping[str, Callable[[Lowering, Op], None]] = {
+    "Activation": lower_activation,
+    "Binary": lower_binary,
+    "Conv": lower_convolution,
+    "ConvTranspose": lower_convolution,
+    "Cpu": lower_cpu,
+    "Pool": lower_pool,
+    "Repeat": lower_repeat,
+    "Reshape": lower_reshape,
+}
+
+
+def lower(
+    graph: Graph, form: Format, options: Options, statistics: Mapping[str, Statistics] | None = None
+) -> Lowering:
+    """The program of a normalised (and, for int8, quantised) graph. Steps are in execution order."""
+    pictures = _free_pictures(graph)
+    fit_ends(graph)
+    program = Program(graph.name, form, list(graph.inputs), list(graph.outputs))
+    low = Lowering(graph, program, options, statistics or {})
+    _choose_tables(low)
+    _schedule(low)
+    make_tensors(low, pictures)
+    copies = place_views(low)
+    for op in graph.ops:
+        if op.type == "Concat":
+            _copy_parts(low, op, copies[op.output])
+        elif op.type == "Slice":
+            if op.output in graph.outputs:
+                _copy_slice(low, op)
+        else:
+            _LOWER[op.type](low, op)
+    return low
+
+
+def _free_pictures(graph: Graph) -> set[str]:
+    """Picture inputs that something else than a convolution reads go through one that changes nothing."""
+    for name in graph.inputs:
+        shape = graph.values[name].shape
+        readers = [op for op in graph.ops if name in op.inputs]
+        if len(shape) != 4 or shape[1] not in (1, 3, 4) or not readers:
+            continue
+        others = [op for op in readers if op.type not in {"Conv", "Cpu", "Reshape"} or name in op.inputs[1:]]
+        if not others:
+            continue
+        inner = graph.add_value(f"{name}_map", shape)
+        graph.values[inner].quantization = graph.values[name].quantization
+        for op in others:
+            op.inputs = [inner if entry == name else entry for entry in op.inputs]
+        graph.ops.insert(0, selection_conv(graph, name, inner, inner, np.arange(shape[1]), "Input"))
+    return picture_inputs(graph)
+
+
+def _choose_tables(low: Lowering) -> None:
+    """One table per function: it reaches as far as the farthest of its users needs."""
+    users: dict[tuple[Any, ...], list[tuple[dict[str, Any], float]]] = {}
+    for op in low.graph.ops:
+        attributes = op.attributes if op.type == "Activation" else op.attributes.get("activation")
+        if not attributes or attributes["function"] not in FUNCTIONS:
+            continue
+        limit = FUNCTIONS[attributes["function"]][1]
+        reach = limit
+        if op.type == "Activation":
+            seen = low.statistics.get(op.inputs[0])
+            quantization = low.quantization(op.inputs[0])
+            if quantization is not None:
+                reach = max(abs(quantization.low), abs(quantization.high))
+            elif seen is not None:
+                reach = max(abs(seen.low), abs(seen.high))
+            elif not np.isfinite(limit):
+                reach = 16.0
+        key = (attributes["function"], attributes.get("alpha"), attributes.get("beta"))
+        users.setdefault(key, []).append((attributes, reach))
+    for entries in users.values():
+        reach = max(entry[1] for entry in entries)
+        for attributes, _ in entries:
+            low.functions[id(attributes)] = function_for(attributes, reach, power_of_two=low.format.element_bytes == 2)
+
+
+def _schedule(low: Lowering) -> None:
+    """Operators that need the table that is loaded go first, so that tables change as rarely as possible."""
+    graph = low.graph
+    done = {*graph.inputs, *graph.constants, ""}
+    waiting, ordered = list(graph.ops), []
+    loaded: str | None = None
+    while waiting:
+        ready = [op for op in waiting if all(name in done for name in op.inputs)]
+        chosen = next((op for op in ready if _table(low, op) in {None, loaded}), ready[0])
+        loaded = _table(low, chosen) or loaded
+        waiting.remove(chosen)
+        ordered.append(chosen)
+        done.update(chosen.outputs)
+    graph.ops = ordered
+
+
+def _table(low: Lowering, op: Op) -> str | None:
+    attributes = op.attributes if op.type == "Activation" else op.attributes.get("activation")
+    function = low.functions.get(id(attributes)) if attributes else None
+    return function.key if function else None
+
+
+def _copy_parts(low: Lowering, op: Op, parts: list[str]) -> None:
+    step = None
+    for number, name in enumerate(op.inputs):
+        if name not in parts:
+            continue
+        if step is None:
+            step = low.step(op, "Concat")
+        window = f"{op.output}_part{number}"
+        source, target = low.tensor(name), low.tensor(op.output)
+        low.program.tensors[window] = _window(low, window, name, op.output, op.attributes["starts"][number])
+        del source, target
+        low.add(step, copy_task(low, name, window))
+
+
+def _copy_slice(low: Lowering, op: Op) -> None:
+    """An output of the model is a buffer of its own."""
+    window = f"{op.output}_window"
+    low.program.tensors[window] = _window(low, window, op.output, op.inputs[0], op.attributes["start"])
+    target = low.tensor(op.output)
+    target.parent, target.parent_offset = None, 0
+    pixels = target.cube[1] * target.cube[2]
+    target.pitch = -(-pixels // 4) * 4 if pixels > 1 else 1
+    low.add(low.step(op, "Slice"), copy_task(low, window, op.output))
+
+
+def _window(low: Lowering, name: str, like: str, parent: str, channel: int) -> Any:
+    from dataclasses import replace
+
+    tensor = replace(low.tensor(like), name=name)
+    root = low.tensor(parent)
+    tensor.parent, tensor.pitch = parent, root.pitch
+    tensor.kind = type(tensor.kind).INTERNAL
+    tensor.parent_offset = channel // low.format.atom * root.pitch * 16
+    return tensor

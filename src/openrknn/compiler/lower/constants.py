@@ -1,0 +1,111 @@
+"""Weights and per-channel operands of a convolution, quantized and packed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from openrknn.compiler.formats import align
+from openrknn.compiler.ir import Array, Op
+from openrknn.compiler.lower.context import Lowering
+from openrknn.compiler.quantise.correct import bias_error
+from openrknn.compiler.quantise.weights import QuantizedWeights, quantize_bias, quantize_weights
+from openrknn.container.parts import DataType
+from openrknn.layout.operands import Operands, pack_operands
+from openrknn.layout.weights import WeightTiles, pack_weights
+
+__all__ = ["Packed", "pack_constants"]
+
+_Q14 = 16384
+_OPERAND_GROUP = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Names of the two constants, and what the registers say of them."""
+
+    weights: str
+    bias: str
+    kernels: int
+    """As stored: even for int8, 1 for depthwise."""
+    channels: int
+    """Of one kernel, as stored."""
+    operand_bytes: int
+    """Of one channel in the bias stream."""
+    unit: float
+    """int8: real value of one unit after the first stage."""
+
+
+def pack_constants(
+    low: Lowering, op: Op, weights: Array, bias: Array, first_in: int, *, depthwise: bool
+) -> Packed:
+    """`weights` is [O, I, H, W], for depthwise [C, 1, H, W]."""
+    form = low.format
+    group = form.depthwise_group if depthwise else form.group
+    outputs, inputs, height, width = weights.shape
+    if depthwise:
+        tiles = WeightTiles.of_rk3588_depthwise(outputs, height, width, form.element_bytes)
+    else:
+        tiles = WeightTiles.of_rk3588((outputs, inputs, height, width), form.element_bytes)
+    room = align(len(bias), group)
+    if form.element_bytes == 2:
+        stored: Array = weights.astype(np.float16)
+        zero: Array = np.zeros(len(weights), np.float16)
+        stream = np.zeros(align(room, 16), np.float32)
+        stream[: len(bias)] = bias
+        operands, operand_bytes, unit = stream.tobytes(), 4, 1.0
+    else:
+        quantized = quantize_weights(weights)
+        _note_error(low, op, quantized, weights)
+        means = _means(low, op, first_in, weights, depthwise=depthwise)
+        if low.options.bias_correction and means is not None:
+            bias = bias - bias_error(quantized.real, weights, means, len(weights) if depthwise else 1)
+        stored, zero = quantized.stored.astype(np.int8), quantized.zero_point.astype(np.int8)
+        source = low.quantization(op.inputs[0])
+        assert source is not None
+        operands = _stream(quantized, quantize_bias(bias, source, quantized), room)
+        operand_bytes, unit = 8, source.scale * float(quantized.scale.max())
+    # Depthwise channels beyond the last have weights of 0: their results are not written.
+    packed = pack_weights(stored.transpose(1, 0, 2, 3), tiles) if depthwise else pack_weights(stored, tiles, zero)
+    kernels, channels = tiles.shape[:2]
+    shape = tuple(int(size) for size in weights.shape)
+    native = _native(tiles)
+    kind = DataType.INT32 if form.element_bytes == 1 else DataType.FLOAT32
+    return Packed(
+        low.data(f"{op.name}_w", packed.tobytes(), shape, form.dtype, "weights", native),
+        low.data(f"{op.name}_b", operands, (len(bias),), kind, native=(len(operands) // 4,)),
+        kernels, channels, operand_bytes, unit,
+    )  # fmt: skip
+
+
+def _stream(quantized: QuantizedWeights, bias: Array, room: int) -> bytes:
+    relative = np.rint(quantized.scale / quantized.scale.max() * _Q14)
+    multipliers = np.clip(relative, 1, _Q14).astype(np.int64)
+    operands = Operands(
+        tuple(int(v) for v in bias), tuple(int(v) for v in quantized.zero_point), tuple(int(v) for v in multipliers)
+    )
+    return pack_operands(operands, _OPERAND_GROUP, channels=room)
+
+
+def _means(low: Lowering, op: Op, first_in: int, weights: Array, *, depthwise: bool) -> Array | None:
+    seen = low.statistics.get(op.inputs[0])
+    mean = seen.channel_mean if seen is not None else None
+    if mean is None:
+        return None
+    count = len(weights) if depthwise else weights.shape[1]
+    return mean[first_in : first_in + count]
+
+
+def _native(tiles: WeightTiles) -> tuple[int, ...]:
+    kernels, channels, height, width = tiles.shape
+    first_out, first_in = tiles.outputs[0], tiles.inputs[0]
+    return (
+        -(-kernels // first_out.size), -(-channels // first_in.size), height, width, first_out.size, first_in.size
+    )  # fmt: skip
+
+
+def _note_error(low: Lowering, op: Op, quantized: QuantizedWeights, weights: Array) -> None:
+    power = float(np.mean(weights**2)) or 1e-30
+    error = float(np.mean((quantized.real - weights) ** 2)) or 1e-30
+    low.errors[op.name] = 10 * float(np.log10(power / error))

@@ -1,0 +1,106 @@
+"""What all lowerings share: the graph, the program that grows, and the tensors of values and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from openrknn.compiler.formats import Format, align
+from openrknn.compiler.ir import Array, Graph, Op, Quantization
+from openrknn.compiler.lower.functions import Function
+from openrknn.compiler.lower.recipes.elementwise import Cube
+from openrknn.compiler.program import Program, Step, Task, Tensor
+from openrknn.compiler.quantise.statistics import Statistics
+from openrknn.container.parts import DataType, Kind
+from openrknn.layout.features import FeatureLayout
+
+__all__ = ["Lowering", "Options"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Choices that change what is emitted."""
+
+    bias_correction: bool = False
+    kernel_volume: int = 3072
+    """The largest channels x kernel rows x kernel columns of one task that the vendor's converter emits."""
+
+
+@dataclass(slots=True)
+class Lowering:
+    """State of the stage."""
+
+    graph: Graph
+    program: Program
+    options: Options
+    statistics: Mapping[str, Statistics] = field(default_factory=dict)
+    functions: dict[int, Function] = field(default_factory=dict)
+    """Activation attributes (by id) -> the table that they use."""
+    errors: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def format(self) -> Format:
+        return self.program.format
+
+    def tensor(self, name: str) -> Tensor:
+        return self.program.tensors[name]
+
+    def quantization(self, name: str) -> Quantization | None:
+        return self.graph.values[name].quantization
+
+    def cube(self, name: str) -> Cube:
+        tensor = self.tensor(name)
+        return Cube(tensor.at(), tensor.pitch)
+
+    def step(self, op: Op, kind: str, *, inputs: list[str] | None = None, outputs: list[str] | None = None) -> Step:
+        """A new step of the program."""
+        step = Step(
+            kind, f"{kind}:{op.name}", list(inputs if inputs is not None else self.graph.activations(op)),
+            list(outputs if outputs is not None else op.outputs), fused=op.fused or (op.name,),
+        )  # fmt: skip
+        self.program.steps.append(step)
+        return step
+
+    def add(self, step: Step, task: Task) -> None:
+        step.tasks.append(task)
+
+    def data(self, base: str, data: bytes, shape: tuple[int, ...], dtype: DataType, layout: str = "data",
+             native: tuple[int, ...] = (), kind: Kind = Kind.WEIGHT) -> str:  # fmt: skip
+        """A constant of the file; equal ones of one name are stored once."""
+        name, number = base, 0
+        while name in self.program.tensors:
+            existing = self.program.tensors[name]
+            if existing.data == data and existing.layout == layout:
+                return name
+            number += 1
+            name = f"{base}_{number}"
+        self.program.tensors[name] = Tensor(
+            name, kind, dtype, shape, layout, native_shape=native or shape, data=data, size_bytes=len(data)
+        )
+        return name
+
+    def feature_constant(self, name: str, cube: tuple[int, int, int], quantization: Quantization | None) -> str:
+        """A constant operand laid out like an activation."""
+        array = np.broadcast_to(self.graph.constants[name], (1, *cube)).astype(np.float64)
+        pitch = align(cube[1] * cube[2], 4) if cube[1] * cube[2] > 1 else 1
+        packed = pack_features(array, self.format, quantization, pitch)
+        made = self.data(f"{name}_map", packed, (1, *cube), self.format.dtype)
+        tensor = self.program.tensors[made]
+        tensor.cube, tensor.element_bytes = cube, self.format.element_bytes
+        tensor.pitch = pitch
+        return made
+
+
+def pack_features(values: Array, form: Format, quantization: Quantization | None, pitch: int) -> bytes:
+    """[1, C, H, W] as the NPU reads it."""
+    if quantization is not None:
+        stored = np.clip(np.rint(values / quantization.scale) + quantization.zero_point, -128, 127).astype(np.int8)
+    else:
+        stored = values.astype(np.float16)
+    _, channels, height, width = stored.shape
+    layout = FeatureLayout(
+        1, channels, height, width, form.atom, form.surfaces(channels), line_pitch=width, surface_pitch=pitch
+    )
+    return layout.pack(stored).tobytes()

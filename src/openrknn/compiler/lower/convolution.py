@@ -1,0 +1,246 @@
+"""Convolutions: direct, depthwise, grouped, transposed, on feature maps and on pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from openrknn.compiler.formats import align, ceil_div
+from openrknn.compiler.ir import Array, Op
+from openrknn.compiler.lower.constants import Packed, pack_constants
+from openrknn.compiler.lower.context import Lowering
+from openrknn.compiler.lower.recipes.convolution import ConvolutionTask, Residual, convolution_registers
+from openrknn.compiler.lower.recipes.finish import Finish, fp16_bits
+from openrknn.compiler.program import CONVOLUTION, Place, Step, Task, Tensor
+from openrknn.compiler.tile import Shape, tile
+from openrknn.container.parts import DataType
+from openrknn.isa.enums import EwAlgorithm
+from openrknn.layout.operands import Operands, pack_operands
+
+__all__ = ["lower_convolution"]
+
+_NAMES = {
+    "relu": "Relu", "clip": "Clip", "leaky": "LeakyRelu", "prelu": "PRelu", "silu": "ExSwish", "sigmoid": "Sigmoid",
+    "hardswish": "HardSwish", "tanh": "Tanh", "gelu": "ExGelu", "hardsigmoid": "HardSigmoid", "mish": "Mish",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Geometry:
+    """A convolution in the form of the CNA: transposed ones are direct ones over spread rows."""
+
+    weights: Array
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    top: int
+    left: int
+    spread: tuple[int, int]
+    group: int
+
+
+def lower_convolution(low: Lowering, op: Op) -> None:
+    """One step; several tasks where the map is cut, or groups are."""
+    source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
+    geometry = _geometry(low, op)
+    residual = op.inputs[3] if len(op.inputs) > 3 else None
+    activation = op.attributes.get("activation")
+    kind = "ConvTranspose" if op.type == "ConvTranspose" else "Conv"
+    kind += ("Add" if residual else "") + _suffix(op)
+    step = low.step(op, kind, inputs=[op.inputs[0]], outputs=[op.output])
+    step.macs = int(np.prod(target.cube)) * int(np.prod(geometry.weights.shape[1:]))
+    bias = low.graph.constants[op.inputs[2]].astype(np.float64)
+    depthwise = geometry.group > 1 and geometry.group == source.cube[0] == target.cube[0] and source.layout != "picture"
+    if depthwise:
+        _part(low, op, step, geometry, geometry.weights, bias, 0, 0, source.cube[0], depthwise=True)
+    else:
+        for weights, part_bias, first_in, first_out, channels in _groups(low, geometry, bias, source):
+            _part(low, op, step, geometry, weights, part_bias, first_in, first_out, channels, depthwise=False)
+    if residual:
+        step.inputs.append(residual)
+    if activation and id(activation) in low.functions:
+        step.table = low.functions[id(activation)].key
+
+
+def _suffix(op: Op) -> str:
+    activation = op.attributes.get("activation")
+    name = _NAMES.get(activation["function"], "Lut") if activation else ""
+    return name + ("Relu" if op.attributes.get("post_relu") else "")
+
+
+def _geometry(low: Lowering, op: Op) -> _Geometry:
+    weights = low.graph.constants[op.inputs[1]]
+    strides, dilations = op.attributes["strides"], op.attributes["dilations"]
+    top, left = op.attributes["pads"][:2]
+    group = op.attributes["group"]
+    if op.type == "Conv":
+        return _Geometry(weights, strides, dilations, top, left, (1, 1), group)
+    inputs, outputs = weights.shape[0] // group, weights.shape[1]
+    split = weights.reshape(group, inputs, outputs, *weights.shape[2:])
+    flipped = split.transpose(0, 2, 1, 3, 4)[..., ::-1, ::-1].reshape(group * outputs, inputs, *weights.shape[2:])
+    reach = [(size - 1) * step for size, step in zip(weights.shape[2:], dilations, strict=True)]
+    return _Geometry(
+        np.ascontiguousarray(flipped), (1, 1), dilations, reach[0] - top, reach[1] - left, strides, group
+    )
+
+
+def _groups(
+    low: Lowering, geometry: _Geometry, bias: Array, source: Tensor
+) -> list[tuple[Array, Array, int, int, int]]:
+    """(weights, bias, first input, first output, inputs) of convolutions on whole atoms.
+
+    Groups that are narrower than an atom are put together, with zeros where they do not meet.
+    """
+    weights, group = geometry.weights, geometry.group
+    outputs, inputs = len(weights) // group, weights.shape[1]
+    atom = low.format.atom
+    together = next(
+        (
+            count
+            for count in range(1, group + 1)
+            if group % count == 0 and (inputs * count) % atom == 0 and (outputs * count) % atom == 0
+        ),
+        group,
+    )
+    if source.layout == "picture":
+        together = group
+    found = []
+    for first in range(0, group, together):
+        dense = np.zeros((outputs * together, inputs * together, *weights.shape[2:]))
+        for number in range(together):
+            rows = slice(number * outputs, (number + 1) * outputs)
+            columns = slice(number * inputs, (number + 1) * inputs)
+            dense[rows, columns] = weights[(first + number) * outputs : (first + number + 1) * outputs]
+        part = bias[first * outputs : (first + together) * outputs]
+        found.append((dense, part, first * inputs, first * outputs, inputs * together))
+    return found
+
+
+def _part(
+    low: Lowering, op: Op, step: Step, geometry: _Geometry, weights: Array, bias: Array, first_in: int, first_out: int,
+    channels: int, *, depthwise: bool,
+) -> None:  # fmt: skip
+    form = low.format
+    source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
+    packed = pack_constants(low, op, weights, bias, first_in, depthwise=depthwise)
+    step.inputs += [packed.weights, packed.bias]
+    is_picture = source.layout == "picture"
+    _, height, width = source.cube
+    _, out_height, out_width = target.cube
+    kernel = (weights.shape[2], weights.shape[3])
+    top, left = max(geometry.top, 0), max(geometry.left, 0)
+    skip_rows, skip_columns = max(-geometry.top, 0), max(-geometry.left, 0)
+    reach = [(size - 1) * gap + 1 for size, gap in zip(kernel, geometry.dilations, strict=True)]
+    used_rows, used_columns = height - skip_rows, width - skip_columns
+    if geometry.spread == (1, 1):
+        used_rows = min(used_rows, (out_height - 1) * geometry.strides[0] + reach[0] - top)
+        used_columns = min(used_columns, (out_width - 1) * geometry.strides[1] + reach[1] - left)
+    row_pixels = align(width, 16 // form.element_bytes) if is_picture else 0
+    shape = Shape(
+        channels=channels, height=used_rows, width=used_columns * geometry.spread[1], out_height=out_height,
+        kernel=kernel, stride=geometry.strides[0], dilation=geometry.dilations[0], pad_top=top, depthwise=depthwise,
+        stored_kernels=packed.kernels, kernel_channels=packed.channels, picture_row=row_pixels,
+        spread=geometry.spread[0],
+    )  # fmt: skip
+    finish = _finish(low, op, packed, first_out, len(bias))
+    for band in tile(shape, form, op.name):
+        chunk = band.channels if depthwise else len(bias)
+        skipped = _stored(band.channel, form.depthwise_group, form.atom) if depthwise else 0
+        stored = _stored(chunk, form.depthwise_group, form.atom) if depthwise else packed.channels
+        task = ConvolutionTask(
+            format=form, band=band,
+            source=_source(source, first_in + band.channel, skip_rows + band.row, skip_columns, row_pixels),
+            weights=Place(packed.weights, skipped * kernel[0] * kernel[1] * form.element_bytes),
+            bias=Place(packed.bias, band.channel * packed.operand_bytes),
+            target=target.at(first_out + band.channel, band.out_row),
+            width=used_columns, line_pixels=width, source_pitch=source.pitch, target_pitch=target.pitch,
+            out_width=out_width, kernels=chunk, stored_kernels=packed.kernels,
+            kernel_bytes=stored * kernel[0] * kernel[1] * form.element_bytes, kernel=kernel, strides=geometry.strides,
+            dilations=geometry.dilations, pad_left=left, pad_value=_pad_value(low, op), depthwise=depthwise,
+            spread=geometry.spread, picture_channels=source.cube[0] if is_picture else 0, picture_row=row_pixels,
+            picture_height=height, residual=_residual(low, op, first_out, band.out_row),
+        )  # fmt: skip
+        registers = convolution_registers(task, {name: dict(fields) for name, fields in finish.registers.items()})
+        _slope_chunk(registers, band.channel)
+        low.add(step, Task(CONVOLUTION, registers, picture=source.name if is_picture else None,
+                           first_row=band.row))  # fmt: skip
+
+
+def _stored(channels: int, group: int, atom: int) -> int:
+    """Channels of depthwise weights in memory: three atoms left over are stored as four."""
+    rounded = align(channels, atom)
+    return rounded + atom if rounded % group == 3 * atom else rounded
+
+
+def _source(source: Tensor, channel: int, row: int, column: int, row_pixels: int) -> Place:
+    if row_pixels:
+        offset = (row * row_pixels + column) * source.cube[0] * source.element_bytes
+        return Place(source.name, offset)
+    return source.at(channel, row, column)
+
+
+def _pad_value(low: Lowering, op: Op) -> int:
+    value = float(op.attributes.get("pad_value", 0.0))
+    quantization = low.quantization(op.inputs[0])
+    if quantization is None:
+        return fp16_bits(value)
+    return int(np.clip(round(value / quantization.scale) + quantization.zero_point, -128, 127))
+
+
+def _residual(low: Lowering, op: Op, first_out: int, out_row: int) -> Residual | None:
+    if len(op.inputs) <= 3:
+        return None
+    tensor = low.tensor(op.inputs[3])
+    return Residual(tensor.at(first_out, out_row), tensor.pitch)
+
+
+def _finish(low: Lowering, op: Op, packed: Packed, first_out: int, count: int) -> Finish:
+    target = low.quantization(op.output)
+    finish = Finish(packed.unit, target, flying=False)
+    finish.convolution()
+    activation = op.attributes.get("activation")
+    largest = max(abs(target.low), abs(target.high)) if target is not None else 0.0
+    if activation:
+        apply_activation(low, op, finish, activation, largest, first_out, count)
+    if len(op.inputs) > 3:
+        other = low.quantization(op.inputs[3])
+        finish.operand(EwAlgorithm.ADD, other, per_channel=False, relu=bool(op.attributes.get("post_relu")))
+    finish.output()
+    return finish
+
+
+def apply_activation(
+    low: Lowering, op: Op, finish: Finish, activation: dict[str, object], largest: float, first: int, count: int
+) -> None:
+    """The activation stage of a convolution or of a flying task."""
+    function = activation["function"]
+    if function == "relu":
+        finish.relu()
+    elif function == "clip":
+        finish.clip(float(activation["bound"]))  # type: ignore[arg-type]
+    elif function == "leaky":
+        alpha = float(activation["alpha"])  # type: ignore[arg-type]
+        finish.leaky(alpha, largest / min(1.0, abs(alpha) or 1.0))
+    elif function == "prelu":
+        slope = np.asarray(activation["slope"], np.float64)[first : first + count]
+        finish.leaky(Place(_slopes(low, op, slope)), largest / max(1e-2, min(1.0, float(np.abs(slope).max()))))
+    else:
+        finish.lookup(low.functions[id(activation)], low.quantization(op.inputs[0]) if finish.flying else None)
+
+
+def _slopes(low: Lowering, op: Op, slope: Array) -> str:
+    """Multipliers per channel: Q14 integers or fp16 numbers, 8 channels together, room for whole groups."""
+    if low.format.element_bytes == 1:
+        numbers = np.clip(np.rint(slope * 2**14), -32768, 32767).astype(np.int64)
+    else:
+        numbers = slope.astype(np.float16).view(np.int16).astype(np.int64)
+    operands = Operands(None, None, tuple(int(value) for value in numbers))
+    stream = pack_operands(operands, 8, channels=align(len(slope), 64))
+    return low.data(f"{op.name}_slope", stream, (ceil_div(len(stream), 2),), DataType.INT16)
+
+
+def _slope_chunk(registers: dict[str, dict[str, int | Place]], channel: int) -> None:
+    """Chunks of a depthwise convolution start further on in the slopes."""
+    place = registers.get("DPU_RDMA.RDMA_BN_BASE_ADDR", {}).get("bn_base_addr")
+    if isinstance(place, Place) and channel:
+        registers["DPU_RDMA.RDMA_BN_BASE_ADDR"] = {"bn_base_addr": Place(place.tensor, place.offset + 2 * channel)}

@@ -1,0 +1,110 @@
+"""Element by element on the DPU: activations of their own, two operands, copies, repeated pixels."""
+
+from __future__ import annotations
+
+from openrknn.compiler.errors import UnsupportedOperatorError
+from openrknn.compiler.formats import align
+from openrknn.compiler.ir import Op, Quantization
+from openrknn.compiler.lower.context import Lowering
+from openrknn.compiler.lower.convolution import apply_activation
+from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers, repeat_registers
+from openrknn.compiler.lower.recipes.finish import Finish
+from openrknn.compiler.program import ELEMENTWISE, Step, Task
+from openrknn.compiler.quantise.ranges import quantization_for
+from openrknn.isa.enums import EwAlgorithm, EwOperation
+
+__all__ = ["copy_task", "lower_activation", "lower_binary", "lower_repeat"]
+
+_ALGORITHMS = {"add": EwAlgorithm.ADD, "sub": EwAlgorithm.ADD, "max": EwAlgorithm.MAX, "min": EwAlgorithm.MIN}
+_LARGEST_SIDE = 8191
+_TYPES = {"relu": "Relu", "clip": "Clip", "leaky": "LeakyRelu", "prelu": "PRelu", "silu": "exSwish"}
+
+
+def lower_activation(low: Lowering, op: Op) -> None:
+    """A function of one number where no convolution comes before it."""
+    source, target = low.quantization(op.inputs[0]), low.quantization(op.output)
+    function = op.attributes["function"]
+    step = low.step(op, _TYPES.get(function, function.capitalize()))
+    finish = Finish(source.scale if source else 1.0, target, flying=True)
+    is_table = id(op.attributes) in low.functions
+    if not is_table:
+        finish.subtract_zero_point(source)
+        if source is not None and function in {"relu", "clip"}:
+            finish.widen()
+    elif source is not None:
+        step.table = low.functions[id(op.attributes)].key
+    if is_table:
+        step.table = low.functions[id(op.attributes)].key
+    largest = max(abs(source.low), abs(source.high)) if source else 0.0
+    channels = low.tensor(op.output).cube[0]
+    apply_activation(low, op, finish, op.attributes, largest, 0, channels)
+    _flying(low, step, op.inputs[0], op.output, finish)
+
+
+def lower_binary(low: Lowering, op: Op) -> None:
+    """x (+ - * max min) y, y per pixel or per channel."""
+    left, right = op.inputs
+    method = op.attributes["method"]
+    first, target = low.quantization(left), low.quantization(op.output)
+    cube = low.tensor(op.output).cube
+    per_channel = op.attributes["broadcast"] == "channel"
+    second: Quantization | None
+    if right in low.graph.constants:
+        array = low.graph.constants[right]
+        second = quantization_for(float(array.min()), float(array.max())) if target is not None else None
+        size = (cube[0], 1, 1) if per_channel else cube
+        other = low.cube(low.feature_constant(right, size, second))
+    else:
+        second, other = low.quantization(right), low.cube(right)
+    names = [left, other.place.tensor]
+    step = low.step(op, method.capitalize() + ("Relu" if op.attributes.get("post_relu") else ""), inputs=names)
+    relu = bool(op.attributes.get("post_relu"))
+    source = low.cube(left)
+    can_swap = first is not None and second is not None and not per_channel and method in {"add", "max", "min"}
+    if can_swap and first is not None and second is not None and second.scale > first.scale:
+        # The operand with the larger scale is the main one, so that the other's factor stays below one.
+        first, second, source, other = second, first, other, source
+    finish = Finish(first.scale if first else 1.0, target, flying=True)
+    finish.subtract_zero_point(first)
+    if method == "mul":
+        finish.operand(EwOperation.MUL, second, per_channel=per_channel, relu=relu)
+    else:
+        if first is not None:
+            finish.widen()
+        finish.operand(_ALGORITHMS[method], second, per_channel=per_channel, relu=relu, negated=method == "sub")
+    finish.output()
+    registers = elementwise_registers(
+        low.format, cube, source, low.cube(op.output), finish.registers, other, per_channel=per_channel
+    )
+    low.add(step, Task(ELEMENTWISE, registers))
+
+
+def lower_repeat(low: Lowering, op: Op) -> None:
+    """Nearest upsampling, one task per surface."""
+    source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
+    channels, rows, columns = source.cube
+    step = low.step(op, "Resize")
+    for channel in range(0, align(channels, low.format.atom), low.format.atom):
+        registers = repeat_registers(
+            low.format, rows, columns, op.attributes["factors"], Cube(source.at(channel), source.pitch),
+            target.at(channel),
+        )  # fmt: skip
+        low.add(step, Task(ELEMENTWISE, registers))
+
+
+def copy_task(low: Lowering, source: str, target: str) -> Task:
+    """The same numbers in another place."""
+    finish = Finish(1.0, None, flying=True)
+    registers = elementwise_registers(
+        low.format, low.tensor(source).cube, low.cube(source), low.cube(target), finish.registers
+    )
+    return Task(ELEMENTWISE, registers)
+
+
+def _flying(low: Lowering, step: Step, source: str, target: str, finish: Finish) -> None:
+    finish.output()
+    cube = low.tensor(target).cube
+    if max(cube) > _LARGEST_SIDE:
+        raise UnsupportedOperatorError(f"{step.name}: a side of {max(cube)} is more than the NPU's {_LARGEST_SIDE}")
+    registers = elementwise_registers(low.format, cube, low.cube(source), low.cube(target), finish.registers)
+    low.add(step, Task(ELEMENTWISE, registers))

@@ -1,0 +1,135 @@
+"""Functions by lookup table: 513 entries for -X..0 and 513 for 0..X, with straight lines beyond.
+
+The table of a function depends on how far its inputs reach, and on nothing else; all operators of a model that use a
+function share one table, which is loaded once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from openrknn.compiler.ir import Array
+from openrknn.compiler.program import Table
+
+__all__ = ["FUNCTIONS", "Function", "function_for"]
+
+_ENTRIES = 513
+_HALF = 1 << 14
+_LARGEST = 32767
+_SLOPE_BITS = 15
+_LARGEST_SHIFT = 31
+
+Shape = Callable[[Array, Mapping[str, Any]], Array]
+
+
+def _erf(x: Array) -> Array:
+    result: Array = np.vectorize(math.erf, otypes=[np.float64])(x)
+    return result
+
+
+def _sigmoid(x: Array) -> Array:
+    result: Array = 1 / (1 + np.exp(-x))
+    return result
+
+
+FUNCTIONS: Mapping[str, tuple[Shape, float]] = MappingProxyType(
+    {
+        "sigmoid": (lambda x, _: _sigmoid(x), 8.0),
+        "tanh": (lambda x, _: np.tanh(x), 4.0),
+        "silu": (lambda x, _: x * _sigmoid(x), 10.0),
+        "hardswish": (lambda x, _: x * np.clip(x + 3, 0, 6) / 6, 3.0),
+        "hardsigmoid": (lambda x, a: np.clip(a["alpha"] * x + a["beta"], 0, 1), 6.0),
+        "gelu": (lambda x, _: x * 0.5 * (1 + _erf(x / math.sqrt(2))), 5.0),
+        "mish": (lambda x, _: x * np.tanh(np.logaddexp(x, 0)), 8.0),
+        "elu": (lambda x, a: np.where(x < 0, a["alpha"] * np.expm1(x), x), 8.0),
+        "softplus": (lambda x, _: np.logaddexp(x, 0), 10.0),
+        "softsign": (lambda x, _: x / (1 + np.abs(x)), math.inf),
+        "erf": (lambda x, _: _erf(x), 3.5),
+        "exp": (lambda x, _: np.exp(x), math.inf),
+        "bounds": (lambda x, a: np.clip(x, a["alpha"], a["beta"]), math.inf),
+        "sqrt": (lambda x, _: np.sqrt(np.maximum(x, 0)), math.inf),
+        "log": (lambda x, _: np.log(np.maximum(x, 1e-6)), math.inf),
+        "abs": (lambda x, _: np.abs(x), math.inf),
+        "neg": (lambda x, _: -x, math.inf),
+        "reciprocal": (lambda x, _: 1 / np.where(np.abs(x) < 1e-3, np.copysign(1e-3, x), x), math.inf),
+        "sin": (lambda x, _: np.sin(x), math.inf),
+        "cos": (lambda x, _: np.cos(x), math.inf),
+        "pow": (lambda x, a: np.nan_to_num(np.power(x, a["alpha"])), math.inf),
+    }
+)
+"""Name -> the function, and how far a table ever has to reach: beyond that it is a straight line."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """One table."""
+
+    name: str
+    parameters: tuple[tuple[str, float], ...]
+    reach: float
+    """The table covers -reach to reach."""
+    power_of_two: bool
+    """fp16: the gain is a power of two, because nothing multiplies after the table."""
+
+    @property
+    def key(self) -> str:
+        """Tables with equal keys are equal."""
+        numbers = "".join(f",{value:.9g}" for _, value in self.parameters)
+        return f"{self.name}{numbers}@{self.reach:.9g}"
+
+    def compute(self, x: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(FUNCTIONS[self.name][0](np.asarray(x, np.float64), dict(self.parameters)), np.float64)
+
+    @cached_property
+    def _columns(self) -> tuple[Array, Array]:
+        steps = np.arange(_ENTRIES) / (_ENTRIES - 1) * self.reach
+        return self.compute(steps - self.reach), self.compute(steps)
+
+    @cached_property
+    def gain(self) -> float:
+        """Entries per real unit."""
+        peak = max(float(np.abs(column).max()) for column in self._columns) or 1.0
+        gain = _LARGEST / peak
+        return 2.0 ** math.floor(math.log2(gain * 1.0001)) if self.power_of_two else gain
+
+    @cached_property
+    def table(self) -> Table:
+        low, high = (np.clip(np.rint(column * self.gain), -32768, _LARGEST) for column in self._columns)
+        return Table(self.key, tuple(int(v) for v in low), tuple(int(v) for v in high))
+
+    @cached_property
+    def slopes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """(multiplier, shift) of the lines below and above the table, in entries per table unit."""
+        unit = self.reach / _HALF
+        edge = np.array([-1.001 * self.reach, -self.reach, self.reach, 1.001 * self.reach])
+        values = self.compute(edge) * self.gain
+        per_unit = 0.001 * self.reach / unit
+        return _slope((values[1] - values[0]) / per_unit), _slope((values[3] - values[2]) / per_unit)
+
+
+def _slope(value: float) -> tuple[int, int]:
+    if abs(value) < 2.0**-_LARGEST_SHIFT or not math.isfinite(value):
+        return 0, 0
+    shift = min(_LARGEST_SHIFT, max(0, _SLOPE_BITS - 1 - math.frexp(abs(value))[1] + 1))
+    multiplier = round(value * 2.0**shift)
+    while abs(multiplier) >= 1 << _SLOPE_BITS:
+        shift, multiplier = shift - 1, round(value * 2.0 ** (shift - 1))
+    return multiplier, max(shift, 0)
+
+
+def function_for(attributes: Mapping[str, Any], reach: float, *, power_of_two: bool) -> Function:
+    """The table for an activation whose inputs reach this far."""
+    name = attributes["function"]
+    limit = FUNCTIONS[name][1]
+    parameters = tuple((key, float(attributes[key])) for key in ("alpha", "beta") if key in attributes)
+    # Three significant digits: tables of nearly equal reach become equal, and one load serves both.
+    wanted = min(limit, max(reach, 1e-3))
+    return Function(name, parameters, float(f"{wanted:.3g}"), power_of_two)

@@ -1,0 +1,94 @@
+"""Registers of a task that reads a tensor from memory and works on each number: copies, activations, two operands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openrknn.compiler.formats import Format, align
+from openrknn.compiler.lower.recipes.base import dpu_base, merge
+from openrknn.compiler.program import Place, Registers
+
+__all__ = ["Cube", "elementwise_registers", "repeat_registers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cube:
+    """A tensor as a task sees it: first atom, and atoms from surface to surface."""
+
+    place: Place
+    pitch: int
+
+
+def elementwise_registers(
+    form: Format, size: tuple[int, int, int], source: Cube, target: Cube, finish: Registers, other: Cube | None = None,
+    *, per_channel: bool = False,
+) -> Registers:  # fmt: skip
+    """`size` is (channels, rows, columns); `other` the second operand."""
+    channels, rows, columns = size
+    padded = align(channels, form.atom)
+    registers = dpu_base(form, flying=True)
+    merge(
+        registers,
+        {
+            "DPU.DST_BASE_ADDR": {"dst_base_addr": target.place},
+            "DPU.DST_SURF_STRIDE": {"dst_surf_stride": target.pitch},
+            "DPU.DATA_CUBE_WIDTH": {"width": columns},
+            "DPU.DATA_CUBE_HEIGHT": {"height": rows},
+            "DPU.DATA_CUBE_CHANNEL": {"channel": padded, "orig_channel": padded},
+            "DPU.WDMA_SIZE_0": {"channel_wdma": padded},
+            "DPU.WDMA_SIZE_1": {"width_wdma": columns, "height_wdma": rows},
+            "DPU.SURFACE_ADD": {"surf_add": target.pitch},
+            "DPU_RDMA.RDMA_DATA_CUBE_WIDTH": {"width": columns},
+            "DPU_RDMA.RDMA_DATA_CUBE_HEIGHT": {"height": rows},
+            "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL": {"channel": padded},
+            "DPU_RDMA.RDMA_SRC_BASE_ADDR": {"src_base_addr": source.place},
+            "DPU_RDMA.RDMA_SURF_NOTCH": {"surf_notch_addr": source.pitch - rows * columns},
+        },
+        finish,
+    )
+    if other is not None:
+        notch = 0 if per_channel else other.pitch - rows * columns
+        merge(
+            registers,
+            {
+                "DPU_RDMA.RDMA_EW_BASE_ADDR": {"ew_base_addr": other.place},
+                "DPU_RDMA.RDMA_EW_SURF_STRIDE": {"ew_surf_stride": other.pitch},
+                "DPU_RDMA.RDMA_EW_SURF_NOTCH": {"ew_surf_notch": notch},
+            },
+        )
+    return registers
+
+
+def repeat_registers(
+    form: Format, rows: int, columns: int, factors: tuple[int, int], source: Cube, target: Place
+) -> Registers:
+    """Nearest upsampling of one surface: each atom `factors` times. Atoms are moved as 16-byte lanes."""
+    from openrknn.isa import Precision
+
+    high, wide = factors
+    line = columns * wide
+    registers = elementwise_registers(form, (form.atom, rows, columns), source, Cube(target, line), {})
+    notch = (high - 1) * line
+    return merge(
+        registers,
+        {
+            "DPU.DATA_FORMAT": {
+                "proc_precision": Precision.INT8, "in_precision": Precision.INT16, "out_precision": Precision.INT8,
+            },
+            "DPU.OUT_CVT_SCALE": {"fp32tofp16_en": 0},
+            "DPU.DATA_CUBE_WIDTH": {"width": line},
+            "DPU.DATA_CUBE_NOTCH_ADDR": {"notch_addr_0": notch, "notch_addr_1": notch},
+            "DPU.DATA_CUBE_CHANNEL": {"channel": 16, "orig_channel": 16},
+            "DPU.WDMA_SIZE_0": {"channel_wdma": 16},
+            "DPU.BS_OW_CFG": {"size_e_0": high, "size_e_1": high, "size_e_2": high},
+            "DPU.WDMA_SIZE_1": {"width_wdma": line, "height_wdma": rows},
+            "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL": {"channel": 8},
+            "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {
+                "proc_precision": Precision.INT8, "in_precision": Precision.INT16, "mrdma_fp16tofp32_en": 0,
+            },
+            "DPU_RDMA.RDMA_SRC_DMA_CFG": {
+                "kernel_width": wide, "kernel_height": high, "kernel_stride_width": wide, "kernel_stride_height": high,
+                "unpooling_en": 1,
+            },
+        },
+    )  # fmt: skip

@@ -1,0 +1,54 @@
+"""Which operators there are, and who runs them: the source of the operator table in the docs.
+
+Keys of `NPU_OPERATORS` are the intermediate form's operators, keys of `CPU_OPERATORS` those of ONNX that the vendor's
+runtime 1.5.2 and ours both run on the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+__all__ = ["CPU_OPERATORS", "NPU_OPERATORS", "Row"]
+
+
+class Row(NamedTuple):
+    """One operator: the ONNX operators that become it, and how it runs."""
+
+    onnx: str
+    how: str
+
+
+NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
+    {
+        "Conv": Row(
+            "Conv (1-D, 2-D, dilated, grouped, depthwise, any padding), Gemm, MatMul with constant weights, "
+            "BatchNormalization, Add/Sub/Mul/Div with constants per channel, GlobalAveragePool, ReduceMean over "
+            "pixels, Pad, Slice of pixels, SpaceToDepth",
+            "CNA and CORE, with bias, activation and a residual addition in the same task",
+        ),
+        "ConvTranspose": Row("ConvTranspose, DepthToSpace", "CNA with pad values between the pixels"),
+        "Pool": Row("MaxPool, AveragePool, GlobalMaxPool", "PPU; wide maps in stripes"),
+        "Activation": Row(
+            "Relu, Clip, LeakyRelu, PRelu, Sigmoid, Tanh, HardSwish, HardSigmoid, Elu, Gelu, Mish, Softplus, Erf, Exp, "
+            "SiLU, Sqrt, Log, Abs, Neg, Reciprocal, Sin, Cos, Pow with a constant",
+            "DPU; functions by lookup table, loaded once where only one is needed",
+        ),
+        "Binary": Row("Add, Sub, Mul, Max, Min, Sum", "DPU; second operand per pixel, per channel, or constant"),
+        "Concat": Row("Concat over channels", "no task: the parts are written where they belong"),
+        "Slice": Row("Slice and Split over channels", "no task: an address"),
+        "Repeat": Row("Resize and Upsample, nearest, by whole factors up to 8", "DPU, repeating pixels"),
+        "Reshape": Row("Reshape, Flatten, Squeeze, Unsqueeze", "no task where memory stays as it is, else the CPU"),
+    }
+)
+
+CPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
+    {
+        "AveragePool": Row("AveragePool that leaves padding out", "the NPU's mean counts padding pixels"),
+        "Reshape": Row("Reshape that moves channels", "the NPU keeps 16 bytes of channels together"),
+        "Softmax": Row("Softmax", "exact; the vendor's NPU recipe is up to 4 % wrong"),
+        "Transpose": Row("Transpose", "between the NPU's layout and any other order"),
+    }
+)
+"""Why the second column: what keeps it from the NPU."""

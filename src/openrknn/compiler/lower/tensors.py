@@ -1,0 +1,115 @@
+"""A tensor for every value: pictures and feature maps for the NPU, plain arrays at the ends of other shapes."""
+
+from __future__ import annotations
+
+from openrknn.compiler.formats import ATOM_BYTES, align
+from openrknn.compiler.ir import Graph, Op, Value
+from openrknn.compiler.lower.context import Lowering
+from openrknn.compiler.lower.recipes.elementwise import Cube
+from openrknn.compiler.program import Tensor
+from openrknn.container.parts import Kind
+
+__all__ = ["fit_ends", "make_tensors"]
+
+_PICTURE_CHANNELS = (1, 3, 4)
+_ROW_ALIGNMENT = 16
+
+
+def fit_ends(graph: Graph) -> None:
+    """Inputs and outputs of two, three or more dimensions that are not one run of channels get a Reshape in between."""
+    for name in list(graph.inputs):
+        value = graph.values[name]
+        readers = [op for op in graph.ops if name in op.inputs]
+        if _is_natural(value) or all(_takes_plain(op) for op in readers):
+            continue
+        inner = graph.add_value(f"{name}_cube", (1, *value.cube))
+        graph.values[inner].quantization = value.quantization
+        for op in readers:
+            op.inputs = [inner if entry == name else entry for entry in op.inputs]
+        graph.ops.insert(0, Op("Reshape", inner, [name], [inner]))
+    for name in list(graph.outputs):
+        value = graph.values[name]
+        maker = graph.producers().get(name)
+        if maker is None or _is_natural(value) or _takes_plain(maker):
+            continue
+        inner = graph.add_value(f"{name}_cube", (1, *value.cube))
+        graph.values[inner].quantization = value.quantization
+        for op in graph.ops:
+            op.inputs = [inner if entry == name else entry for entry in op.inputs]
+            op.outputs = [inner if entry == name else entry for entry in op.outputs]
+        graph.ops.append(Op("Reshape", name, [inner], [name]))
+
+
+def _is_natural(value: Value) -> bool:
+    """Four dimensions, or one pixel: memory is what people expect."""
+    return len(value.shape) == 4 or (len(value.shape) == 2 and value.shape[0] == 1)
+
+
+def _takes_plain(op: Op) -> bool:
+    return op.type in {"Cpu", "Reshape"}
+
+
+def make_tensors(low: Lowering, pictures: set[str]) -> None:
+    """`pictures` names the inputs that are rows of pixels."""
+    graph = low.graph
+    for name, value in graph.values.items():
+        kind = Kind.INPUT if name in graph.inputs else Kind.OUTPUT if name in graph.outputs else Kind.INTERNAL
+        low.program.tensors[name] = _tensor(low, value, kind, name in pictures)
+
+
+def picture_inputs(graph: Graph) -> set[str]:
+    """Inputs of 1, 3 or 4 channels that only ordinary convolutions read."""
+    found = set()
+    for name in graph.inputs:
+        shape = graph.values[name].shape
+        readers = [op for op in graph.ops if name in op.inputs]
+        if len(shape) != 4 or shape[1] not in _PICTURE_CHANNELS or not readers:
+            continue
+        if all(op.type == "Conv" and op.inputs[0] == name and name not in op.inputs[1:] for op in readers):
+            found.add(name)
+    return found
+
+
+def _tensor(low: Lowering, value: Value, kind: Kind, is_picture: bool) -> Tensor:
+    form = low.format
+    channels, height, width = value.cube
+    tensor = Tensor(
+        value.name, kind, form.dtype, value.shape, "feature", cube=value.cube, quantization=value.quantization,
+        element_bytes=form.element_bytes,
+    )  # fmt: skip
+    makers = low.graph.producers()
+    readers = [op for op in low.graph.ops if value.name in op.inputs]
+    by_cpu = value.name not in makers or _takes_plain(makers[value.name])
+    only_cpu = by_cpu and all(_takes_plain(op) for op in readers)
+    if is_picture:
+        tensor.layout = "picture"
+        tensor.native_shape = (1, 1, height, width, channels)
+        rows = align(width, _ROW_ALIGNMENT // form.element_bytes)
+        tensor.size_bytes = align(height * rows * channels * form.element_bytes, 64)
+        return tensor
+    if only_cpu or (kind in {Kind.INPUT, Kind.OUTPUT} and len(value.shape) != 4):
+        tensor.layout = "plain"
+        tensor.native_shape = value.shape
+        tensor.pitch = 1
+        elements = 1
+        for size in value.shape:
+            elements *= size
+        tensor.size_bytes = align(align(elements, form.depthwise_group) * form.element_bytes, 64)
+        return tensor
+    pixels = height * width
+    tensor.pitch = pixels if kind is Kind.INPUT else align(pixels, 4) if pixels > 1 else 1
+    surfaces = form.surfaces(channels)
+    tensor.native_shape = (1, surfaces, height, width, form.atom)
+    tensor.shape = (1, channels, height, width)
+    group = 1
+    if value.name in makers and makers[value.name].type in {"Conv", "ConvTranspose"}:
+        group = 4 if makers[value.name].attributes["group"] > 1 else 2
+    elif kind is not Kind.INPUT:
+        group = 2
+    tensor.size_bytes = align(align(surfaces, group) * tensor.pitch * ATOM_BYTES, 64)
+    return tensor
+
+
+def whole(low: Lowering, name: str) -> Cube:
+    """A tensor from its first atom on."""
+    return low.cube(name)

@@ -1,0 +1,33 @@
+"""Stage 2, normalise: many ONNX operators become the few that the NPU has, and what belongs together is fused."""
+
+from __future__ import annotations
+
+from openrknn.compiler.ir import Graph
+from openrknn.compiler.normalise.activations import find_activations
+from openrknn.compiler.normalise.binary import normalise_binary
+from openrknn.compiler.normalise.clean import clean
+from openrknn.compiler.normalise.finish import finish
+from openrknn.compiler.normalise.fuse import fuse, fuse_pads
+from openrknn.compiler.normalise.linear import normalise_convolutions, normalise_linear
+from openrknn.compiler.normalise.moves import normalise_moves
+from openrknn.compiler.normalise.pooling import normalise_pools
+from openrknn.compiler.normalise.scale import fold_scales
+
+__all__ = ["normalise"]
+
+
+def normalise(graph: Graph, *, atom: int) -> None:
+    """Rewrite the graph in place; `atom` is the number of channels that lie together in the NPU's memory."""
+    clean(graph)
+    find_activations(graph)
+    normalise_linear(graph)
+    fold_scales(graph)
+    normalise_pools(graph)
+    normalise_moves(graph, atom)
+    normalise_convolutions(graph)
+    normalise_binary(graph)
+    fuse_pads(graph)
+    fuse(graph)
+    graph.sort()
+    graph.prune()
+    finish(graph)

@@ -1,0 +1,235 @@
+"""Functions of one number: single operators, and the patterns that exporters spell them with, as `Activation`.
+
+`function` is one of relu, clip, leaky, prelu (the NPU has them) or of `lower.functions.FUNCTIONS` (by lookup table).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from openrknn.compiler.ir import Graph, Op
+from openrknn.compiler.normalise.common import channel_constant, constant, replace_op
+
+__all__ = ["find_activations"]
+
+_SIMPLE = {
+    "Sigmoid": "sigmoid", "Tanh": "tanh", "HardSwish": "hardswish", "Softplus": "softplus", "Mish": "mish",
+    "Erf": "erf", "Exp": "exp", "Softsign": "softsign", "Sqrt": "sqrt", "Log": "log", "Abs": "abs", "Neg": "neg",
+    "Reciprocal": "reciprocal", "Sin": "sin", "Cos": "cos",
+}  # fmt: skip
+
+
+def find_activations(graph: Graph) -> None:
+    """Patterns first, then single operators."""
+    for pattern in (_gelu, _silu_like, _hardswish, _mish):
+        for op in list(graph.ops):
+            if op in graph.ops:
+                pattern(graph, op)
+        graph.prune()
+    for op in list(graph.ops):
+        _single(graph, op)
+
+
+def _single(graph: Graph, op: Op) -> None:
+    if op.type == "Relu":
+        _become(op, "relu")
+    elif op.type in _SIMPLE:
+        _become(op, _SIMPLE[op.type])
+    elif op.type == "LeakyRelu":
+        _become(op, "leaky", alpha=float(op.attributes.get("alpha", 0.01)))
+    elif op.type == "Elu":
+        _become(op, "elu", alpha=float(op.attributes.get("alpha", 1.0)))
+    elif op.type == "Gelu":
+        _become(op, "gelu")
+    elif op.type == "HardSigmoid":
+        _become(
+            op, "hardsigmoid", alpha=float(op.attributes.get("alpha", 0.2)), beta=float(op.attributes.get("beta", 0.5))
+        )
+    elif op.type == "Clip":
+        _clip(graph, op)
+    elif op.type == "PRelu":
+        slope = channel_constant(graph, op.inputs[1], graph.shape(op.inputs[0]))
+        if slope is not None:
+            _become(op, "prelu", slope=slope)
+    elif op.type == "Pow":
+        exponent = constant(graph, op, 1)
+        if exponent is not None and exponent.size == 1:
+            _become(op, "pow", alpha=float(exponent.reshape(-1)[0]))
+
+
+def _become(op: Op, function: str, **attributes: object) -> None:
+    op.type = "Activation"
+    op.inputs = op.inputs[:1]
+    op.attributes = {"function": function, **attributes}
+
+
+def _clip(graph: Graph, op: Op) -> None:
+    low, high = _bounds(graph, op)
+    if low == 0 and high == np.inf:
+        _become(op, "relu")
+    elif low == 0:
+        _become(op, "clip", bound=high)
+    else:
+        _become(op, "bounds", alpha=low, beta=high)
+
+
+def _bounds(graph: Graph, op: Op) -> tuple[float, float]:
+    low, high = constant(graph, op, 1), constant(graph, op, 2)
+    return (
+        float(low.reshape(-1)[0]) if low is not None else float(op.attributes.get("min", -np.inf)),
+        float(high.reshape(-1)[0]) if high is not None else float(op.attributes.get("max", np.inf)),
+    )
+
+
+# -- patterns ----------------------------------------------------------------------------------------------------
+
+
+def _maker(graph: Graph, name: str, kind: str) -> Op | None:
+    op = graph.producers().get(name)
+    return op if op is not None and op.type == kind else None
+
+
+def _other(op: Op, name: str) -> str:
+    return op.inputs[1] if op.inputs[0] == name else op.inputs[0]
+
+
+def _scalar(graph: Graph, op: Op, value: float) -> bool:
+    """Whether one operand is this number."""
+    return any(
+        graph.constants[name].size == 1 and abs(float(graph.constants[name].reshape(-1)[0]) - value) < 1e-3 * abs(value)
+        for name in op.inputs
+        if name in graph.constants
+    )
+
+
+def _put(graph: Graph, op: Op, source: str, function: str, *fused: str, **attributes: object) -> None:
+    made = Op("Activation", op.name, [source], [op.output], {"function": function, **attributes}, (op.name, *fused))
+    replace_op(graph, op, made)
+
+
+def _product(graph: Graph, op: Op, kind: str) -> tuple[str, Op] | None:
+    """x * f(x), where f is an operator of this type."""
+    if op.type != "Mul" or len(op.inputs) != 2:
+        return None
+    for name in op.inputs:
+        inner = _maker(graph, name, kind)
+        if inner is not None and inner.inputs[0] == _other(op, name):
+            return inner.inputs[0], inner
+    return None
+
+
+def _silu_like(graph: Graph, op: Op) -> None:
+    found = _product(graph, op, "Sigmoid")
+    if found is not None:
+        _put(graph, op, found[0], "silu", found[1].name)
+        return
+    found = _product(graph, op, "HardSigmoid")
+    if found is not None:
+        alpha, beta = (float(found[1].attributes.get(key, default)) for key, default in (("alpha", 0.2), ("beta", 0.5)))
+        if abs(alpha - 1 / 6) < 1e-3 and abs(beta - 0.5) < 1e-3:
+            _put(graph, op, found[0], "hardswish", found[1].name)
+
+
+def _mish(graph: Graph, op: Op) -> None:
+    if op.type != "Mul" or len(op.inputs) != 2:
+        return
+    for name in op.inputs:
+        tanh = _maker(graph, name, "Tanh")
+        plus = _maker(graph, tanh.inputs[0], "Softplus") if tanh is not None else None
+        if tanh is not None and plus is not None and plus.inputs[0] == _other(op, name):
+            _put(graph, op, plus.inputs[0], "mish", tanh.name, plus.name)
+            return
+
+
+def _hardswish(graph: Graph, op: Op) -> None:
+    """x * clip(x + 3, 0, 6) / 6, in the two orders that exporters use."""
+    if _scalar(graph, op, 6.0) and op.type == "Div":
+        product = _maker(graph, op.inputs[0], "Mul")
+        if product is None:
+            return
+        for name in product.inputs:
+            source = _shifted_clip(graph, name)
+            if source is not None and source == _other(product, name):
+                _put(graph, op, source, "hardswish", product.name)
+                return
+    if op.type == "Mul" and len(op.inputs) == 2:
+        for name in op.inputs:
+            divided = _maker(graph, name, "Div")
+            source = _shifted_clip(graph, divided.inputs[0]) if divided and _scalar(graph, divided, 6.0) else None
+            if source is not None and source == _other(op, name):
+                _put(graph, op, source, "hardswish", name)
+                return
+    if op.type in {"Div", "Mul"}:
+        is_sixth = _scalar(graph, op, 6.0) if op.type == "Div" else _scalar(graph, op, 1 / 6)
+        source = _shifted_clip(graph, op.inputs[0]) if is_sixth else None
+        if source is not None:
+            _put(graph, op, source, "hardsigmoid", alpha=1 / 6, beta=0.5)
+
+
+def _shifted_clip(graph: Graph, name: str) -> str | None:
+    """x, where `name` is clip(x + 3, 0, 6)."""
+    clip = _maker(graph, name, "Clip")
+    if clip is None or _bounds(graph, clip) != (0.0, 6.0):
+        return None
+    plus = _maker(graph, clip.inputs[0], "Add")
+    if plus is None or not _scalar(graph, plus, 3.0):
+        return None
+    return next((source for source in plus.inputs if source not in graph.constants), None)
+
+
+def _gelu(graph: Graph, op: Op) -> None:
+    """x * (1 + erf(x / sqrt(2))) * 0.5, the half in either place."""
+    makers: tuple[Callable[[], str | None], ...] = (lambda: _gelu_late(graph, op), lambda: _gelu_early(graph, op))
+    for maker in makers:
+        source = maker()
+        if source is not None:
+            _put(graph, op, source, "gelu")
+            return
+
+
+def _one_plus_erf(graph: Graph, name: str) -> str | None:
+    plus = _maker(graph, name, "Add")
+    if plus is None or not _scalar(graph, plus, 1.0):
+        return None
+    erf = next((found for entry in plus.inputs if (found := _maker(graph, entry, "Erf")) is not None), None)
+    if erf is None:
+        return None
+    divided = graph.producers().get(erf.inputs[0])
+    if divided is None or not (
+        (divided.type == "Div" and _scalar(graph, divided, 2**0.5))
+        or (divided.type == "Mul" and _scalar(graph, divided, 0.5**0.5))
+    ):
+        return None
+    return next((entry for entry in divided.inputs if entry not in graph.constants), None)
+
+
+def _gelu_late(graph: Graph, op: Op) -> str | None:
+    if op.type != "Mul" or not _scalar(graph, op, 0.5):
+        return None
+    product = next((found for entry in op.inputs if (found := _maker(graph, entry, "Mul")) is not None), None)
+    if product is None:
+        return None
+    for name in product.inputs:
+        source = _one_plus_erf(graph, name)
+        if source is not None and source == _other(product, name):
+            return source
+    return None
+
+
+def _gelu_early(graph: Graph, op: Op) -> str | None:
+    """(x * 0.5) * (1 + erf) or x * ((1 + erf) * 0.5)."""
+    if op.type != "Mul" or len(op.inputs) != 2:
+        return None
+    for name in op.inputs:
+        other = _maker(graph, _other(op, name), "Mul")
+        source = _one_plus_erf(graph, name)
+        if source is not None and other is not None and _scalar(graph, other, 0.5) and source in other.inputs:
+            return source
+        half = _maker(graph, name, "Mul")
+        if half is not None and _scalar(graph, half, 0.5):
+            inner = next((found for entry in half.inputs if (found := _one_plus_erf(graph, entry))), None)
+            if inner is not None and inner == _other(op, name):
+                return inner
+    return None

@@ -1,0 +1,49 @@
+"""Operators that do nothing at run time, and different spellings of the same."""
+
+from __future__ import annotations
+
+from openrknn.compiler.ir import Graph, Op
+from openrknn.compiler.normalise.common import alias
+
+__all__ = ["clean"]
+
+_NOTHING = {"Identity", "Dropout", "Cast", "CastLike"}
+"""Casts between float types: activations have the NPU's own type anyway."""
+_RESHAPES = {"Flatten", "Squeeze", "Unsqueeze", "Reshape"}
+
+
+def clean(graph: Graph) -> None:
+    """Drop what only renames, and call every change of shape Reshape."""
+    for op in list(graph.ops):
+        if op.type in _NOTHING:
+            alias(graph, op, op.inputs[0])
+        elif op.type == "Transpose" and _keeps_order(graph, op):
+            _as_reshape(op)
+        elif op.type in _RESHAPES:
+            _as_reshape(op)
+            if graph.shape(op.inputs[0]) == graph.shape(op.output):
+                alias(graph, op, op.inputs[0])
+    _join_reshapes(graph)
+    graph.prune()
+
+
+def _as_reshape(op: Op) -> None:
+    op.type = "Reshape"
+    op.inputs = op.inputs[:1]
+    op.attributes = {}
+
+
+def _keeps_order(graph: Graph, op: Op) -> bool:
+    """A transposition that only moves dimensions of size 1."""
+    shape = graph.shape(op.inputs[0])
+    order = op.attributes.get("perm") or list(range(len(shape)))[::-1]
+    moved = [axis for axis in order if shape[axis] != 1]
+    return moved == sorted(moved)
+
+
+def _join_reshapes(graph: Graph) -> None:
+    makers = graph.producers()
+    for op in graph.ops:
+        if op.type == "Reshape":
+            while op.inputs[0] in makers and makers[op.inputs[0]].type == "Reshape":
+                op.inputs[0] = makers[op.inputs[0]].inputs[0]

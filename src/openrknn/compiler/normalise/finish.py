@@ -1,0 +1,37 @@
+"""What is left for the CPU, and what nobody can do."""
+
+from __future__ import annotations
+
+from openrknn.compiler.errors import UnsupportedOperatorError
+from openrknn.compiler.ir import Graph, Op
+from openrknn.compiler.lower.table import CPU_OPERATORS, NPU_OPERATORS
+
+__all__ = ["finish"]
+
+_SHOWN = 5
+
+
+def finish(graph: Graph) -> None:
+    """Mark operators of the CPU; one error that names everything that has no home."""
+    homeless: list[Op] = []
+    for op in graph.ops:
+        if op.type in NPU_OPERATORS:
+            continue
+        if op.type in CPU_OPERATORS and len(op.outputs) == 1:
+            op.attributes = {"operator": op.type, **op.attributes}
+            op.type = "Cpu"
+        else:
+            homeless.append(op)
+    if homeless:
+        shown = "; ".join(f"{op.type} {op.name!r}{_why(op)}" for op in homeless[:_SHOWN])
+        more = f"; and {len(homeless) - _SHOWN} more" if len(homeless) > _SHOWN else ""
+        cut = ", ".join(dict.fromkeys(name for op in homeless for name in graph.activations(op)))
+        raise UnsupportedOperatorError(
+            f"cannot be compiled: {shown}{more}. Cut the model before them (--outputs {cut.split(', ')[0]}), "
+            "or export it without them; docs/compiler/operators lists what there is"
+        )
+
+
+def _why(op: Op) -> str:
+    reason = op.attributes.get("reason")
+    return f" ({reason})" if reason else ""

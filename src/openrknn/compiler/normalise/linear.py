@@ -1,0 +1,121 @@
+"""Gemm, and MatMul with constant weights, as convolutions; window attributes in one form."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openrknn.compiler.ir import Array, Graph, Op
+from openrknn.compiler.normalise.common import pair, refuse, sole_reader
+
+__all__ = ["normalise_convolutions", "normalise_linear"]
+
+_MAX_FLATTENED = 7
+"""Rows and columns of a map that a fully connected layer can be laid over as one kernel."""
+
+
+def normalise_linear(graph: Graph) -> None:
+    """[1, K] x [K, N] is a 1x1 convolution on one pixel; with a flattened map before it, a kernel as large as that."""
+    for op in list(graph.ops):
+        if op.type == "Gemm":
+            _gemm(graph, op)
+        elif op.type == "MatMul" and op.inputs[1] in graph.constants:
+            _matmul(graph, op)
+
+
+def _gemm(graph: Graph, op: Op) -> None:
+    weight = graph.constants.get(op.inputs[1])
+    if weight is None or op.inputs[0] in graph.constants or op.attributes.get("transA"):
+        refuse(op, "only an activation [1, K] times constant weights can be compiled")
+        return
+    matrix = weight.astype(np.float64) * float(op.attributes.get("alpha", 1.0))
+    matrix = matrix if op.attributes.get("transB") else matrix.T
+    bias = graph.constants.get(op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else None
+    if len(op.inputs) > 2 and op.inputs[2] and bias is None:
+        refuse(op, "its third operand is not constant")
+    summand = np.zeros(len(matrix)) if bias is None else np.broadcast_to(bias, (1, len(matrix))).reshape(-1)
+    _become_conv(graph, op, matrix, summand.astype(np.float64) * float(op.attributes.get("beta", 1.0)))
+
+
+def _matmul(graph: Graph, op: Op) -> None:
+    weight = graph.constants[op.inputs[1]]
+    shape = graph.shape(op.inputs[0])
+    if weight.ndim != 2 or int(np.prod(shape[:-1])) != 1:
+        return
+    _become_conv(graph, op, weight.T.astype(np.float64), np.zeros(weight.shape[1]))
+
+
+def _become_conv(graph: Graph, op: Op, matrix: Array, bias: Array) -> None:
+    source = op.inputs[0]
+    flat = graph.producers().get(source)
+    shape: tuple[int, ...] = (matrix.shape[1], 1, 1)
+    if int(np.prod(graph.shape(source)[:-1])) != 1:
+        refuse(op, f"an activation of shape {list(graph.shape(source))}; only one row can be compiled")
+    if flat is not None and flat.type == "Reshape" and sole_reader(graph, source) is op:
+        before = graph.shape(flat.inputs[0])
+        if len(before) == 4 and before[0] == 1 and max(before[2:]) <= _MAX_FLATTENED:
+            source, shape = flat.inputs[0], before[1:]
+            op.fused = (*op.fused, flat.name)
+    weight = matrix.reshape(len(matrix), *shape)
+    op.type = "Conv"
+    op.inputs = [
+        source,
+        graph.add_constant(f"{op.output}_weight", weight),
+        graph.add_constant(f"{op.output}_bias", bias),
+    ]
+    op.attributes = {"kernel_shape": list(shape[1:]), "from": "Gemm"}
+
+
+def normalise_convolutions(graph: Graph) -> None:
+    """Kernel, strides, pads (top, left, bottom, right), dilations and group of every convolution."""
+    for op in graph.ops:
+        if op.type not in {"Conv", "ConvTranspose"}:
+            continue
+        weight = graph.constants.get(op.inputs[1])
+        if weight is None:
+            refuse(op, "its weights are computed at run time")
+            continue
+        if weight.ndim == 3:
+            weight = weight[:, :, None, :]
+        elif weight.ndim != 4:
+            refuse(op, f"weights of {weight.ndim} dimensions; the NPU convolves over one or two")
+        if graph.shape(op.inputs[0])[0] != 1:
+            refuse(op, f"a batch of {graph.shape(op.inputs[0])[0]}; compile for batch 1 with --shapes")
+        outputs = weight.shape[0] if op.type == "Conv" else weight.shape[1] * int(op.attributes.get("group", 1))
+        bias = graph.constants.get(op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else None
+        if weight.shape != graph.constants[op.inputs[1]].shape or weight.dtype != np.float64:
+            op.inputs[1] = graph.add_constant(f"{op.inputs[1]}_f", weight.astype(np.float64))
+        summand = np.zeros(outputs) if bias is None else bias.astype(np.float64)
+        op.inputs = [*op.inputs[:2], graph.add_constant(f"{op.output}_b", summand), *op.inputs[3:]]
+        kernel = (weight.shape[2], weight.shape[3])
+        strides, dilations = pair(op, "strides", 1), pair(op, "dilations", 1)
+        op.attributes = {
+            **{key: op.attributes[key] for key in ("from", "activation", "output_padding") if key in op.attributes},
+            "kernel": kernel,
+            "strides": strides,
+            "dilations": dilations,
+            "pads": _pads(graph, op, kernel, strides, dilations),
+            "group": int(op.attributes.get("group", 1)),
+        }
+
+
+def _pads(
+    graph: Graph, op: Op, kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int]
+) -> tuple[int, int, int, int]:
+    auto = op.attributes.get("auto_pad", "NOTSET")
+    given = [int(value) for value in op.attributes.get("pads") or ()]
+    if auto in {"SAME_UPPER", "SAME_LOWER"}:
+        _, *size = graph.values[op.inputs[0]].cube
+        total = []
+        for axis in (0, 1):
+            reach = (kernel[axis] - 1) * dilations[axis] + 1
+            out = -(-size[axis] // strides[axis])
+            total.append(max(0, (out - 1) * strides[axis] + reach - size[axis]))
+        small = [value // 2 for value in total]
+        large = [value - half for value, half in zip(total, small, strict=True)]
+        first, second = (small, large) if auto == "SAME_UPPER" else (large, small)
+        return first[0], first[1], second[0], second[1]
+    if not given:
+        return 0, 0, 0, 0
+    if len(given) == 2:
+        return 0, given[0], 0, given[1]
+    return given[0], given[1], given[2], given[3]

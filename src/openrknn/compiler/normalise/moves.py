@@ -1,0 +1,252 @@
+"""Operators that move values: slices, splits, pads, concatenations and resizes, in the forms that `lower` has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from openrknn.compiler.ir import Array, Graph, Op
+from openrknn.compiler.normalise.common import constant, replace_op
+
+__all__ = ["identity_conv", "normalise_moves", "selection_conv"]
+
+_LARGEST_REPEAT = 8
+_LARGEST_PAD = 15
+
+
+def normalise_moves(graph: Graph, atom: int) -> None:
+    """`atom` is the number of channels that lie together: 16 (int8) or 8 (fp16)."""
+    for op in list(graph.ops):
+        if op.type == "Split":
+            _split(graph, op, atom)
+        elif op.type == "Slice":
+            _slice(graph, op, atom)
+        elif op.type == "Pad":
+            _pad(graph, op)
+        elif op.type == "Concat":
+            _concat(graph, op, atom)
+        elif op.type in {"Resize", "Upsample"}:
+            _resize(graph, op)
+        elif op.type == "DepthToSpace":
+            _depth_to_space(graph, op)
+        elif op.type == "SpaceToDepth":
+            _space_to_depth(graph, op)
+
+
+def identity_conv(
+    graph: Graph, source: str, target: str, name: str, *, pads: Sequence[int] = (0, 0, 0, 0),
+    strides: tuple[int, int] = (1, 1), pad_value: float = 0.0, why: str = "",
+) -> Op:  # fmt: skip
+    """A depthwise 1x1 convolution that changes nothing: it crops (negative pads), pads and takes every n-th pixel."""
+    channels = graph.values[source].cube[0]
+    attributes = {
+        "kernel": (1, 1), "strides": strides, "dilations": (1, 1), "pads": tuple(pads), "group": channels,
+        "pad_value": pad_value, "from": why,
+    }  # fmt: skip
+    weight = graph.add_constant(f"{target}_one", np.ones((channels, 1, 1, 1)))
+    bias = graph.add_constant(f"{target}_zero", np.zeros(channels))
+    return Op("Conv", name, [source, weight, bias], [target], attributes, (name,))
+
+
+def selection_conv(graph: Graph, source: str, target: str, name: str, picks: Array, why: str) -> Op:
+    """A 1x1 convolution whose output channel o is input channel picks[o]."""
+    channels = graph.values[source].cube[0]
+    weight = np.zeros((len(picks), channels, 1, 1))
+    weight[np.arange(len(picks)), picks] = 1
+    attributes = {
+        "kernel": (1, 1), "strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0), "group": 1, "from": why,
+    }  # fmt: skip
+    return Op(
+        "Conv", name,
+        [
+            source,
+            graph.add_constant(f"{target}_picks", weight),
+            graph.add_constant(f"{target}_zero", np.zeros(len(picks))),
+        ],
+        [target], attributes, (name,),
+    )  # fmt: skip
+
+
+# -- slices ------------------------------------------------------------------------------------------------------
+
+
+def _split(graph: Graph, op: Op, atom: int) -> None:
+    shape = graph.shape(op.inputs[0])
+    if int(op.attributes.get("axis", 0)) % len(shape) != 1:
+        return
+    start = 0
+    parts = []
+    for name in op.outputs:
+        parts.append(_channels(graph, op, op.inputs[0], name, start, graph.shape(name)[1], atom))
+        start += graph.shape(name)[1]
+    replace_op(graph, op, *parts)
+
+
+def _channels(graph: Graph, op: Op, source: str, target: str, start: int, count: int, atom: int) -> Op:
+    if start % atom == 0:
+        return Op("Slice", f"{op.name}:{target}", [source], [target], {"start": start}, (op.name,))
+    return selection_conv(graph, source, target, f"{op.name}:{target}", np.arange(start, start + count), "Slice")
+
+
+def _slice(graph: Graph, op: Op, atom: int) -> None:
+    windows = _windows(graph, op)
+    shape = graph.shape(op.inputs[0])
+    if windows is None or len(shape) not in (3, 4) or shape[0] != 1:
+        return
+    source, steps = op.inputs[0], []
+    spatial = windows[2:] if len(shape) == 4 else [(0, 1, 1), windows[2]]
+    wants_pixels = any(window != (0, size, 1) for window, size in zip(windows[2:], shape[2:], strict=True))
+    start, stop, step = windows[1]
+    wants_channels = (start, stop, step) != (0, shape[1], 1)
+    if any(step < 1 for _, _, step in spatial):
+        return
+    if wants_channels:
+        picks = np.arange(start, stop, step)
+        target = op.output
+        if wants_pixels:
+            target = graph.add_value(f"{op.output}_channels", (1, len(picks), *shape[2:]))
+            graph.derived[target] = (source, lambda values: values)
+        if step == 1:
+            steps.append(_channels(graph, op, source, target, start, len(picks), atom))
+        else:
+            steps.append(selection_conv(graph, source, target, op.name, picks, "Slice"))
+        source = target
+    if wants_pixels:
+        pads = (-spatial[0][0], -spatial[1][0], 0, 0)
+        strides = (spatial[0][2], spatial[1][2])
+        steps.append(identity_conv(graph, source, op.output, op.name, pads=pads, strides=strides, why="Slice"))
+    if steps:
+        replace_op(graph, op, *steps)
+
+
+def _windows(graph: Graph, op: Op) -> list[tuple[int, int, int]] | None:
+    """(start, stop, step) of every dimension, resolved; None where they are not constant."""
+    shape = graph.shape(op.inputs[0])
+    if "starts" in op.attributes:
+        starts, ends = op.attributes["starts"], op.attributes["ends"]
+        axes: Sequence[int] = op.attributes.get("axes") or range(len(starts))
+        steps: Sequence[int] = [1] * len(starts)
+    else:
+        arrays = [constant(graph, op, index) for index in range(1, 5)]
+        if arrays[0] is None or arrays[1] is None:
+            return None
+        starts, ends = arrays[0].reshape(-1).tolist(), arrays[1].reshape(-1).tolist()
+        axes = range(len(starts)) if arrays[2] is None else arrays[2].reshape(-1).tolist()
+        steps = [1] * len(starts) if arrays[3] is None else arrays[3].reshape(-1).tolist()
+    windows = [(0, size, 1) for size in shape]
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        at = int(axis) % len(shape)
+        first, stop, stride = slice(int(start), int(end), int(step)).indices(shape[at])
+        windows[at] = (first, stop, stride)
+    return windows
+
+
+# -- pads --------------------------------------------------------------------------------------------------------
+
+
+def _pad(graph: Graph, op: Op) -> None:
+    shape = graph.shape(op.inputs[0])
+    given = op.attributes.get("pads")
+    array = constant(graph, op, 1)
+    if given is None and array is not None:
+        given = array.reshape(-1).tolist()
+    if given is None or op.attributes.get("mode", "constant") != "constant" or len(op.inputs) > 3 or len(shape) != 4:
+        return
+    before, after = [int(v) for v in given[: len(shape)]], [int(v) for v in given[len(shape) :]]
+    fill = constant(graph, op, 2)
+    value = float(fill.reshape(-1)[0]) if fill is not None and fill.size else float(op.attributes.get("value", 0.0))
+    if any((*before[:2], *after[:2])) or max(before) > _LARGEST_PAD:
+        return
+    pads = (before[2], before[3], after[2], after[3])
+    replace_op(graph, op, identity_conv(graph, op.inputs[0], op.output, op.name, pads=pads, pad_value=value, why="Pad"))
+
+
+# -- concatenations ----------------------------------------------------------------------------------------------
+
+
+def _concat(graph: Graph, op: Op, atom: int) -> None:
+    shape = graph.shape(op.output)
+    axis = int(op.attributes.get("axis", 1)) % len(shape)
+    if axis != 1 or any(name in graph.constants for name in op.inputs) or len(shape) not in (2, 3, 4) or shape[0] != 1:
+        return
+    counts = [graph.shape(name)[1] for name in op.inputs]
+    op.attributes = {"starts": [int(start) for start in np.cumsum([0, *counts[:-1]])]}
+    if all(count % atom == 0 for count in counts[:-1]):
+        return
+    # Parts that are not whole atoms get room of their own; one selection picks the channels together.
+    rooms = [-(-count // atom) * atom for count in counts]
+    starts = [int(start) for start in np.cumsum([0, *rooms[:-1]])]
+    padded = graph.add_value(f"{op.output}_padded", (1, sum(rooms[:-1]) + counts[-1], *shape[2:]))
+    graph.derived[padded] = (op.output, lambda values: values)
+    picks = np.concatenate([np.arange(start, start + count) for start, count in zip(starts, counts, strict=True)])
+    joined = Op("Concat", f"{op.name}_padded", list(op.inputs), [padded], {"starts": starts}, (op.name,))
+    replace_op(graph, op, joined, selection_conv(graph, padded, op.output, op.name, picks, "Concat"))
+
+
+# -- resizes -----------------------------------------------------------------------------------------------------
+
+
+def _resize(graph: Graph, op: Op) -> None:
+    shape, target = graph.shape(op.inputs[0]), graph.shape(op.output)
+    if len(shape) != 4 or shape[:2] != target[:2] or shape[0] != 1 or op.attributes.get("mode", "nearest") != "nearest":
+        return
+    factors = target[2] // shape[2], target[3] // shape[3]
+    if (shape[2] * factors[0], shape[3] * factors[1]) != target[2:] or max(factors) > _LARGEST_REPEAT:
+        return
+    if op.type == "Resize" and not all(
+        np.array_equal(_nearest(op, size, factor), np.arange(size * factor) // factor)
+        for size, factor in zip(shape[2:], factors, strict=True)
+    ):
+        return
+    op.type, op.inputs, op.attributes = "Repeat", op.inputs[:1], {"factors": factors}
+
+
+def _nearest(op: Op, size: int, factor: int) -> Array:
+    """Which input pixel each output pixel takes."""
+    at = np.arange(size * factor, dtype=np.float64)
+    mode = op.attributes.get("coordinate_transformation_mode", "half_pixel")
+    if mode == "asymmetric":
+        at = at / factor
+    elif mode == "align_corners":
+        at = at * (size - 1) / max(size * factor - 1, 1)
+    else:
+        at = (at + 0.5) / factor - 0.5
+    rounding: dict[str, Any] = {
+        "floor": np.floor, "ceil": np.ceil,
+        "round_prefer_floor": lambda v: np.ceil(v - 0.5), "round_prefer_ceil": lambda v: np.floor(v + 0.5),
+    }  # fmt: skip
+    chosen: Array = rounding[op.attributes.get("nearest_mode", "round_prefer_floor")](at)
+    return np.clip(chosen, 0, size - 1).astype(np.int64)
+
+
+# -- depth and space ---------------------------------------------------------------------------------------------
+
+
+def _depth_to_space(graph: Graph, op: Op) -> None:
+    """A transposed convolution with 0/1 weights: each input channel lands on one pixel of its block."""
+    block = int(op.attributes["blocksize"])
+    channels = graph.shape(op.inputs[0])[1]
+    outputs = channels // block**2
+    weight = np.zeros((channels, outputs, block, block))
+    for channel in range(channels):
+        if op.attributes.get("mode", "DCR") == "DCR":
+            place, output = divmod(channel, outputs)
+        else:
+            output, place = divmod(channel, block**2)
+        weight[channel, output, place // block, place % block] = 1
+    op.type, op.attributes = "ConvTranspose", {"strides": [block, block], "kernel_shape": [block, block]}
+    op.inputs = [op.inputs[0], graph.add_constant(f"{op.output}_weight", weight)]
+
+
+def _space_to_depth(graph: Graph, op: Op) -> None:
+    """A strided convolution with 0/1 weights."""
+    block = int(op.attributes["blocksize"])
+    channels = graph.shape(op.inputs[0])[1]
+    weight = np.zeros((channels * block**2, channels, block, block))
+    for place in range(block**2):
+        rows = place * channels + np.arange(channels)
+        weight[rows, np.arange(channels), place // block, place % block] = 1
+    op.type, op.attributes = "Conv", {"strides": [block, block], "kernel_shape": [block, block]}
+    op.inputs = [op.inputs[0], graph.add_constant(f"{op.output}_weight", weight)]

@@ -1,0 +1,129 @@
+"""Pooling windows in one form; means over whole maps as depthwise convolutions."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from openrknn.compiler.ir import Array, Graph, Op
+from openrknn.compiler.normalise.common import axes_of, pair, replace_op
+from openrknn.compiler.normalise.linear import _pads
+
+__all__ = ["normalise_pools"]
+
+_LARGEST_STEP = 7
+"""The vendor's converter never takes the mean of more than 7x7 pixels at once."""
+_LARGEST_KERNEL = 16
+_LARGEST_PAD = 7
+
+
+def normalise_pools(graph: Graph) -> None:
+    """MaxPool and AveragePool become Pool, global means become depthwise convolutions."""
+    for op in list(graph.ops):
+        if op.type in {"MaxPool", "AveragePool"}:
+            _window(graph, op)
+        elif op.type == "GlobalAveragePool" or (op.type == "ReduceMean" and _over_pixels(graph, op)):
+            _mean(graph, op)
+        elif op.type == "GlobalMaxPool" or (op.type == "ReduceMax" and _over_pixels(graph, op)):
+            _, height, width = graph.values[op.inputs[0]].cube
+            if max(height, width) <= _LARGEST_KERNEL:
+                op.type, op.inputs = "Pool", op.inputs[:1]
+                op.attributes = _pool("max", (height, width), (1, 1), (0, 0, 0, 0))
+
+
+def _pool(
+    method: str, kernel: tuple[int, int], strides: tuple[int, int], pads: tuple[int, int, int, int]
+) -> dict[str, object]:
+    return {"method": method, "kernel": kernel, "strides": strides, "pads": pads}
+
+
+def _over_pixels(graph: Graph, op: Op) -> bool:
+    shape = graph.shape(op.inputs[0])
+    return len(shape) == 4 and shape[0] == 1 and axes_of(graph, op, 4) == (2, 3)
+
+
+def _window(graph: Graph, op: Op) -> None:
+    kernel, strides = pair(op, "kernel_shape", 1), pair(op, "strides", 1)
+    pads = _pads(graph, op, kernel, strides, (1, 1))
+    _, height, width = graph.values[op.inputs[0]].cube
+    _, out_height, out_width = graph.values[op.output].cube
+    method = "max" if op.type == "MaxPool" else "average"
+    reach = [
+        (out - 1) * stride + size - pad - have
+        for out, stride, size, pad, have in (
+            (out_height, strides[0], kernel[0], pads[0], height),
+            (out_width, strides[1], kernel[1], pads[1], width),
+        )
+    ]
+    padded = any(pads) or max(reach) > 0
+    if method == "average" and padded and not op.attributes.get("count_include_pad"):
+        op.attributes = {**op.attributes, "pads": list(pads), "reason": "the mean leaves padding pixels out"}
+        return
+    dilated = any(int(value) != 1 for value in op.attributes.get("dilations") or ())
+    if dilated or max(kernel) > _LARGEST_KERNEL or max(*pads, *reach) > _LARGEST_PAD or len(op.outputs) > 1:
+        op.attributes["reason"] = "window beyond the NPU's limits (16 pixels, padding of 7, no dilation, no indices)"
+        return
+    if method == "average" and (kernel == (height, width)) and not padded:
+        _mean(graph, op)
+        return
+    op.type = "Pool"
+    op.attributes = _pool(method, kernel, strides, (pads[0], pads[1], max(reach[0], 0), max(reach[1], 0)))
+
+
+def _mean(graph: Graph, op: Op) -> None:
+    """One depthwise convolution, or two with the kernel cut in factors, so that none is larger than 7x7."""
+    channels, height, width = graph.values[op.inputs[0]].cube
+    source = op.inputs[0]
+    steps = []
+    while max(height, width) > _LARGEST_STEP:
+        kernel = _step(height), _step(width)
+        rows, columns = -(-height // kernel[0]), -(-width // kernel[1])
+        name = graph.add_value(f"{op.output}_part", (1, channels, rows, columns))
+        taps = np.full((channels, 1, *kernel), 1 / (kernel[0] * kernel[1]))
+        pads = (0, 0, rows * kernel[0] - height, columns * kernel[1] - width)
+        steps.append(_depthwise(graph, op, source, name, taps, kernel, pads))
+        graph.derived[name] = (op.inputs[0] if source == op.inputs[0] else source, partial(_block_mean, kernel=kernel))
+        taken = (kernel[0] * rows / height) * (kernel[1] * columns / width)
+        source, height, width = name, rows, columns
+        scale = taken
+        steps[-1].attributes["gain"] = scale
+    gain = float(np.prod([step.attributes.pop("gain") for step in steps])) if steps else 1.0
+    taps = np.full((channels, 1, height, width), gain / (height * width))
+    steps.append(_depthwise(graph, op, source, op.output, taps, (height, width), (0, 0, 0, 0)))
+    replace_op(graph, op, *steps)
+
+
+def _step(size: int) -> int:
+    """The window of the first step: as few windows as possible, as equal as possible."""
+    return -(-size // -(-size // _LARGEST_STEP)) if size > _LARGEST_STEP else size
+
+
+def _depthwise(
+    graph: Graph,
+    op: Op,
+    source: str,
+    target: str,
+    taps: Array,
+    kernel: tuple[int, int],
+    pads: tuple[int, int, int, int],
+) -> Op:
+    channels = len(taps)
+    attributes = {
+        "kernel": kernel, "strides": kernel, "dilations": (1, 1), "pads": pads, "group": channels, "from": "Mean",
+    }  # fmt: skip
+    weight = graph.add_constant(f"{target}_taps", taps)
+    bias = graph.add_constant(f"{target}_bias", np.zeros(channels))
+    name = op.name if target == op.output else target
+    return Op("Conv", name, [source, weight, bias], [target], attributes, op.fused)
+
+
+def _block_mean(values: Array, kernel: tuple[int, int]) -> Array:
+    """What the first step computes, in float: means of blocks, missing pixels count as 0."""
+    _, channels, height, width = values.shape
+    rows, columns = -(-height // kernel[0]), -(-width // kernel[1])
+    full = np.zeros((channels, rows * kernel[0], columns * kernel[1]), values.dtype)
+    full[:, :height, :width] = values[0]
+    blocks = full.reshape(channels, rows, kernel[0], columns, kernel[1])
+    result: Array = blocks.mean((2, 4))[None]
+    return result

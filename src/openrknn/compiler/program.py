@@ -1,0 +1,116 @@
+"""What lowering makes: tensors with a layout, steps with tasks, tasks with registers in natural values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from openrknn.compiler.formats import ATOM_BYTES, Format
+from openrknn.compiler.ir import Quantization
+from openrknn.container.parts import DataType, Kind
+
+__all__ = ["Place", "Program", "Registers", "Step", "Table", "Task", "Tensor"]
+
+CONVOLUTION = ("CNA", "CORE", "DPU", "DPU_RDMA")
+ELEMENTWISE = ("DPU", "DPU_RDMA")
+POOLING = ("PPU", "PPU_RDMA")
+
+
+class Place(NamedTuple):
+    """An address that the loader fills in: so many bytes into a tensor."""
+
+    tensor: str
+    offset: int = 0
+
+
+Registers = dict[str, dict[str, int | Place]]
+"""BLOCK.REGISTER -> fields in natural values; what is not mentioned is 0."""
+
+
+class Table(NamedTuple):
+    """A lookup table: 513 entries for numbers below zero, 513 from zero on."""
+
+    name: str
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Task:
+    """One run of some blocks of the NPU."""
+
+    blocks: tuple[str, ...]
+    registers: Registers
+    table: Table | None = None
+    """Written by this task's commands."""
+    picture: str | None = None
+    """The image input that it reads: registers that the runtime patches."""
+    first_row: int = 0
+
+
+@dataclass(slots=True)
+class Tensor:
+    """A buffer, or a window into another one."""
+
+    name: str
+    kind: Kind
+    dtype: DataType
+    shape: tuple[int, ...]
+    layout: str
+    """feature, picture, plain, weights or data."""
+    cube: tuple[int, int, int] = (1, 1, 1)
+    pitch: int = 0
+    """Feature maps: atoms from one surface to the next."""
+    native_shape: tuple[int, ...] = ()
+    quantization: Quantization | None = None
+    data: bytes | None = None
+    parent: str | None = None
+    parent_offset: int = 0
+    """Bytes into the parent."""
+    size_bytes: int = 0
+    offset: int = 0
+    """In internal memory; filled by the plan."""
+    element_bytes: int = 1
+
+    def at(self, channel: int = 0, row: int = 0, column: int = 0) -> Place:
+        """The atom of a channel and pixel."""
+        surface = channel * self.element_bytes // ATOM_BYTES
+        return Place(self.name, (surface * self.pitch + row * self.cube[2] + column) * ATOM_BYTES)
+
+
+@dataclass(slots=True)
+class Step:
+    """One operator of the file."""
+
+    type: str
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    tasks: list[Task] = field(default_factory=list)
+    is_cpu: bool = False
+    attributes: dict[str, Any] = field(default_factory=dict)
+    table: str | None = None
+    """The lookup table that its tasks need."""
+    macs: int = 0
+    fused: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Program:
+    """A lowered graph."""
+
+    name: str
+    format: Format
+    inputs: list[str]
+    outputs: list[str]
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    internal_bytes: int = 0
+
+    def root(self, name: str) -> tuple[Tensor, int]:
+        """The buffer that a tensor lies in, and where."""
+        tensor, offset = self.tensors[name], 0
+        while tensor.parent is not None:
+            offset += tensor.parent_offset
+            tensor = self.tensors[tensor.parent]
+        return tensor, offset

@@ -1,0 +1,89 @@
+"""From what was seen of a value to the range that int8 should cover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from openrknn.compiler.ir import Array, Quantization
+from openrknn.compiler.quantise.statistics import Statistics
+
+__all__ = ["METHODS", "Range", "quantization_for"]
+
+Range = tuple[float, float]
+
+_PERCENTILE = 99.99
+_FACTORS = np.linspace(0.5, 1.0, 51)
+_BINS = 2048
+_LEVELS = 256
+
+
+def quantization_for(low: float, high: float) -> Quantization:
+    """Asymmetric int8 that has 0 exactly: scale = (high - low) / 255, zero point where 0 lies."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    scale = float(np.float32((high - low) / 255)) or 1e-6
+    return Quantization(scale, int(np.clip(round(-128 - low / scale), -128, 127)))
+
+
+def _minmax(seen: Statistics) -> Range:
+    return seen.low, seen.high
+
+
+def _percentile(seen: Statistics) -> Range:
+    values = seen.sample
+    return float(np.percentile(values, 100 - _PERCENTILE)), float(np.percentile(values, _PERCENTILE))
+
+
+def _mse(seen: Statistics) -> Range:
+    """The fraction of the full range with the smallest squared error on the sample."""
+    values = seen.sample.astype(np.float64)
+    best, chosen = np.inf, (seen.low, seen.high)
+    for factor in _FACTORS[::-1]:
+        low, high = seen.low * factor, seen.high * factor
+        error = squared_error(values, quantization_for(low, high))
+        if error < best * 0.999:
+            best, chosen = error, (low, high)
+    return chosen
+
+
+def _entropy(seen: Statistics) -> Range:
+    """The clipped histogram that is closest to the true one once it is quantized (Kullback-Leibler)."""
+    values = np.abs(seen.sample)
+    limit = max(abs(seen.low), abs(seen.high))
+    if not limit:
+        return seen.low, seen.high
+    counts, _ = np.histogram(values, bins=_BINS, range=(0.0, limit))
+    best, kept = np.inf, _BINS
+    levels = _LEVELS // 2
+    for stop in range(levels, _BINS + 1, 16):
+        divergence = _divergence(counts, stop, levels)
+        if divergence < best:
+            best, kept = divergence, stop
+    reach = limit * kept / _BINS
+    return max(seen.low, -reach), min(seen.high, reach)
+
+
+def _divergence(counts: Array, stop: int, levels: int) -> float:
+    clipped = counts[:stop].astype(np.float64)
+    clipped[-1] += counts[stop:].sum()
+    groups = np.minimum(np.arange(stop) * levels // stop, levels - 1)
+    filled = counts[:stop] > 0
+    mass = np.bincount(groups, weights=counts[:stop], minlength=levels)
+    members = np.bincount(groups, weights=filled, minlength=levels)
+    spread = np.where(filled, mass[groups] / np.maximum(members[groups], 1), 0)
+    p, q = clipped / clipped.sum(), spread / max(spread.sum(), 1)
+    valid = p > 0
+    return float(np.sum(p[valid] * np.log(p[valid] / np.maximum(q[valid], 1e-12))))
+
+
+def squared_error(values: Array, quantization: Quantization) -> float:
+    """Mean squared error of rounding to int8 and back."""
+    stored = np.clip(np.rint(values / quantization.scale) + quantization.zero_point, -128, 127)
+    return float(np.mean(((stored - quantization.zero_point) * quantization.scale - values) ** 2))
+
+
+METHODS: Mapping[str, Callable[[Statistics], Range]] = MappingProxyType(
+    {"minmax": _minmax, "percentile": _percentile, "mse": _mse, "entropy": _entropy}
+)

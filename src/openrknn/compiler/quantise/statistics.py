@@ -1,0 +1,79 @@
+"""What calibration remembers of each value: extremes, a sample of its numbers, and the mean of each channel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from openrknn.compiler.errors import CalibrationError
+from openrknn.compiler.ir import Array, Graph
+from openrknn.compiler.quantise.evaluate import FloatModel
+
+__all__ = ["Statistics", "collect"]
+
+_SAMPLE = 4096
+"""Numbers that are kept of each value and picture."""
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Of one value, over all calibration data."""
+
+    low: float = np.inf
+    high: float = -np.inf
+    samples: list[Array] = field(default_factory=list)
+    channel_sum: Array | None = None
+    count: int = 0
+
+    def add(self, values: Array) -> None:
+        flat = np.asarray(values, np.float32).reshape(-1)
+        self.low = min(self.low, float(flat.min()))
+        self.high = max(self.high, float(flat.max()))
+        # Every n-th number: the same ones each time, so that the same data give the same file.
+        step = max(1, flat.size // _SAMPLE)
+        self.samples.append(flat[::step].copy())
+        if values.ndim > 1:
+            means = values.reshape(values.shape[0], values.shape[1], -1).mean((0, 2), dtype=np.float64)
+            self.channel_sum = means if self.channel_sum is None else self.channel_sum + means
+        self.count += 1
+
+    @property
+    def sample(self) -> Array:
+        return np.concatenate(self.samples)
+
+    @property
+    def channel_mean(self) -> Array | None:
+        return None if self.channel_sum is None else self.channel_sum / self.count
+
+
+def collect(
+    graph: Graph, model: Any, feeds: Iterable[Mapping[str, Array]], progress: Callable[[int], None] | None = None
+) -> dict[str, Statistics]:
+    """Run the float model on every feed."""
+    sources = [source for source, _ in graph.derived.values()]
+    runner = FloatModel(model, list(dict.fromkeys([*graph.values, *sources])))
+    found: dict[str, Statistics] = {}
+    number = 0
+    for number, feed in enumerate(feeds, start=1):
+        seen: dict[str, Array] = {}
+        for name, values in runner.run(feed):
+            if not np.isfinite(values).all():
+                raise CalibrationError(f"the float model gives NaN or infinity in {name!r} on input {number}")
+            seen[name] = values
+        for name, (source, function) in graph.derived.items():
+            if name in graph.values and source in seen:
+                seen[name] = function(seen[source])
+        for name, values in seen.items():
+            if name in graph.values:
+                found.setdefault(name, Statistics()).add(values)
+        if progress is not None:
+            progress(number)
+    if not number:
+        raise CalibrationError("there is no calibration data; give pictures or arrays like those of real use")
+    missing = [name for name in graph.values if name not in found]
+    if missing:
+        raise CalibrationError(f"no calibration result for {missing[0]!r}")
+    return found

@@ -1,0 +1,51 @@
+"""Weights: asymmetric int8 per output channel.
+
+    scale[o] = (max - min) / 255 with 0 inside; stored = round(w / scale) + zero_point
+    bias[o]  = round(b / (scale_in * scale[o])) - zero_point_in * sum of (stored - zero_point)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from openrknn.compiler.ir import Array, Quantization
+
+__all__ = ["QuantizedWeights", "quantize_bias", "quantize_weights"]
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedWeights:
+    """`real = (stored - zero_point) * scale`, one scale and zero point per output channel."""
+
+    stored: Array
+    scale: Array
+    zero_point: Array
+
+    @property
+    def real(self) -> Array:
+        shape = (-1, *[1] * (self.stored.ndim - 1))
+        result: Array = (self.stored - self.zero_point.reshape(shape)) * self.scale.reshape(shape)
+        return result
+
+
+def quantize_weights(weights: Array) -> QuantizedWeights:
+    """Outputs along the first axis."""
+    flat = weights.reshape(len(weights), -1)
+    low = np.minimum(flat.min(1), 0).astype(np.float32)
+    high = np.maximum(flat.max(1), 0).astype(np.float32)
+    scale = ((high - low) / np.float32(255)).astype(np.float64)
+    # A channel without weights must not decide over the multipliers of all others.
+    scale[scale == 0] = scale.max() or 1.0
+    zero = np.clip(np.rint(-128 - low / scale), -128, 127).astype(np.int64)
+    stored = np.clip(np.rint(flat / scale[:, None]) + zero[:, None], -128, 127).astype(np.int64)
+    return QuantizedWeights(stored.reshape(weights.shape), scale, zero)
+
+
+def quantize_bias(bias: Array, source: Quantization, weights: QuantizedWeights) -> Array:
+    """int32 per output channel, the input's zero point worked in."""
+    sums = (weights.stored.reshape(len(bias), -1) - weights.zero_point[:, None]).sum(1)
+    steps = np.rint(bias / (source.scale * weights.scale)) - source.zero_point * sums
+    limited: Array = np.clip(steps, -(2**31), 2**31 - 1)
+    return limited.astype(np.int64)

@@ -1,0 +1,43 @@
+"""How a pooling is cut: columns in stripes, because the PPU keeps one line of results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openrknn.compiler.formats import ceil_div
+
+__all__ = ["Stripe", "stripes"]
+
+_LINE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Stripe:
+    """One task: columns of the input and the output."""
+
+    column: int
+    columns: int
+    pad_left: int
+    pad_right: int
+    out_column: int
+    out_columns: int
+
+
+def stripes(width: int, out_width: int, kernel: tuple[int, int], strides: tuple[int, int], left: int) -> list[Stripe]:
+    """Equal stripes, as few as fit: 128 results, halved for every doubling of the lines that a result needs."""
+    overlap = 1
+    while overlap < ceil_div(kernel[0], strides[0]):
+        overlap *= 2
+    limit = max(1, _LINE // overlap)
+    count = ceil_div(out_width, limit)
+    while out_width % count:
+        count += 1
+    size = out_width // count
+    found = []
+    for number in range(count):
+        start = number * size * strides[1] - left
+        pad, start = max(0, -start), max(0, start)
+        needed = (size - 1) * strides[1] + kernel[1] - pad
+        columns = min(width - start, needed)
+        found.append(Stripe(start, columns, pad, max(0, needed - columns), number * size, size))
+    return found

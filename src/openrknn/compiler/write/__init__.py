@@ -1,0 +1,5 @@
+"""Stage 9, write: the file. `container` knows the format; here is what goes where."""
+
+from openrknn.compiler.write.model import Preprocessing, build_model
+
+__all__ = ["Preprocessing", "build_model"]

@@ -1,0 +1,243 @@
+"""The parts of a `.rknn` from a linked program."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from openrknn.chips import Chip
+from openrknn.compiler.link import Linked
+from openrknn.compiler.program import Program, Step
+from openrknn.compiler.program import Tensor as Buffer
+from openrknn.compiler.write.attributes import attribute_bytes, parameters_for
+from openrknn.container.model import Model
+from openrknn.container.outer import Flavour
+from openrknn.container.parts import (
+    TASK,
+    DataType,
+    Graph,
+    InputPatch,
+    Kind,
+    Layout,
+    MemoryPlan,
+    Node,
+    Normalization,
+    OutputTask,
+    PatchSlot,
+    Quantization,
+    RelocationGroup,
+    Task,
+    Tensor,
+)
+from openrknn.container.schema import PATCH_REGISTERS
+
+__all__ = ["Preprocessing", "build_model"]
+
+_TOOLKIT_NUMBER = 10502
+"""The version that the vendor's runtime 1.5.2 expects; it only warns about others."""
+_NPU, _CPU = 2, 0
+_SLOTS = 6
+_WORKLOADS = 9
+_INT_CLEAR = 0x1FFFF
+_LAYOUTS = {
+    "feature": Layout.NC1HWC2, "picture": Layout.NC1HWC2, "weights": Layout.O1I1HWI2O2, "data": Layout.UNDEFINED,
+}  # fmt: skip
+_PICTURE_ROWS = 16
+
+Preprocessing = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+"""Input -> mean and std per channel."""
+
+
+def build_model(
+    program: Program, linked: Linked, chip: Chip, preprocessing: Preprocessing, *, version: str, custom_string: str = ""
+) -> Model:
+    """Everything that `container.writer.encode` needs."""
+    tensors = _tensors(program, linked)
+    numbers = {tensor.name: tensor.index for tensor in tensors}
+    nodes = _nodes(program, linked, numbers)
+    commands = memoryview(struct.pack(f"<{len(linked.words)}Q", *linked.words)).cast("Q")
+    first = len(program.inputs)
+    tasks = tuple(
+        Task(0, entry.step + first, entry.mask, entry.interrupts, _INT_CLEAR, 0, entry.amount, 0, entry.first_word * 8)
+        for entry in linked.tasks
+    )
+    graph = Graph(
+        index=0, tensors=tensors, nodes=nodes,
+        inputs=tuple(numbers[name] for name in program.inputs),
+        outputs=tuple(numbers[name] for name in program.outputs),
+        normalizations=tuple(_normalization(name, preprocessing) for name in program.inputs),
+        relocations=tuple(_relocations(linked)),
+        image_patches=_patches(program, linked, chip, "image"),
+        convert_patches=_patches(program, linked, chip, "convert"),
+        list_starts=(0, 0, 0, len(tasks), len(tasks)) if tasks else (),
+        output_tasks=tuple(OutputTask(name, len(tasks)) for name in program.outputs) if tasks else (),
+        commands=commands, tasks=tasks, task_lists={},
+    )  # fmt: skip
+    weights = sum(-(-len(tensor.data) // 64) * 64 for tensor in tensors if tensor.data is not None)
+    return Model(
+        path=None, size_bytes=0, container_version=6, flavour=Flavour.FLATBUFFER, format_version=6,
+        target=chip.target, platform=chip.name, chip=chip, toolkit_number=_TOOLKIT_NUMBER, toolkit_text=version,
+        framework="ONNX", framework_layout=int(Layout.NCHW), custom_string=custom_string, batch_text="0",
+        shape_mode="static_shape", dynamic_inputs=(), shared_weights=(),
+        memory=MemoryPlan(weights, program.internal_bytes, 0), custom_operators="",
+        input_json=_described(program, program.inputs, inputs=True),
+        output_json=_described(program, program.outputs, inputs=False),
+        notes_text="{}", json_bytes=memoryview(b"{}"), graphs=(graph,), unknown=(),
+    )  # fmt: skip
+
+
+# -- tensors -----------------------------------------------------------------------------------------------------
+
+
+def _tensors(program: Program, linked: Linked) -> tuple[Tensor, ...]:
+    made = [Tensor(0, "", DataType.NONE, Layout.UNDEFINED, Kind.NONE, (), (), None, 0, 0)]
+    blob = 0
+    constants = [entry for entry in program.tensors.values() if entry.data is not None]
+    named = {name for step in program.steps for name in (*step.inputs, *step.outputs)}
+    named |= {*program.inputs, *program.outputs, *linked.relocations}
+    activations = [entry for entry in program.tensors.values() if entry.data is None and entry.name in named]
+    for entry in (*constants, *activations):
+        if entry.data is not None:
+            blob += 1
+        made.append(_tensor(len(made), entry, blob if entry.data is not None else 0))
+    records = b"".join(
+        TASK.pack(0, entry.step + len(program.inputs), entry.mask, entry.interrupts, _INT_CLEAR, 0, entry.amount, 0,
+                  entry.first_word * 8)
+        for entry in linked.tasks
+    )  # fmt: skip
+    if linked.tasks:
+        stream = struct.pack(f"<{len(linked.words)}Q", *linked.words)
+        for name, kind, data in (("regcmd", Kind.COMMANDS, stream), ("task", Kind.TASKS, records)):
+            blob += 1
+            made.append(
+                Tensor(len(made), name, DataType.UINT64, Layout.UNDEFINED, kind, (), (), None, 0, 0, blob,
+                       memoryview(data))
+            )  # fmt: skip
+    return tuple(made)
+
+
+def _tensor(index: int, entry: Buffer, blob: int) -> Tensor:
+    quantization = entry.quantization
+    is_feature = entry.layout == "feature" and entry.data is None
+    pixels = entry.cube[1] * entry.cube[2]
+    layout = _LAYOUTS.get(entry.layout)
+    if layout is None:  # plain
+        layout = Layout.NCHW if len(entry.shape) == 4 else Layout.UNDEFINED
+    return Tensor(
+        index=index, name=entry.name, dtype=entry.dtype, layout=layout, kind=entry.kind, shape=entry.shape,
+        native_shape=entry.native_shape,
+        quantization=Quantization((quantization.scale,), (quantization.zero_point,)) if quantization else None,
+        size_bytes=entry.size_bytes, offset=entry.offset, blob=blob,
+        data=memoryview(entry.data) if entry.data is not None else None,
+        granularity="layer" if quantization else "", quantized_type="int8" if quantization else "",
+        minimum=(quantization.low,) if quantization else (), maximum=(quantization.high,) if quantization else (),
+        pixel_alignment=4 if is_feature and entry.kind is not Kind.INPUT and pixels > 1 and entry.pitch % 4 == 0 else 0,
+        row_alignment=_PICTURE_ROWS // entry.element_bytes if entry.layout == "picture" else 0,
+    )  # fmt: skip
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------
+
+
+def _nodes(program: Program, linked: Linked, numbers: Mapping[str, int]) -> tuple[Node, ...]:
+    counts: dict[int, int] = {}
+    for task in linked.tasks:
+        counts[task.step] = counts.get(task.step, 0) + 1
+    nodes = [_end("InputOperator", number, name, numbers) for number, name in enumerate(program.inputs)]
+    for number, step in enumerate(program.steps):
+        tables = linked.table_tasks.get(number, 0)
+        nodes.append(_node(step, len(nodes), numbers, counts.get(number, 0) - tables, tables))
+    for name in program.outputs:
+        nodes.append(_end("OutputOperator", len(nodes), name, numbers))
+    return tuple(nodes)
+
+
+def _node(step: Step, index: int, numbers: Mapping[str, int], tasks: int, tables: int) -> Node:
+    return Node(
+        index=index, type=step.type, name=step.name, target=_CPU if step.is_cpu else _NPU,
+        inputs=tuple(numbers[name] for name in step.inputs), outputs=tuple(numbers[name] for name in step.outputs),
+        attributes={}, attribute_bytes=memoryview(attribute_bytes(step)), parameters=parameters_for(step),
+        task_counts=_slots(tasks), lut_task_counts=_slots(tables), workloads=(0,) * _WORKLOADS,
+        mac_flag=int(step.macs > 0),
+    )  # fmt: skip
+
+
+def _end(kind: str, index: int, name: str, numbers: Mapping[str, int]) -> Node:
+    tensor = (numbers[name],)
+    is_input = kind == "InputOperator"
+    return Node(
+        index=index, type=kind, name=f"{kind}:{name}", target=_CPU, inputs=() if is_input else tensor,
+        outputs=tensor if is_input else (), attributes={},
+        attribute_bytes=memoryview(b"" if is_input else bytes(16)), task_counts=_slots(0), lut_task_counts=_slots(0),
+        workloads=(0,) * _WORKLOADS,
+    )  # fmt: skip
+
+
+def _slots(count: int) -> tuple[int, ...]:
+    return (count, *[0] * (_SLOTS - 1))
+
+
+# -- tables ------------------------------------------------------------------------------------------------------
+
+
+def _relocations(linked: Linked) -> list[RelocationGroup]:
+    return [
+        RelocationGroup(
+            name,
+            memoryview(b"".join(struct.pack("<iI", offset, word) for offset, word in entries)),
+            memoryview(struct.pack("<II", 1, 0) * len(entries)),
+        )
+        for name, entries in linked.relocations.items()
+    ]
+
+
+def _patches(program: Program, linked: Linked, chip: Chip, table: str) -> tuple[InputPatch, ...]:
+    """Registers that the runtime writes when it knows what an image input is fed with."""
+    registers = PATCH_REGISTERS[chip.family][table]
+    found = []
+    for name in program.inputs:
+        for entry in linked.tasks:
+            if entry.task.picture != name:
+                continue
+            slots = tuple(
+                PatchSlot(_stored(linked, entry.places[register], name), entry.places[register]) if register else None
+                for register in registers
+            )
+            raw = tuple(slot or PatchSlot(0, 0) for slot in slots)
+            if table == "convert":
+                raw += (PatchSlot(0, 0),) * (13 - len(raw))
+            found.append(InputPatch(name, slots, raw, 0, entry.task.first_row if table == "image" else 0))
+    return tuple(found)
+
+
+def _stored(linked: Linked, word: int, name: str) -> int:
+    """The value in a word, or the offset into the input where it is an address; signed, as the file has it."""
+    value = (linked.words[word] >> 16) & 0xFFFFFFFF
+    for offset, at in linked.relocations.get(name, ()):
+        if at == word:
+            value = offset
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _normalization(name: str, preprocessing: Preprocessing) -> Normalization:
+    mean, std = preprocessing.get(name, ((0.0,), (1.0,)))
+    return Normalization(_four(mean), _four(std), (0, 1, 2, 3))
+
+
+def _four(values: Sequence[float]) -> tuple[float, ...]:
+    numbers = [float(value) for value in values]
+    return tuple((numbers + [numbers[0]] * 4)[:4]) if len(numbers) > 1 else (numbers[0],) * 4
+
+
+def _described(program: Program, names: Sequence[str], *, inputs: bool) -> str:
+    entries = {}
+    for name in names:
+        tensor = program.tensors[name]
+        layout = ("NHWC" if inputs else "NCHW") if len(tensor.shape) == 4 else "UNDEFINED" if inputs else "NCHW"
+        entries[name] = {"dtype": tensor.dtype.label, "layout": layout}
+    return json.dumps(entries)
+
+
+EMPTY: Mapping[str, object] = MappingProxyType({})
