@@ -413,4 +413,26 @@ OPENRKNN_API int32_t openrknn_dequantize(const void *source, float *target, int6
 OPENRKNN_API int32_t openrknn_quantize(const float *source, void *target, int64_t count, int32_t format, int32_t zero,
                                        float scale);
 
+/* The cells of one stride of a detector whose best score passes; openrknn/vision/native.py mirrors it. */
+typedef struct {
+    const int8_t *scores;  /* [classes, cells] */
+    const int8_t *boxes;   /* [4 * bins, cells] */
+    const float *powers;   /* [256]: e^(-d * scale of the boxes) */
+    int64_t cells;
+    int32_t classes, bins; /* bins: 2 to 64 */
+    int32_t limit, unused; /* the smallest stored score that passes */
+    int64_t *chosen;       /* [cells]: which cells passed, in their order */
+    int64_t *kinds;        /* [cells]: the first class with the best score */
+    int8_t *best;          /* [cells]: that score */
+    float *distances;      /* [4, cells]: left, top, right, bottom; the first ones of each row are set */
+} openrknn_picking;
+
+/* How many passed; -1 if the bins are too many. */
+OPENRKNN_API int64_t openrknn_pick(const openrknn_picking *pick);
+
+/* Non-maximum suppression of boxes [n, 4], from order[0] on: how many stay, and which (`kept` has room for n). */
+OPENRKNN_API int64_t openrknn_suppress(
+    const float *boxes, const int64_t *classes, const int64_t *order, int64_t boxes_count, float overlap, int64_t limit,
+    int64_t *kept);
+
 #endif

@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from openrknn.vision.heads import Settings
+from openrknn import nativelib
+from openrknn.vision import native, nms
+from openrknn.vision.decoders import yolov8
+from openrknn.vision.heads import Head, Settings
 from openrknn.vision.nms import iou, keep_best, select
 from openrknn.vision.results import Objects
 from tests.vision import slow
@@ -56,3 +59,48 @@ def test_a_flood_of_undecided_cells_is_told() -> None:
     many = Objects(places, np.linspace(0.3, 0.9, count).astype(np.float32), np.zeros(count, np.int64))
     assert select(many, Settings(limit=50)).note == ""
     assert len(select(many, Settings(limit=50))) == 50
+
+
+needs_library = pytest.mark.skipif(nativelib.library() is None, reason="without the native library")
+
+
+@needs_library
+@given(some.integers(0, 2**32), some.integers(0, 400), some.floats(0, 1), some.integers(1, 300))
+@settings(max_examples=60, deadline=None)
+def test_the_native_suppression_is_that_of_numpy(seed: int, count: int, overlap: float, limit: int) -> None:
+    chance = np.random.default_rng(seed)
+    corners = chance.uniform(0, 60, (count, 2))
+    places = np.concatenate([corners, corners + chance.uniform(-2, 30, (count, 2))], axis=1).astype(np.float32)
+    scores = chance.integers(0, 40, count).astype(np.float32)
+    classes = chance.integers(0, 3, count)
+    order = np.argsort(-scores, kind="stable")
+    quick = native.suppress(places, classes, order, overlap, limit)
+    assert quick is not None
+    assert quick.tolist() == nms._by_blocks(places, classes, order, overlap, limit).tolist()
+
+
+@needs_library
+@pytest.mark.parametrize("bins", [16, 17])
+@pytest.mark.parametrize("limit", [-200, -100, 0, 100, 127, 200])
+def test_natively_picked_cells_are_those_of_numpy(bins: int, limit: int) -> None:
+    chance = np.random.default_rng(bins)
+    score = Head("score", chance.integers(-128, 128, (1, 7, 37, 61), np.int8), 0.01, 3)
+    box = Head("box", chance.integers(-128, 128, (1, 4 * bins, 37, 61), np.int8), 0.05, -7)
+    quick = native.pick(score, box, limit)
+    assert quick is not None
+    plain = yolov8._pick(yolov8.Branch(box, score), score.values.reshape(7, -1), limit, Settings())
+    for one, other in zip(quick[:3], plain[:3], strict=True):
+        assert one.tolist() == other.tolist()
+    assert quick[3] == pytest.approx(plain[3], abs=1e-5)
+
+
+def test_what_native_code_does_not_know_is_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    score, box = (Head("x", np.zeros((1, 64, 4, 4), np.int8), 0.1, 1) for _ in range(2))
+    floats = Head("x", np.zeros((1, 64, 4, 4), np.float32))
+    single = Head("x", np.zeros((1, 4, 4, 4), np.int8), 0.1, 1)
+    turned = Head("x", np.zeros((1, 4, 4, 64), np.int8).transpose(0, 3, 1, 2), 0.1, 1)
+    for first, second in ((floats, box), (score, floats), (score, single), (turned, box)):
+        assert native.pick(first, second, 1) is None
+    monkeypatch.setenv(nativelib.ENVIRONMENT, "numpy")
+    assert native.pick(score, box, 1) is None
+    assert native.suppress(np.zeros((1, 4), np.float32), np.zeros(1), np.zeros(1, np.int64), 0.5, 9) is None

@@ -3,8 +3,8 @@
     walk through the boxes from the best score down; keep a box if no kept box of its class has
     IoU(a, b) = |a ∩ b| / |a ∪ b| > overlap with it
 
-Exactly this, but a block of boxes at a time: within a block one matrix of overlaps as bits, and what the block keeps
-silences all later boxes in one go.
+Exactly this, in native code; or with NumPy a block of boxes at a time: within a block one matrix of overlaps as bits,
+and what the block keeps silences all later boxes in one go.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.vision import native
 from openrknn.vision.heads import Array, Floats, Settings
 from openrknn.vision.results import Objects
 
@@ -53,6 +54,13 @@ def _area(boxes: Array) -> Array:
 def keep_best(boxes: Array, scores: Array, classes: Array, overlap: float, limit: int) -> npt.NDArray[np.int64]:
     """The rows that stay, the best first; boxes of equal score in the order of their rows."""
     order = np.argsort(-scores, kind="stable")
+    quick = native.suppress(boxes, classes, order, overlap, limit)
+    return _by_blocks(boxes, classes, order, overlap, limit) if quick is None else quick
+
+
+def _by_blocks(
+    boxes: Array, classes: Array, order: Array, overlap: float, limit: int
+) -> npt.NDArray[np.int64]:
     kept: list[Array] = []
     count = 0
     while order.size and count < limit:

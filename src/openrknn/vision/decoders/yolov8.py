@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from openrknn.vision import native
 from openrknn.vision.grids import cell_corners, distances, is_grid, sigmoid, stride_of
 from openrknn.vision.heads import Array, Floats, Frame, Head, Settings
 from openrknn.vision.nms import select
@@ -141,12 +142,8 @@ def _pick_branch(branch: Branch, frame: Frame, settings: Settings, first: int) -
     stored = head.values.reshape(head.shape[1], -1)
     is_logits = head.is_logits(stored, settings)
     limit = head.score_limit(settings, is_logits=is_logits)
-    cells = _promising(branch.total, settings, stored.shape[1])
-    best = stored.max(axis=0) if cells is None else stored[:, cells].max(axis=0)
-    passed = np.flatnonzero(best >= limit)
-    cells = passed if cells is None else cells[passed]
-    scores = head.real(best[passed])
-    boxes = branch.box.values.reshape(branch.box.shape[1], -1)[:, cells]
+    cells, best, classes, sides = native.pick(head, branch.box, limit) or _pick(branch, stored, limit, settings)
+    scores = head.real(best)
     across, down = stride_of(head.shape, frame)
     masks = np.zeros((len(cells), 0), np.float32)
     if branch.mask is not None:
@@ -154,12 +151,22 @@ def _pick_branch(branch: Branch, frame: Frame, settings: Settings, first: int) -
     return Picked(
         cells=cells + first,
         centres=cell_corners(cells, head.shape[3]) + np.float32(0.5),
-        distances=distances(branch.box.real(boxes)),
+        distances=sides,
         strides=np.repeat(np.array([[across], [down]], np.float32), len(cells), axis=1),
         scores=sigmoid(scores) if is_logits else scores,
-        classes=stored[:, cells].argmax(axis=0),
+        classes=classes,
         masks=masks,
     )
+
+
+def _pick(branch: Branch, stored: Array, limit: float, settings: Settings) -> tuple[Array, Array, Array, Floats]:
+    """Cells that pass, their best scores as stored, classes, and [4, n] distances."""
+    cells = _promising(branch.total, settings, stored.shape[1])
+    best = stored.max(axis=0) if cells is None else stored[:, cells].max(axis=0)
+    passed = np.flatnonzero(best >= limit)
+    cells = passed if cells is None else cells[passed]
+    boxes = branch.box.values.reshape(branch.box.shape[1], -1)[:, cells]
+    return cells, best[passed], stored[:, cells].argmax(axis=0), distances(branch.box.real(boxes))
 
 
 def _promising(total: Head | None, settings: Settings, count: int) -> Array | None:
