@@ -10,6 +10,7 @@ import pytest
 
 from openrknn.chips import CHIPS
 from openrknn.device import open_device
+from openrknn.device.choose import MASK_VARIABLE, NPU_VARIABLE
 from openrknn.device.kernel import Driver, SystemKernel
 from openrknn.errors import DeviceError, UnsupportedError
 from openrknn.uapi import drm, rknpu
@@ -48,6 +49,37 @@ def test_sessions_give_the_bytes_of_the_software_npu(driver: str) -> None:
     assert result.returncode == 0, result.stderr
     lines = result.stdout.split("\n")[:-1]
     assert lines == [f"{path} same" for path in ANSWERED]
+
+
+@pytest.mark.parametrize("mask", ["2", "0x4", "3"])
+def test_a_process_keeps_to_the_cores_that_it_was_given(mask: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MASK_VARIABLE, mask)
+    result = on_emulated_kernel("rknpu", ANSWERED[:1])
+    assert result.stdout == f"{ANSWERED[0]} same\n", result.stderr
+
+
+def test_more_cores_than_one_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MASK_VARIABLE, "2")
+    monkeypatch.setenv(NPU_VARIABLE, "rknpu")
+    program = f"import openrknn, numpy; s = openrknn.Session({str(ANSWERED[0])!r}, cores=2)\n"
+    program += "s.run([numpy.zeros(spec.shape, 'float32') for spec in s.inputs])"
+    command = [sys.executable, "-m", "openrknn.cli", "exec", "--", sys.executable, "-c", program]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
+    assert "this process may use 1 (core mask 0x2); ask for fewer cores" in result.stderr
+
+
+@pytest.mark.parametrize(("mask", "words"), [("many", "is not a number"), ("9", "does not have")])
+def test_masks_that_make_no_sense(mask: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MASK_VARIABLE, mask)
+    with pytest.raises(ValueError, match=words):
+        open_device("rknpu", CHIPS["rk3588"])
+
+
+def test_the_environment_says_what_auto_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NPU_VARIABLE, "rknpu:/dev/does-not-exist")
+    with pytest.raises(DeviceError, match="does-not-exist"):
+        open_device("auto", CHIPS["rk3588"])
+    assert open_device("software", CHIPS["rk3588"]).name == "software:rk3588"
 
 
 class Refusing(SystemKernel):

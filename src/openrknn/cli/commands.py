@@ -37,6 +37,8 @@ NAMES = (
     "capabilities",
     "doctor",
     "top",
+    "cdi",
+    "device-plugin",
     "completion",
 )
 """In the order of `openrknn --help`."""
@@ -57,9 +59,13 @@ class Command(Protocol):
 
 def names() -> tuple[str, ...]:
     """The commands that are installed."""
-    return tuple(name for name in NAMES if importlib.util.find_spec(f"openrknn.cli.{name}"))
+    return tuple(name for name in NAMES if importlib.util.find_spec(_module(name)))
+
+
+def _module(name: str) -> str:
+    return f"openrknn.cli.{name.replace('-', '_')}"
 
 
 def load_command(name: str) -> Command:
     """The module of one command."""
-    return cast(Command, importlib.import_module(f"openrknn.cli.{name}"))
+    return cast(Command, importlib.import_module(_module(name)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 
 from openrknn.chips import Chip, chip_named
 from openrknn.device.protocol import Device
@@ -11,20 +12,26 @@ from openrknn.device.rocket import RocketDevice
 from openrknn.device.software import SoftwareDevice
 from openrknn.errors import UnsupportedError
 
-__all__ = ["open_device"]
+__all__ = ["MASK_VARIABLE", "NPU_VARIABLE", "open_device"]
 
 _LOG = logging.getLogger(__name__)
 _PLANNED = {"vendor"}
+NPU_VARIABLE = "OPENRKNN_NPU"
+"""What "auto" means in this process; our device plugin and CDI files set it in containers."""
+MASK_VARIABLE = "OPENRKNN_CORE_MASK"
+"""The cores that this process was given: 1, 2, 4, 3 or 7 on RK3588. Obeyed, not enforced."""
 _FORMS = "auto, software, software:CHIP (for example software:rk3588), rknpu[:NODE], rocket[:NODE]"
 
 
 def open_device(text: str, chip: Chip, *, strict: bool = True) -> Device:
     """Open the device that `text` names for models of `chip`. What "auto" took is in the log and in `Device.name`."""
+    if text == "auto":
+        text = os.environ.get(NPU_VARIABLE) or text
     kind, _, rest = text.partition(":")
     if kind in _PLANNED:
         raise UnsupportedError(f"device {text!r} is not implemented yet; there are: {_FORMS}")
     if kind == "rknpu":
-        return RknpuDevice(chip, rest)
+        return RknpuDevice(chip, rest, core_mask=_core_mask())
     if kind == "rocket":
         return RocketDevice(chip, rest)
     if kind not in {"auto", "software"} or (kind == "auto" and rest):
@@ -35,3 +42,11 @@ def open_device(text: str, chip: Chip, *, strict: bool = True) -> Device:
     device = SoftwareDevice(wanted, strict=strict)
     _LOG.info("device %s: took %s", text, device.name)
     return device
+
+
+def _core_mask() -> int:
+    text = os.environ.get(MASK_VARIABLE, "") or "0"
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise ValueError(f"{MASK_VARIABLE}={text!r} is not a number such as 1, 2, 4, 3 or 7") from None

@@ -24,7 +24,7 @@ _TIMEOUT_MS = 6000
 _ADDRESS_LIMIT = 1 << 32
 _PLAIN = MemoryFlag.NON_CONTIGUOUS | MemoryFlag.CACHEABLE | MemoryFlag.ZEROING
 _TASKS = _PLAIN | MemoryFlag.KERNEL_MAPPING
-_THREE_CORES = 3
+_TWO_CORES, _THREE_CORES = 2, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,12 @@ class RknpuBuffer:
 class RknpuDevice:
     """An NPU behind `rknpu`. Caches are kept in step before and after each job."""
 
-    def __init__(self, chip: Chip, path: str = "", *, kernel: Kernel | None = None) -> None:
+    def __init__(self, chip: Chip, path: str = "", *, kernel: Kernel | None = None, core_mask: int = 0) -> None:
+        """`core_mask` names the cores that this process may use; 0 is all of them."""
+        everything = (1 << chip.cores) - 1
+        if not 0 <= core_mask <= everything:
+            raise ValueError(f"core mask {core_mask:#x} names cores that {chip.title} does not have")
+        self._core_mask = core_mask or everything
         self._driver = open_driver(rknpu.DRIVER_NAME, _FOLDERS, kernel or SystemKernel(), path)
         self._chip = chip
         self._buffers: list[RknpuBuffer] = []
@@ -64,7 +69,7 @@ class RknpuDevice:
 
     @property
     def cores(self) -> int:
-        return self._chip.cores
+        return self._core_mask.bit_count()
 
     def allocate(self, size_bytes: int, name: str) -> RknpuBuffer:
         """Memory in whole pages, mapped."""
@@ -91,7 +96,7 @@ class RknpuDevice:
         """Run a prepared job and wait for it."""
         everything = (*self._buffers, tasks)
         self._sync(everything, SyncFlag.TO_DEVICE)
-        self._driver.call(rknpu.SUBMIT, _submission(job, tasks, self._chip))
+        self._driver.call(rknpu.SUBMIT, _submission(job, tasks, self._chip, self._core_mask))
         self._sync(everything, SyncFlag.FROM_DEVICE)
 
     def close(self) -> None:
@@ -150,8 +155,16 @@ def _packed(tasks: Sequence[Task]) -> bytes:
     return b"".join(TASK.pack(*task._replace(int_status=0)) for task in tasks)
 
 
-def _submission(job: Job, tasks: RknpuBuffer, chip: Chip) -> dict[str, int]:
-    """One and two cores use ranges 0 and 1, three cores ranges 2 to 4; a chip with one core uses the plain fields."""
+def _submission(job: Job, tasks: RknpuBuffer, chip: Chip, core_mask: int) -> dict[str, int]:
+    """One and two cores use their own ranges, three cores ranges 2 to 4; a chip with one core uses the plain fields."""
+    cores = [core for core in range(chip.cores) if core_mask >> core & 1][: len(job.lists)]
+    if len(cores) < len(job.lists):
+        raise DeviceError(
+            f"the job is for {len(job.lists)} cores, and this process may use {len(cores)} (core mask {core_mask:#x}); "
+            "ask for fewer cores"
+        )
+    if len(cores) == _TWO_CORES and cores != [0, 1]:
+        raise DeviceError(f"no job starts on cores {cores[0]} and {cores[1]} together; only 0 and 1 work as a pair")
     total = sum(map(len, job.lists))
     values = {
         "flags": JobFlag.PC | (JobFlag.PINGPONG if job.ping_pong else JobFlag(0)),
@@ -159,14 +172,14 @@ def _submission(job: Job, tasks: RknpuBuffer, chip: Chip) -> dict[str, int]:
         "task_start": 0,
         "task_number": total,
         "task_obj_addr": tasks.object_address,
-        "core_mask": (1 << len(job.lists)) - 1,
+        "core_mask": sum(1 << core for core in cores),
         "fence_fd": -1,
     }
     if chip.cores > 1:
         first = 2 if len(job.lists) == _THREE_CORES else 0
         start = 0
-        for number, numbers in enumerate(job.lists):
-            values[f"subcore{2 * (first + number)}"] = start
-            values[f"subcore{2 * (first + number) + 1}"] = len(numbers)
+        for core, numbers in zip(cores, job.lists, strict=True):
+            values[f"subcore{2 * (first + core)}"] = start
+            values[f"subcore{2 * (first + core) + 1}"] = len(numbers)
             start += len(numbers)
     return values

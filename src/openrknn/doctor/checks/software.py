@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from openrknn.doctor.facts import Facts
 from openrknn.doctor.finding import Finding, Severity
+from openrknn.errors import UnsupportedError
 
 __all__ = ["check_software"]
 
@@ -16,7 +17,12 @@ def check_software(facts: Facts) -> Iterator[Finding]:
         return
     from openrknn.compute import native
 
-    kernels = native.choose() if native.load() is not None else None
+    try:
+        kernels = native.choose() if native.load() is not None else None
+    except UnsupportedError as error:
+        yield Finding("software-npu", Severity.ERROR, f"the software NPU does not start: {error}", "nothing runs here",
+                      ("$ pip install --force-reinstall openrknn",))  # fmt: skip
+        return
     if kernels is None:
         yield Finding(
             "software-npu",

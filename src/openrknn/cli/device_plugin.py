@@ -1,0 +1,136 @@
+"""`openrknn device-plugin`: NPUs for Kubernetes."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openrknn.cli.options import positive, seconds
+from openrknn.cli.output import CommandError, Output
+
+if TYPE_CHECKING:
+    from openrknn.kubernetes.daemon import Options
+    from openrknn.kubernetes.dra import Driver
+    from openrknn.kubernetes.inventory import Settings
+
+NAME = "device-plugin"
+HELP = "offer the NPUs of this node to Kubernetes"
+DESCRIPTION = """Tell the kubelet of this node which NPUs there are (device plugin), and the scheduler of the cluster
+(DRA driver, with --dra). Found by the names of the drivers: rknpu, rocket, and software NPUs for laptops and tests.
+Runs until it is told to stop. deploy/kubernetes has the manifests."""
+EXAMPLES = (
+    "openrknn device-plugin                        on a node, as a service",
+    "openrknn device-plugin --software 2           a laptop with two software NPUs",
+    "openrknn device-plugin --strategy cores       each core is a device (RK3588: 3)",
+    "openrknn device-plugin --dra --node $NODE     and as a DRA driver, in a pod with a service account",
+    "openrknn device-plugin --list                 show what would be offered, and end",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    offer = parser.add_argument_group("what to offer")
+    offer.add_argument("--resource", default="rockchip.com/npu", metavar="NAME", help="default: rockchip.com/npu")
+    offer.add_argument("--strategy", choices=("shares", "cores"), default="shares", help="default: shares")
+    text = "containers per NPU (default: as many as it has cores; 1 with old drivers)"
+    offer.add_argument("--shares", type=positive, metavar="N", help=text)
+    offer.add_argument("--software", type=positive, default=0, metavar="N", help="offer N software NPUs too")
+    offer.add_argument("--software-chip", default="rk3588", metavar="CHIP", help="which they stand for")
+    offer.add_argument("--list", action="store_true", help="show devices and labels, and end")
+    sides = parser.add_argument_group("whom to tell")
+    sides.add_argument("--dra", action="store_true", help="be a DRA driver too")
+    sides.add_argument("--no-plugin", action="store_true", help="be no device plugin")
+    sides.add_argument("--node", metavar="NAME", help="DRA: name of this node")
+    sides.add_argument("--api-server", metavar="URL", help="DRA: default: that of the pod's service account")
+    sides.add_argument("--token-file", type=Path, metavar="FILE", help="DRA: bearer token for --api-server")
+    sides.add_argument("--ca-file", type=Path, metavar="FILE", help="DRA: authority for --api-server")
+    sides.add_argument("--cdi-dir", type=Path, metavar="FOLDER", help="give CDI devices, described in this folder")
+    sides.add_argument("--features-dir", type=Path, metavar="FOLDER", help="write labels for Node Feature Discovery")
+    sides.add_argument("--metrics-port", type=positive, metavar="N", help="serve /metrics and /healthz")
+    sides.add_argument("--metrics-host", default="127.0.0.1", metavar="HOST", help="default: 127.0.0.1")
+    watch = parser.add_argument_group("looking")
+    watch.add_argument("--root", type=Path, default=Path("/"), metavar="FOLDER", help="of the host's /dev, /sys, /proc")
+    watch.add_argument("--kubelet-dir", type=Path, default=Path("/var/lib/kubelet"), metavar="FOLDER")
+    watch.add_argument("--interval", type=seconds, default=5, metavar="SECONDS", help="from look to look (default: 5)")
+    watch.add_argument("--self-test", type=seconds, default=0.0, metavar="SECONDS", help="run jobs with known answers")
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Until a signal."""
+    from openrknn.kubernetes.inventory import Settings
+
+    settings = Settings(
+        arguments.root, arguments.resource, arguments.strategy, arguments.shares, arguments.software,
+        arguments.software_chip,
+    )  # fmt: skip
+    if arguments.list:
+        return _list(settings, output)
+    from openrknn.kubernetes.daemon import Daemon
+    from openrknn.kubernetes.services import load_grpc
+
+    load_grpc()
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+    daemon = Daemon(_options(arguments, settings), _driver(arguments, settings) if arguments.dra else None)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: daemon.stop())
+    daemon.run()
+    return 0
+
+
+def _options(arguments: argparse.Namespace, settings: Settings) -> Options:
+    from openrknn.kubernetes.daemon import Options
+
+    metrics = (arguments.metrics_host, arguments.metrics_port) if arguments.metrics_port else None
+    return Options(
+        settings,
+        device_plugin=not arguments.no_plugin,
+        plugin_folder=arguments.kubelet_dir / "device-plugins",
+        pod_resources=arguments.kubelet_dir / "pod-resources" / "kubelet.sock",
+        cdi_folder=arguments.cdi_dir,
+        features_folder=arguments.features_dir,
+        metrics=metrics,
+        interval_seconds=arguments.interval,
+        self_test_seconds=arguments.self_test,
+    )
+
+
+def _driver(arguments: argparse.Namespace, settings: Settings) -> Driver:
+    from openrknn.kubernetes.api import ApiServer
+    from openrknn.kubernetes.dra import Driver, Folders
+
+    if not arguments.node:
+        raise CommandError("--dra needs --node NAME: which node of the cluster this is")
+    if arguments.api_server:
+        api = ApiServer(arguments.api_server, arguments.token_file, arguments.ca_file)
+    else:
+        api = ApiServer.from_pod()
+    folders = Folders(arguments.kubelet_dir, arguments.cdi_dir or Path("/var/run/cdi"))
+    return Driver(settings, arguments.node, api, folders)
+
+
+def _list(settings: Settings, output: Output) -> int:
+    from openrknn.kubernetes.grants import grant
+    from openrknn.kubernetes.inventory import offers, units
+    from openrknn.kubernetes.labels import labels
+
+    found = units(settings)
+    offered = offers(settings, found)
+    marks = labels(found)
+    output.data(
+        {
+            "resource": settings.resource,
+            "devices": [
+                {"id": offer.id, "npu": offer.unit.open_as, "variables": grant([offer]).variables} for offer in offered
+            ],
+            "labels": marks,
+        }
+    )
+    output.line(f"{settings.resource}: {len(offered)}")
+    for offer in offered:
+        output.value(f"  {offer.id}  {offer.unit.open_as}" + (f"  core mask {offer.core_mask}" * bool(offer.core_mask)))
+    for name, value in marks.items():
+        output.line(f"  {name}={value}")
+    return 0

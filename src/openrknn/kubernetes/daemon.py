@@ -1,0 +1,120 @@
+"""The program behind `openrknn device-plugin`: looks, tells the kubelet, and looks again, until it is told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openrknn import monitor
+from openrknn.kubernetes import cdi, labels, plugin, pods
+from openrknn.kubernetes.exporter import Exporter
+from openrknn.kubernetes.health import Health
+from openrknn.kubernetes.inventory import Offer, Settings, Unit, offers, units
+from openrknn.kubernetes.plugin import DevicePlugin, KubeletLink
+from openrknn.monitor import prometheus
+
+if TYPE_CHECKING:
+    from openrknn.kubernetes.dra import Driver
+
+__all__ = ["Daemon", "Options"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to do besides offering devices."""
+
+    settings: Settings = field(default_factory=Settings)
+    device_plugin: bool = True
+    plugin_folder: Path = plugin.FOLDER
+    pod_resources: Path = pods.SOCKET
+    cdi_folder: Path | None = None
+    """Where to write a CDI file; containers then get CDI devices instead of nodes."""
+    features_folder: Path | None = None
+    """Where to write labels for Node Feature Discovery."""
+    metrics: tuple[str, int] | None = None
+    """Host and port."""
+    interval_seconds: float = 5.0
+    self_test_seconds: float = 0.0
+
+
+class Daemon:
+    """One node."""
+
+    def __init__(self, options: Options, driver: Driver | None = None) -> None:
+        self.options = options
+        self._driver = driver
+        self._stop = threading.Event()
+        self._health = Health(options.settings, options.self_test_seconds)
+        self._plugin = DevicePlugin(cdi.KIND if options.cdi_folder else "")
+        self._link = KubeletLink(self._plugin, options.settings.resource, options.plugin_folder)
+        self._units: tuple[Unit, ...] = ()
+        self._offers: tuple[Offer, ...] = ()
+        self._reasons: Mapping[str, str | None] = {}
+        self._reading: monitor.Reading | None = None
+
+    def stop(self) -> None:
+        """May be called from a signal handler."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Until `stop`."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._close)
+            if self.options.metrics is not None:
+                exporter = Exporter(*self.options.metrics, self.metrics, self.is_registered)
+                stack.enter_context(exporter)
+                _LOG.info("metrics on port %d", exporter.port)
+            while True:
+                self.look()
+                if self._stop.wait(self.options.interval_seconds if self.is_registered() else 1.0):
+                    return
+
+    def is_registered(self) -> bool:
+        """Whether every side knows of us."""
+        plugin_well = not self.options.device_plugin or self._link.is_registered
+        return plugin_well and (self._driver is None or self._driver.is_registered)
+
+    def look(self) -> None:
+        """One round."""
+        settings = self.options.settings
+        found = units(settings)
+        # An NPU that goes away stays in the list, unhealthy: the kubelet then says so in the pods that have it.
+        gone = [unit for unit in self._units if unit.name not in {one.name for one in found}]
+        found = (*found, *gone)
+        if found != self._units:
+            self._units, self._offers = found, offers(settings, found)
+            _LOG.info("devices: %s", ", ".join(offer.id for offer in self._offers) or "none")
+            self._write_files()
+        self._reasons = self._health.check(self._units)
+        self._plugin.update(self._offers, self._reasons)
+        if self.options.device_plugin:
+            self._link.refresh()
+        if self._driver is not None:
+            self._driver.refresh(self._units, self._reasons)
+
+    def metrics(self) -> str:
+        """For Prometheus."""
+        self._reading = monitor.read(self.options.settings.root, self._reading)
+        name = self._driver.name if self._driver else ""
+        found = pods.uses(self.options.pod_resources, self.options.settings.resource, name)
+        return prometheus.text(self._reading, pods.samples(found, self._offers, self._reasons))
+
+    def _write_files(self) -> None:
+        if self.options.cdi_folder is not None:
+            path = self.options.cdi_folder / "rockchip.com-npu.json"
+            cdi.write(path, cdi.specification(self._offers, variables=False))
+        if self.options.features_folder is not None:
+            labels.write_labels(self.options.features_folder, self._units)
+
+    def _close(self) -> None:
+        self._plugin.close()
+        self._link.close()
+        if self._driver is not None:
+            self._driver.close()

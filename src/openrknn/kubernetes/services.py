@@ -1,0 +1,111 @@
+"""The kubelet's services: which methods there are, handlers for our side and stubs for the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from openrknn.errors import UnsupportedError
+from openrknn.kubernetes.messages import DEVICE_PLUGIN, DRA, POD_RESOURCES, REGISTRATION, message
+
+__all__ = ["SERVICES", "Method", "handler", "load_grpc", "new_server", "stub", "unix"]
+
+
+class Method(NamedTuple):
+    """One call."""
+
+    request: str
+    response: str
+    streams: bool = False
+    """Whether it answers with a stream."""
+
+
+SERVICES: Mapping[str, tuple[str, Mapping[str, Method]]] = {
+    "v1beta1.Registration": (DEVICE_PLUGIN, {"Register": Method("RegisterRequest", "Empty")}),
+    "v1beta1.DevicePlugin": (
+        DEVICE_PLUGIN,
+        {
+            "GetDevicePluginOptions": Method("Empty", "DevicePluginOptions"),
+            "ListAndWatch": Method("Empty", "ListAndWatchResponse", streams=True),
+            "GetPreferredAllocation": Method("PreferredAllocationRequest", "PreferredAllocationResponse"),
+            "Allocate": Method("AllocateRequest", "AllocateResponse"),
+            "PreStartContainer": Method("PreStartContainerRequest", "PreStartContainerResponse"),
+        },
+    ),
+    "pluginregistration.Registration": (
+        REGISTRATION,
+        {
+            "GetInfo": Method("InfoRequest", "PluginInfo"),
+            "NotifyRegistrationStatus": Method("RegistrationStatus", "RegistrationStatusResponse"),
+        },
+    ),
+    "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin": (
+        DRA,
+        {
+            "NodePrepareResources": Method("NodePrepareResourcesRequest", "NodePrepareResourcesResponse"),
+            "NodeUnprepareResources": Method("NodeUnprepareResourcesRequest", "NodeUnprepareResourcesResponse"),
+        },
+    ),
+    "v1.PodResourcesLister": (
+        POD_RESOURCES,
+        {
+            "List": Method("ListPodResourcesRequest", "ListPodResourcesResponse"),
+            "GetAllocatableResources": Method("AllocatableResourcesRequest", "AllocatableResourcesResponse"),
+        },
+    ),
+}
+"""Full name of a service -> package of its messages, methods."""
+
+
+def load_grpc() -> Any:
+    """grpcio, or an error that says how to get it."""
+    try:
+        import google.protobuf
+        import grpc
+    except ImportError as error:
+        advice = "`pip install 'openrknn[kubernetes]'` brings it"
+        raise UnsupportedError(f"{error.name} is not installed; {advice}") from None
+    del google
+    return grpc
+
+
+def handler(service: str, implementation: object) -> Any:
+    """For `server.add_generic_rpc_handlers`: each method is the attribute of the same name."""
+    grpc = load_grpc()
+    package, methods = SERVICES[service]
+    handlers = {}
+    for name, method in methods.items():
+        make = grpc.unary_stream_rpc_method_handler if method.streams else grpc.unary_unary_rpc_method_handler
+        handlers[name] = make(
+            getattr(implementation, name),
+            request_deserializer=message(package, method.request).FromString,
+            response_serializer=message(package, method.response).SerializeToString,
+        )
+    return grpc.method_handlers_generic_handler(service, handlers)
+
+
+def stub(channel: Any, service: str) -> Any:
+    """An object with the service's methods."""
+    package, methods = SERVICES[service]
+    calls = {}
+    for name, method in methods.items():
+        make = channel.unary_stream if method.streams else channel.unary_unary
+        calls[name] = make(
+            f"/{service}/{name}",
+            request_serializer=message(package, method.request).SerializeToString,
+            response_deserializer=message(package, method.response).FromString,
+        )
+    return SimpleNamespace(**calls)
+
+
+def new_server(workers: int = 8) -> Any:
+    """A gRPC server; each watching kubelet holds one worker."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return load_grpc().server(ThreadPoolExecutor(workers, thread_name_prefix="openrknn-kubelet"))
+
+
+def unix(path: object) -> str:
+    """The address of a socket file."""
+    return f"unix:{path}"
