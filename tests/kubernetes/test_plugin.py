@@ -133,7 +133,8 @@ def test_the_exporter(short: Path, tmp_path: Path, caplog: pytest.LogCaptureFixt
     caplog.set_level("INFO")
     with Kubelet(short) as kubelet, running(short, Settings(tmp_path, software=1), metrics=("127.0.0.1", 0)):
         wait_for(lambda: len(kubelet.devices) == 1, "registration")
-        port = next(record.args[0] for record in caplog.records if record.args and record.msg.startswith("metrics on"))
+        told = next(record.getMessage() for record in caplog.records if record.msg.startswith("metrics on"))
+        port = told.rpartition(" ")[2]
         base = f"http://127.0.0.1:{port}"
         with urllib.request.urlopen(f"{base}/metrics") as answer:
             assert b"openrknn_npu_device_healthy" in answer.read()

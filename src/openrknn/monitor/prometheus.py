@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 
 from openrknn.monitor.reading import Npu, Reading
 
@@ -42,6 +43,10 @@ def _samples(reading: Reading) -> Iterator[Sample]:
         for name, meaning, value in _values(npu):
             if value is not None:
                 yield f"openrknn_npu_{name}", "gauge", meaning, labels, value
+        for kind, size in asdict(npu.memory).items():
+            if size is not None:
+                place = {**labels, "kind": kind.removesuffix("_bytes")}
+                yield "openrknn_npu_memory_bytes", "gauge", "Memory of the NPU, by kind", place, size
         for zone in npu.temperatures:
             place = {**labels, "zone": zone.zone}
             yield "openrknn_npu_temperature_celsius", "gauge", "Temperature of the NPU", place, zone.celsius
@@ -64,13 +69,9 @@ def _core_samples(npu: Npu, labels: Mapping[str, str]) -> Iterator[Sample]:
 
 
 def _values(npu: Npu) -> Iterator[tuple[str, str, float | None]]:
-    clock, memory = npu.clock, npu.memory
+    clock = npu.clock
     yield "clock_hertz", "Clock of the NPU", clock.hz
     yield "clock_maximum_hertz", "Highest clock that is allowed", clock.maximum_hz
     yield "volts", "Supply of the NPU", None if npu.microvolts is None else npu.microvolts / _MICRO
     yield "powered", "Whether the NPU is switched on", None if npu.is_powered is None else int(npu.is_powered)
-    yield "memory_bytes", "Memory of the NPU's buffers", memory.used_bytes
-    yield "sram_bytes", "The NPU's own memory", memory.sram_total_bytes
-    yield "sram_used_bytes", "The NPU's own memory that is in use", memory.sram_used_bytes
-    yield "cma_free_bytes", "Contiguous memory that is free", memory.cma_free_bytes
     yield "clients", "Processes that have the NPU open", len({client.pid for client in npu.clients})
