@@ -1,5 +1,6 @@
 /* ioctl and mmap on emulated files: the argument, and what it points to, goes to the server and comes back. */
 #include "preload.h"
+#include "arguments.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,123 +36,30 @@ int64_t file_of_socket(uint64_t inode) {
     return (int64_t)reply.value;
 }
 
-/* ------------------------------------------------------------------------------ what an argument points to */
-
-struct payload { char *bytes; size_t size, room; int failed; };
-
-static void append(struct payload *payload, const void *bytes, size_t size) {
-    if (payload->failed) return;
-    if (payload->size + size > payload->room) {
-        size_t room = payload->room * 2 + size + 256;
-        char *larger = payload->size + size > MAX_PAYLOAD ? NULL : realloc(payload->bytes, room);
-        if (!larger) { payload->failed = 1; return; }
-        payload->bytes = larger, payload->room = room;
-    }
-    memcpy(payload->bytes + payload->size, bytes, size);
-    payload->size += size;
-}
-
-static uint64_t number_at(const char *bytes, unsigned at, unsigned width) {
-    uint64_t value = 0;
-    memcpy(&value, bytes + at, width);
-    return value;
-}
-
-static char *pointer_at(const char *bytes, unsigned at) { return (char *)(uintptr_t)number_at(bytes, at, 8); }
-
-static void append_arrays(struct payload *payload, const struct array_rule *rules, int count, const char *bytes) {
-    for (const struct array_rule *rule = rules; rule < rules + count; rule++) {
-        if (rule->out) continue;
-        uint64_t stride = rule->stride == NO_FIELD ? rule->element : number_at(bytes, rule->stride, 4);
-        uint64_t elements = number_at(bytes, rule->count, rule->count_bytes);
-        const char *array = pointer_at(bytes, rule->at);
-        /* Elements that are too small are the driver's to refuse; there is nothing to look into. */
-        int usable = array && stride >= rule->element && elements <= MAX_PAYLOAD && stride <= MAX_PAYLOAD;
-        uint64_t total = usable ? elements * stride : 0;
-        uint32_t length = (uint32_t)total;
-        if (total > MAX_PAYLOAD) { payload->failed = 1; return; }
-        append(payload, &length, sizeof length);
-        append(payload, array, length);
-        if (!rule->children) continue;
-        for (uint64_t element = 0; usable && element < elements && !payload->failed; element++)
-            append_arrays(payload, array_rules + rule->child, rule->children, array + element * stride);
-    }
-}
-
-/* How much the kernel may write behind the pointers. */
-static size_t room_behind(const struct array_rule *rules, int count, const char *bytes) {
-    size_t room = 0;
-    for (const struct array_rule *rule = rules; rule < rules + count; rule++) {
-        if (!rule->out) continue;
-        uint64_t elements = number_at(bytes, rule->count, rule->count_bytes);
-        room += sizeof(uint32_t) + (elements < 65536 ? (size_t)elements : 65536) * rule->element;
-    }
-    return room;
-}
-
-/* `bytes` is the argument as it was: it still says where the program wants things, and how much it has room for. */
-static void fill_arrays(const struct array_rule *rules, int count, const char *bytes, const char *from, size_t size) {
-    for (const struct array_rule *rule = rules; rule < rules + count; rule++) {
-        uint32_t length;
-        if (!rule->out) continue;
-        if (size < sizeof length) return;
-        memcpy(&length, from, sizeof length);
-        from += sizeof length, size -= sizeof length;
-        if (length > size) return;
-        uint64_t room = number_at(bytes, rule->count, rule->count_bytes) * rule->element;
-        char *target = pointer_at(bytes, rule->at);
-        if (target) memcpy(target, from, length < room ? length : room);
-        from += length, size -= length;
-    }
-}
-
 /* ------------------------------------------------------------------------------------------------- ioctl */
 
-/* An argument that is too short to hold what the rules speak of goes as it is. */
-static const struct ioctl_rule *find_rule(unsigned kind, unsigned long request) {
-    static const struct ioctl_rule none;
-    if (kind >= sizeof kind_rules / sizeof *kind_rules) return &none;
-    const struct ioctl_rule *rule = ioctl_rules + kind_rules[kind].ioctl;
-    for (int left = kind_rules[kind].ioctls; left; left--, rule++)
-        if (rule->type == _IOC_TYPE(request) && rule->number == _IOC_NR(request))
-            return _IOC_SIZE(request) >= rule->least ? rule : &none;
-    return &none;
-}
-
-static int descriptor_to_send(const struct ioctl_rule *rule, const char *bytes) {
-    const struct descriptor_rule *item = descriptor_rules + rule->descriptor;
-    for (int left = rule->descriptors; left; left--, item++) {
-        int descriptor = (int)number_at(bytes, item->at, 4);
-        if (item->out || (item->when == WHEN_POSITIVE && descriptor <= 0)) continue;
-        if (item->when == WHEN_FLAG && !(number_at(bytes, item->flags, 4) & item->mask)) continue;
-        return descriptor < 0 ? -2 : descriptor;
-    }
-    return -1;
-}
-
 static void store_received(const struct ioctl_rule *rule, char *bytes, int descriptor, int keep) {
-    const struct descriptor_rule *item = descriptor_rules + rule->descriptor;
+    int at = descriptor_out_at(rule);
     if (!keep) fcntl(descriptor, F_SETFD, 0);
-    for (int left = rule->descriptors; left; left--, item++)
-        if (item->out) { memcpy(bytes + item->at, &descriptor, sizeof descriptor); return; }
-    syscall(SYS_close, descriptor);
+    if (at >= 0) memcpy(bytes + at, &descriptor, sizeof descriptor);
+    else syscall(SYS_close, descriptor);
 }
 
 static int exchange(uint64_t file, const struct ioctl_rule *rule, unsigned long request, char *argument) {
     unsigned size = _IOC_SIZE(request);
     struct payload payload = {0};
     char reply_bytes[1024], *into = reply_bytes;
-    append_arrays(&payload, array_rules + rule->array, rule->arrays, argument);
-    size_t room = size + room_behind(array_rules + rule->array, rule->arrays, argument);
+    append_inputs(&payload, rule, argument);
+    size_t room = size + room_behind(rule, argument);
     if (room > sizeof reply_bytes) into = malloc(room);
-    int result = -ENOMEM, sent = descriptor_to_send(rule, argument), received = -1;
+    int result = -ENOMEM, sent = descriptor_in(rule, argument), received = -1;
     struct reply_header reply = {0};
     struct request_header header = {.op = OP_IOCTL, .length = size + (uint32_t)payload.size, .file = file, .a = request};
     struct iovec parts[] = {{&header, sizeof header}, {argument, size}, {payload.bytes, payload.size}};
     if (sent == -2) result = -EBADF;
     else if (!payload.failed && into) result = call_server(parts, 3, sent, &reply, into, room, &received);
     if (reply.length >= size && _IOC_DIR(request) & _IOC_READ) {
-        fill_arrays(array_rules + rule->array, rule->arrays, argument, into + size, reply.length - size);
+        fill_outputs(rule, argument, into + size, reply.length - size);
         memcpy(argument, into, size);
     }
     if (received >= 0) store_received(rule, argument, received, (int)(reply.value & 1));

@@ -35,6 +35,8 @@ void *next_symbol(void **cache, const char *name);
 
 /* ---- channel.c: talking to the server */
 
+int real_stat(int folder, const char *path, struct stat *status, int flags);
+
 /* Send a request and take its reply. Returns the reply's result: 0 or more, or -errno (ENODEV: nobody is there).
    `parts[0]` must be the header; `descriptor` is handed in unless it is -1. The reply's payload goes to `into`; a
    descriptor that comes with it to `*received` (-1: none), which is closed at exec. */
@@ -53,10 +55,9 @@ const struct node *find_node(const struct stat *status);   /* the node that this
 const struct node *node_number(unsigned number);
 int number_of_node(const struct node *node);
 
-/* ---- files.c, stat.c */
+/* ---- files.c */
 
 int open_node(int folder, const char *path, int flags);    /* -1 and ENXIO if it is none */
-int real_stat(int folder, const char *path, struct stat *status, int flags);
 
 /* ---- ioctl.c: sockets that are files */
 

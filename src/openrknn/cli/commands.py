@@ -31,6 +31,7 @@ NAMES = (
     "edit",
     "exec",
     "device",
+    "spy",
     "coverage",
     "trace",
     "verify",

@@ -65,7 +65,7 @@ def _loaded(trace: Trace, arguments: argparse.Namespace) -> Iterator[tuple[int, 
 
 
 def _show(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
-    from openrknn.trace.records import CallRecord, CloseRecord, FinishRecord, OpenRecord, SubmitRecord
+    from openrknn.trace.records import CallRecord, CloseRecord, FinishRecord, MapRecord, OpenRecord, SubmitRecord
 
     lines = []
     for event in trace.events:
@@ -75,6 +75,8 @@ def _show(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
             case CallRecord():
                 changed = {name: value for name, value in event.after.items() if event.before.get(name) != value}
                 text = f"ioctl  {event.name} {_values(event.before)} -> {event.result} {_values(changed)}"
+            case MapRecord():
+                text = f"mmap   file {event.file}, {event.length:#x} bytes at {event.offset:#x}"
             case SubmitRecord():
                 cores = ", ".join(f"core {core} from task {first}" for core, (first, _) in event.lists.items())
                 text = f"job    {event.job} starts: {cores}, {len(event.buffers)} buffers"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from openrknn.fakekernel.jobs import Job
     from openrknn.fakekernel.outcome import Outcome
 
-__all__ = ["Called", "Closed", "Event", "Finished", "Hook", "Opened", "Submitted"]
+__all__ = ["Called", "Closed", "Event", "Finished", "Hook", "Mapped", "Opened", "Submitted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,15 @@ class Called:
     result: int
     """0, or a negative errno."""
     nanoseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A program mapped a buffer of the file."""
+
+    file: OpenFile
+    offset: int
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +83,5 @@ class Closed:
     file: OpenFile
 
 
-Event: TypeAlias = Opened | Called | Submitted | Finished | Closed
+Event: TypeAlias = Opened | Called | Mapped | Submitted | Finished | Closed
 Hook: TypeAlias = Callable[[Event], None]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openrknn.errors import UnsupportedError
-from openrknn.fakekernel.preload import host_machine, library_for
+from openrknn.fakekernel.preload import EMULATE, LIBRARIES, host_machine, library_for
 
 __all__ = ["Command", "find_vendor_library", "machine_of", "prepare"]
 
@@ -30,15 +30,27 @@ class Command:
 
 
 def prepare(
-    words: Sequence[str], device: Mapping[str, str], folder: Path, environment: Mapping[str, str] | None = None
+    words: Sequence[str],
+    device: Mapping[str, str],
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    libraries: Sequence[str] = (EMULATE,),
 ) -> Command:
-    """The command that runs `words` on a device. `device` is its environment, `folder` the place where it lives."""
+    """The command that runs `words` on a device. `device` is its environment, `folder` the place where it lives.
+
+    `libraries` are preloaded, the first one nearest to the program.
+    """
     program = shutil.which(words[0])
     if program is None:
         raise FileNotFoundError(2, "no such program", words[0])
     machine = machine_of(Path(program))
     names = dict(os.environ if environment is None else environment)
-    extra = {**device, "LD_PRELOAD": _joined(str(library_for(machine)), names.get("LD_PRELOAD"))}
+    inherited = names.pop("LD_PRELOAD", "")
+    if machine != host_machine():  # ours, of this machine, is there if this process is on a device itself
+        inherited = _joined(*(path for path in inherited.split(":") if Path(path).name not in LIBRARIES.values()))
+    ours = [str(library_for(machine, name)) for name in libraries]
+    extra = {**device, "LD_PRELOAD": _joined(*ours, *(path for path in inherited.split(":") if path not in ours))}
     if (folder / "lib").is_dir():
         # Last: a program's own libraries win.
         extra["LD_LIBRARY_PATH"] = _joined(names.get("LD_LIBRARY_PATH"), str(folder / "lib"))

@@ -1,4 +1,4 @@
-"""Finds the preload library for a program's machine; for another machine than this one it is compiled on demand."""
+"""Finds the library to preload for a program's machine; for another machine than this one it is compiled on demand."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from pathlib import Path
 
 from openrknn.errors import UnsupportedError
 
-__all__ = ["LIBRARY_NAME", "host_machine", "library_for"]
+__all__ = ["EMULATE", "LIBRARIES", "SPY", "host_machine", "library_for"]
 
-LIBRARY_NAME = "libopenrknn_preload.so"
+EMULATE, SPY = "preload", "spy"
+LIBRARIES = {EMULATE: "libopenrknn_preload.so", SPY: "libopenrknn_spy.so"}
+_SOURCES = {EMULATE: ("preload/*.c",), SPY: ("spy/*.c", "preload/arguments.c", "preload/channel.c")}
 FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-ldl")
 _COMPILERS = {"x86_64": "x86_64-linux-gnu-gcc", "aarch64": "aarch64-linux-gnu-gcc"}
 _PACKAGES = {"x86_64": "gcc-x86-64-linux-gnu", "aarch64": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"}
@@ -26,10 +28,10 @@ def host_machine() -> str:
     return {"arm64": "aarch64", "amd64": "x86_64"}.get(platform.machine().lower(), platform.machine())
 
 
-def library_for(machine: str) -> Path:
-    """The library for programs of a machine (x86_64 or aarch64)."""
-    shipped = _shipped() if machine == host_machine() else None
-    return shipped if shipped is not None else _compile(machine)
+def library_for(machine: str, name: str = EMULATE) -> Path:
+    """The library for programs of a machine (x86_64 or aarch64): the one that emulates, or the one that spies."""
+    shipped = _shipped(name) if machine == host_machine() else None
+    return shipped if shipped is not None else _compile(machine, name)
 
 
 def _package_folders() -> list[Path]:
@@ -37,43 +39,43 @@ def _package_folders() -> list[Path]:
     return [Path(folder) for folder in sys.modules["openrknn"].__path__]
 
 
-def _shipped() -> Path | None:
+def _shipped(name: str) -> Path | None:
     """The library that was built with the package, unless a checkout has newer sources."""
     for folder in _package_folders():
-        library = folder / "_native" / LIBRARY_NAME
+        library = folder / "_native" / LIBRARIES[name]
         if library.is_file():
-            built, sources = _contents(folder / "_native" / "preload"), _contents(_source_folder())
-            return library if built == sources else None
+            return library if _contents(folder / "_native") == _contents(_source_folder()) else None
     return None
 
 
 def _source_folder() -> Path:
-    """native/preload of a checkout, or beside the library in an installed package."""
+    """native/ of a checkout, or beside the library in an installed package."""
     folders = _package_folders()
-    checkouts = [folder.parent.parent / "native" / "preload" for folder in folders]
-    for place in (*checkouts, *(folder / "_native" / "preload" for folder in folders)):
-        if (place / "preload.h").is_file():
+    checkouts = [folder.parent.parent / "native" for folder in folders]
+    for place in (*checkouts, *(folder / "_native" for folder in folders)):
+        if (place / "preload" / "preload.h").is_file():
             return place
     raise UnsupportedError("the sources of the preload library are not installed; install openrknn again")
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in (".c", ".h")}
+    paths = (path for name in LIBRARIES for path in sorted((folder / name).glob("*.[ch]")))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def _compile(machine: str) -> Path:
+def _compile(machine: str, name: str) -> Path:
     """Compile once for each state of the sources; safe when several processes start together."""
     compiler = _compiler(machine)
     folder = _source_folder()
     sources = _contents(folder)
     digest = hashlib.sha256(b"".join(sources.values()) + compiler.encode()).hexdigest()[:16]
-    target = _cache() / f"{digest}-{machine}" / LIBRARY_NAME
+    target = _cache() / f"{digest}-{machine}" / LIBRARIES[name]
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as place:
-        built = Path(place) / LIBRARY_NAME
-        inputs = [str(folder / name) for name in sources if name.endswith(".c")]
+        built = Path(place) / LIBRARIES[name]
+        inputs = [str(path) for pattern in _SOURCES[name] for path in sorted(folder.glob(pattern))]
         command = [compiler, *FLAGS, "-o", str(built), *inputs]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

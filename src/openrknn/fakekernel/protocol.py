@@ -37,6 +37,20 @@ class Op(IntEnum):
     KIND = 4
     """Is this socket an emulated file? The result is 0 and the value as for OPEN, or the result is -ENOENT."""
 
+    # Those of the spy library, which tells a recorder what a program asks of the real kernel.
+    SPY_HAND = 5
+    """A descriptor that the next ioctl hands in comes with it. The reply's value names it."""
+    SPY_BEFORE = 6
+    """An ioctl is about to be made. file: what SPY_HAND said, or 0; a: the request code; b: the kind of file. The
+    payload is as for IOCTL, the descriptor is the program's. The reply's value names the call."""
+    SPY_AFTER = 7
+    """It was made. file: what SPY_BEFORE said; a: result or -errno; b: nanoseconds. The payload is the argument; a
+    descriptor that the kernel opened comes with it."""
+    SPY_MAP = 8
+    """A mapping was made. file: the kind of file; a: offset; b: length. The descriptor is the program's."""
+    SPY_CLOSE = 9
+    """A descriptor of a device was closed; perhaps there are copies of it."""
+
 
 KIND_BITS = 8
 NO_KIND = 0xFF

@@ -8,6 +8,7 @@ be 0.
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from openrknn.fakekernel.fences import Fence, wait_for_descriptor
@@ -21,7 +22,7 @@ from openrknn.fakekernel.wire import Call
 from openrknn.uapi import rknpu
 from openrknn.uapi.rknpu import JobFlag, MemoryFlag
 
-__all__ = ["SubmitMixin", "cores_of"]
+__all__ = ["SubmitMixin", "cores_of", "range_of"]
 
 _PAIRS = (0x3, 0xC, 0x30, 0xC0, 0x300, 0xC00)
 _MASKS = {1: (0,), 2: (1,), 4: (2,), 3: (0, 1), 7: (0, 1, 2)}
@@ -31,6 +32,14 @@ _MASKS = {1: (0,), 2: (1,), 4: (2,), 3: (0, 1), 7: (0, 1, 2)}
 def cores_of(mask: int) -> tuple[int, ...] | None:
     """The cores of a mask; None for a mask that the driver accepts and then never starts."""
     return _MASKS.get(mask)
+
+
+def range_of(values: Mapping[str, int], core: int, used: int, cores: int) -> tuple[int, int]:
+    """First task and number of tasks of one core, when a job uses `used` of the chip's `cores`."""
+    if cores == 1:
+        return values["task_start"], values["task_number"]
+    entry = core + 2 if used == 3 else core
+    return values[f"subcore{2 * entry}"], values[f"subcore{2 * entry + 1}"]
 
 
 class SubmitMixin:
@@ -85,10 +94,7 @@ class SubmitMixin:
 
     def _range(self, values: dict[str, int], core: int, used: int, tasks: Buffer) -> tuple[int, bytes]:
         """First task and descriptors of a core."""
-        start, number = values["task_start"], values["task_number"]
-        if self.system.chip.cores > 1:
-            entry = core + 2 if used == 3 else core
-            start, number = values[f"subcore{2 * entry}"], values[f"subcore{2 * entry + 1}"]
+        start, number = range_of(values, core, used, self.system.chip.cores)
         size = rknpu.TASK.size
         if not number or (start + number) * size > tasks.size:
             # With no tasks at all the NPU never reports, and beyond the buffer are no tasks.

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 
 from openrknn.fakekernel.entries import Entry, LiveText
-from openrknn.fakekernel.events import Called
+from openrknn.fakekernel.events import Called, Mapped
 from openrknn.fakekernel.fences import Fence
 from openrknn.fakekernel.file import Node, OpenFile
 from openrknn.fakekernel.heap import DmaBuf, SyncFile
@@ -137,6 +137,7 @@ class Server:
             if operation == Op.MMAP:
                 file = self.files.find(key)
                 descriptor, offset = file.driver.mmap(file, a, b)
+                self._system.emit(Mapped(file, a, b))
                 return Reply(value=offset, descriptor=descriptor)
             if operation == Op.OPEN:
                 return self._open(a, b, process)

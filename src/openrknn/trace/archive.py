@@ -20,6 +20,7 @@ from openrknn.trace.records import (
     CloseRecord,
     Event,
     FinishRecord,
+    MapRecord,
     OpenRecord,
     SubmitRecord,
 )
@@ -31,6 +32,7 @@ _HEAD, _EVENTS, _BLOBS = "trace.json", "events.jsonl", "blobs/"
 _KINDS: dict[str, type[Any]] = {
     "open": OpenRecord,
     "call": CallRecord,
+    "map": MapRecord,
     "submit": SubmitRecord,
     "finish": FinishRecord,
     "close": CloseRecord,

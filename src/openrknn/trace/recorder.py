@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from openrknn.fakekernel import events
 from openrknn.trace.archive import TraceWriter
-from openrknn.trace.records import BufferState, CallRecord, CloseRecord, FinishRecord, OpenRecord, SubmitRecord
+from openrknn.trace.records import (
+    BufferState,
+    CallRecord,
+    CloseRecord,
+    FinishRecord,
+    MapRecord,
+    OpenRecord,
+    SubmitRecord,
+)
 
 if TYPE_CHECKING:
     from openrknn.fakekernel.gem import Buffer
@@ -37,6 +45,8 @@ class Recorder:
                         event.nanoseconds,
                     )
                 )
+            case events.Mapped():
+                self._writer.add(MapRecord(event.file.number, event.offset, event.length))
             case events.Submitted():
                 self._submitted(event)
             case events.Finished():

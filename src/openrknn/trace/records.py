@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["BufferState", "CallRecord", "CloseRecord", "Event", "FinishRecord", "OpenRecord", "SubmitRecord"]
+__all__ = [
+    "BufferState", "CallRecord", "CloseRecord", "Event", "FinishRecord", "MapRecord", "OpenRecord", "SubmitRecord",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,15 @@ class CallRecord:
     after: Mapping[str, int]
     result: int
     nanoseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapRecord:
+    """A program mapped a buffer."""
+
+    file: int
+    offset: int
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,4 +89,4 @@ class CloseRecord:
     file: int
 
 
-Event: TypeAlias = OpenRecord | CallRecord | SubmitRecord | FinishRecord | CloseRecord
+Event: TypeAlias = OpenRecord | CallRecord | MapRecord | SubmitRecord | FinishRecord | CloseRecord

@@ -1,0 +1,109 @@
+/* Arguments of ioctls, as the generated rules describe them. */
+#include "arguments.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+enum { MOST_ELEMENTS = 65536 };
+
+void append(struct payload *payload, const void *bytes, size_t size) {
+    if (payload->failed) return;
+    if (payload->size + size > payload->room) {
+        size_t room = payload->room * 2 + size + 256;
+        char *larger = payload->size + size > MAX_PAYLOAD ? NULL : realloc(payload->bytes, room);
+        if (!larger) { payload->failed = 1; return; }
+        payload->bytes = larger, payload->room = room;
+    }
+    memcpy(payload->bytes + payload->size, bytes, size);
+    payload->size += size;
+}
+
+static uint64_t number_at(const char *bytes, unsigned at, unsigned width) {
+    uint64_t value = 0;
+    memcpy(&value, bytes + at, width);
+    return value;
+}
+
+static char *pointer_at(const char *bytes, unsigned at) { return (char *)(uintptr_t)number_at(bytes, at, 8); }
+
+/* An argument that is too short to hold what the rules speak of goes as it is. */
+const struct ioctl_rule *find_rule(unsigned kind, unsigned long request) {
+    static const struct ioctl_rule none;
+    if (kind >= sizeof kind_rules / sizeof *kind_rules) return &none;
+    const struct ioctl_rule *rule = ioctl_rules + kind_rules[kind].ioctl;
+    for (int left = kind_rules[kind].ioctls; left; left--, rule++)
+        if (rule->type == _IOC_TYPE(request) && rule->number == _IOC_NR(request))
+            return _IOC_SIZE(request) >= rule->least ? rule : &none;
+    return &none;
+}
+
+static void append_arrays(struct payload *payload, const struct array_rule *rules, int count, const char *bytes) {
+    for (const struct array_rule *rule = rules; rule < rules + count; rule++) {
+        if (rule->out) continue;
+        uint64_t stride = rule->stride == NO_FIELD ? rule->element : number_at(bytes, rule->stride, 4);
+        uint64_t elements = number_at(bytes, rule->count, rule->count_bytes);
+        const char *array = pointer_at(bytes, rule->at);
+        /* Elements that are too small are the driver's to refuse; there is nothing to look into. */
+        int usable = array && stride >= rule->element && elements <= MAX_PAYLOAD && stride <= MAX_PAYLOAD;
+        uint64_t total = usable ? elements * stride : 0;
+        uint32_t length = (uint32_t)total;
+        if (total > MAX_PAYLOAD) { payload->failed = 1; return; }
+        append(payload, &length, sizeof length);
+        append(payload, array, length);
+        if (!rule->children) continue;
+        for (uint64_t element = 0; usable && element < elements && !payload->failed; element++)
+            append_arrays(payload, array_rules + rule->child, rule->children, array + element * stride);
+    }
+}
+
+void append_inputs(struct payload *payload, const struct ioctl_rule *rule, const char *bytes) {
+    append_arrays(payload, array_rules + rule->array, rule->arrays, bytes);
+}
+
+static size_t room_of(const struct array_rule *rule, const char *bytes) {
+    uint64_t elements = number_at(bytes, rule->count, rule->count_bytes);
+    return (elements < MOST_ELEMENTS ? (size_t)elements : MOST_ELEMENTS) * rule->element;
+}
+
+size_t room_behind(const struct ioctl_rule *rule, const char *bytes) {
+    size_t room = 0;
+    const struct array_rule *item = array_rules + rule->array;
+    for (int left = rule->arrays; left; left--, item++)
+        if (item->out) room += sizeof(uint32_t) + room_of(item, bytes);
+    return room;
+}
+
+void fill_outputs(const struct ioctl_rule *rule, const char *before, const char *from, size_t size) {
+    const struct array_rule *item = array_rules + rule->array;
+    for (int left = rule->arrays; left; left--, item++) {
+        uint32_t length;
+        if (!item->out) continue;
+        if (size < sizeof length) return;
+        memcpy(&length, from, sizeof length);
+        from += sizeof length, size -= sizeof length;
+        if (length > size) return;
+        uint64_t room = number_at(before, item->count, item->count_bytes) * item->element;
+        char *target = pointer_at(before, item->at);
+        if (target) memcpy(target, from, length < room ? length : room);
+        from += length, size -= length;
+    }
+}
+
+int descriptor_in(const struct ioctl_rule *rule, const char *bytes) {
+    const struct descriptor_rule *item = descriptor_rules + rule->descriptor;
+    for (int left = rule->descriptors; left; left--, item++) {
+        int descriptor = (int)number_at(bytes, item->at, 4);
+        if (item->out || (item->when == WHEN_POSITIVE && descriptor <= 0)) continue;
+        if (item->when == WHEN_FLAG && !(number_at(bytes, item->flags, 4) & item->mask)) continue;
+        return descriptor < 0 ? -2 : descriptor;
+    }
+    return -1;
+}
+
+int descriptor_out_at(const struct ioctl_rule *rule) {
+    const struct descriptor_rule *item = descriptor_rules + rule->descriptor;
+    for (int left = rule->descriptors; left; left--, item++)
+        if (item->out) return item->at;
+    return -1;
+}

@@ -1,0 +1,160 @@
+/*
+ * A preload library that tells a recorder what a program asks of device drivers. The real kernel does all the work.
+ *
+ * It knows which devices are of interest (from a file that the recorder wrote) and where pointers and descriptors are
+ * in the arguments of ioctls (tables.h, generated). It knows nothing of any device: before an ioctl the recorder gets
+ * the argument and a copy of the program's descriptor, through which it can look at buffers by itself, and after it
+ * the argument again with the result. A program whose recorder is gone goes on alone.
+ */
+#include "../preload/preload.h"
+#include "../preload/arguments.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SPY_ENVIRONMENT "OPENRKNN_SPY" /* names the folder of the recorder */
+
+enum { MAX_DEVICES = 16, MAX_FILE = 4096, NONE = -1 };
+
+static struct { dev_t device; unsigned kind; } devices[MAX_DEVICES];
+static int device_count;
+static const char *folder;
+
+const char *device_folder(void) { return folder; }
+
+static void read_line(const char *line) {
+    unsigned major, minor, kind;
+    if (!strncmp(line, "version ", 8) && strcmp(line + 8, TABLES_VERSION) != 0) {
+        fputs("openrknn: the spy library and the recorder are of different versions; install openrknn again\n", stderr);
+        exit(127);
+    }
+    if (device_count == MAX_DEVICES || sscanf(line, "device %u %u %u", &major, &minor, &kind) != 3) return;
+    devices[device_count].device = makedev(major, minor);
+    devices[device_count++].kind = kind;
+}
+
+__attribute__((constructor)) static void load(void) {
+    static char text[MAX_FILE];
+    char path[MAX_PATH];
+    const char *named = getenv(SPY_ENVIRONMENT);
+    if (!named || !*named || snprintf(path, sizeof path, "%s/devices", named) >= (int)sizeof path) return;
+    int descriptor = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return;
+    ssize_t size = syscall(SYS_read, descriptor, text, sizeof text - 1);
+    syscall(SYS_close, descriptor);
+    for (char *line = text, *end; size > 0 && *line; line = end) {
+        end = strchrnul(line, '\n');
+        if (*end) *end++ = 0;
+        read_line(line);
+    }
+    folder = strdup(named);
+}
+
+/* What the program would see, which is not what the kernel says if another library stands in between. */
+static int visible_stat(int descriptor, struct stat *status) {
+    static void *cache;
+    int (*next)(int, struct stat *) = (int (*)(int, struct stat *))next_symbol(&cache, "fstat");
+    return next ? next(descriptor, status) : real_stat(descriptor, "", status, AT_EMPTY_PATH);
+}
+
+static int kind_of(int descriptor) {
+    struct stat status;
+    int saved = errno, kind = NONE;
+    if (descriptor < 0 || !folder) return NONE;
+    if (visible_stat(descriptor, &status) == 0 && S_ISCHR(status.st_mode))
+        for (int number = 0; number < device_count; number++)
+            if (devices[number].device == status.st_rdev) kind = (int)devices[number].kind;
+    errno = saved;
+    return kind;
+}
+
+static uint64_t nanoseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The value of the recorder's reply; 0 if there is none. */
+static uint64_t tell(struct request_header *header, const void *first, size_t first_size, const void *second,
+                     size_t second_size, int descriptor) {
+    struct reply_header reply;
+    int received;
+    header->length = (uint32_t)(first_size + second_size);
+    struct iovec parts[] = {{header, sizeof *header}, {(void *)first, first_size}, {(void *)second, second_size}};
+    int result = call_server(parts, 3, descriptor, &reply, NULL, 0, &received);
+    if (received >= 0) syscall(SYS_close, received);
+    return result < 0 ? 0 : reply.value;
+}
+
+static uint64_t tell_before(int descriptor, const struct ioctl_rule *rule, unsigned kind, unsigned long request,
+                            const void *argument) {
+    struct payload payload = {0};
+    uint64_t handed = 0, call;
+    int also = descriptor_in(rule, argument);
+    if (also >= 0) handed = tell(&(struct request_header){.op = OP_SPY_HAND}, NULL, 0, NULL, 0, also);
+    append_inputs(&payload, rule, argument);
+    struct request_header header = {.op = OP_SPY_BEFORE, .file = handed, .a = request, .b = kind};
+    call = tell(&header, argument, _IOC_SIZE(request), payload.bytes, payload.failed ? 0 : payload.size, descriptor);
+    free(payload.bytes);
+    return call;
+}
+
+static void tell_after(uint64_t call, const struct ioctl_rule *rule, unsigned long request, const void *argument,
+                       int64_t result, uint64_t elapsed) {
+    int opened = NONE, at = descriptor_out_at(rule);
+    if (result >= 0 && at >= 0) memcpy(&opened, (const char *)argument + at, sizeof opened);
+    struct request_header header = {.op = OP_SPY_AFTER, .file = call, .a = (uint64_t)result, .b = elapsed};
+    tell(&header, argument, _IOC_SIZE(request), NULL, 0, opened >= 0 && fcntl(opened, F_GETFD) >= 0 ? opened : NONE);
+}
+
+EXPORT int ioctl(int descriptor, unsigned long request, ...) {
+    va_list list;
+    va_start(list, request);
+    void *argument = va_arg(list, void *);
+    va_end(list);
+    int kind = NONE;
+    if (_IOC_TYPE(request) && strchr(IOCTL_TYPES, (int)_IOC_TYPE(request)) && argument) kind = kind_of(descriptor);
+    if (kind == NONE) return NEXT(ioctl)(descriptor, request, argument);
+    const struct ioctl_rule *rule = find_rule((unsigned)kind, request);
+    uint64_t call = tell_before(descriptor, rule, (unsigned)kind, request, argument), started = nanoseconds();
+    int result = NEXT(ioctl)(descriptor, request, argument), saved = errno;
+    if (call) tell_after(call, rule, request, argument, result < 0 ? -saved : result, nanoseconds() - started);
+    errno = saved;
+    return result;
+}
+
+static void *map(void *at, size_t length, int protection, int flags, int descriptor, off_t offset) {
+    void *mapped = NEXT(mmap)(at, length, protection, flags, descriptor, offset);
+    int kind, saved = errno;
+    if (mapped == MAP_FAILED || flags & MAP_ANONYMOUS || (kind = kind_of(descriptor)) == NONE) return mapped;
+    struct request_header header = {.op = OP_SPY_MAP, .a = (uint64_t)offset, .b = length, .file = (uint64_t)kind};
+    tell(&header, NULL, 0, NULL, 0, descriptor);
+    errno = saved;
+    return mapped;
+}
+
+EXPORT void *mmap(void *at, size_t length, int protection, int flags, int descriptor, off_t offset) {
+    return map(at, length, protection, flags, descriptor, offset);
+}
+
+EXPORT void *mmap64(void *at, size_t length, int protection, int flags, int descriptor, off64_t offset) {
+    return map(at, length, protection, flags, descriptor, offset);
+}
+
+EXPORT int close(int descriptor) {
+    int kind = kind_of(descriptor), result = NEXT(close)(descriptor), saved = errno;
+    if (kind != NONE) tell(&(struct request_header){.op = OP_SPY_CLOSE}, NULL, 0, NULL, 0, NONE);
+    errno = saved;
+    return result;
+}

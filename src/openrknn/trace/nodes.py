@@ -1,0 +1,91 @@
+"""Device nodes with an NPU behind them, and who has them open."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from openrknn.chips import CHIPS, Chip
+from openrknn.device.kernel import Driver, SystemKernel
+from openrknn.errors import DeviceError
+from openrknn.uapi.tables import RKNPU, RKNPU_MISC, ROCKET, Table
+
+__all__ = ["Node", "chip_of_this_board", "find_nodes", "is_same_file", "peer_of"]
+
+_MISC = "/dev/rknpu"
+_FOLDERS = ("/dev/dri", "/dev/accel")
+_DRIVERS = {table.name: table for table in (RKNPU, ROCKET)}
+_KCMP_NUMBER = {"x86_64": 312, "aarch64": 272}
+_KCMP_FILE = 0
+_CREDENTIALS = struct.Struct("iII")
+_COMPATIBLE = Path("/proc/device-tree/compatible")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A device node of an NPU driver."""
+
+    path: str
+    device: int
+    table: Table
+
+    def is_open_elsewhere(self, descriptor: int) -> bool:
+        """Whether another process has the open file of our descriptor."""
+        own = os.getpid()
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):  # it ended, or it is none of our business
+                for name in os.listdir(f"/proc/{process}/fd") if int(process) != own else ():
+                    path = f"/proc/{process}/fd/{name}"
+                    if os.readlink(path) == self.path and is_same_file(int(process), int(name), descriptor):
+                        return True
+        return False
+
+
+def find_nodes() -> Iterator[Node]:
+    """The NPUs of this machine; two nodes can lead to one."""
+    kernel = SystemKernel()
+    for path in (path for folder in _FOLDERS for path in kernel.nodes(folder)):
+        with contextlib.suppress(DeviceError, OSError):
+            driver = Driver(kernel, path)
+            try:
+                table = _DRIVERS.get(driver.name())
+            finally:
+                driver.close()
+            if table is not None:
+                yield Node(path, os.stat(path).st_rdev, table)
+    with contextlib.suppress(OSError):
+        yield Node(_MISC, os.stat(_MISC).st_rdev, RKNPU_MISC)
+
+
+def chip_of_this_board() -> Chip | None:
+    """What the device tree says."""
+    try:
+        words = _COMPATIBLE.read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return None
+    names = (word.rpartition(",")[2] for word in words)
+    return next((CHIPS[name] for name in names if name in CHIPS), None)
+
+
+def is_same_file(process: int, theirs: int, ours: int) -> bool:
+    """Whether a descriptor of a process and one of ours are copies of each other; if nobody can say, they are."""
+    number = _KCMP_NUMBER.get(platform.machine())
+    if number is None:
+        return True
+    library = ctypes.CDLL(None, use_errno=True)
+    result: int = library.syscall(number, process, os.getpid(), _KCMP_FILE, theirs, ours)
+    return result <= 0
+
+
+def peer_of(connection: socket.socket) -> int:
+    """The process at the other end."""
+    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    process: int = _CREDENTIALS.unpack(data)[0]
+    return process

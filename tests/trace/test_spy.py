@@ -1,0 +1,165 @@
+"""What `openrknn spy` records of a program is what the kernel saw.
+
+The real kernel is the emulated one here: spy runs on an emulated board as it would on a real one, and the board's own
+record is the witness. What the library does to reach the kernel is the same in both cases.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from openrknn.fakekernel.preload import SPY, host_machine, library_for
+from openrknn.trace.archive import Trace
+from openrknn.trace.nodes import find_nodes
+from openrknn.trace.records import BufferState, CallRecord, CloseRecord, MapRecord, OpenRecord
+from openrknn.trace.replay import Replayer
+from tests.fakekernel.test_preload import EXAMPLES, NATIVE, compile_c, compiler_for
+from tests.runtime.cases import GOLDENS
+from tests.witness.witness import Witness
+
+OPENRKNN = [sys.executable, "-m", "openrknn.cli"]
+SPYS_OWN = {"MEM_MAP", "MEM_SYNC", "PREP_BO", "FINI_BO", "VERSION"}
+"""What spy asks the kernel by itself."""
+
+
+def run(folder: Path, board: list[str], *program: object) -> subprocess.CompletedProcess[str]:
+    words = [*OPENRKNN, "exec", "-q", *board, "--trace", "kernel.trace", "--", *OPENRKNN, "spy", "--", *program]
+    return subprocess.run(
+        [str(word) for word in words], cwd=folder, capture_output=True, text=True, errors="replace", timeout=600,
+        check=False,
+    )  # fmt: skip
+
+
+def contents(trace: Trace, states: tuple[BufferState, ...]) -> dict[int, bytes]:
+    return {state.address: trace.contents(state)[:1024] for state in states}
+
+
+def calls(trace: Trace, descriptors: tuple[str, ...]) -> list[tuple[object, ...]]:
+    """What the program asked, without the numbers of descriptors, which the emulated kernel does not know."""
+    made = [event for event in trace.events if isinstance(event, CallRecord) and event.name not in SPYS_OWN]
+    after = [{name: value for name, value in call.after.items() if name not in descriptors} for call in made]
+    return [(call.name, call.before, values, call.result) for call, values in zip(made, after, strict=True)]
+
+
+def check(folder: Path, descriptors: tuple[str, ...] = ()) -> None:
+    """The two records of one run say the same; the board's own has spy's questions in it, too."""
+    with Trace(folder / "kernel.trace") as kernel, Trace(folder / "spy.trace") as spied:
+        assert calls(spied, descriptors) == calls(kernel, descriptors) != []
+        jobs = list(zip(kernel.jobs(), spied.jobs(), strict=True))
+        for (submit, finish), (seen, ended) in jobs:
+            assert seen.lists == submit.lists
+            assert contents(spied, seen.buffers) == contents(kernel, submit.buffers)
+            assert finish is not None
+            assert ended is not None
+            assert contents(spied, ended.buffers) == contents(kernel, finish.buffers)
+            assert (bool(ended.error), ended.tasks) == (bool(finish.error), finish.tasks)
+        replayer = Replayer(spied)
+        for submit, finish in spied.jobs():
+            if finish is not None and not finish.error:
+                assert replayer.run(replayer.load(submit), finish) == []
+        assert spied.about["recorded"] == "on a real kernel"
+
+
+@pytest.mark.parametrize(("driver", "name"), [("rknpu", "raw_rknpu_matmul"), ("rocket", "raw_rocket_matmul")])
+def test_programs_with_raw_ioctls(driver: str, name: str, tmp_path: Path) -> None:
+    program = compile_c(host_machine(), EXAMPLES / f"{name}.c", tmp_path / name)
+    done = run(tmp_path, ["--driver", driver], program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("right\n")
+    assert "1 jobs, " in done.stderr
+    check(tmp_path)
+    with Trace(tmp_path / "spy.trace") as trace:
+        assert isinstance(trace.events[0], OpenRecord)
+        assert isinstance(trace.events[-1], CloseRecord)
+        assert sum(isinstance(event, MapRecord) for event in trace.events) == (5 if driver == "rknpu" else 4)
+
+
+MISC = """
+import fcntl, mmap, os
+from openrknn.uapi import rknpu
+npu = os.open("/dev/rknpu", os.O_RDWR)
+_, submit, create, _, destroy, _ = rknpu.MISC_IOCTLS
+def call(ioctl, **values):
+    argument = bytearray(ioctl.argument.pack(values))
+    fcntl.ioctl(npu, ioctl.request, argument, True)
+    return ioctl.argument.unpack(argument)
+made = call(create, size=4096, flags=8)
+with mmap.mmap(made["handle"], 4096) as memory:
+    memory[:4] = b"here"
+try:
+    call(submit, flags=1, task_number=1, task_obj_addr=made["obj_addr"], timeout=1000)
+except TimeoutError:
+    print("refused")
+call(destroy, obj_addr=made["obj_addr"])
+os.close(npu)
+"""
+
+
+def test_the_character_device_and_a_job_that_fails(tmp_path: Path) -> None:
+    done = run(tmp_path, ["--chip", "rv1106"], sys.executable, "-c", MISC)
+    assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr
+    check(tmp_path, ("handle",))
+    with Trace(tmp_path / "spy.trace") as trace:
+        assert trace.chip == "rv1106"
+        ((submit, finish),) = trace.jobs()
+        assert trace.contents(submit.buffers[0])[:4] == b"here"
+        assert finish is not None
+        assert finish.error == "ETIMEDOUT"
+
+
+FORKS = """
+import os, sys
+from openrknn.device.kernel import SystemKernel, open_driver
+npu = open_driver("rknpu", ("/dev/dri",), SystemKernel())
+if (child := os.fork()) == 0:
+    npu.name()
+    os._exit(0)
+os.waitpid(child, 0)
+npu.name()
+npu.close()
+os.execv(sys.executable, [sys.executable, "-c", "import sys; sys.exit(7)"])
+"""
+
+
+def test_a_program_that_forks_and_becomes_another(tmp_path: Path) -> None:
+    done = run(tmp_path, [], sys.executable, "-c", FORKS)
+    assert done.returncode == 7, done.stderr
+    with Trace(tmp_path / "spy.trace") as trace:
+        kinds = [type(event) for event in trace.events]
+        # Found by its name, which takes a call; then the child's and the parent's: all of one open file.
+        assert kinds == [OpenRecord, *[CallRecord] * 3, CloseRecord]
+
+
+@pytest.mark.witness
+def test_the_vendors_runtime(witness: Witness, tmp_path: Path) -> None:
+    (tmp_path / "outputs").mkdir()
+    words = [witness.driver, witness.library, GOLDENS / "residual_rk3588_i8.rknn", tmp_path / "report"]
+    done = run(tmp_path, ["--library", str(witness.library)], *words, "--outputs", tmp_path / "outputs")
+    assert done.returncode == 0, done.stderr
+    assert all(not json.loads(line).get("code") for line in (tmp_path / "report").read_text().splitlines())
+    check(tmp_path, ("fd",))
+
+
+def test_without_an_npu(tmp_path: Path) -> None:
+    if list(find_nodes()):
+        pytest.skip("this machine has an NPU")
+    done = subprocess.run([*OPENRKNN, "spy", "--", "true"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no NPU driver in /dev/dri, /dev/accel or /dev/rknpu" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("machine", sorted({host_machine(), "aarch64"}))
+def test_the_library_compiles_without_warnings(machine: str, tmp_path: Path) -> None:
+    sources = [NATIVE.parent / "spy" / "spy.c", NATIVE / "arguments.c", NATIVE / "channel.c"]
+    options = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-o", str(tmp_path / "x.so")]
+    done = subprocess.run(
+        [compiler_for(machine), *options, *map(str, sources), "-ldl"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert library_for(machine, SPY).is_file()
