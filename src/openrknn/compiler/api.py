@@ -87,7 +87,7 @@ def compile_model(
     graph = imported.graph
     preprocess = Preprocess.of(graph, mean, std, order)
     tell("normalise", 0, 1)
-    normalise(graph, atom=form.atom)
+    normalise(graph, atom=form.atom, calibrated=not is_fp16)
     statistics = {}
     if not is_fp16:
         feeds = feeds_for(calibration, graph, preprocess)

@@ -57,7 +57,6 @@ FUNCTIONS: Mapping[str, tuple[Shape, float]] = MappingProxyType(
         "sqrt": (lambda x, _: np.sqrt(np.maximum(x, 0)), math.inf),
         "log": (lambda x, _: np.log(np.maximum(x, 1e-6)), math.inf),
         "abs": (lambda x, _: np.abs(x), math.inf),
-        "neg": (lambda x, _: -x, math.inf),
         "reciprocal": (lambda x, _: 1 / np.where(np.abs(x) < 1e-3, np.copysign(1e-3, x), x), math.inf),
         "sin": (lambda x, _: np.sin(x), math.inf),
         "cos": (lambda x, _: np.cos(x), math.inf),
@@ -129,6 +128,8 @@ def function_for(attributes: Mapping[str, Any], reach: float, *, power_of_two: b
     """The table for an activation whose inputs reach this far."""
     name = attributes["function"]
     limit = FUNCTIONS[name][1]
+    if name == "bounds":
+        limit = max(abs(value) for value in (attributes["alpha"], attributes["beta"]) if math.isfinite(value))
     parameters = tuple((key, float(attributes[key])) for key in ("alpha", "beta") if key in attributes)
     # Three significant digits: tables of nearly equal reach become equal, and one load serves both.
     wanted = min(limit, max(reach, 1e-3))

@@ -31,8 +31,8 @@ NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
         "ConvTranspose": Row("ConvTranspose, DepthToSpace", "CNA with pad values between the pixels"),
         "Pool": Row("MaxPool, AveragePool, GlobalMaxPool", "PPU; wide maps in stripes"),
         "Activation": Row(
-            "Relu, Clip, LeakyRelu, PRelu, Sigmoid, Tanh, HardSwish, HardSigmoid, Elu, Gelu, Mish, Softplus, Erf, Exp, "
-            "SiLU, Sqrt, Log, Abs, Neg, Reciprocal, Sin, Cos, Pow with a constant",
+            "Relu, Clip, LeakyRelu, PRelu, Sigmoid, Tanh, HardSwish, HardSigmoid, Elu, Gelu, Mish, Softplus, Erf, "
+            "SiLU; with calibration also Exp, Sqrt, Log, Abs, Reciprocal, Sin, Cos, Pow with a constant",
             "DPU; functions by lookup table, loaded once where only one is needed",
         ),
         "Binary": Row("Add, Sub, Mul, Max, Min, Sum", "DPU; second operand per pixel, per channel, or constant"),
@@ -46,6 +46,8 @@ NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
 CPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
     {
         "AveragePool": Row("AveragePool that leaves padding out", "the NPU's mean counts padding pixels"),
+        "Exp": Row("Exp (fp16)", "without calibration nobody knows how far a table has to reach"),
+        "Sin": Row("Sin (fp16)", "the same"),
         "Reshape": Row("Reshape that moves channels", "the NPU keeps 16 bytes of channels together"),
         "Softmax": Row("Softmax", "exact; the vendor's NPU recipe is up to 4 % wrong"),
         "Transpose": Row("Transpose", "between the NPU's layout and any other order"),

@@ -16,10 +16,14 @@ from openrknn.compiler.normalise.scale import fold_scales
 __all__ = ["normalise"]
 
 
-def normalise(graph: Graph, *, atom: int) -> None:
-    """Rewrite the graph in place; `atom` is the number of channels that lie together in the NPU's memory."""
+def normalise(graph: Graph, *, atom: int, calibrated: bool = True) -> None:
+    """Rewrite the graph in place.
+
+    `atom` is the number of channels that lie together in the NPU's memory, `calibrated` whether the ranges of values
+    will be known.
+    """
     clean(graph)
-    find_activations(graph)
+    find_activations(graph, calibrated=calibrated)
     normalise_linear(graph)
     fold_scales(graph)
     normalise_pools(graph)

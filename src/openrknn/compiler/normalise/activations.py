@@ -16,25 +16,33 @@ __all__ = ["find_activations"]
 
 _SIMPLE = {
     "Sigmoid": "sigmoid", "Tanh": "tanh", "HardSwish": "hardswish", "Softplus": "softplus", "Mish": "mish",
-    "Erf": "erf", "Exp": "exp", "Softsign": "softsign", "Sqrt": "sqrt", "Log": "log", "Abs": "abs", "Neg": "neg",
+    "Erf": "erf", "Exp": "exp", "Softsign": "softsign", "Sqrt": "sqrt", "Log": "log", "Abs": "abs",
     "Reciprocal": "reciprocal", "Sin": "sin", "Cos": "cos",
 }  # fmt: skip
 
 
-def find_activations(graph: Graph) -> None:
-    """Patterns first, then single operators."""
+_OPEN_ENDED = {"Exp", "Softsign", "Sqrt", "Log", "Abs", "Reciprocal", "Sin", "Cos", "Pow"}
+"""Their tables have to reach as far as their inputs, which only calibration tells."""
+
+
+def find_activations(graph: Graph, *, calibrated: bool) -> None:
+    """Patterns first, then single operators; open-ended functions only where calibration will tell their range."""
     for pattern in (_gelu, _silu_like, _hardswish, _mish):
         for op in list(graph.ops):
             if op in graph.ops:
                 pattern(graph, op)
         graph.prune()
     for op in list(graph.ops):
-        _single(graph, op)
+        if calibrated or op.type not in _OPEN_ENDED:
+            _single(graph, op)
 
 
 def _single(graph: Graph, op: Op) -> None:
     if op.type == "Relu":
         _become(op, "relu")
+    elif op.type == "Neg":
+        op.type = "Mul"
+        op.inputs = [op.inputs[0], graph.add_constant(f"{op.output}_minus", np.array(-1.0))]
     elif op.type in _SIMPLE:
         _become(op, _SIMPLE[op.type])
     elif op.type == "LeakyRelu":

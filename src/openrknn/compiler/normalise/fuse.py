@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from openrknn.compiler.ir import Graph, Op
+from openrknn.compiler.lower.functions import FUNCTIONS
 from openrknn.compiler.normalise.common import sole_reader
 
 __all__ = ["fuse", "fuse_pads"]
@@ -43,12 +46,18 @@ def _activations(graph: Graph) -> None:
         maker = graph.producers().get(op.inputs[0])
         if maker is None or maker.type not in {"Conv", "ConvTranspose"} or sole_reader(graph, op.inputs[0]) is not op:
             continue
-        if maker.attributes.get("activation") or len(maker.inputs) > 3:
+        if maker.attributes.get("activation") or len(maker.inputs) > 3 or not _is_bounded(op):
             continue
         maker.attributes["activation"] = dict(op.attributes)
         maker.outputs = [op.output]
         maker.fused = (*maker.fused, *(op.fused or (op.name,)))
         graph.ops.remove(op)
+
+
+def _is_bounded(op: Op) -> bool:
+    """Whether its table does not depend on how far its inputs reach: fused, they are not seen by calibration."""
+    function = op.attributes["function"]
+    return function not in FUNCTIONS or math.isfinite(FUNCTIONS[function][1])
 
 
 def _residuals(graph: Graph) -> None:

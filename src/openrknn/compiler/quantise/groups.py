@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.quantise.ranges import Range
 
 __all__ = ["MOVING_CPU", "groups_of", "moves", "spread_ranges"]
 
 _MOVING = {"Pool", "Concat", "Slice", "Repeat", "Reshape"}
-MOVING_CPU = {"Reshape", "Transpose", "Concat"}
+_MOVING_CONVS = {"Slice", "Concat", "Pad", "Input", "Expand"}
+"""1x1 convolutions that only move."""
+MOVING_CPU = {"Reshape", "Transpose", "Concat", "AveragePool"}
+_SATURATES = {"tanh": 3.12, "sigmoid": 6.23, "erf": 2.04}
+"""Beyond that the function is constant to half of 1/255 of its range."""
 
 
 def moves(op: Op) -> bool:
     """Whether the operator's output holds stored numbers of its input."""
+    if op.type == "Conv":
+        return op.attributes.get("from") in _MOVING_CONVS and not op.attributes.get("activation")
     return op.type in _MOVING or (op.type == "Cpu" and op.attributes["operator"] in MOVING_CPU)
+
+
+def _picks(op: Op) -> bool:
+    """Whether nothing that the operator leaves out is ever needed."""
+    if op.type == "Pool":
+        return bool(op.attributes["method"] == "max")
+    return op.type == "Slice" or (op.type == "Conv" and op.attributes.get("from") == "Slice" and moves(op))
+
+
+def _useful(op: Op) -> Range | None:
+    """The inputs between which the operator's result changes by more than half a step of int8."""
+    if op.type != "Activation":
+        return None
+    function = op.attributes["function"]
+    if function == "relu":
+        return 0.0, np.inf
+    if function == "clip":
+        return 0.0, float(op.attributes["bound"])
+    if function == "bounds":
+        return float(op.attributes["alpha"]), float(op.attributes["beta"])
+    if function == "hardsigmoid":
+        alpha, beta = float(op.attributes["alpha"]), float(op.attributes["beta"])
+        return -beta / alpha, (1 - beta) / alpha
+    limit = _SATURATES.get(function)
+    return None if limit is None else (-limit, limit)
 
 
 def groups_of(graph: Graph) -> list[list[str]]:
@@ -38,15 +71,20 @@ def groups_of(graph: Graph) -> list[list[str]]:
 def spread_ranges(graph: Graph, ranges: dict[str, Range]) -> None:
     """Give the members of each group the union of their ranges.
 
-    What only a maximum pooling reads never needs more than the pooling gives.
+    What only slices and maximum poolings read never needs more than they give, and what only a saturating function
+    reads never needs more than where it saturates.
     """
     readers = graph.readers()
-    for op in reversed(graph.ops):
-        source = op.inputs[0] if op.inputs else ""
-        if op.type != "Pool" or op.attributes["method"] != "max" or source in graph.outputs:
+    for name in reversed(list(graph.values)):
+        users = readers[name]
+        if name in graph.outputs or not users:
             continue
-        if readers.get(source) == [op]:
-            ranges[source] = ranges[op.output]
+        if all(_picks(op) for op in users):
+            ranges[name] = min(ranges[op.output][0] for op in users), max(ranges[op.output][1] for op in users)
+        useful = [_useful(op) for op in users]
+        if all(window is not None for window in useful):
+            low, high = min(w[0] for w in useful if w), max(w[1] for w in useful if w)
+            ranges[name] = max(ranges[name][0], low), min(ranges[name][1], high)
     for group in groups_of(graph):
         union = min(ranges[name][0] for name in group), max(ranges[name][1] for name in group)
         for name in group:

@@ -23,8 +23,8 @@ _LEVELS = 256
 def quantization_for(low: float, high: float) -> Quantization:
     """Asymmetric int8 that has 0 exactly: scale = (high - low) / 255, zero point where 0 lies."""
     low, high = min(low, 0.0), max(high, 0.0)
-    scale = float(np.float32((high - low) / 255)) or 1e-6
-    return Quantization(scale, int(np.clip(round(-128 - low / scale), -128, 127)))
+    step = (high - low) / 255 or 1e-6
+    return Quantization(float(np.float32(step)), int(np.clip(round(-128 - low / step), -128, 127)))
 
 
 def _minmax(seen: Statistics) -> Range:
