@@ -1,0 +1,98 @@
+"""The manifests: valid by the schemas of Kubernetes, rendered by kustomize where it is, and true to our commands."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from openrknn.cli.main import build_parser
+
+FOLDER = Path(__file__).parents[2] / "deploy/kubernetes"
+FILES = sorted(path for path in FOLDER.rglob("*.yaml") if path.name != "kustomization.yaml")
+KUSTOMIZATIONS = sorted(path.parent for path in FOLDER.rglob("kustomization.yaml"))
+VERSION = "1.36"
+FOREIGN = ("keda.sh/", "serving.kserve.io/")
+"""Their schemas are not Kubernetes' own."""
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(FOLDER))
+
+
+def validate(items: Iterator[Any]) -> list[dict[str, Any]]:
+    found = [item for item in items if item is not None]
+    for item in found:
+        if not item["apiVersion"].startswith(FOREIGN):
+            kubernetes_validate.validate(item, VERSION, strict=True)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_files_are_valid(path: Path) -> None:
+    assert validate(yaml.safe_load_all(path.read_text()))
+
+
+def rendered(folder: Path) -> list[dict[str, Any]]:
+    tool = shutil.which("kustomize")
+    command = [tool, "build"] if tool else ["kubectl", "kustomize"]
+    if not tool and not shutil.which("kubectl"):
+        pytest.skip("neither kustomize nor kubectl is here")
+    done = subprocess.run([*command, str(folder)], capture_output=True, text=True, check=False)
+    if "unknown command" in done.stderr:
+        pytest.skip("this kubectl is too old for kustomize")
+    assert done.returncode == 0, done.stderr
+    return validate(yaml.safe_load_all(done.stdout))
+
+
+@pytest.mark.parametrize("folder", KUSTOMIZATIONS, ids=name)
+def test_overlays_are_valid_and_their_commands_exist(folder: Path) -> None:
+    items = rendered(folder)
+    assert items
+    for container in containers(items):
+        parses(container)
+
+
+def containers(items: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for item in items:
+        spec = item.get("spec", {})
+        template = spec.get("template", {}).get("spec", spec)
+        yield from template.get("containers", ())
+
+
+def parses(container: dict[str, Any]) -> None:
+    program, command, *more = container["command"]
+    assert program == "openrknn"
+    build_parser((command,)).parse_args([command, *more, *container.get("args", ())])
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_commands_in_files_exist_and_no_container_is_privileged(path: Path) -> None:
+    for container in containers(list(yaml.safe_load_all(path.read_text()))):
+        parses(container)
+        security = container.get("securityContext", {})
+        assert not security.get("privileged", False)
+        assert not security.get("capabilities", {}).get("add")
+
+
+def test_the_software_overlay_runs_on_every_processor() -> None:
+    (daemon,) = [item for item in rendered(FOLDER / "overlays/software") if item["kind"] == "DaemonSet"]
+    spec = daemon["spec"]["template"]["spec"]
+    assert "nodeSelector" not in spec
+    assert "--software=2" in spec["containers"][0]["args"]
+
+
+def test_the_dra_overlay_has_all_that_the_driver_needs() -> None:
+    items = rendered(FOLDER / "overlays/dra")
+    assert {"ClusterRole", "ClusterRoleBinding", "DeviceClass", "DaemonSet"} <= {item["kind"] for item in items}
+    (daemon,) = [item for item in items if item["kind"] == "DaemonSet"]
+    (container,) = daemon["spec"]["template"]["spec"]["containers"]
+    assert {"--dra", "--node=$(NODE_NAME)"} <= set(container["args"])
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert {"/var/lib/kubelet/plugins_registry", "/var/lib/kubelet/plugins", "/var/run/cdi"} <= mounts
