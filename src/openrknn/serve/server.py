@@ -70,8 +70,8 @@ class Server:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         if self.settings.otlp_endpoint:
             tracing.start(self.settings.otlp_endpoint)
-        http_socket = _listen(self.settings.host, self.settings.http_port)
         http = _Uvicorn(self._uvicorn_config())
+        http_socket = _listen(self.settings.host, self.settings.http_port)
         rpc = RpcServer(self.plane) if self.settings.grpc_port is not None else None
         if signals:
             for number in (signal.SIGTERM, signal.SIGINT):

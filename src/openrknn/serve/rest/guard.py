@@ -43,7 +43,8 @@ def error_body(message: str) -> bytes:
 def is_right_token(given: str | None, token: str) -> bool:
     """`Bearer TOKEN`, compared without telling by the time how much of it is right."""
     kind, _, value = (given or "").partition(" ")
-    return kind.lower() == "bearer" and hmac.compare_digest(value.strip().encode("utf-8", "replace"), token.encode())
+    # Headers are bytes; Starlette reads them as Latin-1.
+    return kind.lower() == "bearer" and hmac.compare_digest(value.strip().encode("latin-1", "replace"), token.encode())
 
 
 class Guard:
@@ -80,6 +81,7 @@ class Guard:
             except TimeoutError:
                 # The answer is large and nobody reads it: what it holds is worth more than the connection.
                 scope[ABORT]()
+                await asyncio.sleep(0.01)  # uvicorn hears of it in the next turn of the loop
                 raise ClientGoneError from None
 
         try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -38,7 +40,7 @@ def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
-            cast(dict[str, Any], self.scope)[ABORT] = self.transport.abort
+            cast(dict[str, Any], self.scope)[ABORT] = self._abort
             self._wind(limits.header_seconds)
 
         def on_headers_complete(self) -> None:
@@ -51,14 +53,18 @@ def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
 
         def _wind(self, seconds: float) -> None:
             self._stop()
-            self._clock = self.loop.call_later(seconds, self._late)
+            self._clock = self.loop.call_later(seconds, self._abort)
 
         def _stop(self) -> None:
             if self._clock is not None:
                 self._clock.cancel()
                 self._clock = None
 
-        def _late(self) -> None:
+        def _abort(self) -> None:
+            """At once: without this option the kernel would keep what the client does not take for many minutes."""
+            found = self.transport.get_extra_info("socket")
+            if found is not None:
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.transport.abort()
 
     return GuardedProtocol
