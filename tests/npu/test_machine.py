@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -12,17 +13,20 @@ from openrknn.chips import CHIPS
 from openrknn.errors import (
     AccessError,
     ExecutionError,
+    RknnError,
     UndeclaredBitsError,
     UnknownModeError,
     UnreadRegisterError,
     UnsupportedError,
 )
+from openrknn.isa import Register
 from openrknn.isa.common import SPointer
-from openrknn.npu import Machine, Memory
+from openrknn.npu import Machine, Memory, TaskRef, Watcher
 from openrknn.npu.groups import Groups
 from tests.container.places import GOLDENS, golden
 from tests.npu.loaded import load
 
+R = TypeVar("R", bound=Register)
 RK3588 = [
     path
     for path in GOLDENS
@@ -156,3 +160,45 @@ def test_pointer_clear_goes_back_to_group_zero() -> None:
     assert groups.current([dpu])[0x4010] == 1
     groups.flip([dpu])
     assert groups.current([dpu])[0x4010] == 1
+
+
+def test_a_core_goes_back_to_a_saved_state() -> None:
+    """A stream that builds on what was there before is decoded again from the same state."""
+    loaded = load(golden("silu_rk3588_i8"))
+    machine, tasks = loaded.machine, loaded.tasks()[0]
+    empty = machine.save(0)
+    first = [vars(step) for step in machine.prepare([tasks]).steps]
+    full = machine.save(0)
+    assert full != empty
+    machine.restore(0, empty)
+    assert machine.save(0) == empty
+    again = [vars(step) for step in machine.prepare([tasks]).steps]
+    assert machine.save(0) == full
+    assert len(first) == len(again)
+    for old, new in zip(first, again, strict=True):
+        assert {name: repr(value) for name, value in old.items()} == {name: repr(value) for name, value in new.items()}
+
+
+def test_a_watcher_hears_of_reads_writes_and_errors() -> None:
+    class Notes(Watcher):
+        def __init__(self) -> None:
+            self.read_names: set[str] = set()
+            self.written: set[str] = set()
+            self.errors: list[str] = []
+
+        def wrote(self, register: type[Register]) -> None:
+            self.written.add(register.name)
+
+        def read(self, value: R) -> R:
+            self.read_names.add(value.name)
+            return value
+
+        def failed(self, error: RknnError, task: TaskRef) -> bool:
+            self.errors.append(f"{task.number}: {error}")
+            return True
+
+    loaded, notes = load(golden("conv_rk3588_i8")), Notes()
+    loaded.set_register(0, 0x1060, 1)  # CNA.FC_CON0: of a feature that nobody has seen in use
+    Machine(loaded.model.chip, loaded.memory, watcher=notes).prepare(loaded.tasks())
+    assert {"CONV_CON1", "DATA_SIZE0"} <= notes.read_names <= notes.written
+    assert len(notes.errors) == 1

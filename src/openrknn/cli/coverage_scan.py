@@ -101,7 +101,8 @@ def _decode(
     write_values(words, dict(input_values(model, graph, dict.fromkeys(names, raw_pixels))))
     memory = Memory([Buffer(item.address, item.array, item.name) for item in (weights.buffer, internal, commands)])
     for core_count in sorted({entry.core_count for entry in graph.task_lists}):
-        Observer(found, graph, memory).prepare(list(_references(model, graph, commands.address, core_count)))
+        machine = Machine(model.chip, memory, strict=False, watcher=Observer(found, graph))
+        machine.prepare(list(_references(model, graph, commands.address, core_count)))
 
 
 def _references(model: Model, graph: Graph, commands: int, core_count: int) -> Iterator[list[TaskRef]]:

@@ -1,4 +1,4 @@
-"""A lenient software NPU that decodes streams, notes what every block looks at, and goes on after an error.
+"""Looks on while a software NPU decodes streams: notes what every block looks at, and goes on after an error.
 
 Strict mode sees registers that nobody reads. This sees more: single fields of a register that is read.
 """
@@ -6,17 +6,15 @@ Strict mode sees registers that nobody reads. This sees more: single fields of a
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph
-from openrknn.errors import ExecutionError, RknnError, UnreadRegisterError
-from openrknn.isa import Block, IsaError, Register, RegisterMap
-from openrknn.npu import Machine, Memory, TaskRef
-from openrknn.npu.machine import Core
-from openrknn.npu.registers import Registers
-from openrknn.npu.step import Step, TableLoad
+from openrknn.errors import RknnError
+from openrknn.isa import Register, RegisterMap
+from openrknn.npu import TaskRef, Watcher
 
 __all__ = ["Log", "Observer", "Problem", "Scan"]
 
@@ -28,7 +26,6 @@ _FOLLOWED = {
     "LUT_ACCESS_CFG": ("lut_addr", "lut_table_id", "lut_access_type"),
     "LUT_ACCESS_DATA": ("lut_access_data",),
 }
-_NOWHERE = Block("?", None, 0, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,41 +78,6 @@ class Scan:
     """Whether the software NPU has this chip."""
 
 
-class _Watched(Registers):
-    """Registers that note every look at them."""
-
-    def __init__(self, inner: Registers, log: Log) -> None:
-        super().__init__(inner._values, inner._memory)
-        self._read = inner._read
-        self._log = log
-
-    def read(self, register: type[R]) -> R:
-        self._log.read.add(register.offset)
-        value = super().read(register)
-        if register not in _WATCHING:
-            _WATCHING[register] = _watching(register)
-        watched = _WATCHING[register](value.value)
-        object.__setattr__(watched, "log", self._log)
-        return watched  # type: ignore[return-value]
-
-    def waive(self, *registers: type[Register]) -> None:
-        super().waive(*registers)
-        self._log.waived.update(register.offset for register in registers)
-
-    def waive_range(self, first: int, end: int) -> None:
-        super().waive_range(first, end)
-        self._log.waived.update(range(first, end, 4))
-
-    def waive_unknown(self, first: int, end: int) -> None:
-        before = set(self._read)
-        super().waive_unknown(first, end)
-        self._log.waived.update(self._read - before)
-
-    def expect_zero(self, *registers: type[Register]) -> None:
-        self._log.zero.update(register.offset for register in registers)
-        super().expect_zero(*registers)
-
-
 _WATCHING: dict[type[Register], type[Register]] = {}
 
 
@@ -133,41 +95,36 @@ def _watching(register: type[Register]) -> type[Register]:
     return type(register.__name__, (register,), {"__slots__": ("log",), "__getattribute__": get})
 
 
-class Observer(Machine):
-    """An NPU that decodes, notes, and goes on after an error."""
+class Observer(Watcher):
+    """Notes what a machine does with the registers of one graph, and has it go on after an error."""
 
-    def __init__(self, found: Scan, graph: Graph, memory: Memory) -> None:
-        super().__init__(found.model.chip, memory, strict=False)
+    def __init__(self, found: Scan, graph: Graph) -> None:
         self._found = found
+        self._log = found.log
         self._graph = graph
-        self._failed: TaskRef | None = None
 
-    def _configure(
-        self, names: set[str], registers: Registers, working: Core, task: TaskRef, *, loads_table: bool
-    ) -> Step:
-        try:
-            watched = _Watched(registers, self._found.log)
-            return super()._configure(names, watched, working, task, loads_table=loads_table)
-        except (ExecutionError, IsaError) as error:
-            self._object(error, task)
-            self._failed = task
-            return TableLoad(task.number, task.operator, self.memory)
+    def wrote(self, register: type[Register]) -> None:
+        fields = _FOLLOWED.get(register.name.removeprefix("RDMA_"))
+        if fields:
+            self._log.read.add(register.offset)
+            self._log.fields.update((register.offset, name) for name in fields)
 
-    def _write(self, working: Core, target: int, offset: int, value: int, task: TaskRef) -> Block:
-        found = self._map.lookup(target, offset)
-        if found and found[1].name.removeprefix("RDMA_") in _FOLLOWED:
-            self._found.log.read.add(offset)
-            fields = _FOLLOWED[found[1].name.removeprefix("RDMA_")]
-            self._found.log.fields.update((offset, name) for name in fields)
-        try:
-            return super()._write(working, target, offset, value, task)
-        except (ExecutionError, IsaError) as error:
-            self._object(error, task)
-            return found[0] if found else _NOWHERE
+    def read(self, value: R) -> R:
+        register = type(value)
+        self._log.read.add(register.offset)
+        if register not in _WATCHING:
+            _WATCHING[register] = _watching(register)
+        watched = _WATCHING[register](value.value)
+        object.__setattr__(watched, "log", self._log)
+        return watched  # type: ignore[return-value]
 
-    def _object(self, error: RknnError, task: TaskRef) -> None:
-        if isinstance(error, UnreadRegisterError) and task is self._failed:
-            return  # not read because of the error before it
+    def waived(self, offsets: Iterable[int]) -> None:
+        self._log.waived.update(offsets)
+
+    def expects_zero(self, offsets: Iterable[int]) -> None:
+        self._log.zero.update(offsets)
+
+    def failed(self, error: RknnError, task: TaskRef) -> bool:
         node = self._graph.nodes[task.operator] if task.operator < len(self._graph.nodes) else None
         self._found.problems.append(
             Problem(
@@ -179,3 +136,4 @@ class Observer(Machine):
                 text=getattr(error, "message", None) or str(error),
             )
         )
+        return True

@@ -1,6 +1,7 @@
 """The software NPU: executes the register commands inside real `.rknn` files, block by block as the hardware does.
 
     machine     decodes task streams into steps and runs them
+    state       what a core keeps between jobs;  watch: a door for those who look on
     memory      buffers at device addresses
     groups      the two register groups of every block
     cna, core   fetch, pad, convolve
@@ -14,7 +15,7 @@ from arrays to arrays with the formula on top.
 
 from __future__ import annotations
 
-from openrknn.npu.machine import Machine, Program, TaskRef
+from openrknn.npu.machine import CoreState, Machine, Program, TaskRef, Watcher
 from openrknn.npu.memory import Buffer, Memory
 
-__all__ = ["Buffer", "Machine", "Memory", "Program", "TaskRef"]
+__all__ = ["Buffer", "CoreState", "Machine", "Memory", "Program", "TaskRef", "Watcher"]

@@ -7,7 +7,7 @@ from the third task of an operator on they hold only what differs from two tasks
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from openrknn.isa import Block, RegisterMap
 from openrknn.isa.common import SPointer
@@ -55,3 +55,18 @@ class Groups:
         for block in blocks:
             if self._ping_pong[block.name]:
                 self._pointer[block.name] ^= 1
+
+    def save(self) -> tuple[dict[str, tuple[dict[int, int], dict[int, int]]], dict[str, int], dict[str, bool]]:
+        """Copies of the values of both groups, the pointers, and whether they move by themselves."""
+        values = {name: (dict(first), dict(second)) for name, (first, second) in self._values.items()}
+        return values, dict(self._pointer), dict(self._ping_pong)
+
+    def restore(
+        self,
+        values: Mapping[str, tuple[Mapping[int, int], Mapping[int, int]]],
+        pointers: Mapping[str, int],
+        ping_pong: Mapping[str, bool],
+    ) -> None:
+        """Become what `save` saw."""
+        self._values = {name: (dict(first), dict(second)) for name, (first, second) in values.items()}
+        self._pointer, self._ping_pong = dict(pointers), dict(ping_pong)

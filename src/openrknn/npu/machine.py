@@ -18,12 +18,13 @@ from openrknn.errors import ExecutionError, UndeclaredBitsError, UnknownModeErro
 from openrknn.isa import Block, Target, dpu_lut
 from openrknn.npu import cna, core, ppu, rdma
 from openrknn.npu.dpu import lut, pipeline
-from openrknn.npu.groups import Groups
 from openrknn.npu.memory import Memory
 from openrknn.npu.registers import Registers
+from openrknn.npu.state import Core, CoreState
 from openrknn.npu.step import Chained, Convolution, Flying, Pooling, Step, TableLoad
+from openrknn.npu.watch import Watcher
 
-__all__ = ["Core", "Finding", "Machine", "Program", "TaskRef"]
+__all__ = ["CoreState", "Finding", "Machine", "Program", "TaskRef", "Watcher"]
 
 _S_POINTER = 0x004
 _BLOCK_OFFSET = 0xFFF
@@ -76,18 +77,10 @@ class Program:
             step.run()
 
 
-class Core:
-    """One core: its register groups. Lookup tables belong to it as well, and outlive jobs."""
-
-    def __init__(self, register_map: isa.RegisterMap) -> None:
-        self.groups = Groups(register_map)
-        self.tables = lut.Tables()
-
-
 class Machine:
-    """A software NPU of one chip over one memory."""
+    """A software NPU of one chip over one memory. A `watcher` hears of everything that is decoded."""
 
-    def __init__(self, chip: Chip, memory: Memory, *, strict: bool = True) -> None:
+    def __init__(self, chip: Chip, memory: Memory, *, strict: bool = True, watcher: Watcher | None = None) -> None:
         self._family = family_of(chip)
         self.chip = chip
         self.memory = memory
@@ -96,6 +89,15 @@ class Machine:
         """What lenient mode let pass."""
         self._map = isa.map_for(chip.name)
         self._cores = [Core(self._map) for _ in range(chip.cores)]
+        self._watcher = Watcher() if watcher is None else watcher
+
+    def save(self, core: int) -> CoreState:
+        """What the tasks decoded so far left in a core: registers, pointers, tables."""
+        return self._cores[core].save()
+
+    def restore(self, core: int, state: CoreState) -> None:
+        """Put a core into a state that `save` saw."""
+        self._cores[core].restore(state)
 
     def prepare(self, lists: Sequence[Sequence[TaskRef]]) -> Program:
         """Decode the task lists of cores that work together, list k for core k.
@@ -131,14 +133,21 @@ class Machine:
                 working.groups.flip(blocks)
                 written = set()
             elif target not in _NOT_REGISTERS:
-                block = self._write(working, target, offset, value, task)
-                if offset & _BLOCK_OFFSET != _S_POINTER and block.enable_bit is not None:  # the groups have read it
+                try:
+                    has_value = self._write(working, target, offset, value, task)
+                except (ExecutionError, isa.IsaError) as error:
+                    if not self._watcher.failed(error, task):
+                        raise
+                    continue
+                if has_value:
                     written.add(offset)
                 # Ordinary tasks write these registers too, as zeros: reading entry 0.
                 loads_table |= offset == dpu_lut.LutAccessCfg.offset and dpu_lut.LutAccessCfg(value).lut_access_type
 
-    def _write(self, working: Core, target: int, offset: int, value: int, task: TaskRef) -> Block:
+    def _write(self, working: Core, target: int, offset: int, value: int, task: TaskRef) -> bool:
+        """Whether some block has to read the register; the pointers of the groups have been read here."""
         block, register = self._lookup(target, offset)
+        self._watcher.wrote(register)
         undeclared = value & ~register.declared & 0xFFFFFFFF
         if undeclared:
             self._object(
@@ -146,17 +155,17 @@ class Machine:
             )
         if offset & _BLOCK_OFFSET == _S_POINTER:
             working.groups.set_pointer(block, isa.common.SPointer(value))
-            return block
+            return False
         if block.enable_bit is None:  # the bus interface of the smaller chips: no result depends on its settings ...
             if register.name == "CFG_DMA_WSTRB" and value != _ALL_BYTES:  # ... but on this one
                 raise UnknownModeError("writes that leave out bytes are not implemented", register=register.name)
-            return block
+            return False
         if offset == dpu_lut.LutAccessCfg.offset:
             working.tables.select(dpu_lut.LutAccessCfg(value))
         elif offset == dpu_lut.LutAccessData.offset:
             working.tables.store(value)
         working.groups.write(block, offset, value)
-        return block
+        return True
 
     def _lookup(self, target: int, offset: int) -> tuple[Block, type[isa.Register]]:
         found = self._map.lookup(target, offset)
@@ -168,12 +177,17 @@ class Machine:
         self, working: Core, blocks: list[Block], written: set[int], task: TaskRef, *, loads_table: bool
     ) -> Step:
         names = {block.name for block in blocks}
-        registers = Registers(working.groups.current(blocks), self.memory)
-        step = self._configure(names, registers, working, task, loads_table=loads_table)
+        registers = Registers(working.groups.current(blocks), self.memory, self._watcher)
+        try:
+            step = self._configure(names, registers, working, task, loads_table=loads_table)
+        except (ExecutionError, isa.IsaError) as error:
+            if not self._watcher.failed(error, task):
+                raise
+            return TableLoad(task.number, task.operator, self.memory)
         for offset in registers.unread(written):
             if not loads_table:
-                error = UnreadRegisterError("it was written, but no block read it", register=self._name(offset))
-                self._object(error, task)
+                unread = UnreadRegisterError("it was written, but no block read it", register=self._name(offset))
+                self._object(unread, task)
         return step
 
     def _configure(
@@ -213,6 +227,8 @@ class Machine:
 
     def _object(self, error: ExecutionError, task: TaskRef) -> None:
         error.task = task.number
+        if self._watcher.failed(error, task):
+            return
         if self.strict:
             raise error
         self.findings.append(Finding(task.number, str(error)))

@@ -12,6 +12,7 @@ from typing import TypeVar
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Register
 from openrknn.npu.memory import Memory
+from openrknn.npu.watch import Watcher
 
 __all__ = ["Registers"]
 
@@ -22,12 +23,15 @@ class Registers:
     """Values by offset, with a note of each read.
 
     `memory` is there for RK3576, whose registers point at small tensors with the rest of a task's description; they are
-    read when the task is decoded, as its commands are.
+    read when the task is decoded, as its commands are. A `watcher` hears of every look.
     """
 
-    def __init__(self, values: Mapping[int, int], memory: Memory | None = None) -> None:
+    def __init__(
+        self, values: Mapping[int, int], memory: Memory | None = None, watcher: Watcher | None = None
+    ) -> None:
         self._values = values
         self._memory = memory
+        self._watcher = Watcher() if watcher is None else watcher
         self._read: set[int] = set()
 
     @property
@@ -39,27 +43,31 @@ class Registers:
     def read(self, register: type[R]) -> R:
         """The register's value in natural units; its reset value where the stream never wrote it."""
         self._read.add(register.offset)
-        return register.read(self._values)
+        return self._watcher.read(register.read(self._values))
 
     def waive(self, *registers: type[Register]) -> None:
         """Registers that cannot change a result: bus settings, buffer division, timing, redundant sizes."""
-        self._read.update(register.offset for register in registers)
+        self._waive(register.offset for register in registers)
 
     def waive_range(self, first: int, end: int) -> None:
         """All registers in a range of offsets."""
-        self._read.update(range(first, end, 4))
+        self._waive(range(first, end, 4))
 
     def waive_unknown(self, first: int, end: int) -> None:
         """Registers in a range whose meaning nobody knows, as long as they are 0 or 1.
 
         Streams of the smaller chips write such registers with the same constants in every task.
         """
-        for offset, value in self._values.items():
-            if first <= offset < end and value in {0, 1}:
-                self._read.add(offset)
+        self._waive(offset for offset, value in self._values.items() if first <= offset < end and value in {0, 1})
+
+    def _waive(self, offsets: Iterable[int]) -> None:
+        waived = set(offsets)
+        self._read |= waived
+        self._watcher.waived(waived)
 
     def expect_zero(self, *registers: type[Register]) -> None:
         """Registers of features that nobody was seen to use; anything but 0 is an unknown mode."""
+        self._watcher.expects_zero(register.offset for register in registers)
         for register in registers:
             value = self.read(register)
             if int(value):

@@ -11,6 +11,7 @@ Floating point data take the same path with a fraction that is not an integer, a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +23,18 @@ from openrknn.isa.enums import LutTable
 from openrknn.npu.formats import Numbers
 from openrknn.npu.registers import Registers
 
-__all__ = ["ENTRIES", "Config", "Slope", "Tables", "apply", "configure"]
+__all__ = ["ENTRIES", "Config", "Slope", "Tables", "TablesState", "apply", "configure"]
 
 ENTRIES = 513
+
+
+class TablesState(NamedTuple):
+    """The contents of both tables, and where the next entry goes: table, address, whether it is written."""
+
+    entries: bytes
+    table: int
+    address: int
+    writing: bool
 
 
 class Tables:
@@ -49,6 +59,15 @@ class Tables:
     def snapshot(self) -> npt.NDArray[np.int64]:
         """A copy of the entries as they are now."""
         return self.entries[:, :ENTRIES].copy()
+
+    def save(self) -> TablesState:
+        """Everything, as a value."""
+        return TablesState(self.entries.tobytes(), self._table, self._address, self._writing)
+
+    def restore(self, state: TablesState) -> None:
+        """Become what `save` saw."""
+        self.entries = np.frombuffer(state.entries, np.int64).reshape(self.entries.shape).copy()
+        self._table, self._address, self._writing = state.table, state.address, state.writing
 
 
 @dataclass(frozen=True, slots=True)

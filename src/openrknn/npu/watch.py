@@ -1,0 +1,37 @@
+"""The door for those who want to see what a machine does with registers, without being a part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from openrknn.errors import RknnError
+from openrknn.isa import Register
+
+if TYPE_CHECKING:
+    from openrknn.npu.machine import TaskRef
+
+__all__ = ["Watcher"]
+
+R = TypeVar("R", bound=Register)
+
+
+class Watcher:
+    """Hears of everything while tasks are decoded. This one does nothing; subclasses override what they need."""
+
+    def wrote(self, register: type[Register]) -> None:
+        """The stream writes a register."""
+
+    def read(self, value: R) -> R:
+        """A block reads a register, and gets what this returns."""
+        return value
+
+    def waived(self, offsets: Iterable[int]) -> None:
+        """A block declares that these registers cannot change a result."""
+
+    def expects_zero(self, offsets: Iterable[int]) -> None:
+        """A block refuses these registers unless they are 0."""
+
+    def failed(self, error: RknnError, task: TaskRef) -> bool:
+        """The task breaks a rule. True: noted, go on; False: the machine raises or collects it as usual."""
+        return False
