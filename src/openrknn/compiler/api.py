@@ -75,24 +75,26 @@ def compile_model(
     chip = _chip(target)
     if method not in METHODS:
         raise ValueError(f"method {method!r} is not known; there are {', '.join(METHODS)}")
-    is_fp16 = calibration is None if fp16 is None else fp16
-    if not is_fp16 and calibration is None:
-        raise CalibrationError(
-            "int8 needs calibration data: give a folder of pictures or arrays like those of real use, or choose fp16"
-        )
     tell = progress or (lambda stage, done, of: None)
-    form = FP16 if is_fp16 else INT8
     tell("import", 0, 1)
     imported = import_model(onnx, shapes=shapes, outputs=outputs)
     graph = imported.graph
+    is_quantised = any(op.type == "QuantizeLinear" for op in graph.ops)
+    is_fp16 = (calibration is None and not is_quantised) if fp16 is None else fp16
+    if not is_fp16 and calibration is None and not is_quantised:
+        raise CalibrationError(
+            "int8 needs calibration data: give a folder of pictures or arrays like those of real use, or choose fp16"
+        )
+    form = FP16 if is_fp16 else INT8
     preprocess = Preprocess.of(graph, mean, std, order)
     tell("normalise", 0, 1)
     normalise(graph, atom=form.atom, calibrated=not is_fp16)
     statistics = {}
     if not is_fp16:
-        feeds = feeds_for(calibration, graph, preprocess)
+        feeds = None if calibration is None else feeds_for(calibration, graph, preprocess)
+        total = len(feeds) if feeds is not None else 0
         statistics = quantise(
-            graph, imported.model, feeds, method=method, progress=lambda done: tell("calibrate", done, len(feeds))
+            graph, imported.model, feeds, method=method, progress=lambda done: tell("calibrate", done, total)
         )
     tell("lower", 0, 1)
     lowering = lower(graph, form, Options(bias_correction=bias_correction), statistics)

@@ -9,6 +9,7 @@ from typing import Any
 
 from openrknn.compiler.importer.build import build_graph
 from openrknn.compiler.importer.fold import fold
+from openrknn.compiler.importer.qdq import stored_weights
 from openrknn.compiler.importer.read import read_model
 from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs
 from openrknn.compiler.ir import Graph
@@ -35,5 +36,8 @@ def import_model(
     bind_shapes(model, shapes or {})
     if outputs:
         cut_outputs(model, outputs)
+    stored = stored_weights(model)
     folded = fold(model)
-    return Imported(build_graph(folded), folded)
+    graph = build_graph(folded)
+    graph.stored = {name: weights for name, weights in stored.items() if name in graph.constants}
+    return Imported(graph, folded)

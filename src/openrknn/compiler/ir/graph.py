@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "Graph", "Op", "Quantization", "Value"]
+__all__ = ["Array", "Graph", "Op", "Quantization", "StoredWeights", "Value"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -33,6 +33,15 @@ class Quantization:
     @property
     def high(self) -> float:
         return (127 - self.zero_point) * self.scale
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWeights:
+    """Weights that come quantised: `real = (stored - zero_point) * scale`, per output (first axis)."""
+
+    stored: Array
+    scale: Array
+    zero_point: Array
 
 
 @dataclass(slots=True)
@@ -90,6 +99,10 @@ class Graph:
     ops: list[Op] = field(default_factory=list)
     derived: dict[str, tuple[str, Callable[[Array], Array]]] = field(default_factory=dict)
     """Values that ONNX does not have: how calibration gets them from another one."""
+    given: dict[str, Quantization] = field(default_factory=dict)
+    """Values whose quantization the model itself states (QuantizeLinear)."""
+    stored: dict[str, StoredWeights] = field(default_factory=dict)
+    """Constants that the model itself stores as integers."""
 
     def is_constant(self, name: str) -> bool:
         return name in self.constants

@@ -56,7 +56,11 @@ def pack_constants(
         stream[: len(bias)] = bias
         operands, operand_bytes, unit = stream.tobytes(), 4, 1.0
     else:
-        quantized = quantize_weights(weights)
+        kept = low.graph.stored.get(op.inputs[1])
+        if kept is not None and kept.stored.shape == weights.shape:
+            quantized = QuantizedWeights(kept.stored, kept.scale, kept.zero_point)
+        else:
+            quantized = quantize_weights(weights)
         _note_error(low, op, quantized, weights)
         means = _means(low, op, first_in, weights, depthwise=depthwise)
         if low.options.bias_correction and means is not None:
@@ -91,7 +95,7 @@ def _stream(quantized: QuantizedWeights, bias: Array, room: int) -> bytes:
 def _means(low: Lowering, op: Op, first_in: int, weights: Array, *, depthwise: bool) -> Array | None:
     seen = low.statistics.get(op.inputs[0])
     mean = seen.channel_mean if seen is not None else None
-    if mean is None:
+    if mean is None or len(mean) != low.graph.values[op.inputs[0]].cube[0]:
         return None
     count = len(weights) if depthwise else weights.shape[1]
     return mean[first_in : first_in + count]

@@ -11,6 +11,7 @@ from openrknn.compiler.normalise.fuse import fuse, fuse_pads
 from openrknn.compiler.normalise.linear import normalise_convolutions, normalise_linear
 from openrknn.compiler.normalise.moves import normalise_moves
 from openrknn.compiler.normalise.pooling import normalise_pools
+from openrknn.compiler.normalise.qdq import take_quantization
 from openrknn.compiler.normalise.scale import fold_scales
 
 __all__ = ["normalise"]
@@ -22,6 +23,8 @@ def normalise(graph: Graph, *, atom: int, calibrated: bool = True) -> None:
     `atom` is the number of channels that lie together in the NPU's memory, `calibrated` whether the ranges of values
     will be known.
     """
+    clean(graph)
+    take_quantization(graph, calibrated=calibrated)
     clean(graph)
     find_activations(graph, calibrated=calibrated)
     normalise_linear(graph)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from openrknn.compiler.ir import Array, Graph, Op
+from openrknn.compiler.ir.graph import StoredWeights
 from openrknn.compiler.normalise.common import pair, refuse, sole_reader
 
 __all__ = ["normalise_convolutions", "normalise_linear"]
@@ -33,7 +34,9 @@ def _gemm(graph: Graph, op: Op) -> None:
     if len(op.inputs) > 2 and op.inputs[2] and bias is None:
         refuse(op, "its third operand is not constant")
     summand = np.zeros(len(matrix)) if bias is None else np.broadcast_to(bias, (1, len(matrix))).reshape(-1)
+    plain = op.inputs[1] if op.attributes.get("transB") and float(op.attributes.get("alpha", 1.0)) == 1.0 else ""
     _become_conv(graph, op, matrix, summand.astype(np.float64) * float(op.attributes.get("beta", 1.0)))
+    _keep_stored(graph, plain, op.inputs[1], graph.constants[op.inputs[1]].shape)
 
 
 def _matmul(graph: Graph, op: Op) -> None:
@@ -83,7 +86,9 @@ def normalise_convolutions(graph: Graph) -> None:
         outputs = weight.shape[0] if op.type == "Conv" else weight.shape[1] * int(op.attributes.get("group", 1))
         bias = graph.constants.get(op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else None
         if weight.shape != graph.constants[op.inputs[1]].shape or weight.dtype != np.float64:
-            op.inputs[1] = graph.add_constant(f"{op.inputs[1]}_f", weight.astype(np.float64))
+            old = op.inputs[1]
+            op.inputs[1] = graph.add_constant(f"{old}_f", weight.astype(np.float64))
+            _keep_stored(graph, old, op.inputs[1], weight.shape)
         summand = np.zeros(outputs) if bias is None else bias.astype(np.float64)
         op.inputs = [*op.inputs[:2], graph.add_constant(f"{op.output}_b", summand), *op.inputs[3:]]
         kernel = (weight.shape[2], weight.shape[3])
@@ -96,6 +101,13 @@ def normalise_convolutions(graph: Graph) -> None:
             "pads": _pads(graph, op, kernel, strides, dilations),
             "group": int(op.attributes.get("group", 1)),
         }
+
+
+def _keep_stored(graph: Graph, old: str, new: str, shape: tuple[int, ...]) -> None:
+    """Integers of weights stay with them when their shape changes."""
+    kept = graph.stored.get(old)
+    if kept is not None:
+        graph.stored[new] = StoredWeights(kept.stored.reshape(shape), kept.scale, kept.zero_point)
 
 
 def _pads(

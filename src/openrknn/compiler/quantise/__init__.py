@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from openrknn.compiler.errors import CalibrationError
 from openrknn.compiler.ir import Array, Graph
-from openrknn.compiler.quantise.groups import spread_ranges
+from openrknn.compiler.quantise.groups import groups_of, spread_ranges, unite
 from openrknn.compiler.quantise.ranges import METHODS, Range, quantization_for
 from openrknn.compiler.quantise.statistics import Statistics, collect
 
@@ -16,17 +17,46 @@ __all__ = ["quantise"]
 def quantise(
     graph: Graph,
     model: Any,
-    feeds: Iterable[Mapping[str, Array]],
+    feeds: Iterable[Mapping[str, Array]] | None,
     *,
     method: str = "minmax",
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Statistics]:
-    """Give every value its quantization; what calibration saw of it is returned."""
-    seen = collect(graph, model, feeds, progress)
-    ranges: dict[str, Range] = {name: METHODS[method](entry) for name, entry in seen.items()}
-    for name in graph.inputs:  # pictures use their whole range, always
-        ranges[name] = seen[name].low, seen[name].high
-    spread_ranges(graph, ranges)
+    """Give every value its quantization; what calibration saw of it is returned.
+
+    A model that is quantised already keeps its own scales, and needs no calibration data.
+    """
+    seen = collect(graph, model, feeds, progress) if feeds is not None else {}
+    if graph.given:
+        ranges = _given_ranges(graph, seen)
+        unite(graph, ranges)
+    else:
+        ranges = {name: METHODS[method](entry) for name, entry in seen.items()}
+        for name in graph.inputs:  # pictures use their whole range, always
+            ranges[name] = seen[name].low, seen[name].high
+        spread_ranges(graph, ranges)
     for name, (low, high) in ranges.items():
         graph.values[name].quantization = quantization_for(low, high)
     return seen
+
+
+def _given_ranges(graph: Graph, seen: Mapping[str, Statistics]) -> dict[str, Range]:
+    """What the model states, and for values in between what follows from their neighbours."""
+    ranges: dict[str, Range] = {name: (q.low, q.high) for name, q in graph.given.items() if name in graph.values}
+    for name, (source, _) in graph.derived.items():
+        if name in graph.values and name not in ranges and source in ranges:
+            ranges[name] = ranges[source]
+    for group in groups_of(graph):
+        known = [ranges[name] for name in group if name in ranges]
+        for name in group:
+            if name not in ranges and known:
+                ranges[name] = min(low for low, _ in known), max(high for _, high in known)
+    for name in graph.values:
+        if name not in ranges and name in seen:
+            ranges[name] = seen[name].low, seen[name].high
+    missing = [name for name in graph.values if name not in ranges]
+    if missing:
+        raise CalibrationError(
+            f"the model is quantised, but says nothing about {missing[0]!r}; give calibration data for the rest"
+        )
+    return ranges

@@ -7,7 +7,7 @@ import numpy as np
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.quantise.ranges import Range
 
-__all__ = ["MOVING_CPU", "groups_of", "moves", "spread_ranges"]
+__all__ = ["MOVING_CPU", "groups_of", "moves", "spread_ranges", "unite"]
 
 _MOVING = {"Pool", "Concat", "Slice", "Repeat", "Reshape"}
 _MOVING_CONVS = {"Slice", "Concat", "Pad", "Input", "Expand"}
@@ -85,6 +85,11 @@ def spread_ranges(graph: Graph, ranges: dict[str, Range]) -> None:
         if all(window is not None for window in useful):
             low, high = min(w[0] for w in useful if w), max(w[1] for w in useful if w)
             ranges[name] = max(ranges[name][0], low), min(ranges[name][1], high)
+    unite(graph, ranges)
+
+
+def unite(graph: Graph, ranges: dict[str, Range]) -> None:
+    """Give the members of each group the union of their ranges."""
     for group in groups_of(graph):
         union = min(ranges[name][0] for name in group), max(ranges[name][1] for name in group)
         for name in group:
