@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openrknn.cli.output import CommandError, Output
@@ -24,6 +25,7 @@ EXAMPLES = (
     "openrknn trace regs run.trace --job 1         the register commands of a job, decoded",
     "openrknn trace replay run.trace               the jobs again on the software NPU, compared with the record",
     "openrknn trace diff a.trace b.trace           where two traces part",
+    "openrknn trace timeline run.trace -o run.html   jobs, ioctls and buffers over time, as a page",
 )
 
 
@@ -32,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=sorted(_ACTIONS), help="what to do")
     parser.add_argument("file", metavar="FILE", help="a trace")
     parser.add_argument("other", metavar="OTHER", nargs="?", help="diff: the trace to compare with")
+    parser.add_argument("-o", "--output", metavar="FILE", help="timeline: the page (default: the trace's name + .html)")
     parser.add_argument("--job", type=int, metavar="N", help="only this job, counted from 1")
 
 
@@ -198,6 +201,20 @@ def _diff(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
     return 0
 
 
+def _timeline(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
+    from openrknn.cli.trace_page import render
+    from openrknn.trace.timeline import timeline_of
+
+    target = Path(arguments.output or f"{arguments.file}.html")
+    timeline = timeline_of(trace)
+    about = f"{trace.chip}, driver {trace.about.get('driver', 'unknown')}"
+    target.write_text(render(timeline, trace.path.name, about), encoding="utf-8")
+    jobs = sum(1 for _ in trace.jobs())
+    output.line(f"{target}: {jobs} jobs, {sum(call.count for call in timeline.calls)} ioctls")
+    output.data({"page": str(target), "jobs": jobs})
+    return 0
+
+
 _ACTIONS: dict[str, Callable[[Trace, argparse.Namespace, Output], int]] = {
     "diff": _diff,
     "gems": _gems,
@@ -205,4 +222,5 @@ _ACTIONS: dict[str, Callable[[Trace, argparse.Namespace, Output], int]] = {
     "regs": _regs,
     "replay": _replay,
     "show": _show,
+    "timeline": _timeline,
 }

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -50,6 +51,11 @@ class TraceWriter:
         self._lines: list[str] = []
         self._blobs: set[str] = set()
         self._lock = threading.Lock()
+        self._started = time.monotonic_ns()
+
+    def now(self) -> int:
+        """Nanoseconds since the recording began."""
+        return time.monotonic_ns() - self._started
 
     def blob(self, data: bytes) -> str:
         """Store contents once; their name."""

@@ -31,51 +31,34 @@ class Recorder:
         self._running: dict[int, tuple[Buffer, ...]] = {}
 
     def __call__(self, event: events.Event) -> None:
+        add, at = self._writer.add, self._writer.now()  # before contents are stored, which takes a while
         match event:
             case events.Opened():
-                self._writer.add(OpenRecord(event.file.number, event.file.node.path, event.file.process))
+                add(OpenRecord(event.file.number, event.file.node.path, event.file.process, at))
             case events.Called():
-                self._writer.add(
-                    CallRecord(
-                        event.file.number,
-                        event.name,
-                        dict(event.before),
-                        dict(event.after),
-                        event.result,
-                        event.nanoseconds,
-                    )
-                )
+                before, after = dict(event.before), dict(event.after)
+                add(CallRecord(event.file.number, event.name, before, after, event.result, event.nanoseconds, at))
             case events.Mapped():
-                self._writer.add(MapRecord(event.file.number, event.offset, event.length))
+                add(MapRecord(event.file.number, event.offset, event.length, at))
             case events.Submitted():
-                self._submitted(event)
+                self._submitted(event, at)
             case events.Finished():
-                self._finished(event)
+                self._finished(event, at)
             case events.Closed():
-                self._writer.add(CloseRecord(event.file.number))
+                add(CloseRecord(event.file.number, at))
 
-    def _submitted(self, event: events.Submitted) -> None:
+    def _submitted(self, event: events.Submitted, at: int) -> None:
         job = event.job
         self._running[job.number] = event.buffers
         lists = {core: (first, raw.hex()) for core, (first, raw) in job.lists.items()}
-        self._writer.add(
-            SubmitRecord(job.number, job.file.number, job.kind, lists, tuple(self._states(event.buffers)))
-        )
+        states = tuple(self._states(event.buffers))
+        self._writer.add(SubmitRecord(job.number, job.file.number, job.kind, lists, states, at))
 
-    def _finished(self, event: events.Finished) -> None:
-        outcome = event.outcome
-        buffers = self._running.pop(event.job.number, ())
-        self._writer.add(
-            FinishRecord(
-                event.job.number,
-                outcome.error,
-                outcome.problem,
-                outcome.tasks,
-                outcome.macs,
-                outcome.nanoseconds,
-                tuple(self._states(buffers)),
-            )
-        )
+    def _finished(self, event: events.Finished, at: int) -> None:
+        number, outcome = event.job.number, event.outcome
+        states = tuple(self._states(self._running.pop(number, ())))
+        counts = (outcome.tasks, outcome.macs, outcome.nanoseconds)
+        self._writer.add(FinishRecord(number, outcome.error, outcome.problem, *counts, states, at))
 
     def _states(self, buffers: Iterable[Buffer]) -> Iterable[BufferState]:
         for buffer in buffers:

@@ -22,6 +22,8 @@ class OpenRecord:
     file: int
     path: str
     process: int
+    at: int = 0
+    """Nanoseconds since the recording began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class CallRecord:
     after: Mapping[str, int]
     result: int
     nanoseconds: int
+    at: int = 0
+    """When it was answered: nanoseconds since the recording began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class MapRecord:
     file: int
     offset: int
     length: int
+    at: int = 0
+    """Nanoseconds since the recording began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,8 @@ class SubmitRecord:
     lists: Mapping[int, tuple[int, str]]
     """Per core: number of its first task, and the task descriptors in hex."""
     buffers: tuple[BufferState, ...] = field(repr=False)
+    at: int = 0
+    """Nanoseconds since the recording began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,8 @@ class FinishRecord:
     macs: int
     nanoseconds: int
     buffers: tuple[BufferState, ...] = field(repr=False)
+    at: int = 0
+    """Nanoseconds since the recording began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,8 @@ class CloseRecord:
     """The last descriptor of a file is gone."""
 
     file: int
+    at: int = 0
+    """Nanoseconds since the recording began."""
 
 
 Event: TypeAlias = OpenRecord | CallRecord | MapRecord | SubmitRecord | FinishRecord | CloseRecord

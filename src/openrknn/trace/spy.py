@@ -144,7 +144,7 @@ class Spy:
         if operation == Op.SPY_AFTER:
             self._after(file, a, b, request)
         elif operation == Op.SPY_MAP and request.descriptor >= 0:
-            self._writer.add(MapRecord(self._file(request.descriptor, file, process).number, a, b))
+            self._writer.add(MapRecord(self._file(request.descriptor, file, process).number, a, b, self._writer.now()))
         elif operation == Op.SPY_CLOSE:
             self._close_unused()
         return 0
@@ -159,13 +159,13 @@ class Spy:
             node = self._nodes[os.fstat(descriptor).st_rdev]
             file = SpiedFile(self._opened, node.path, TABLES[kind], os.dup(descriptor), self._chip.cores)
             self._files.append(file)
-            self._writer.add(OpenRecord(file.number, file.path, process))
+            self._writer.add(OpenRecord(file.number, file.path, process, self._writer.now()))
             return file
 
     def _before(self, file: SpiedFile, code: int, handed: int, payload: memoryview) -> int:
         ioctl = file.table.by_key.get((type_of(code), number_of(code)))
         if ioctl is None:
-            self._writer.add(CallRecord(file.number, f"unknown {code:#x}", {}, {}, 0, 0))
+            self._writer.add(CallRecord(file.number, f"unknown {code:#x}", {}, {}, 0, 0, self._writer.now()))
             return 0
         with self._lock:
             call = Call(ioctl, code, payload)
@@ -178,14 +178,14 @@ class Spy:
             return self._last
 
     def _submitted(self, file: SpiedFile, call: Call) -> tuple[tuple[int, int], ...]:
-        jobs = []
+        jobs, at = [], self._writer.now()
         size = rocket.TASK.size if file.table is ROCKET else rknpu.TASK.size
         for lists in file.lists(call):
             self.jobs += 1
             raw = {core: (first, data.hex()) for core, (first, data) in lists.items()}
             kind = "rocket" if file.table is ROCKET else "rknpu"
             states = tuple(state for other in self._neighbours(file) for state in other.states(self._writer))
-            self._writer.add(SubmitRecord(self.jobs, file.number, kind, raw, states))
+            self._writer.add(SubmitRecord(self.jobs, file.number, kind, raw, states, at))
             jobs.append((self.jobs, sum(len(data) // size for _, data in lists.values())))
         return tuple(jobs)
 
@@ -198,24 +198,26 @@ class Spy:
             pending = self._pending.pop(number, None)
         if pending is None:
             return
-        file, before = pending.file, pending.call
+        file, before, at = pending.file, pending.call, self._writer.now()
         call = Call(before.ioctl, before.request, request.payload)
         code = result - (1 << 64) if result >= 1 << 63 else result
         if before.ioctl.name == "SUBMIT":
-            self._finished(pending, call, code)
+            self._finished(pending, call, code, at)
         with self._lock:
             self.calls += 1
             if code >= 0:
                 file.after(call, pending.handed, request.descriptor)
             if pending.handed >= 0:
                 os.close(pending.handed)
-        self._writer.add(CallRecord(file.number, call.ioctl.name, pending.before, call.values, code, nanoseconds))
+        values = pending.before, call.values
+        self._writer.add(CallRecord(file.number, call.ioctl.name, *values, code, nanoseconds, at))
 
-    def _finished(self, pending: _Pending, call: Call, code: int) -> None:
+    def _finished(self, pending: _Pending, call: Call, code: int, at: int) -> None:
         """rocket returns at once, so it is waited for; a job that the program does not wait for ends unseen."""
         file = pending.file
         if file.table is ROCKET:
             file.wait(pending.call)
+            at = self._writer.now()
         elif call.values["flags"] & JobFlag.NONBLOCK:
             return
         with self._lock:
@@ -226,7 +228,7 @@ class Spy:
         elapsed = call.values.get("hw_elapse_time", 0)
         for job, count in pending.jobs:
             tasks = call.values.get("task_counter", 0) if error else count
-            self._writer.add(FinishRecord(job, error, "kernel" if error else "", tasks, 0, elapsed, states))
+            self._writer.add(FinishRecord(job, error, "kernel" if error else "", tasks, 0, elapsed, states, at))
 
     def _close_unused(self) -> None:
         """Files that no process has open any more, except us."""
@@ -238,4 +240,4 @@ class Spy:
     def _close(self, file: SpiedFile) -> None:
         self._files.remove(file)
         file.close()
-        self._writer.add(CloseRecord(file.number))
+        self._writer.add(CloseRecord(file.number, self._writer.now()))
