@@ -183,13 +183,16 @@ _RV1106 = Chip(
     task_lists=_ONE,
     paired_amounts=True,
     pc_task_bits=16,
+    bias_group=4,
     driver_nodes=("/dev/rknpu",),
     precisions=frozenset({"int8"}),
     cpu_operators=False,
     evidence=_evidence(),
 )
 
-_RV1106B = replace(_RV1106, name="rv1106b", title="RV1106B", target="RKNPU w1", family="rv1106b", paired_amounts=False)
+_RV1106B = replace(
+    _RV1106, name="rv1106b", title="RV1106B", target="RKNPU w1", family="rv1106b", atom_bytes=8, paired_amounts=False
+)
 
 CHIPS: Mapping[str, Chip] = MappingProxyType(
     {

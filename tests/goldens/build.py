@@ -379,8 +379,8 @@ def _chips() -> list[Golden]:
     rows += [
         Golden(network, chip, config=IMAGE if network is image else {}, answers=True)
         for network in more
-        for chip in ("rk3562", "rk3576", "rv1106")
-        if (network, chip) != (softmax, "rv1106")  # the converter forgets a convolution there
+        for chip in ("rk3562", "rk3576", "rv1106", "rv1106b")
+        if network is not softmax or chip not in {"rv1106", "rv1106b"}  # the converter forgets a convolution on RV1106
     ]
     return [*rows, Golden(silu, "rk3562", "fp", answers=True)]
 

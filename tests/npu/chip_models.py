@@ -16,7 +16,7 @@ from openrknn.npu import Buffer, Machine, Memory, Program, TaskRef
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDENS = ROOT / "tests/goldens"
-CHIPS = ("rk3566", "rk3562", "rk3576", "rv1126b", "rv1103", "rv1106")
+CHIPS = ("rk3566", "rk3562", "rk3576", "rv1126b", "rv1103", "rv1106", "rv1103b", "rv1106b")
 
 WEIGHT, INTERNAL = 0x1000_0000, 0x4000_0000
 ROOM = 1 << 20

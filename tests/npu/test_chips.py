@@ -90,7 +90,7 @@ def test_all_task_lists_of_rk3576_give_the_same_bytes() -> None:
     assert results[0] == results[1] == results[2]
 
 
-@pytest.mark.parametrize("name", ["residual_rk3562_i8", "residual_rk3576_i8", "residual_rv1106_i8"])
+@pytest.mark.parametrize("name", [f"residual_{chip}_i8" for chip in ("rk3562", "rk3576", "rv1106", "rv1106b")])
 def test_depthwise_weights_are_the_same_on_every_chip(name: str) -> None:
     """RK3588 has the zero points beside the bias, these chips between the weights: 128 stands there as -128."""
     from tests.npu.loaded import load

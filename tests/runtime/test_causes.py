@@ -105,6 +105,23 @@ def test_the_simulator_keeps_a_convolution_before_an_addition_in_float() -> None
         assert (ours == steps(target, theirs)).mean() < EQUAL
 
 
+def test_rv1106b_stores_what_the_simulator_keeps_in_float_before_a_table() -> None:
+    """Its lookup table cannot follow a convolution in one task: the convolution becomes int8 first."""
+    inputs, (theirs,) = answers(GOLDENS / "silu_rv1106b_i8.rknn")
+    with Session(GOLDENS / "silu_rv1106b_i8.rknn") as session:
+        source = with_stored_weights("silu", session)
+        (float_chain,) = ReferenceEvaluator(source).run(None, {"x": rounded(session.inputs[0], inputs[0])})
+        target = session.outputs[0].quantization
+        assert (steps(target, np.asarray(float_chain)) == steps(target, theirs)).mean() >= 0.98
+        middle = session.model.operators[1].outputs[0].quantization
+        assert middle is not None
+        source.graph.output.append(helper.make_empty_tensor_value_info("conv0"))
+        _, convolved = ReferenceEvaluator(source).run(None, {"x": rounded(session.inputs[0], inputs[0])})
+        stored = numerics.dequantize(steps(middle, np.asarray(convolved)), middle.scale[0], middle.zero_point[0])
+        ours = session.run(inputs, outputs="raw")["y"]
+    assert (steps(target, stored / (1 + np.exp(-stored))) == ours).mean() >= 0.98
+
+
 def test_a_few_steps_of_one_output_reach_many_elements_of_the_next() -> None:
     """From the simulator's own first output, quantized, follows its second one; and so it does for ours."""
     inputs, (early, late) = answers(GOLDENS / "two_outputs_rk3588_i8.rknn")
@@ -131,7 +148,10 @@ def test_a_few_steps_of_one_output_reach_many_elements_of_the_next() -> None:
     assert (steps(targets["early"], early) != steps(targets["early"], ours["early"])).sum() == 3
 
 
-@pytest.mark.parametrize("name", ["image_rk3588_i8", "image_rk3566_i8"])
+IMAGES = [f"image_{chip}_i8" for chip in ("rk3588", "rk3566", "rk3562", "rk3576", "rv1106", "rv1106b")]
+
+
+@pytest.mark.parametrize("name", IMAGES)
 def test_the_whole_number_offset_of_the_converter_is_the_cause(name: str) -> None:
     """The same picture, quantized exactly and fed as int8, passes by the converter and is above the bar."""
     inputs, outputs = answers(GOLDENS / f"{name}.rknn")
@@ -157,7 +177,11 @@ def test_softmax_follows_the_hardwares_exponential() -> None:
 
 
 def test_the_zero_point_of_rv1106s_matrix_product_is_added_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its converter has one form, x * scale + offset; the product needs (x + offset) * scale, as on the other chips."""
+    """Its converter has one form, x * scale + offset; the product needs (x + offset) * scale, as on the other chips.
+
+    The stream holds -zero point * 2^shift. For RV1106B, whose converter has the same form, it is -zero point * scale,
+    and the product is exact.
+    """
     from openrknn.npu import cna, named, rv1106
 
     path = GOLDENS / "matmul_rv1106_i8.rknn"

@@ -24,6 +24,7 @@ _MAX_SHIFT = 63
 _IDENTITY_SCALE = 0x10000
 _RK3566_CONVERT = 1
 """RK3566/68 switch the converter on with this bit; RK3588 switches it off."""
+_RV1106B_CONVERT = 0xFF00_0000
 _WIDTH_SHIFT = 16
 
 
@@ -91,6 +92,8 @@ def _convert(
         values = _rk3588(tensor, normalization, raw=raw)
     elif model.chip.family == "rk3566":
         values = _rk3566(tensor, normalization, raw=raw)
+    elif model.chip.family == "rv1106b":
+        values = _rv1106b(tensor, normalization, raw=raw)
     elif model.chip.family in _SEPARATE:
         values = _separate(tensor, normalization, _SEPARATE[model.chip.family], raw=raw)
     else:
@@ -139,7 +142,7 @@ _SEPARATE = {
     "rk3562": _Separate(off=0x0B, raised=False),
     "rk3576": _Separate(off=0x0B, raised=False),
 }
-_KNOWN = ("rk3588", "rk3566", *_SEPARATE)
+_KNOWN = ("rk3588", "rk3566", *_SEPARATE, "rv1106b")
 
 
 def _separate(tensor: Tensor, normalization: Normalization, form: _Separate, *, raw: bool) -> dict[int, int]:
@@ -155,6 +158,20 @@ def _separate(tensor: Tensor, normalization: Normalization, form: _Separate, *, 
     odd = sum((lane.offset & 1) << (28 + number) for number, lane in enumerate(lanes)) if form.raised else 0
     low, high = (lanes[at].multiplier | lanes[at + 1].multiplier << 16 for at in (0, 2))
     return {0: shifts | odd, 1: low, 2: high, **{3 + number: offset for number, offset in enumerate(offsets)}}
+
+
+def _rv1106b(tensor: Tensor, normalization: Normalization, *, raw: bool) -> dict[int, int]:
+    """Slots: shift and raised offset of each channel, two registers of scales; slot 11 switches the converter on.
+
+    The files hold the setting for uint8 pictures. For int8 the converter is switched off: inferred.
+    """
+    if not raw:
+        return {11: 0}
+    channels = tensor.shape[1]
+    lanes = [*converter_for(tensor, normalization)[:channels], *[Lane(0, 1, 0)] * (_LANES - channels)]
+    offsets = [lane.shift << 26 | lane.offset << lane.shift & 0x1FF_FFFF for lane in lanes]
+    low, high = (lanes[at].multiplier | lanes[at + 1].multiplier << 16 for at in (0, 2))
+    return {**dict(enumerate(offsets)), 4: low, 5: high, 11: _RV1106B_CONVERT}
 
 
 def _rows(patch: InputPatch, tensor: Tensor) -> Iterator[tuple[int, int]]:

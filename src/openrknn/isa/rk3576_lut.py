@@ -1,7 +1,8 @@
-"""The lookup tables of RK3576 and RV1126B: RK3588's two tables, with ends and slopes for four ranges.
+"""The lookup tables of RK3576, RV1126B and RV1103B/06B: RK3588's two tables, and four straight pieces beyond each end.
 
-Streams write the same numbers four times, so what tells the ranges apart is open. The values at the ends of the tables
-stand in registers too.
+A piece has the place where it starts, the value there, and a slope. RV1106B's sigmoid shows it: each piece above the
+table starts where the one before ends. The first starts at the table's own end and has no value; streams of RK3576
+write all four alike. (Below the table that sigmoid has the table's first value in every piece.)
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ class LutCfg(Register, offset=0x4108, name="LUT_CFG", evidence="I"):
 
 
 class LutPlace(Register, evidence="I"):
-    """Where a table starts or ends, in one of four ranges."""
+    """Where a table starts or ends, and where the pieces beyond it start."""
 
     x = Signed(31, 0, "x.")
 
 
 class LutScales(Register, evidence="I"):
-    """Slopes beyond a table, in two of four ranges."""
+    """Slopes of two of the four pieces beyond a table."""
 
     scale_0 = Signed(15, 0, "Scale.")
     scale_1 = Signed(31, 16, "Scale.")
 
 
 class LutShifts(Register, evidence="I"):
-    """Shifts of the slopes beyond a table, in four ranges."""
+    """Shifts of the slopes of the four pieces beyond a table."""
 
     shift_0 = Unsigned(7, 0, "Shift.")
     shift_1 = Unsigned(15, 8, "Shift.")
@@ -43,7 +44,7 @@ class LutShifts(Register, evidence="I"):
 
 
 class LutValues(Register, evidence="I?"):
-    """Values at the end of a table, in two of four ranges; 0 in the first."""
+    """Values at the starts of two of the four pieces beyond a table; 0 in the first, which continues the table."""
 
     value_0 = Signed(15, 0, "Value.")
     value_1 = Signed(31, 16, "Value.")

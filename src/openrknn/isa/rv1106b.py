@@ -1,18 +1,20 @@
-"""The register map of RV1103B and RV1106B ("RKNPU w1"), as far as it is known.
+"""The register map of RV1103B and RV1106B ("RKNPU w1").
 
-Another generation: there is no CORE block (enable word 0x19 for a convolution), sizes are stored minus one, width and
-height share registers, scale and shift of the output converter share one. Addresses are certain, for the loader
-relocates them; sizes and converters were read off a dozen operators that RK3588 has too. The rest is raw. One command
-is one unit of PC.REGISTER_AMOUNTS.
+Another generation: there is no CORE block (enable word 0x19 for a convolution, 0x09 without operands), sizes are stored
+minus one, width and height share registers, scale and shift of the output converter share one. There is one stage
+after BS, which does the work of BN and EW. Atoms have 8 bytes. One command is one unit of PC.REGISTER_AMOUNTS. Streams
+of int8 execute and give what the simulator gives; what softmax writes (fp16, reductions, divisions) is not decoded yet.
 """
 
 from __future__ import annotations
 
+from openrknn.isa import rk3576_lut
 from openrknn.isa.common import unknown
-from openrknn.isa.fields import Address, Atoms, Bits, Signed, SignedAtoms, Size, Unsigned
-from openrknn.isa.registers import Register
+from openrknn.isa.enums import AluAlgorithm, EwAlgorithm
+from openrknn.isa.fields import Address, Atoms, Bits, Choice, Flag, Signed, SignedAtoms, Size, Unsigned
+from openrknn.isa.registers import Register, array
 from openrknn.isa.rk3562 import PadCon0
-from openrknn.isa.rk3562_dpu import Maximum, Minimum
+from openrknn.isa.rk3562_dpu import clamps
 from openrknn.isa.rk3588 import RK3588
 
 __all__ = ["RV1106B"]
@@ -20,33 +22,137 @@ __all__ = ["RV1106B"]
 # ---------------------------------------------------------------- CNA
 
 
+class ConvCon3(Register, offset=0x100C, name="CONV_CON3", evidence="I"):
+    """Strides and dilation."""
+
+    conv_x_stride = Unsigned(3, 0, "Stride in x.")
+    conv_y_stride = Unsigned(7, 4, "Stride in y.")
+    deconv_x_stride = Size(11, 8, "Stride of a transposed convolution in x.")
+    deconv_y_stride = Size(15, 12, "Stride of a transposed convolution in y.")
+    atrous_x_dilation = Size(20, 16, "Dilation in x.")
+    atrous_y_dilation = Size(28, 24, "Dilation in y.")
+
+
+class WeightSize0(Register, offset=0x1010, name="WEIGHT_SIZE0", evidence="I"):
+    """Size of all weights."""
+
+    weight_bytes = Unsigned(31, 0, "Bytes of all weights; of pairs with zero points in a depthwise convolution.")
+
+
+class ConvCon1(Register, offset=0x1014, name="CONV_CON1", evidence="I"):
+    """Kind of convolution, and the size of one kernel."""
+
+    weight_bytes_per_kernel = Unsigned(19, 0, "Bytes per output channel; depthwise: of eight channels.")
+    features = Flag(20, "The input is a feature map.")
+    average = Flag(23, "Set where a depthwise convolution stands for average pooling.", evidence="?")
+    dw_en = Flag(24, "Depthwise.")
+    image = Flag(26, "The input is an image.")
+    works = Flag(28, "Set in every convolution, clear in copies through the array.", evidence="?")
+    pooling = Flag(30, "Maximum of windows instead of products.")
+    qd_en = Flag(31, "Also deliver the window sums of the input.")
+
+
 class WeightShape(Register, offset=0x1018, name="WEIGHT_SHAPE", evidence="I"):
     """Shape of the kernels."""
 
-    weight_kernels = Size(13, 0, "Output channels.")
-    weight_height = Size(20, 16, "Kernel rows.", evidence="I?")
-    weight_width = Size(28, 24, "Kernel columns.", evidence="I?")
+    weight_kernels = Size(13, 0, "Output channels; 2 for a depthwise convolution with zero points between its weights.")
+    weight_height = Size(20, 16, "Kernel rows.")
+    weight_width = Size(28, 24, "Kernel columns.")
 
 
 class DataSize0(Register, offset=0x101C, name="DATA_SIZE0", evidence="I"):
     """Size of the input."""
 
-    datain_height = Size(15, 0, "Input rows.", evidence="I?")
-    datain_width = Size(31, 16, "Input columns.", evidence="I?")
+    datain_height = Size(15, 0, "Input rows.")
+    datain_width = Size(31, 16, "Input columns.")
 
 
 class DataSize1(Register, offset=0x1020, name="DATA_SIZE1", evidence="I"):
     """Channels of the input."""
 
     datain_channel_real = Size(15, 0, "Channels that carry data.")
-    other_channel = Size(31, 16, "Perhaps channels of the output.", evidence="?")
+    dataout_channel = Size(31, 16, "Channels of the output.")
 
 
 class DataSize2(Register, offset=0x1024, name="DATA_SIZE2", evidence="I"):
     """Width of the output."""
 
     dataout_width = Size(15, 0, "Output columns.")
-    weights = Unsigned(31, 16, "Something about the weights.", evidence="?")
+    weights = Unsigned(31, 16, "Bytes of one kernel again; depthwise a quarter of that.", evidence="?")
+
+
+class DataSize3(Register, offset=0x1028, name="DATA_SIZE3", evidence="I"):
+    """Pixels of the output, and padding above."""
+
+    dataout_atomics = Size(21, 0, "Output pixels.")
+    flag_22 = Flag(22, "Set but in pooling.", evidence="?")
+    pad_top = Unsigned(27, 24, "Rows above.")
+    flag_31 = Flag(31, "Set but in pooling.", evidence="?")
+
+
+class CbufEntries(Register, offset=0x102C, name="CBUF_ENTRIES", evidence="I?"):
+    """Entries of one row, and where in CBUF something starts."""
+
+    start = Unsigned(15, 0, "Unknown.", evidence="?")
+    data_entries = Unsigned(31, 16, "16-byte entries of one row.")
+
+
+class Atomics(Register, offset=0x103C, name="ATOMICS", evidence="I?"):
+    """Pixels of the output again."""
+
+    dataout_atomics = Size(21, 0, "Output pixels; of all windows in pooling.")
+    flag_29 = Flag(29, "Set in every stream.", evidence="?")
+
+
+class Division(Register, offset=0x1044, name="DIVISION", evidence="I"):
+    """Division of CBUF, and rows that stay in it from one row band to the next."""
+
+    banks = Unsigned(15, 0, "0x606 in every stream.", evidence="?")
+    data_reuse = Flag(31, "Rows of the task before are kept: the DMA fetches only dma_height of datain_height rows.")
+
+
+class WeightReuse(Register, offset=0x1048, name="WEIGHT_REUSE", evidence="I"):
+    """Weights that stay in CBUF."""
+
+    always = Unsigned(3, 0, "8 in every stream.", evidence="?")
+    windows = Flag(17, "Set in pooling.", evidence="?")
+    weight_reuse = Flag(31, "The weights of the task before are kept; streams hold their address all the same.")
+
+
+class CbufCon1(Register, offset=0x104C, name="CBUF_CON1", evidence="I"):
+    """Room that an input row takes in CBUF."""
+
+    data_entries = Unsigned(15, 0, "16-byte entries of one row; an image has four bytes per pixel there.")
+    datain_width = Unsigned(31, 16, "Input columns again; for images those of a line in memory.")
+
+
+class Cvt(Register, evidence="I"):
+    """Input converter, shift and offset of one channel. The offset is shifted up."""
+
+    cvt_offset = Signed(24, 0, "Offset.")
+    cvt_truncate = Unsigned(31, 26, "Shift.")
+
+
+Cvts = array(Cvt, 4, offset=0x1050, name="CVT")
+
+
+class LanePad(Register, offset=0x1074, name="LANE_PAD", evidence="I?"):
+    """The zero point of an image input, else 0: perhaps what lanes without a channel hold."""
+
+    lane_pad = Signed(31, 0, "The pad value again.")
+
+
+class WeightZeroPoint(Register, offset=0x1078, name="WEIGHT_ZERO_POINT", evidence="I"):
+    """Weights that all have one zero point: it stands here, twice (bilinear resizing, matrix products)."""
+
+    negated = Unsigned(7, 0, "Negated zero point; 0x80 is 128.")
+    negated_1 = Unsigned(15, 8, "The same again.")
+
+
+class CvtLanes(Register, offset=0x1100, name="CVT_LANES", evidence="I?"):
+    """0xff000000 where the input converter works, else 0."""
+
+    cvt_lanes = Bits(31, 24, "All ones for images.")
 
 
 class FeatureDataAddr(Register, offset=0x1034, name="FEATURE_DATA_ADDR", evidence="I"):
@@ -75,17 +181,11 @@ class CvtScale23(Register, offset=0x1064, name="CVT_SCALE23", evidence="I"):
     cvt_scale3 = Signed(31, 16, "Scale 3.")
 
 
-class CvtOffset(Register, offset=0x1074, name="CVT_OFFSET", evidence="I"):
-    """Input converter, offset."""
-
-    cvt_offset = Signed(31, 0, "Offset.")
-
-
 class FcDataSize0(Register, offset=0x107C, name="FC_DATA_SIZE0", evidence="I"):
     """Size of what the DMA fetches."""
 
-    dma_height = Size(15, 0, "Rows.", evidence="I?")
-    dma_width = Size(31, 16, "Columns.", evidence="I?")
+    dma_height = Size(15, 0, "Rows.")
+    dma_width = Size(31, 16, "Columns; for images those of a line in memory.")
 
 
 class FcDataSize1(Register, offset=0x1080, name="FC_DATA_SIZE1", evidence="I"):
@@ -112,16 +212,34 @@ class SurfStride(Register, offset=0x1094, name="SURF_STRIDE", evidence="I"):
     surf_stride = Atoms(27, 0, "Atoms; for images in units of 8 bytes.")
 
 
-_CNA_RAW = (0x100C, 0x1010, 0x1014, 0x1028, 0x102C, 0x1030, 0x103C, 0x1040, 0x1044, 0x1048, 0x104C, 0x1050, 0x1054)
+_CNA_RAW = (0x1030, 0x1040, 0x1070, 0x108C, 0x1104, 0x1184, 0x1188)
 
 CNA = RK3588.block("CNA").derive(
-    *(WeightShape, DataSize0, DataSize1, DataSize2, FeatureDataAddr, WeightAddr, CvtScale01, CvtScale23, CvtOffset),
-    *(FcDataSize0, FcDataSize1, PadCon0.place(offset=0x1084, name="PAD_CON0"), PadCon1, LineStride, SurfStride),
-    *unknown(*_CNA_RAW, 0x1058, 0x105C, 0x1070, 0x1078, 0x108C, 0x1100, 0x1104, 0x1184, 0x1188),
+    *(ConvCon3, WeightSize0, ConvCon1, WeightShape, DataSize0, DataSize1, DataSize2, DataSize3, CbufEntries, Atomics),
+    *(FeatureDataAddr, WeightAddr, Division, WeightReuse, CbufCon1),
+    *Cvts,
+    *(CvtScale01, CvtScale23, LanePad, FcDataSize0, FcDataSize1, PadCon0.place(offset=0x1084, name="PAD_CON0")),
+    *(PadCon1, LineStride, SurfStride, WeightZeroPoint, CvtLanes),
+    *unknown(*_CNA_RAW),
     keep=["S_STATUS", "S_POINTER", "OPERATION_ENABLE"],
 )
 
 # ---------------------------------------------------------------- DPU
+
+
+class FeatureModeCfg(Register, offset=0x400C, name="FEATURE_MODE_CFG", evidence="I"):
+    """Where data come from and go to."""
+
+    flying_mode = Flag(0, "0: data come from the array; 1: from memory.")
+    flag_1 = Flag(1, "Set in the divisions of softmax.", evidence="?")
+    flag_2 = Flag(2, "Set in transposes.", evidence="?")
+    to_memory = Flag(4, "Set in every stream.")
+    copies = Unsigned(7, 5, "1 in copies and element-wise operations without a table, 5 in pooling.", evidence="?")
+    flag_9 = Flag(9, "Set where numbers change their format.", evidence="?")
+    flag_10 = Flag(10, "Set in the divisions of softmax.", evidence="?")
+    burst_len = Unsigned(15, 12, "3 in most streams. Bus only.", evidence="?")
+    reduction = Unsigned(23, 16, "0x25 in a maximum.", evidence="?")
+    flags = Unsigned(31, 24, "2 and 0x82 where the output is packed or transposed.", evidence="?")
 
 
 class DstBaseAddr(Register, offset=0x4010, name="DST_BASE_ADDR", evidence="I"):
@@ -139,36 +257,114 @@ class DstSurfStride(Register, offset=0x4014, name="DST_SURF_STRIDE", evidence="I
 class DataCubeSize(Register, offset=0x4018, name="DATA_CUBE_SIZE", evidence="I"):
     """Size of the data."""
 
-    size_low = Size(15, 0, "Rows or columns.")
-    size_high = Size(31, 16, "Columns or rows.")
+    width = Size(15, 0, "Columns.")
+    height = Size(31, 16, "Rows.")
 
 
 class DataCubeChannel(Register, offset=0x401C, name="DATA_CUBE_CHANNEL", evidence="I"):
     """Channels of the data."""
 
-    channel_0 = Size(15, 0, "Channels that carry data.")
-    channel_1 = Size(31, 16, "Channels.")
+    orig_channel = Size(15, 0, "Channels that carry data.")
+    channel_wdma = Size(31, 16, "The same number again, but in packed, transposed and interleaved output.")
+
+
+class DataFormat(Register, offset=0x4020, name="DATA_FORMAT", evidence="I?"):
+    """Number formats, each in four bits: 0 int8, 1 fp16, 3 and 7 raw moves of 32 and 16 bits."""
+
+    formats = Unsigned(15, 0, "0 int8; 0x1111 fp16.")
+    regroup = Unsigned(18, 16, "2 lane transpose, 3 atom transpose.")
+    group = Unsigned(31, 24, "0x37 for 8-bit output, 0x33 for 16-bit.", evidence="?")
+
+
+class Notch(Register, offset=0x4024, name="DATA_CUBE_NOTCH_ADDR", evidence="I?"):
+    """What the write DMA skips after each line."""
+
+    notch_addr_0 = Unsigned(15, 0, "Atoms.")
+
+
+class SurfaceAdd(Register, offset=0x4028, name="SURFACE_ADD", evidence="I"):
+    """What the write DMA skips after each channel group."""
+
+    surf_add = SignedAtoms(31, 0, "Atoms from the end of one channel group to the start of the next.")
+
+
+class SurfLen(Register, offset=0x402C, name="SURF_LEN", evidence="I?"):
+    """Length of packed output."""
+
+    surf_len = Unsigned(31, 0, "Unknown unit.")
+
+
+class BsCfg(Register, offset=0x4030, name="BS_CFG", evidence="I"):
+    """BS, the first stage; the correction before it is on where BRDMA reads its operands."""
+
+    bs_bypass = Flag(0, "Skip the stage.")
+    shifts = Flag(1, "Clear in additions of tensors; results do not need it.", evidence="?")
+    bs_alu_bypass = Flag(4, "Skip the addition.")
+    bs_mul_bypass = Flag(5, "Skip the multiplication.")
+    bs_alu_src = Flag(6, "Addend per channel from BRDMA.")
+    bs_mul_src = Flag(7, "Multiplier per channel from BRDMA.")
+    bs_alu_algo = Choice(19, 16, AluAlgorithm, "ADD where the addition works.")
+    always = Flag(30, "Set in every stream.", evidence="?")
+
+
+class BsAluCfg(Register, offset=0x4034, name="BS_ALU_CFG", evidence="I"):
+    """Addend of BS."""
+
+    bs_alu_operand = Bits(31, 0, "int32 or fp32.")
+
+
+class BsMulCfg(Register, offset=0x4038, name="BS_MUL_CFG", evidence="I"):
+    """Multiplier of BS."""
+
+    bs_mul_operand = Bits(15, 0, "int16 or fp16.")
+    other = Unsigned(31, 16, "11 and 63 in softmax, else 0.", evidence="?")
+
+
+class EwCfg(Register, offset=0x404C, name="EW_CFG", evidence="I"):
+    """EW, the second stage, which does the work of BN as well: table, then an operation, then clamp."""
+
+    ew_bypass = Flag(0, "Skip the stage.")
+    ew_alu_bypass = Flag(1, "Skip the ALU.")
+    ew_mul_bypass = Flag(2, "Skip the product.")
+    ew_div_bypass = Flag(3, "Skip the division.")
+    ew_alu_src = Flag(4, "ALU: operand through ERDMA; 0: EW_OPERAND.")
+    ew_mul_src = Flag(5, "Product: operand through ERDMA; 0: EW_OPERAND.")
+    ew_div_src = Flag(6, "Division: operand through ERDMA.", evidence="?")
+    product = Flag(8, "Set in products with a tensor.", evidence="?")
+    division = Flag(9, "Set in divisions.", evidence="?")
+    ew_mul_prelu = Flag(10, "Multiply only where x < 0.")
+    ew_lut_bypass = Flag(11, "Skip the lookup table.")
+    always = Flag(14, "Set in every stream.", evidence="?")
+    ew_alu_algo = Choice(19, 16, EwAlgorithm, "Operation of the ALU.")
+    ew_op_cvt_shift = Unsigned(25, 20, "Shift of the operand converter.")
+    operands = Unsigned(31, 28, "2 with an operand tensor, else 1.", evidence="?")
+
+
+class EwOperand(Register, offset=0x4050, name="EW_OPERAND", evidence="I"):
+    """Operand of EW from a register: fp32, or an int16 multiplier (the slope of LeakyReLU)."""
+
+    ew_operand = Bits(31, 0, "The number.")
 
 
 class WdmaSize(Register, offset=0x407C, name="WDMA_SIZE", evidence="I"):
     """Counters of the write DMA."""
 
-    size_low = Size(15, 0, "Columns or rows.")
-    size_high = Size(31, 16, "Rows or columns.")
+    width_wdma = Size(15, 0, "W.")
+    height_wdma = Size(31, 16, "H.")
 
 
-class BsShift(Register, offset=0x4080, name="BS_SHIFT", evidence="I?"):
-    """Shifts of BS: 14 in convolutions with operands."""
+class BsShift(Register, offset=0x4080, name="BS_SHIFT", evidence="I"):
+    """Shifts of BS."""
 
-    bs_shift_0 = Unsigned(5, 0, "Shift.")
-    bs_shift_1 = Unsigned(13, 8, "Shift.")
+    bs_mul_shift_value = Unsigned(5, 0, "Shift where the product is not negative.")
+    bs_mul_shift_value_neg = Unsigned(13, 8, "Shift where the product is negative.")
 
 
-class EwCvtScaleValue(Register, offset=0x4088, name="EW_CVT_SCALE_VALUE", evidence="I?"):
-    """Operand converter: the scale of the operand in an addition."""
+class EwCvtScaleValue(Register, offset=0x4088, name="EW_CVT_SCALE_VALUE", evidence="I"):
+    """Operand converter: (e + offset) * scale >> EW_CFG.ew_op_cvt_shift."""
 
     ew_op_cvt_scale = Signed(15, 0, "Scale.")
-    other = Unsigned(31, 16, "Perhaps the shift.", evidence="?")
+    ew_op_cvt_offset = Signed(31, 16, "Offset.")
 
 
 class OutCvtOffset(Register, offset=0x408C, name="OUT_CVT_OFFSET", evidence="I"):
@@ -185,21 +381,34 @@ class OutCvt(Register, offset=0x4090, name="OUT_CVT", evidence="I"):
     other = Unsigned(31, 22, "0x100 where a maximum is taken.", evidence="?")
 
 
-Clamps = tuple(
-    shape.place(offset=offset + 4 * upper, name=f"CLAMP{index}_{shape.__name__.upper()}")
-    for index, offset in enumerate((0x403C, 0x4044, 0x405C, 0x4064))
-    for upper, shape in enumerate((Minimum, Maximum))
-)
+class Packing(Register, offset=0x4070, name="PACKING", evidence="I?"):
+    """How packed output is cut."""
 
-_DPU_RAW = (0x400C, 0x4020, 0x4024, 0x4028, 0x402C, 0x4030, 0x4034, 0x4038, 0x404C, 0x4050, 0x4054, 0x4058)
+    kept = Unsigned(3, 0, "Bytes of the last atom of each surface that are kept; 0: all.", evidence="I")
+    other = Unsigned(15, 4, "1 in convolutions, 0x90 in packed output.", evidence="?")
+
+
+class OffsetPend(Register, offset=0x4078, name="OFFSET_PEND", evidence="I"):
+    """What channels without data become: 0xfbff, the smallest fp16, before a maximum."""
+
+    offset_pend = Bits(15, 0, "The number.")
+
+
+CLAMPS = {
+    "BS_LIMIT": (0x403C, 0x4040),
+    "BS_CLAMP": (0x4044, 0x4048),
+    "EW_LIMIT": (0x405C, 0x4060),
+    "EW_CLAMP": (0x4064, 0x4068),
+}
 
 DPU = RK3588.block("DPU").derive(
-    *(DstBaseAddr, DstSurfStride, DataCubeSize, DataCubeChannel, WdmaSize, BsShift, EwCvtScaleValue, OutCvtOffset),
-    OutCvt,
-    *Clamps,
-    *unknown(*_DPU_RAW, 0x406C, 0x4070, 0x4074, 0x4078),
-    *unknown(*range(0x4108, 0x4124, 4), *range(0x4130, 0x4198, 4)),
-    keep=["S_STATUS", "S_POINTER", "OPERATION_ENABLE", "LUT_ACCESS_CFG", "LUT_ACCESS_DATA"],
+    *(FeatureModeCfg, DstBaseAddr, DstSurfStride, DataCubeSize, DataCubeChannel, DataFormat, Notch, SurfaceAdd),
+    *(SurfLen, BsCfg, BsAluCfg, BsMulCfg, EwCfg, EwOperand, WdmaSize, BsShift, EwCvtScaleValue, OutCvtOffset, OutCvt),
+    *(Packing, OffsetPend),
+    *clamps(CLAMPS),
+    *rk3576_lut.REGISTERS,
+    *unknown(0x4054, 0x4058, 0x406C, 0x4074),
+    keep=["S_STATUS", "S_POINTER", "OPERATION_ENABLE", "LUT_ACCESS_CFG", "LUT_ACCESS_DATA", "LUT_INFO"],
 )
 
 # ---------------------------------------------------------------- DPU_RDMA
@@ -208,15 +417,45 @@ DPU = RK3588.block("DPU").derive(
 class DataCubeRead(Register, offset=0x500C, name="RDMA_DATA_CUBE_SIZE", evidence="I"):
     """Size of what is read."""
 
-    size_low = Size(15, 0, "Rows or columns.")
-    size_high = Size(31, 16, "Columns or rows.")
+    width = Size(15, 0, "Columns.")
+    height = Size(31, 16, "Rows.")
 
 
 class EwCubeRead(Register, offset=0x5010, name="RDMA_EW_CUBE_SIZE", evidence="I?"):
     """Size of the operand of EW."""
 
-    size_low = Size(15, 0, "Rows or columns.")
-    size_high = Size(31, 16, "Columns or rows.")
+    width = Size(15, 0, "Columns.")
+    height = Size(31, 16, "Rows.")
+
+
+class BrdmaCfg(Register, offset=0x501C, name="RDMA_BRDMA_CFG", evidence="I"):
+    """Operands of BS. Four channels have their addends, then their multipliers; eight share eight byte corrections."""
+
+    alu = Flag(0, "Read addends.")
+    mul = Flag(1, "Read multipliers.")
+    cpend = Flag(3, "Read corrections.")
+
+
+class EwSurfStride(Register, offset=0x5040, name="RDMA_EW_SURF_STRIDE", evidence="I"):
+    """Pitch of the surfaces of the operand of EW."""
+
+    ew_surf_stride = Atoms(27, 0, "Atoms.")
+
+
+class EwSurfNotch(Register, offset=0x506C, name="RDMA_EW_SURF_NOTCH", evidence="I?"):
+    """The same as a distance from the end of one surface to the next."""
+
+    ew_surf_notch = SignedAtoms(31, 0, "Atoms.")
+
+
+class RdmaFeatureModeCfg(Register, offset=0x5044, name="RDMA_FEATURE_MODE_CFG", evidence="I?"):
+    """Main data and their format."""
+
+    flying_mode = Flag(0, "Main data come from memory.")
+    converts = Flag(3, "Set in most tasks with main data.", evidence="?")
+    mrdma_disable = Flag(4, "No main data.")
+    flag_8 = Flag(8, "Set in the divisions of softmax.", evidence="?")
+    formats = Unsigned(31, 16, "0 int8; 1 fp16; 0x181 raw moves.", evidence="?")
 
 
 class SurfNotch(Register, offset=0x504C, name="RDMA_SURF_NOTCH", evidence="I?"):
@@ -232,8 +471,8 @@ class LineNotch(Register, offset=0x5078, name="RDMA_LINE_NOTCH", evidence="I?"):
 
 
 DPU_RDMA = RK3588.block("DPU_RDMA").derive(
-    *(DataCubeRead, EwCubeRead, SurfNotch, LineNotch),
-    *unknown(0x501C, 0x5040, 0x5044, 0x506C, 0x507C, 0x5080),
+    *(DataCubeRead, EwCubeRead, BrdmaCfg, EwSurfStride, EwSurfNotch, RdmaFeatureModeCfg, SurfNotch, LineNotch),
+    *unknown(0x507C, 0x5080),
     keep=[
         *("RDMA_S_STATUS", "RDMA_S_POINTER", "RDMA_OPERATION_ENABLE", "RDMA_DATA_CUBE_CHANNEL", "RDMA_SRC_BASE_ADDR"),
         *("RDMA_BS_BASE_ADDR", "RDMA_ERDMA_CFG", "RDMA_EW_BASE_ADDR", "RDMA_WEIGHT"),

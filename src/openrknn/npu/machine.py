@@ -41,6 +41,8 @@ class Family(NamedTuple):
     dpu: Callable[[Registers, lut.Tables], pipeline.Config]
     readers: Callable[[Registers], rdma.Config]
     pooling: Callable[[Registers], ppu.Config]
+    array_pooling: Callable[[Registers], ppu.Config | None] | None = None
+    """Chips without a PPU pool in the blocks of a convolution; None: it is a convolution."""
 
 
 _FLYING = {"DPU", "DPU_RDMA"}
@@ -197,6 +199,9 @@ class Machine:
         if loads_table:
             return TableLoad(*place)
         family = self._family
+        pooled = family.array_pooling(registers) if family.array_pooling and names >= family.convolution else None
+        if pooled is not None:
+            return Pooling(*place, config=pooled)
         if names >= family.convolution:
             source = family.features(registers)
             return Convolution(
@@ -293,8 +298,20 @@ def family_of(chip: Chip) -> Family:
                 rv1106.configure_readers,
                 rv1106.configure_pooling,
             )
+        case "rv1106b":
+            from openrknn.npu import rv1106b
+
+            return Family(
+                frozenset({"CNA", "DPU"}),
+                rv1106b.configure_features,
+                rv1106b.configure_core,
+                rv1106b.configure_dpu,
+                rv1106b.configure_readers,
+                rv1106b.configure_pooling,
+                rv1106b.configure_array_pooling,
+            )
         case _:
             raise UnsupportedError(
                 f"the software NPU does not implement {chip.title} yet; it implements RK3588, RK3566/68, RK3562, "
-                "RK3576, RV1126B and RV1103/06. `openrknn inspect` and `disasm` work for every chip"
+                "RK3576, RV1126B, RV1103/06 and RV1103B/06B. `openrknn inspect` and `disasm` work for every chip"
             )

@@ -35,6 +35,10 @@ __all__ = [
 
 _KIND_BYTES = {OperandKinds.ALU: 4, OperandKinds.CPEND: 2, OperandKinds.MUL: 2}
 """Bytes per channel, in the order in which the kinds lie in memory."""
+_BLOCK = np.dtype([("alu", "<i4", 4), ("mul", "<i2", 4)])
+_BYTE_FORM = np.dtype([("first", _BLOCK), ("cpend", "i1", 8), ("second", _BLOCK)])
+_NOT_A_BYTE = -128
+"""128 does not fit into a byte, and this stands for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,8 @@ class Config:
     atom_bytes: int = ATOM_BYTES
     operand_block: int = 8
     """Channels in one block of operands per channel."""
+    byte_corrections: bool = False
+    """The corrections of two blocks are bytes behind the first of them (RV1103B/06B)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +221,8 @@ def fetch_channels(
         raise UnknownModeError("shifts per channel are not implemented", register="RDMA_BRDMA_CFG")
     if not kinds:
         return ChannelOperands()
+    if config.byte_corrections and kinds & OperandKinds.CPEND:
+        return _with_bytes(config, channels, address, kinds, memory)
     together = config.operand_block
     block = together * sum(size for kind, size in _KIND_BYTES.items() if kinds & kind)
     count = -(-channels // together)
@@ -227,6 +235,26 @@ def fetch_channels(
             found[kind] = widen(decode(raw[:, at : at + size * together], form), form).reshape(-1)[:channels]
             at += size * together
     return ChannelOperands(*(found.get(kind) for kind in _KIND_BYTES))
+
+
+def _with_bytes(
+    config: Config, channels: int, address: int, kinds: OperandKinds, memory: Memory
+) -> ChannelOperands:
+    """Integers: 4 x int32, 4 x int16, 8 corrections of one byte for this block and the next, 4 x int32, 4 x int16."""
+    if kinds != OperandKinds.ALU | OperandKinds.CPEND | OperandKinds.MUL:
+        raise UnknownModeError("corrections without addends and multipliers", register="RDMA_BRDMA_CFG")
+    pairs = -(-channels // (2 * config.operand_block))
+    half = channels % (2 * config.operand_block) in range(1, config.operand_block + 1)  # the last block may be alone
+    whole = np.zeros(pairs, _BYTE_FORM)
+    size = whole.nbytes - (_BLOCK.itemsize if half else 0)
+    whole.view(np.uint8)[:size] = memory.view(address, size, "operands per channel")
+    both = np.stack([whole["first"], whole["second"]], 1)
+    negated = whole["cpend"].reshape(-1).astype(np.int64)
+    return ChannelOperands(
+        alu=both["alu"].reshape(-1)[:channels].astype(np.int64),
+        cpend=np.where(negated == _NOT_A_BYTE, -_NOT_A_BYTE, negated)[:channels],
+        mul=both["mul"].reshape(-1)[:channels].astype(np.int64),
+    )
 
 
 def _channel_precision(kind: OperandKinds, precision: Precision) -> Precision:

@@ -5,6 +5,9 @@
     x < le_start: y = LE[0]   + (x - le_start) * scale / 2^shift        the slope below
     x > lo_end:   y = LO[512] + (x - lo_end)   * scale / 2^shift        the slope above
 
+RK3576 and RV1103B/06B divide what is beyond into up to four pieces, each with the place where it starts, the value
+there, and a slope of its own. On RK3576 all four are alike.
+
 Floating point data take the same path with a fraction that is not an integer, and are not rounded to one.
 """
 
@@ -23,7 +26,7 @@ from openrknn.isa.enums import LutTable
 from openrknn.npu.formats import Numbers
 from openrknn.npu.registers import Registers
 
-__all__ = ["ENTRIES", "Config", "Slope", "Tables", "TablesState", "apply", "configure"]
+__all__ = ["ENTRIES", "Config", "Piece", "Slope", "Tables", "TablesState", "apply", "configure"]
 
 ENTRIES = 513
 
@@ -78,6 +81,15 @@ class Slope:
     shift: int
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A straight line from `start` on, away from the table."""
+
+    start: int
+    value: int
+    slope: Slope
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Config:
     """Domain, resolution and contents of the tables."""
@@ -90,6 +102,9 @@ class Config:
     lo_select: int
     below: Slope
     above: Slope
+    further_below: tuple[Piece, ...] = ()
+    """After `below`, in the order in which one meets them on the way from the table."""
+    further_above: tuple[Piece, ...] = ()
 
 
 def configure(
@@ -135,7 +150,12 @@ def apply(values: Numbers, config: Config | None) -> Numbers:
     below = _beyond(values - config.le_start, int(config.entries[0, 0]), config.below)
     above = _beyond(values - config.lo_end, int(config.entries[1, -1]), config.above)
     result = np.where(values < config.le_start, below, result)
-    return np.where(values > config.lo_end, above, result)
+    result = np.where(values > config.lo_end, above, result)
+    for piece in config.further_below:
+        result = np.where(values < piece.start, _beyond(values - piece.start, piece.value, piece.slope), result)
+    for piece in config.further_above:
+        result = np.where(values > piece.start, _beyond(values - piece.start, piece.value, piece.slope), result)
+    return result
 
 
 def _between(values: Numbers, table: npt.NDArray[np.int64], start: int, select: int) -> Numbers:
@@ -152,6 +172,8 @@ def _beyond(distance: Numbers, end: int, slope: Slope) -> Numbers:
 
 
 def _floats(values: Numbers, config: Config) -> Numbers:
+    if config.further_below or config.further_above:
+        raise UnknownModeError("floats beyond the tables, in pieces, are not implemented", register="LUT_CFG")
     exact = values.astype(np.float64)
     entries = config.entries.astype(np.float64)
 

@@ -126,7 +126,7 @@ def configure_bn(dpu: NamedRegisters, precision: Precision, table: Operands) -> 
 
 
 def configure_table(dpu: NamedRegisters, tables: lut.Tables) -> lut.Config | None:
-    """The lookup tables; None where they are not used. All four ranges must be alike."""
+    """The lookup tables; None where they are not used."""
     info, mode = dpu.fields("LUT_INFO"), dpu.fields("LUT_CFG")
     places = {
         name: [dpu(f"LUT_{name}_{number}", "x") for number in range(4)]
@@ -137,12 +137,17 @@ def configure_table(dpu: NamedRegisters, tables: lut.Tables) -> lut.Config | Non
         for name in ("LE_UFLOW", "LE_OFLOW", "LO_UFLOW", "LO_OFLOW")
     }
     shifts = {name: list(dpu.fields(f"LUT_{name}_SHIFT").values()) for name in scales}
-    dpu.waive("LUT_ACCESS_CFG", "LUT_ACCESS_DATA", *(f"LUT_{end}_VALUE_{n}" for end in ("LE", "LO") for n in range(2)))
+    values = {
+        name: [value for number in range(2) for value in dpu.fields(f"LUT_{name}_VALUE_{number}").values()]
+        for name in ("LE", "LO")
+    }
+    dpu.waive("LUT_ACCESS_CFG", "LUT_ACCESS_DATA")
     if dpu("EW_CFG", "ew_bypass") or dpu("EW_CFG", "ew_lut_bypass"):
         return None
-    alike = all(len(set(values)) == 1 for group in (places, scales, shifts) for values in group.values())
-    if mode != _LOOKUP or not alike or places["LE_END"] != places["LO_START"]:
+    if mode != _LOOKUP or places["LE_END"] != places["LO_START"] or len(set(places["LE_END"])) > 1:
         raise UnknownModeError("this division of the tables is not implemented", register="LUT_CFG")
+    below = _pieces(places["LE_START"], values["LE"], scales["LE_UFLOW"], shifts["LE_UFLOW"])
+    above = _pieces(places["LO_END"], values["LO"], scales["LO_OFLOW"], shifts["LO_OFLOW"])
     return lut.Config(
         entries=tables.snapshot(),
         le_start=places["LE_START"][0],
@@ -150,6 +155,18 @@ def configure_table(dpu: NamedRegisters, tables: lut.Tables) -> lut.Config | Non
         lo_end=places["LO_END"][0],
         le_select=info["lut_le_index_select"],
         lo_select=info["lut_lo_index_select"],
-        below=lut.Slope(scales["LE_UFLOW"][0], shifts["LE_UFLOW"][0]),
-        above=lut.Slope(scales["LO_OFLOW"][0], shifts["LO_OFLOW"][0]),
+        below=below[0].slope,
+        above=above[0].slope,
+        further_below=below[1:],
+        further_above=above[1:],
     )
+
+
+def _pieces(starts: list[int], values: list[int], scales: list[int], shifts: list[int]) -> tuple[lut.Piece, ...]:
+    """Of pieces that start at one place only the last counts. The first piece starts at the end of the table."""
+    pieces = [
+        lut.Piece(start, value, lut.Slope(scale, shift))
+        for start, value, scale, shift in zip(starts, values, scales, shifts, strict=True)
+    ]
+    last = {piece.start: piece for piece in pieces}
+    return tuple(last[start] for start in dict.fromkeys(starts))
