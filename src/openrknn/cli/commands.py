@@ -38,6 +38,7 @@ NAMES = (
     "capabilities",
     "doctor",
     "top",
+    "exporter",
     "cdi",
     "device-plugin",
     "completion",

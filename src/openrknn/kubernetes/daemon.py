@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from openrknn import monitor
 from openrknn.kubernetes import cdi, labels, plugin, pods
-from openrknn.kubernetes.exporter import Exporter
 from openrknn.kubernetes.health import Health
 from openrknn.kubernetes.inventory import Offer, Settings, Unit, offers, units
 from openrknn.kubernetes.plugin import DevicePlugin, KubeletLink
 from openrknn.monitor import prometheus
+from openrknn.monitor.exporter import Exporter
 
 if TYPE_CHECKING:
     from openrknn.kubernetes.dra import Driver

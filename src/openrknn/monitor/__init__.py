@@ -10,6 +10,7 @@
     rknpu, rocket, software    one file per kind of NPU
     board       chip and temperatures
     clients     who has a node open
+    prometheus, exporter    the same for Prometheus
 """
 
 from __future__ import annotations

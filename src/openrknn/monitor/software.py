@@ -140,7 +140,8 @@ def read(root: Path) -> Iterator[Npu]:
 
 
 def _folders(root: Path) -> list[str]:
-    places = [f"/run/user/{user}/openrknn" for user in files.listed(root, "/run/user")]
+    places = ["/run/openrknn"]  # of our service
+    places += [f"/run/user/{user}/openrknn" for user in files.listed(root, "/run/user")]
     places += [f"/tmp/{name}" for name in files.listed(root, "/tmp") if name.startswith("openrknn-")]
     own = folder() if root == Path("/") else None
     return list(dict.fromkeys([*places, *([str(own)] if own else [])]))

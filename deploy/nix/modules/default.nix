@@ -1,0 +1,3 @@
+{
+  imports = [ ./npu.nix ./services.nix ];
+}

@@ -1,0 +1,202 @@
+"""The Nix files: they parse, and the modules evaluate.
+
+`OPENRKNN_NIXPKGS_LIB` names the folder `lib` of nixpkgs (or of nix-community/nixpkgs.lib); without it a small stand-in
+of our own takes its place, which knows what our modules use.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openrknn.cli.main import build_parser
+
+FOLDER = Path(__file__).parents[2] / "deploy/nix"
+FILES = sorted(FOLDER.rglob("*.nix"))
+EVAL = Path(__file__).parent / "nix"
+VARIABLE = "OPENRKNN_NIXPKGS_LIB"
+
+MISSING = not shutil.which("nix-instantiate")
+pytestmark = pytest.mark.skipif(MISSING, reason="nix is not here (Debian: apt install nix-bin)")
+
+
+def nix(*words: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """Without a daemon and without writing outside of the test's folder."""
+    store = {
+        "NIX_STORE_DIR": "store", "NIX_STATE_DIR": "state", "NIX_LOG_DIR": "log", "NIX_CONF_DIR": "conf",
+        "NIX_LOCALSTATE_DIR": "local",
+    }  # fmt: skip
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("NIX_")}
+    environment = {**clean, **{name: str(tmp_path / place) for name, place in store.items()}}
+    environment["NIX_CONFIG"] = "build-users-group ="
+    return subprocess.run(["nix-instantiate", *words], capture_output=True, text=True, check=False, env=environment)
+
+
+@pytest.mark.parametrize("path", [*FILES, *sorted(EVAL.glob("*.nix"))], ids=lambda path: path.name)
+def test_files_parse(path: Path, tmp_path: Path) -> None:
+    done = nix("--parse", str(path), tmp_path=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+LIBRARIES = ["stand-in", "nixpkgs"]
+
+
+@pytest.fixture(params=LIBRARIES)
+def library(request: pytest.FixtureRequest) -> str:
+    if request.param == "stand-in":
+        return str(EVAL / "lib.nix")
+    place = os.environ.get(VARIABLE)
+    if not place:
+        pytest.skip(f"{VARIABLE} does not name the folder lib of nixpkgs")
+    return place
+
+
+def evaluate(library: str, tmp_path: Path, configuration: str, **more: str) -> Any:
+    extra = "".join(f'{name} = "{value}"; ' for name, value in more.items())
+    expression = f"import {EVAL}/eval.nix {{ libPath = {library}; configuration = {{ {configuration} }}; {extra}}}"
+    done = nix("--eval", "--strict", "--json", "--expr", expression, tmp_path=tmp_path)
+    if done.returncode:
+        raise ValueError(done.stderr)
+    return json.loads(done.stdout)
+
+
+def test_nothing_happens_unless_it_is_enabled(library: str, tmp_path: Path) -> None:
+    result = evaluate(library, tmp_path, "")
+    assert (result["kernelModules"], result["services"], result["rules"], result["failed"]) == ([], {}, "", [])
+
+
+def test_rocket_where_the_kernel_has_it(library: str, tmp_path: Path) -> None:
+    result = evaluate(library, tmp_path, 'hardware.rockchip.npu = { enable = true; users = [ "alice" ]; };')
+    assert (result["kernelModules"], result["initrd"]) == (["rocket"], ["rocket"])
+    assert result["blacklistedKernelModules"] == ["rknpu"]
+    assert result["failed"] == []
+    assert 'SUBSYSTEM=="accel"' in result["rules"]
+    assert result["users"]["alice"]["extraGroups"] == ["render"]
+
+
+def test_rknpu_on_older_kernels_with_a_governor_and_the_vendors_library(library: str, tmp_path: Path) -> None:
+    text = """hardware.rockchip.npu = {
+        enable = true; soc = "rk3588"; governor = "performance"; group = "npu"; vendorRuntime.enable = true;
+        cdi.enable = true;
+    };"""
+    result = evaluate(library, tmp_path, text, kernel="6.1.75")
+    assert (result["kernelModules"], result["initrd"], result["failed"]) == (["rknpu"], [], [])
+    assert 'ATTR{governor}="performance"' in result["rules"]
+    assert 'GROUP="npu"' in result["rules"]
+    assert 'GROUP="render"' not in result["rules"]
+    assert result["groups"] == ["npu"]
+    assert result["variables"]["OPENRKNN_LIBRARY"] == "/nix/store/rknn-runtime/lib/librknnrt.so"
+    start = result["services"]["openrknn-cdi"]["ExecStart"].split()
+    build_parser((start[1],)).parse_args(start[1:])
+
+
+@pytest.mark.parametrize(
+    ("configuration", "more", "message"),
+    [
+        ('driver = "rocket";', {"kernel": "6.12.1"}, "needs Linux 6.18"),
+        ('driver = "rocket"; soc = "rk3576";', {}, "serves RK3588 only"),
+        ('vendorRuntime.enable = true; driver = "rocket";', {}, "librknnrt.so cannot use rocket"),
+        ('governor = "performance"; driver = "rocket";', {}, "only rknpu has a clock"),
+        ("", {"system": "x86_64-linux"}, "64-bit Arm"),
+    ],
+)
+def test_assertions(configuration: str, more: dict[str, str], message: str, library: str, tmp_path: Path) -> None:
+    text = f"hardware.rockchip.npu = {{ enable = true; {configuration} }};"
+    assert any(message in one for one in evaluate(library, tmp_path, text, **more)["failed"])
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        'hardware.rockchip.npu = { enable = true; driver = "nvidia"; };',
+        "hardware.rockchip.npu.enabled = true;",
+        'services.openrknn.port = "many";',
+        "services.openrknn.port = 123456;",
+    ],
+)
+def test_mistakes_are_found(configuration: str, library: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="error"):
+        evaluate(library, tmp_path, f"services.openrknn.enable = true; {configuration}")
+
+
+def test_the_services(library: str, tmp_path: Path) -> None:
+    text = """services.openrknn = {
+        enable = true; models.yolo = /srv/yolo.rknn; modelRepository = /srv/models; host = "0.0.0.0";
+        openFirewall = true; tokenFile = /etc/token; exporter.enable = true;
+        devicePlugin = { enable = true; strategy = "cores"; shares = 2; };
+    };"""
+    result = evaluate(library, tmp_path, text)
+    assert result["failed"] == []
+    assert result["ports"] == [8000, 8001]
+    units = result["services"]
+    assert set(units) == {"openrknn", "openrknn-exporter", "openrknn-device-plugin"}
+    for unit in units.values():
+        words = [word.strip("'") for word in unit["ExecStart"].split()]
+        assert words[0] == "/nix/store/openrknn/bin/openrknn"
+        build_parser((words[1],)).parse_args(words[1:])
+        assert (unit["ProtectSystem"], unit["NoNewPrivileges"]) == ("strict", True)
+    assert units["openrknn"]["DynamicUser"]
+    assert "/nix/store/openrknn-models-yolo/1/model.rknn" in units["openrknn"]["ExecStart"]
+    assert units["openrknn"]["LoadCredential"] == ["token:/etc/token"]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "message"),
+    [
+        ("", "name models"),
+        ('models.a = /a; host = "0.0.0.0"; openFirewall = true;', "without a token"),
+    ],
+)
+def test_assertions_of_the_server(configuration: str, message: str, library: str, tmp_path: Path) -> None:
+    result = evaluate(library, tmp_path, f"services.openrknn = {{ enable = true; {configuration} }};")
+    assert any(message in one for one in result["failed"])
+
+
+def test_the_flake_offers_what_it_says(tmp_path: Path) -> None:
+    expression = f"(import {FOLDER}/flake.nix).inputs.nixpkgs.url"
+    done = nix("--eval", "--json", "--expr", expression, tmp_path=tmp_path)
+    assert "nixpkgs" in done.stdout
+
+
+def test_packages_evaluate_with_recorded_arguments(tmp_path: Path) -> None:
+    """A stand-in of nixpkgs that hands back what it was called with."""
+    expression = f"""
+      let
+        lib = {{
+          licenses = {{ asl20 = "asl20"; unfree = "unfree"; }}; platforms.linux = [ "linux" ];
+          sourceTypes.binaryNativeCode = "binary"; cleanSource = path: toString path;
+          optionals = c: v: if c then v else [ ]; replaceStrings = builtins.replaceStrings;
+        }};
+        stdenv = {{ mkDerivation = x: x; cc.cc.lib = "libstdc++"; }};
+        names = builtins.listToAttrs (map (name: {{ inherit name; value = name; }})
+          [ "numpy" "rich" "pillow" "starlette" "uvicorn" "msgspec" "grpcio" "protobuf" "prometheus-client"
+            "scikit-build-core" ]);
+        application = import {FOLDER}/packages/openrknn.nix {{
+          inherit lib; cmake = "cmake"; ninja = "ninja";
+          python3Packages = names // {{ buildPythonApplication = x: x; }};
+        }};
+        runtime = import {FOLDER}/packages/rknn-runtime.nix {{
+          inherit lib stdenv; python3Packages.fetchPypi = x: x.sha256; unzip = "unzip"; autoPatchelfHook = "hook";
+        }};
+        lite = version: import {FOLDER}/packages/rknn-toolkit-lite2.nix {{
+          inherit lib stdenv; buildPythonPackage = x: x; fetchPypi = x: x.sha256; python.pythonVersion = version;
+          pythonAtLeast = _: false; pythonOlder = _: false; autoPatchelfHook = "hook"; numpy = "numpy";
+          psutil = "psutil"; ruamel-yaml = "yaml";
+        }};
+      in {{
+        application = {{ inherit (application) pname version dependencies; main = application.meta.mainProgram; }};
+        runtime = {{ inherit (runtime) pname src; inherit (runtime.meta) license; }};
+        lite = map (version: (lite version).src) [ "3.10" "3.11" "3.12" ];
+      }}"""
+    done = nix("--eval", "--strict", "--json", "--expr", expression, tmp_path=tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["application"]["main"] == "openrknn"
+    assert result["runtime"]["license"] == "unfree"
+    assert all(len(one) == 64 for one in [*result["lite"], result["runtime"]["src"]])
