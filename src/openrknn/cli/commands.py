@@ -9,41 +9,19 @@ from typing import Protocol, cast
 
 from openrknn.cli.output import Output
 
-__all__ = ["NAMES", "Command", "load_command", "names"]
+__all__ = ["GROUPS", "NAMES", "Command", "load_command", "names"]
 
-NAMES = (
-    "run",
-    "demo",
-    "classify",
-    "detect",
-    "segment",
-    "pose",
-    "ocr",
-    "stream",
-    "serve",
-    "bench",
-    "profile",
-    "compare",
-    "inspect",
-    "disasm",
-    "diff",
-    "extract",
-    "edit",
-    "exec",
-    "device",
-    "spy",
-    "coverage",
-    "trace",
-    "verify",
-    "capabilities",
-    "doctor",
-    "top",
-    "exporter",
-    "cdi",
-    "device-plugin",
-    "completion",
-)
-"""In the order of `openrknn --help`."""
+GROUPS = {
+    "see it work": ("run", "demo", "classify", "detect", "segment", "pose", "ocr", "stream"),
+    "make, measure and compare models": ("compile", "bench", "profile", "compare"),
+    "look into files": ("inspect", "disasm", "diff", "extract", "edit", "coverage"),
+    "programs without an NPU, and what programs do with one": ("exec", "device", "spy", "trace", "verify"),
+    "boards, servers and clusters": ("doctor", "top", "capabilities", "exporter", "serve", "cdi", "device-plugin"),
+    "this program": ("completion",),
+}
+"""What people want to do -> the commands for it, in the order of `openrknn --help`."""
+
+NAMES = tuple(name for group in GROUPS.values() for name in group)
 
 
 class Command(Protocol):

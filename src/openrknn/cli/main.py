@@ -8,11 +8,12 @@ import difflib
 import io
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import NoReturn
 
 from openrknn import __version__
-from openrknn.cli.commands import Command, load_command, names
+from openrknn.cli.commands import GROUPS, Command, load_command, names
 from openrknn.cli.files import os_problem
 from openrknn.cli.output import CommandError, Mode, Output
 from openrknn.errors import RknnError
@@ -23,7 +24,10 @@ EXIT_IMPOSSIBLE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
-_DESCRIPTION = "Look into, run and change .rknn models for Rockchip NPUs, with or without a board."
+_NAME_WIDTH = 13
+_TEXT_WIDTH = 78
+
+_DESCRIPTION = "Run, look into, make and serve .rknn models for Rockchip NPUs, with or without a board."
 _EPILOG = """examples:
   openrknn run model.rknn -i cat.jpg   run it: here, without a board
   openrknn inspect model.rknn          what is in it, what to feed, what to expect
@@ -94,16 +98,31 @@ def build_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
     """The parser for these commands; the modules of the others are not imported."""
     parser = _Parser(
         prog="openrknn",
+        usage="openrknn [-h] [--version] [--debug] COMMAND ...",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=_Formatter,
     )
     parser.add_argument("--version", action="version", version=f"openrknn {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for name in commands:
-        _add_command(subparsers, load_command(name))
+    # argparse lists all commands in one heap; people look for what they want to do.
+    subparsers = parser.add_subparsers(
+        prog="openrknn", metavar="COMMAND", parser_class=_Parser, help=argparse.SUPPRESS
+    )
+    loaded = {name: load_command(name) for name in commands}
+    for command in loaded.values():
+        _add_command(subparsers, command)
+    for title, members in GROUPS.items():
+        present = [loaded[name] for name in members if name in loaded]
+        if present:
+            parser.add_argument_group(title, "\n".join(map(_line, present)))
     return parser
+
+
+def _line(command: Command) -> str:
+    indent = " " * (_NAME_WIDTH + 2)
+    text = textwrap.wrap(command.HELP, width=_TEXT_WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return f"{command.NAME:<{_NAME_WIDTH}}  " + "\n".join(text).lstrip()
 
 
 def _add_command(subparsers: argparse._SubParsersAction[_Parser], command: Command) -> None:
