@@ -27,6 +27,8 @@ from openrknn.container.writer import encode
 __all__ = ["Compiled", "compile_model", "compile_onnx"]
 
 _TARGETS = ("rk3588",)
+_KERNEL_VOLUME = 3072
+"""The largest channels x kernel rows x kernel columns of one task that the vendor's converter emits."""
 
 
 @dataclass(slots=True)
@@ -68,10 +70,18 @@ def compile_model(
     outputs: Sequence[str] = (),
     method: str = "minmax",
     bias_correction: bool = True,
+    bold: bool = False,
     custom_string: str = "",
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Compiled:
-    """All stages; `progress` is told (stage, done, of) while they run."""
+    """All stages; `progress` is told (stage, done, of) while they run.
+
+    fp16: force fp16 (True) or int8 (False); left alone, calibration data or a quantised model make it int8.
+    mean, std: what the model does to raw pixels itself, one number or one per channel, or these by input name.
+    order: channels of calibration pictures, "rgb" or "bgr". shapes: sizes of open inputs. outputs: cut here.
+    method: how ranges are chosen (minmax, percentile, mse, entropy). bias_correction: take back the mean error of
+    rounded weights. bold: things that no board has been seen to do yet.
+    """
     chip = _chip(target)
     if method not in METHODS:
         raise ValueError(f"method {method!r} is not known; there are {', '.join(METHODS)}")
@@ -88,7 +98,7 @@ def compile_model(
     form = FP16 if is_fp16 else INT8
     preprocess = Preprocess.of(graph, mean, std, order)
     tell("normalise", 0, 1)
-    normalise(graph, atom=form.atom, calibrated=not is_fp16)
+    normalise(graph, atom=form.atom, calibrated=not is_fp16, kernel_volume=0 if bold else _KERNEL_VOLUME)
     statistics = {}
     if not is_fp16:
         feeds = None if calibration is None else feeds_for(calibration, graph, preprocess)

@@ -18,7 +18,8 @@ _NEVER_WRITTEN = {"S_STATUS", "OPERATION_ENABLE", "CLK_GATE", "MAC_GATING", "RDM
                   "LUT_ACCESS_DATA"}  # fmt: skip
 _KERNEL_SETS = {"CNA", "CORE"}
 """On RK3588 the kernel writes their S_POINTER."""
-_UNUSED_BY_POOLING: set[str] = set()
+_BLOCK_MASK = 0xFFF
+_POINTER_OFFSET = 0x004
 
 
 @dataclass(slots=True)
@@ -30,6 +31,21 @@ class Commands:
     """(number of the word, what its value is the address of)."""
     places: dict[int, int] = field(default_factory=dict)
     """Register offset -> number of the word that writes it."""
+
+    def without(self, other: Commands) -> Commands:
+        """Only what differs from what `other` wrote; pointers and addresses are always written."""
+        addresses = dict(self.relocations)
+        kept = Commands()
+        for offset, number in self.places.items():
+            word = self.words[number]
+            is_pointer = offset & _BLOCK_MASK == _POINTER_OFFSET
+            if not is_pointer and number not in addresses and other.words[other.places[offset]] == word:
+                continue
+            if number in addresses:
+                kept.relocations.append((len(kept.words), addresses[number]))
+            kept.places[offset] = len(kept.words)
+            kept.words.append(word)
+        return kept
 
 
 @cache

@@ -99,6 +99,8 @@ class Graph:
     ops: list[Op] = field(default_factory=list)
     derived: dict[str, tuple[str, Callable[[Array], Array]]] = field(default_factory=dict)
     """Values that ONNX does not have: how calibration gets them from another one."""
+    partial: dict[str, str] = field(default_factory=dict)
+    """Sums on the way to a value: they have about its range."""
     given: dict[str, Quantization] = field(default_factory=dict)
     """Values whose quantization the model itself states (QuantizeLinear)."""
     stored: dict[str, StoredWeights] = field(default_factory=dict)

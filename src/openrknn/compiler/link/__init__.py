@@ -49,10 +49,16 @@ class Linked:
 def link(program: Program, tables: dict[str, Table]) -> Linked:
     """Emit all tasks in order."""
     linked = Linked()
+    before: dict[int, list[Commands]] = {}
     for number, task, loads in _tasks(program, tables):
         if loads:
             linked.table_tasks[number] = linked.table_tasks.get(number, 0) + 1
-        _append(linked, number, task, emit_task(task, program))
+        commands = emit_task(task, program)
+        earlier = before.setdefault(number, [])
+        is_plain = not loads and task.picture is None and number not in linked.table_tasks
+        # Two register groups take turns: what the last task but one of the same step wrote is still there.
+        _append(linked, number, task, commands.without(earlier[-2]) if is_plain and len(earlier) > 1 else commands)
+        earlier.append(commands)
     _chain(linked)
     return linked
 

@@ -108,14 +108,52 @@ def _schedule(low: Lowering) -> None:
     done = {*graph.inputs, *graph.constants, ""}
     waiting, ordered = list(graph.ops), []
     loaded: str | None = None
+    later = _write_order(low)
     while waiting:
-        ready = [op for op in waiting if all(name in done for name in op.inputs)]
+        ready = [
+            op for op in waiting if all(name in done for name in op.inputs) and later.get(op.output, "") in done
+        ]
         chosen = next((op for op in ready if _table(low, op) in {None, loaded}), ready[0])
         loaded = _table(low, chosen) or loaded
         waiting.remove(chosen)
         ordered.append(chosen)
         done.update(chosen.outputs)
     graph.ops = ordered
+
+
+def _write_order(low: Lowering) -> dict[str, str]:
+    """Value -> the value that has to be written before it.
+
+    A convolution may write up to the end of its last group of channels. Where the next part of a concatenation lies
+    there, that part is computed later, if nothing speaks against it.
+    """
+    graph = low.graph
+    makers = graph.producers()
+    later: dict[str, str] = {}
+
+    def needs(name: str, other: str, seen: set[str]) -> bool:
+        """Whether computing `name` needs `other`, in the order as it is so far."""
+        if name == other:
+            return True
+        if name in seen or name not in makers:
+            return False
+        seen.add(name)
+        before = [*makers[name].inputs, *([later[name]] if name in later else [])]
+        return any(needs(entry, other, seen) for entry in before)
+
+    for op in graph.ops:
+        if op.type != "Concat":
+            continue
+        for first, second in zip(op.inputs, op.inputs[1:], strict=False):
+            maker, follower = makers.get(first), makers.get(second)
+            if maker is None or follower is None or maker.type not in {"Conv", "ConvTranspose"}:
+                continue
+            group = low.format.depthwise_group if maker.attributes["group"] > 1 else low.format.group
+            if graph.values[first].cube[0] % group == 0 or follower.type == "Slice" or second in later:
+                continue
+            if not needs(first, second, set()):
+                later[follower.output] = first
+    return later
 
 
 def _table(low: Lowering, op: Op) -> str | None:

@@ -24,8 +24,6 @@ class Options:
     """Choices that change what is emitted."""
 
     bias_correction: bool = False
-    kernel_volume: int = 3072
-    """The largest channels x kernel rows x kernel columns of one task that the vendor's converter emits."""
 
 
 @dataclass(slots=True)

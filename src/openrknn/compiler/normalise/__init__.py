@@ -13,15 +13,16 @@ from openrknn.compiler.normalise.moves import normalise_moves
 from openrknn.compiler.normalise.pooling import normalise_pools
 from openrknn.compiler.normalise.qdq import take_quantization
 from openrknn.compiler.normalise.scale import fold_scales
+from openrknn.compiler.normalise.volume import cut_volumes
 
 __all__ = ["normalise"]
 
 
-def normalise(graph: Graph, *, atom: int, calibrated: bool = True) -> None:
+def normalise(graph: Graph, *, atom: int, calibrated: bool = True, kernel_volume: int = 0) -> None:
     """Rewrite the graph in place.
 
     `atom` is the number of channels that lie together in the NPU's memory, `calibrated` whether the ranges of values
-    will be known.
+    will be known. `kernel_volume` is the largest kernel of one task; 0: any.
     """
     clean(graph)
     take_quantization(graph, calibrated=calibrated)
@@ -35,6 +36,8 @@ def normalise(graph: Graph, *, atom: int, calibrated: bool = True) -> None:
     normalise_binary(graph)
     fuse_pads(graph)
     fuse(graph)
+    if kernel_volume:
+        cut_volumes(graph, kernel_volume, atom)
     graph.sort()
     graph.prune()
     finish(graph)

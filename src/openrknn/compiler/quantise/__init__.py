@@ -13,6 +13,9 @@ from openrknn.compiler.quantise.statistics import Statistics, collect
 
 __all__ = ["quantise"]
 
+_SPARE = 1.25
+"""A part of a sum can be larger than the sum."""
+
 
 def quantise(
     graph: Graph,
@@ -44,8 +47,12 @@ def _given_ranges(graph: Graph, seen: Mapping[str, Statistics]) -> dict[str, Ran
     """What the model states, and for values in between what follows from their neighbours."""
     ranges: dict[str, Range] = {name: (q.low, q.high) for name, q in graph.given.items() if name in graph.values}
     for name, (source, _) in graph.derived.items():
-        if name in graph.values and name not in ranges and source in ranges:
+        if name in graph.values and name not in {*ranges, *graph.partial} and source in ranges:
             ranges[name] = ranges[source]
+    for name, whole in graph.partial.items():
+        if name in graph.values and name not in ranges and whole in ranges:
+            reach = _SPARE * max(abs(bound) for bound in ranges[whole])
+            ranges[name] = (-reach, reach)
     for group in groups_of(graph):
         known = [ranges[name] for name in group if name in ranges]
         for name in group:

@@ -24,20 +24,18 @@ class Stripe:
 
 
 def stripes(width: int, out_width: int, kernel: tuple[int, int], strides: tuple[int, int], left: int) -> list[Stripe]:
-    """Equal stripes, as few as fit: 128 results, halved for every doubling of the lines that a result needs."""
+    """As few stripes as fit: 128 results, halved for every doubling of the lines that a result needs."""
     overlap = 1
     while overlap < ceil_div(kernel[0], strides[0]):
         overlap *= 2
     limit = max(1, _LINE // overlap)
-    count = ceil_div(out_width, limit)
-    while out_width % count:
-        count += 1
-    size = out_width // count
+    size = ceil_div(out_width, ceil_div(out_width, limit))
     found = []
-    for number in range(count):
-        start = number * size * strides[1] - left
+    for first in range(0, out_width, size):
+        made = min(size, out_width - first)
+        start = first * strides[1] - left
         pad, start = max(0, -start), max(0, start)
-        needed = (size - 1) * strides[1] + kernel[1] - pad
+        needed = (made - 1) * strides[1] + kernel[1] - pad
         columns = min(width - start, needed)
-        found.append(Stripe(start, columns, pad, max(0, needed - columns), number * size, size))
+        found.append(Stripe(start, columns, pad, max(0, needed - columns), first, made))
     return found

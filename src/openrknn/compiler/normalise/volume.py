@@ -1,0 +1,115 @@
+"""Kernels that are larger than any that the vendor's converter emits are cut into halves of the input channels.
+
+Whether the limit is the hardware's is not known; the cut costs an int8 rounding of the first half's sum, so it can be
+switched off by whoever has a board to try it on.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from openrknn.compiler.formats import align
+from openrknn.compiler.ir import Array, Graph, Op
+from openrknn.compiler.normalise.common import replace_op
+
+__all__ = ["cut_volumes", "float_convolution"]
+
+_PICTURE = (1, 3, 4)
+
+
+def cut_volumes(graph: Graph, limit: int, atom: int) -> None:
+    """Convolutions with channels x kernel rows x kernel columns (with dilation) above the limit, until none is left."""
+    waiting = [op for op in graph.ops if op.type == "Conv"]
+    while waiting:
+        op = waiting.pop()
+        if _volume(graph, op) > limit and graph.shape(op.inputs[0])[1] > atom:
+            waiting += _cut(graph, op, atom)
+
+
+def _volume(graph: Graph, op: Op) -> int:
+    if op.attributes["group"] != 1 or (op.inputs[0] in graph.inputs and graph.shape(op.inputs[0])[1] in _PICTURE):
+        return 0
+    rows, columns = (
+        (size - 1) * gap + 1 for size, gap in zip(op.attributes["kernel"], op.attributes["dilations"], strict=True)
+    )
+    return int(graph.shape(op.inputs[0])[1] * rows * columns)
+
+
+def _cut(graph: Graph, op: Op, atom: int) -> list[Op]:
+    source = op.inputs[0]
+    channels, height, width = graph.values[source].cube
+    weight = graph.constants[op.inputs[1]]
+    half = align(channels // 2, atom)
+    shape = (height, width) if len(graph.shape(source)) == 4 else (width,) if height == 1 and width > 1 else ()
+    parts = [graph.add_value(f"{op.output}_{name}", (1, count, *shape))
+             for name, count in (("first", half), ("second", channels - half))]  # fmt: skip
+    for name, start in zip(parts, (0, half), strict=True):
+        count = graph.values[name].cube[0]
+        graph.derived[name] = (source, partial(_channels, start=start, count=count))
+    out_shape = graph.shape(op.output)
+    total = graph.add_value(f"{op.output}_sum", out_shape)
+    window = {key: op.attributes[key] for key in ("kernel", "strides", "dilations", "pads", "group")}
+    graph.derived[total] = (source, partial(float_convolution, weight=weight[:, :half], attributes=window,
+                                            size=graph.values[op.output].cube[1:]))  # fmt: skip
+    graph.partial[total] = op.output
+    zero = graph.add_constant(f"{total}_zero", np.zeros(len(weight)))
+    first = Op("Conv", f"{op.name}_first", [parts[0], graph.add_constant(f"{total}_w", weight[:, :half]), zero],
+               [total], dict(window), op.fused)  # fmt: skip
+    if len(op.inputs) > 3:
+        first.inputs.append(op.inputs[3])
+    activation = op.attributes.get("activation")
+    is_relu = activation is not None and activation["function"] == "relu"
+    target = op.output
+    tail: list[Op] = []
+    if activation is not None and not is_relu:
+        target = graph.add_value(f"{op.output}_linear", out_shape)
+        graph.derived[target] = (source, partial(float_convolution, weight=weight, attributes=window,
+                                                 size=graph.values[op.output].cube[1:],
+                                                 bias=graph.constants[op.inputs[2]]))  # fmt: skip
+        graph.partial[target] = op.output
+        tail = [Op("Activation", f"{op.name}_act", [target], [op.output], dict(activation), op.fused)]
+    attributes = dict(window)
+    if is_relu or op.attributes.get("post_relu"):
+        attributes["post_relu"] = True
+    second = Op(
+        "Conv", op.name,
+        [parts[1], graph.add_constant(f"{target}_w", weight[:, half:]), op.inputs[2], total], [target], attributes,
+        op.fused,
+    )  # fmt: skip
+    slices = [
+        Op("Slice", f"{op.name}:{name}", [source], [name], {"start": start}, op.fused)
+        for name, start in zip(parts, (0, half), strict=True)
+    ]
+    replace_op(graph, op, *slices, first, second, *tail)
+    return [first, second]
+
+
+def _channels(values: Array, start: int, count: int) -> Array:
+    return values[:, start : start + count]
+
+
+def float_convolution(
+    values: Array, weight: Array, attributes: dict[str, Any], size: tuple[int, int], bias: Array | None = None
+) -> Array:
+    """What a convolution over the first channels gives, in float: for the range of sums that ONNX does not have."""
+    kernel, strides, dilations = attributes["kernel"], attributes["strides"], attributes["dilations"]
+    top, left = attributes["pads"][:2]
+    plane = values.reshape(values.shape[1], -1, values.shape[-1])[: weight.shape[1]]
+    reach = [(out - 1) * step + (taps - 1) * gap + 1
+             for out, step, taps, gap in zip(size, strides, kernel, dilations, strict=True)]  # fmt: skip
+    room = [max(n, m + p) for n, m, p in zip(reach, plane.shape[1:], (top, left), strict=True)]
+    padded = np.zeros((len(plane), *room))
+    padded[:, top : top + plane.shape[1], left : left + plane.shape[2]] = plane
+    total = np.zeros((len(weight), *size))
+    for row in range(kernel[0]):
+        for column in range(kernel[1]):
+            y, x = row * dilations[0], column * dilations[1]
+            window = padded[:, y : y + (size[0] - 1) * strides[0] + 1 : strides[0],
+                            x : x + (size[1] - 1) * strides[1] + 1 : strides[1]]  # fmt: skip
+            total += np.tensordot(weight[:, :, row, column], window, 1)
+    if bias is not None:
+        total += bias[:, None, None]
+    return total[None]
