@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from openrknn.chips import CHIPS, Chip
@@ -12,7 +13,7 @@ from openrknn.compiler.calibration import Calibration, Preprocess, feeds_for
 from openrknn.compiler.errors import CalibrationError, CompileError
 from openrknn.compiler.formats import FP16, INT8
 from openrknn.compiler.importer import import_model
-from openrknn.compiler.ir import Graph
+from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.link import link
 from openrknn.compiler.lower import Lowering, Options, lower
 from openrknn.compiler.normalise import normalise
@@ -27,6 +28,7 @@ from openrknn.container.writer import encode
 __all__ = ["Compiled", "compile_model", "compile_onnx"]
 
 _TARGETS = ("rk3588",)
+_SAMPLES = 4
 _KERNEL_VOLUME = 3072
 """The largest channels x kernel rows x kernel columns of one task that the vendor's converter emits."""
 
@@ -39,7 +41,11 @@ class Compiled:
     model: Model
     graph: Graph
     lowering: Lowering
-    notes: list[str] = field(default_factory=list)
+    source: Any
+    """The folded ONNX model."""
+    preprocess: Preprocess
+    samples: list[dict[str, Array]] = field(default_factory=list)
+    """The first calibration inputs, as the ONNX model takes them."""
 
 
 def compile_onnx(
@@ -100,9 +106,11 @@ def compile_model(
     tell("normalise", 0, 1)
     normalise(graph, atom=form.atom, calibrated=not is_fp16, kernel_volume=0 if bold else _KERNEL_VOLUME)
     statistics = {}
+    samples: list[dict[str, Array]] = []
     if not is_fp16:
         feeds = None if calibration is None else feeds_for(calibration, graph, preprocess)
         total = len(feeds) if feeds is not None else 0
+        samples = list(islice(feeds, _SAMPLES)) if feeds is not None else []
         statistics = quantise(
             graph, imported.model, feeds, method=method, progress=lambda done: tell("calibrate", done, total)
         )
@@ -120,7 +128,7 @@ def compile_model(
     )
     data = encode(model)
     tell("write", 1, 1)
-    return Compiled(data, load(data), graph, lowering)
+    return Compiled(data, load(data), graph, lowering, imported.model, preprocess, samples)
 
 
 def _chip(target: str) -> Chip:

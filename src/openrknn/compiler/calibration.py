@@ -61,6 +61,17 @@ class Preprocess:
         return result
 
 
+    def undo(self, name: str, values: Array) -> Array:
+        """The other way round: what a `Session` is fed with, because the compiled model applies mean and std itself."""
+        mean, std = (np.array(numbers, np.float32) for numbers in self.pairs[name])
+        if values.ndim == 4:
+            mean, std = mean.reshape(1, -1, 1, 1), std.reshape(1, -1, 1, 1)
+        elif mean.size == 1:
+            mean, std = mean.reshape(()), std.reshape(())
+        result: Array = values * std + mean
+        return result
+
+
 @dataclass(slots=True)
 class Feeds:
     """Calibration inputs, loaded one by one."""

@@ -1,0 +1,205 @@
+"""`openrknn compile`: a `.rknn` from an ONNX file, on any machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from openrknn.cli.output import CommandError, Output
+
+if TYPE_CHECKING:
+    from openrknn.compiler import Compiled
+
+NAME = "compile"
+HELP = "make a .rknn model of an ONNX file"
+DESCRIPTION = """Compile an ONNX model for the NPU. With calibration data (pictures or arrays like those of real use) it
+becomes int8; without, fp16. Models that are quantised already (QDQ) keep their scales and need no data. What the file
+will do on the NPU can be looked at with inspect, profile and compare."""
+EXAMPLES = (
+    "openrknn compile net.onnx -o net.rknn --calibrate pictures/ --mean 123.675,116.28,103.53 --std 58.4,57.12,57.38",
+    "openrknn compile net.onnx -o net.rknn                            fp16",
+    "openrknn compile net.onnx -o net.rknn --shapes images=1,3,640,640 --outputs boxes,scores",
+    "openrknn compile net.onnx -o net.rknn --calibrate a.npy b.npy --verify --report net.html",
+)
+SCHEMA_VERSION = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    parser.add_argument("model", metavar="MODEL.onnx", help="the model to compile")
+    parser.add_argument("-o", "--output", metavar="OUT.rknn", help="the file to write (default: beside the model)")
+    parser.add_argument("--force", action="store_true", help="overwrite OUT if it is there")
+    parser.add_argument("--target", default="rk3588", help="the chip (default: rk3588)")
+    parser.add_argument(
+        "--calibrate", metavar="DATA", nargs="+", default=[],
+        help="a folder of pictures or .npy files, a list file, or single files: makes the model int8",
+    )  # fmt: skip
+    parser.add_argument("--fp16", action="store_true", help="fp16, even with calibration data")
+    parser.add_argument("--mean", type=_numbers, metavar="M,...", help="subtracted from pixels, inside the model")
+    parser.add_argument("--std", type=_numbers, metavar="S,...", help="what pixels are divided by, inside the model")
+    parser.add_argument("--order", choices=("rgb", "bgr"), default="rgb", help="channels of calibration pictures")
+    parser.add_argument(
+        "--shapes", metavar="NAME=N,...", action="append", default=[], help="the shape of an input that is open"
+    )
+    parser.add_argument("--outputs", type=_names, default=[], metavar="NAME,...", help="make these values the outputs")
+    parser.add_argument(
+        "--method", choices=("minmax", "percentile", "mse", "entropy"), default="minmax",
+        help="how the range of each value is chosen",
+    )  # fmt: skip
+    parser.add_argument("--no-bias-correction", action="store_true", help="leave the mean error of rounded weights in")
+    parser.add_argument("--bold", action="store_true", help="forms that no board has been seen to run yet")
+    parser.add_argument("--verify", action="store_true", help="run the result and compare it with ONNX in float")
+    parser.add_argument("--report", metavar="OUT.html", help="write a page: what runs where, tiles, bytes, cycles")
+    parser.add_argument("--show-graph", action="store_true", help="print the normalised graph")
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Compile, check, write."""
+    from openrknn.cli.save import save_atomically
+    from openrknn.compiler import compile_model
+
+    target = _target(arguments)
+    started = time.perf_counter()
+    with _progress(output) as tell:
+        compiled = compile_model(
+            arguments.model, arguments.target,
+            calibration=_calibration(arguments.calibrate), fp16=True if arguments.fp16 else None,
+            mean=arguments.mean, std=arguments.std, order=arguments.order, shapes=_shapes(arguments.shapes),
+            outputs=arguments.outputs, method=arguments.method, bias_correction=not arguments.no_bias_correction,
+            bold=arguments.bold, progress=tell,
+        )  # fmt: skip
+    seconds = time.perf_counter() - started
+    facts = _facts(compiled, arguments, seconds)
+    if arguments.verify:
+        from openrknn.compiler.verify import verify
+
+        facts["verify"] = [entry.as_json() for entry in verify(compiled)]
+    if arguments.report:
+        from openrknn.cli.compile_report import render
+
+        save_atomically(arguments.report, render(compiled, facts).encode())
+    save_atomically(target, compiled.data)
+    _tell(output, compiled, facts, target, arguments)
+    return 0
+
+
+def _target(arguments: argparse.Namespace) -> str:
+    wanted: str = arguments.output or os.path.splitext(arguments.model)[0] + ".rknn"
+    if os.path.isdir(wanted):
+        raise CommandError(f"{wanted}: this is a directory; give the name of a file")
+    if os.path.exists(wanted):
+        if os.path.exists(arguments.model) and os.path.samefile(wanted, arguments.model):
+            raise CommandError(f"{wanted}: this is the model itself; give another name with -o")
+        if not arguments.force:
+            raise CommandError(f"{wanted}: there already; give another name with -o, or --force to overwrite it")
+    folder = os.path.dirname(os.path.abspath(wanted))
+    if not os.path.isdir(folder):
+        raise CommandError(f"{folder}: there is no such directory to write into")
+    return wanted
+
+
+def _calibration(given: list[str]) -> Any:
+    if not given:
+        return None
+    return given[0] if len(given) == 1 else given
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers like 123.675,116.28,103.53") from None
+
+
+def _names(text: str) -> list[str]:
+    return [part for part in text.split(",") if part]
+
+
+def _shapes(given: list[str]) -> dict[str, list[int]]:
+    shapes = {}
+    for text in given:
+        name, equals, sizes = text.rpartition("=")
+        try:
+            shapes[name] = [int(size) for size in sizes.split(",")]
+        except ValueError:
+            equals = ""
+        if not equals or not name:
+            raise CommandError(f"--shapes takes NAME=1,3,640,640, not {text!r}")
+    return shapes
+
+
+@contextmanager
+def _progress(output: Output) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    import sys
+
+    if not output.is_human or not sys.stderr.isatty():
+        yield lambda stage, done, of: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("import", total=1)
+
+        def tell(stage: str, done: int, of: int) -> None:
+            bar.update(task, description=f"{stage:9}", completed=done, total=max(of, 1))
+
+        yield tell
+
+
+def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) -> dict[str, Any]:
+    from openrknn.compiler.cost import cost_of
+
+    model = compiled.model
+    cost = cost_of(model)
+    on_cpu = [step for step in compiled.lowering.program.steps if step.is_cpu]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "model": arguments.model,
+        "target": model.platform,
+        "format": compiled.lowering.format.name,
+        "seconds": seconds,
+        "size_bytes": len(compiled.data),
+        "inputs": [str(spec) for spec in model.inputs],
+        "outputs": [str(spec) for spec in model.outputs],
+        "operators": len(compiled.lowering.program.steps),
+        "tasks": cost.tasks,
+        "submits": cost.submits,
+        "moved_bytes": cost.moved_bytes,
+        "estimated_cycles": cost.cycles,
+        "internal_bytes": model.memory.internal_bytes,
+        "weight_bytes": model.memory.weight_bytes,
+        "cpu_operators": [f"{step.type} {step.name}" for step in on_cpu],
+    }
+
+
+def _tell(
+    output: Output, compiled: Compiled, facts: dict[str, Any], target: str, arguments: argparse.Namespace
+) -> None:
+    output.data({**facts, "written": target})
+    if output.is_human:
+        if arguments.show_graph:
+            from openrknn.compiler.ir import format_graph
+
+            for line in format_graph(compiled.graph).splitlines():
+                output.line(line)
+        for role in ("inputs", "outputs"):
+            for spec in facts[role]:
+                output.line(f"{role[:-1]:8} {spec}")
+        output.line(
+            f"{facts['format']:8} {facts['operators']} operators, {facts['tasks']} tasks in {facts['submits']} jobs; "
+            f"{facts['moved_bytes'] / 1e6:.1f} MB moved and about {facts['estimated_cycles'] / 1e6:.2f} M cycles a run"
+        )
+        for name in facts["cpu_operators"]:
+            output.line(f"on the CPU: {name}")
+        for entry in facts.get("verify", ()):
+            output.line(f"verify   {entry['text']}")
+        if arguments.report:
+            output.line(f"report   {arguments.report}")
+    output.value(f"wrote {target} ({facts['size_bytes'] / 1e6:.2f} MB, {facts['seconds']:.1f} s)")

@@ -1,0 +1,91 @@
+"""Whether a compiled model computes what its source does: ONNX in float, the software NPU, the vendor's runtime.
+
+The first calibration inputs are run through all of them. Per output: the signal-to-noise ratio against float, and
+where the vendor's library is installed and can open the NPU, whether its bytes are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openrknn.compiler.api import Compiled
+from openrknn.compiler.ir import Array
+from openrknn.compiler.quantise.evaluate import FloatModel
+from openrknn.runtime.session import Session
+
+__all__ = ["Verdict", "snr", "verify"]
+
+_INPUTS = 4
+_GOOD_DB = {"int8": 20.0, "fp16": 40.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One output."""
+
+    output: str
+    decibels: float
+    cosine: float
+    largest_error: float
+    runs: int
+    expected_decibels: float
+
+    @property
+    def is_good(self) -> bool:
+        return self.decibels >= self.expected_decibels
+
+    def as_json(self) -> dict[str, Any]:
+        word = "ok" if self.is_good else f"below the usual {self.expected_decibels:.0f} dB; see docs: lost accuracy"
+        return {
+            "output": self.output, "snr_db": self.decibels, "cosine": self.cosine,
+            "largest_error": self.largest_error, "runs": self.runs, "is_good": self.is_good,
+            "text": f"{self.output}: {self.decibels:.1f} dB, cosine {self.cosine:.5f} against ONNX in float ({word})",
+        }  # fmt: skip
+
+
+def snr(reference: Array, values: Array) -> float:
+    """10 log10(power of the reference / power of the error); 200 where they are equal."""
+    wanted = reference.astype(np.float64).reshape(-1)
+    error = float(np.sum((values.astype(np.float64).reshape(-1) - wanted) ** 2))
+    power = float(np.sum(wanted**2))
+    return 200.0 if not error else -200.0 if not power else float(min(200.0, 10 * np.log10(power / error)))
+
+
+def verify(compiled: Compiled, feeds: list[dict[str, Array]] | None = None) -> list[Verdict]:
+    """Compare on `feeds` (what the ONNX model takes), or on the first calibration inputs, or on noise."""
+    graph = compiled.graph
+    used = feeds or compiled.samples[:_INPUTS] or [_noise(compiled)]
+    float_model = FloatModel(compiled.source, graph.outputs)
+    wanted: dict[str, list[Array]] = {}
+    given: dict[str, list[Array]] = {}
+    with Session(compiled.model, "software") as session:
+        layouts = {spec.name: "nchw" for spec in session.inputs if len(spec.shape) == 4}
+        for feed in used:
+            for name, values in float_model.run(feed):
+                if name in graph.outputs:
+                    wanted.setdefault(name, []).append(values)
+            raw = {name: compiled.preprocess.undo(name, values) for name, values in feed.items()}
+            for name, values in session.run(raw, layout=layouts or None).items():
+                given.setdefault(name, []).append(values)
+    limit = _GOOD_DB[compiled.lowering.format.name]
+    return [_verdict(name, wanted[name], given[name], limit) for name in compiled.lowering.program.outputs]
+
+
+def _verdict(name: str, wanted: list[Array], given: list[Array], limit: float) -> Verdict:
+    left = np.concatenate([values.reshape(-1) for values in wanted]).astype(np.float64)
+    right = np.concatenate([values.reshape(-1) for values in given]).astype(np.float64)
+    length = float(np.linalg.norm(left) * np.linalg.norm(right)) or 1.0
+    return Verdict(
+        name, snr(left, right), float(left @ right) / length, float(np.abs(left - right).max()), len(wanted), limit
+    )
+
+
+def _noise(compiled: Compiled) -> dict[str, Array]:
+    generator = np.random.default_rng(0)
+    return {
+        name: generator.normal(0, 1, compiled.graph.values[name].shape).astype(np.float32)
+        for name in compiled.graph.inputs
+    }
