@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from openrknn.device.kernel import Driver, SystemKernel
 from openrknn.errors import DeviceError, UnsupportedError
 from openrknn.uapi import drm, rknpu
 from tests.container.places import GOLDENS
+from tests.runtime.cases import CORPUS, MODELS
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSWERED = [path for path in GOLDENS if "_rk3588_" in path.stem and path.with_suffix(".npz").exists()]
@@ -40,7 +42,26 @@ for model in models:
 def on_emulated_kernel(driver: str, models: list[Path]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "openrknn.cli", "exec", "--driver", driver, "--"]
     command += [sys.executable, "-c", PROGRAM, driver, *map(str, models)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
+    return subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False, cwd=ROOT)
+
+
+def corpus() -> list[Path]:
+    """The shared corpus, if it is here: a choice of it, or all with OPENRKNN_CORPUS=all."""
+    cases = sorted((CORPUS / "rk3588").glob("*.npz"))
+    if os.environ.get("OPENRKNN_CORPUS") == "all":
+        cases += sorted(MODELS.glob("*rk3588*.npz"))
+    else:
+        cases = [path for path in cases if path.stem.startswith(("dw_", "softmax", "matmul", "maxpool", "mbv2"))]
+    return [path.with_suffix(".rknn") for path in cases]
+
+
+@pytest.mark.parametrize("driver", ["rknpu", "rocket"])
+def test_the_corpus_gives_the_bytes_of_the_software_npu(driver: str) -> None:
+    if not (models := corpus()):
+        pytest.skip("the shared corpus is not on this machine")
+    result = on_emulated_kernel(driver, models)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [f"{path} same" for path in models]
 
 
 @pytest.mark.parametrize("driver", ["rknpu", "rocket"])

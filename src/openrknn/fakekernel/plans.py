@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import pickle
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeAlias
 
 from openrknn.fakekernel.shared_memory import SharedMemory
 from openrknn.npu import Buffer, Program
@@ -21,18 +23,38 @@ __all__ = ["Plan", "signature"]
 _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _NEAR = 64
+_PIECE = 1 << 19
+_helper = ThreadPoolExecutor(1, "constants")
 _NOT_CONFIGURATION = {"memory", "native"}
 
 
-class _Constant:
-    """Bytes that must not change."""
+class _Constants:
+    """Bytes that must not change. Comparing megabytes costs as much as a few layers, so two threads share it."""
 
-    def __init__(self, view: Bytes) -> None:
-        self._view = view
-        self._copy = view.copy()
+    def __init__(self, views: Iterable[Bytes]) -> None:
+        self._kept = [(view, view.copy()) for view in views]
+        pieces = [piece for view, copy in self._kept for piece in _pieces(view, copy)]
+        self._halves = pieces[::2], pieces[1::2]
 
-    def is_same(self) -> bool:
-        return not _memcmp(self._view.ctypes.data, self._copy.ctypes.data, self._view.nbytes)
+    def are_same(self) -> bool:
+        ours, theirs = self._halves
+        if not theirs:
+            return _are_same(ours)
+        other = _helper.submit(_are_same, theirs)
+        return _are_same(ours) & other.result()
+
+
+_Piece: TypeAlias = tuple[int, int, int]
+"""Two addresses and a size."""
+
+
+def _pieces(view: Bytes, copy: Bytes) -> Iterator[_Piece]:
+    for start in range(0, view.nbytes, _PIECE):
+        yield view.ctypes.data + start, copy.ctypes.data + start, min(_PIECE, view.nbytes - start)
+
+
+def _are_same(pieces: Iterable[_Piece]) -> bool:
+    return not any(_memcmp(*piece) for piece in pieces)
 
 
 class Plan:
@@ -46,12 +68,12 @@ class Plan:
         self._program = program
         self._memory = memory
         self._fast: Accelerated | None = None
-        self._constants: list[_Constant] = []
+        self._constants = _Constants([])
 
     def run(self) -> None:
         """Execute it on what is in memory now."""
         fast = self._fast
-        if fast is None or not all(constant.is_same() for constant in self._constants):
+        if fast is None or not self._constants.are_same():
             fast = self._accelerate()
         if self.is_noted:
             fast.run()
@@ -64,11 +86,11 @@ class Plan:
         views: set[tuple[int, int]] = set()
         with self._memory.noting(self.buffers, views):
             self._fast = accelerate(self._program, self._memory, is_constant=lambda buffer: True)
-        self._constants = []
+        self._constants = _Constants([])
         if self._fast.kernels is not None:  # NumPy reads everything when it runs
             written = [extent for step in self._program.steps for extent in step.writes()]
             fixed = [entry for entry in views if not _meets(entry, written)]
-            self._constants = [_Constant(self._view(start, end)) for start, end in self._joined(fixed)]
+            self._constants = _Constants(self._view(start, end) for start, end in self._joined(fixed))
         return self._fast
 
     def _view(self, start: int, end: int) -> Bytes:
