@@ -16,6 +16,7 @@ EXPORTED = [
     "CHIPS",
     "Chip",
     "DeviceError",
+    "DmaBuf",
     "FormatError",
     "Model",
     "Operator",

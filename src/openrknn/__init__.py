@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UnsupportedError,
         VendorError,
     )
+    from openrknn.runtime.outside import DmaBuf
     from openrknn.runtime.pool import SessionPool
     from openrknn.runtime.session import Session
 
@@ -32,6 +33,7 @@ __all__ = [
     "CHIPS",
     "Chip",
     "DeviceError",
+    "DmaBuf",
     "FormatError",
     "Model",
     "Operator",
@@ -53,6 +55,7 @@ _HOMES = {
     "CHIPS": "openrknn.chips",
     "Chip": "openrknn.chips",
     "DeviceError": "openrknn.errors",
+    "DmaBuf": "openrknn.runtime.outside",
     "FormatError": "openrknn.errors",
     "Model": "openrknn.container.model",
     "Operator": "openrknn.container.model",

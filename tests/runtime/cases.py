@@ -14,6 +14,9 @@ import pytest
 
 from openrknn import numerics
 from openrknn.container.model import Model, TensorSpec
+from openrknn.device import DeviceBuffer
+from openrknn.runtime.engine import LocalEngine
+from openrknn.runtime.program import Program
 from openrknn.runtime.session import Session
 
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"
@@ -116,3 +119,16 @@ def renamed(model: Model, old: str, new: str) -> Model:
     graph = model.graphs[0]
     nodes = tuple(dataclasses.replace(node, type=new) if node.type == old else node for node in graph.nodes)
     return dataclasses.replace(model, graphs=(dataclasses.replace(graph, nodes=nodes),))
+
+
+def program_of(session: Session) -> Program:
+    """What a session on the software NPU runs."""
+    assert isinstance(session._program, Program)
+    return session._program
+
+
+def internal_of(session: Session) -> DeviceBuffer:
+    """The memory between its operators."""
+    assert isinstance(session._engine, LocalEngine)
+    assert session._engine._internal is not None
+    return session._engine._internal

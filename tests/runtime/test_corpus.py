@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from openrknn.runtime.session import Session
-from tests.runtime.cases import CORPUS, MODELS, Array, answers, as_stored, compare, distances, shared_case
+from tests.runtime.cases import CORPUS, MODELS, Array, answers, as_stored, compare, distances, program_of, shared_case
 
 EQUAL = 0.99
 NETWORKS = ("mbv2", "resnet", "yolo")
@@ -131,7 +131,7 @@ def cosine(ours: Array, theirs: Array) -> float:
 def with_noise(session: Session, want: dict[str, Array], share: float) -> dict[str, float]:
     """Cosine of each output of the last run to itself when a share of every tensor on the way is one step off."""
     rng = np.random.default_rng(0)
-    program = session._program()
+    program = program_of(session)
     for operator, _ in program.run_timed(session._pixels):
         for tensor in operator.outputs:
             if tensor.quantization is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from openrknn.container.patch import converter_for
 from openrknn.runtime.session import Session
-from tests.runtime.cases import GOLDENS, Array
+from tests.runtime.cases import GOLDENS, Array, program_of
 
 PICTURE = np.random.default_rng(5).integers(0, 256, (1, 16, 16, 3), dtype=np.uint8)
 MEAN, STD = np.array([123.675, 116.28, 103.53]), np.array([58.395, 57.12, 57.375])
@@ -38,7 +38,7 @@ def flat() -> Iterator[Session]:
 
 def stored(session: Session) -> Array:
     """What the first input holds, in its original shape."""
-    return session._program().inputs[0].stored.read()
+    return program_of(session).inputs[0].stored.read()
 
 
 def run(session: Session, value: object, **options: Any) -> Array:
@@ -101,7 +101,7 @@ def test_pixels_as_floats_are_the_same_picture(image: Session) -> None:
 def test_the_float_path_by_hand(image: Session) -> None:
     """round(x * M / 2^n) + offset, worked out in whole numbers."""
     run(image, PICTURE.astype(np.float32))
-    tensor = image._program().inputs[0].tensor
+    tensor = program_of(image).inputs[0].tensor
     lanes = converter_for(tensor, image.model.graphs[0].normalizations[0])
     for channel, lane in enumerate(lanes):
         exact = PICTURE[0, :, :, channel].astype(np.int64) * lane.multiplier
@@ -151,7 +151,7 @@ def test_row_ends_are_what_padding_would_be() -> None:
     """8 pixels in rows of 16: a kernel at the right edge reads the rest. Raw pixels need the mean, others the zero."""
     with Session(GOLDENS / "dynamic_rk3588_i8.rknn") as session:
         session.set_shapes((1, 8, 8, 3))
-        port = session._program().inputs[0]
+        port = program_of(session).inputs[0]
         ends = port.stored.padding
         assert ends is not None
         session.run(np.full((8, 8, 3), 9, np.uint8))
@@ -169,7 +169,7 @@ def test_row_ends_are_what_padding_would_be() -> None:
 def test_pass_through_takes_the_native_layout(features: Session) -> None:
     array = np.random.default_rng(6).integers(-128, 128, (1, 8, 7, 5), dtype=np.int8)
     want = run(features, array)
-    native = features._program().inputs[0].stored.native.copy()
+    native = program_of(features).inputs[0].stored.native.copy()
     assert native.shape == (1, 1, 7, 5, 16)
     run(features, np.zeros_like(array))
     assert np.array_equal(run(features, native, pass_through=True), want)

@@ -9,7 +9,7 @@ from openrknn.container.parts import Kind, Placement
 from openrknn.runtime.profile import describe_operator
 from openrknn.runtime.session import Session
 from openrknn.runtime.steps import core_lists, operators_to_run, split
-from tests.runtime.cases import GOLDENS, MODELS, answers, shared_case
+from tests.runtime.cases import GOLDENS, MODELS, answers, program_of, shared_case
 
 
 def test_a_profile_has_a_row_for_each_operator() -> None:
@@ -45,10 +45,10 @@ def test_profiling_changes_no_result() -> None:
     inputs, _ = answers(GOLDENS / "two_outputs_rk3588_i8.rknn")
     with Session(GOLDENS / "two_outputs_rk3588_i8.rknn", cores=2) as session:
         want = session.run(inputs, outputs="raw")
-        for port in session._program().outputs:
+        for port in program_of(session).outputs:
             port.stored.native[...] = 0
         session.profile()
-        ours = {port.name: port.read("raw") for port in session._program().outputs}
+        ours = {port.name: port.read("raw") for port in program_of(session).outputs}
         assert all(np.array_equal(ours[name], want[name]) for name in want)
 
 

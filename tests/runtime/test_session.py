@@ -108,7 +108,7 @@ def test_core_masks(mask: int, cores: int) -> None:
         ({"core_mask": 8}, ValueError, "core_mask=0x8 names cores"),
         ({"core_mask": 3, "cores": 2}, ValueError, "give one of them"),
         ({"device": 3}, TypeError, "device= is a text"),
-        ({"device": "vendor"}, UnsupportedError, "not implemented yet"),
+        ({"device": "vendor:/nowhere"}, UnsupportedError, "/nowhere"),
         ({"device": "software:rk3566"}, UnsupportedError, "cannot run there"),
     ],
 )

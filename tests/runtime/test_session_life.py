@@ -17,7 +17,7 @@ from openrknn.device import SoftwareDevice
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.session import Session
-from tests.runtime.cases import Array, answers, golden, renamed, same
+from tests.runtime.cases import Array, answers, golden, program_of, renamed, same
 
 # ---------------------------------------------------------------- operators of the CPU
 
@@ -115,7 +115,7 @@ def test_bound_rows_keep_their_ends() -> None:
         bound = session.bind()
         bound.inputs["image"][...] = picture
         bound.run()
-        assert np.array_equal(session._program().outputs[0].read("raw"), want)
+        assert np.array_equal(program_of(session).outputs[0].read("raw"), want)
         session.set_shapes((1, 8, 8, 3))
         with pytest.raises(ClosedError, match="bind again"):
             bound.run()

@@ -20,7 +20,7 @@ import pytest
 
 from openrknn.runtime.program import Program
 from openrknn.runtime.session import Session
-from tests.runtime.cases import CORPUS, GOLDENS, Array, shared_case
+from tests.runtime.cases import CORPUS, GOLDENS, Array, internal_of, program_of, shared_case
 from tests.witness import witness as vendor
 from tests.witness.witness import Input, Type, Witness
 
@@ -59,7 +59,7 @@ def tell(witness: Witness, session: Session, values: list[Array], kinds: list[Ty
 
 def buffers(session: Session, testimony: vendor.Testimony) -> list[tuple[Array, Array]]:
     """Each input buffer: ours, theirs. Theirs is as long as the runtime asked for."""
-    program = session._program()
+    program = program_of(session)
     seen = {buffer.allocation.name: buffer for buffer in testimony.submits[0].buffers}
     return [
         (_memory(program, port.name)[: len(theirs)], theirs)
@@ -116,7 +116,7 @@ def test_feature_maps_become_the_same_bytes(witness: Witness, path: Path, kind: 
 def test_ties_of_pictures_are_the_same(witness: Witness) -> None:
     """Numbers that lie, as far as float32 can say, half way between two steps."""
     with Session(GOLDENS / "image_rk3588_i8.rknn") as session:
-        port = session._program().inputs[0]
+        port = program_of(session).inputs[0]
         rng = np.random.default_rng(3)
         steps = rng.integers(-120, 120, session.inputs[0].shape) + 0.5
         assert port._factor is not None
@@ -173,7 +173,7 @@ CPU_CASES = [
 def test_operators_of_the_cpu_write_the_same_bytes(witness: Witness, path: Path) -> None:
     """Internal memory before each job, and the outputs: with an NPU that leaves zeros, as the witness has."""
     with Session(shared_case(path)) as session:
-        program = session._program()
+        program = program_of(session)
         values = random_inputs(session, "float32", 5)
         for port, value in zip(program.inputs, values, strict=True):
             port.feed(value, "nhwc" if value.ndim == 4 else None)
@@ -191,9 +191,9 @@ def test_operators_of_the_cpu_write_the_same_bytes(witness: Witness, path: Path)
 
 def _compare_internal(session: Session, submit: vendor.Submit) -> None:
     seen = next((buffer for buffer in submit.buffers if buffer.allocation.name == "internal"), None)
-    if seen is not None and session._internal is not None:
+    if seen is not None and internal_of(session) is not None:
         theirs = np.frombuffer(seen.data, np.uint8)
-        assert np.array_equal(session._internal.array[: len(theirs)], theirs)
+        assert np.array_equal(internal_of(session).array[: len(theirs)], theirs)
 
 
 def test_the_sine_is_cut_off_there(witness: Witness) -> None:
@@ -201,7 +201,7 @@ def test_the_sine_is_cut_off_there(witness: Witness) -> None:
     with Session(GOLDENS / "cpu_sin_rk3588_i8.rknn") as session:
         values = random_inputs(session, "float32", 6)
         testimony = tell(witness, session, values, ["float32"])
-        program = session._program()
+        program = program_of(session)
         (step,) = [step for segment, step in program._steps(frozenset(), singly=False) if not segment.is_npu]
         step()
         operator = next(operator for operator in program.operators if operator.type == "Sin")

@@ -15,12 +15,11 @@ from openrknn.errors import UnsupportedError
 __all__ = ["MASK_VARIABLE", "NPU_VARIABLE", "open_device"]
 
 _LOG = logging.getLogger(__name__)
-_PLANNED = {"vendor"}
 NPU_VARIABLE = "OPENRKNN_NPU"
 """What "auto" means in this process; our device plugin and CDI files set it in containers."""
 MASK_VARIABLE = "OPENRKNN_CORE_MASK"
 """The cores that this process was given: 1, 2, 4, 3 or 7 on RK3588. Obeyed, not enforced."""
-_FORMS = "auto, software, software:CHIP (for example software:rk3588), rknpu[:NODE], rocket[:NODE]"
+_FORMS = "auto, software, software:CHIP (for example software:rk3588), rknpu[:NODE], rocket[:NODE], vendor[:LIBRARY]"
 
 
 def open_device(text: str, chip: Chip, *, strict: bool = True) -> Device:
@@ -28,8 +27,10 @@ def open_device(text: str, chip: Chip, *, strict: bool = True) -> Device:
     if text == "auto":
         text = os.environ.get(NPU_VARIABLE) or text
     kind, _, rest = text.partition(":")
-    if kind in _PLANNED:
-        raise UnsupportedError(f"device {text!r} is not implemented yet; there are: {_FORMS}")
+    if kind == "vendor":
+        raise UnsupportedError(
+            f"{text!r} is no device of its own but the vendor's library: Session(model, device={text!r}) uses it"
+        )
     if kind == "rknpu":
         return RknpuDevice(chip, rest, core_mask=_core_mask())
     if kind == "rocket":

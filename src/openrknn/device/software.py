@@ -35,6 +35,8 @@ class SoftwareBuffer:
     address: int
     array: Bytes
     mapped: Buffer
+    adopted: bool = False
+    """It is the user's."""
 
 
 class _SharedMemory(Memory):
@@ -101,12 +103,19 @@ class SoftwareDevice:
                 self._status.add_memory(pages)
             return SoftwareBuffer(name, address, array, self._memory.add(Buffer(address, array, name)))
 
+    def adopt(self, array: Bytes, name: str) -> SoftwareBuffer:
+        """Memory that exists already, seen by the NPU as it is; it must live until it is freed here."""
+        with self._lock:
+            self._check_open()
+            address = self._gap(-(-array.nbytes // _PAGE) * _PAGE + _PAGE)
+            return SoftwareBuffer(name, address, array, self._memory.add(Buffer(address, array, name)), adopted=True)
+
     def free(self, buffer: DeviceBuffer) -> None:
         """Unmap memory."""
         with self._lock:
             if not self._closed and isinstance(buffer, SoftwareBuffer):
                 self._memory.remove(buffer.mapped)
-                if self._status is not None:
+                if self._status is not None and not buffer.adopted:
                     self._status.add_memory(-buffer.array.nbytes)
 
     def prepare(self, job: Job) -> Accelerated:
@@ -145,7 +154,7 @@ class SoftwareDevice:
         for buffer in self._memory:
             if buffer.address - address >= size_bytes:
                 break
-            address = buffer.end + _PAGE
+            address = -(-buffer.end // _PAGE) * _PAGE + _PAGE  # memory of the user's may end anywhere
         if address + size_bytes > _LAST_ADDRESS:
             raise DeviceError(f"{self.name} has no room for {size_bytes} bytes in its 32-bit address space")
         return address

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from openrknn.runtime.engine import Runnable
 from openrknn.runtime.errors import ClosedError
-from openrknn.runtime.program import Program
 from openrknn.runtime.tensors import Array
 
 __all__ = ["Binding"]
@@ -25,24 +25,35 @@ class Binding:
     and stay so. A binding is good until the session is closed or gets other shapes.
     """
 
-    def __init__(self, program: Program, run: Callable[[Binding], None], *, pixels: bool) -> None:
-        self.program: Program | None = program
+    def __init__(
+        self, program: Runnable, run: Callable[[Runnable, frozenset[str]], None], *, pixels: bool, owned: bool = False
+    ) -> None:
+        self.program: Runnable | None = program
+        self._owned = owned
         self.pixels = frozenset(port.name for port in program.inputs if pixels and port.takes_pixels)
         self._run = run
         self.inputs: Mapping[str, Array] = MappingProxyType(
             {port.name: port.pixels if port.name in self.pixels else port.stored.native for port in program.inputs}
         )
+        self._padded = [
+            (port, "pixels" if port.name in self.pixels else "stored")
+            for port in program.inputs
+            if port.stored.padding is not None
+        ]
         natives = {port.name: port.stored.native for port in program.outputs}
         self.outputs: Mapping[str, Array] = MappingProxyType(natives)
 
     def run(self) -> None:
         """Execute the model on what the inputs hold now."""
-        if self.program is None:
+        program = self.program
+        if program is None:
             raise ClosedError("this binding is closed: its session was closed or given other shapes; bind again")
-        self._run(self)
+        for port, kind in self._padded:
+            port.fill_row_ends(kind)
+        self._run(program, self.pixels)
 
-    def execute(self, program: Program) -> None:
-        """Called by the session, which holds its lock."""
-        for port in program.inputs:
-            port.fill_row_ends("pixels" if port.name in self.pixels else "stored")
-        program.run(self.pixels)
+    def close(self) -> None:
+        """It can run no more. Memory of the user's is given back; views of it stay valid."""
+        program, self.program = self.program, None
+        if program is not None and self._owned:
+            program.close()

@@ -2,36 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 
 import numpy as np
 
 from openrknn.runtime.arrange import LAYOUTS
-from openrknn.runtime.inputs import as_numbers
-from openrknn.runtime.program import Program
+from openrknn.runtime.engine import Runnable
+from openrknn.runtime.inputs import InputPort, as_numbers
+from openrknn.runtime.outputs import OutputKind
+from openrknn.runtime.profile import RunTimes
 from openrknn.runtime.shapes import allowed_shapes
 from openrknn.runtime.tensors import Array
 
-__all__ = ["feed", "in_order", "join_batch", "layouts_in_order", "split_batch"]
+__all__ = ["compute", "in_order", "join_batch", "layouts_in_order", "split_batch"]
+
+Execute = Callable[[Runnable, frozenset[str]], None]
+_NONE: frozenset[str] = frozenset()
+
+
+def compute(
+    program: Runnable,
+    values: Sequence[object],
+    layouts: Sequence[str | None] | None,
+    execute: Execute,
+    *,
+    pass_through: bool,
+    outputs: OutputKind,
+) -> tuple[dict[str, Array], RunTimes]:
+    """Feed the values, run, read the outputs: as many items of a batch at once as the program takes."""
+    batch = program.model.batch_size
+    items = [values] if batch <= 1 else split_batch(values, program.names, batch)
+    copies = batch > 1 and outputs == "native"
+    results: list[dict[str, Array]] = []
+    feeding = running = reading = 0.0
+    for start in range(0, len(items), len(program.lanes)):
+        began = perf_counter()
+        pixels, group = _NONE, items[start : start + len(program.lanes)]
+        for (inputs, _), item in zip(program.lanes, group, strict=False):
+            pixels = feed(program, inputs, item, layouts, pass_through=pass_through)
+        fed = perf_counter()
+        execute(program, pixels)
+        ran = perf_counter()
+        for (_, ports), _ in zip(program.lanes, group, strict=False):
+            read = {port.name: port.read(outputs) for port in ports}
+            results.append({name: value.copy() for name, value in read.items()} if copies else read)
+        feeding, running, reading = feeding + fed - began, running + ran - fed, reading + perf_counter() - ran
+    return join_batch(results), RunTimes(feeding, running, reading)
 
 
 def feed(
-    program: Program, values: Sequence[object], layouts: Sequence[str | None], *, pass_through: bool
+    program: Runnable,
+    ports: Sequence[InputPort],
+    values: Sequence[object],
+    layouts: Sequence[str | None] | None,
+    *,
+    pass_through: bool,
 ) -> frozenset[str]:
     """Put the values into the input buffers; the names of the inputs that took raw pixels."""
     pixels = []
     try:
-        for port, value, layout in zip(program.inputs, values, layouts, strict=True):
+        for number, (port, value) in enumerate(zip(ports, values, strict=True)):
             if pass_through:
                 port.feed_native(value)
-            elif port.feed(value, layout):
+            elif port.feed(value, None if layouts is None else layouts[number]):
                 pixels.append(port.name)
     except ValueError as error:
         if not program.model.is_dynamic:
             raise
         others = "; ".join(str(entry) for entry in allowed_shapes(program.model))
         raise ValueError(f"{error}. For other shapes call set_shapes first; there are {others}") from None
-    return frozenset(pixels)
+    return frozenset(pixels) if pixels else _NONE
 
 
 def split_batch(values: Sequence[object], names: Sequence[str], batch: int) -> list[list[object]]:

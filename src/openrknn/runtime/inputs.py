@@ -71,9 +71,16 @@ class InputPort:
         else:
             self._zero = 0
         self._row_ends: str | None = None
+        # An ordinary picture needs no further thought.
+        self._picture = self.pixels.shape if takes_pixels else None
 
     def feed(self, value: object, layout: str | None = None) -> bool:
         """Convert and store an array; whether it went in as raw pixels."""
+        if layout is None and type(value) is np.ndarray and value.dtype == np.uint8 and value.shape == self._picture:
+            if self._row_ends != "pixels":
+                self.fill_row_ends("pixels")
+            self.pixels[...] = value
+            return True
         array = as_numbers(value, self.name)
         as_pixels = self.takes_pixels and array.dtype == np.uint8
         values = arrange(array, self.tensor, layout, picture=self.stored.is_image and array.dtype == np.uint8)
@@ -100,6 +107,16 @@ class InputPort:
             )
         self._row_ends = None
         memory.reshape(-1).view(np.uint8)[...] = array.reshape(-1).view(np.uint8)
+
+    def numbers(self) -> Array:
+        """What a picture in memory stands for: the numbers that `feed` would store as these elements."""
+        values: Array = self.stored.native.astype(np.float64)
+        if self._factor is not None:
+            unscaled: Array = (values - self._offset) / self._factor
+            return unscaled.astype(np.float32)
+        if self._limits is not None:
+            values = (values - self._zero) * self._scale
+        return (values * self._std + self._mean).astype(np.float32)
 
     def fill_row_ends(self, kind: str) -> None:
         """What a kernel sees beyond the right edge of a padded picture has to be what padding would be."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, TypeAlias, get_args
 
+from openrknn import numerics
+from openrknn.layout.arrange import Arrangement
 from openrknn.runtime.cpu import decode
 from openrknn.runtime.tensors import Array, StoredTensor
 
@@ -25,10 +28,29 @@ class OutputPort:
     def __init__(self, stored: StoredTensor) -> None:
         self.stored = stored
         self.name = stored.tensor.name
+        self._readers: dict[OutputKind, Callable[[], Array]] = {}
 
     def read(self, kind: OutputKind) -> Array:
         """The output as an array. A native one is the buffer itself: the next run writes into it."""
+        reader = self._readers.get(kind)
+        if reader is None:
+            reader = self._readers[kind] = self._reader(kind)
+        return reader()
+
+    def _reader(self, kind: OutputKind) -> Callable[[], Array]:
+        """How this output is read; worked out once."""
+        stored, tensor = self.stored, self.stored.tensor
         if kind == "native":
-            return self.stored.native
-        stored = self.stored.read()
-        return stored if kind == "raw" else decode(stored, self.stored.tensor)
+            return lambda: stored.native
+        quantization = tensor.quantization if stored.dtype.kind == "i" else None
+        scale = quantization.scale[0] if quantization is not None else 1.0
+        zero = quantization.zero_point[0] if quantization is not None else 0
+        floats = kind == "float" and (quantization is not None or stored.dtype.kind == "f")
+        known = stored.dtype in numerics.FORMATS and abs(zero) < 1 << 31
+        if known and stored.is_feature:
+            way = Arrangement(stored.native, stored.channels, scale=scale if floats else None, zero_point=zero)
+            shape = tensor.shape
+            return way.read if way.shape == shape else lambda: way.read().reshape(shape)
+        if known and floats and not stored.is_image:
+            return lambda: numerics.dequantize_affine(stored.native, scale, zero)
+        return stored.read if kind == "raw" else lambda: decode(stored.read(), tensor)

@@ -37,6 +37,7 @@ class Program:
         *,
         cores: int,
         custom_ops: Mapping[str, CustomOperator],
+        places: Mapping[str, DeviceBuffer] | None = None,
     ) -> None:
         self.model, self.graph, self._store, self._internal = model, graph, store, internal
         self.operators = operators_to_run(model.operators_of(graph))
@@ -48,9 +49,12 @@ class Program:
         self._tensors: dict[str, StoredTensor] = {}
         """Inputs, outputs and what CPU operators touch, by name."""
         ends = {graph.tensors[index].name: graph.tensors[index] for index in (*graph.inputs, *graph.outputs)}
-        addresses = {name: self._allocate_tensor(tensor).address for name, tensor in ends.items()}
+        given = places or {}
+        addresses = {name: self._place(tensor, given.get(name)).address for name, tensor in ends.items()}
         self.inputs = tuple(self._input(number, graph.tensors[index]) for number, index in enumerate(graph.inputs))
         self.outputs = tuple(OutputPort(self._tensors[graph.tensors[index].name]) for index in graph.outputs)
+        self.names = tuple(port.name for port in self.inputs)
+        self.lanes = ((self.inputs, self.outputs),)
         self._link(addresses)
         self._plans: dict[tuple[frozenset[str], bool], list[tuple[Segment, Callable[[], None]]]] = {}
         self._fed: frozenset[str] | None = None
@@ -61,6 +65,9 @@ class Program:
         """Execute all steps. `pixels` names the inputs that hold raw pixels."""
         for _, step in self._steps(pixels, singly=False):
             step()
+
+    def forget(self) -> None:
+        """Another program ran in between; the commands and the memory of this one are its own, so that is nothing."""
 
     def run_timed(self, pixels: frozenset[str]) -> Iterator[tuple[Operator, float]]:
         """The same, operator by operator, with the seconds that each took."""
@@ -117,8 +124,11 @@ class Program:
         self.buffers.append(buffer)
         return buffer
 
-    def _allocate_tensor(self, tensor: Tensor) -> DeviceBuffer:
-        buffer = self._allocate(tensor.size_bytes, tensor.name)
+    def _place(self, tensor: Tensor, given: DeviceBuffer | None) -> DeviceBuffer:
+        """Memory for an input or output: the user's, or new."""
+        buffer = self._allocate(tensor.size_bytes, tensor.name) if given is None else given
+        if given is not None:
+            self.buffers.append(given)
         self._tensors[tensor.name] = StoredTensor(tensor, buffer.array)
         return buffer
 

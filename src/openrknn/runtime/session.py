@@ -7,25 +7,27 @@ import os
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from time import perf_counter
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from openrknn.container.load import load
 from openrknn.container.model import Model, TensorSpec
-from openrknn.container.sizes import internal_bytes
-from openrknn.device import Device, DeviceBuffer
+from openrknn.device import Device
+from openrknn.device.choose import NPU_VARIABLE
 from openrknn.runtime import shapes
 from openrknn.runtime.binding import Binding
 from openrknn.runtime.cpu import CustomOperator
+from openrknn.runtime.engine import Engine, LocalEngine, Options, Runnable, SessionDevice
 from openrknn.runtime.errors import ClosedError
-from openrknn.runtime.feed import feed, in_order, join_batch, layouts_in_order, split_batch
-from openrknn.runtime.memory import MemoryReport, memory_report
-from openrknn.runtime.options import core_count, open_store
+from openrknn.runtime.feed import compute, in_order, layouts_in_order
+from openrknn.runtime.memory import MemoryReport
+from openrknn.runtime.options import core_count
 from openrknn.runtime.outputs import OutputKind, check_kind
-from openrknn.runtime.profile import Profile, RunTimes, measure
-from openrknn.runtime.program import Program
+from openrknn.runtime.profile import Profile, RunTimes
 from openrknn.runtime.tensors import Array
-from openrknn.runtime.weights import WeightStore
+
+if TYPE_CHECKING:
+    from openrknn.vendor.context import Context
 
 __all__ = ["Session"]
 
@@ -38,9 +40,10 @@ class Session:
         with Session("yolo.rknn") as session:
             outputs = session.run({"images": frame})        # dict: name -> float32 array in the original shape
 
-    `device` is "auto", "software", "software:rk3588" or an open `Device`, which then stays open. `cores` (or the bits
-    of `core_mask`) says how many cores share each run. `custom_ops` brings functions for operators of the CPU that
-    openrknn does not have, or replaces its own. `share_weights_with` is another session of the same model, whose
+    `device` is "auto", "software", "software:rk3588", "rknpu", "rocket", "vendor" (the vendor's library, as
+    `openrknn.vendor` finds it), "vendor:/path/to/librknnrt.so", or an open `Device`, which then stays open. `cores` (or
+    the bits of `core_mask`) says how many cores share each run. `custom_ops` brings functions for operators of the CPU
+    that openrknn does not have, or replaces its own. `share_weights_with` is another session of the same model, whose
     weights and device this one uses too. `strict=False` lets the software NPU pass over what it does not know.
 
     One session runs one thing at a time, from whichever thread; a `SessionPool` runs several.
@@ -59,9 +62,7 @@ class Session:
     ) -> None:
         self.model = model if isinstance(model, Model) else load(model)
         self.cores = core_count(cores, core_mask, self.model.chip)
-        self._custom_ops = dict(custom_ops or {})
         self._lock = threading.RLock()
-        self._programs: dict[int, Program] = {}
         self._bindings: list[Binding] = []
         self._worker: ThreadPoolExecutor | None = None
         self._closed = False
@@ -69,14 +70,14 @@ class Session:
         """The inputs that hold raw pixels since the last run."""
         self.times = RunTimes()
         """Where the time of the last `run` went."""
-        self._store: WeightStore = open_store(self.model, device, _weights_of(share_weights_with), strict=strict)
-        self._internal: DeviceBuffer | None = None
+        self._last: Runnable | None = None
+        """What ran last."""
+        mask = core_mask if core_mask is not None or cores is None else (1 << cores) - 1
+        options = Options(self.cores, mask, dict(custom_ops or {}), strict)
+        self._engine: Engine = _open(self.model, model, device, share_weights_with, options)
+        self._graph = 0
         try:
-            size = max((internal_bytes(graph) for graph in self.model.graphs), default=0)
-            if size:
-                self._internal = self._store.device.allocate(size, "internal")
-            self._graph = 0
-            self._program()
+            self._program: Runnable = self._engine.program(0)
         except BaseException:
             self._release()
             raise
@@ -85,9 +86,17 @@ class Session:
     # -- what it is ----------------------------------------------------------------------------------------------
 
     @property
-    def device(self) -> Device:
+    def device(self) -> SessionDevice:
         """Where it runs; `device.name` says which one "auto" took."""
-        return self._store.device
+        return self._engine.device
+
+    @property
+    def context(self) -> Context:
+        """The vendor's context below a session on "vendor": everything else that the C API can do."""
+        context: Context | None = getattr(self._engine, "context", None)
+        if context is None:
+            raise AttributeError(f"a session on {self.device.name} has no context of the vendor's library")
+        return context
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -111,8 +120,8 @@ class Session:
             graph = shapes.graph_for(self.model, wanted)
             if graph != self._graph:
                 self._unbind()
+                self._program = self._engine.program(graph)
                 self._graph = graph
-                self._program()
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -137,25 +146,13 @@ class Session:
         check_kind(outputs)
         with self._lock:
             self._check_open()
-            program = self._program()
-            names = [port.name for port in program.inputs]
-            values = in_order(inputs, names)
-            layouts = layouts_in_order(layout, names)
-            items = split_batch(values, names, self.model.batch_size)
-            results = []
-            feeding = running = reading = 0.0
-            for item in items:
-                started = perf_counter()
-                self._pixels = feed(program, item, layouts, pass_through=pass_through)
-                fed = perf_counter()
-                program.run(self._pixels)
-                ran = perf_counter()
-                results.append({port.name: port.read(outputs) for port in program.outputs})
-                if len(items) > 1 and outputs == "native":
-                    results[-1] = {name: value.copy() for name, value in results[-1].items()}
-                feeding, running, reading = feeding + fed - started, running + ran - fed, reading + perf_counter() - ran
-            self.times = RunTimes(feeding, running, reading)
-            return join_batch(results)
+            program = self._program
+            values = in_order(inputs, program.names)
+            layouts = None if layout is None else layouts_in_order(layout, program.names)
+            results, self.times = compute(
+                program, values, layouts, self._execute, pass_through=pass_through, outputs=outputs
+            )
+            return results
 
     def run_async(self, inputs: object, **options: object) -> Future[dict[str, Array]]:
         """`run` in a thread of the session; runs of one session follow each other."""
@@ -165,13 +162,25 @@ class Session:
                 self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="openrknn-session")
             return self._worker.submit(self.run, inputs, **options)  # type: ignore[arg-type]
 
-    def bind(self, *, pixels: bool = True) -> Binding:
-        """Views of the input and output memory, to fill and read without copies; see `Binding`."""
+    def bind(
+        self,
+        *,
+        pixels: bool = True,
+        inputs: Mapping[str, object] | None = None,
+        outputs: Mapping[str, object] | None = None,
+    ) -> Binding:
+        """Views of the input and output memory, to fill and read without copies; see `Binding`.
+
+        `inputs` and `outputs` put tensors into memory of the user's: a `DmaBuf` (of a camera, a decoder, another
+        session), on the software NPU also a NumPy array, on "vendor" also a `TensorMemory` of `session.context`.
+        """
         with self._lock:
             self._check_open()
             if self.model.batch_size > 1:
                 raise ValueError("the items of a batch (rknn_batch_size) take turns in the same memory; use run")
-            self._bindings.append(Binding(self._program(), self._run_bound, pixels=pixels))
+            places = _places(self._program, inputs or {}, outputs or {})
+            program = self._engine.program_in(self._graph, places) if places else self._program
+            self._bindings.append(Binding(program, self._run_bound, pixels=pixels, owned=bool(places)))
             return self._bindings[-1]
 
     def profile(self, inputs: object = None, *, runs: int = 1) -> Profile:
@@ -182,7 +191,7 @@ class Session:
             self._check_open()
             if inputs is not None:
                 self.run(inputs)
-            return measure(self._program(), self._pixels, runs=runs, device=self.device.name, cores=self.cores)
+            return self._engine.profile(self._graph, self._pixels, runs)
 
     # -- resources -----------------------------------------------------------------------------------------------
 
@@ -190,7 +199,7 @@ class Session:
         """Bytes on the device."""
         with self._lock:
             self._check_open()
-            return memory_report(self._store, self._internal, self._programs.values())
+            return self._engine.memory()
 
     def close(self) -> None:
         """Give everything back. Closing twice is allowed."""
@@ -213,49 +222,56 @@ class Session:
         state = "closed" if self._closed else f"on {self.device.name}, {self.cores} core(s)"
         return f"<Session {self.model.path or 'from bytes'} {state}>"
 
-    def _program(self) -> Program:
-        """The program of the current graph; made when it is first needed."""
-        if self._graph not in self._programs:
-            self._programs[self._graph] = Program(
-                self.model,
-                self.model.graphs[self._graph],
-                self._store,
-                self._internal,
-                cores=self.cores,
-                custom_ops=self._custom_ops,
-            )
-        return self._programs[self._graph]
+    def _execute(self, program: Runnable, pixels: frozenset[str]) -> None:
+        if program is not self._last:
+            program.forget()
+            self._last = program
+        self._pixels = pixels
+        program.run(pixels)
 
-    def _run_bound(self, binding: Binding) -> None:
+    def _run_bound(self, program: Runnable, pixels: frozenset[str]) -> None:
         with self._lock:
-            self._check_open()
-            self._pixels = binding.pixels
-            binding.execute(self._program())
+            if self._closed:
+                self._check_open()
+            self._execute(program, pixels)
 
     def _unbind(self) -> None:
         for binding in self._bindings:
-            binding.program = None
+            binding.close()
         self._bindings.clear()
         self._pixels = frozenset()
+        self._last = None
 
     def _release(self) -> None:
         self._closed = True
         self._unbind()
-        for program in self._programs.values():
-            program.close()
-        self._programs.clear()
-        if self._internal is not None:
-            self._store.device.free(self._internal)
-            self._internal = None
-        self._store.release()
+        self._engine.close()
 
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("the session is closed; open another one")
 
 
-def _weights_of(other: Session | None) -> WeightStore | None:
-    if other is None:
-        return None
-    other._check_open()
-    return other._store
+def _open(model: Model, source: object, device: str | Device, donor: Session | None, options: Options) -> Engine:
+    if donor is not None:
+        donor._check_open()
+        if not isinstance(device, str) and device is not donor.device:
+            raise ValueError("sessions that share weights share the device as well; leave device= out")
+        return donor._engine.share(model, options)
+    if device == "auto":
+        device = os.environ.get(NPU_VARIABLE) or device
+    if isinstance(device, str) and device.partition(":")[0] == "vendor":
+        from openrknn.runtime.vendor_engine import VendorEngine, vendor_library  # here: few need it
+
+        return VendorEngine.open(model, source, vendor_library(device), options)
+    return LocalEngine.open(model, device, options)
+
+
+def _places(program: Runnable, inputs: Mapping[str, object], outputs: Mapping[str, object]) -> dict[str, object]:
+    """Memory by tensor, after making sure that there are such tensors."""
+    for kind, given, ports in (("input", inputs, program.inputs), ("output", outputs, program.outputs)):
+        known = [port.name for port in ports]
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise ValueError(f"no {kind} is called {unknown[0]!r}; the model has {', '.join(known)}")
+    return {**inputs, **outputs}

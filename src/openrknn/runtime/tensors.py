@@ -67,8 +67,9 @@ class StoredTensor:
         elements = memory[: memory.nbytes // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
         self.padding: Array | None = None
         """Pictures: the ends of the rows, [N, H, rest, C]."""
+        self.channels = _channels(tensor)
         self.is_image = tensor.layout is Layout.NC1HWC2 and bool(tensor.row_alignment)
-        self._is_feature = tensor.layout is Layout.NC1HWC2 and not self.is_image
+        self.is_feature = tensor.layout is Layout.NC1HWC2 and not self.is_image
         try:
             self.native = self._view(elements)
         except ValueError as error:
@@ -78,7 +79,7 @@ class StoredTensor:
         tensor = self.tensor
         if self.is_image:
             return self._rows(elements)
-        if self._is_feature:
+        if self.is_feature:
             return _surfaces(tensor, elements)
         if elements.size < tensor.elements:
             raise ValueError(f"{elements.size} elements do not hold {list(tensor.shape)}")
@@ -99,7 +100,7 @@ class StoredTensor:
         shape = self.tensor.shape
         if self.is_image:
             return np.ascontiguousarray(self.native.transpose(0, 3, 1, 2))
-        if not self._is_feature:
+        if not self.is_feature:
             return self.native.copy()
         batches, surfaces, height, width, atom = self.native.shape
         planes = np.empty((batches, surfaces, atom, height, width), self.dtype)
@@ -111,14 +112,14 @@ class StoredTensor:
         """Store an array of the original shape; lanes that hold no channel stay as they are."""
         if self.is_image:
             self.native[...] = values.transpose(0, 2, 3, 1)
-        elif self._is_feature:
+        elif self.is_feature:
             self.write_channels_last(_four(self.tensor, values).transpose(0, 2, 3, 1))
         else:
             self.native[...] = values.reshape(self.native.shape)
 
     def clear_lanes(self) -> None:
         """Zero the lanes that hold no channel. A NaN in them would survive the zero weights that it meets."""
-        if self._is_feature:
+        if self.is_feature:
             whole, rest = divmod(_channels(self.tensor), self.native.shape[4])
             self.native[:, whole + bool(rest) :] = 0
             if rest:

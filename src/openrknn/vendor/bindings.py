@@ -17,10 +17,13 @@ from openrknn.vendor.enums import TensorFormat, TensorType
 from openrknn.vendor.flags import InitFlag
 from openrknn.vendor.io_rules import check_input_type, input_bytes, output_as
 from openrknn.vendor.memory import TensorMemory
+from openrknn.vendor.versions import Version
 
 __all__ = ["Binding", "ContextBindings"]
 
 _OUTSIDE = InitFlag.MEM_ALLOC_OUTSIDE
+_CHANGES_ITS_MIND = Version(1, 6)
+"""Nobody has looked at newer ones; the library decides."""
 _INTERNAL = InitFlag.MEM_ALLOC_OUTSIDE | InitFlag.INTERNAL_ALLOC_OUTSIDE
 
 
@@ -50,6 +53,7 @@ class ContextBindings(ContextQueries):
     ) -> None:
         super().__init__(handle, flags, chip, family)
         self._bound: dict[str, tuple[TensorMemory, int]] = {}
+        self._ways: dict[int, tuple[bool, TensorType | None]] = {}
         if _OUTSIDE in flags:
             self._blockers["weights"] = "the context has no memory for weights; give it with set_weight_memory"
         if _OUTSIDE in flags or InitFlag.INTERNAL_ALLOC_OUTSIDE in flags:
@@ -85,7 +89,15 @@ class ContextBindings(ContextQueries):
             check_input_type(plain, kind, self.library.version)
             needed = input_bytes(plain, kind, height_stride)
             chosen = plain.replaced(type=kind, height_stride=height_stride, pass_through=False)
-        return self._bind(f"input {index}", chosen, memory, needed)
+        way = (pass_through, chosen.type if native.format is TensorFormat.NHWC else None)
+        if self.library.version < _CHANGES_ITS_MIND and self._ways.get(index, way) != way:
+            raise ValueError(
+                f"library {self.library.version} reads input {plain.name!r} as it was first bound, and wrongly if that "
+                "changes (pass_through, or the type of a picture); use another context for it"
+            )
+        made = self._bind(f"input {index}", chosen, memory, needed)
+        self._ways[index] = way
+        return made
 
     def bind_output(
         self,

@@ -121,6 +121,7 @@ class Context(ContextShapes):
         copy = Context.__new__(Context)
         copy._constants = self._constants
         copy._setup(handle, self.flags, self.chip, self._missing_ops, self._family)
+        copy._ways = dict(self._ways)  # the library copies them too
         return copy
 
     # ---------------------------------------------------------------------------------------------- running

@@ -101,6 +101,8 @@ _CONTEXTS = {
         },
         "A run, an input or a binding before a shape was chosen ends the process (uncaught C++ exception). All of them "
         "raise `ValueError` first.",
+        "After memory was bound for one of the shapes, going back to an earlier one fails. Use one context for each "
+        "choice of shapes (`Session` does).",
         "Prepared inputs and outputs and bound memory belong to one choice of shapes; they say so when it changed.",
     ),
     "rknn_set_input_shape": _entry(
@@ -266,6 +268,10 @@ _MEMORY = {
             "mem": "`memory`; without one a memory of the right size is made",
             "attr": "which tensor, `type`, `format`, `pass_through`, `height_stride`",
         },
+        "An input stays what it was when it was first bound: pictures of another type, or `pass_through` where it was "
+        "not, are read wrongly from then on. `bind_input` raises; use another context, not a duplicate of this one.",
+        "With `pass_through`, or as int8, the ends of the padded rows of a picture are filled as if they were pixels, "
+        "which spoils the right edge where the width is no multiple of 16. As uint8 pixels or float32 it is right.",
         "The index in the attributes is ignored, the name counts. `bind_input` and `bind_output` take both.",
         "With `pass_through` the size of the memory is not looked at. It is here.",
         "An output of another type than its own or float32 is written as float32, past the end of a buffer of the "

@@ -100,7 +100,11 @@ def check_a_dma_buf_of_the_device() -> None:
         shared.close()
         with raises(ValueError, "the memory of input 0 was closed"):
             context.run()
-        context.bind_input(0, owner)
+        with raises(ValueError, "as it was first bound"):
+            context.bind_input(0, owner)
+        with raises(ValueError, "as it was first bound"):
+            context.bind_input(0, owner, pass_through=True)
+        context.bind_input(0, owner, type=TensorType.UINT8)
         context.run()
 
 

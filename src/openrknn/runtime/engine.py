@@ -1,0 +1,178 @@
+"""What a session runs on: our own programs on a device, or the vendor's library. A session sees no difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from openrknn.chips import Chip
+from openrknn.container.model import Model
+from openrknn.container.sizes import internal_bytes
+from openrknn.device import Device, DeviceBuffer
+from openrknn.errors import UnsupportedError
+from openrknn.runtime.cpu import CustomOperator
+from openrknn.runtime.inputs import InputPort
+from openrknn.runtime.memory import MemoryReport, memory_report
+from openrknn.runtime.options import open_store
+from openrknn.runtime.outputs import OutputPort
+from openrknn.runtime.outside import as_bytes
+from openrknn.runtime.profile import Profile, measure
+from openrknn.runtime.program import Program
+from openrknn.runtime.weights import WeightStore
+
+__all__ = ["Engine", "Lane", "LocalEngine", "Options", "Runnable", "SessionDevice"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `Session` was told."""
+
+    cores: int = 1
+    core_mask: int | None = None
+    """The mask itself; None: whatever the device likes."""
+    custom_ops: Mapping[str, CustomOperator] | None = None
+    strict: bool = True
+
+
+class SessionDevice(Protocol):
+    """What every device tells about itself."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def chip(self) -> Chip: ...
+
+    @property
+    def cores(self) -> int: ...
+
+
+Lane = tuple[Sequence[InputPort], Sequence[OutputPort]]
+"""Inputs and outputs of one item of a batch."""
+
+
+class Runnable(Protocol):
+    """One graph with its memory."""
+
+    @property
+    def model(self) -> Model: ...
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Of the inputs."""
+
+    @property
+    def inputs(self) -> Sequence[InputPort]: ...
+
+    @property
+    def outputs(self) -> Sequence[OutputPort]: ...
+
+    @property
+    def lanes(self) -> Sequence[Lane]:
+        """The items that one run computes."""
+
+    def run(self, pixels: frozenset[str]) -> None:
+        """Execute it on what the inputs hold; `pixels` names those that hold raw pixels."""
+
+    def forget(self) -> None:
+        """Another program of the same session ran since the last run of this one."""
+
+    def close(self) -> None:
+        """Give its memory back."""
+
+
+class Engine(Protocol):
+    """A model on a device."""
+
+    @property
+    def device(self) -> SessionDevice: ...
+
+    def program(self, graph: int) -> Runnable:
+        """The graph with these shapes, ready to run."""
+
+    def program_in(self, graph: int, places: Mapping[str, object]) -> Runnable:
+        """The same with some inputs and outputs in memory of the user's."""
+
+    def profile(self, graph: int, pixels: frozenset[str], runs: int) -> Profile: ...
+
+    def memory(self) -> MemoryReport: ...
+
+    def share(self, model: Model, options: Options) -> Engine:
+        """Another engine with the same weights."""
+
+    def close(self) -> None: ...
+
+
+class LocalEngine:
+    """Our own programs on the software NPU or on a kernel driver."""
+
+    def __init__(self, model: Model, store: WeightStore, options: Options) -> None:
+        self._model, self._store, self._options = model, store, options
+        self._programs: dict[int, Program] = {}
+        self._internal: DeviceBuffer | None = None
+        try:
+            size = max((internal_bytes(graph) for graph in model.graphs), default=0)
+            if size:
+                self._internal = store.device.allocate(size, "internal")
+        except BaseException:
+            store.release()
+            raise
+
+    @classmethod
+    def open(cls, model: Model, device: str | Device, options: Options) -> LocalEngine:
+        """On a new device, or on one that is open."""
+        return cls(model, open_store(model, device, None, strict=options.strict), options)
+
+    def share(self, model: Model, options: Options) -> LocalEngine:
+        self._store.join(model)
+        return LocalEngine(model, self._store, options)
+
+    @property
+    def device(self) -> Device:
+        return self._store.device
+
+    def program(self, graph: int) -> Program:
+        """Made when it is first needed."""
+        if graph not in self._programs:
+            self._programs[graph] = self._make(graph, {})
+        return self._programs[graph]
+
+    def program_in(self, graph: int, places: Mapping[str, object]) -> Program:
+        adopt = getattr(self.device, "adopt", None)
+        if adopt is None:
+            raise UnsupportedError(f"{self.device.name} takes no memory of the user's yet; bind without inputs= and "
+                                   "outputs= and fill the views")  # fmt: skip
+        described = self._model.graphs[graph]
+        tensors = {described.tensors[i].name: described.tensors[i] for i in (*described.inputs, *described.outputs)}
+        buffers = {}
+        for name, memory in places.items():
+            buffers[name] = adopt(as_bytes(memory, name, tensors[name].size_bytes), name)
+        return self._make(graph, buffers)
+
+    def profile(self, graph: int, pixels: frozenset[str], runs: int) -> Profile:
+        return measure(self.program(graph), pixels, runs=runs, device=self.device.name, cores=self._options.cores)
+
+    def memory(self) -> MemoryReport:
+        programs: Iterable[Program] = self._programs.values()
+        return memory_report(self._store, self._internal, programs)
+
+    def close(self) -> None:
+        for program in self._programs.values():
+            program.close()
+        self._programs.clear()
+        if self._internal is not None:
+            self._store.device.free(self._internal)
+            self._internal = None
+        self._store.release()
+
+    def _make(self, graph: int, places: Mapping[str, DeviceBuffer]) -> Program:
+        return Program(
+            self._model,
+            self._model.graphs[graph],
+            self._store,
+            self._internal,
+            cores=self._options.cores,
+            custom_ops=self._options.custom_ops or {},
+            places=places,
+        )
