@@ -17,12 +17,13 @@ from openrknn.serve.plane.describe import server_metadata
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.plane.stats import percentile
+from openrknn.serve.rest.tickets import make_ticket
 from openrknn.serve.watch import Watch
 
 __all__ = ["routes"]
 
 _KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-_FILES = ("index.html", "style.css", "app.js", "draw.js", "icon.svg")
+_FILES = ("index.html", "style.css", "app.js", "ask.js", "draw.js", "try.js", "icon.svg")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
@@ -37,6 +38,7 @@ def routes(plane: Plane) -> list[Route]:
         Route("/page/{file}", page.asset),
         Route("/status", page.status),
         Route("/doctor", page.doctor),
+        Route("/ticket", page.ticket),
         Route("/v2/models/{name}/versions/{version}/inspect", page.inspect),
         Route("/v2/models/{name}/inspect", page.inspect),
     ]
@@ -115,7 +117,7 @@ class _Page:
             "stages": {name: _ms(entry.sum / entry.count if entry.count else None) for name, entry in stages.items()},
             "inputs": [port.as_json() for port in served.signature.inputs],
             "outputs": [port.as_json() for port in served.signature.outputs],
-            "takes_pictures": any(port.datatype == "UINT8" for port in served.signature.inputs),
+            "takes_pictures": [port.datatype for port in served.signature.inputs] == ["UINT8"],
         }
 
     async def inspect(self, request: Request) -> Response:
@@ -125,6 +127,11 @@ class _Page:
         if describe is None:
             raise NotFoundError("this server was started without the reports of `openrknn inspect`")
         return HTMLResponse(await asyncio.to_thread(describe, served.model))
+
+    async def ticket(self, _: Request) -> Response:
+        """A frame cannot send the token: this lets it show a report, for a minute."""
+        token = self._plane.settings.token
+        return JSONResponse({"ticket": make_ticket(token) if token is not None else ""})
 
     async def doctor(self, _: Request) -> Response:
         return JSONResponse(await asyncio.to_thread(findings, self._plane))

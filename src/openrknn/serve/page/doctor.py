@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from openrknn import doctor
 from openrknn.serve.plane.face import Plane
 
 __all__ = ["findings"]
@@ -11,4 +13,4 @@ __all__ = ["findings"]
 
 def findings(plane: Plane) -> list[dict[str, Any]]:
     """What, why it matters, and what to do; the worst first."""
-    return []
+    return [finding.as_json() for finding in doctor.examine(Path(plane.settings.root))]

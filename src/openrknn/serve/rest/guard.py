@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from openrknn.serve.errors import ForbiddenError, ServeError, UnauthorizedError
 from openrknn.serve.rest.body import ClientGoneError
 from openrknn.serve.rest.protocol import ABORT
+from openrknn.serve.rest.tickets import is_right_ticket
 from openrknn.serve.settings import Settings
 
 __all__ = ["Guard", "error_body", "is_right_token"]
@@ -115,6 +116,8 @@ class Guard:
     def _check(self, scope: Scope, headers: Headers) -> None:
         path = scope["path"]
         is_open = path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER)
+        if self._token is not None and path.endswith("/inspect"):
+            is_open = is_right_ticket(scope["query_string"], self._token)
         if self._token is not None and not is_open and not is_right_token(headers.get("authorization"), self._token):
             raise UnauthorizedError("this server wants a token: send the header `Authorization: Bearer TOKEN`")
         host = headers.get("host", "")
