@@ -127,7 +127,13 @@ const char *redirect(const char *path, char *buffer) {
     if (!path || path[0] != '/' || !is_active()) return path;
     if (path[1] != '/' && path[1] != '.' && !second_letters[path[1] & (LETTERS - 1)]) return path;
     size_t length = normalize(path, plain);
-    if (!is_emulated(plain, length) || root_length + length >= MAX_PATH) return path;
+    if (!is_emulated(plain, length)) {
+        /* "/dev/dri/.." leads out again, and the real machine may have no /dev/dri */
+        if (!is_emulated(path, strlen(path))) return path;
+        memcpy(buffer, length ? plain : "/", length ? length + 1 : 2);
+        return buffer;
+    }
+    if (root_length + length >= MAX_PATH) return path;
     memcpy(buffer, root, root_length);
     memcpy(buffer + root_length, plain, length + 1);
     return buffer;

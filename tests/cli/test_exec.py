@@ -154,6 +154,13 @@ def test_it_starts_soon() -> None:
     assert min(times) < 1.0  # benchmarks/exec.py measures, and has the bar
 
 
+def test_the_folder_above_an_emulated_one() -> None:
+    """The real machine need not have what is below it."""
+    result = program("exec", "-q", "--", "ls", "-la", "/dev/dma_heap", "/proc/rknpu/../rknpu/..//rknpu")
+    assert (result.code, result.err) == (0, "")
+    assert " .." in result.out
+
+
 def test_nothing_is_left_behind() -> None:
     with tempfile.TemporaryDirectory() as base:
         environment = {**os.environ, "TMPDIR": base}

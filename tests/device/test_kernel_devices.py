@@ -72,6 +72,24 @@ def test_sessions_give_the_bytes_of_the_software_npu(driver: str) -> None:
     assert lines == [f"{path} same" for path in ANSWERED]
 
 
+CHIP_PROGRAM = """
+import os
+print(open("/proc/device-tree/compatible").read().rstrip("\\0").split("\\0")[-1])
+print([path for path in ("/dev/dri/card1", "/dev/dri/renderD129", "/dev/rknpu") if os.path.exists(path)])
+""" + PROGRAM
+
+
+@pytest.mark.parametrize("chip", sorted(set(CHIPS) - {"rk3588"}))
+def test_every_chip_has_its_driver(chip: str) -> None:
+    """The nodes that its boards have, and an NPU behind them that runs its models."""
+    model = ROOT / "tests" / "goldens" / f"residual_{chip.replace('rk3568', 'rk3566')}_i8.rknn"
+    command = [sys.executable, "-m", "openrknn.cli", "exec", "-q", "--chip", chip, "--"]
+    command += [sys.executable, "-c", CHIP_PROGRAM, "rknpu", str(model)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False, cwd=ROOT)
+    lines = [f"rockchip,{chip}", str(list(CHIPS[chip].driver_nodes)), f"{model} same"]
+    assert result.stdout.splitlines() == lines, result.stderr
+
+
 @pytest.mark.parametrize("mask", ["2", "0x4", "3"])
 def test_a_process_keeps_to_the_cores_that_it_was_given(mask: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MASK_VARIABLE, mask)

@@ -1,8 +1,12 @@
-"""The vendor's kernel driver `rknpu`, without the vendor's library."""
+"""The vendor's kernel driver `rknpu`, without the vendor's library.
+
+Most chips have it as a DRM device. RV1103 and RV1106 have the character device /dev/rknpu, where a handle is the
+descriptor of a dma-buf, and memory must be contiguous because there is no IOMMU.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -10,7 +14,7 @@ import numpy as np
 
 from openrknn.chips import Chip
 from openrknn.container.parts import TASK, Task
-from openrknn.device.kernel import Kernel, SystemKernel, open_driver
+from openrknn.device.kernel import Driver, Kernel, SystemKernel, open_driver
 from openrknn.device.protocol import Bytes, DeviceBuffer, Job
 from openrknn.errors import DeviceError, UnsupportedError
 from openrknn.uapi import rknpu
@@ -20,6 +24,7 @@ __all__ = ["RknpuBuffer", "RknpuDevice"]
 
 _PAGE = 4096
 _FOLDERS = ("/dev/dri",)
+_MISC = "/dev/rknpu"
 _TIMEOUT_MS = 6000
 _ADDRESS_LIMIT = 1 << 32
 _PLAIN = MemoryFlag.NON_CONTIGUOUS | MemoryFlag.CACHEABLE | MemoryFlag.ZEROING
@@ -47,7 +52,14 @@ class RknpuDevice:
         if not 0 <= core_mask <= everything:
             raise ValueError(f"core mask {core_mask:#x} names cores that {chip.title} does not have")
         self._core_mask = core_mask or everything
-        self._driver = open_driver(rknpu.DRIVER_NAME, _FOLDERS, kernel or SystemKernel(), path)
+        self._kernel = kernel or SystemKernel()
+        self._is_misc = _MISC in ((path,) if path else chip.driver_nodes)
+        if self._is_misc:
+            self._driver = Driver(self._kernel, path or _MISC)
+        else:
+            self._driver = open_driver(rknpu.DRIVER_NAME, _FOLDERS, self._kernel, path)
+        table = rknpu.MISC_IOCTLS if self._is_misc else rknpu.DRM_IOCTLS
+        self._ioctls = {ioctl.name: ioctl for ioctl in table}
         self._chip = chip
         self._buffers: list[RknpuBuffer] = []
         version = self._action(Action.GET_HW_VERSION)
@@ -96,7 +108,7 @@ class RknpuDevice:
         """Run a prepared job and wait for it."""
         everything = (*self._buffers, tasks)
         self._sync(everything, SyncFlag.TO_DEVICE)
-        self._driver.call(rknpu.SUBMIT, _submission(job, tasks, self._chip, self._core_mask))
+        self._call("SUBMIT", _submission(job, tasks, self._chip, self._core_mask))
         self._sync(everything, SyncFlag.FROM_DEVICE)
 
     def close(self) -> None:
@@ -118,27 +130,40 @@ class RknpuDevice:
         return f"<{self.name}>"
 
     def _action(self, action: Action) -> int:
-        return self._driver.call(rknpu.ACTION, {"flags": action})["value"]
+        return self._call("ACTION", {"flags": action})["value"]
+
+    def _call(self, name: str, values: Mapping[str, int]) -> dict[str, int]:
+        return self._driver.call(self._ioctls[name], values)
 
     def _create(self, size_bytes: int, name: str, flags: MemoryFlag) -> RknpuBuffer:
         pages = -(-size_bytes // _PAGE) * _PAGE
-        created = self._driver.call(rknpu.MEM_CREATE, {"size": pages, "flags": flags})
+        flags = flags & ~MemoryFlag.NON_CONTIGUOUS if self._is_misc else flags
+        created = self._call("MEM_CREATE", {"size": pages, "flags": flags})
         handle, address = created["handle"], created["dma_addr"]
         if address + pages > _ADDRESS_LIMIT:
-            self._driver.call(rknpu.MEM_DESTROY, {"handle": handle, "obj_addr": created["obj_addr"]})
+            self._call("MEM_DESTROY", {"handle": handle, "obj_addr": created["obj_addr"]})
             raise DeviceError(f"{self.name} put {name!r} at {address:#x}, beyond the NPU's 32-bit addresses")
-        offset = self._driver.call(rknpu.MEM_MAP, {"handle": handle})["offset"]
-        return RknpuBuffer(name, address, self._driver.map(pages, offset), handle, created["obj_addr"])
+        return RknpuBuffer(name, address, self._map(handle, pages), handle, created["obj_addr"])
+
+    def _map(self, handle: int, pages: int) -> Bytes:
+        if not self._is_misc:
+            return self._driver.map(pages, self._call("MEM_MAP", {"handle": handle})["offset"])
+        try:
+            return self._kernel.map(handle, pages, 0)
+        except OSError as error:
+            text = f"{self.name}: mapping {pages} bytes failed: {error.strerror}"
+            raise DeviceError(text, errno=error.errno, call="mmap") from None
+        finally:
+            self._kernel.close(handle)
 
     def _destroy(self, buffer: RknpuBuffer) -> None:
-        self._driver.call(rknpu.MEM_DESTROY, {"handle": buffer.handle, "obj_addr": buffer.object_address})
+        handle = 0 if self._is_misc else buffer.handle
+        self._call("MEM_DESTROY", {"handle": handle, "obj_addr": buffer.object_address})
 
     def _sync(self, buffers: Sequence[RknpuBuffer], flag: SyncFlag) -> None:
         for buffer in buffers:
-            self._driver.call(
-                rknpu.MEM_SYNC,
-                {"flags": flag, "obj_addr": buffer.object_address, "offset": 0, "size": buffer.array.nbytes},
-            )
+            place = {"obj_addr": buffer.object_address, "offset": 0, "size": buffer.array.nbytes}
+            self._call("MEM_SYNC", {"flags": flag, **place})
 
 
 class _PreparedJob:

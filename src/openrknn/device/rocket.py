@@ -27,7 +27,8 @@ __all__ = ["RocketBuffer", "RocketDevice"]
 _PAGE = 4096
 _FOLDERS = ("/dev/accel",)
 _ADDRESS_LIMIT = 1 << 32
-_WAIT_NS = 5_000_000_000
+_WAIT_NS = 300_000_000_000
+"""The driver itself ends jobs that hang, after half a second; an emulated one may be slow."""
 _TAIL_WORDS = 4
 _FAMILY = "rk3588"
 
