@@ -32,8 +32,10 @@ _ANYWAY = (
 
 def show(findings: Sequence[Finding], facts: Facts, output: Output) -> None:
     """One screen: good news first, because the eye ends at the bottom."""
-    for finding in reversed(findings):
-        output.show(_entry(finding))
+    for severity in Severity:
+        for finding in findings:
+            if finding.severity is severity:
+                output.show(_entry(finding))
     if not facts.npus:
         _anyway(output)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)

@@ -77,8 +77,7 @@ def _clients(npu: Npu) -> Iterator[Finding]:
             "boards have crashed that way with drivers older than 0.9.8",
             (
                 "let one process serve the others: openrknn serve MODELS",
-                "in Kubernetes keep --shares 1, which is the default for this driver",
-                *_UPDATE,
+                "in Kubernetes keep --shares 1, which is the default for this driver; update the driver",
             ),
             "igou-io/igou-kubernetes#869",
         )

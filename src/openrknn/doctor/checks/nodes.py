@@ -20,7 +20,7 @@ def check_nodes(facts: Facts) -> Iterator[Finding]:
     """One verdict per NPU."""
     yield from _link(facts)
     for npu in facts.npus:
-        present = [node for node in npu.nodes if node.exists]
+        present = sorted((node for node in npu.nodes if node.exists), key=lambda node: node.kind == "card")
         if not present:
             yield _missing(facts, npu)
             continue
