@@ -18,6 +18,7 @@ EXPORTED = [
     "DeviceError",
     "DmaBuf",
     "FormatError",
+    "Matmul",
     "Model",
     "Operator",
     "Quantization",
@@ -28,6 +29,7 @@ EXPORTED = [
     "UnsupportedError",
     "VendorError",
     "__version__",
+    "compile",
     "load",
 ]
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UnsupportedError,
         VendorError,
     )
+    from openrknn.runtime.matmul import Matmul
     from openrknn.runtime.outside import DmaBuf
     from openrknn.runtime.pool import SessionPool
     from openrknn.runtime.session import Session
@@ -35,6 +36,7 @@ __all__ = [
     "DeviceError",
     "DmaBuf",
     "FormatError",
+    "Matmul",
     "Model",
     "Operator",
     "Quantization",
@@ -57,6 +59,7 @@ _HOMES = {
     "DeviceError": "openrknn.errors",
     "DmaBuf": "openrknn.runtime.outside",
     "FormatError": "openrknn.errors",
+    "Matmul": "openrknn.runtime.matmul",
     "Model": "openrknn.container.model",
     "Operator": "openrknn.container.model",
     "Quantization": "openrknn.container.parts",

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 from openrknn import isa
 from openrknn.container.model import Model
-from openrknn.device import Job
+from openrknn.device import Job, SoftwareDevice
 from openrknn.isa.enums import CombineUse, OperandMode
 from openrknn.npu import ppu, rdma
 from openrknn.npu.accelerate import Accelerated
 from openrknn.npu.dpu import pipeline
 from openrknn.npu.formats import element_bytes, surfaces
 from openrknn.npu.step import Convolution, Flying, Pooling, Step, TableLoad
+from openrknn.runtime.program import Program
 from openrknn.runtime.session import Session
 from openrknn.runtime.steps import core_lists, split
 
@@ -82,7 +83,9 @@ def cost_of(model: Model) -> Cost:
     words: dict[int, int] = {}
     submits = 0
     with Session(model, "software", cores=1) as session:
-        program = session._program()
+        program, device = session._program, session.device
+        assert isinstance(program, Program)
+        assert isinstance(device, SoftwareDevice)
         graph = program.graph
         lists = core_lists(graph, model.chip, 1)
         last_table = False
@@ -94,7 +97,7 @@ def cost_of(model: Model) -> Cost:
             loads = bool(operator.node.lut_task_counts and operator.node.lut_task_counts[0])
             submits += 1 if loads or last_table or not submits else 0
             last_table = loads
-            prepared = session.device.prepare(Job(program._tasks, segment.lists))
+            prepared = device.prepare(Job(program._tasks, segment.lists))
             assert isinstance(prepared, Accelerated)
             for step in prepared.program.steps:
                 entry = amounts.setdefault(operator.index, [0, 0, 0, 0])

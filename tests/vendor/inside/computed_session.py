@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openrknn import DmaBuf, Session, SessionPool, UnsupportedError, load
+from openrknn import DmaBuf, Matmul, Session, SessionPool, UnsupportedError, load
 from openrknn.layout import nc1hwc2_to_nchw
 from openrknn.runtime.errors import ClosedError
 from tests.vendor.inside.board_tools import golden, raises
@@ -205,3 +205,18 @@ def check_many_runs_leave_nothing_behind() -> None:
             assert len(gc.get_objects()) - before < 5
     finally:
         gc.enable()
+
+
+def check_our_products_equal_the_library_s() -> None:
+    """Our register commands on the kernel driver, the same on the software NPU, and the vendor's own commands."""
+    random = np.random.default_rng(8)
+    for m, k, n in ((4, 64, 32), (1, 256, 64), (17, 96, 96)):
+        a, b = random.integers(-128, 128, (m, k), dtype=np.int8), random.integers(-128, 128, (k, n), dtype=np.int8)
+        half = random.standard_normal((m, k)).astype(np.float16), random.standard_normal((k, n)).astype(np.float16)
+        for kind, left, right in (("int8", a, b), ("fp16", *half)):
+            results = []
+            for device in ("vendor", "rknpu", "software"):
+                with Matmul(m, k, n, kind, device=device) as matmul:
+                    results.append(matmul(left, right))
+            assert np.array_equal(results[0], results[1]), (m, k, n, kind)
+            assert np.array_equal(results[0], results[2]), (m, k, n, kind)

@@ -1,0 +1,157 @@
+"""Matrix products by our own register commands, on the software NPU."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import openrknn
+from openrknn.chips import CHIPS
+from openrknn.device import SoftwareDevice
+from openrknn.errors import UnsupportedError
+from openrknn.isa import RK3588, disassemble, format_instruction
+from openrknn.runtime.errors import ClosedError
+from openrknn.runtime.matmul import Matmul
+from openrknn.runtime.matmul_commands import Addresses, Product, streams
+from openrknn.vendor.enums import MatmulType, TensorType
+
+SHAPES = [(4, 64, 32), (1, 32, 32), (17, 256, 96), (3, 33, 5), (600, 512, 64), (2, 5000, 40)]
+
+
+def matrices(m: int, k: int, n: int, low: int = -128, high: int = 128) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    random = np.random.default_rng(m * k + n)
+    return random.integers(low, high, (m, k), dtype=np.int8), random.integers(low, high, (k, n), dtype=np.int8)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products_of_int8_are_exact(shape: tuple[int, int, int]) -> None:
+    a, b = matrices(*shape)
+    with Matmul(*shape, "int8") as matmul:
+        assert np.array_equal(matmul(a, b), a.astype(np.int32) @ b.astype(np.int32))
+        assert np.array_equal(matmul(a[::-1]), a[::-1].astype(np.int32) @ b.astype(np.int32))
+        assert np.array_equal(matmul(a, b[::-1]), a.astype(np.int32) @ b[::-1].astype(np.int32))
+
+
+def test_sums_of_float16_are_exact_and_rounded_once() -> None:
+    random = np.random.default_rng(5)
+    m, k, n = 5, 200, 20
+    a, b = (random.standard_normal(size).astype(np.float16) for size in ((m, k), (k, n)))
+    with Matmul(m, k, n) as matmul:
+        result = matmul(a, b)
+    exact = [[math.fsum(a[i].astype(float) * b[:, j].astype(float)) for j in range(n)] for i in range(m)]
+    assert result.dtype == np.float32
+    assert np.array_equal(result, np.array(exact).astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", list(MatmulType))
+def test_every_type_of_the_reference(kind: MatmulType) -> None:
+    m, k, n = 4, 64, 32
+    random = np.random.default_rng(int(kind))
+    made: list[npt.NDArray[Any]] = []
+    for part, size in zip(kind.types[:2], ((m, k), (k, n)), strict=True):
+        limit = {TensorType.INT8: 128, TensorType.INT4: 8}.get(part)
+        made.append(
+            random.standard_normal(size).astype(np.float16)
+            if limit is None
+            else random.integers(-limit, limit, size, dtype=np.int8)
+        )
+    scale = np.float32(0.03125)
+    with Matmul(m, k, n, kind, b_scale=scale) as matmul:
+        result = matmul(*made)
+    a, b = (one.astype(np.float64) for one in made)
+    whole = kind.types[0] is not TensorType.FLOAT16
+    scaled = a @ b * (1 if kind.types[1] is TensorType.FLOAT16 else float(scale))
+    match kind.types[2]:
+        case TensorType.INT32:
+            assert np.array_equal(result, (a @ b).astype(np.int32))
+        case TensorType.INT16:
+            assert np.array_equal(result, np.clip(a @ b, -32768, 32767).astype(np.int16))
+        case TensorType.INT8:
+            assert np.array_equal(result, np.clip(np.rint(scaled), -128, 127).astype(np.int8))
+        case TensorType.FLOAT32:
+            assert result.dtype == np.float32
+            assert np.allclose(result, scaled, atol=1e-4)
+            assert not whole or np.array_equal(result, scaled.astype(np.float32))
+        case TensorType.FLOAT16:
+            assert result.dtype == np.float16
+            assert np.allclose(result, scaled, rtol=1e-3, atol=1e-2)
+        case _:
+            assert not (result.view(np.uint32) & 0xFFFF).any()  # the values of bfloat16
+            assert np.allclose(result, scaled, rtol=1e-2, atol=1e-2)
+
+
+def test_one_scale_for_each_column() -> None:
+    a, b = matrices(4, 64, 32)
+    scales = np.linspace(0.01, 0.1, 32).astype(np.float32)
+    with Matmul(4, 64, 32, MatmulType.INT8_MM_INT8_TO_FLOAT32, b_scale=scales) as matmul:
+        exact = a.astype(np.float64) @ b.astype(np.float64) * scales
+        assert np.array_equal(matmul(a, b), exact.astype(np.float32))
+
+
+def test_an_open_device_stays_open() -> None:
+    a, b = matrices(4, 64, 32)
+    with SoftwareDevice(CHIPS["rk3588"]) as device:
+        for _ in range(2):
+            with openrknn.Matmul(4, 64, 32, "int8", device=device) as matmul:
+                assert np.array_equal(matmul(a, b), a.astype(np.int32) @ b.astype(np.int32))
+    with SoftwareDevice(CHIPS["rk3566"]) as other, pytest.raises(UnsupportedError, match="RK3588, not of RK3566"):
+        Matmul(4, 64, 32, "int8", device=other)
+
+
+def test_the_commands_are_those_of_the_vendor_s_runtime() -> None:
+    """The stream that runtime 1.5.2 submits for int8 1000 x 512 x 64, as `openrknn trace regs` shows it (excerpt)."""
+    words, tasks = streams(Product(1000, 512, 64, False), Addresses(0xFFF70000, 0xFFFF0000, 0xFFF30000), 0xFFFFC000)
+    assert [first for first, _ in tasks] == [0, 112, 224, 336]
+    second = [format_instruction(one) for one in disassemble(words[112 : 112 + tasks[1][1] + 4], RK3588)]
+    for line in (
+        "CNA.CONV_CON1 conv_mode=direct in_precision=int8 proc_precision=int8 argb_in=off group_line_off=1",
+        "CNA.DATA_SIZE0 datain_height=1 datain_width=250",
+        "CNA.WEIGHT_SIZE0 weight_bytes=32768",
+        "CNA.CBUF_CON0 data_bank=4 weight_bank=8",
+        "CNA.CBUF_CON1 data_entries=2000",
+        "CNA.FEATURE_DATA_ADDR feature_base_addr=0xfff70fa0",
+        "CNA.DMA_CON1 line_stride=1000",
+        "CNA.DMA_CON2 surf_stride=750",
+        "DPU.DATA_FORMAT proc_precision=int8 in_precision=int8 out_precision=int32",
+        "DPU.DST_BASE_ADDR dst_base_addr=0xfff30fa0",
+        "DPU.DST_SURF_STRIDE dst_surf_stride=1000",
+        "DPU.DATA_CUBE_NOTCH_ADDR notch_addr_0=750 notch_addr_1=750",
+        "DPU.BS_OW_CFG size_e_0=8 size_e_1=8 size_e_2=8 rgp_cnter=all",
+        "DPU.SURFACE_ADD surf_add=8000",
+        "PC.BASE_ADDRESS pc_source_addr=0xffffc700",
+        "PC.REGISTER_AMOUNTS pc_data_amount=53",
+        "ENABLE cna=1 core=1 dpu=1",
+    ):
+        assert line in second
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: Matmul(0, 64, 32), ValueError, "M is a number from 1"),
+        (lambda: Matmul(4, True, 32), ValueError, "K is a number from 1"),
+        (lambda: Matmul(4, 64, 32, "int5"), ValueError, "no matrix product is called 'int5'; there are fp16"),
+        (lambda: Matmul(4, 64, 32, b_scale=[1, 2]), ValueError, "one for each of 32 columns, not 2"),
+        (lambda: Matmul(4, 64, 32, b_scale=-1), ValueError, "must be positive"),
+        (lambda: Matmul(4, 64, 32, device="abacus"), ValueError, "no device is called 'abacus'"),
+        (lambda: Matmul(4, 64, 32)(np.zeros((4, 64))), TypeError, "must be float16, not float64"),
+        (lambda: Matmul(4, 64, 32)(np.zeros((4, 63), np.float16)), ValueError, r"A is \[4, 64\]"),
+        (lambda: Matmul(4, 64, 32)(np.zeros((4, 64), np.float16)), ValueError, "B is missing"),
+        (lambda: Matmul(4, 64, 32, "int4")(np.full((4, 64), 8, np.int8)), ValueError, "between -8 and 7"),
+    ],
+)
+def test_wrong_arguments_say_what_is_wrong(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_a_closed_product_is_an_error() -> None:
+    matmul = Matmul(4, 64, 32)
+    matmul.close()
+    matmul.close()
+    with pytest.raises(ClosedError, match="closed"):
+        matmul(np.zeros((4, 64), np.float16))
