@@ -145,7 +145,9 @@ class Matmul:
             raise UnsupportedError(
                 "b_scale= is for our own commands; with the library use set_quantization of openrknn.vendor.Matmul"
             )
-        return VendorMatmul(*self.shape, self.type, library=vendor_library(device))
+        made = VendorMatmul(*self.shape, self.type, library=vendor_library(device))
+        made.bind("C")
+        return made
 
     # ---------------------------------------------------------------------------------------------- types
 
