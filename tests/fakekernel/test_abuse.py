@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import random
 import resource
 import signal
 import socket
@@ -18,9 +19,11 @@ import pytest
 
 from openrknn.fakekernel.device import Device
 from openrknn.fakekernel.drm import DrmDriver
-from openrknn.fakekernel.protocol import MAX_PAYLOAD, REQUEST, Op
+from openrknn.fakekernel.protocol import KIND_BITS, MAX_PAYLOAD, REQUEST, Op
 from openrknn.uapi import rknpu
+from openrknn.uapi.ioctl import Ioctl
 from openrknn.uapi.rknpu import JobFlag, MemoryFlag
+from openrknn.uapi.tables import TABLES
 from tests.fakekernel import streams
 from tests.fakekernel.board import CACHED, Product, allocate, prepare, product, rocket_allocate, rocket_submit, task
 from tests.fakekernel.client import Client, File, RefusedError, refused
@@ -321,6 +324,59 @@ def test_garbage_on_the_socket(data: bytes) -> None:
                 pass
         with Client(device.folder) as client:
             client.open("/dev/dri/card1").close()
+
+
+ODD = (0, 1, 2, 3, 8, 4095, 4096, 0xFFFF, 1 << 20, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 40, 1 << 63, (1 << 64) - 1)
+
+
+def odd_values(ioctl: Ioctl, dice: random.Random) -> dict[str, int]:
+    """Numbers that a program should not use; what the driver would wait for is kept short."""
+    values = {}
+    for field in ioctl.argument.fields:
+        value = dice.choice(ODD) if dice.random() < 0.7 else dice.getrandbits(dice.choice((4, 16, 32, 64)))
+        bits = 8 * field.element_bytes
+        value &= (1 << bits) - 1
+        value -= (1 << bits) if field.type.startswith("s") and value >> (bits - 1) else 0
+        for name in [field.name] if field.count == 1 else [f"{field.name}{index}" for index in range(field.count)]:
+            values[name] = min(value, 20) if name == "timeout" else value
+    return values
+
+
+@pytest.mark.parametrize(
+    ("chip", "driver", "path"),
+    [
+        ("rk3588", "rknpu", "/dev/dri/card1"),
+        ("rk3588", "rknpu", "/dev/dri/renderD129"),
+        ("rk3588", "rocket", "/dev/accel/accel0"),
+        ("rv1106", "rknpu", "/dev/rknpu"),
+        ("rk3588", "rknpu", "/dev/dma_heap/system"),
+    ],
+)
+def test_odd_numbers_in_every_ioctl(chip: str, driver: str, path: str) -> None:
+    dice = random.Random(path)
+    with Device(chip, driver=driver, time_scale=1) as device, Client(device.folder) as client:
+        file = client.open(path)
+        table = TABLES[file.value & ((1 << KIND_BITS) - 1)]
+        reading, writing = os.pipe()
+        refusals = 0
+        for _ in range(400):
+            ioctl = dice.choice(table.ioctls)
+            blocks = dice.randbytes(dice.choice((0, 3, 64))) if dice.random() < 0.3 else b""
+            try:
+                answer = file.send(
+                    ioctl, odd_values(ioctl, dice), blocks=blocks, descriptor=dice.choice((-1, reading))
+                )
+            except RefusedError:
+                refusals += 1
+                continue
+            if answer.descriptor >= 0:
+                os.close(answer.descriptor)
+        assert refusals > 100
+        file.close()
+        os.close(reading)
+        os.close(writing)
+        wait_until(lambda: device.status.files == 0)
+        client.open(path).close()
 
 
 def test_a_long_request_after_a_short_one() -> None:

@@ -168,6 +168,7 @@ def test_the_examples_multiply_matrices(machine: str, driver: str, name: str, tm
         assert device.status.totals.failed == 0
 
 
+@pytest.mark.usefixtures("leak_free")
 def test_sixteen_programs_at_once(board: Device, tmp_path: Path) -> None:
     program = compile_c(host_machine(), EXAMPLES / "raw_rknpu_matmul.c", tmp_path / "matmul")
     command = prepare([str(program)], board.environment, board.folder)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Buffer", "Buffers", "Handles", "Space"]
 
 _MMAP_END = 1 << 44
+_SPACE_BYTES = 1 << 32
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 """A program that shortens a buffer under the engine's hands would crash it."""
 
@@ -101,6 +102,8 @@ class Buffers:
 
     def create(self, size: int, flags: int, space: Space, label: str) -> Buffer:
         """New zeroed memory; ENOMEM if there is none."""
+        if pages(size) >= _SPACE_BYTES:
+            raise OSError(errno.ENOMEM, "larger than the NPU's address space")
         return self._add(_memfd(pages(size), label), flags, space)
 
     def adopt(self, descriptor: int, flags: int, space: Space) -> Buffer:

@@ -12,7 +12,6 @@ from openrknn.fakekernel.drm import DrmDriver, Handler, refuse
 from openrknn.fakekernel.file import OpenFile
 from openrknn.fakekernel.gem import Buffer, Space
 from openrknn.fakekernel.rknpu_submit import SubmitMixin
-from openrknn.fakekernel.space import pages
 from openrknn.fakekernel.system import System
 from openrknn.fakekernel.wire import Call
 from openrknn.uapi import rknpu, tables
@@ -115,8 +114,6 @@ class Rknpu(SubmitMixin, DrmDriver):
             if not values["size"]:
                 raise refuse(errno.EINVAL, "a buffer of 0 bytes")
             space = self.domain(values["iommu_domain_id"])
-            if pages(values["size"]) >= 1 << 32:
-                raise refuse(errno.ENOMEM, "larger than the NPU's address space")
             with self.system.buffers.lock:
                 buffer = self.system.buffers.create(values["size"], values["flags"], space, self.name)
                 values["handle"] = self.handles(file).add(buffer)

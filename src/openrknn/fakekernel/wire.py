@@ -93,6 +93,9 @@ class _Reader:
         data = bytes(self._data[self._at : self._at + length])
         self._at += length
         stride = values[array.stride] if array.stride else array.element_bytes
+        if stride < array.element_bytes:  # the driver refuses them
+            return Block(b"", stride)
+        data = data[: len(data) // stride * stride]
         if not (array.inside and data and isinstance(array.element, Struct)):
             return Block(data, stride)
         return Block(data, stride, tuple(self._elements(array, array.element, data, stride)))
