@@ -19,11 +19,13 @@ from openrknn.npu.formats import ATOM_BYTES, Numbers, decode, element_bytes, is_
 from openrknn.npu.memory import Memory
 from openrknn.npu.registers import Registers
 
-__all__ = ["Config", "Converter", "configure", "fetch_features", "fetch_weights"]
+__all__ = ["NOT_A_BYTE", "Config", "Converter", "configure", "fetch_features", "fetch_weights"]
 
 _KERNEL_BYTES_PER_GROUP = 32
 _INPUTS_PER_GROUP = 32
 _DEPTHWISE_BYTES_PER_GROUP = 64
+NOT_A_BYTE = -128
+"""In place of a negated zero point of 128, which does not fit."""
 _ENTRY_ATOMS = 4
 _ENTRY_BITS = 15
 
@@ -281,7 +283,7 @@ def fetch_weights(config: Config, memory: Memory) -> Numbers:
 def _with_zero_points(values: Numbers, run: int) -> Numbers:
     """`run` weights and `run` negated zero points take turns; 128 does not fit into a byte, and -128 stands for it."""
     pairs = values.reshape(-1, 2, run).astype(np.int16)
-    negated = np.where(pairs[:, 1] == -128, 128, pairs[:, 1])
+    negated = np.where(pairs[:, 1] == NOT_A_BYTE, -NOT_A_BYTE, pairs[:, 1])
     return (pairs[:, 0] + negated).reshape(-1)
 
 

@@ -26,13 +26,14 @@ _KNOWN: dict[type, frozenset[str]] = {
             "feature_address height width channels packed_channels line_bytes surface_bytes precision is_unsigned "
             "converter pad_top pad_left pad_bits out_height out_width weight_address weight_bytes weight_channels "
             "weight_precision kernels kernel_height kernel_width stride_x stride_y dilation_x dilation_y spread_x "
-            "spread_y depthwise atom_bytes kernel_group input_group depthwise_group"
+            "spread_y depthwise atom_bytes kernel_group input_group depthwise_group inline_zero_points weight_offset "
+            "packed_rows"
         ),
         cna.Converter: "add_first rounding shifts scales offsets lanes",
         core.Config: "window_sums shift rounding",
         rdma.Config: (
             "width height channels precision proc_precision main bias_kinds bias_address norm_kinds norm_address "
-            "operand combine repeat_x repeat_y repeats atom_bytes operand_block"
+            "operand combine repeat_x repeat_y repeats atom_bytes operand_block byte_corrections"
         ),
         rdma.Walk: "address line_bytes surface_bytes",
         rdma.Operand: "mode bytes_each walk",
@@ -47,7 +48,8 @@ _KNOWN: dict[type, frozenset[str]] = {
         ew.Config: "table operation clamp",
         ew.Operation: "multiplies algorithm operand converter negative_only shift shift_negative",
         ew.Converter: "add_first offset scale shift rounding",
-        lut.Config: "entries le_start lo_start lo_end le_select lo_select below above",
+        lut.Config: "entries le_start lo_start lo_end le_select lo_select below above further_below further_above",
+        lut.Piece: "start value slope",
         lut.Slope: "scale shift",
         out_cvt.Config: "precision scale shift offset add_first rounding minus_exponent offset_counts_in_ties",
         write.Config: (

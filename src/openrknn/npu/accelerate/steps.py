@@ -19,6 +19,7 @@ from openrknn.npu.accelerate import chain, table
 from openrknn.npu.accelerate.known import refuse_unknown
 from openrknn.npu.accelerate.places import Places, RefusedError, Span, padded
 from openrknn.npu.accelerate.program import LANES, Task, describe
+from openrknn.npu.accelerate.weights import plain
 from openrknn.npu.dpu import pipeline
 from openrknn.npu.dpu import write as dpu_write
 from openrknn.npu.formats import ATOM_BYTES, element_bytes, is_float, surfaces
@@ -106,7 +107,8 @@ def _convolution(step: Convolution, places: Places, context: Context) -> StepStr
     result = structures.Convolution()
     _features(result, source, places)
     task = Task.of(config, step.reader, source.out_height, source.out_width, places)
-    corrections = _corrections(step, task)
+    stored = plain(source, places, config.channels)
+    corrections = _corrections(step, task) + stored.corrections
     result.dpu = describe(task, places)
     if source.is_float:
         if step.array.shift or corrections.any():
@@ -117,7 +119,8 @@ def _convolution(step: Convolution, places: Places, context: Context) -> StepStr
         result.dpu.truncate, result.dpu.truncate_up = step.array.shift, int(step.array.rounding)
         if not step.array.shift:
             result.dpu.chain = chain.build(task, limit, places, context.tables)
-    _weights(result, step, places, context, corrections)
+        _refuse_pieces(result.dpu, config)
+    _weights(result, step, places, context, corrections, values=stored.values)
     return result
 
 
@@ -201,6 +204,8 @@ def _weights(
     places: Places,
     context: Context,
     corrections: npt.NDArray[np.int64],
+    *,
+    values: npt.NDArray[np.int8] | None,
 ) -> None:
     source = step.source
     for name in ("kernel_group", "input_group", "depthwise_group"):
@@ -211,6 +216,9 @@ def _weights(
         raise RefusedError("fewer weights than kernels need")
     raw = places.read(source.weight_address, source.weight_bytes, "CNA weights")
     result.weights = raw.ctypes.data
+    if values is not None:
+        result.weights = places.keep(values)
+        result.kernel_group, result.input_group, result.depthwise_group = kernels, *[source.weight_channels] * 2
     result.kind, result.kernels = result.KIND, context.kernels
     result.fresh_weights = not places.is_fixed(source.weight_address, source.weight_bytes)
     size = context.library.openrknn_packed_bytes(result)
@@ -265,7 +273,15 @@ def _flying(step: Flying, places: Places, context: Context) -> StepStructure:
     result.dpu = describe(task, places)
     if reader.precision is Precision.INT8 and count >= result.dpu.target.atoms:
         result.dpu.chain = chain.build(task, _INT8_MAGNITUDE, places, context.tables)
+    _refuse_pieces(result.dpu, config)
     return result
+
+
+def _refuse_pieces(dpu: structures.Dpu, config: pipeline.Config) -> None:
+    """Lookups in general know one slope beyond each end; the tables of chains are made with NumPy."""
+    table = config.element_wise.table if config.element_wise is not None else None
+    if table is not None and (table.further_below or table.further_above) and not dpu.chain.flags:
+        raise RefusedError("a lookup with several slopes beyond its ends")
 
 
 def _main(reader: rdma.Config, shape: tuple[int, int, int], places: Places) -> structures.Cube:

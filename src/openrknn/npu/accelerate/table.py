@@ -52,7 +52,7 @@ def build(config: ew.Config, out: out_cvt.Config, low: int, high: int, cache: Ca
         low, high, config.operation, config.clamp, out,
         None if table is None else
         (table.entries.tobytes(), table.le_start, table.lo_start, table.lo_end, table.le_select, table.lo_select,
-         table.below, table.above),
+         table.below, table.above, table.further_below, table.further_above),
     )
     if key not in cache:
         cache[key] = _build(config, out, low, high)
@@ -68,6 +68,9 @@ def _build(config: ew.Config, out: out_cvt.Config, low: int, high: int) -> Table
     first, last = 0, 0
     if config.table is not None:
         first, last = config.table.le_start - 1, config.table.lo_end + 1
+        # The last piece is a straight line: whatever comes before it may jump.
+        first = min([first, *(piece.start - 1 for piece in config.table.further_below)])
+        last = max([last, *(piece.start + 1 for piece in config.table.further_above)])
     first, last = min(max(first, low), high), max(min(last, high), low)
     if last - first > 1 << 20:
         raise TooLongError
@@ -127,7 +130,8 @@ def _check_ends(config: ew.Config, out: out_cvt.Config, limit: int) -> None:
     largest = limit
     if config.table is not None:
         largest += _TABLE_VALUES
-        for slope in (config.table.below, config.table.above):
+        pieces = (*config.table.further_below, *config.table.further_above)
+        for slope in (config.table.below, config.table.above, *(piece.slope for piece in pieces)):
             product = 2 * limit * abs(slope.scale) + (_TABLE_VALUES << slope.shift)
             if product >= _INT64:
                 raise TooLongError

@@ -1,0 +1,54 @@
+"""Weights that other chips store in other ways, in the order that the kernels know.
+
+RK3562, RK3576 and the RV chips have the zero points of depthwise weights between the weights, or one for all of them;
+the kernels add them as they add RK3588's corrections. RK3576 gives each row of an image kernel 16 bytes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.npu import cna
+from openrknn.npu.accelerate.places import Places, RefusedError
+from openrknn.npu.formats import Numbers, decode
+
+__all__ = ["Plain", "plain"]
+
+
+class Plain(NamedTuple):
+    """Weights as [row, column, kernel, channel], depthwise [row, column, channel], and what is added to them."""
+
+    values: npt.NDArray[np.int8] | None
+    """None: memory has them in an order that the kernels know."""
+    corrections: npt.NDArray[np.int64]
+    """Of each kernel."""
+
+
+def plain(source: cna.Config, places: Places, channels: int) -> Plain:
+    """For an output of `channels` channels."""
+    corrections = np.zeros(channels, np.int64)
+    if source.is_float or not (source.inline_zero_points or source.weight_offset or source.packed_rows):
+        return Plain(None, corrections)
+    if not places.is_fixed(source.weight_address, source.weight_bytes):
+        raise RefusedError("weights in an order of their own that change")
+    if source.packed_rows:
+        return Plain(np.ascontiguousarray(cna.fetch_weights(source, places.memory).transpose(1, 2, 0, 3)), corrections)
+    if not source.inline_zero_points:
+        return Plain(None, corrections + source.weight_offset)
+    raw = decode(places.memory.view(source.weight_address, source.weight_bytes, "CNA weights"), source.weight_precision)
+    pairs = raw.reshape(-1, 2, source.inline_zero_points)
+    weights, negated = (cna._depthwise(np.ascontiguousarray(pairs[:, part]).reshape(-1), source) for part in (0, 1))
+    count = min(len(weights), channels)
+    corrections[:count] = _one_each(negated)[:count]
+    return Plain(np.ascontiguousarray(weights.transpose(1, 2, 0)), corrections)
+
+
+def _one_each(negated: Numbers) -> npt.NDArray[np.int64]:
+    """The zero point of each channel; it stands at every tap."""
+    flat = negated.reshape(len(negated), -1).astype(np.int64)
+    if np.any(flat != flat[:, :1]):
+        raise RefusedError("zero points that differ within a channel")
+    return np.where(flat[:, 0] == cna.NOT_A_BYTE, -cna.NOT_A_BYTE, flat[:, 0])
