@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +166,13 @@ def test_the_flake_offers_what_it_says(tmp_path: Path) -> None:
     assert "nixpkgs" in done.stdout
 
 
+def dependencies(*extras: str) -> set[str]:
+    """What pyproject.toml says that is needed."""
+    project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text())["project"]
+    lines = [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
+    return {re.split(r"[>=<\[; ]", line)[0] for line in lines} - {"openrknn"}
+
+
 def test_packages_evaluate_with_recorded_arguments(tmp_path: Path) -> None:
     """A stand-in of nixpkgs that hands back what it was called with."""
     expression = f"""
@@ -175,7 +184,7 @@ def test_packages_evaluate_with_recorded_arguments(tmp_path: Path) -> None:
         }};
         stdenv = {{ mkDerivation = x: x; cc.cc.lib = "libstdc++"; }};
         names = builtins.listToAttrs (map (name: {{ inherit name; value = name; }})
-          [ "numpy" "rich" "pillow" "starlette" "uvicorn" "msgspec" "grpcio" "protobuf" "prometheus-client"
+          [ "numpy" "rich" "pillow" "starlette" "uvicorn" "httptools" "grpcio" "protobuf" "prometheus-client"
             "scikit-build-core" ]);
         application = import {FOLDER}/packages/openrknn.nix {{
           inherit lib; cmake = "cmake"; ninja = "ninja";
@@ -198,5 +207,6 @@ def test_packages_evaluate_with_recorded_arguments(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["application"]["main"] == "openrknn"
+    assert set(result["application"]["dependencies"]) == dependencies("images", "serve", "kubernetes")
     assert result["runtime"]["license"] == "unfree"
     assert all(len(one) == 64 for one in [*result["lite"], result["runtime"]["src"]])

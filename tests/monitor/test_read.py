@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -150,3 +152,29 @@ def test_what_is_killed_is_cleaned_up_by_the_next(tmp_path: Path, monkeypatch: p
     assert status is not None
     assert [entry.name for entry in tmp_path.iterdir()] == [status.path.name]
     status.close()
+
+
+def test_a_user_who_is_not_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """debugfs is root's alone: not even the question whether something is there gets an answer."""
+    rknpu_board(tmp_path)
+    stat, opened, listed = os.stat, os.open, os.listdir
+
+    def refuse(path: object) -> None:
+        if "kernel/debug" in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+
+    def stat_or_not(path: Any, *more: Any, **named: Any) -> os.stat_result:
+        refuse(path)
+        return stat(path, *more, **named)
+
+    def open_or_not(path: Any, *more: Any, **named: Any) -> int:
+        refuse(path)
+        return opened(path, *more, **named)
+
+    monkeypatch.setattr(os, "stat", stat_or_not)
+    monkeypatch.setattr(os, "open", open_or_not)
+    monkeypatch.setattr(os, "listdir", lambda path: refuse(path) or listed(path))
+    npu = only(monitor.read(tmp_path))
+    assert (npu.version, npu.load_percent) == ("0.9.8", 0)  # from the module and from devfreq
+    assert npu.hidden
+    assert monitor.read(tmp_path / "nothing").npus == ()

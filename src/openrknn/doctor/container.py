@@ -16,12 +16,12 @@ _KINDS = {"kubepods": "Kubernetes", "docker": "Docker", "libpod": "Podman", "lxc
 
 def container_kind(root: Path) -> str | None:
     """ "Kubernetes", "Docker", "Podman", "LXC" or "container"; None on a plain machine."""
-    service_account = files.below(root, "/var/run/secrets/kubernetes.io")
-    if service_account.exists() or (root == Path("/") and "KUBERNETES_SERVICE_HOST" in os.environ):
+    service_account = files.exists(root, "/var/run/secrets/kubernetes.io")
+    if service_account or (root == Path("/") and "KUBERNETES_SERVICE_HOST" in os.environ):
         return "Kubernetes"
-    if files.below(root, "/.dockerenv").exists():
+    if files.exists(root, "/.dockerenv"):
         return "Docker"
-    if files.below(root, "/run/.containerenv").exists():
+    if files.exists(root, "/run/.containerenv"):
         return "Podman"
     match = _CGROUP.search(files.text(root, "/proc/1/cgroup") or "")
     return _KINDS.get(match[0], "container") if match else None

@@ -88,7 +88,7 @@ def find_teflon(root: Path) -> tuple[Teflon, ...]:
 def python_folders(root: Path) -> Iterator[Path]:
     """Where Python packages are installed."""
     if root == Path("/"):
-        yield from (Path(entry) for entry in dict.fromkeys(sys.path) if entry and Path(entry).is_dir())
+        yield from (Path(entry) for entry in dict.fromkeys(sys.path) if entry and os.path.isdir(entry))
     for pattern in _PYTHONS:
         yield from sorted(root.glob(pattern))
 

@@ -8,11 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from openrknn import monitor
 from openrknn.doctor.kernel_log import kernel_log
 from openrknn.kubernetes.inventory import Settings, Unit
+from openrknn.monitor import files
 
 __all__ = ["Health", "self_test"]
 
@@ -64,7 +64,7 @@ class Health:
             return f"the driver {unit.driver} has let {unit.device} go"
         if not unit.nodes:
             return f"the driver {unit.driver} has no device node"
-        missing = [path for path in unit.nodes if not _exists(self._settings.root, path)]
+        missing = [path for path in unit.nodes if not files.exists(self._settings.root, path)]
         if missing:
             return f"{missing[0]} is gone"
         for zone in npu.temperatures:
@@ -93,7 +93,3 @@ class Health:
             self._tested[unit.name] = self._clock(), reason
             _LOG.info("self-test of %s: %s", unit.name, reason or "passed")
         return reason
-
-
-def _exists(root: Path, path: str) -> bool:
-    return (root / path.lstrip("/")).exists()

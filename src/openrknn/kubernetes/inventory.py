@@ -13,7 +13,7 @@ from pathlib import Path
 
 from openrknn import monitor
 from openrknn.chips import CHIPS
-from openrknn.monitor import Npu
+from openrknn.monitor import Npu, files
 
 __all__ = ["Offer", "Settings", "Unit", "offers", "units"]
 
@@ -90,10 +90,9 @@ def units(settings: Settings) -> tuple[Unit, ...]:
 def _unit(settings: Settings, number: int, npu: Npu, soc: str | None) -> Unit:
     nodes = [node.path for node in npu.nodes]
     if npu.interface == "misc":
-        heaps = settings.root / "dev/dma_heap"
-        nodes += [f"/dev/dma_heap/{heap.name}" for heap in sorted(heaps.iterdir())] if heaps.is_dir() else []
+        nodes += [f"/dev/dma_heap/{heap}" for heap in files.listed(settings.root, "/dev/dma_heap")]
     cores = CHIPS[soc].cores if soc else len(npu.cores)
-    compatible = _COMPATIBLE if (settings.root / _COMPATIBLE.lstrip("/")).exists() else None
+    compatible = _COMPATIBLE if files.exists(settings.root, _COMPATIBLE) else None
     return Unit(f"npu{number}", npu.name, npu.driver, npu.interface, soc, npu.version, cores, tuple(nodes), compatible)
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["below", "link_name", "listed", "number", "text", "words"]
+__all__ = ["below", "exists", "link_name", "listed", "number", "text", "words"]
 
 _MOST_BYTES = 256 * 1024
 """Files of the kernel are small; whatever stands in their place may not be."""
@@ -15,6 +15,11 @@ _MOST_BYTES = 256 * 1024
 def below(root: Path, path: str) -> Path:
     """An absolute path of the machine, below the root."""
     return root / path.lstrip("/")
+
+
+def exists(root: Path, path: str) -> bool:
+    """Whether something is there; what may not be looked at is not."""
+    return os.path.exists(below(root, path))
 
 
 def text(root: Path, path: str) -> str | None:

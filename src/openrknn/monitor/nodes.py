@@ -43,7 +43,7 @@ def find(root: Path) -> Iterator[Found]:
         yield Found("rknpu", "drm", devices or _parents(root, "drm", render), render)
     elif misc:
         yield Found("rknpu", "misc", devices, (misc,))
-    elif any(files.below(root, path).exists() for path in _RKNPU_FOLDERS):
+    elif any(files.exists(root, path) for path in _RKNPU_FOLDERS):
         yield Found("rknpu", "drm", devices, ())
     accel = tuple(_minors(root, "accel", "accel", "rocket"))
     cores = tuple(_bound(root, "rocket"))
@@ -102,9 +102,8 @@ def _bound(root: Path, driver: str) -> Iterator[str]:
 
 def _misc(root: Path) -> Node | None:
     """/dev/rknpu of builds without DRM. A link there is a mistake, which the doctor names."""
-    place = files.below(root, MISC_NODE)
-    if place.is_symlink():
+    if os.path.islink(files.below(root, MISC_NODE)):
         return None
-    if place.exists() or files.below(root, "/sys/class/misc/rknpu").exists():
+    if files.exists(root, MISC_NODE) or files.exists(root, "/sys/class/misc/rknpu"):
         return node_at(root, MISC_NODE, "misc")
     return None

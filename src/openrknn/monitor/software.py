@@ -110,7 +110,7 @@ def folder() -> Path | None:
     if wanted:
         return None if wanted == "off" else Path(wanted)
     runtime = Path(f"/run/user/{os.getuid()}")
-    if runtime.is_dir() and os.access(runtime, os.W_OK):
+    if os.path.isdir(runtime) and os.access(runtime, os.W_OK):
         return runtime / "openrknn"
     return Path(tempfile.gettempdir()) / f"openrknn-{os.getuid()}"
 
@@ -151,6 +151,7 @@ def _npu(root: Path, path: str) -> Npu | None:
     try:
         with open(files.below(root, path), "rb") as stream:
             content = stream.read(_SIZE)
+            owner = os.fstat(stream.fileno()).st_uid
     except OSError:
         return None
     if len(content) != _SIZE or not content.startswith(_MAGIC):
@@ -165,7 +166,6 @@ def _npu(root: Path, path: str) -> Npu | None:
         cores.append(Core(number, busy_seconds=(busy + max(now - since, 0) if since else busy) / 1e9))
     command = (files.text(root, f"/proc/{pid}/comm") or "?").strip()
     name = chip.rstrip(b"\0").decode("ascii", "replace")
-    owner = files.below(root, path).stat().st_uid
     return Npu(
         driver="software",
         name=f"software:{name}",
