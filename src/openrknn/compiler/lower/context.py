@@ -56,7 +56,7 @@ class Lowering:
         """A new step of the program."""
         step = Step(
             kind, f"{kind}:{op.name}", list(inputs if inputs is not None else self.graph.activations(op)),
-            list(outputs if outputs is not None else op.outputs), fused=op.fused or (op.name,),
+            list(outputs if outputs is not None else op.outputs), fused=(op.name, *op.fused),
         )  # fmt: skip
         self.program.steps.append(step)
         return step

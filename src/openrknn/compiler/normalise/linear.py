@@ -10,6 +10,7 @@ from openrknn.compiler.normalise.common import pair, refuse, sole_reader
 
 __all__ = ["normalise_convolutions", "normalise_linear"]
 
+_KEPT = {"from", "activation", "output_padding", "pad_value"}
 _MAX_FLATTENED = 7
 """Rows and columns of a map that a fully connected layer can be laid over as one kernel."""
 
@@ -94,7 +95,7 @@ def normalise_convolutions(graph: Graph) -> None:
         kernel = (weight.shape[2], weight.shape[3])
         strides, dilations = pair(op, "strides", 1), pair(op, "dilations", 1)
         op.attributes = {
-            **{key: op.attributes[key] for key in ("from", "activation", "output_padding") if key in op.attributes},
+            **{key: value for key, value in op.attributes.items() if key in _KEPT},
             "kernel": kernel,
             "strides": strides,
             "dilations": dilations,

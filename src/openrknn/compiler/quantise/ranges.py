@@ -15,7 +15,7 @@ __all__ = ["METHODS", "Range", "quantization_for"]
 Range = tuple[float, float]
 
 _PERCENTILE = 99.99
-_FACTORS = np.linspace(0.5, 1.0, 51)
+_FACTORS = np.geomspace(0.1, 1.0, 60)
 _BINS = 2048
 _LEVELS = 256
 

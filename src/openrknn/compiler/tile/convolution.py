@@ -22,7 +22,7 @@ PIXELS_PER_BANK = 2048
 """Of a picture: one atom per pixel."""
 _LARGEST_DATA = 11
 _SINGLE_BAND_DATA = 9
-_STREAMED_KERNELS = 64
+_STREAMED_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def tile(shape: Shape, format: Format, name: str) -> list[Band]:  # noqa: A002
     first = chunks[0][1]
     kernel_bytes = shape.kernel[0] * shape.kernel[1] * shape.kernel_channels * format.element_bytes
     all_weights = ceil_div(kernel_bytes * shape.stored_kernels, BANK_BYTES)
-    few_weights = ceil_div(kernel_bytes * min(shape.stored_kernels, _STREAMED_KERNELS), BANK_BYTES)
+    few_weights = _few_weights(shape, format, first, kernel_bytes)
     data = _banks(shape, format, first, shape.height)
     if data + all_weights <= BANKS or (data <= _SINGLE_BAND_DATA and data + few_weights <= BANKS):
         rows, weight = shape.height, BANKS - data
@@ -102,6 +102,16 @@ def tile(shape: Shape, format: Format, name: str) -> list[Band]:  # noqa: A002
             )
     fits = kernel_bytes * shape.stored_kernels <= weight * BANK_BYTES and len(chunks) == 1
     return list(_bands(shape, rows, data, weight, chunks, fits))
+
+
+def _few_weights(shape: Shape, format: Format, channels: int, kernel_bytes: int) -> int:  # noqa: A002
+    """Banks for the kernels that are at work while the next ones come: 64 bytes of outputs, fewer if they must be."""
+    banks = BANKS
+    for kernels in (_STREAMED_BYTES, _STREAMED_BYTES // 2, _STREAMED_BYTES // 4):
+        banks = ceil_div(kernel_bytes * min(shape.stored_kernels, kernels // format.element_bytes), BANK_BYTES)
+        if banks < BANKS and _rows(shape, format, channels, BANKS - banks) * shape.spread >= shape.reach:
+            break
+    return banks
 
 
 def _banks(shape: Shape, format: Format, channels: int, rows: int) -> int:  # noqa: A002

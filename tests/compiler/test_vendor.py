@@ -1,0 +1,65 @@
+"""The vendor's unmodified runtime 1.5.2 takes our files and returns the bytes that our Session returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openrknn.compiler import compile_model
+from openrknn.fakekernel.device import Device
+from openrknn.runtime.session import Session
+from tests.compiler.nets import Array, Net, feeds, small_cnn
+from tests.fakekernel.vendor import run
+from tests.witness.witness import Input, Witness, WitnessMissingError
+
+pytestmark = pytest.mark.witness
+
+
+@pytest.fixture(scope="module")
+def witness() -> Witness:
+    try:
+        return Witness.find()
+    except WitnessMissingError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[Device]:
+    with Device("rk3588") as made:
+        yield made
+
+
+def check(device: Device, witness: Witness, data: bytes, value: Array, folder: Path, *, picture: bool) -> None:
+    path = folder / "net.rknn"
+    path.write_bytes(data)
+    with Session(path, "software") as session:
+        ours = session.run(value, outputs="raw", layout="nhwc")
+    kind = "uint8" if picture else "float32"
+    theirs = run(device, witness, path, [Input(value.tobytes(), kind, "nhwc")])  # type: ignore[arg-type]
+    assert theirs.codes == {}, theirs.text
+    for array, found in zip(ours.values(), theirs.outputs, strict=True):
+        assert array.tobytes() == found
+
+
+def test_a_small_network_of_pictures(device: Device, witness: Witness, tmp_path: Path) -> None:
+    model, _ = small_cnn()
+    pixels = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3)).astype(np.uint8)
+    compiled = compile_model(model, calibration=[pixels], mean=127.0, std=64.0)  # type: ignore[arg-type]
+    check(device, witness, compiled.data, pixels, tmp_path, picture=True)
+
+
+@pytest.mark.parametrize("form", ["int8", "fp16"])
+def test_operators_of_the_cpu_and_two_tables(device: Device, witness: Witness, tmp_path: Path, form: str) -> None:
+    net = Net()
+    a = net.add("Tanh", net.conv("x", 16, 24))
+    b = net.add("Sigmoid", net.conv(a, 24, 40))
+    c = net.add("Softmax", net.add("Concat", a, b, axis=1), axis=1)
+    out = net.conv(net.add("Transpose", c, perm=[0, 1, 3, 2]), 64, 8)
+    shape = (1, 16, 8, 6)
+    data = feeds(shape)
+    compiled = compile_model(net.model({"x": shape}, [out]), calibration=data if form == "int8" else None)
+    value = np.ascontiguousarray(data[0].transpose(0, 2, 3, 1))
+    check(device, witness, compiled.data, value, tmp_path, picture=False)
