@@ -1,0 +1,239 @@
+"""How fast whole networks run: our Session beside ONNX Runtime int8 and the vendor's simulator, in one run.
+
+    python benchmarks/inference.py --onnxruntime PYTHON --simulator PYTHON [--rounds 30] [--json] [--page FILE]
+
+Every engine lives in a process of its own, and they take turns: a few inferences each, round after round, so that
+whatever else the machine does hits all of them. What counts is the best inference of each: others only add to it.
+PYTHON is an interpreter that has onnxruntime (or rknn-toolkit2 2.5.0); an engine that is not there is said to be
+missing.
+
+Bars: 5 times as fast as the simulator, as fast as ONNX Runtime int8 (one thread each), two threads 1.7 times as fast as
+one, peak memory at most model + activations + 64 MB above the interpreter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import re
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import IO, Any
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+PEERS = Path(__file__).resolve().parent / "peers"
+MODELS = ROOT.parent / "shared" / "models"
+NETS = {
+    "MobileNetV2 224": ("bench/mbv2_rk3588_i8.rknn", "bench/mbv2_qdq.onnx"),
+    "ResNet18 224": ("bench/resnet18_rk3588_i8.rknn", "bench/resnet18_qdq.onnx"),
+    "YOLOv8n-shaped 640": ("bench/v8n_rk3588_i8.rknn", "bench/v8n_qdq.onnx"),
+    "YOLOX-nano 416": ("yolox_nano_rk3588_i8.rknn", "bench/yolox_nano_416_qdq.onnx"),
+    "EfficientNet-Lite0 224": ("effnet_lite0_rk3588_i8.rknn", "bench/effnet_lite0_qdq.onnx"),
+}
+ONE, TWO, ORT, SIMULATOR = "openrknn, 1 thread", "openrknn, 2 threads", "ONNX Runtime int8", "vendor simulator"
+ROOM_BYTES = 64 << 20
+TURN_SECONDS = 0.05
+"""How long an engine works in one round, at least one inference."""
+BARS = {SIMULATOR: 5.0, ORT: 1.0, TWO: 1.7}
+
+
+@dataclass
+class Engine:
+    """A process that runs one net."""
+
+    name: str
+    command: list[str]
+    about: dict[str, Any] = field(default_factory=dict)
+    rounds: list[float] = field(default_factory=list)
+    """The best inference of each round, in seconds."""
+    error: str = ""
+    _process: subprocess.Popen[str] | None = None
+    _runs: int = 1
+
+    def start(self) -> None:
+        """Load the model; `error` says why there is none."""
+        self._process = subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            self.about = json.loads(self._pipe("stdout").readline())
+            best = min(self._ask(3))
+            self._runs = max(1, int(TURN_SECONDS / best))
+        except (ValueError, BrokenPipeError):
+            _, words = self._process.communicate()
+            self.error = (words.strip().splitlines() or ["ended without a word"])[-1]
+            self._process = None
+
+    def turn(self) -> None:
+        """One round."""
+        if self._process is not None:
+            self.rounds.append(min(self._ask(self._runs)))
+
+    def stop(self) -> None:
+        """End the process and take its last word, the peak memory."""
+        if self._process is not None:
+            rest, _ = self._process.communicate()
+            self.about |= json.loads(rest)
+
+    def _ask(self, count: int) -> list[float]:
+        requests = self._pipe("stdin")
+        requests.write(f"{count}\n")
+        requests.flush()
+        seconds: list[float] = json.loads(self._pipe("stdout").readline())
+        return seconds
+
+    def _pipe(self, name: str) -> IO[str]:
+        pipe: IO[str] = getattr(self._process, name)
+        return pipe
+
+
+def engines(net: tuple[str, str], models: Path, arguments: argparse.Namespace) -> list[Engine]:
+    """All four, whether or not they can start."""
+    ours, quantised = (str(models / name) for name in net)
+    found = [
+        Engine(name, [sys.executable, str(PEERS / "session.py"), ours, str(threads)])
+        for name, threads in ((ONE, 1), (TWO, 2))
+    ]
+    ort, simulator = arguments.onnxruntime or sys.executable, arguments.simulator
+    found.append(Engine(ORT, [ort, str(PEERS / "onnxruntime_int8.py"), quantised, "1"]))
+    if simulator:
+        found.append(Engine(SIMULATOR, [simulator, str(PEERS / "simulator.py"), quantised]))
+    else:
+        found.append(Engine(SIMULATOR, [], error="not installed; say which Python has it with --simulator"))
+    return found
+
+
+def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """One net: milliseconds and memory of each engine, and our ratios."""
+    working = engines(NETS[name], arguments.models, arguments)
+    try:
+        for engine in working:
+            if not engine.error:
+                engine.start()
+        for _ in range(arguments.rounds):
+            for engine in working:
+                engine.turn()
+    finally:
+        for engine in working:
+            engine.stop()
+    by_name = {engine.name: engine for engine in working}
+    ours = by_name[ONE]
+    ratios = {}
+    for other in (SIMULATOR, ORT, TWO):
+        theirs = by_name[other].rounds
+        if ours.rounds and theirs:  # how many times as fast we are; for two threads: as with one
+            ratios[other] = min(theirs) / min(ours.rounds) if other != TWO else min(ours.rounds) / min(theirs)
+    return {
+        "net": name,
+        "engines": {
+            engine.name: {"error": engine.error}
+            if engine.error
+            else {"milliseconds": min(engine.rounds) * 1e3, "rounds": engine.rounds, **engine.about}
+            for engine in working
+        },
+        "ratios": ratios,
+        "memory_bar_bytes": ours.about.get("model_bytes", 0) + ours.about.get("activation_bytes", 0) + ROOM_BYTES,
+    }
+
+
+COLUMNS = (
+    "net", "1 thread", "2 threads", "gain", "ONNX Runtime int8", "ratio", "vendor simulator", "ratio", "memory", "bar",
+)  # fmt: skip
+
+
+def row(result: dict[str, Any]) -> list[str]:
+    """Cells of the table; a star where a bar is missed."""
+
+    def time(name: str) -> str:
+        found = result["engines"][name]
+        return f"{found['milliseconds']:.1f} ms" if "milliseconds" in found else "missing"
+
+    def ratio(name: str) -> str:
+        found = result["ratios"].get(name)
+        return "" if found is None else f"{found:.2f} x" + ("" if found >= BARS[name] else " *")
+
+    peak, bar = result["engines"][ONE].get("peak_bytes", 0), result["memory_bar_bytes"]
+    memory = f"{peak / 1e6:.0f} MB" + ("" if peak <= bar else " *")
+    return [
+        result["net"], time(ONE), time(TWO), ratio(TWO), time(ORT), ratio(ORT), time(SIMULATOR), ratio(SIMULATOR),
+        memory, f"{bar / 1e6:.0f} MB",
+    ]  # fmt: skip
+
+
+def processor() -> str:
+    """What the machine calls itself."""
+    found = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else platform.machine()
+
+
+MEASURED = """Written by `benchmarks/inference.py`; do not edit. One inference, from NumPy arrays to NumPy arrays. The
+engines take turns in one run, and the best inference of each counts. The times are those of this machine only:
+{processor}, kernels `{kernels}`, {day}, {rounds} rounds."""
+PEERS_OF_THE_PAGE = """The peers have one thread each: ONNX Runtime {ort} on the same networks in int8 (QDQ), and the
+simulator of rknn-toolkit2 {simulator}, which computes in floating point and cannot run a stored `.rknn` at all. Memory
+is the peak above a Python that has imported NumPy; its bar is model + activations + 64 MB. A star marks a bar that was
+missed: 5 times as fast as the simulator, as fast as ONNX Runtime, 1.7 times as fast with two threads."""
+
+
+def page(results: list[dict[str, Any]], rounds: int) -> str:
+    """The documentation page."""
+    about = {name: found for result in results for name, found in result["engines"].items() if "version" in found}
+    ort, simulator = (about.get(name, {}).get("version", "(missing)") for name in (ORT, SIMULATOR))
+    kernels = about[ONE]["kernels"]
+    lines = [
+        "# How fast it is",
+        "",
+        *textwrap.wrap(MEASURED.format(processor=processor(), kernels=kernels, day=date.today(), rounds=rounds), 118),
+        "",
+        *textwrap.wrap(PEERS_OF_THE_PAGE.format(ort=ort, simulator=simulator), 118),
+        "",
+        "| " + " | ".join(COLUMNS) + " |",
+        "|" + "---|" * len(COLUMNS),
+        *("| " + " | ".join(row(result)) + " |" for result in results),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--onnxruntime", metavar="PYTHON", help="a Python with onnxruntime (default: this one)")
+    parser.add_argument("--simulator", metavar="PYTHON", help="a Python with rknn-toolkit2")
+    parser.add_argument("--models", type=Path, default=MODELS, help="folder of the models (default: %(default)s)")
+    parser.add_argument("--net", choices=NETS, action="append", help="only this one (may be repeated)")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="also write the documentation page")
+    arguments = parser.parse_args()
+    if arguments.page and arguments.net:
+        parser.error("the page shows all nets; leave out --net")
+    if not arguments.models.is_dir():
+        parser.error(f"there is no folder {arguments.models}; --models says where the models are")
+    table = Table(*COLUMNS, title="one inference, and how many times as fast openrknn is (1 thread)")
+    results = []
+    console = Console(stderr=arguments.json, width=None if sys.stdout.isatty() else 150)
+    for name in arguments.net or NETS:
+        console.print(f"{name} ...", style="dim")
+        results.append(measure(name, arguments))
+        table.add_row(*row(results[-1]))
+        for engine, about in results[-1]["engines"].items():
+            if about.get("error"):
+                console.print(f"  {engine} is missing: {about['error']}", highlight=False)
+    console.print(table)
+    if arguments.json:
+        print(json.dumps(results, indent=2))
+    if arguments.page:
+        arguments.page.write_text(page(results, arguments.rounds))
+
+
+if __name__ == "__main__":
+    main()
