@@ -4,6 +4,8 @@
 
 Every engine lives in a process of its own, and they take turns: a few inferences each, round after round, so that
 whatever else the machine does hits all of them. What counts is the best inference of each: others only add to it.
+With one thread that is the time of the processor, which on a quiet machine is the time that passes; what two threads
+gain is told by the time that passes.
 PYTHON is an interpreter that has onnxruntime (or rknn-toolkit2 2.5.0); an engine that is not there is said to be
 missing.
 
@@ -52,8 +54,10 @@ class Engine:
     name: str
     command: list[str]
     about: dict[str, Any] = field(default_factory=dict)
-    rounds: list[float] = field(default_factory=list)
-    """The best inference of each round, in seconds."""
+    passed: list[float] = field(default_factory=list)
+    """Seconds of the best inference of each round."""
+    busy: list[float] = field(default_factory=list)
+    """The same in time of the processor."""
     error: str = ""
     _process: subprocess.Popen[str] | None = None
     _runs: int = 1
@@ -65,8 +69,7 @@ class Engine:
         )
         try:
             self.about = json.loads(self._pipe("stdout").readline())
-            best = min(self._ask(3))
-            self._runs = max(1, int(TURN_SECONDS / best))
+            self._runs = max(1, int(TURN_SECONDS / min(passed for passed, _ in self._ask(3))))
         except (ValueError, BrokenPipeError):
             _, words = self._process.communicate()
             self.error = (words.strip().splitlines() or ["ended without a word"])[-1]
@@ -75,7 +78,9 @@ class Engine:
     def turn(self) -> None:
         """One round."""
         if self._process is not None:
-            self.rounds.append(min(self._ask(self._runs)))
+            runs = self._ask(self._runs)
+            self.passed.append(min(passed for passed, _ in runs))
+            self.busy.append(min(busy for _, busy in runs))
 
     def stop(self) -> None:
         """End the process and take its last word, the peak memory."""
@@ -83,11 +88,18 @@ class Engine:
             rest, _ = self._process.communicate()
             self.about |= json.loads(rest)
 
-    def _ask(self, count: int) -> list[float]:
+    def result(self) -> dict[str, Any]:
+        """For JSON."""
+        if self.error:
+            return {"error": self.error}
+        best = min(self.passed if self.name == TWO else self.busy)
+        return {"milliseconds": best * 1e3, "passed": self.passed, "busy": self.busy, **self.about}
+
+    def _ask(self, count: int) -> list[tuple[float, float]]:
         requests = self._pipe("stdin")
         requests.write(f"{count}\n")
         requests.flush()
-        seconds: list[float] = json.loads(self._pipe("stdout").readline())
+        seconds: list[tuple[float, float]] = json.loads(self._pipe("stdout").readline())
         return seconds
 
     def _pipe(self, name: str) -> IO[str]:
@@ -125,20 +137,15 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         for engine in working:
             engine.stop()
     by_name = {engine.name: engine for engine in working}
-    ours = by_name[ONE]
-    ratios = {}
-    for other in (SIMULATOR, ORT, TWO):
-        theirs = by_name[other].rounds
-        if ours.rounds and theirs:  # how many times as fast we are; for two threads: as with one
-            ratios[other] = min(theirs) / min(ours.rounds) if other != TWO else min(ours.rounds) / min(theirs)
+    ours, ratios = by_name[ONE], {}
+    if ours.busy and by_name[TWO].passed:
+        ratios[TWO] = min(ours.passed) / min(by_name[TWO].passed)
+    for other in (SIMULATOR, ORT):
+        if ours.busy and by_name[other].busy:
+            ratios[other] = min(by_name[other].busy) / min(ours.busy)
     return {
         "net": name,
-        "engines": {
-            engine.name: {"error": engine.error}
-            if engine.error
-            else {"milliseconds": min(engine.rounds) * 1e3, "rounds": engine.rounds, **engine.about}
-            for engine in working
-        },
+        "engines": {engine.name: engine.result() for engine in working},
         "ratios": ratios,
         "memory_bar_bytes": ours.about.get("model_bytes", 0) + ours.about.get("activation_bytes", 0) + ROOM_BYTES,
     }
@@ -175,8 +182,9 @@ def processor() -> str:
 
 
 MEASURED = """Written by `benchmarks/inference.py`; do not edit. One inference, from NumPy arrays to NumPy arrays. The
-engines take turns in one run, and the best inference of each counts. The times are those of this machine only:
-{processor}, kernels `{kernels}`, {day}, {rounds} rounds."""
+engines take turns in one run, and the best inference of each counts: with one thread in time of the processor, with
+two in time that passes (and so does what they gain). The times are those of this machine only: {processor},
+kernels `{kernels}`, {day}, {rounds} rounds."""
 PEERS_OF_THE_PAGE = """The peers have one thread each: ONNX Runtime {ort} on the same networks in int8 (QDQ), and the
 simulator of rknn-toolkit2 {simulator}, which computes in floating point and cannot run a stored `.rknn` at all. Memory
 is the peak above a Python that has imported NumPy; its bar is model + activations + 64 MB. A star marks a bar that was
