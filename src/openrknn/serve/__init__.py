@@ -10,6 +10,7 @@
     rpc         gRPC: the same protocol, its health service, messages described at run time
     page        the web page and what it asks for
     metrics     for Prometheus;   tracing: OpenTelemetry;   logs: lines of JSON
+    watch       load and temperature of the NPUs;   memory: what malloc keeps;   errors, datatypes
     settings    everything that a user can choose;   server: start, drain, stop
 
 Needs the extra `serve`.

@@ -1,0 +1,67 @@
+"""Requests invented after the OpenAPI description: nothing may end in a 5xx, and answers are what the page says."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import hypothesis
+import pytest
+import schemathesis
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
+
+from openrknn.serve.rest.openapi import description
+from openrknn.serve.server import Server
+
+EXAMPLES = int(os.environ.get("OPENRKNN_EXAMPLES", "8"))
+"""Of each operation; more of them by hand: OPENRKNN_EXAMPLES=300 pytest tests/serve/test_openapi.py."""
+SCHEMA = schemathesis.openapi.from_dict(description(has_token=False))
+FOUND: list[Any] = list(SCHEMA.get_all_operations())
+OPERATIONS = [result.ok() for result in FOUND]
+# A name that exists reaches deeper than invented ones. Load and unload would change the server of the other tests.
+MODEL = "picture"
+CHANGING = ("/load", "/unload")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
+@pytest.mark.parametrize("known", [True, False], ids=["known model", "any model"])
+def test_no_request_breaks_the_server(server: Server, operation: Any, known: bool) -> None:
+    if known and ("{name}" not in operation.path or operation.path.endswith(CHANGING)):
+        known = False
+
+    @hypothesis.given(case=operation.as_strategy())
+    @hypothesis.settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    def check(case: Any) -> None:
+        if known:
+            case.path_parameters = {**case.path_parameters, "name": MODEL}
+        elif case.path_parameters and operation.path.endswith(CHANGING):
+            case.path_parameters = {**case.path_parameters, "name": "nobody/" + str(case.path_parameters["name"])}
+        response = case.call(base_url=server.url)
+        allowed = (response_schema_conformance, status_code_conformance)
+        if response.status_code == 503:  # a version that is known and not loaded
+            return
+        case.validate_response(response, checks=(not_a_server_error, *allowed))
+
+    check()
+
+
+def test_the_description_has_every_path_of_the_protocol() -> None:
+    paths = description(has_token=True)["paths"]
+    for path in (
+        "/v2",
+        "/v2/health/live",
+        "/v2/health/ready",
+        "/v2/models/{name}",
+        "/v2/models/{name}/ready",
+        "/v2/models/{name}/infer",
+        "/v2/models/{name}/versions/{version}/infer",
+        "/v2/repository/index",
+    ):
+        assert path in paths
