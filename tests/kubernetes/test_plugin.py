@@ -148,3 +148,15 @@ def _status(url: str) -> int:
     except urllib.error.HTTPError as error:
         with error:
             return error.code
+
+
+def test_a_folder_that_cannot_be_written_does_not_end_it(short: Path, tmp_path: Path) -> None:
+    Machine(tmp_path / "root")
+    (tmp_path / "features").write_text("a file, not a folder")
+    with (
+        Kubelet(short) as kubelet,
+        running(short, Settings(tmp_path / "root", software=1), features_folder=tmp_path / "features/d"),
+    ):
+        (tmp_path / "features").unlink()
+        wait_for(lambda: len(kubelet.devices) == 1, "registration")
+        assert (tmp_path / "features/d/openrknn").exists()

@@ -72,7 +72,10 @@ class Daemon:
                 stack.enter_context(exporter)
                 _LOG.info("metrics on port %d", exporter.port)
             while True:
-                self.look()
+                try:
+                    self.look()
+                except OSError as error:  # a folder that is full or not there; the next round may see it better
+                    _LOG.warning("%s; trying again", error)
                 if self._stop.wait(self.options.interval_seconds if self.is_registered() else 1.0):
                     return
 
@@ -89,9 +92,10 @@ class Daemon:
         gone = [unit for unit in self._units if unit.name not in {one.name for one in found}]
         found = (*found, *gone)
         if found != self._units:
-            self._units, self._offers = found, offers(settings, found)
-            _LOG.info("devices: %s", ", ".join(offer.id for offer in self._offers) or "none")
-            self._write_files()
+            offered = offers(settings, found)
+            self._write_files(found, offered)
+            self._units, self._offers = found, offered
+            _LOG.info("devices: %s", ", ".join(offer.id for offer in offered) or "none")
         self._reasons = self._health.check(self._units)
         self._plugin.update(self._offers, self._reasons)
         if self.options.device_plugin:
@@ -106,12 +110,12 @@ class Daemon:
         found = pods.uses(self.options.pod_resources, self.options.settings.resource, name)
         return prometheus.text(self._reading, pods.samples(found, self._offers, self._reasons))
 
-    def _write_files(self) -> None:
+    def _write_files(self, found: tuple[Unit, ...], offered: tuple[Offer, ...]) -> None:
         if self.options.cdi_folder is not None:
             path = self.options.cdi_folder / "rockchip.com-npu.json"
-            cdi.write(path, cdi.specification(self._offers, variables=False))
+            cdi.write(path, cdi.specification(offered, variables=False))
         if self.options.features_folder is not None:
-            labels.write_labels(self.options.features_folder, self._units)
+            labels.write_labels(self.options.features_folder, found)
 
     def _close(self) -> None:
         self._plugin.close()
