@@ -72,8 +72,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.kubernetes.services import load_grpc
 
     load_grpc()
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     daemon = Daemon(_options(arguments, settings), _driver(arguments, settings) if arguments.dra else None)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: daemon.stop())
     daemon.run()
