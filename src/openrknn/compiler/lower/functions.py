@@ -54,6 +54,7 @@ FUNCTIONS: Mapping[str, tuple[Shape, float]] = MappingProxyType(
         "erf": (lambda x, _: _erf(x), 3.5),
         "exp": (lambda x, _: np.exp(x), math.inf),
         "bounds": (lambda x, a: np.clip(x, a["alpha"], a["beta"]), math.inf),
+        "leakyfloor": (lambda x, a: np.maximum(np.where(x < 0, a["alpha"] * x, x), a["beta"]), 16.0),
         "sqrt": (lambda x, _: np.sqrt(np.maximum(x, 0)), math.inf),
         "log": (lambda x, _: np.log(np.maximum(x, 1e-6)), math.inf),
         "abs": (lambda x, _: np.abs(x), math.inf),
@@ -128,8 +129,8 @@ def function_for(attributes: Mapping[str, Any], reach: float, *, power_of_two: b
     """The table for an activation whose inputs reach this far."""
     name = attributes["function"]
     limit = FUNCTIONS[name][1]
-    if name == "bounds":
-        limit = max(abs(value) for value in (attributes["alpha"], attributes["beta"]) if math.isfinite(value))
+    if name == "bounds" and math.isfinite(attributes["alpha"]) and math.isfinite(attributes["beta"]):
+        limit = max(abs(attributes["alpha"]), abs(attributes["beta"]))
     parameters = tuple((key, float(attributes[key])) for key in ("alpha", "beta") if key in attributes)
     # Three significant digits: tables of nearly equal reach become equal, and one load serves both.
     wanted = min(limit, max(reach, 1e-3))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from openrknn.compiler.ir import Graph, Op
-from openrknn.compiler.normalise.common import channel_constant, constant, replace_op
+from openrknn.compiler.normalise.common import channel_constant, constant, replace_op, sole_reader
 
 __all__ = ["find_activations"]
 
@@ -35,6 +35,10 @@ def find_activations(graph: Graph, *, calibrated: bool) -> None:
     for op in list(graph.ops):
         if calibrated or op.type not in _OPEN_ENDED:
             _single(graph, op)
+        if calibrated and op.type in {"Max", "Min"}:
+            _one_bound(graph, op)
+    for op in list(graph.ops):
+        _floor(graph, op)
 
 
 def _single(graph: Graph, op: Op) -> None:
@@ -65,6 +69,33 @@ def _single(graph: Graph, op: Op) -> None:
         exponent = constant(graph, op, 1)
         if exponent is not None and exponent.size == 1:
             _become(op, "pow", alpha=float(exponent.reshape(-1)[0]))
+
+
+def _one_bound(graph: Graph, op: Op) -> None:
+    """max(x, number), min(x, number)."""
+    numbers = [name for name in op.inputs if name in graph.constants and graph.constants[name].size == 1]
+    others = [name for name in op.inputs if name not in graph.constants]
+    if len(op.inputs) != 2 or len(numbers) != 1 or len(others) != 1:
+        return
+    bound = float(graph.constants[numbers[0]].reshape(-1)[0])
+    op.inputs = others
+    if op.type == "Max" and bound == 0:
+        _become(op, "relu")
+    else:
+        _become(op, "bounds", alpha=bound if op.type == "Max" else -np.inf, beta=np.inf if op.type == "Max" else bound)
+
+
+def _floor(graph: Graph, op: Op) -> None:
+    """max(leaky ReLU, number) in one table."""
+    if op.type != "Activation" or op.attributes["function"] != "bounds" or op.attributes["beta"] != np.inf:
+        return
+    before = _maker(graph, op.inputs[0], "Activation")
+    if before is None or before.attributes["function"] != "leaky" or sole_reader(graph, op.inputs[0]) is not op:
+        return
+    op.attributes = {"function": "leakyfloor", "alpha": before.attributes["alpha"], "beta": op.attributes["alpha"]}
+    op.inputs = list(before.inputs)
+    op.fused = (*op.fused, before.name)
+    graph.ops.remove(before)
 
 
 def _become(op: Op, function: str, **attributes: object) -> None:

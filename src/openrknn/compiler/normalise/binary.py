@@ -53,6 +53,9 @@ def _two(graph: Graph, op: Op) -> None:
         kind = "pixel"
     elif other == (out[0], 1, 1):
         kind = "channel"
+    elif right in graph.constants and graph.constants[right].size == 1:
+        number = np.full((1, out[0], 1, 1), graph.constants[right].reshape(-1)[0])
+        right, kind = graph.add_constant(f"{right}_channels", number), "channel"
     elif right not in graph.constants and other == (1, *out[1:]):
         right, kind = _spread(graph, op, right, out[0]), "pixel"
     elif right in graph.constants and other is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openrknn.compiler.ir import Graph, Op
-from openrknn.compiler.normalise.common import alias
+from openrknn.compiler.normalise.common import alias, axes_of, replace_op
 
 __all__ = ["clean"]
 
@@ -23,6 +23,7 @@ def clean(graph: Graph) -> None:
             _as_reshape(op)
             if graph.shape(op.inputs[0]) == graph.shape(op.output):
                 alias(graph, op, op.inputs[0])
+    _reduce_before_transposing(graph)
     _join_reshapes(graph)
     graph.prune()
 
@@ -39,6 +40,29 @@ def _keeps_order(graph: Graph, op: Op) -> bool:
     order = op.attributes.get("perm") or list(range(len(shape)))[::-1]
     moved = [axis for axis in order if shape[axis] != 1]
     return moved == sorted(moved)
+
+
+def _reduce_before_transposing(graph: Graph) -> None:
+    """A reduction of a transposed map is one of the map itself, over the axes that came from there."""
+    for op in list(graph.ops):
+        if op.type not in {"ReduceMean", "ReduceMax", "ReduceSum", "ReduceMin"}:
+            continue
+        before = graph.producers().get(op.inputs[0])
+        rank = len(graph.shape(op.inputs[0]))
+        axes = axes_of(graph, op, rank)
+        if before is None or before.type != "Transpose" or axes is None:
+            continue
+        order = before.attributes.get("perm") or list(range(rank))[::-1]
+        left = [axis for at, axis in enumerate(order) if at not in axes]
+        if left != sorted(left):
+            continue
+        source = before.inputs[0]
+        reduced = tuple(sorted(order[axis] for axis in axes))
+        shape = [1 if at in reduced else size for at, size in enumerate(graph.shape(source))]
+        inner = graph.add_value(f"{op.output}_kept", shape)
+        graph.derived[inner] = (op.output, lambda values: values)
+        reduction = Op(op.type, op.name, [source], [inner], {"axes": list(reduced), "keepdims": 1}, op.fused)
+        replace_op(graph, op, reduction, Op("Reshape", f"{op.name}_shape", [inner], [op.output], {}, op.fused))
 
 
 def _join_reshapes(graph: Graph) -> None:

@@ -26,10 +26,7 @@ def normalise_pools(graph: Graph) -> None:
         elif op.type == "GlobalAveragePool" or (op.type == "ReduceMean" and _over_pixels(graph, op)):
             _mean(graph, op)
         elif op.type == "GlobalMaxPool" or (op.type == "ReduceMax" and _over_pixels(graph, op)):
-            _, height, width = graph.values[op.inputs[0]].cube
-            if max(height, width) <= _LARGEST_KERNEL:
-                op.type, op.inputs = "Pool", op.inputs[:1]
-                op.attributes = _pool("max", (height, width), (1, 1), (0, 0, 0, 0))
+            _largest(graph, op)
 
 
 def _pool(
@@ -69,6 +66,30 @@ def _window(graph: Graph, op: Op) -> None:
         return
     op.type = "Pool"
     op.attributes = _pool(method, kernel, strides, (pads[0], pads[1], max(reach[0], 0), max(reach[1], 0)))
+
+
+def _largest(graph: Graph, op: Op) -> None:
+    """The maximum of a whole map, in steps of windows that the PPU has; its padding never wins."""
+    source, steps = op.inputs[0], []
+    channels, height, width = graph.values[source].cube
+    while True:
+        kernel = _window_of(height), _window_of(width)
+        rows, columns = -(-height // kernel[0]), -(-width // kernel[1])
+        is_last = rows == columns == 1
+        target = op.output if is_last else graph.add_value(f"{op.output}_part", (1, channels, rows, columns))
+        if not is_last:
+            graph.derived[target] = (op.inputs[0], lambda values: values)
+        pads = (0, 0, rows * kernel[0] - height, columns * kernel[1] - width)
+        attributes = _pool("max", kernel, kernel, pads)
+        steps.append(Op("Pool", op.name if is_last else target, [source], [target], attributes, op.fused))
+        source, height, width = target, rows, columns
+        if is_last:
+            break
+    replace_op(graph, op, *steps)
+
+
+def _window_of(size: int) -> int:
+    return -(-size // -(-size // _LARGEST_KERNEL))
 
 
 def _mean(graph: Graph, op: Op) -> None:
