@@ -93,9 +93,10 @@ function result(words, error) {
   const times = words.milliseconds;
   const title = { classify: "Looks like", detect: "Found", segment: "Found", pose: "Found", text: "Lines of text", read: "It says" };
   return [h("div", { class: "row" }, h("h2", {}, title[words.task] ?? "Found"), h("span", { class: "pill" }, words.family)),
-    rows.length ? h("ul", { class: "found", id: "found" }, rows) : h("p", { id: "found", class: "muted" }, "Nothing was found."),
     h("p", { class: "small muted" }, `${words.width} × ${words.height} pixels, ${ms(words.whole)} with the network`),
-    ...split(times), ...words.notes.map((note) => h("p", { class: "small muted" }, note))];
+    ...split(times),
+    rows.length ? h("ul", { class: "found", id: "found" }, rows) : h("p", { id: "found", class: "muted" }, "Nothing was found."),
+    ...words.notes.map((note) => h("p", { class: "small muted" }, note))];
 }
 
 function chip(row) {
