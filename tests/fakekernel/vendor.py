@@ -37,7 +37,13 @@ class Answer:
 
 
 def run(
-    device: Device, witness: Witness, model: Path, inputs: Sequence[Input] = (), options: Sequence[str] = ()
+    device: Device,
+    witness: Witness,
+    model: Path,
+    inputs: Sequence[Input] = (),
+    options: Sequence[str] = (),
+    *,
+    log_level: int = 0,
 ) -> Answer:
     """rknn_init, inputs_set, run, outputs_get on the device."""
     with tempfile.TemporaryDirectory() as name:
@@ -51,8 +57,8 @@ def run(
             words += ["--input", f"{place}:{TYPES.index(value.type)}:{LAYOUTS.index(value.layout)}:{int(value.raw)}"]
         command = prepare(words, device.environment, device.folder)
         done = subprocess.run(
-            command.arguments, executable=command.path, env={**command.environment, "RKNN_LOG_LEVEL": "0"},
-            cwd=folder, capture_output=True, text=True, errors="replace", timeout=300, check=False,
+            command.arguments, executable=command.path, env={**command.environment, "RKNN_LOG_LEVEL": str(log_level)},
+            cwd=folder, capture_output=True, text=True, errors="replace", timeout=600, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         lines = [json.loads(line) for line in (folder / "report").read_text().splitlines()]

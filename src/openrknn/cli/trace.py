@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openrknn.cli.output import CommandError, Output
+from openrknn.cli.trace_jobs import gems, jobs_of, regs, tasks
 
 if TYPE_CHECKING:
     from openrknn.trace.archive import Trace
-    from openrknn.trace.records import FinishRecord, SubmitRecord
-    from openrknn.trace.replay import LoadedJob
 
 NAME = "trace"
 HELP = "look into a recorded trace, or run it again on the software NPU"
@@ -22,6 +21,7 @@ EXAMPLES = (
     "openrknn trace show run.trace                 every ioctl in order",
     "openrknn trace jobs run.trace                 what was submitted, and how long it took",
     "openrknn trace gems run.trace                 which buffer is weights, instructions, input, output ...",
+    "openrknn trace tasks run.trace --model m.rknn   what each task reads and writes, by name",
     "openrknn trace regs run.trace --job 1         the register commands of a job, decoded",
     "openrknn trace replay run.trace               the jobs again on the software NPU, compared with the record",
     "openrknn trace diff a.trace b.trace           where two traces part",
@@ -35,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a trace")
     parser.add_argument("other", metavar="OTHER", nargs="?", help="diff: the trace to compare with")
     parser.add_argument("-o", "--output", metavar="FILE", help="timeline: the page (default: the trace's name + .html)")
+    parser.add_argument("--log", metavar="FILE", help="gems, tasks: the vendor's log, which names buffers and tensors")
+    parser.add_argument("--model", metavar="FILE", help="gems, tasks: the .rknn that ran; its relocations name tensors")
     parser.add_argument("--job", type=int, metavar="N", help="only this job, counted from 1")
 
 
@@ -44,27 +46,6 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
     with Trace(arguments.file) as trace:
         return _ACTIONS[arguments.what](trace, arguments, output)
-
-
-def _jobs_of(trace: Trace, arguments: argparse.Namespace) -> Iterator[tuple[int, SubmitRecord, FinishRecord | None]]:
-    jobs = list(enumerate(trace.jobs(), start=1))
-    if arguments.job is not None and not 1 <= arguments.job <= len(jobs):
-        raise CommandError(f"there is no job {arguments.job}; the trace has {len(jobs)}, from 1 on")
-    for number, (submit, finish) in jobs:
-        if arguments.job in (None, number):
-            yield number, submit, finish
-
-
-def _loaded(trace: Trace, arguments: argparse.Namespace) -> Iterator[tuple[int, LoadedJob, FinishRecord | None]]:
-    """Jobs in the memory of a software NPU; earlier ones are decoded too, because registers outlive jobs."""
-    from openrknn.trace.replay import Replayer
-
-    replayer = Replayer(trace)
-    wanted = {number for number, _, _ in _jobs_of(trace, arguments)}
-    for number, (submit, finish) in enumerate(trace.jobs(), start=1):
-        job = replayer.load(submit)
-        if number in wanted:
-            yield number, job, finish
 
 
 def _show(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
@@ -77,7 +58,8 @@ def _show(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
                 text = f"open   {event.path} as file {event.file} by process {event.process}"
             case CallRecord():
                 changed = {name: value for name, value in event.after.items() if event.before.get(name) != value}
-                text = f"ioctl  {event.name} {_values(event.before)} -> {event.result} {_values(changed)}"
+                name = event.name + (f" {_action(event.before.get('flags', 0))}" if event.name == "ACTION" else "")
+                text = f"ioctl  {name} {_values(event.before)} -> {event.result} {_values(changed)}".rstrip()
             case MapRecord():
                 text = f"mmap   file {event.file}, {event.length:#x} bytes at {event.offset:#x}"
             case SubmitRecord():
@@ -93,6 +75,12 @@ def _show(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
     return 0
 
 
+def _action(number: int) -> str:
+    from openrknn.uapi.rknpu import Action
+
+    return Action(number).name if number in Action.__members__.values() else ""
+
+
 def _values(values: object) -> str:
     shown = dict(values) if isinstance(values, dict) else {}
     return " ".join(f"{name}={value:#x}" if value > 9 else f"{name}={value}" for name, value in shown.items() if value)
@@ -103,7 +91,7 @@ def _jobs(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
 
     table = Table("job", "cores", "tasks", "MACs", "time", "end", box=None, header_style="bold")
     rows = []
-    for number, submit, finish in _jobs_of(trace, arguments):
+    for number, submit, finish in jobs_of(trace, arguments):
         cores = ", ".join(str(core) for core in submit.lists)
         tasks, macs = (finish.tasks, finish.macs) if finish else (0, 0)
         milliseconds = finish.nanoseconds / 1e6 if finish else 0.0
@@ -112,43 +100,6 @@ def _jobs(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
         table.add_row(str(number), cores, str(tasks), f"{macs:,}", f"{milliseconds:.2f} ms", end)
     output.show(table)
     output.data({"jobs": rows})
-    return 0
-
-
-def _gems(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
-    from rich.table import Table
-
-    rows = []
-    for number, job, _ in _loaded(trace, arguments):
-        table = Table("buffer", "device address", "size", "role", box=None, header_style="bold", title=f"job {number}")
-        for state in job.submit.buffers:
-            role = job.roles[state.serial]
-            table.add_row(str(state.serial), f"{state.address:#x}", f"{state.size:,}", role)
-            place = {"address": state.address, "size": state.size}
-            rows.append({"job": number, "buffer": state.serial, **place, "role": role})
-        output.show(table)
-    output.data({"buffers": rows})
-    return 0
-
-
-def _regs(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
-    from openrknn import isa
-    from openrknn.trace.replay import task_references
-
-    registers = isa.map_for(trace.chip)
-    listing = []
-    for number, job, _ in _loaded(trace, arguments):
-        for core in sorted(job.submit.lists):
-            for task in task_references(job.submit, core):
-                size = (task.amount + isa.TAIL_WORDS) * 8
-                words = job.memory.view(task.address, size, "commands").view("<u8").tolist()
-                place = f"job {number}, core {core}, task {task.number}"
-                output.line(f"# {place}, operator {task.operator}, at {task.address:#x}")
-                for instruction in isa.disassemble(words, registers):
-                    text = isa.format_instruction(instruction)
-                    listing.append({"job": number, "core": core, "task": task.number, "text": text})
-                    output.line(text)
-    output.data({"commands": listing})
     return 0
 
 
@@ -217,10 +168,11 @@ def _timeline(trace: Trace, arguments: argparse.Namespace, output: Output) -> in
 
 _ACTIONS: dict[str, Callable[[Trace, argparse.Namespace, Output], int]] = {
     "diff": _diff,
-    "gems": _gems,
+    "gems": gems,
     "jobs": _jobs,
-    "regs": _regs,
+    "regs": regs,
     "replay": _replay,
     "show": _show,
+    "tasks": tasks,
     "timeline": _timeline,
 }
