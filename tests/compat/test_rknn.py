@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import openrknn
 from openrknn.errors import UnsupportedError
 from rknn.api import RKNN
 from tests.compat.lab import Lab, listening
@@ -82,7 +83,57 @@ def test_accuracy_needs_the_source(lab: Lab) -> None:
     assert RKNN().accuracy_analysis([], onnx="model.onnx") == -1
 
 
-@pytest.mark.parametrize("method", ["config", "load_onnx", "load_pytorch", "load_tflite", "build", "export_rknn"])
-def test_making_models_is_refused_with_a_way_out(method: str) -> None:
-    with pytest.raises(UnsupportedError, match="rknn-toolkit2 in an environment of its own"):
-        getattr(RKNN(), method)("anything", target_platform="rk3588")
+@pytest.mark.parametrize("method", ["load_pytorch", "load_tflite"])
+def test_other_formats_are_refused_with_a_way_out(method: str) -> None:
+    with pytest.raises(UnsupportedError, match="Export the model to ONNX"):
+        getattr(RKNN(), method)("anything")
+
+
+def converted(lab: Lab, **options: Any) -> tuple[RKNN, str]:
+    """The way of programs that convert: config, load_onnx, build, export_rknn."""
+    np.save(lab.folder / "a.npy", lab.golden("image_rk3588_i8")["x0"])
+    (lab.folder / "list.txt").write_text("a.npy\n")
+    rknn = RKNN(verbose=False)
+    assert rknn.config(mean_values=[[0, 0, 0]], std_values=[[255, 255, 255]], target_platform="rk3588", **options) == 0
+    assert rknn.load_onnx(model=str(GOLDENS / "image.onnx")) == 0
+    assert rknn.build(do_quantization=True, dataset=str(lab.folder / "list.txt")) == 0
+    path = str(lab.folder / "made.rknn")
+    assert rknn.export_rknn(path) == 0
+    return rknn, path
+
+
+def test_an_onnx_model_is_converted_as_programs_do_it(lab: Lab) -> None:
+    pytest.importorskip("onnx", reason="the extra `compile` is not installed")
+    _, path = converted(lab, quantized_algorithm="mmse", optimization_level=3)
+    made = openrknn.load(path)
+    assert made.inputs[0].is_image
+    assert made.inputs[0].dtype == "int8"
+    assert made.inputs[0].normalization is not None
+    assert made.inputs[0].normalization.std[0] == 255
+
+
+def test_a_converted_model_runs_at_once(lab: Lab) -> None:
+    pytest.importorskip("onnx", reason="the extra `compile` is not installed")
+    rknn, path = converted(lab)
+    picture = lab.golden("image_rk3588_i8")["x0"]
+    assert rknn.init_runtime() == 0
+    found = rknn.inference(inputs=[picture])
+    assert found is not None
+    with openrknn.Session(path) as session:
+        wanted = list(session.run(picture).values())
+    np.testing.assert_array_equal(found[0], wanted[0])
+    rknn.release()
+
+
+def test_what_the_compiler_does_not_have_is_refused_by_name(lab: Lab) -> None:
+    rknn = RKNN()
+    assert rknn.config() == -1
+    assert rknn.config(target_platform="rk3588", dynamic_input=[[[1, 3, 8, 8]]]) == -1
+    assert rknn.config(target_platform="rk3588", quantized_dtype="w4a16") == -1
+    assert rknn.config(target_platform="rk3588") == 0
+    assert rknn.build() == -1
+    assert rknn.export_rknn(str(lab.folder / "no.rknn")) == -1
+    assert rknn.load_onnx(str(lab.folder / "nothing.onnx")) == -1
+    assert rknn.load_onnx(str(GOLDENS / "image.onnx")) == 0
+    assert rknn.build(do_quantization=True) == -1
+    assert not (lab.folder / "no.rknn").exists()

@@ -1,7 +1,7 @@
-"""`RKNN`: the vendor's toolkit class, as far as it runs models that exist.
+"""`RKNN`: the vendor's toolkit class: runs models, and makes them of ONNX files with openrknn's own compiler.
 
-Methods that run models return what the vendor's return (0 and -1, arrays and None). Methods that make models raise
-`UnsupportedError`: a call that silently made nothing would be worse.
+Methods return what the vendor's return (0 and -1, arrays and None). What the compiler cannot do is refused by name: a
+call that silently did something else would be worse.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ import os
 from typing import Any, NoReturn
 
 from openrknn.chips import chip_named
+from openrknn.cli.output import CommandError
+from openrknn.cli.save import save_atomically
 from openrknn.errors import UnsupportedError
+from rknn.api.convert import Conversion
 from rknn.api.measure import accuracy_report, memory_table, performance_table
 from rknnlite.api import RKNNLite
 from rknnlite.api.platforms import show
@@ -35,6 +38,8 @@ class RKNN:
     def __init__(self, verbose: bool = False, verbose_file: str | None = None) -> None:
         self.rknn_base = RKNNLite(verbose, verbose_file)
         self._path: str | os.PathLike[str] | None = None
+        self._conversion = Conversion()
+        self._built: bytes | None = None
 
     # -- running models ------------------------------------------------------------------------------------------
 
@@ -129,29 +134,62 @@ class RKNN:
 
     # -- making models -------------------------------------------------------------------------------------------
 
-    def config(self, *_arguments: object, **_options: object) -> NoReturn:
-        """Only the vendor's toolkit converts."""
-        _cannot("config")
+    def config(self, mean_values: Any = None, std_values: Any = None, **options: Any) -> int:
+        """What the conversion should make: `target_platform`, mean and std, the way to choose ranges."""
+        try:
+            self._conversion.configure({"mean_values": mean_values, "std_values": std_values, **options})
+        except CAUGHT as error:
+            return failed(-1, "Catch exception when config!", error)
+        return 0
 
-    def load_onnx(self, *_arguments: object, **_options: object) -> NoReturn:
-        """Only the vendor's toolkit converts."""
-        _cannot("load_onnx")
+    def load_onnx(
+        self,
+        model: str | os.PathLike[str],
+        inputs: list[str] | None = None,
+        input_size_list: list[list[int]] | None = None,
+        input_initial_val: Any = None,
+        outputs: list[str] | None = None,
+    ) -> int:
+        """Name the model; it is read by `build`."""
+        if input_initial_val is not None or not os.path.exists(model):
+            return failed(-1, f"load_onnx: {model} is not there, or input_initial_val is given, which is not supported")
+        self._conversion.model = model
+        self._conversion.inputs = list(inputs or ())
+        self._conversion.shapes = list(input_size_list or ())
+        self._conversion.outputs = list(outputs or ())
+        return 0
+
+    def build(
+        self, do_quantization: bool = True, dataset: Any = None, rknn_batch_size: int | None = None, **_: Any
+    ) -> int:
+        """Compile with openrknn's own compiler; int8 with the pictures or arrays that `dataset` lists."""
+        try:
+            if rknn_batch_size not in (None, 0, 1):
+                raise ValueError("build: rknn_batch_size is not supported; run a session per picture")
+            self._built = self._conversion.build(quantize=do_quantization, dataset=dataset).data
+            self.rknn_base.rknn_data = self._built
+        except CAUGHT as error:
+            return failed(-1, "Catch exception when building RKNN model!", error)
+        return 0
+
+    def export_rknn(self, export_path: str | os.PathLike[str], **_: Any) -> int:
+        """Write the file: completely, or not at all."""
+        if self._built is None:
+            return failed(-1, "export_rknn: call build first")
+        try:
+            save_atomically(os.fspath(export_path), self._built)
+        except (CommandError, *CAUGHT) as error:
+            return failed(-1, "Catch exception when exporting RKNN model!", error)
+        self._path = export_path
+        return 0
 
     def load_pytorch(self, *_arguments: object, **_options: object) -> NoReturn:
-        """Only the vendor's toolkit converts."""
+        """Only ONNX is compiled."""
         _cannot("load_pytorch")
 
     def load_tflite(self, *_arguments: object, **_options: object) -> NoReturn:
-        """Only the vendor's toolkit converts."""
+        """Only ONNX is compiled."""
         _cannot("load_tflite")
-
-    def build(self, *_arguments: object, **_options: object) -> NoReturn:
-        """Only the vendor's toolkit converts."""
-        _cannot("build")
-
-    def export_rknn(self, *_arguments: object, **_options: object) -> NoReturn:
-        """Only the vendor's toolkit converts."""
-        _cannot("export_rknn")
 
     def _check_target(self, target: str) -> None:
         runtime = self.rknn_base.rknn_runtime
@@ -162,6 +200,6 @@ class RKNN:
 
 def _cannot(method: str) -> NoReturn:
     raise UnsupportedError(
-        f"RKNN.{method}: openrknn runs .rknn models and does not make them yet. Convert with the vendor's "
-        "rknn-toolkit2 in an environment of its own, and load the result here with load_rknn"
+        f"RKNN.{method}: openrknn compiles ONNX models only. Export the model to ONNX and use load_onnx, or convert "
+        "with the vendor's rknn-toolkit2 in an environment of its own and load the result here with load_rknn"
     )
