@@ -77,7 +77,8 @@ static int32_t tap_count(const openrknn_convolution *step)
 
 static int32_t out_atoms(const openrknn_convolution *step)
 {
-    return at_most(divide_up(step->dpu.channels, ATOM), step->dpu.target.atoms);
+    int32_t written = step->dpu.halves ? divide_up(step->dpu.target.atoms, 2) : step->dpu.target.atoms;
+    return at_most(divide_up(step->dpu.channels, ATOM), written);
 }
 
 static int64_t factor_bytes(const openrknn_convolution *step, const kernel_set *kernels)
@@ -391,6 +392,50 @@ static void pad_atoms(const convolution *c, uint8_t *target, int32_t count)
             memcpy(target, pads, sizeof pads);
 }
 
+/* Atoms of which memory has two halves; `high` is NULL where the second one is not there. */
+static void copy_halves(const convolution *c, uint8_t *target, const uint8_t *low, const uint8_t *high, int32_t count,
+                        int64_t stride)
+{
+    int32_t changes = c->step->converter || c->kernels->input_bytes == 2;
+    for (int32_t i = 0; i < count; i++, target += c->element) {
+        uint8_t bytes[ATOM] = {0};
+        memcpy(bytes, low + i * stride, ATOM / 2);
+        if (high)
+            memcpy(bytes + ATOM / 2, high + i * stride, ATOM / 2);
+        if (changes)
+            change_atoms(c, target, bytes, 1, ATOM);
+        else
+            memcpy(target, bytes, ATOM);
+    }
+}
+
+static void copy_half_row(const convolution *c, int32_t atom, int32_t row)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t from = source_place(row, step->pad_top, step->spread_y, step->height), columns = c->columns, first, end;
+    const uint8_t *low = step->source + 2 * atom * step->surface + from * step->line;
+    const uint8_t *high = step->channels > atom * ATOM + ATOM / 2 ? low + step->surface : NULL;
+    uint8_t *target = c->copy + atom * c->plane_bytes + row * c->row_bytes;
+
+    for (int32_t phase = 0; phase < step->stride_x; phase++, target += (int64_t)columns * c->element) {
+        first = end = 0;
+        if (from >= 0 && step->spread_x == 1) {
+            data_columns(c, phase, &first, &end);
+            int64_t at = ((int64_t)first * step->stride_x + phase - step->pad_left) * (ATOM / 2);
+            copy_halves(c, target + first * c->element, low + at, high ? high + at : NULL, end - first,
+                        (int64_t)step->stride_x * (ATOM / 2));
+        }
+        pad_atoms(c, target, first);
+        pad_atoms(c, target + end * c->element, columns - end);
+        for (int32_t i = 0; from >= 0 && step->spread_x > 1 && i < columns; i++) {
+            int64_t at = source_place(i * step->stride_x + phase, step->pad_left, step->spread_x, step->width);
+            if (at >= 0)
+                copy_halves(c, target + i * c->element, low + at * (ATOM / 2),
+                            high ? high + at * (ATOM / 2) : NULL, 1, ATOM / 2);
+        }
+    }
+}
+
 static void copy_atom_row(const convolution *c, int32_t atom, int32_t row)
 {
     const openrknn_convolution *step = c->step;
@@ -456,6 +501,8 @@ static void copy_unit(void *job, int32_t unit)
     for (int32_t row = 0; row < c->rows; row++)
         if (is_float(c->step))
             copy_float_row(c, unit, row);
+        else if (c->step->dpu.halves)
+            copy_half_row(c, unit, row);
         else
             copy_atom_row(c, unit, row);
 }
@@ -558,7 +605,7 @@ static void direct_unit(void *job, int32_t unit)
 
 static int32_t reads_memory(const openrknn_convolution *step, const kernel_set *kernels)
 {
-    return !step->copies_first && !is_float(step) && !step->picture && !step->converter && kernels->input_bytes == 1 &&
+    return !step->copies_first && !step->dpu.halves && !is_float(step) && !step->picture && !step->converter && kernels->input_bytes == 1 &&
            step->kernel_height == 1 && step->kernel_width == 1 && step->stride_x == 1 && step->stride_y == 1 && step->spread_x == 1 &&
            step->spread_y == 1 && step->pad_top == 0 && step->pad_left == 0 && step->out_height <= step->height &&
            step->out_width <= step->width && !kernels->by_pixel;

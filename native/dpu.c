@@ -1,7 +1,7 @@
 /* The way through the DPU: which kernel takes a run of pixels, and where the result goes. */
 #include "internal.h"
 
-enum { LANES = 16 };
+enum { LANES = 16, HALF = ATOM / 2 };
 
 uint8_t *target_run(const openrknn_target *target, int32_t atom, int64_t pixel, int32_t *run)
 {
@@ -27,6 +27,78 @@ static void fill_lanes(const openrknn_dpu *dpu, const dpu_task *task, uint8_t *t
             memcpy(target + i * ATOM + lanes, dpu->padding, (size_t)(LANES - lanes));
         else
             memset(target + i * ATOM + lanes, 0, (size_t)(LANES - lanes));
+}
+
+/* Where half atom `half` of pixel `pixel` goes; the twin of target_run. */
+static uint8_t *half_run(const openrknn_target *target, int32_t half, int64_t pixel, int32_t *run)
+{
+    int64_t group = half / target->per_pixel, place = group * target->pixels + pixel;
+    int64_t area = (int64_t)target->width * target->height, row, column;
+
+    group = place / area;
+    place -= group * area;
+    row = place / target->width;
+    column = place - row * target->width;
+    *run = at_most(*run, (int32_t)(target->line == (int64_t)target->width * HALF ? area - place : target->width - column));
+    return target->base + group * target->group_step + row * target->line + column * HALF +
+           half % target->per_pixel * target->atom_step;
+}
+
+/* Two half atoms of each pixel of a row, side by side; zeros where the second one is not there. */
+static void join_halves(const openrknn_cube *cube, int32_t atom, int32_t row, int32_t column, int32_t pixels,
+                        int32_t has_high, uint8_t *joined)
+{
+    const uint8_t *low = cube_row(cube, 2 * atom, row) + (int64_t)column * HALF;
+    const uint8_t *high = has_high ? cube_row(cube, 2 * atom + 1, row) + (int64_t)column * HALF : NULL;
+    for (int32_t i = 0; i < pixels; i++) {
+        memcpy(joined + i * ATOM, low + i * HALF, HALF);
+        if (high)
+            memcpy(joined + i * ATOM + HALF, high + i * HALF, HALF);
+        else
+            memset(joined + i * ATOM + HALF, 0, HALF);
+    }
+}
+
+/* Chips whose atoms have 8 bytes: the chain works on whole ones that are put together here. */
+static void chained_halves(const dpu_task *task)
+{
+    const int32_t has_operand = OPENRKNN_CHAIN_ADD | OPENRKNN_CHAIN_MULTIPLY | OPENRKNN_CHAIN_MAX | OPENRKNN_CHAIN_MIN;
+    const openrknn_dpu *dpu = task->dpu;
+    const openrknn_element_wise *ew = &dpu->element_wise;
+    int32_t atom = task->channel / ATOM, has_high = dpu->channels > task->channel + HALF, run;
+    int32_t writes_high = has_high && 2 * atom + 1 < dpu->target.atoms;
+    uint8_t result[SEGMENT * ATOM], bytes[SEGMENT * ATOM], operand[SEGMENT * ATOM];
+    chain_task chain = {.chain = &dpu->chain, .channel = task->channel, .target = result};
+
+    if (2 * atom >= dpu->target.atoms)
+        return;
+    for (int32_t done = 0; done < task->pixels; done += run) {
+        int32_t pixel = task->pixel + done, row = pixel / dpu->width, column = pixel % dpu->width;
+        run = at_most(at_most(SEGMENT, task->pixels - done), dpu->width - column);
+        uint8_t *low = half_run(&dpu->target, 2 * atom, pixel, &run);
+        uint8_t *high = writes_high ? half_run(&dpu->target, 2 * atom + 1, pixel, &run) : NULL;
+        if (task->source) {
+            join_halves(task->source, atom, row, column, run, has_high, bytes);
+            chain.bytes = (const int8_t *)bytes;
+        } else {
+            chain.sums = task->sums + done * LANES;
+        }
+        if (dpu->chain.flags & has_operand && ew->operand_kind == 2) {
+            join_halves(&ew->operand, atom, row, column, run, has_high, operand);
+            chain.operand = (const int8_t *)operand;
+        } else if (dpu->chain.flags & has_operand) {
+            chain.operand = (const int8_t *)ew->operand.base[0] + task->channel;
+            chain.operand_is_fixed = 1;
+        }
+        chain.pixels = run;
+        task->kernels->chain(&chain);
+        fill_lanes(dpu, task, result, run);
+        for (int32_t i = 0; i < run; i++) {
+            memcpy(low + i * HALF, result + i * ATOM, HALF);
+            if (high)
+                memcpy(high + i * HALF, result + i * ATOM + HALF, HALF);
+        }
+    }
 }
 
 static void chained(const dpu_task *task)
@@ -66,7 +138,9 @@ static void chained(const dpu_task *task)
 
 void dpu_finish(const dpu_task *task)
 {
-    if (task->dpu->chain.flags)
+    if (task->dpu->halves)
+        chained_halves(task);
+    else if (task->dpu->chain.flags)
         chained(task);
     else
         task->kernels->general(task);

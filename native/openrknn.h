@@ -226,6 +226,8 @@ typedef struct {
     int32_t truncate;
     int32_t truncate_up;
     int32_t offset_counts_in_ties;
+    int32_t halves; /* atoms in memory have 8 bytes, of the convolution's input too; needs a chain */
+    int32_t unused;
 } openrknn_dpu;
 
 typedef struct {

@@ -158,7 +158,7 @@ class Dpu(ctypes.Structure):
         ("padding", ctypes.c_uint8 * 64),
         *_fields(c_int32, "width channels real_channels is_float format scale shift offset add_first ties_up"),
         ("factor", c_float),
-        *_fields(c_int32, "truncate truncate_up offset_counts_in_ties"),
+        *_fields(c_int32, "truncate truncate_up offset_counts_in_ties halves unused"),
     )
 
 

@@ -94,10 +94,12 @@ class Places:
         self.memory.at(span.start, span.end - span.start, "main data")
         return span
 
-    def cube(self, walk: rdma.Walk, shape: tuple[int, int, int], what: str, *, main: bool = False) -> Cube:
+    def cube(
+        self, walk: rdma.Walk, shape: tuple[int, int, int], what: str, *, main: bool = False, atom: int = ATOM_BYTES
+    ) -> Cube:
         """[surface, row, column] of atoms."""
-        steps = (walk.surface_bytes, walk.line_bytes, ATOM_BYTES, 1)
-        base = self.read_strided(walk.address, (*shape, ATOM_BYTES), steps, what, main=main)
+        steps = (walk.surface_bytes, walk.line_bytes, atom, 1)
+        base = self.read_strided(walk.address, (*shape, atom), steps, what, main=main)
         step = walk.surface_bytes
         return Cube((base, base + step), (2 * step, 2 * step), (walk.line_bytes, walk.line_bytes))
 
@@ -145,8 +147,8 @@ class Places:
         return self._target(config, base, pixels=config.width * config.height, atoms=0)
 
     def _walk(self, config: write.Config, first: int, count: int, atoms: int) -> int:
-        shape = (count, config.height, config.width, atoms, ATOM_BYTES)
-        steps = (config.group_step_bytes, config.line_bytes, ATOM_BYTES, config.atom_step_bytes, 1)
+        shape = (count, config.height, config.width, atoms, config.atom_bytes)
+        steps = (config.group_step_bytes, config.line_bytes, config.atom_bytes, config.atom_step_bytes, 1)
         if _meets_itself(shape, steps):  # what comes last must win, and kernels have no order (softmax of RV1106)
             raise RefusedError("places that are written twice")
         return self.write_strided(config.address + first * config.group_step_bytes, shape, steps, "DPU write")

@@ -17,12 +17,14 @@ from openrknn.npu.dpu import ew, lut, pipeline, stage
 from openrknn.npu.formats import ATOM_BYTES, Numbers, element_bytes, is_float, surfaces
 from openrknn.npu.rdma import ChannelOperands
 
-__all__ = ["LANES", "Task", "describe"]
+__all__ = ["HALF_BYTES", "LANES", "Task", "describe"]
 
 LANES = 16
 _MULTIPLY, _NOTHING = 16, 17
 _PER_CHANNEL, _TENSOR, _PER_PIXEL = 1, 2, 3
 _PADDING_BYTES = 64
+HALF_BYTES = 8
+"""Atoms of RK3566/68 and RV1103B/06B; the kernels put two of them together."""
 _ALGORITHMS = {
     EwAlgorithm.MAX, EwAlgorithm.MIN, EwAlgorithm.ADD, EwAlgorithm.DIV, EwAlgorithm.MINUS, EwAlgorithm.ABS,
     EwAlgorithm.NEG, EwAlgorithm.FLOOR, EwAlgorithm.CEIL,
@@ -76,7 +78,8 @@ def describe(task: Task, places: Places) -> Dpu:
     """All stages, in the general form that takes every configuration."""
     config = task.config
     size = element_bytes(task.precision)
-    count, valid = (surfaces(number, size) for number in (config.channels, config.real_channels))
+    atom = config.write.atom_bytes
+    count, valid = (surfaces(number, size, atom) for number in (config.channels, config.real_channels))
     padding = pipeline._pad_bytes(config, task.precision, _PADDING_BYTES)
     out = config.out
     factor = np.float32(out.scale) * np.float32(2.0**-out.minus_exponent)
@@ -102,6 +105,7 @@ def describe(task: Task, places: Places) -> Dpu:
         add_first=out.add_first,
         ties_up=int(out.rounding),
         offset_counts_in_ties=out.offset_counts_in_ties,
+        halves=atom == HALF_BYTES,
         factor=float(factor),
     )
 
@@ -206,7 +210,10 @@ def _fetch(result: ElementWise, task: Task, places: Places) -> None:
     if reader is None or reader.operand is None:
         raise RefusedError("an operand that nobody reads")
     operand, size = reader.operand, reader.operand.bytes_each
-    count = surfaces(task.config.channels, size)
+    atom = reader.atom_bytes
+    count = surfaces(task.config.channels, size, atom)
+    if atom != ATOM_BYTES and (size != 1 or reader.combine or operand.mode is not OperandMode.PER_PIXEL):
+        raise RefusedError("this operand in atoms of 8 bytes")
     as_seen = replace(reader, proc_precision=task.config.precision)
     result.operand_format = int(rdma._operand_precision(as_seen, size))
     if operand.mode is OperandMode.PER_CHANNEL:
@@ -226,4 +233,4 @@ def _fetch(result: ElementWise, task: Task, places: Places) -> None:
             raise RefusedError("combined reading with one reader")
         result.operand = places.combined_cube(reader.main, operand.walk, shape)
     else:
-        result.operand = places.cube(operand.walk, shape, "ERDMA")
+        result.operand = places.cube(operand.walk, shape, "ERDMA", atom=atom)

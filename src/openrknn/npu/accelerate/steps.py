@@ -18,7 +18,7 @@ from openrknn.npu import cna, rdma
 from openrknn.npu.accelerate import chain, table
 from openrknn.npu.accelerate.known import refuse_unknown
 from openrknn.npu.accelerate.places import Places, RefusedError, Span, padded
-from openrknn.npu.accelerate.program import LANES, Task, describe
+from openrknn.npu.accelerate.program import HALF_BYTES, LANES, Task, describe
 from openrknn.npu.accelerate.weights import plain
 from openrknn.npu.dpu import pipeline
 from openrknn.npu.dpu import write as dpu_write
@@ -69,7 +69,8 @@ def _refuse_huge(step: Step) -> None:
         columns = (source.out_width + 1) * source.stride_x + source.kernel_width * source.dilation_x
         planes = 1 if source.packed_channels else surfaces(source.weight_channels, element_bytes(source.precision)) + 1
         copied = (rows + 1) * (columns + source.stride_x) * planes * _COPIED_ATOM
-        sizes = (copied, surfaces(source.channels, 1) * source.surface_bytes, source.height * source.width)
+        read = surfaces(source.channels, 1, source.atom_bytes) * source.surface_bytes
+        sizes = (copied, read, source.height * source.width)
     elif isinstance(step, Flying):
         reader = step.reader
         sizes = (reader.height * reader.width * reader.channels * reader.repeat_x * reader.repeat_y,)
@@ -96,7 +97,7 @@ def _read_first(structure: StepStructure, overlap: Span, places: Places) -> None
 
 def _convolution(step: Convolution, places: Places, context: Context) -> StepStructure:
     source, config = step.source, step.dpu
-    if source.atom_bytes != ATOM_BYTES or config.write.atom_bytes != ATOM_BYTES:
+    if source.atom_bytes != config.write.atom_bytes or source.atom_bytes not in {ATOM_BYTES, HALF_BYTES}:
         raise RefusedError("atoms of another size")
     if source.precision not in _CONVOLVED or source.weight_precision is not source.precision:
         raise RefusedError(f"{source.precision.name} convolution")
@@ -111,6 +112,8 @@ def _convolution(step: Convolution, places: Places, context: Context) -> StepStr
     corrections = _corrections(step, task) + stored.corrections
     result.dpu = describe(task, places)
     if source.is_float:
+        if result.dpu.halves:
+            raise RefusedError("floating point in atoms of 8 bytes")
         if step.array.shift or corrections.any():
             raise RefusedError("integer corrections of floating point sums")
     else:
@@ -119,7 +122,7 @@ def _convolution(step: Convolution, places: Places, context: Context) -> StepStr
         result.dpu.truncate, result.dpu.truncate_up = step.array.shift, int(step.array.rounding)
         if not step.array.shift:
             result.dpu.chain = chain.build(task, limit, places, context.tables)
-        _refuse_pieces(result.dpu, config)
+        _refuse_general(result.dpu, config)
     _weights(result, step, places, context, corrections, values=stored.values)
     return result
 
@@ -137,11 +140,11 @@ def _features(result: structures.Convolution, source: cna.Config, places: Places
         )
         available = source.packed_channels
     else:
-        count = surfaces(source.channels, size)
+        count = surfaces(source.channels, size, source.atom_bytes)
         result.source = places.read_strided(
             source.feature_address,
-            (count, source.height, source.width, ATOM_BYTES),
-            (source.surface_bytes, source.line_bytes, ATOM_BYTES, 1),
+            (count, source.height, source.width, source.atom_bytes),
+            (source.surface_bytes, source.line_bytes, source.atom_bytes, 1),
             "CNA features",
             main=True,
         )
@@ -247,13 +250,15 @@ def _aligned(size: int) -> npt.NDArray[np.uint8]:
 
 def _flying(step: Flying, places: Places, context: Context) -> StepStructure:
     config, reader = step.dpu, step.reader
-    if reader.atom_bytes != ATOM_BYTES or config.write.atom_bytes != ATOM_BYTES:
+    walk = config.write
+    if reader.atom_bytes == walk.atom_bytes == HALF_BYTES:
+        return _flying_halves(step, places, context)
+    if reader.atom_bytes != ATOM_BYTES or walk.atom_bytes != ATOM_BYTES:
         raise RefusedError("atoms of another size")
     size = element_bytes(reader.precision)
     count = surfaces(reader.channels, size)
     shape = (count, reader.height, reader.width)
     cube = _main(reader, shape, places)
-    walk = config.write
     if walk.transposed_lanes is not None or walk.transposes_atoms or reader.repeats:
         return _move(step, cube, shape, places)
     if config.reduction & ChannelReduction.ENABLE:
@@ -273,15 +278,40 @@ def _flying(step: Flying, places: Places, context: Context) -> StepStructure:
     result.dpu = describe(task, places)
     if reader.precision is Precision.INT8 and count >= result.dpu.target.atoms:
         result.dpu.chain = chain.build(task, _INT8_MAGNITUDE, places, context.tables)
-    _refuse_pieces(result.dpu, config)
+    _refuse_general(result.dpu, config)
     return result
 
 
-def _refuse_pieces(dpu: structures.Dpu, config: pipeline.Config) -> None:
-    """Lookups in general know one slope beyond each end; the tables of chains are made with NumPy."""
+def _refuse_general(dpu: structures.Dpu, config: pipeline.Config) -> None:
+    """What only chains can do: atoms of 8 bytes, and lookups with more than one slope beyond each end."""
+    if dpu.halves and not dpu.chain.flags:
+        raise RefusedError("atoms of 8 bytes without a chain")
     table = config.element_wise.table if config.element_wise is not None else None
     if table is not None and (table.further_below or table.further_above) and not dpu.chain.flags:
         raise RefusedError("a lookup with several slopes beyond its ends")
+
+
+def _flying_halves(step: Flying, places: Places, context: Context) -> StepStructure:
+    """Integers in atoms of 8 bytes."""
+    config, reader = step.dpu, step.reader
+    walk = config.write
+    if walk.transposed_lanes is not None or walk.transposes_atoms or reader.repeats or walk.packed_bytes is not None:
+        raise RefusedError("atoms of 8 bytes that change places")
+    if config.reduction or reader.combine or reader.main is None or reader.precision is not Precision.INT8:
+        raise RefusedError("this kind of step with atoms of 8 bytes")
+    count = surfaces(reader.channels, 1, HALF_BYTES)
+    if surfaces(config.channels, 1, HALF_BYTES) > count:
+        raise RefusedError("more channels than are read")
+    shape = (count, reader.height, reader.width)
+    task = Task.of(config, reader, reader.height, reader.width, places)
+    result = structures.Flying(
+        source=places.cube(reader.main, shape, "MRDMA", main=True, atom=HALF_BYTES),
+        format=int(reader.precision), surfaces=count, height=reader.height, width=reader.width,
+    )  # fmt: skip
+    result.dpu = describe(task, places)
+    result.dpu.chain = chain.build(task, _INT8_MAGNITUDE, places, context.tables)
+    _refuse_general(result.dpu, config)
+    return result
 
 
 def _main(reader: rdma.Config, shape: tuple[int, int, int], places: Places) -> structures.Cube:
