@@ -63,6 +63,10 @@ class Runnable(Protocol):
         """Of the inputs."""
 
     @property
+    def batch(self) -> int:
+        """Items of one run if there are several (`rknn_batch_size`), else 0."""
+
+    @property
     def inputs(self) -> Sequence[InputPort]: ...
 
     @property

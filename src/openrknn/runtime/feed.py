@@ -31,9 +31,15 @@ def compute(
     outputs: OutputKind,
 ) -> tuple[dict[str, Array], RunTimes]:
     """Feed the values, run, read the outputs: as many items of a batch at once as the program takes."""
-    batch = program.model.batch_size
-    items = [values] if batch <= 1 else split_batch(values, program.names, batch)
-    copies = batch > 1 and outputs == "native"
+    if not program.batch:
+        began = perf_counter()
+        pixels = feed(program, program.inputs, values, layouts, pass_through=pass_through)
+        fed = perf_counter()
+        execute(program, pixels)
+        ran = perf_counter()
+        read = {port.name: port.read(outputs) for port in program.outputs}
+        return read, RunTimes(fed - began, ran - fed, perf_counter() - ran)
+    items = split_batch(values, program.names, program.batch)
     results: list[dict[str, Array]] = []
     feeding = running = reading = 0.0
     for start in range(0, len(items), len(program.lanes)):
@@ -46,7 +52,7 @@ def compute(
         ran = perf_counter()
         for (_, ports), _ in zip(program.lanes, group, strict=False):
             read = {port.name: port.read(outputs) for port in ports}
-            results.append({name: value.copy() for name, value in read.items()} if copies else read)
+            results.append({name: value.copy() for name, value in read.items()} if outputs == "native" else read)
         feeding, running, reading = feeding + fed - began, running + ran - fed, reading + perf_counter() - ran
     return join_batch(results), RunTimes(feeding, running, reading)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable
 from typing import Literal, TypeAlias, get_args
 
@@ -16,10 +18,37 @@ OutputKind: TypeAlias = Literal["float", "raw", "native"]
 """float: float32 in the original shape; raw: stored elements in the original shape; native: the memory itself."""
 
 
+_KINDS = frozenset(get_args(OutputKind))
+_SPARES = 3
+"""Results that are kept for later: the one that is being made, the one before it that a loop still holds, and one."""
+_LARGE_BYTES = 1 << 15
+"""From here on fresh memory costs more than the work: the kernel has to clear every page of it."""
+
+
 def check_kind(kind: str) -> None:
     """Refuse anything else."""
-    if kind not in get_args(OutputKind):
+    if kind not in _KINDS:
         raise ValueError(f"outputs={kind!r} is not known; there are {', '.join(map(repr, get_args(OutputKind)))}")
+
+
+class _Recycling:
+    """Large results in memory that was used before, if nobody holds the result that was in it any more."""
+
+    def __init__(self, way: Arrangement, shape: tuple[int, ...]) -> None:
+        self._way = way
+        self._shape = shape
+        self._spares: list[Array] = []
+
+    def read(self) -> Array:
+        spares = self._spares
+        for number in range(len(spares)):
+            # The list and the argument of getrefcount; a view or anything else that a user keeps would be one more.
+            if sys.getrefcount(spares[number]) == 2:
+                return self._way.read(spares[number]).reshape(self._shape)
+        made = self._way.read()
+        if len(spares) < _SPARES:
+            spares.append(made)
+        return made.reshape(self._shape)
 
 
 class OutputPort:
@@ -50,6 +79,8 @@ class OutputPort:
         if known and stored.is_feature:
             way = Arrangement(stored.native, stored.channels, scale=scale if floats else None, zero_point=zero)
             shape = tensor.shape
+            if math.prod(shape) * way.dtype.itemsize >= _LARGE_BYTES:
+                return _Recycling(way, shape).read
             return way.read if way.shape == shape else lambda: way.read().reshape(shape)
         if known and floats and not stored.is_image:
             return lambda: numerics.dequantize_affine(stored.native, scale, zero)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from openrknn.container.model import Operator
 from openrknn.container.parts import DataType, Placement
@@ -27,8 +28,7 @@ _WIDE_MACS_PER_CYCLE = 512
 _BYTES_PER_CYCLE = 16
 
 
-@dataclass(frozen=True, slots=True)
-class RunTimes:
+class RunTimes(NamedTuple):
     """Seconds of one run: arrays into the input buffers, the model itself, output buffers to arrays."""
 
     feed_seconds: float = 0.0

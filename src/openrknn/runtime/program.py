@@ -55,6 +55,7 @@ class Program:
         self.outputs = tuple(OutputPort(self._tensors[graph.tensors[index].name]) for index in graph.outputs)
         self.names = tuple(port.name for port in self.inputs)
         self.lanes = ((self.inputs, self.outputs),)
+        self.batch = model.batch_size if model.batch_size > 1 else 0
         self._link(addresses)
         self._plans: dict[tuple[frozenset[str], bool], list[tuple[Segment, Callable[[], None]]]] = {}
         self._fed: frozenset[str] | None = None

@@ -36,6 +36,7 @@ class VendorProgram:
         self.model, self.graph, self._engine = model, graph, engine
         self._context = context = engine.home(graph.index)
         self._batch = max(model.batch_size, 1)
+        self.batch = model.batch_size if model.batch_size > 1 else 0
         self._memories: dict[str, TensorMemory] = {}
         self._stored: dict[str, list[StoredTensor]] = {}
         self._owned: list[TensorMemory] = []
