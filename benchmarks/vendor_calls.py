@@ -97,7 +97,8 @@ def _pretend_a_board() -> None:
 
     if builtins.open.__name__ != "opened":
         builtins.open, ctypes.CDLL = opened, Loaded  # type: ignore[assignment, misc]
-        os.path.exists = lambda path: str(path) in (tree, "/usr/lib/librknnrt.so") or real_exists(path)
+        there = (tree, "/usr/lib/librknnrt.so", "/dev/dri/renderD129")  # what it wants to see in a container
+        os.path.exists = lambda path: str(path) in there or real_exists(path)
 
 
 def microseconds(call: Callable[[], object], seconds: float) -> float:

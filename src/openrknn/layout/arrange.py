@@ -19,7 +19,7 @@ import numpy.typing as npt
 from openrknn import nativelib
 from openrknn.numerics import FORMATS, address, dequantize_affine, prepared
 
-__all__ = ["Arrangement", "nc1hwc2_to_nchw", "nc1hwc2_to_nhwc", "nchw_to_nc1hwc2", "nhwc_to_nc1hwc2"]
+__all__ = ["Arrangement", "Dequantization", "nc1hwc2_to_nchw", "nc1hwc2_to_nhwc", "nchw_to_nc1hwc2", "nhwc_to_nc1hwc2"]
 
 Array = npt.NDArray[Any]
 _RANK = 5
@@ -93,6 +93,29 @@ class Arrangement:
         if self._floats:
             return dequantize_affine(np.ascontiguousarray(kept), *self._affine, out=result)
         result[...] = kept
+        return result
+
+
+class Dequantization:
+    """`numerics.dequantize_affine` of one place in memory, worked out once."""
+
+    def __init__(self, stored: Array, scale: float, zero_point: int) -> None:
+        self.shape, self.dtype = stored.shape, np.dtype(np.float32)
+        self._stored, self._scale, self._zero = stored, scale, zero_point
+        dequantize_affine(stored, scale, zero_point)  # so that wrong arguments raise here, and the function has types
+        library = nativelib.library()
+        self._function: Any = None
+        if library is not None and stored.flags.c_contiguous:
+            self._function = library.openrknn_dequantize
+            self._arguments = (stored.size, FORMATS[stored.dtype], zero_point, scale)
+            self._source = address(stored)
+
+    def read(self, out: Array | None = None) -> Array:
+        """What the memory holds now, in a new array or in `out`."""
+        if self._function is None:
+            return dequantize_affine(self._stored, self._scale, self._zero, out=out)
+        result = np.empty(self.shape, np.float32) if out is None else prepared(out, self.shape, np.float32)
+        self._function(self._source, result.__array_interface__["data"][0], *self._arguments)
         return result
 
 

@@ -101,6 +101,8 @@ def join_batch(results: Sequence[dict[str, Array]]) -> dict[str, Array]:
 
 def in_order(inputs: object, names: Sequence[str]) -> list[object]:
     """One array, a list or tuple of them, or a dict by name."""
+    if type(inputs) is np.ndarray and len(names) == 1:
+        return [inputs]
     if isinstance(inputs, Mapping):
         return _by_name(inputs, names)
     values = list(inputs) if isinstance(inputs, list | tuple) else [inputs]

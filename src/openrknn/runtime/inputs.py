@@ -25,6 +25,7 @@ from openrknn.runtime.tensors import Array, StoredTensor
 
 __all__ = ["InputPort", "as_numbers"]
 
+_UINT8 = np.dtype(np.uint8)
 _NORMALIZED_CHANNELS = 4
 """The file has mean and std for four channels."""
 
@@ -76,7 +77,7 @@ class InputPort:
 
     def feed(self, value: object, layout: str | None = None) -> bool:
         """Convert and store an array; whether it went in as raw pixels."""
-        if layout is None and type(value) is np.ndarray and value.dtype == np.uint8 and value.shape == self._picture:
+        if layout is None and type(value) is np.ndarray and value.dtype is _UINT8 and value.shape == self._picture:
             if self._row_ends != "pixels":
                 self.fill_row_ends("pixels")
             self.pixels[...] = value

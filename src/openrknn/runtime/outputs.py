@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias, get_args
 
 from openrknn import numerics
-from openrknn.layout.arrange import Arrangement
+from openrknn.layout.arrange import Arrangement, Dequantization
 from openrknn.runtime.cpu import decode
 from openrknn.runtime.tensors import Array, StoredTensor
 
@@ -31,10 +31,13 @@ def check_kind(kind: str) -> None:
         raise ValueError(f"outputs={kind!r} is not known; there are {', '.join(map(repr, get_args(OutputKind)))}")
 
 
+Way: TypeAlias = Arrangement | Dequantization
+
+
 class _Recycling:
     """Large results in memory that was used before, if nobody holds the result that was in it any more."""
 
-    def __init__(self, way: Arrangement, shape: tuple[int, ...]) -> None:
+    def __init__(self, way: Way, shape: tuple[int, ...]) -> None:
         self._way = way
         self._shape = shape
         self._spares: list[Array] = []
@@ -78,10 +81,14 @@ class OutputPort:
         known = stored.dtype in numerics.FORMATS and abs(zero) < 1 << 31
         if known and stored.is_feature:
             way = Arrangement(stored.native, stored.channels, scale=scale if floats else None, zero_point=zero)
-            shape = tensor.shape
-            if math.prod(shape) * way.dtype.itemsize >= _LARGE_BYTES:
-                return _Recycling(way, shape).read
-            return way.read if way.shape == shape else lambda: way.read().reshape(shape)
+            return self._large(way)
         if known and floats and not stored.is_image:
-            return lambda: numerics.dequantize_affine(stored.native, scale, zero)
+            return self._large(Dequantization(stored.native, scale, zero))
         return stored.read if kind == "raw" else lambda: decode(stored.read(), tensor)
+
+    def _large(self, way: Way) -> Callable[[], Array]:
+        """Large results are made in memory that was used before."""
+        shape = self.stored.tensor.shape
+        if math.prod(shape) * way.dtype.itemsize >= _LARGE_BYTES:
+            return _Recycling(way, shape).read
+        return way.read if way.shape == shape else lambda: way.read().reshape(shape)
