@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Writes docs/operators.md from the compiler's own table; tests/compiler/test_docs.py keeps the two equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from openrknn.compiler.lower.functions import FUNCTIONS
+from openrknn.compiler.lower.table import CPU_OPERATORS, NPU_OPERATORS
+
+TARGET = Path(__file__).resolve().parents[1] / "docs" / "operators.md"
+
+HEAD = """# Operators of the compiler
+
+Written by `tools/make_operator_docs.py` from the compiler's own table: change that, not this page. It holds for
+`openrknn compile` and `openrknn.compile`; [the guide](compiler.md) says how to use them.
+
+## On the NPU
+
+| in the compiler | from ONNX | how |
+|---|---|---|
+"""
+
+CPU = """
+## On the CPU
+
+The runtime computes these, the vendor's as well as ours. The data goes through the CPU's memory, so a model that needs
+one in its middle is slower than one that does not.
+
+| ONNX | why not on the NPU |
+|---|---|
+"""
+
+TAIL = """
+Everything else is refused when compiling, with the operator's name and where to cut the model.
+
+## Functions by table
+
+A table has 513 entries on each side of zero and straight lines beyond its ends; how far it reaches follows from the
+inputs, at most to:
+
+| function | reach |
+|---|---|
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    npu = "".join(f"| {name} | {row.onnx} | {row.how} |\n" for name, row in NPU_OPERATORS.items())
+    cpu = "".join(f"| {row.onnx} | {row.how} |\n" for row in CPU_OPERATORS.values())
+    functions = "".join(
+        f"| {name} | {'as far as the inputs' if limit == float('inf') else f'{limit:g}'} |\n"
+        for name, (_, limit) in FUNCTIONS.items()
+    )
+    return HEAD + npu + CPU + cpu + TAIL + functions
+
+
+if __name__ == "__main__":
+    TARGET.write_text(page())
+    print(f"wrote {TARGET}")
