@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Our compiler beside the vendor's: closeness to float, bytes moved, estimated cycles, seconds.
 
-    python benchmarks/compiler.py CORPUS [--models MODELS] [--only NAME ...] [--markdown]
+    python benchmarks/compiler.py CORPUS [--models MODELS] [--only NAME ...]
 
-CORPUS is a folder with NAME.onnx, and NAME_rk3588_{i8,fp}.rknn and .npz as the vendor's toolkit built and answered them.
+CORPUS is a folder with NAME.onnx, and NAME_rk3588_{i8,fp}.rknn and .npz as the vendor's toolkit made them.
 Both files of a case run on the strict software NPU on the same input; the reference is ONNX Runtime in float. Single
 operators are calibrated with the three random inputs that the vendor's build had; pictures with the stored one.
 """
