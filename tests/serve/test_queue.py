@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import queue
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import grpc
@@ -146,6 +148,45 @@ def test_draining_answers_what_was_accepted() -> None:
         assert [answer.status for answer in answers] == [200] * 6
         for answer in answers:
             assert np.array(answer.json["outputs"][0]["data"], np.float32).tobytes() == wanted.tobytes()
+
+
+def test_draining_ends_streams_after_what_they_have_taken() -> None:
+    tensor = triton.InferInput("image", [1, 16, 16, 3], "UINT8")
+    tensor.set_data_from_numpy(INPUTS["image"])
+    answers: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
+    with gated(queue_size=8) as (server, workshop):
+        client = triton.InferenceServerClient(server.grpc_address)
+        client.start_stream(callback=lambda result, error: answers.put((result, error)))
+        workshop.gate.clear()
+        for _ in range(4):
+            client.async_stream_infer(NAME, [tensor])
+        until(lambda: workshop.running == 1 and waiting(server) == 3)
+        server.stop()
+        until(lambda: server.plane.is_draining)
+        workshop.gate.set()
+        wanted = expected("picture", INPUTS)["features"].tobytes()
+        for _ in range(4):
+            result, error = answers.get(timeout=PATIENCE)
+            assert error is None
+            assert result.as_numpy("features").tobytes() == wanted
+        client.stop_stream()
+        client.close()
+
+
+def test_all_requests_together_have_a_budget_too() -> None:
+    limits = Limits(body_bytes=1 << 20, total_bytes=1 << 20)
+    with gated(limits=limits) as (server, workshop), helpers(1) as threads:
+        with server.plane.budget.share((1 << 20) - 500):
+            assert infer(server, NAME, INPUTS).status == 429
+            tensor = triton.InferInput("image", [1, 16, 16, 3], "UINT8")
+            tensor.set_data_from_numpy(INPUTS["image"])
+            with (
+                triton.InferenceServerClient(server.grpc_address) as client,
+                pytest.raises(InferenceServerException, match="RESOURCE_EXHAUSTED"),
+            ):
+                client.infer(NAME, [tensor])
+        assert threads.submit(infer, server, NAME, INPUTS).result(PATIENCE).status == 200
+        assert workshop.running == 0
 
 
 def test_before_it_drains_it_says_that_it_is_not_ready() -> None:

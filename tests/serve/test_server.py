@@ -147,9 +147,15 @@ def test_a_model_that_was_named_has_to_load(tmp_path: Path) -> None:
     with pytest.raises(RknnError, match=r"bad\.rknn"), running(Settings([tmp_path / "bad.rknn"], http_port=0)):
         pass
     assert main(["serve", str(tmp_path / "nothing")]) == 2
-    (tmp_path / "bad.rknn").unlink()
-    assert main(["serve", str(tmp_path)]) == 2
     assert main(["serve", str(FILES["picture"]), "--tls-cert", "x"]) == 2
+
+
+def test_an_empty_folder_can_be_filled_later(tmp_path: Path) -> None:
+    with running(Settings([tmp_path], http_port=0, grpc_port=None)) as server:
+        assert ask(server, "GET", "/v2/health/ready").error == "there is no model"
+        shutil.copy(FILES["picture"], tmp_path / "one.rknn")
+        assert ask(server, "POST", "/v2/repository/models/one/load").status == 200
+        assert ask(server, "GET", "/v2/health/ready").status == 200
 
 
 # -- telling ---------------------------------------------------------------------------------------------------------

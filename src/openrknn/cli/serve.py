@@ -27,6 +27,7 @@ EXAMPLES = (
     "OPENRKNN_TOKEN=... openrknn serve models/ --host 0.0.0.0 --tls-cert c.pem --tls-key k.pem",
     "curl --data-binary @cat.jpg http://127.0.0.1:8000/v2/models/yolo/image",
 )
+_LOG = logging.getLogger(__name__)
 _MEBIBYTE = 1024 * 1024
 _TOKEN_VARIABLE = "OPENRKNN_TOKEN"
 
@@ -75,10 +76,10 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         from openrknn.serve.server import Server
     except ImportError as error:
         raise CommandError(f"{error.name} is not installed; `pip install 'openrknn[serve]'`") from None
-    settings = settings_from(arguments)
     logs.set_up(arguments.log_format, arguments.log_level)
+    settings = settings_from(arguments)
     for warning in _warnings(settings):
-        logging.getLogger(__name__).warning(warning)
+        _LOG.warning(warning)
     server = Server(settings)
     server.run()
     if server.failure is not None:
@@ -93,8 +94,8 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
 
     if bool(arguments.tls_cert) != bool(arguments.tls_key):
         raise CommandError("TLS needs both --tls-cert and --tls-key")
-    if not scan(arguments.sources):
-        raise CommandError(f"there is no model in {', '.join(arguments.sources)}; docs/serve.md shows how folders look")
+    if not scan(arguments.sources):  # a folder may be filled later
+        _LOG.warning("there is no model in %s yet; docs/serve.md shows how folders look", ", ".join(arguments.sources))
     limits = Limits(
         body_bytes=arguments.max_body * _MEBIBYTE,
         total_bytes=max(arguments.max_memory, arguments.max_body) * _MEBIBYTE,

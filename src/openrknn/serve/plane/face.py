@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from openrknn.runtime.session import Session
 from openrknn.serve.datatypes import Array
 from openrknn.serve.errors import DeadlineError, NotReadyError, ServeError
+from openrknn.serve.plane.budget import Budget
 from openrknn.serve.plane.job import Answer, Job, OutputKind, Stages
 from openrknn.serve.plane.repository import Repository
 from openrknn.serve.plane.served import OpenSession, Served
@@ -38,6 +39,7 @@ class Plane:
     def __init__(self, settings: Settings, *, open_session: OpenSession = Session) -> None:
         self.settings = settings
         self.repository = Repository(settings, open_session=open_session)
+        self.budget = Budget(settings.limits.total_bytes)
         self.is_draining = False
         self.started = time.time()
         self.under_way = 0

@@ -83,6 +83,8 @@ class Repository:
         """Why not everything that was asked for can answer; empty: it can."""
         if self.is_loading:
             return "models are being loaded"
+        if not self._wanted:
+            return "there is no model"
         for name in sorted(self._wanted):
             try:
                 problem = self.find(name).problem

@@ -19,7 +19,7 @@ from openrknn.serve.plane import describe
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.rest import infer as infer_format
-from openrknn.serve.rest.body import Budget, ClientGoneError, compress, read_body
+from openrknn.serve.rest.body import ClientGoneError, compress, read_body
 from openrknn.serve.rest.guard import Guard
 from openrknn.serve.rest.openapi import description
 from openrknn.serve.rest.pictures import Pictures
@@ -42,7 +42,7 @@ class _Api:
     def __init__(self, plane: Plane) -> None:
         self._plane, self._settings = plane, plane.settings
         self._limits = plane.settings.limits
-        self._budget = Budget(self._limits.total_bytes)
+        self._budget = plane.budget
         self._pictures = Pictures(plane)
         self._metrics = metrics.registry(plane)
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from starlette.requests import Request
 
-from openrknn.serve.errors import BadRequestError, FullError, MediaError, SlowError, TooLargeError
+from openrknn.serve.errors import BadRequestError, MediaError, SlowError, TooLargeError
+from openrknn.serve.plane.budget import Budget
 from openrknn.serve.settings import Limits
 
-__all__ = ["Budget", "ClientGoneError", "compress", "read_body"]
+__all__ = ["ClientGoneError", "compress", "read_body"]
 
 _ENCODINGS = {"gzip", "deflate"}
 _SLOW_WORK_BYTES = 65536
@@ -23,24 +22,6 @@ _GZIP, _ZLIB, _EITHER = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, 32 + zlib.MAX_WBITS
 
 class ClientGoneError(Exception):
     """The client has closed the connection: there is nobody to answer."""
-
-
-class Budget:
-    """The memory that all requests share."""
-
-    def __init__(self, total_bytes: int) -> None:
-        self._left = total_bytes
-
-    @contextmanager
-    def share(self, size_bytes: int) -> Iterator[None]:
-        """Take a part, or refuse."""
-        if size_bytes > self._left:
-            raise FullError("the requests under way fill the server's memory; try again later")
-        self._left -= size_bytes
-        try:
-            yield
-        finally:
-            self._left += size_bytes
 
 
 def declared_length(request: Request) -> int | None:

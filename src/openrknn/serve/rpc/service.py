@@ -93,7 +93,7 @@ class Service:
 
     async def _infer(self, request: Any, headers: dict[str, str], seconds_left: float | None) -> Any:
         served = self._plane.repository.find(request.model_name, request.model_version)
-        with tracing.request("infer", served, headers) as span:
+        with self._plane.budget.share(request.ByteSize()), tracing.request("infer", served, headers) as span:
             answer = await self._plane.infer(served, tensors.parse(request, seconds_left))
             started = time.perf_counter()
             response = tensors.build(self._answer(), answer, request.id)
