@@ -5,7 +5,8 @@
 Every engine lives in a process of its own, and they take turns: a few inferences each, round after round, so that
 whatever else the machine does hits all of them. What counts is the best inference of each: others only add to it.
 With one thread that is the time of the processor, which on a quiet machine is the time that passes; what two threads
-gain is told by the time that passes.
+gain is told by the time that passes. Virtual processors often share one real one: what two processes with one thread
+each gain when they run at the same time is told too, and nobody can gain more.
 PYTHON is an interpreter that has onnxruntime (or rknn-toolkit2 2.5.0); an engine that is not there is said to be
 missing.
 
@@ -41,6 +42,7 @@ NETS = {
     "EfficientNet-Lite0 224": ("effnet_lite0_rk3588_i8.rknn", "bench/effnet_lite0_qdq.onnx"),
 }
 ONE, TWO, ORT, SIMULATOR = "openrknn, 1 thread", "openrknn, 2 threads", "ONNX Runtime int8", "vendor simulator"
+PROCESSES = "two processes"
 ROOM_BYTES = 64 << 20
 TURN_SECONDS = 0.05
 """How long an engine works in one round, at least one inference."""
@@ -82,6 +84,13 @@ class Engine:
             self.passed.append(min(passed for passed, _ in runs))
             self.busy.append(min(busy for _, busy in runs))
 
+    def together(self, other: Engine) -> float:
+        """Seconds of an inference while another process of the same kind does the same."""
+        for engine in (self, other):
+            engine._send(self._runs)
+        mine, theirs = self._receive(), other._receive()
+        return max(min(passed for passed, _ in mine), min(passed for passed, _ in theirs))
+
     def stop(self) -> None:
         """End the process and take its last word, the peak memory."""
         if self._process is not None:
@@ -96,9 +105,15 @@ class Engine:
         return {"milliseconds": best * 1e3, "passed": self.passed, "busy": self.busy, **self.about}
 
     def _ask(self, count: int) -> list[tuple[float, float]]:
+        self._send(count)
+        return self._receive()
+
+    def _send(self, count: int) -> None:
         requests = self._pipe("stdin")
         requests.write(f"{count}\n")
         requests.flush()
+
+    def _receive(self) -> list[tuple[float, float]]:
         seconds: list[tuple[float, float]] = json.loads(self._pipe("stdout").readline())
         return seconds
 
@@ -126,20 +141,26 @@ def engines(net: tuple[str, str], models: Path, arguments: argparse.Namespace) -
 def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """One net: milliseconds and memory of each engine, and our ratios."""
     working = engines(NETS[name], arguments.models, arguments)
+    by_name = {engine.name: engine for engine in working}
+    ours, twin = by_name[ONE], Engine(ONE, by_name[ONE].command)
+    together: list[float] = []
     try:
-        for engine in working:
+        for engine in (*working, twin):
             if not engine.error:
                 engine.start()
         for _ in range(arguments.rounds):
             for engine in working:
                 engine.turn()
+            if ours.busy and not twin.error:
+                together.append(ours.together(twin))
     finally:
-        for engine in working:
+        for engine in (*working, twin):
             engine.stop()
-    by_name = {engine.name: engine for engine in working}
-    ours, ratios = by_name[ONE], {}
+    ratios = {}
     if ours.busy and by_name[TWO].passed:
         ratios[TWO] = min(ours.passed) / min(by_name[TWO].passed)
+    if together:
+        ratios[PROCESSES] = 2 * min(ours.passed) / min(together)
     for other in (SIMULATOR, ORT):
         if ours.busy and by_name[other].busy:
             ratios[other] = min(by_name[other].busy) / min(ours.busy)
@@ -152,7 +173,8 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 COLUMNS = (
-    "net", "1 thread", "2 threads", "gain", "ONNX Runtime int8", "ratio", "vendor simulator", "ratio", "memory", "bar",
+    "net", "1 thread", "2 threads", "gain", "of two processes", "ONNX Runtime int8", "ratio", "vendor simulator",
+    "ratio", "memory", "bar",
 )  # fmt: skip
 
 
@@ -167,11 +189,13 @@ def row(result: dict[str, Any]) -> list[str]:
         found = result["ratios"].get(name)
         return "" if found is None else f"{found:.2f} x" + ("" if found >= BARS[name] else " *")
 
+    possible = result["ratios"].get(PROCESSES)
     peak, bar = result["engines"][ONE].get("peak_bytes", 0), result["memory_bar_bytes"]
     memory = f"{peak / 1e6:.0f} MB" + ("" if peak <= bar else " *")
     return [
-        result["net"], time(ONE), time(TWO), ratio(TWO), time(ORT), ratio(ORT), time(SIMULATOR), ratio(SIMULATOR),
-        memory, f"{bar / 1e6:.0f} MB",
+        result["net"], time(ONE), time(TWO), ratio(TWO),
+        "" if possible is None else f"{possible:.2f} x", time(ORT), ratio(ORT), time(SIMULATOR),
+        ratio(SIMULATOR), memory, f"{bar / 1e6:.0f} MB",
     ]  # fmt: skip
 
 
@@ -183,8 +207,9 @@ def processor() -> str:
 
 MEASURED = """Written by `benchmarks/inference.py`; do not edit. One inference, from NumPy arrays to NumPy arrays. The
 engines take turns in one run, and the best inference of each counts: with one thread in time of the processor, with
-two in time that passes (and so does what they gain). The times are those of this machine only: {processor},
-kernels `{kernels}`, {day}, {rounds} rounds."""
+two in time that passes. *Gain* is what two threads win over one, *of two processes* what two processes with one thread
+each win when they run at the same time: virtual processors often share one real one, and nobody can gain more.
+The times are those of this machine only: {processor}, kernels `{kernels}`, {day}, {rounds} rounds."""
 PEERS_OF_THE_PAGE = """The peers have one thread each: ONNX Runtime {ort} on the same networks in int8 (QDQ), and the
 simulator of rknn-toolkit2 {simulator}, which computes in floating point and cannot run a stored `.rknn` at all. Memory
 is the peak above a Python that has imported NumPy; its bar is model + activations + 64 MB. A star marks a bar that was

@@ -121,6 +121,18 @@ def residual() -> onnx.ModelProto:
     return net.model()
 
 
+def projection() -> onnx.ModelProto:
+    """A residual block whose shortcut is a convolution too: a sum of two convolutions, of which one must be stored."""
+    net = Net("projection")
+    x = net.input("x", [1, 8, 16, 16])
+    first = net.op("Relu", net.conv(x, 8, 16, 3, pads=[1, 1, 1, 1]))
+    inner = net.op("Relu", net.conv(first, 16, 32, 3, pads=[1, 1, 1, 1], strides=[2, 2]))
+    main = net.conv(inner, 32, 32, 3, pads=[1, 1, 1, 1])
+    added = net.op("Relu", net.op("Add", main, net.conv(first, 16, 32, 1, strides=[2, 2])))
+    net.output(net.conv(added, 32, 16, 3, pads=[1, 1, 1, 1]), "y", [1, 16, 8, 8])
+    return net.model()
+
+
 def silu() -> onnx.ModelProto:
     """Convolution followed by x * sigmoid(x), which the NPU does with its lookup table."""
     net = Net("silu")
@@ -325,6 +337,8 @@ class Golden:
     build: Options = field(default_factory=dict)
     answers: bool = False
     """Ask the converter's simulator, and keep inputs and answers beside the file."""
+    layers: bool = False
+    """Ask it for every tensor on the way too, and keep them in layers/NAME.npz."""
 
     @property
     def name(self) -> str:
@@ -340,6 +354,7 @@ def _operators() -> list[Golden]:
     plain += [nearest, bilinear, deconv, group_conv, average_pool]
     rows = [Golden(network, "rk3588", answers=True) for network in plain]
     rows += [Golden(network, "rk3588", "fp", answers=True) for network in (conv, silu, softmax, layer_norm)]
+    rows.append(Golden(projection, "rk3588", answers=True, layers=True))
     return [*rows, Golden(cpu_argmax, "rk3588")]
 
 
@@ -440,6 +455,16 @@ def _write_answers(golden: Golden, rknn: Any, shapes: Sequence[Sequence[int]]) -
     np.savez_compressed(HERE / f"{golden.name}.npz", **arrays)
 
 
+def _write_layers(golden: Golden, rknn: Any, folder: Path) -> None:
+    """What the simulator's own analysis says of the first sample, tensor by tensor."""
+    snapshot = folder / "snapshot"
+    if rknn.accuracy_analysis(inputs=[str(folder / "sample0_0.npy")], output_dir=str(snapshot)) != 0:
+        raise RuntimeError(f"{golden.name}: the analysis failed")
+    layers = {path.stem: np.load(path) for path in sorted((snapshot / "simulator/npy").glob("*.npy"))}
+    (HERE / "layers").mkdir(exist_ok=True)
+    np.savez_compressed(HERE / "layers" / f"{golden.name}.npz", **layers)
+
+
 def build(golden: Golden, folder: Path) -> None:
     """Convert one network; leave NAME.rknn, and NAME.npz if answers are wanted, beside this script."""
     from rknn.api import RKNN  # slow and heavy: only when a file is really built
@@ -461,6 +486,8 @@ def build(golden: Golden, folder: Path) -> None:
         raise RuntimeError(f"{golden.name}: export_rknn failed")
     if golden.answers:
         _write_answers(golden, rknn, shapes)
+    if golden.layers:
+        _write_layers(golden, rknn, folder)
     rknn.release()
 
 
