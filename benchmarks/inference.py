@@ -6,7 +6,8 @@ Every engine lives in a process of its own, and they take turns: a few inference
 whatever else the machine does hits all of them. What counts is the best inference of each: others only add to it.
 With one thread that is the time of the processor, which on a quiet machine is the time that passes; what two threads
 gain is told by the time that passes. Virtual processors often share one real one: what two processes with one thread
-each gain when they run at the same time is told too, and nobody can gain more.
+each gain when they run at the same time is told too, and nobody can gain more. On a busy machine `--realtime` (as root)
+puts the turn of each engine before everything else.
 PYTHON is an interpreter that has onnxruntime (or rknn-toolkit2 2.5.0); an engine that is not there is said to be
 missing.
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import re
 import subprocess
@@ -55,6 +57,7 @@ class Engine:
 
     name: str
     command: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
     passed: list[float] = field(default_factory=list)
     """Seconds of the best inference of each round."""
@@ -67,8 +70,9 @@ class Engine:
     def start(self) -> None:
         """Load the model; `error` says why there is none."""
         self._process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | self.environment,
+        )  # fmt: skip
         try:
             self.about = json.loads(self._pipe("stdout").readline())
             self._runs = max(1, int(TURN_SECONDS / min(passed for passed, _ in self._ask(3))))
@@ -143,6 +147,8 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     working = engines(NETS[name], arguments.models, arguments)
     by_name = {engine.name: engine for engine in working}
     ours, twin = by_name[ONE], Engine(ONE, by_name[ONE].command)
+    for engine in (*working, twin):
+        engine.environment = {"REALTIME": "1"} if arguments.realtime else {}
     together: list[float] = []
     try:
         for engine in (*working, twin):
@@ -244,6 +250,7 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=MODELS, help="folder of the models (default: %(default)s)")
     parser.add_argument("--net", choices=NETS, action="append", help="only this one (may be repeated)")
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--realtime", action="store_true", help="turns with real-time priority; needs root")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--page", type=Path, metavar="FILE", help="also write the documentation page")
     arguments = parser.parse_args()
