@@ -9,7 +9,6 @@ microseconds: nhwc, nchw, and a bare ioctl (0 for ours, which makes none on the 
 from __future__ import annotations
 
 import fcntl
-import logging
 import sys
 import time
 from collections.abc import Callable
@@ -32,7 +31,6 @@ def main(who: str, model: str, *packages: str) -> None:
     import numpy as np
 
     lite, ping = _vendor(model) if who == "vendor" else _ours(model)
-    lite.rknn_log.logger.setLevel(logging.ERROR)
     attribute = lite.rknn_runtime.get_tensor_attr(0)
     picture = np.zeros(list(attribute.dims[: attribute.n_dims]), np.uint8)
     planes = np.ascontiguousarray(picture.transpose(0, 3, 1, 2))

@@ -30,6 +30,8 @@ def check_inputs(
     """The arrays as the context takes them, and whether they pass through. Chooses the shapes of a dynamic model."""
     if data_type is data_format is pass_through is None and _is_usual(inputs, context):
         return list(inputs), False
+    if data_format == "nchw" and data_type is pass_through is None and _are_planes(inputs, context):
+        return [port.reordered(array) for array, port in zip(inputs, context.ports.inputs, strict=True)], False
     arrays = _arrays(inputs)
     _check_types(arrays, data_type)
     count = len(context.ports.inputs)
@@ -63,6 +65,20 @@ def _is_usual(inputs: object, context: Context) -> TypeGuard[list[Array]]:
         and (context.has_chosen_shapes or not context.model.is_dynamic)
         and all(
             type(array) is np.ndarray and array.shape == port.shape and array.dtype in _PLAIN and port.layout != "nchw"
+            for array, port in zip(inputs, ports, strict=True)
+        )
+    )
+
+
+def _are_planes(inputs: object, context: Context) -> TypeGuard[list[Array]]:
+    """The same for pictures with the channels first."""
+    ports = context.ports.inputs
+    return (
+        type(inputs) is list
+        and len(inputs) == len(ports)
+        and not context.model.is_dynamic
+        and all(
+            type(array) is np.ndarray and array.shape == port.planes and array.dtype in _PLAIN
             for array, port in zip(inputs, ports, strict=True)
         )
     )

@@ -35,6 +35,8 @@ class InputPort:
     dtype: np.dtype[Any]
     native_shape: tuple[int, ...]
     """As the elements lie in memory, without the ends of padded rows: what pass-through takes."""
+    planes: tuple[int, ...] | None = None
+    """The shape with the channels first, of an input that has them last."""
     _scratch: dict[np.dtype[Any], Array] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -45,11 +47,14 @@ class InputPort:
         if tensor.row_alignment and tensor.layout is Layout.NC1HWC2:
             _, channels, height, width = tensor.shape
             native = (batch, height, width, channels)
+        layout = spec.layout if len(spec.shape) == FEATURE_RANK else "undefined"
+        planes = (spec.shape[0], spec.shape[3], *spec.shape[1:3]) if layout == "nhwc" else None
         return cls(
             name=spec.name,
             tensor=tensor,
             shape=spec.shape,
-            layout=spec.layout if len(spec.shape) == FEATURE_RANK else "undefined",
+            layout=layout,
+            planes=planes,
             elements=prod(spec.shape),
             dtype=stored_type(tensor),
             native_shape=(batch, *native[1:]),
