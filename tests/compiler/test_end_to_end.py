@@ -106,6 +106,8 @@ CASES: dict[str, Callable[[Net], str]] = {
     "deconvolution": lambda net: net.add(
         "ConvTranspose", "x", net.weights(16, 12, 4, 4), strides=[2, 2], pads=[1] * 4, kernel_shape=[4, 4]
     ),
+    "linear resize": lambda net: net.add("Resize", "x", "", net.constant([1, 1, 2, 3]), mode="linear"),
+    "matrices": lambda net: net.add("MatMul", "x", net.add("Transpose", "x", perm=[0, 1, 3, 2])),
     "average": _one("AveragePool", kernel_shape=[3, 3], strides=[2, 2]),
     "max pool": _one("MaxPool", kernel_shape=[3, 3], strides=[1, 1], pads=[1] * 4),
     "slice of pixels": lambda net: net.add(

@@ -11,8 +11,9 @@ from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.constants import Packed, pack_constants
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.recipes.convolution import ConvolutionTask, Residual, convolution_registers
+from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers
 from openrknn.compiler.lower.recipes.finish import Finish, fp16_bits
-from openrknn.compiler.program import CONVOLUTION, Place, Step, Task, Tensor
+from openrknn.compiler.program import CONVOLUTION, ELEMENTWISE, Place, Step, Task, Tensor
 from openrknn.compiler.tile import Shape, tile
 from openrknn.container.parts import DataType
 from openrknn.isa.enums import EwAlgorithm
@@ -56,10 +57,32 @@ def lower_convolution(low: Lowering, op: Op) -> None:
     else:
         for weights, part_bias, first_in, first_out, channels in _groups(low, geometry, bias, source):
             _part(low, op, step, geometry, weights, part_bias, first_in, first_out, channels, depthwise=False)
+    if op.attributes.get("edges"):
+        _correct_edges(low, op, step)
     if residual:
         step.inputs.append(residual)
     if activation and id(activation) in low.functions:
         step.table = low.functions[id(activation)].key
+
+
+def _correct_edges(low: Lowering, op: Op, step: Step) -> None:
+    """Multiply the outermost rows and columns in place; corners get both factors."""
+    tensor = low.tensor(op.output)
+    channels, height, width = tensor.cube
+    quantization = low.quantization(op.output)
+    row_factors, column_factors = op.attributes["edges"]
+    strips = [((channels, 1, width), row, 0, gain)
+              for number, gain in enumerate(row_factors) for row in (number, height - 1 - number)]  # fmt: skip
+    strips += [((channels, height, 1), 0, column, gain)
+               for number, gain in enumerate(column_factors) for column in (number, width - 1 - number)]  # fmt: skip
+    for size, row, column, gain in strips:
+        finish = Finish(quantization.scale if quantization else 1.0, quantization, flying=True)
+        finish.subtract_zero_point(quantization)
+        finish.multiply(gain)
+        finish.output()
+        cube = Cube(tensor.at(0, row, column), tensor.pitch)
+        registers = elementwise_registers(low.format, size, cube, cube, finish.registers, line=width)
+        low.add(step, Task(ELEMENTWISE, registers))
 
 
 def _suffix(op: Op) -> str:

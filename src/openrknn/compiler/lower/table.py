@@ -28,7 +28,10 @@ NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
             "pixels, Pad, Slice of pixels, SpaceToDepth",
             "CNA and CORE, with bias, activation and a residual addition in the same task",
         ),
-        "ConvTranspose": Row("ConvTranspose, DepthToSpace", "CNA with pad values between the pixels"),
+        "ConvTranspose": Row(
+            "ConvTranspose, DepthToSpace, Resize linear by whole factors with half-pixel centres",
+            "CNA with pad values between the pixels",
+        ),
         "Pool": Row("MaxPool, AveragePool, GlobalMaxPool", "PPU; wide maps in stripes"),
         "Activation": Row(
             "Relu, Clip, LeakyRelu, PRelu, Sigmoid, Tanh, HardSwish, HardSigmoid, Elu, Gelu, Mish, Softplus, Erf, "
@@ -49,6 +52,7 @@ CPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
         "Exp": Row("Exp (fp16)", "without calibration nobody knows how far a table has to reach"),
         "Sin": Row("Sin (fp16)", "the same"),
         "Reshape": Row("Reshape that moves channels", "the NPU keeps 16 bytes of channels together"),
+        "MatMul": Row("MatMul of two activations", "weights of the NPU are constants in this compiler"),
         "Softmax": Row("Softmax", "exact; the vendor's NPU recipe is up to 4 % wrong"),
         "Transpose": Row("Transpose", "between the NPU's layout and any other order"),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openrknn.compiler.ir import Graph
 from openrknn.compiler.normalise.activations import find_activations
+from openrknn.compiler.normalise.bilinear import normalise_linear_resize
 from openrknn.compiler.normalise.binary import normalise_binary
 from openrknn.compiler.normalise.clean import clean
 from openrknn.compiler.normalise.finish import finish
@@ -31,6 +32,7 @@ def normalise(graph: Graph, *, atom: int, calibrated: bool = True, kernel_volume
     normalise_linear(graph)
     fold_scales(graph)
     normalise_pools(graph)
+    normalise_linear_resize(graph)
     normalise_moves(graph, atom)
     normalise_convolutions(graph)
     normalise_binary(graph)

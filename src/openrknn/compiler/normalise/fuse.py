@@ -46,6 +46,8 @@ def _activations(graph: Graph) -> None:
         maker = graph.producers().get(op.inputs[0])
         if maker is None or maker.type not in {"Conv", "ConvTranspose"} or sole_reader(graph, op.inputs[0]) is not op:
             continue
+        if maker.attributes.get("edges"):  # they are corrected after the convolution
+            continue
         if maker.attributes.get("activation") or len(maker.inputs) > 3 or not _is_bounded(op):
             continue
         maker.attributes["activation"] = dict(op.attributes)

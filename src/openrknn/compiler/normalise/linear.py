@@ -10,7 +10,7 @@ from openrknn.compiler.normalise.common import pair, refuse, sole_reader
 
 __all__ = ["normalise_convolutions", "normalise_linear"]
 
-_KEPT = {"from", "activation", "output_padding", "pad_value"}
+_KEPT = {"from", "activation", "output_padding", "pad_value", "edges"}
 _MAX_FLATTENED = 7
 """Rows and columns of a map that a fully connected layer can be laid over as one kernel."""
 

@@ -18,6 +18,7 @@ from openrknn.runtime.operators.arguments import arg_max, arg_min
 from openrknn.runtime.operators.average_pool import average_pool
 from openrknn.runtime.operators.concat import concat
 from openrknn.runtime.operators.interface import CpuOperator
+from openrknn.runtime.operators.matmul import matmul
 from openrknn.runtime.operators.reduce import reduce_max, reduce_mean, reduce_min, reduce_sum
 from openrknn.runtime.operators.reshape import reshape
 from openrknn.runtime.operators.softmax import softmax
@@ -33,6 +34,7 @@ OPERATORS: Mapping[str, CpuOperator] = MappingProxyType(
         "AveragePool": CpuOperator(average_pool),
         "Concat": CpuOperator(concat, moves=True),
         "Flatten": CpuOperator(reshape, moves=True),
+        "MatMul": CpuOperator(matmul),
         "ReduceMax": CpuOperator(reduce_max, moves=True),
         "ReduceMean": CpuOperator(reduce_mean),
         "ReduceMin": CpuOperator(reduce_min, moves=True),

@@ -21,12 +21,14 @@ class Cube:
 
 def elementwise_registers(
     form: Format, size: tuple[int, int, int], source: Cube, target: Cube, finish: Registers, other: Cube | None = None,
-    *, per_channel: bool = False,
+    *, per_channel: bool = False, line: int = 0,
 ) -> Registers:  # fmt: skip
-    """`size` is (channels, rows, columns); `other` the second operand."""
+    """`size` is (channels, rows, columns); `other` the second operand; `line` atoms from row to row, if not dense."""
     channels, rows, columns = size
     padded = align(channels, form.atom)
     registers = dpu_base(form, flying=True)
+    gap = (line or columns) - columns
+    extent = rows * columns + (rows - 1) * gap
     merge(
         registers,
         {
@@ -41,8 +43,10 @@ def elementwise_registers(
             "DPU_RDMA.RDMA_DATA_CUBE_WIDTH": {"width": columns},
             "DPU_RDMA.RDMA_DATA_CUBE_HEIGHT": {"height": rows},
             "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL": {"channel": padded},
+            "DPU.DATA_CUBE_NOTCH_ADDR": {"notch_addr_0": gap, "notch_addr_1": gap},
+            "DPU_RDMA.RDMA_SRC_DMA_CFG": {"line_notch_addr": gap},
             "DPU_RDMA.RDMA_SRC_BASE_ADDR": {"src_base_addr": source.place},
-            "DPU_RDMA.RDMA_SURF_NOTCH": {"surf_notch_addr": source.pitch - rows * columns},
+            "DPU_RDMA.RDMA_SURF_NOTCH": {"surf_notch_addr": source.pitch - extent},
         },
         finish,
     )

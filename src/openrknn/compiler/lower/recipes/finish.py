@@ -86,6 +86,14 @@ class Finish:
             self.set("DPU.BS_CFG", bs_bypass=0, bs_alu_bypass=0, bs_alu_algo=AluAlgorithm.ADD)
             self.set("DPU.BS_ALU_CFG", bs_alu_operand=_signed32(-source.zero_point))
 
+    def multiply(self, gain: float) -> None:
+        """Flying: every number times a constant."""
+        if self.is_int8:
+            self.unit *= gain
+        else:
+            self.set("DPU.BS_CFG", bs_bypass=0, bs_mul_bypass=0)
+            self.set("DPU.BS_MUL_CFG", bs_mul_operand=fp16_bits(gain))
+
     def widen(self, bits: int = 14) -> None:
         """Flying int8: multiply by 2**bits, so that what follows rounds finer."""
         self.set("DPU.BS_CFG", bs_mul_bypass=0)

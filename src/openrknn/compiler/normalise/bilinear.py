@@ -1,0 +1,62 @@
+"""Linear upsampling by whole factors: a depthwise transposed convolution, and a correction of the edges.
+
+With zeros beyond the edge, an output pixel near it misses the share of the pixel that is not there; replicating the
+edge would give that share to the edge pixel itself. So the result only has to be divided by the sum of the weights that
+did find a pixel: a factor per row and column, on `factor // 2` rows and columns at each edge.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openrknn.compiler.ir import Array, Graph, Op
+from openrknn.compiler.normalise.common import replace_op
+
+__all__ = ["normalise_linear_resize"]
+
+_LARGEST_FACTOR = 8
+_MODES = {"half_pixel", "pytorch_half_pixel"}
+
+
+def normalise_linear_resize(graph: Graph) -> None:
+    """Resize of maps with mode linear and half-pixel centres."""
+    for op in list(graph.ops):
+        if op.type in {"Resize", "Upsample"} and op.attributes.get("mode") in {"linear", "bilinear"}:
+            _resize(graph, op)
+
+
+def _resize(graph: Graph, op: Op) -> None:
+    shape, target = graph.shape(op.inputs[0]), graph.shape(op.output)
+    mode = op.attributes.get("coordinate_transformation_mode", "half_pixel")
+    op.attributes["reason"] = "linear resizing is there for whole factors up to 8 and half-pixel centres"
+    if len(shape) != 4 or shape[:2] != target[:2] or shape[0] != 1 or mode not in _MODES or op.type != "Resize":
+        return
+    factors = target[2] // shape[2], target[3] // shape[3]
+    if (shape[2] * factors[0], shape[3] * factors[1]) != target[2:] or min(shape[2:]) < 2:
+        return
+    if not 1 <= min(factors) <= max(factors) <= _LARGEST_FACTOR:
+        return
+    channels = shape[1]
+    taps = np.multiply.outer(_taps(factors[0]), _taps(factors[1]))
+    weight = np.broadcast_to(taps, (channels, 1, *taps.shape)).copy()
+    pads = [(len(_taps(factor)) - factor) // 2 for factor in factors]
+    attributes = {
+        "strides": list(factors), "kernel_shape": list(taps.shape), "pads": [pads[0], pads[1], pads[0], pads[1]],
+        "group": channels, "from": "Resize", "edges": (_edge(factors[0]), _edge(factors[1])),
+    }  # fmt: skip
+    made = Op("ConvTranspose", op.name, [op.inputs[0], graph.add_constant(f"{op.output}_taps", weight)], [op.output],
+              attributes, op.fused)  # fmt: skip
+    replace_op(graph, op, made)
+
+
+def _taps(factor: int) -> Array:
+    """The triangle that a pixel spreads over its neighbours."""
+    size = 2 * factor - factor % 2
+    centre = (size - 1) / 2
+    return 1 - np.abs(np.arange(size) - centre) / factor
+
+
+def _edge(factor: int) -> tuple[float, ...]:
+    """What the outermost rows have to be multiplied with, from the edge inwards."""
+    sums = [0.5 + (row + 0.5) / factor for row in range(factor // 2)]
+    return tuple(1 / value for value in sums)
