@@ -72,6 +72,25 @@ def test_sessions_give_the_bytes_of_the_software_npu(driver: str) -> None:
     assert lines == [f"{path} same" for path in ANSWERED]
 
 
+PROFILE_PROGRAM = """
+import sys
+import numpy as np
+import openrknn
+values = np.load(sys.argv[1][:-5] + ".npz")
+with openrknn.Session(sys.argv[1], device="rocket") as session:
+    rows = session.profile([values["x0"]]).operators
+print([row.type for row in rows if row.software_tasks])
+"""
+
+
+def test_the_profile_says_what_rocket_could_not_do() -> None:
+    """Pooling ends in a block whose interrupt the driver does not wait for."""
+    command = [sys.executable, "-m", "openrknn.cli", "exec", "-q", "--driver", "rocket", "--", sys.executable, "-c"]
+    command += [PROFILE_PROGRAM, str(ROOT / "tests" / "goldens" / "average_pool_rk3588_i8.rknn")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False, cwd=ROOT)
+    assert result.stdout == "['AveragePool']\n", result.stderr
+
+
 CHIP_PROGRAM = """
 import os
 print(open("/proc/device-tree/compatible").read().rstrip("\\0").split("\\0")[-1])

@@ -28,6 +28,7 @@ class Row:
     op_type: str
     data_type: str
     target: str
+    """NPU, CPU ...; SOFTWARE: the software NPU, because the kernel's driver cannot finish its tasks."""
     input_shape: tuple[tuple[int, ...], ...]
     """Activations first, then constants."""
     activations: int
@@ -76,7 +77,7 @@ def _row(operator: Operator, entry: OperatorProfile, cores: int) -> Row:
         id=operator.index,
         op_type=operator.type,
         data_type=first.dtype.label.upper() if first else "",
-        target=str(operator.placement).upper(),
+        target="SOFTWARE" if entry.software_tasks else str(operator.placement).upper(),
         input_shape=tuple(tensor.shape for tensor in (*activations, *constants)),
         activations=len(activations),
         output_shape=tuple(tensor.shape for tensor in operator.outputs),

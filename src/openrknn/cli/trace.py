@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=sorted(_ACTIONS), help="what to do")
     parser.add_argument("file", metavar="FILE", help="a trace")
     parser.add_argument("other", metavar="OTHER", nargs="?", help="diff: the trace to compare with")
-    parser.add_argument("-o", "--output", metavar="FILE", help="timeline: the page (default: the trace's name + .html)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="timeline: the page; gems: a folder for their contents")
     parser.add_argument("--log", metavar="FILE", help="gems, tasks: the vendor's log, which names buffers and tensors")
     parser.add_argument("--model", metavar="FILE", help="gems, tasks: the .rknn that ran; its relocations name tensors")
     parser.add_argument("--job", type=int, metavar="N", help="only this job, counted from 1")
@@ -117,10 +117,12 @@ def _replay(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
         output.line(f"job {number}: {len(job.program.steps)} tasks, {verdict}")
         for entry in differences:
             place = {"buffer": entry.serial, "role": entry.role, "offset": entry.offset}
-            found.append({"job": number, **place, "task": entry.task})
+            where = {"task": entry.task, "register": entry.register, "element": entry.element}
+            found.append({"job": number, **place, **where})
             output.line(
                 f"  buffer {entry.serial} ({entry.role}): {entry.bytes_that_differ} bytes, first at {entry.offset:#x}: "
-                f"recorded {entry.recorded}, replayed {entry.replayed}, written by task {entry.task}"
+                f"recorded {entry.recorded}, replayed {entry.replayed}, written by task {entry.task} "
+                f"({entry.register}, element {entry.element})"
             )
     output.data({"differences": found})
     return 1 if found else 0

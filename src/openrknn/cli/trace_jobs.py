@@ -57,6 +57,10 @@ def gems(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
             table.add_row(*cells, *((_some(inside),) if names.ranges else ()))
             place = {"address": state.address, "size": state.size}
             rows.append({"job": number, "buffer": state.serial, **place, "role": role, "names": inside})
+            if arguments.output:
+                folder = Path(arguments.output)
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / f"job{number}_buffer{state.serial}.bin").write_bytes(trace.contents(state))
         output.show(table)
     output.data({"buffers": rows})
     return 0

@@ -155,7 +155,7 @@ class LocalEngine:
         return self._make(graph, buffers)
 
     def profile(self, graph: int, pixels: frozenset[str], runs: int) -> Profile:
-        return measure(self.program(graph), pixels, runs=runs, device=self.device.name, cores=self._options.cores)
+        return measure(self.program(graph), pixels, runs=runs, device=self.device, cores=self._options.cores)
 
     def memory(self) -> MemoryReport:
         programs: Iterable[Program] = self._programs.values()

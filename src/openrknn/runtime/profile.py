@@ -13,12 +13,14 @@ are the constants, inputs and outputs of the operator, each once. Whole networks
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from openrknn.container.model import Operator
 from openrknn.container.parts import DataType, Placement
 from openrknn.container.work import macs
+from openrknn.device.protocol import Device
+from openrknn.device.rocket import RocketDevice
 from openrknn.runtime.program import Program
 
 __all__ = ["OperatorProfile", "Profile", "RunTimes", "describe_operator", "measure"]
@@ -54,6 +56,8 @@ class OperatorProfile:
     """That the multiply-accumulate arrays need on a board; None for the CPU and where the work is not known."""
     memory_cycles: int | None
     """That the memory needs."""
+    software_tasks: int = 0
+    """Tasks that the software NPU did, because the kernel's driver cannot finish them (rocket: those of the PPU)."""
 
     @property
     def estimated_cycles(self) -> int | None:
@@ -86,15 +90,23 @@ class Profile:
         return sum(row.estimated_cycles or 0 for row in self.operators)
 
 
-def measure(program: Program, pixels: frozenset[str], *, runs: int, device: str, cores: int) -> Profile:
+def measure(program: Program, pixels: frozenset[str], *, runs: int, device: Device, cores: int) -> Profile:
     """Run operator by operator on what the inputs hold."""
     seconds: dict[int, float] = {}
+    software: dict[int, int] = {}
     for _ in range(runs):
+        before = _software_tasks(device)
         for operator, duration in program.run_timed(pixels):
             seconds[operator.index] = seconds.get(operator.index, 0.0) + duration / runs
+            software[operator.index], before = _software_tasks(device) - before, _software_tasks(device)
     program.forget_single_steps()
     rows = (describe_operator(operator, seconds.get(operator.index, 0.0), cores) for operator in program.operators)
-    return Profile(tuple(rows), runs, device, cores)
+    told = (replace(row, software_tasks=software.get(row.index, 0)) for row in rows)
+    return Profile(tuple(told), runs, device.name, cores)
+
+
+def _software_tasks(device: Device) -> int:
+    return device.software_tasks if isinstance(device, RocketDevice) else 0
 
 
 def describe_operator(operator: Operator, seconds: float, cores: int) -> OperatorProfile:

@@ -13,7 +13,8 @@ import numpy as np
 
 from openrknn.chips import chip_named
 from openrknn.npu import Buffer, Machine, Memory, Program, TaskRef
-from openrknn.npu.step import Step
+from openrknn.npu.formats import element_bytes
+from openrknn.npu.step import Chained, Convolution, Flying, Pooling, Step
 from openrknn.trace.archive import Trace
 from openrknn.trace.records import BufferState, FinishRecord, SubmitRecord
 from openrknn.trace.roles import buffer_roles
@@ -36,6 +37,10 @@ class Difference:
     bytes_that_differ: int
     task: int | None
     """The last task that wrote there."""
+    register: str = ""
+    """The register that told it where to write."""
+    element: int = 0
+    """Which element of what it wrote."""
 
 
 @dataclass
@@ -88,6 +93,7 @@ class Replayer:
             wrong = np.nonzero(recorded != replayed)[0] if recorded.size == replayed.size else np.array([0])
             if wrong.size:
                 first = int(wrong[0])
+                step, register, element = _writer(job.program.steps, state.address + first)
                 yield Difference(
                     serial=state.serial,
                     role=job.roles[state.serial],
@@ -95,7 +101,9 @@ class Replayer:
                     recorded=int(recorded[first]),
                     replayed=int(replayed[first]),
                     bytes_that_differ=int(wrong.size),
-                    task=_writer(job.program.steps, state.address + first),
+                    task=step,
+                    register=register,
+                    element=element,
                 )
 
 
@@ -126,9 +134,22 @@ def _smallest_first(states: tuple[BufferState, ...]) -> list[BufferState]:
     return sorted(states, key=lambda state: state.size)
 
 
-def _writer(steps: list[Step], address: int) -> int | None:
+def _writer(steps: list[Step], address: int) -> tuple[int | None, str, int]:
+    """The last task that wrote to an address, the register that sent it there, and the element of its output."""
     for step in reversed(steps):
         for start, size in step.writes():
             if start <= address < start + size:
-                return step.task
-    return None
+                register, bytes_each = _output(step)
+                return step.task, register, (address - start) // bytes_each
+    return None, "", 0
+
+
+def _output(step: Step) -> tuple[str, int]:
+    match step:
+        case Chained():
+            return "PPU.DST_BASE_ADDR", element_bytes(step.pooling.precision)
+        case Convolution() | Flying():
+            return "DPU.DST_BASE_ADDR", element_bytes(step.dpu.out.precision)
+        case Pooling():
+            return "PPU.DST_BASE_ADDR", element_bytes(step.config.precision)
+    return "", 1
