@@ -45,6 +45,20 @@ class Chip:
     """Whether PC.REGISTER_AMOUNTS counts pairs of commands (else single commands)."""
     pc_task_bits: int
     """Width of TASK_NUMBER in PC.TASK_CON: one run of the PC is at most 2**bits - 1 tasks."""
+    weight_group: tuple[int, int] = (32, 32)
+    """int8 weights lie in groups of so many kernels by so many inputs: what the array takes at once."""
+    depthwise_group: int = 64
+    """Depthwise int8 weights: channels in a group."""
+    inline_zero_points: int = 0
+    """Depthwise int8: so many weights, then as many negated zero points, take turns; 0: they are beside the bias."""
+    raises_offsets: bool = False
+    """The input converter adds before the shift: streams hold offset * 2^shift."""
+    holds_uint8_setting: bool = True
+    """Files hold the input converter for uint8 pictures; the runtimes of the others write it."""
+    has_nbuf: bool = False
+    """Tensors may be marked for a buffer on the chip; their addresses are ordinary ones."""
+    linked_at_zero: bool = False
+    """Mini files: commands and constants are one image whose addresses count from its start (PC's DMA base)."""
     bias_group: int | None = None
     """Output channels per group in the int8 operand stream (bias, zero point, multiplier)."""
     cbuf_banks: int | None = None
@@ -60,6 +74,11 @@ class Chip:
     """Whether the vendor's runtime for this chip runs operators on the CPU."""
     evidence: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
     """Field name -> where its value comes from."""
+
+    @property
+    def array_macs(self) -> int:
+        """int8 products of one core in one cycle: one group of weights, each with one input."""
+        return self.weight_group[0] * self.weight_group[1]
 
     def channels_per_atom(self, element_bytes: int) -> int:
         """C2 of the native layout NC1HWC2 for elements of this size."""
@@ -81,6 +100,14 @@ _COMMON = {
     "pc_task_bits": _KERNEL,
     "bias_group": _FILES,
     "target": _FILES,
+    "weight_group": _FILES,
+    "depthwise_group": _FILES,
+    "inline_zero_points": _FILES,
+    "raises_offsets": f"{_FILES}: offsets of pictures with a mean",
+    "holds_uint8_setting": f"{_FILES}, {_RUNTIME}",
+    "has_nbuf": "messages of toolkit 2.5.0",
+    "linked_at_zero": _FILES,
+    "array_macs": "inferred; fits the TOPS of the data sheets of RK3588, RK3568, RK3562 at 1 GHz, of RV1106 at 0.5 GHz",
 }
 
 
@@ -110,6 +137,7 @@ _RK3588 = Chip(
     cbuf_bank_bytes=32 * 1024,
     hw_version=0x46495245,
     dma_bits=40,
+    holds_uint8_setting=False,
     precisions=frozenset({"int8", "int16", "fp16"}),
     evidence=_evidence(cbuf_banks="RK3588 technical reference manual", hw_version=_RUNTIME, dma_bits=_KERNEL),
 )
@@ -124,6 +152,9 @@ _RK3566 = Chip(
     task_lists=_ONE,
     paired_amounts=False,
     pc_task_bits=12,
+    weight_group=(16, 32),
+    depthwise_group=32,
+    holds_uint8_setting=False,
     bias_group=4,
     cbuf_banks=8,
     hw_version=0,
@@ -140,6 +171,10 @@ _RK3562 = Chip(
     task_lists=_ONE,
     paired_amounts=True,
     pc_task_bits=16,
+    weight_group=(16, 32),
+    depthwise_group=32,
+    inline_zero_points=2,
+    has_nbuf=True,
     bias_group=4,
     evidence=_evidence(),
 )
@@ -154,6 +189,8 @@ _RK3576 = Chip(
     task_lists=(TaskList(1, 0), TaskList(1, 1), TaskList(2, 0), TaskList(2, 1)),
     paired_amounts=True,
     pc_task_bits=16,
+    inline_zero_points=2,
+    has_nbuf=True,
     bias_group=8,
     precisions=frozenset({"int8", "int16", "fp16"}),
     evidence=_evidence(task_lists=f"{_FILES}: the one-core list is stored once per core"),
@@ -169,6 +206,7 @@ _RV1126B = Chip(
     task_lists=_ONE,
     paired_amounts=True,
     pc_task_bits=16,
+    inline_zero_points=2,
     bias_group=8,
     evidence=_evidence(),
 )
@@ -183,6 +221,11 @@ _RV1106 = Chip(
     task_lists=_ONE,
     paired_amounts=True,
     pc_task_bits=16,
+    weight_group=(16, 32),
+    depthwise_group=32,
+    inline_zero_points=1,
+    raises_offsets=True,
+    linked_at_zero=True,
     bias_group=4,
     driver_nodes=("/dev/rknpu",),
     precisions=frozenset({"int8"}),
@@ -191,8 +234,9 @@ _RV1106 = Chip(
 )
 
 _RV1106B = replace(
-    _RV1106, name="rv1106b", title="RV1106B", target="RKNPU w1", family="rv1106b", atom_bytes=8, paired_amounts=False
-)
+    _RV1106, name="rv1106b", title="RV1106B", target="RKNPU w1", family="rv1106b", atom_bytes=8, paired_amounts=False,
+    weight_group=(8, 16), depthwise_group=8, inline_zero_points=8,
+)  # fmt: skip
 
 CHIPS: Mapping[str, Chip] = MappingProxyType(
     {

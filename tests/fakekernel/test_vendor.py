@@ -46,11 +46,11 @@ def goldens(chip: str) -> list[Path]:
     return sorted(path.with_suffix(".rknn") for path in GOLDENS.glob(f"*_{chip}_*.npz"))
 
 
-def corpus() -> list[Path]:
+def corpus(chip: str) -> list[Path]:
     if not CORPUS.exists():
         return []
-    cases = sorted(path.with_suffix(".rknn") for path in (CORPUS / "rk3588").glob("*.npz"))
-    models = sorted(path.with_suffix(".rknn") for path in MODELS.glob("*rk3588*.npz"))
+    cases = sorted(path.with_suffix(".rknn") for path in (CORPUS / chip).glob("*.npz"))
+    models = sorted(path.with_suffix(".rknn") for path in MODELS.glob(f"*{chip}*.npz"))
     if os.environ.get("OPENRKNN_CORPUS") == "all":
         return [*cases, *models]
     return [path for path in cases if path.stem.startswith(CHOICE)]
@@ -74,9 +74,14 @@ def test_goldens_of_another_chip(rk3566: Device, witness: Witness, path: Path) -
     check(rk3566, witness, path)
 
 
-@pytest.mark.parametrize("path", corpus(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", corpus("rk3588"), ids=lambda path: path.stem)
 def test_corpus(device: Device, witness: Witness, path: Path) -> None:
     check(device, witness, path)
+
+
+@pytest.mark.parametrize("path", corpus("rk3566"), ids=lambda path: path.stem)
+def test_corpus_of_another_chip(rk3566: Device, witness: Witness, path: Path) -> None:
+    check(rk3566, witness, path)
 
 
 @pytest.mark.parametrize("mask", [1, 2, 4, 3, 7])

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import openrknn
+from openrknn.chips import chip_named
+from openrknn.container.outer import Flavour
 from openrknn.container.patch import input_values
 from openrknn.npu.cna import fetch_weights
 from openrknn.npu.step import Convolution
@@ -107,3 +109,19 @@ def test_depthwise_weights_are_the_same_on_every_chip(name: str) -> None:
     wanted = weights + operands.cpend[:, None, None]
     channels = min(len(wanted), right.dpu.real_channels)
     assert np.array_equal(fetch_weights(ours.source, here.memory)[:channels], wanted[:channels])
+
+
+@pytest.mark.parametrize("chip", [name for name in CHIPS if name != "rv1103b"])
+def test_the_table_of_chips_says_what_streams_hold(chip: str) -> None:
+    """Atoms, groups of weights, zero points between weights, operands: facts of the chip, and what its streams give."""
+    facts = chip_named(chip)
+    placed = place(GOLDENS / f"residual_{chip}_i8.rknn")
+    steps = [step for step in placed.program().steps if isinstance(step, Convolution)]
+    direct, depthwise = (next(step for step in steps if step.source.depthwise is wanted) for wanted in (False, True))
+    assert {step.source.atom_bytes for step in steps} == {facts.atom_bytes}
+    assert (direct.source.kernel_group, direct.source.input_group) == facts.weight_group
+    assert depthwise.source.depthwise_group == facts.depthwise_group
+    assert depthwise.source.inline_zero_points == facts.inline_zero_points
+    assert direct.reader is not None
+    assert direct.reader.operand_block == facts.bias_group
+    assert (placed.model.flavour is Flavour.MINI) == facts.linked_at_zero

@@ -22,7 +22,7 @@ _SHAPES = {"InputShape", "OutputShape"}
 _DETAILS = {"DataType", "WorkLoad", "RW(KB)", "MacUsage(%)"}
 _BAR_CELLS = 12
 _KNOWN_FAMILY = "rk3588"
-"""The estimate knows the arrays of this one."""
+"""The array of this one is in its manual."""
 
 
 def show(output: Output, model: Model, rows: Sequence[Row], profile: Profile) -> None:
@@ -47,7 +47,8 @@ def show(output: Output, model: Model, rows: Sequence[Row], profile: Profile) ->
         Text(f"{duration(here)} here, on {profile.device}, operator by operator"),
     )
     if model.chip.family != _KNOWN_FAMILY:
-        output.show(Text(f"the arrays of {model.chip.title} are not known: those of the RK3588 are assumed", "yellow"))
+        macs = model.chip.array_macs
+        output.show(Text(f"an array of {macs} MACs per cycle is inferred from how weights are stored", "yellow"))
 
 
 def _operators(rows: Sequence[Row], width: int) -> Table:

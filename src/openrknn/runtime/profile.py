@@ -4,10 +4,11 @@ The estimate is a roof with two sides, and no more than that:
 
     cycles = max(MACs / (MACs per cycle and core * cores), bytes moved / 16)
 
-The array of one RK3588 core does 1024 int8 or 512 fp16, bf16 or int16 multiply-accumulates per cycle (three cores at
-1 GHz make the 6 TOPS of the data sheet); 16 bytes per cycle, one atom, is what memory gives all cores together. Bytes
-are the constants, inputs and outputs of the operator, each once. Whole networks come out 3 % (ResNet18) to 35 %
-(YOLOX-nano) above the cycles that the vendor's runtime 1.5.2 prints for them.
+The array of one RK3588 core does 1024 int8 or 512 fp16, bf16 or int16 multiply-accumulates per cycle (three cores at 1
+GHz make the 6 TOPS of the data sheet), those of other chips `Chip.array_macs` (inferred); 16 bytes per cycle, one
+atom, is what memory gives all cores together. Bytes are the constants, inputs and outputs of the operator, each once.
+Whole networks come out 3 % (ResNet18) to 35 % (YOLOX-nano) above the cycles that the vendor's runtime 1.5.2 prints for
+them.
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ from openrknn.runtime.program import Program
 
 __all__ = ["OperatorProfile", "Profile", "RunTimes", "describe_operator", "measure"]
 
-_MACS_PER_CYCLE = 1024
-_WIDE_MACS_PER_CYCLE = 512
 _BYTES_PER_CYCLE = 16
 
 
@@ -100,7 +99,10 @@ def measure(program: Program, pixels: frozenset[str], *, runs: int, device: Devi
             seconds[operator.index] = seconds.get(operator.index, 0.0) + duration / runs
             software[operator.index], before = _software_tasks(device) - before, _software_tasks(device)
     program.forget_single_steps()
-    rows = (describe_operator(operator, seconds.get(operator.index, 0.0), cores) for operator in program.operators)
+    macs_per_cycle = program.model.chip.array_macs * cores
+    rows = (
+        describe_operator(operator, seconds.get(operator.index, 0.0), macs_per_cycle) for operator in program.operators
+    )
     told = (replace(row, software_tasks=software.get(row.index, 0)) for row in rows)
     return Profile(tuple(told), runs, device.name, cores)
 
@@ -109,8 +111,8 @@ def _software_tasks(device: Device) -> int:
     return device.software_tasks if isinstance(device, RocketDevice) else 0
 
 
-def describe_operator(operator: Operator, seconds: float, cores: int) -> OperatorProfile:
-    """The row of one operator."""
+def describe_operator(operator: Operator, seconds: float, macs_per_cycle: int) -> OperatorProfile:
+    """The row of one operator; `macs_per_cycle` are those of all cores together, for int8."""
     work = macs(operator)
     moved = _bytes_moved(operator)
     is_known = operator.placement is Placement.NPU and work is not None
@@ -123,7 +125,7 @@ def describe_operator(operator: Operator, seconds: float, cores: int) -> Operato
         seconds=seconds,
         macs=work,
         bytes_moved=moved,
-        array_cycles=_array_cycles(operator, work or 0, cores) if is_known else None,
+        array_cycles=_array_cycles(operator, work or 0, macs_per_cycle) if is_known else None,
         memory_cycles=-(-moved // _BYTES_PER_CYCLE) if is_known else None,
     )
 
@@ -136,7 +138,6 @@ def _bytes_moved(operator: Operator) -> int:
     return sum(dict(tensors).values())
 
 
-def _array_cycles(operator: Operator, work: int, cores: int) -> int:
+def _array_cycles(operator: Operator, work: int, macs_per_cycle: int) -> int:
     wide = bool(operator.inputs) and operator.inputs[0].dtype is not DataType.INT8
-    per_cycle = (_WIDE_MACS_PER_CYCLE if wide else _MACS_PER_CYCLE) * cores
-    return -(-work // per_cycle)
+    return -(-work // (macs_per_cycle // 2 if wide else macs_per_cycle))

@@ -150,7 +150,8 @@ class VendorEngine:
             other.forget_programs()
         operators = operators_to_run(self._model.operators_of(self._model.graphs[graph]))
         cores = self._options.cores
-        rows = tuple(describe_operator(one, seconds.get(one.index, 0.0), cores) for one in operators)
+        macs = self._model.chip.array_macs * cores
+        rows = tuple(describe_operator(one, seconds.get(one.index, 0.0), macs) for one in operators)
         return Profile(rows, runs, self._device.name, cores)
 
     def memory(self) -> MemoryReport:
