@@ -73,6 +73,15 @@ def test_software_npus_everywhere(tmp_path: Path) -> None:
     assert grant([found[0]]).nodes == ()
 
 
+def test_the_order_of_the_kubelet_does_not_matter(tmp_path: Path) -> None:
+    rocket_board(tmp_path)
+    found = offered(tmp_path, software=1)
+    for order in (found, found[::-1]):
+        given = grant(order).variables
+        assert given["OPENRKNN_NPU"] == "rocket:/dev/accel/accel0"
+        assert given["OPENRKNN_NPUS"] == "rocket:/dev/accel/accel0,software"
+
+
 UNITS = tuple(Unit(f"npu{n}", f"{n}.npu", "rknpu", "drm", "rk3588", "0.9.8", 3, (f"/dev/{n}",)) for n in range(2))
 CORES = tuple(Offer(f"{unit.name}-core{core}", unit, 1 << core) for unit in UNITS for core in range(3))
 SHARES = tuple(Offer(f"{unit.name}-{share}", unit) for unit in UNITS for share in range(2))

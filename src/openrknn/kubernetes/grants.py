@@ -24,7 +24,8 @@ class Grant:
 
 def grant(chosen: Iterable[Offer]) -> Grant:
     """Everything that the chosen devices need."""
-    wanted = list(chosen)
+    # The kubelet names devices in any order; a real NPU is what `auto` should mean before a software one.
+    wanted = sorted(chosen, key=lambda offer: (offer.unit.driver == "software", offer.id))
     parts = list(dict.fromkeys(offer.unit for offer in wanted))
     variables: dict[str, str] = {}
     if parts:
