@@ -163,9 +163,14 @@ def test_average_pools_that_are_not_there_are_named() -> None:
         pool([numbers((1, 1, 4))], {"kernel_shape": [2, 2]}, (1, 1, 3))
 
 
+@pytest.mark.parametrize("shapes", [((4, 3), (3, 5)), ((2, 1, 4, 3), (2, 6, 3, 5))])
+def test_matrices(shapes: tuple[tuple[int, ...], ...]) -> None:
+    check("MatMul", [numbers(shapes[0]), numbers(shapes[1], 1)], {})
+
+
 def test_every_operator_is_tested_here() -> None:
     tested = {
-        "ArgMax", "ArgMin", "AveragePool", "Concat", "Flatten", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum",
+        "ArgMax", "ArgMin", "AveragePool", "Concat", "Flatten", "MatMul", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum",
         "Reshape", "Softmax", "Squeeze", "Transpose", "Unsqueeze", "exSoftmax13", *UNARY,
     }  # fmt: skip
     assert set(OPERATORS) == tested

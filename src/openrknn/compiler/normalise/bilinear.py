@@ -53,7 +53,8 @@ def _taps(factor: int) -> Array:
     """The triangle that a pixel spreads over its neighbours."""
     size = 2 * factor - factor % 2
     centre = (size - 1) / 2
-    return 1 - np.abs(np.arange(size) - centre) / factor
+    taps: Array = 1 - np.abs(np.arange(size) - centre) / factor
+    return taps
 
 
 def _edge(factor: int) -> tuple[float, ...]:
