@@ -38,7 +38,7 @@ def tight() -> Iterator[Server]:
     """A server with tight limits."""
     limits = Limits(
         body_bytes=SMALL, total_bytes=4 * SMALL, pixels=10_000, connections=16,
-        header_seconds=0.3, body_seconds=0.5, send_seconds=0.5,
+        header_seconds=1.0, body_seconds=1.5, send_seconds=1.0,
     )  # fmt: skip
     with running(Settings([FILES["picture"]], http_port=0, grpc_port=0, limits=limits)) as server:
         yield server
@@ -48,8 +48,16 @@ def tight() -> Iterator[Server]:
 def still_alive(tight: Server) -> Iterator[None]:
     """Whatever a test does, the next request is answered, and nothing is left over."""
     yield
-    assert infer(tight, "image_rk3588_i8", INPUTS).status == 200
+    until(lambda: is_answered(tight))
     until(lambda: tight.plane.under_way == 0)
+
+
+def is_answered(server: Server) -> bool:
+    """On a busy machine our own request may be too slow for this server's limits: then it is tried again."""
+    try:
+        return infer(server, "image_rk3588_i8", INPUTS).status == 200
+    except OSError:
+        return False
 
 
 def knock(server: Server) -> socket.socket:
@@ -286,7 +294,9 @@ def test_a_connection_that_says_nothing(tight: Server) -> None:
 def test_a_body_that_never_ends(tight: Server) -> None:
     with knock(tight) as connection:
         connection.sendall(f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{{".encode())
-        answer = connection.recv(4096)
+        answer = b""
+        while b"}" not in answer and (part := connection.recv(4096)):
+            answer += part
         assert answer.startswith(b"HTTP/1.1 408")
         assert b"did not arrive" in answer
 

@@ -82,6 +82,18 @@ def test_a_deadline_ends_the_waiting_and_frees_the_place() -> None:
         assert server.plane.repository.find(NAME).stats.failures["DEADLINE_EXCEEDED"] == 1
 
 
+def test_the_deadline_of_a_call_ends_the_waiting_too() -> None:
+    tensor = triton.InferInput("image", [1, 16, 16, 3], "UINT8")
+    tensor.set_data_from_numpy(INPUTS["image"])
+    with gated() as (server, workshop), triton.InferenceServerClient(server.grpc_address) as client:
+        workshop.gate.clear()
+        for _ in range(2):  # one that runs, one that waits
+            with pytest.raises(InferenceServerException, match="DEADLINE_EXCEEDED"):
+                client.infer(NAME, [tensor], client_timeout=0.2)
+        until(lambda: waiting(server) == 0)
+        workshop.gate.set()
+
+
 def test_the_server_has_a_deadline_of_its_own() -> None:
     with gated(limits=Limits(request_seconds=0.05)) as (server, workshop):
         workshop.gate.clear()

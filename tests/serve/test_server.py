@@ -150,6 +150,16 @@ def test_a_model_that_was_named_has_to_load(tmp_path: Path) -> None:
     assert main(["serve", str(FILES["picture"]), "--tls-cert", "x"]) == 2
 
 
+def test_the_only_model_may_have_another_name(tmp_path: Path) -> None:
+    shutil.copy(FILES["picture"], tmp_path / "model.rknn")
+    with running(Settings([tmp_path], name="eyes", http_port=0, grpc_port=None)) as server:
+        assert infer(server, "eyes", INPUTS).status == 200
+        assert infer(server, "model", INPUTS).status == 404
+    assert main(["serve", str(tmp_path), "--name", "../eyes"]) == 2
+    shutil.copy(FILES["picture"], tmp_path / "other.rknn")
+    assert main(["serve", str(tmp_path), "--name", "eyes"]) == 2
+
+
 def test_an_empty_folder_can_be_filled_later(tmp_path: Path) -> None:
     with running(Settings([tmp_path], http_port=0, grpc_port=None)) as server:
         assert ask(server, "GET", "/v2/health/ready").error == "there is no model"

@@ -151,11 +151,6 @@ def test_the_asynchronous_client(server: Server) -> None:
     asyncio.run(session())
 
 
-def test_a_deadline_that_has_passed(client: Any) -> None:
-    with pytest.raises(InferenceServerException, match=r"(?i)deadline"):
-        client.infer("picture", tensors(random_inputs("picture")), client_timeout=1e-6)
-
-
 def test_the_health_service_of_grpc(server: Server) -> None:
     request, answer = health().message("HealthCheckRequest"), health().message("HealthCheckResponse")
     coders = {"request_serializer": request.SerializeToString, "response_deserializer": answer.FromString}

@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", help="auto, software, rknpu or rocket (default: auto)")
     parser.add_argument("--cores", type=positive, metavar="N", help="cores that share each run (default: 1)")
     models = parser.add_argument_group("models")
+    models.add_argument("--name", help="of the model, where there is only one (default: that of its file)")
     models.add_argument("--instances", type=positive, metavar="N", help="contexts per model (default: one per core)")
     models.add_argument("--queue", type=positive, metavar="N", default=64, help="requests that may wait (default: 64)")
     models.add_argument("--batch-delay", type=_zero_or_more, metavar="MS", default=0.0, help="wait to fill a batch")
@@ -73,12 +74,14 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     """Serve until SIGTERM or Ctrl-C."""
     try:
         from openrknn.serve import logs
+        from openrknn.serve.plane.index import scan
         from openrknn.serve.server import Server
     except ImportError as error:
         raise CommandError(f"{error.name} is not installed; `pip install 'openrknn[serve]'`") from None
-    logs.set_up(arguments.log_format, arguments.log_level)
     settings = settings_from(arguments)
-    for warning in _warnings(settings):
+    is_empty = not scan(settings.sources, settings.name)  # complains about what is not there before anything starts
+    logs.set_up(arguments.log_format, arguments.log_level)
+    for warning in _warnings(settings, is_empty=is_empty):
         _LOG.warning(warning)
     server = Server(settings)
     server.run()
@@ -89,13 +92,10 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 def settings_from(arguments: argparse.Namespace) -> Settings:
     """What the command line says."""
-    from openrknn.serve.plane.index import scan
     from openrknn.serve.settings import Limits, Settings, Tls
 
     if bool(arguments.tls_cert) != bool(arguments.tls_key):
         raise CommandError("TLS needs both --tls-cert and --tls-key")
-    if not scan(arguments.sources):  # a folder may be filled later
-        _LOG.warning("there is no model in %s yet; docs/serve.md shows how folders look", ", ".join(arguments.sources))
     limits = Limits(
         body_bytes=arguments.max_body * _MEBIBYTE,
         total_bytes=max(arguments.max_memory, arguments.max_body) * _MEBIBYTE,
@@ -103,6 +103,7 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
     )
     return Settings(
         sources=arguments.sources,
+        name=arguments.name,
         host=arguments.host,
         http_port=arguments.port,
         grpc_port=None if arguments.no_grpc else arguments.grpc_port,
@@ -134,8 +135,10 @@ def _token(file: str | None) -> str | None:
     return token or None
 
 
-def _warnings(settings: Settings) -> list[str]:
+def _warnings(settings: Settings, *, is_empty: bool) -> list[str]:
     lines = []
+    if is_empty:  # a folder may be filled later
+        lines.append(f"there is no model in {', '.join(map(str, settings.sources))} yet; see docs/serve.md")
     if settings.host not in {"127.0.0.1", "::1", "localhost"} and settings.token is None:
         lines.append(f"everybody who reaches {settings.host} may use this server; set a token ({_TOKEN_VARIABLE})")
     if settings.token is not None and settings.tls is None and settings.host not in {"127.0.0.1", "::1", "localhost"}:

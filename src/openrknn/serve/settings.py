@@ -54,6 +54,8 @@ class Settings:
 
     sources: Sequence[str | os.PathLike[str]]
     """Models (.rknn) and model repositories (folders)."""
+    name: str | None = None
+    """Of the model, where there is only one; None: the name of its file or folder."""
     host: str = "127.0.0.1"
     http_port: int = 8000
     """0: any free one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from openrknn.runtime.session import Session
@@ -40,6 +40,8 @@ class Plane:
         self.settings = settings
         self.repository = Repository(settings, open_session=open_session)
         self.budget = Budget(settings.limits.total_bytes)
+        self.closers: list[Callable[[], None]] = []
+        """What else has to end with it."""
         self.is_draining = False
         self.started = time.time()
         self.under_way = 0
@@ -111,3 +113,5 @@ class Plane:
     def close(self) -> None:
         """Unload everything."""
         self.repository.close()
+        for close in self.closers:
+            close()

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from openrknn.errors import UnsupportedError
@@ -65,8 +65,8 @@ class FoundModel:
         return [max(self.versions)] if self.versions else []
 
 
-def scan(sources: Iterable[str | os.PathLike[str]]) -> dict[str, FoundModel]:
-    """All models of files and folders, by name."""
+def scan(sources: Iterable[str | os.PathLike[str]], name: str | None = None) -> dict[str, FoundModel]:
+    """All models of files and folders, by name; the only one may be given another name."""
     found: dict[str, FoundModel] = {}
     for source in map(Path, sources):
         if not source.exists():
@@ -76,7 +76,14 @@ def scan(sources: Iterable[str | os.PathLike[str]]) -> dict[str, FoundModel]:
             if model.name in found:
                 raise UnsupportedError(f"two models are called {model.name!r}; give one of them another name")
             found[model.name] = model
-    return found
+    if name is None or not found:
+        return found
+    if not _NAME.fullmatch(name):
+        raise UnsupportedError(f"a model cannot be called {name!r}; names have letters, digits, and _ . - inside")
+    if len(found) > 1:
+        raise UnsupportedError(f"{len(found)} models cannot all be called {name!r}")
+    (only,) = found.values()
+    return {name: replace(only, name=name)}
 
 
 def _single(path: Path) -> FoundModel:

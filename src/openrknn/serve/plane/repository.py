@@ -105,7 +105,7 @@ class Repository:
         """At the start: everything there is. What cannot be loaded is logged, and keeps the server from being ready."""
         with self._loading:
             try:
-                found = scan(self._settings.sources)
+                found = scan(self._settings.sources, self._settings.name)
                 for model in found.values():
                     self._note(model)
                 for model in found.values():
@@ -117,7 +117,7 @@ class Repository:
     def load(self, name: str) -> None:
         """Load a model, or load it again: new versions, changed files. The old one answers until the new one can."""
         with self._loading:
-            found = scan(self._settings.sources)
+            found = scan(self._settings.sources, self._settings.name)
             if name not in found:
                 if name in self._models:
                     self.unload(name)
@@ -144,7 +144,7 @@ class Repository:
     def poll(self) -> None:
         """Follow what has changed in the folders."""
         with self._loading:
-            found = scan(self._settings.sources)
+            found = scan(self._settings.sources, self._settings.name)
             for name in [name for name in self._models if name not in found]:
                 _LOG.info("model %s is gone from the repository", name)
                 self.unload(name)

@@ -97,6 +97,7 @@ class Pictures:
         self._here = threading.local()
         self._pipelines: weakref.WeakKeyDictionary[Served, Pipeline] = weakref.WeakKeyDictionary()
         self._threads = ThreadPoolExecutor(2 * (os.cpu_count() or 1), thread_name_prefix="openrknn-picture")
+        plane.closers.append(self._threads.shutdown)
         self._under_way = 0
 
     @staticmethod
