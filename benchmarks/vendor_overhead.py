@@ -59,6 +59,7 @@ def show(title: str, rows: list[dict[str, Any]]) -> None:
         ratios = {
             "Session.run / ctypes": times["Session.run"] / times["ctypes"],
             "bind + run / C": times["bind + run"] / times["C zero copy"],
+            "our outputs / outputs_get": times["our outputs"] / times["outputs_get"],
         }
         if "RKNNLite.inference" in times:
             ratios["RKNNLite / Session.run"] = times["RKNNLite.inference"] / times["Session.run"]
