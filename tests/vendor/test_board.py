@@ -40,6 +40,10 @@ def test_numbers(board: Board) -> None:
     assert_passed(board.compute("computed_rk3588.py"), "computed_rk3588.py")
 
 
+def test_numbers_of_another_chip(board: Board) -> None:
+    assert_passed(board.compute("computed_rk3566.py", chip="rk3566"), "computed_rk3566.py")
+
+
 def test_sessions(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same class, the same answers: the vendor's library below it, or the software NPU."""
     for path in sorted(GOLDENS.glob("*_rk3588_*.rknn")):

@@ -49,7 +49,8 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     """Where to run."""
     parser.add_argument("--cores", type=positive, metavar="N", help="use the model's task lists for N cores")
-    parser.add_argument("--device", default="auto", help="auto, software or software:CHIP (default: auto)")
+    devices = "auto, software, software:CHIP, rknpu, rocket or vendor[:LIBRARY] (default: auto)"
+    parser.add_argument("--device", default="auto", help=devices)
 
 
 @contextmanager
