@@ -52,6 +52,34 @@ def test_element_wise_cases_by_formula(name: str, rule: object) -> None:
     assert answer(name).tolist() == [rule(value) for value in ramp(name)]
 
 
+@pytest.mark.parametrize(("name", "factor"), [("half_copy", 0x3C00), ("half_product", 0x3C01), ("half_third", 0x3555)])
+def test_products_of_halves_by_formula(name: str, factor: int) -> None:
+    """Computed wide, rounded once. What infinities and NaN become is the question, not the answer."""
+    source = CASE[name].source.view("<f2")
+    finite = np.isfinite(source)
+    wide = source[finite].astype(np.float64) * np.array([factor], "<u2").view("<f2").astype(np.float64)
+    with np.errstate(over="ignore"):
+        wanted = wide.astype(np.float16)
+    found = answer(name).view(np.uint8).view("<f2")[finite]
+    usual = np.isfinite(wanted)
+    assert np.array_equal(found[usual], wanted[usual])
+    assert finite.sum() > 400
+
+
+def test_sums_of_halves_by_formula() -> None:
+    case = CASE["half_sums"]
+    source = case.source.view("<f2").reshape(64, 8).astype(np.float64)
+    weights = case.weights.view("<f2").reshape(16, 8).astype(np.float64)
+    found = answer("half_sums").view(np.uint8).view("<f2").reshape(2, 64, 8).transpose(1, 0, 2).reshape(64, 16)
+    wanted = source @ weights.T
+    assert np.allclose(found.astype(np.float64), wanted, rtol=2e-3, atol=1e-3 * np.abs(wanted).max())
+
+
+def test_channels_beyond_the_original_ones() -> None:
+    found = answer("beyond_orig_channel").view(np.uint8).reshape(64, 16)
+    assert np.array_equal(found[:, :5], CASE["beyond_orig_channel"].source.reshape(64, 16)[:, :5])
+
+
 def test_average_by_formula() -> None:
     case = CASE["average_ties"]
     data = case.source.view(np.int8).reshape(2, 64, 16).astype(int)

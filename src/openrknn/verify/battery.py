@@ -61,7 +61,7 @@ def _run(case: Case, device: Device) -> np.ndarray:
 
     try:
         source, weights = place(case.source, "source"), place(case.weights, "weights")
-        target = place(np.zeros(case.target_bytes, np.uint8), "target")
+        target = place(np.full(case.target_bytes, case.fill, np.uint8), "target")
         words = np.array(case.words(source, weights, target), np.uint64)
         commands = place(words.view(np.uint8), "commands")
         task = Task(0, 0, case.enable, case.int_mask, _INT_CLEAR, 0, len(words) - _TAIL_WORDS, 0, commands)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +18,8 @@ __all__ = ["CASES", "Case"]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 _PIXELS = 64
 _ATOM = 16
+_HALVES = 8
+"""fp16 channels of an atom."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Case:
     enable: int
     words: Callable[[int, int, int], list[int]]
     int_mask: int = 0x300
+    fill: int = 0
+    """What is in every byte of the target before."""
 
 
 def _ramp() -> Bytes:
@@ -86,6 +90,50 @@ def _pooling(name: str, question: str, method: PoolingMethod, kernel: int) -> Ca
         streams.POOLING,
         lambda source, _, target: streams.pooling(source, target, width, method, kernel),
         int_mask=0xC00,
+    )
+
+
+def _halves() -> Bytes:
+    """All exponents of fp16 with a few fractions and both signs: zeros, denormals, infinities and NaN among them."""
+    bits = np.arange(0, 1 << 16, 1 << 6, dtype=np.uint32) + np.arange(1024) % 7
+    return np.resize(bits.astype("<u2"), _PIXELS * _HALVES).view(np.uint8)
+
+
+def _half(name: str, question: str, *changes: Register) -> Case:
+    return Case(
+        name,
+        question,
+        _halves(),
+        np.zeros(_ATOM, np.uint8),
+        _PIXELS * _ATOM,
+        streams.ELEMENT_WISE,
+        lambda source, _, target: streams.element_wise(source, target, _PIXELS, *streams.HALVES, *changes),
+    )
+
+
+def _half_product(factor: int) -> tuple[Register, ...]:
+    return (
+        dpu_stages.BsCfg.of(bs_alu_bypass=True, bs_relu_bypass=True),
+        dpu_stages.BsMulCfg.of(bs_mul_operand=factor),
+    )
+
+
+def _half_convolution(name: str, question: str) -> Case:
+    """Numbers of very different size, whose sums lose bits wherever they are rounded."""
+    dice = np.random.default_rng(4)
+    size = np.exp2(dice.integers(-10, 8, (_PIXELS, _HALVES)))
+    source = (dice.standard_normal((_PIXELS, _HALVES)) * size).astype("<f2")
+    weights = dice.standard_normal(16 * _HALVES).astype("<f2")
+    return Case(
+        name,
+        question,
+        source.view(np.uint8).reshape(-1),
+        weights.view(np.uint8),
+        2 * _PIXELS * _ATOM,
+        streams.CONVOLUTION,
+        lambda source, weights, target: streams.convolution(
+            source, weights, target, _PIXELS, *streams.HALF_CONVOLUTION
+        ),
     )
 
 
@@ -154,4 +202,22 @@ CASES: tuple[Case, ...] = (
     _pooling("average_3", "average of 3 x 3: one rounding or two?", PoolingMethod.AVERAGE, 3),
     _pooling("maximum", "maximum of 2 x 2", PoolingMethod.MAX, 2),
     _pooling("minimum", "minimum of 2 x 2", PoolingMethod.MIN, 2),
+    replace(
+        _element(
+            "beyond_orig_channel",
+            "are channels of an atom beyond ORIG_CHANNEL written, and with what?",
+            dpu.DataCubeChannel.of(channel=_ATOM, orig_channel=5),
+        ),
+        fill=0x5A,
+    ),
+    _half("half_copy", "fp16: what becomes of denormals, signed zeros, infinities and NaN?"),
+    _half("half_product", "fp16: how is x * (1 + 1/1024) rounded?", *_half_product(0x3C01)),
+    _half("half_third", "fp16: how is x / 3 rounded, denormal results included?", *_half_product(0x3555)),
+    _half(
+        "half_exponent",
+        "fp16: what does OUT_CVT_OFFSET = 1 do together with MINUS_EXP?",
+        dpu_stages.OutCvtShift.of(minus_exp=3),
+        dpu_stages.OutCvtOffset.of(out_cvt_offset=1),
+    ),
+    _half_convolution("half_sums", "fp16: how wide are the sums of a convolution, and where are they rounded?"),
 )

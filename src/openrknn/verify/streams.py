@@ -12,7 +12,10 @@ from openrknn import isa
 from openrknn.isa import Block, Precision, Register, cna, core, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
 from openrknn.isa.enums import OutputMode, PixelBits, PoolingMethod
 
-__all__ = ["CONVOLUTION", "ELEMENT_WISE", "POOLING", "convolution", "element_wise", "pooling", "stream"]
+__all__ = [
+    "CONVOLUTION", "ELEMENT_WISE", "HALF_CONVOLUTION", "HALVES", "POOLING", "convolution", "element_wise", "pooling",
+    "stream",
+]  # fmt: skip
 
 ELEMENT_WISE, CONVOLUTION, POOLING = 0x18, 0x1D, 0x60
 """Enable masks."""
@@ -89,6 +92,39 @@ def element_wise(source: int, target: int, width: int, *changes: Register) -> li
         *changes,
     ]
     return stream(("DPU", "DPU_RDMA"), registers, ELEMENT_WISE)
+
+
+HALVES: tuple[Register, ...] = (
+    dpu.DataFormat.of(proc_precision=Precision.FP16, in_precision=Precision.FP16, out_precision=Precision.FP16),
+    dpu.DataCubeChannel.of(channel=_ATOM_CHANNELS // 2, orig_channel=_ATOM_CHANNELS // 2),
+    dpu.WdmaSize0.of(channel_wdma=_ATOM_CHANNELS // 2),
+    dpu_stages.OutCvtScale.of(out_cvt_scale=1, fp32tofp16_en=True),
+    dpu_rdma.DataCubeChannel.of(channel=_ATOM_CHANNELS // 2),
+    dpu_rdma.FeatureModeCfg.of(
+        flying_mode=True, burst_len=16, proc_precision=Precision.FP16, in_precision=Precision.FP16
+    ),
+)
+"""Changes that make an element-wise task one of fp16: 8 channels instead of 16."""
+_HALF_KERNELS = 16
+HALF_CONVOLUTION: tuple[Register, ...] = (
+    cna.ConvCon1.of(in_precision=Precision.FP16, proc_precision=Precision.FP16),
+    cna.DataSize1.of(datain_channel=_ATOM_CHANNELS // 2, datain_channel_real=_ATOM_CHANNELS // 2),
+    cna.WeightSize0.of(weight_bytes=_HALF_KERNELS * _ATOM_CHANNELS),
+    cna.WeightSize2.of(weight_kernels=_HALF_KERNELS, weight_height=1, weight_width=1),
+    cna.CvtCon0.of(cvt_bypass=True),
+    cna.FcDataSize1.of(dma_channel=_ATOM_CHANNELS // 2),
+    core.MiscCfg.of(proc_precision=Precision.FP16),
+    core.DataoutSize1.of(dataout_channel=_HALF_KERNELS),
+    dpu.DataFormat.of(proc_precision=Precision.FP16, in_precision=Precision.FP16, out_precision=Precision.FP16),
+    dpu.DataCubeChannel.of(channel=_HALF_KERNELS, orig_channel=_HALF_KERNELS),
+    dpu.WdmaSize0.of(channel_wdma=_HALF_KERNELS),
+    dpu_stages.OutCvtScale.of(out_cvt_scale=1, fp32tofp16_en=True),
+    dpu_rdma.DataCubeChannel.of(channel=_HALF_KERNELS),
+    dpu_rdma.FeatureModeCfg.of(
+        mrdma_disable=True, burst_len=16, proc_precision=Precision.FP16, in_precision=Precision.FP16
+    ),
+)
+"""Changes that make a convolution one of fp16: 8 channels to 16 kernels."""
 
 
 def convolution(source: int, weights: int, target: int, width: int, *changes: Register) -> list[int]:
