@@ -108,6 +108,11 @@ CASES: dict[str, Callable[[Net], str]] = {
     ),
     "linear resize": lambda net: net.add("Resize", "x", "", net.constant([1, 1, 2, 3]), mode="linear"),
     "matrices": lambda net: net.add("MatMul", "x", net.add("Transpose", "x", perm=[0, 1, 3, 2])),
+    "layer norm": lambda net: net.add(
+        "LayerNormalization",
+        net.add("Reshape", "x", net.constant([1, 40, 48], np.int64)),
+        net.constant(net.random.normal(1, 0.2, 48)), net.constant(net.random.normal(0, 0.2, 48)), axis=-1,
+    ),
     "average": _one("AveragePool", kernel_shape=[3, 3], strides=[2, 2]),
     "max pool": _one("MaxPool", kernel_shape=[3, 3], strides=[1, 1], pads=[1] * 4),
     "slice of pixels": lambda net: net.add(

@@ -15,7 +15,10 @@ from openrknn.isa.enums import EwAlgorithm, EwOperation
 
 __all__ = ["copy_task", "lower_activation", "lower_binary", "lower_repeat"]
 
-_ALGORITHMS = {"add": EwAlgorithm.ADD, "sub": EwAlgorithm.ADD, "max": EwAlgorithm.MAX, "min": EwAlgorithm.MIN}
+_ALGORITHMS = {
+    "add": EwAlgorithm.ADD, "sub": EwAlgorithm.ADD, "max": EwAlgorithm.MAX, "min": EwAlgorithm.MIN,
+    "div": EwAlgorithm.DIV,
+}  # fmt: skip
 _LARGEST_SIDE = 8191
 _TYPES = {"relu": "Relu", "clip": "Clip", "leaky": "LeakyRelu", "prelu": "PRelu", "silu": "exSwish"}
 

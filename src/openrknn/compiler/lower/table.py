@@ -32,13 +32,18 @@ NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
             "ConvTranspose, DepthToSpace, Resize linear by whole factors with half-pixel centres",
             "CNA with pad values between the pixels",
         ),
+        "LayerNormalization": Row(
+            "LayerNormalization of [1, T, C] over C", "convolutions and products; the two transpositions on the CPU"
+        ),
         "Pool": Row("MaxPool, AveragePool, GlobalMaxPool", "PPU; wide maps in stripes"),
         "Activation": Row(
             "Relu, Clip, LeakyRelu, PRelu, Sigmoid, Tanh, HardSwish, HardSigmoid, Elu, Gelu, Mish, Softplus, Erf, "
             "SiLU; with calibration also Exp, Sqrt, Log, Abs, Reciprocal, Sin, Cos, Pow with a constant",
             "DPU; functions by lookup table, loaded once where only one is needed",
         ),
-        "Binary": Row("Add, Sub, Mul, Max, Min, Sum", "DPU; second operand per pixel, per channel, or constant"),
+        "Binary": Row(
+            "Add, Sub, Mul, Max, Min, Sum, Div (fp16)", "DPU; second operand per pixel, per channel, or constant"
+        ),
         "Concat": Row("Concat over channels", "no task: the parts are written where they belong"),
         "Slice": Row("Slice and Split over channels", "no task: an address"),
         "Repeat": Row("Resize and Upsample, nearest, by whole factors up to 8", "DPU, repeating pixels"),
@@ -51,6 +56,7 @@ CPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
         "AveragePool": Row("AveragePool that leaves padding out", "the NPU's mean counts padding pixels"),
         "Exp": Row("Exp (fp16)", "without calibration nobody knows how far a table has to reach"),
         "Sin": Row("Sin (fp16)", "the same"),
+        "Sqrt": Row("Sqrt (fp16)", "the same"),
         "Reshape": Row("Reshape that moves channels", "the NPU keeps 16 bytes of channels together"),
         "MatMul": Row("MatMul of two activations", "weights of the NPU are constants in this compiler"),
         "Softmax": Row("Softmax", "exact; the vendor's NPU recipe is up to 4 % wrong"),

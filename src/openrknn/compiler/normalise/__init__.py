@@ -9,6 +9,7 @@ from openrknn.compiler.normalise.binary import normalise_binary
 from openrknn.compiler.normalise.clean import clean
 from openrknn.compiler.normalise.finish import finish
 from openrknn.compiler.normalise.fuse import fuse, fuse_pads
+from openrknn.compiler.normalise.layer_norm import normalise_layer_norms
 from openrknn.compiler.normalise.linear import normalise_convolutions, normalise_linear
 from openrknn.compiler.normalise.moves import normalise_moves
 from openrknn.compiler.normalise.pooling import normalise_pools
@@ -28,6 +29,7 @@ def normalise(graph: Graph, *, atom: int, calibrated: bool = True, kernel_volume
     clean(graph)
     take_quantization(graph, calibrated=calibrated)
     clean(graph)
+    normalise_layer_norms(graph, calibrated=calibrated)
     find_activations(graph, calibrated=calibrated)
     normalise_linear(graph)
     fold_scales(graph)
@@ -35,7 +37,7 @@ def normalise(graph: Graph, *, atom: int, calibrated: bool = True, kernel_volume
     normalise_linear_resize(graph)
     normalise_moves(graph, atom)
     normalise_convolutions(graph)
-    normalise_binary(graph)
+    normalise_binary(graph, is_float=not calibrated)
     fuse_pads(graph)
     fuse(graph)
     if kernel_volume:

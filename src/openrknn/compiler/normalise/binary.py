@@ -10,16 +10,19 @@ from openrknn.compiler.normalise.common import replace_op
 __all__ = ["normalise_binary"]
 
 _METHODS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Max": "max", "Min": "min", "Sum": "add"}
+_FLOAT_METHODS = {**_METHODS, "Div": "div"}
+"""The DPU divides real numbers only."""
 
 
-def normalise_binary(graph: Graph) -> None:
+def normalise_binary(graph: Graph, *, is_float: bool = False) -> None:
     """Add, Sub, Mul, Max, Min with a second operand of the same shape, or one number per channel."""
     for op in list(graph.ops):
         if op.type in _METHODS:
             _many(graph, op)
+    methods = _FLOAT_METHODS if is_float else _METHODS
     for op in list(graph.ops):
-        if op.type in _METHODS and len(op.inputs) == 2:
-            _two(graph, op)
+        if op.type in methods and len(op.inputs) == 2:
+            _two(graph, op, methods[op.type])
 
 
 def _many(graph: Graph, op: Op) -> None:
@@ -37,13 +40,12 @@ def _many(graph: Graph, op: Op) -> None:
     replace_op(graph, op, *steps)
 
 
-def _two(graph: Graph, op: Op) -> None:
+def _two(graph: Graph, op: Op, method: str) -> None:
     out = Value("", graph.shape(op.output)).cube
     left, right = op.inputs
     if len(graph.activations(op)) == 0 or graph.shape(op.output)[:1] != (1,) or len(graph.shape(op.output)) > 4:
         return
-    method = _METHODS[op.type]
-    if (_cube(graph, left, op) != out or left in graph.constants) and method != "sub":
+    if (_cube(graph, left, op) != out or left in graph.constants) and method not in {"sub", "div"}:
         left, right = right, left
     if left in graph.constants or _cube(graph, left, op) != out:
         op.attributes["reason"] = "both operands are broadcast, or a constant comes first"
