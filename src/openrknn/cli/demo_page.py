@@ -27,7 +27,7 @@ p { margin: .3rem 0 .8rem; } .soft { color: var(--soft); }
 .pictures { display: flex; flex-wrap: wrap; gap: .8rem; margin: .8rem 0; }
 .pictures img { max-width: 100%; height: auto; max-height: 17rem; border-radius: 4px; border: 1px solid var(--line); }
 table { border-collapse: collapse; } td { padding: .1rem .8rem .1rem 0; vertical-align: middle; }
-td.share { text-align: right; font-variant-numeric: tabular-nums; } td.bar { width: 12rem; }
+td.share { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; } td.bar { width: 12rem; }
 td.bar div { background: var(--bar); height: .8rem; border-radius: 2px; }
 pre { background: color-mix(in srgb, var(--ink) 6%, transparent); padding: .8rem; border-radius: 4px; }
 pre { overflow-x: auto; }
