@@ -7,6 +7,7 @@ record is the witness. What the library does to reach the kernel is the same in 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from openrknn.fakekernel.preload import SPY, host_machine, library_for
+from openrknn.trace import nodes
 from openrknn.trace.archive import Trace
-from openrknn.trace.nodes import find_nodes
 from openrknn.trace.records import BufferState, CallRecord, CloseRecord, MapRecord, OpenRecord
 from openrknn.trace.replay import Replayer
 from tests.fakekernel.test_preload import EXAMPLES, NATIVE, compile_c, compiler_for
@@ -145,8 +146,23 @@ def test_the_vendors_runtime(witness: Witness, tmp_path: Path) -> None:
     check(tmp_path, ("fd",))
 
 
+@pytest.mark.parametrize("may_ask", [True, False])
+def test_copies_of_a_descriptor_are_told_from_other_opens(
+    may_ask: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not may_ask:
+        monkeypatch.setattr(nodes, "_KCMP_NUMBER", {})
+    path = tmp_path / "file"
+    path.touch()
+    with path.open() as first, path.open() as other:
+        copy = os.dup(first.fileno())
+        assert nodes.is_same_file(os.getpid(), copy, first.fileno())
+        assert not nodes.is_same_file(os.getpid(), other.fileno(), first.fileno())
+        os.close(copy)
+
+
 def test_without_an_npu(tmp_path: Path) -> None:
-    if list(find_nodes()):
+    if list(nodes.find_nodes()):
         pytest.skip("this machine has an NPU")
     done = subprocess.run([*OPENRKNN, "spy", "--", "true"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2

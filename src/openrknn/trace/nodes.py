@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import platform
 import socket
@@ -77,11 +78,27 @@ def chip_of_this_board() -> Chip | None:
 def is_same_file(process: int, theirs: int, ours: int) -> bool:
     """Whether a descriptor of a process and one of ours are copies of each other; if nobody can say, they are."""
     number = _KCMP_NUMBER.get(platform.machine())
-    if number is None:
-        return True
-    library = ctypes.CDLL(None, use_errno=True)
-    result: int = library.syscall(number, process, os.getpid(), _KCMP_FILE, theirs, ours)
+    result = -1
+    if number is not None:
+        result = ctypes.CDLL(None).syscall(number, process, os.getpid(), _KCMP_FILE, theirs, ours)
+    if result < 0 and process == os.getpid():  # containers may forbid the question
+        return _share_a_lock(theirs, ours)
     return result <= 0
+
+
+def _share_a_lock(first: int, second: int) -> bool:
+    """A lock belongs to the open file: copies share it, another open of the same node does not get it."""
+    try:
+        fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # somebody else holds one
+        return True
+    try:
+        fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        fcntl.flock(first, fcntl.LOCK_UN)
+    return True
 
 
 def peer_of(connection: socket.socket) -> int:
