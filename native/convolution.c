@@ -46,10 +46,12 @@ typedef struct {
 
     int32_t segments_per_row;
     int32_t segments;
-    int32_t segments_per_unit;
+    int32_t segment_units; /* into which the segments are divided */
     int32_t blocks_per_unit;
     int32_t unit_columns; /* units that share the same segments */
     int32_t copies_late;  /* depthwise: each unit copies its own input */
+    int32_t chunks;       /* of rows, to be copied */
+    int32_t copied_atoms;
 } convolution;
 
 /* ---------------------------------------------------------------------------------------------- weights */
@@ -488,6 +490,18 @@ static void copy_float_row(const convolution *c, int32_t atom, int32_t row)
         }
 }
 
+static void copy_rows(const convolution *c, int32_t atom, int32_t from, int32_t to)
+{
+    for (int32_t row = from; row < to; row++)
+        if (is_float(c->step))
+            copy_float_row(c, atom, row);
+        else if (c->step->dpu.halves)
+            copy_half_row(c, atom, row);
+        else
+            copy_atom_row(c, atom, row);
+}
+
+/* All rows of an atom, or one row of a picture. */
 static void copy_unit(void *job, int32_t unit)
 {
     const convolution *c = job;
@@ -498,13 +512,24 @@ static void copy_unit(void *job, int32_t unit)
             copy_picture_row(c, unit);
         return;
     }
-    for (int32_t row = 0; row < c->rows; row++)
-        if (is_float(c->step))
-            copy_float_row(c, unit, row);
-        else if (c->step->dpu.halves)
-            copy_half_row(c, unit, row);
-        else
-            copy_atom_row(c, unit, row);
+    copy_rows(c, unit, 0, c->rows);
+}
+
+/* Some rows of every atom: those that the same thread is going to use. */
+static void copy_chunk(void *job, int32_t chunk)
+{
+    const convolution *c = job;
+    int32_t from = (int32_t)((int64_t)chunk * c->rows / c->chunks);
+    int32_t to = (int32_t)((int64_t)(chunk + 1) * c->rows / c->chunks);
+    for (int32_t atom = 0; atom < c->copied_atoms; atom++)
+        copy_rows(c, atom, from, to);
+}
+
+static void copy_all(convolution *c, int32_t atoms)
+{
+    c->copied_atoms = atoms;
+    c->chunks = at_most(c->rows, 4 * openrknn_threads());
+    run_units(c->chunks, copy_chunk, c);
 }
 
 /* ---------------------------------------------------------------------------------------------- direct */
@@ -596,8 +621,9 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
 static void direct_unit(void *job, int32_t unit)
 {
     const convolution *c = job;
-    int32_t from = unit / c->unit_columns * c->segments_per_unit, block = unit % c->unit_columns * c->blocks_per_unit;
-    int32_t to = at_most(from + c->segments_per_unit, c->segments);
+    int32_t place = unit / c->unit_columns, block = unit % c->unit_columns * c->blocks_per_unit;
+    int32_t from = (int32_t)((int64_t)place * c->segments / c->segment_units);
+    int32_t to = (int32_t)((int64_t)(place + 1) * c->segments / c->segment_units);
 
     for (; from < to; from += GROUP)
         direct_segments(c, from, at_most(from + GROUP, to), block, at_most(block + c->blocks_per_unit, c->blocks));
@@ -638,8 +664,8 @@ static void divide_work(convolution *c)
 
     c->segments_per_row = divide_up(c->out_columns, SEGMENT);
     c->segments = c->out_rows * c->segments_per_row;
-    c->segments_per_unit = divide_up(c->segments, wanted);
-    c->unit_columns = at_most(c->blocks, divide_up(wanted, divide_up(c->segments, c->segments_per_unit)));
+    c->segment_units = at_most(c->segments, wanted);
+    c->unit_columns = at_most(c->blocks, divide_up(wanted, c->segment_units));
     c->blocks_per_unit = divide_up(c->blocks, c->unit_columns);
     c->unit_columns = divide_up(c->blocks, c->blocks_per_unit);
 }
@@ -682,10 +708,13 @@ static int run_direct(convolution *c)
             for (int32_t tap = 0; tap < window; tap++)
                 offsets[at++] = (int32_t)(plane * c->plane_bytes +
                                           tap_offset(c, tap / step->kernel_width, tap % step->kernel_width));
-        run_units(step->picture ? c->rows : planes, copy_unit, c);
+        if (step->picture)
+            run_units(c->rows, copy_unit, c);
+        else
+            copy_all(c, planes);
     }
     divide_work(c);
-    run_units(divide_up(c->segments, c->segments_per_unit) * c->unit_columns, direct_unit, c);
+    run_units(c->segment_units * c->unit_columns, direct_unit, c);
     return 0;
 }
 
@@ -695,7 +724,7 @@ static void depthwise_unit(void *job, int32_t unit)
 {
     const convolution *c = job;
     const openrknn_convolution *step = c->step;
-    int32_t atom = unit / c->unit_columns, part = unit % c->unit_columns;
+    int32_t atom = unit % c->out_atoms, part = unit / c->out_atoms;
     int32_t from = (int32_t)((int64_t)part * c->segments / c->unit_columns);
     int32_t to = (int32_t)((int64_t)(part + 1) * c->segments / c->unit_columns), row, first, pixels;
     int32_t sums[SEGMENT * ATOM] __attribute__((aligned(64)));
@@ -763,10 +792,10 @@ static int run_depthwise(convolution *c)
     c->block_bytes = depthwise_bytes(step, c->kernels);
     c->segments_per_row = divide_up(c->out_columns, SEGMENT);
     c->segments = c->out_rows * c->segments_per_row;
-    c->unit_columns = threads > 1 && c->out_atoms < 2 * threads ? at_most(c->segments, 4) : 1;
+    c->unit_columns = threads > 1 && c->out_atoms < 2 * threads ? at_most(c->segments, 2 * threads) : 1;
     c->copies_late = c->unit_columns == 1 && !step->copies_first;
     if (!c->copies_late)
-        run_units(at_most(c->atoms, c->out_atoms), copy_unit, c);
+        copy_all(c, at_most(c->atoms, c->out_atoms));
     run_units(c->out_atoms * c->unit_columns, depthwise_unit, c);
     return 0;
 }

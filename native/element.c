@@ -30,7 +30,7 @@ static int32_t flying_parts(const openrknn_flying *step)
 {
     int32_t pixels = step->height * step->width, groups = divide_up(step->dpu.channels, LANES);
     int32_t threads = openrknn_threads();
-    return threads > 1 && groups < 2 * threads && pixels >= 1024 ? 4 : 1;
+    return threads > 1 && (groups < 2 * threads || pixels >= 1024) ? at_most(pixels, 2 * threads) : 1;
 }
 
 static void flying_unit(void *job, int32_t unit)
@@ -64,18 +64,27 @@ int run_flying(const openrknn_flying *step)
 
 /* ---------------------------------------------------------------------------------------------- maps and copies */
 
+/* Into how many parts the pixels of an atom are divided. */
+static int32_t map_parts(const openrknn_map *step)
+{
+    int32_t pixels = step->height * step->width, threads = openrknn_threads();
+    return threads > 1 && (step->target.atoms < 2 * threads || pixels >= 1024) ? at_most(pixels, 2 * threads) : 1;
+}
+
 static void map_unit(void *job, int32_t unit)
 {
     const openrknn_map *step = job;
     const kernel_set *kernels = kernels_of(step->kernels);
-    int32_t atom = unit, pixels = step->height * step->width, run, is_last = atom == step->target.atoms - 1;
+    int32_t atom = unit % step->target.atoms, part = unit / step->target.atoms, parts = map_parts(step);
+    int32_t area = step->height * step->width, run, is_last = atom == step->target.atoms - 1;
+    int32_t first = (int32_t)((int64_t)part * area / parts), pixels = (int32_t)((int64_t)(part + 1) * area / parts);
     int64_t line = step->source.line[atom & 1];
 
-    for (int32_t pixel = 0; pixel < pixels; pixel += run) {
+    for (int32_t pixel = first; pixel < pixels; pixel += run) {
         int32_t row = pixel / step->width, column = pixel % step->width;
         const uint8_t *from = cube_row(&step->source, atom, row) + (int64_t)column * ATOM;
         uint8_t *to = target_run(&step->target, atom, pixel, &run);
-        run = at_most(run, line == (int64_t)step->width * ATOM ? pixels - pixel : step->width - column);
+        run = at_most(run, at_most(pixels - pixel, line == (int64_t)step->width * ATOM ? pixels : step->width - column));
         if (step->table)
             kernels->map(step->table, from, to, (int64_t)run * ATOM);
         else
@@ -93,7 +102,7 @@ int run_map(const openrknn_map *step)
     if (take_snapshot(step->snapshot, step->snapshot_bytes, &distance) != 0)
         return -1;
     move_cube(&local.source, distance);
-    run_units(step->target.atoms, map_unit, &local);
+    run_units(step->target.atoms * map_parts(step), map_unit, &local);
     return 0;
 }
 

@@ -1,6 +1,9 @@
 /*
  * Threads that share the units of one step, and memory that belongs to each thread.
  *
+ * Each thread has its own part of the units, the same one in every run: the weights and most of the numbers that it
+ * needs are in its own cache already. Who has finished his part takes from the others.
+ *
  * The helpers wait for the next step by looking for a while, then they sleep. A caller who finds the helpers busy
  * with another caller's step does all units alone. A child process after fork() starts its own helpers.
  */
@@ -31,8 +34,8 @@ static struct {
     atomic_uint generation;
     atomic_int sleepers;
     /* the step under way */
-    atomic_int is_open, entered, left, next;
-    int32_t units;
+    atomic_int is_open, entered, left;
+    int32_t units, parts;
     unit_function function;
     void *job;
 } pool = {
@@ -42,11 +45,23 @@ static struct {
     .wanted = 1,
 };
 
-static void take_units(void)
+/* The next unit of each part; a cache line each. */
+static struct {
+    _Alignas(64) atomic_int next;
+} parts[MOST_THREADS];
+
+static int32_t part_start(int32_t part)
 {
-    int32_t unit;
-    while ((unit = atomic_fetch_add_explicit(&pool.next, 1, memory_order_relaxed)) < pool.units)
-        pool.function(pool.job, unit);
+    return (int32_t)((int64_t)part * pool.units / pool.parts);
+}
+
+static void take_units(int32_t number)
+{
+    for (int32_t i = 0; i < pool.parts; i++) {
+        int32_t part = (number + i) % pool.parts, end = part_start(part + 1), unit;
+        while ((unit = atomic_fetch_add_explicit(&parts[part].next, 1, memory_order_relaxed)) < end)
+            pool.function(pool.job, unit);
+    }
 }
 
 static unsigned wait_for_work(unsigned seen)
@@ -75,7 +90,7 @@ static void *helper(void *argument)
         /* The caller closes the step and then waits for those who entered: who comes too late sees it closed. */
         atomic_fetch_add(&pool.entered, 1);
         if (atomic_load(&pool.is_open) && number < atomic_load(&pool.wanted))
-            take_units();
+            take_units(number);
         atomic_fetch_add(&pool.left, 1);
     }
     return NULL;
@@ -128,7 +143,9 @@ void run_units(int32_t units, unit_function function, void *job)
     pool.units = units;
     pool.function = function;
     pool.job = job;
-    atomic_store_explicit(&pool.next, 0, memory_order_relaxed);
+    pool.parts = wanted;
+    for (int32_t part = 0; part < wanted; part++)
+        atomic_store_explicit(&parts[part].next, part_start(part), memory_order_relaxed);
     atomic_store(&pool.is_open, 1);
     atomic_fetch_add(&pool.generation, 1);
     if (atomic_load(&pool.sleepers)) {
@@ -136,7 +153,7 @@ void run_units(int32_t units, unit_function function, void *job)
         pthread_cond_broadcast(&pool.wake);
         pthread_mutex_unlock(&pool.lock);
     }
-    take_units();
+    take_units(0);
     atomic_store(&pool.is_open, 0);
     for (int look = 0; atomic_load(&pool.entered) != atomic_load(&pool.left); look++) {
         RELAX();
