@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("grpc", reason="grpcio is not installed (pip install 'openrknn[kubernetes]')")
-
 
 @pytest.fixture
 def short() -> Iterator[Path]:
