@@ -91,7 +91,8 @@ class Service:
         headers = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
         return await self._infer(request, headers, context.time_remaining())
 
-    async def _infer(self, request: Any, headers: dict[str, str], seconds_left: float | None) -> Any:
+    async def _infer(self, request: Any, headers: dict[str, str], seconds_left: float | None) -> bytes:
+        """A ModelInferResponse, encoded."""
         served = self._plane.repository.find(request.model_name, request.model_version)
         with self._plane.budget.share(request.ByteSize()), tracing.request("infer", served, headers) as span:
             answer = await self._plane.infer(served, tensors.parse(request, seconds_left))
@@ -142,7 +143,7 @@ class Service:
         """Errors are answers here: the stream goes on."""
         made = self._stream_answer()
         try:
-            made.infer_response.CopyFrom(await self._infer(request, headers, None))
+            made.infer_response.MergeFromString(await self._infer(request, headers, None))
         except ServeError as error:
             made.error_message = str(error)
             made.infer_response.id = request.id

@@ -17,6 +17,8 @@ from openrknn.serve.rest.infer import cast_to, from_bytes, output_kind, timeout
 
 __all__ = ["build", "parse"]
 
+_RAW_OUTPUT_CONTENTS = bytes([6 << 3 | 2])
+"""Field 6, a length and as many bytes."""
 _CONTENTS = {
     "BOOL": "bool_contents",
     "INT8": "int_contents",
@@ -87,10 +89,25 @@ def _parameters(given: Any) -> Mapping[str, Any]:
     return {key: getattr(value, value.WhichOneof("parameter_choice") or "string_param") for key, value in given.items()}
 
 
-def build(response: Any, answer: Answer, identity: str) -> Any:
-    """Fill a ModelInferResponse."""
+def build(response: Any, answer: Answer, identity: str) -> bytes:
+    """A ModelInferResponse as bytes; `response` is an empty one.
+
+    The tensors are put behind the rest by hand: protobuf would copy each of them twice more.
+    """
     response.model_name, response.model_version, response.id = answer.model_name, answer.model_version, identity
+    parts: list[bytes | memoryview] = []
     for name, array in answer.outputs.items():
         response.outputs.add(name=name, datatype=datatype_of(array.dtype), shape=array.shape)
-        response.raw_output_contents.append(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
-    return response
+        data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8)
+        parts += (_RAW_OUTPUT_CONTENTS + _varint(data.nbytes), data.data)
+    return b"".join([response.SerializeToString(), *parts])
+
+
+def _varint(number: int) -> bytes:
+    """Seven bits per byte, the lowest first; all but the last have the highest bit."""
+    made = bytearray()
+    while number > 0x7F:
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    made.append(number)
+    return bytes(made)
