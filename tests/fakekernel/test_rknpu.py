@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import select
 from pathlib import Path
 
 import pytest
 
-from openrknn.chips import chip_named
+from openrknn.chips import TaskList, chip_named
 from openrknn.fakekernel.device import Device
 from openrknn.uapi import dmabuf, drm, rknpu
 from openrknn.uapi.ioctl import Ioctl
@@ -17,6 +18,7 @@ from openrknn.uapi.rknpu import Action, JobFlag, MemoryFlag
 from tests.fakekernel import streams
 from tests.fakekernel.board import CACHED, allocate, product, task
 from tests.fakekernel.client import Client, File, RefusedError, refused
+from tests.npu.chip_models import GOLDENS, place
 
 UNKNOWN = 12345
 
@@ -362,6 +364,21 @@ def test_a_job_waits_for_a_fence(npu: File) -> None:
     os.close(writing)
 
 
+def test_addresses_that_count_from_a_base(npu: File) -> None:
+    """What PC.TASK_DMA_BASE_ADDR is for: images that are linked at 0, as those of RV1103 and RV1106 are."""
+    job = product(npu)
+    base = min(memory.address for memory in (job.a, job.b, job.c, job.commands))
+    a, b, c, commands = (memory.address - base for memory in (job.a, job.b, job.c, job.commands))
+    body = streams.product_body(a, b, c)
+    job.commands.write(streams.to_bytes(body + streams.tail(streams.PRODUCT_MASK)))
+    job.tasks.write(task(commands, len(body)))
+    job.submit(task_base_addr=base)
+    assert job.result == job.wanted
+    job.c.write(bytes(len(job.wanted)))
+    with refused(errno.ETIMEDOUT):
+        job.submit()
+
+
 # --------------------------------------------------------------------------------------------- the other flavour
 
 
@@ -388,4 +405,32 @@ def test_the_character_device_of_rv1106() -> None:
         with pytest.raises(OSError, match="No such device"):
             npu.map(0, 4096)
         for descriptor in (made.descriptor, given, npu.descriptor, heap.descriptor):
+            os.close(descriptor)
+
+
+@pytest.mark.parametrize("chip", ["rv1103", "rv1106", "rv1103b", "rv1106b"])
+def test_an_image_that_is_linked_at_zero_runs_where_it_was_loaded(chip: str) -> None:
+    """The whole file as one piece of memory, not relocated: the base does it."""
+    placed = place(GOLDENS / f"residual_{chip}_i8.rknn")
+    (image,) = placed.memory
+    before = image.data.tobytes()
+    placed.program().run()
+    numbers = placed.graph.task_lists[TaskList(1, 0)]
+    records = b"".join(
+        task(entry.address, entry.amount, entry.int_mask, entry.op_index)
+        for entry in (placed.graph.tasks[number] for number in numbers)
+    )
+    create, submit = rknpu.MISC_MEM_CREATE, rknpu.MISC_IOCTLS[1]
+    with Device(chip) as device, Client(device.folder) as client:
+        npu = client.open("/dev/rknpu")
+        memory = npu.ioctl(create, size=len(before))
+        tasks = npu.ioctl(create, size=len(records), flags=MemoryFlag.KERNEL_MAPPING)
+        with mmap.mmap(memory.descriptor, len(before)) as data, mmap.mmap(tasks.descriptor, len(records)) as listed:
+            data[:], listed[:] = before, records
+            npu.ioctl(
+                submit, flags=JobFlag.PC | JobFlag.PINGPONG, timeout=6000, task_number=len(numbers),
+                task_obj_addr=tasks.values["obj_addr"], task_base_addr=memory.values["dma_addr"], fence_fd=-1,
+            )  # fmt: skip
+            assert data[:] == image.data.tobytes()
+        for descriptor in (memory.descriptor, tasks.descriptor, npu.descriptor):
             os.close(descriptor)

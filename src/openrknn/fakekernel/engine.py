@@ -25,6 +25,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,6 +40,7 @@ from openrknn.npu import Buffer
 
 __all__ = ["Engine", "main"]
 
+_MOST_BASES = 8
 Lists: TypeAlias = Mapping[int, tuple[int, bytes]]
 
 
@@ -50,6 +52,35 @@ class _Space:
         self.memory = SharedMemory()
         self.programs = Programs(chip, self.memory)
         self.buffers: dict[int, Buffer] = {}
+        self._based: dict[int, _Space] = {}
+
+    def at(self, base: int) -> _Space:
+        """The same memory as tasks see it whose addresses count from `base` (PC.TASK_DMA_BASE_ADDR)."""
+        if not base:
+            return self
+        if base not in self._based:
+            if len(self._based) >= _MOST_BASES:
+                del self._based[next(iter(self._based))]
+            space = self._based[base] = _Space(self.chip)
+            for serial, buffer in self.buffers.items():
+                space.add(serial, replace(buffer, address=buffer.address - base))
+        return self._based[base]
+
+    def add(self, serial: int, buffer: Buffer) -> None:
+        self.buffers[serial] = self.memory.add(buffer)
+        for base, space in self._based.items():
+            space.add(serial, replace(buffer, address=buffer.address - base))
+
+    def remove(self, serial: int) -> None:
+        buffer = self.buffers.pop(serial)
+        self.memory.remove(buffer)
+        self.programs.forget(buffer)
+        for space in self._based.values():
+            space.remove(serial)
+
+    def reset(self) -> None:
+        for space in (self, *self._based.values()):
+            space.programs.reset()
 
 
 class Engine:
@@ -73,8 +104,8 @@ class Engine:
     def _obey(self, message: tuple[Any, ...], descriptor: int | None) -> None:
         name, *rest = message
         if name == "run":
-            job, number, kind, lists = rest
-            self._queues[min(lists)].put((job, self._space(number), kind, lists))
+            job, number, kind, lists, base = rest
+            self._queues[min(lists)].put((job, self._space(number).at(base), kind, lists))
         elif name == "map" and descriptor is not None:
             number, serial, address, size = rest
             self._map(self._space(number), serial, address, size, descriptor)
@@ -84,7 +115,7 @@ class Engine:
             self._spaces.pop(rest[0], None)
         elif name == "reset":
             for space in self._spaces.values():
-                space.programs.reset()
+                space.reset()
 
     def _space(self, number: int) -> _Space:
         if number not in self._spaces:
@@ -95,13 +126,11 @@ class Engine:
     def _map(space: _Space, serial: int, address: int, size: int, descriptor: int) -> None:
         mapped = mmap.mmap(descriptor, size)
         os.close(descriptor)
-        space.buffers[serial] = space.memory.add(Buffer(address, np.frombuffer(mapped, np.uint8), f"buffer {serial}"))
+        space.add(serial, Buffer(address, np.frombuffer(mapped, np.uint8), f"buffer {serial}"))
 
     @staticmethod
     def _unmap(space: _Space, serial: int) -> None:
-        buffer = space.buffers.pop(serial)
-        space.memory.remove(buffer)
-        space.programs.forget(buffer)
+        space.remove(serial)
 
     def _work(self, jobs: queue.SimpleQueue[tuple[int, _Space, str, Lists]]) -> None:
         while True:

@@ -61,14 +61,19 @@ class EngineLink:
         with self._lock:
             self._start()
 
-    def run(self, job: int, space: Space, kind: str, lists: Mapping[int, tuple[int, bytes]]) -> bool:
-        """Hand a job over, after everything that is new in memory. False if there is no engine."""
+    def run(
+        self, job: int, space: Space, kind: str, lists: Mapping[int, tuple[int, bytes]], *, base: int = 0
+    ) -> bool:
+        """Hand a job over, after everything that is new in memory. False if there is no engine.
+
+        `base` is what the NPU adds to every address of the job.
+        """
         with self._lock:
             if self._link is None:
                 return False
             try:
                 self._tell_changes(self._link, space)
-                send_message(self._link, ("run", job, space.number, kind, dict(lists)))
+                send_message(self._link, ("run", job, space.number, kind, dict(lists), base))
             except (BrokenPipeError, ConnectionResetError):
                 pass  # it died just now: the thread that listens to it sees to the job
             return True

@@ -45,6 +45,8 @@ class Job:
     tasks: int
     timeout: float
     """Seconds, as the program said."""
+    base: int = 0
+    """What the NPU adds to every address."""
     number: int = field(default_factory=lambda: next(_numbers))
     outcome: Outcome | None = None
     done: threading.Event = field(default_factory=threading.Event)
@@ -182,7 +184,7 @@ class Scheduler:
         for core in job.cores:
             self.meters[core].begin()
         self._condition.notify_all()
-        if not self.link.run(job.number, job.space, job.kind, job.lists):
+        if not self.link.run(job.number, job.space, job.kind, job.lists, base=job.base):
             self._leave_cores(job)
             outcome = Outcome(error="the software NPU does not start; see above", problem="crash")
             threading.Thread(target=self._finish, args=([job], outcome)).start()

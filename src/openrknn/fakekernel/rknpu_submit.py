@@ -28,6 +28,8 @@ _PAIRS = (0x3, 0xC, 0x30, 0xC0, 0x300, 0xC00)
 _MASKS = {1: (0,), 2: (1,), 4: (2,), 3: (0, 1), 7: (0, 1, 2)}
 """The core masks that the driver starts."""
 
+_BASE_BITS = 0xFFFF_FFF0
+"""Of PC.TASK_DMA_BASE_ADDR."""
 
 def cores_of(mask: int) -> tuple[int, ...] | None:
     """The cores of a mask; None for a mask that the driver accepts and then never starts."""
@@ -89,8 +91,8 @@ class SubmitMixin:
             raise OSError(errno.EINVAL, f"no job starts with the core mask {mask:#x}")
         lists = {core: self._range(values, core, len(cores), tasks) for core in cores}
         count = sum(len(raw) for _, raw in lists.values()) // rknpu.TASK.size
-        space = self.domain(values["iommu_domain_id"])
-        return Job(file, space, rknpu.DRIVER_NAME, lists, count, values["timeout"] / 1000), tasks
+        space, base = self.domain(values["iommu_domain_id"]), values["task_base_addr"] & _BASE_BITS
+        return Job(file, space, rknpu.DRIVER_NAME, lists, count, values["timeout"] / 1000, base), tasks
 
     def _range(self, values: dict[str, int], core: int, used: int, tasks: Buffer) -> tuple[int, bytes]:
         """First task and descriptors of a core."""
