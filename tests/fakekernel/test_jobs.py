@@ -30,7 +30,9 @@ class Stand:
         self.restarts = 0
         self.exists = True
 
-    def run(self, job: int, space: Space, kind: str, lists: Mapping[int, tuple[int, bytes]]) -> bool:
+    def run(
+        self, job: int, space: Space, kind: str, lists: Mapping[int, tuple[int, bytes]], *, base: int = 0
+    ) -> bool:
         if self.exists:
             self.running.append(job)
         return self.exists
