@@ -233,3 +233,41 @@ def test_a_quantised_model_keeps_its_scales() -> None:
     weights = next(t for t in compiled.model.graphs[0].tensors if t.shape == (8, 16, 1, 1))
     assert weights.data is not None
     np.testing.assert_array_equal(np.frombuffer(weights.data, np.int8), stored.reshape(-1).astype(np.int8))
+
+
+def test_boxes_and_scores_can_have_scales_of_their_own() -> None:
+    net = Net()
+    boxes = net.add("Mul", net.conv("x", 16, 16), net.constant(600.0))
+    scores = net.add("Sigmoid", net.conv("x", 16, 16))
+    out = net.add("Concat", boxes, scores, axis=1)
+    model, data = net.model({"x": SHAPE}, [out]), feeds(SHAPE)
+    joined = compile_model(model, calibration=data)
+    split = compile_model(model, calibration=data, split_outputs=True)
+    assert split.graph.outputs == [boxes, scores]
+    with Session(joined.model, "software") as session:
+        assert len(np.unique(session.run(data[0], layout="nchw")[out][0, 16:])) <= 2
+    assert min(verdict.decibels for verdict in verify(split, [{"x": data[0]}])) > 30
+
+
+def test_auto_is_as_good_as_the_best_of_its_candidates() -> None:
+    model, shape = small_cnn()
+    data = feeds(shape)
+    found = [
+        verify(compile_model(model, calibration=data, method=method, bias_correction=correct))[0].decibels
+        for method in ("minmax", "mse")
+        for correct in (True, False)
+    ]
+    assert verify(compile_model(model, calibration=data, method="auto"))[0].decibels == max(found)
+
+
+def test_the_reference_evaluator_calibrates_where_onnx_runtime_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from openrknn.compiler.quantise.evaluate import FloatModel
+
+    net = Net()
+    out = net.add("Relu", net.conv("x", 16, 8))
+    model, data = net.model({"x": SHAPE}, [out]), feeds(SHAPE)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    assert FloatModel(model, [out]).engine == "onnx reference evaluator"
+    assert verify(compile_model(model, calibration=data))[0].decibels > 30

@@ -47,9 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--outputs", type=_names, default=[], metavar="NAME,...", help="make these values the outputs")
     parser.add_argument(
-        "--method", choices=("minmax", "percentile", "mse", "entropy"), default="minmax",
-        help="how the range of each value is chosen",
+        "--method", choices=("minmax", "percentile", "mse", "entropy", "auto"), default="minmax",
+        help="how the range of each value is chosen; auto tries some and keeps the best",
     )  # fmt: skip
+    parser.add_argument(
+        "--split-outputs", action="store_true", help="parts of a final Concat become outputs with scales of their own"
+    )
     parser.add_argument("--no-bias-correction", action="store_true", help="leave the mean error of rounded weights in")
     parser.add_argument("--bold", action="store_true", help="forms that no board has been seen to run yet")
     parser.add_argument("--verify", action="store_true", help="run the result and compare it with ONNX in float")
@@ -70,7 +73,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             calibration=_calibration(arguments.calibrate), fp16=True if arguments.fp16 else None,
             mean=arguments.mean, std=arguments.std, order=arguments.order, shapes=_shapes(arguments.shapes),
             outputs=arguments.outputs, method=arguments.method, bias_correction=not arguments.no_bias_correction,
-            bold=arguments.bold, progress=tell,
+            bold=arguments.bold, split_outputs=arguments.split_outputs, progress=tell,
         )  # fmt: skip
     seconds = time.perf_counter() - started
     facts = _facts(compiled, arguments, seconds)

@@ -17,6 +17,7 @@ from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.link import link
 from openrknn.compiler.lower import Lowering, Options, lower
 from openrknn.compiler.normalise import normalise
+from openrknn.compiler.normalise.outputs import split_final_concats
 from openrknn.compiler.plan import plan
 from openrknn.compiler.quantise import quantise
 from openrknn.compiler.quantise.ranges import METHODS
@@ -63,6 +64,26 @@ def compile_onnx(
     return compile_model(onnx, target, calibration=calibration, **options).model
 
 
+_CANDIDATES = tuple((method, correct) for method in ("minmax", "mse") for correct in (True, False))
+"""What `method="auto"` tries."""
+
+
+def _best(onnx: Any, target: str, options: dict[str, Any]) -> Compiled:
+    """Compile in several ways, and keep the one whose worst output is closest to float on the calibration data."""
+    from openrknn.compiler.verify import verify
+
+    best: tuple[float, Compiled] | None = None
+    for method, correct in _CANDIDATES:
+        made = compile_model(onnx, target, **{**options, "method": method, "bias_correction": correct})
+        if made.lowering.format is not INT8 or not made.samples:
+            return made
+        decibels = min(verdict.decibels for verdict in verify(made))
+        if best is None or decibels > best[0]:
+            best = decibels, made
+    assert best is not None
+    return best[1]
+
+
 def compile_model(
     onnx: str | os.PathLike[str] | bytes | Any,
     target: str = "rk3588",
@@ -77,6 +98,7 @@ def compile_model(
     method: str = "minmax",
     bias_correction: bool = True,
     bold: bool = False,
+    split_outputs: bool = False,
     custom_string: str = "",
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Compiled:
@@ -85,12 +107,21 @@ def compile_model(
     fp16: force fp16 (True) or int8 (False); left alone, calibration data or a quantised model make it int8.
     mean, std: what the model does to raw pixels itself, one number or one per channel, or these by input name.
     order: channels of calibration pictures, "rgb" or "bgr". shapes: sizes of open inputs. outputs: cut here.
-    method: how ranges are chosen (minmax, percentile, mse, entropy). bias_correction: take back the mean error of
+    method: how ranges are chosen (minmax, percentile, mse, entropy), or auto: try some and keep the best on the
+    calibration data. split_outputs: parts of a final Concat become outputs of their own, each with its own scale.
+    bias_correction: take back the mean error of
     rounded weights. bold: things that no board has been seen to do yet.
     """
     chip = _chip(target)
+    if method == "auto":
+        options = {
+            "calibration": calibration, "fp16": fp16, "mean": mean, "std": std, "order": order, "shapes": shapes,
+            "outputs": outputs, "bold": bold, "split_outputs": split_outputs, "custom_string": custom_string,
+            "progress": progress,
+        }  # fmt: skip
+        return _best(onnx, target, options)
     if method not in METHODS:
-        raise ValueError(f"method {method!r} is not known; there are {', '.join(METHODS)}")
+        raise ValueError(f"method {method!r} is not known; there are {', '.join(METHODS)} and auto")
     tell = progress or (lambda stage, done, of: None)
     tell("import", 0, 1)
     imported = import_model(onnx, shapes=shapes, outputs=outputs)
@@ -102,6 +133,8 @@ def compile_model(
             "int8 needs calibration data: give a folder of pictures or arrays like those of real use, or choose fp16"
         )
     form = FP16 if is_fp16 else INT8
+    if split_outputs:
+        split_final_concats(graph)
     preprocess = Preprocess.of(graph, mean, std, order)
     tell("normalise", 0, 1)
     normalise(graph, atom=form.atom, calibrated=not is_fp16, kernel_volume=0 if bold else _KERNEL_VOLUME)
