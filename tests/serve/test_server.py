@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -22,6 +23,7 @@ import tritonclient.http as triton_http
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from PIL import Image
 from prometheus_client.parser import text_string_to_metric_families
 
 from openrknn.cli.main import main
@@ -30,6 +32,7 @@ from openrknn.serve import tracing
 from openrknn.serve.logs import JsonFormatter
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import Settings
+from tests.runtime.cases import MODELS, shared_case
 from tests.serve.asking import PATIENCE, ask, infer
 from tests.serve.parts import FILES, ROOT, expected, random_inputs
 from tests.serve.sessions import until
@@ -59,6 +62,23 @@ def test_a_picture_becomes_a_picture(server: Server) -> None:
     cat = (ROOT / "examples/images/cat.jpg").read_bytes()
     answer = ask(server, "POST", "/v2/models/scene/image?output=picture", cat)
     assert (answer.status, answer.headers["content-type"], answer.body[:2]) == (200, "image/jpeg", b"\xff\xd8")
+
+
+def test_a_picture_becomes_text() -> None:
+    reader = shared_case(MODELS / "ppocrv4_rec_rk3588_fp.rknn")
+    finder = ROOT / "examples/models/ppocrv4_det_rk3588_i8.rknn"
+    with running(Settings([finder, reader], http_port=0, grpc_port=None, instances=1)) as server:
+        stream = io.BytesIO()
+        with Image.open(ROOT / "examples/images/page.jpg") as whole:
+            whole.crop((0, 0, whole.width, 45)).save(stream, "PNG")  # its title
+        page = stream.getvalue()
+        lines = ask(server, "POST", f"/v2/models/{finder.stem}/image", page).json["found"]
+        assert len(lines) >= 1
+        assert len(lines[0]["corners"]) == 4
+        read = ask(server, "POST", f"/v2/models/{finder.stem}/image?reader={reader.stem}", page).json
+        assert any("segmentation" in line["text"] for line in read["found"])
+        nobody = ask(server, "POST", f"/v2/models/{finder.stem}/image?reader=nobody", page)
+        assert nobody.status == 404
 
 
 @pytest.mark.parametrize("query", ["threshold=2", "threshold=x", "top=0", "top=-1", "output=gif", "other=1", "top=٣"])
