@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
 
 from openrknn.chips import Chip
 from openrknn.monitor import files
@@ -30,11 +31,11 @@ __all__ = ["Status", "folder", "publish", "read"]
 VARIABLE = "OPENRKNN_STATUS"
 _MAGIC = b"orknpu1\n"
 _HEADER = struct.Struct("<8sIIQ16sQQQ")  # magic, pid, cores, start of the process, chip, memory, jobs, failed
-_MEMORY_OFFSET, _JOBS_OFFSET, _FAILED_OFFSET = 40, 48, 56
+_MEMORY, _JOBS, _FAILED, _FIRST_CORE = 5, 6, 7, 8
+"""The same places counted in words of 64 bits, as the writer sees them."""
 _CORE = struct.Struct("<QQ")  # busy until now, running since (0: idle); nanoseconds of the monotonic clock
 _SIZE = 4096
 _MOST_CORES = (_SIZE - _HEADER.size) // _CORE.size
-_COUNTER = struct.Struct("<Q")
 _STAT_START = 19
 """Place of the start time in /proc/PID/stat, after the command's closing bracket."""
 _numbers = itertools.count()
@@ -48,60 +49,74 @@ class Status:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             os.ftruncate(descriptor, _SIZE)
-            self._map = mmap.mmap(descriptor, _SIZE)
+            content = mmap.mmap(descriptor, _SIZE)
         finally:
             os.close(descriptor)
         self._lock = threading.Lock()
         self._running = [0] * chip.cores
+        self._words = memoryview(content).cast("Q")
         pid, name = os.getpid(), chip.name.encode()
-        _HEADER.pack_into(self._map, 0, _MAGIC, pid, chip.cores, _started(Path("/"), pid) or 0, name, 0, 0, 0)
+        _HEADER.pack_into(content, 0, _MAGIC, pid, chip.cores, _started(Path("/"), pid) or 0, name, 0, 0, 0)
 
-    @contextlib.contextmanager
-    def job(self, cores: int) -> Iterator[None]:
+    def job(self, cores: int) -> _Job:
         """While a job runs: it takes the cores with the least to do."""
-        chosen = self._begin(min(cores, len(self._running)))
-        failed = True
-        try:
-            yield
-            failed = False
-        finally:
-            self._end(chosen, failed)
+        return _Job(self, cores)
 
     def add_memory(self, size_bytes: int) -> None:
         """Allocated, or with a minus freed."""
         with self._lock:
-            self._add(_MEMORY_OFFSET, size_bytes)
+            self._words[_MEMORY] = max(self._words[_MEMORY] + size_bytes, 0)
 
     def close(self) -> None:
         """Remove the file."""
         with contextlib.suppress(OSError):
             self.path.unlink()
 
-    def _begin(self, count: int) -> list[int]:
+    def begin(self, count: int) -> list[int]:
+        """A job starts; the cores that it counts for."""
+        running, words = self._running, self._words
         with self._lock:
-            chosen = sorted(range(len(self._running)), key=self._running.__getitem__)[:count]
+            if count == 1:
+                chosen = [running.index(min(running))]
+            else:
+                chosen = sorted(range(len(running)), key=running.__getitem__)[:count]
             for core in chosen:
-                self._running[core] += 1
-                if self._running[core] == 1:
-                    busy, _ = _CORE.unpack_from(self._map, _place(core))
-                    _CORE.pack_into(self._map, _place(core), busy, time.monotonic_ns())
-            return chosen
+                running[core] += 1
+                if running[core] == 1:
+                    words[_FIRST_CORE + 2 * core + 1] = time.monotonic_ns()
+        return chosen
 
-    def _end(self, chosen: list[int], failed: bool) -> None:
+    def end(self, chosen: list[int], failed: bool) -> None:
+        """It is done."""
+        running, words = self._running, self._words
         with self._lock:
             now = time.monotonic_ns()
             for core in chosen:
-                self._running[core] -= 1
-                if self._running[core] == 0:
-                    busy, since = _CORE.unpack_from(self._map, _place(core))
-                    _CORE.pack_into(self._map, _place(core), busy + now - since, 0)
-            self._add(_JOBS_OFFSET, 1)
+                running[core] -= 1
+                if running[core] == 0:
+                    place = _FIRST_CORE + 2 * core
+                    words[place] += now - words[place + 1]
+                    words[place + 1] = 0
+            words[_JOBS] += 1
             if failed:
-                self._add(_FAILED_OFFSET, 1)
+                words[_FAILED] += 1
 
-    def _add(self, offset: int, amount: int) -> None:
-        (value,) = _COUNTER.unpack_from(self._map, offset)
-        _COUNTER.pack_into(self._map, offset, max(value + amount, 0))
+
+class _Job:
+    """A context manager by hand: it is entered for every job, and a generator would cost as much as the counting."""
+
+    __slots__ = ("_chosen", "_count", "_status")
+
+    def __init__(self, status: Status, count: int) -> None:
+        self._status, self._count = status, count
+
+    def __enter__(self) -> None:
+        self._chosen = self._status.begin(self._count)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._status.end(self._chosen, kind is not None)
 
 
 def folder() -> Path | None:
