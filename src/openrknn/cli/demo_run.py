@@ -71,6 +71,7 @@ def _parts(examples: Path, output: Output) -> Iterator[Part]:
 
     models, images = examples / "models", examples / "images"
     with _waiting(output, "What is on these photos?"), Pipeline(models / CLASSIFIER) as classify:
+        classify(images / "cat.jpg")  # a first run decodes the commands; the time of the others is what counts
         results = [classify(images / name) for name in ("coffee.jpg", "cat.jpg")]
     about = "EfficientNet-Lite0, which knows the 1000 classes of ImageNet"
     best = [
@@ -80,6 +81,7 @@ def _parts(examples: Path, output: Output) -> Iterator[Part]:
     ]
     yield _pictures("What is on these photos?", about, CLASSIFIER, results, best)
     with _waiting(output, "Where is the text on this page?"), Pipeline(models / FINDER) as find:
+        find(images / "page.jpg")
         result = find(images / "page.jpg")
     scores = [row["score"] for row in result.rows()]
     found = [(sum(scores) / max(len(scores), 1), f"{len(scores)} lines of text, framed in page.jpg")]
