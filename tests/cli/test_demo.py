@@ -80,9 +80,13 @@ def test_the_telephone_hears_a_recording(tmp_path: Path) -> None:
 
 
 def test_a_bare_product(tmp_path: Path) -> None:
+    """By `Matmul` in int8, where it is exact, and in float16; and as a model."""
     text = example(tmp_path, EXAMPLES / "matmul.py")
-    difference, largest = re.search(r"product: ([\d.]+) of ([\d.]+)", text).groups()  # type: ignore[union-attr]
-    assert float(difference) < 0.001 * float(largest)
+    assert "int8: equal to the exact product: True" in text
+    for name in ("float16", "model"):
+        match = re.search(rf"{name}: largest .* product: ([\d.]+) of ([\d.]+)", text)
+        assert match
+        assert float(match[1]) < 0.001 * float(match[2])
 
 
 def need(name: str) -> Path:

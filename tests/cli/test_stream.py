@@ -298,3 +298,25 @@ def test_a_stream_says_when_a_picture_was_taken(photos: Path) -> None:
         assert results[0].taken > 0
         with pytest.raises(SourceError):
             list(pipeline.stream([photos / "none.png"]))
+
+
+# -- with a real OpenCV ------------------------------------------------------------------------------------------------
+
+
+def test_no_camera_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    """A number that no camera has: neither a traceback nor OpenCV's own words, with file descriptors looked at."""
+    pytest.importorskip("cv2", reason="the extra 'video' (OpenCV) is not installed")
+    result = run(capfd, "segment", SMALL, "97")
+    assert result.code == 2
+    assert result.err == "openrknn: 97: the camera cannot be opened; check the number, path or address\n"
+
+
+def test_a_network_stream_is_a_source(photos: Path, capsys: Capture) -> None:
+    """Our own motion JPEG, read by another command over the network, with a pool."""
+    pytest.importorskip("cv2", reason="the extra 'video' (OpenCV) is not installed")
+    with Streaming(SMALL, photos / "a.png", "--repeat", "--fps", "30", "--port", "0") as stream:
+        source = f"{stream.address}stream.mjpg"
+        result = run(capsys, "segment", SMALL, source, "--count", "3", "--workers", "2", "--json")
+    assert result.code == 0, result.err
+    report = json.loads(result.out)
+    assert [entry["width"] for entry in report["pictures"]] == [480] * 3  # small pictures are enlarged to be drawn on
