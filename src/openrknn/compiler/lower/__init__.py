@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from openrknn.compiler.formats import Format
+from openrknn.compiler.formats import ATOM_BYTES, Format
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.lower.context import Lowering, Options
 from openrknn.compiler.lower.convolution import lower_convolution
@@ -18,8 +19,9 @@ from openrknn.compiler.lower.pooling import lower_pool
 from openrknn.compiler.lower.tensors import fit_ends, make_tensors, picture_inputs
 from openrknn.compiler.lower.views import place_views
 from openrknn.compiler.normalise.moves import selection_conv
-from openrknn.compiler.program import Program
+from openrknn.compiler.program import Program, Tensor
 from openrknn.compiler.quantise.statistics import Statistics
+from openrknn.container.parts import Kind
 
 __all__ = ["Lowering", "Options", "lower"]
 
@@ -170,9 +172,7 @@ def _copy_parts(low: Lowering, op: Op, parts: list[str]) -> None:
         if step is None:
             step = low.step(op, "Concat")
         window = f"{op.output}_part{number}"
-        source, target = low.tensor(name), low.tensor(op.output)
         low.program.tensors[window] = _window(low, window, name, op.output, op.attributes["starts"][number])
-        del source, target
         low.add(step, copy_task(low, name, window))
 
 
@@ -187,12 +187,10 @@ def _copy_slice(low: Lowering, op: Op) -> None:
     low.add(low.step(op, "Slice"), copy_task(low, window, op.output))
 
 
-def _window(low: Lowering, name: str, like: str, parent: str, channel: int) -> Any:
-    from dataclasses import replace
-
+def _window(low: Lowering, name: str, like: str, parent: str, channel: int) -> Tensor:
     tensor = replace(low.tensor(like), name=name)
     root = low.tensor(parent)
     tensor.parent, tensor.pitch = parent, root.pitch
-    tensor.kind = type(tensor.kind).INTERNAL
-    tensor.parent_offset = channel // low.format.atom * root.pitch * 16
+    tensor.kind = Kind.INTERNAL
+    tensor.parent_offset = channel // low.format.atom * root.pitch * ATOM_BYTES
     return tensor

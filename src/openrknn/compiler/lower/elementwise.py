@@ -34,9 +34,7 @@ def lower_activation(low: Lowering, op: Op) -> None:
         finish.subtract_zero_point(source)
         if source is not None and function in {"relu", "clip"}:
             finish.widen()
-    elif source is not None:
-        step.table = low.functions[id(op.attributes)].key
-    if is_table:
+    else:
         step.table = low.functions[id(op.attributes)].key
     largest = max(abs(source.low), abs(source.high)) if source else 0.0
     channels = low.tensor(op.output).cube[0]

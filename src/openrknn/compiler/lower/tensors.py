@@ -5,7 +5,6 @@ from __future__ import annotations
 from openrknn.compiler.formats import ATOM_BYTES, align
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.lower.recipes.elementwise import Cube
 from openrknn.compiler.program import Tensor
 from openrknn.container.parts import Kind
 
@@ -109,7 +108,3 @@ def _tensor(low: Lowering, value: Value, kind: Kind, is_picture: bool) -> Tensor
     tensor.size_bytes = align(align(surfaces, group) * tensor.pitch * ATOM_BYTES, 64)
     return tensor
 
-
-def whole(low: Lowering, name: str) -> Cube:
-    """A tensor from its first atom on."""
-    return low.cube(name)

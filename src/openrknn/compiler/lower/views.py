@@ -5,7 +5,6 @@ from __future__ import annotations
 from openrknn.compiler.formats import ATOM_BYTES
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.program import Tensor
 
 __all__ = ["place_views"]
 
@@ -37,14 +36,10 @@ def _window(low: Lowering, name: str, parent: str, channel: int) -> None:
 
 
 def _concat(low: Lowering, op: Op) -> list[str]:
-    graph = low.graph
     target = op.output
-    starts = dict(zip(range(len(op.inputs)), op.attributes["starts"], strict=True))
     copied = []
     placed: dict[str, int] = {}
-    for number, name in enumerate(op.inputs):
-        start = starts[number]
-        tensor = low.tensor(name)
+    for number, (name, start) in enumerate(zip(op.inputs, op.attributes["starts"], strict=True)):
         if op.inputs.count(name) > 1 or not _may_move(low, name, target):
             source = _whole_source(low, op, number)
             if source is not None and placed.get(source[0], source[1]) == source[1]:
@@ -57,8 +52,6 @@ def _concat(low: Lowering, op: Op) -> list[str]:
             copied.append(name)
         else:
             _window(low, name, target, start)
-        del tensor
-    del graph
     return copied
 
 
@@ -119,7 +112,3 @@ def _written(graph: Graph, name: str, order: dict[str, int]) -> int:
         name = makers[name].inputs[0]
     return order.get(name, -1)
 
-
-def is_view(tensor: Tensor) -> bool:
-    """Whether a tensor has no memory of its own."""
-    return tensor.parent is not None

@@ -97,6 +97,7 @@ def _mean(graph: Graph, op: Op) -> None:
     channels, height, width = graph.values[op.inputs[0]].cube
     source = op.inputs[0]
     steps = []
+    gain = 1.0
     while max(height, width) > _LARGEST_STEP:
         kernel = _step(height), _step(width)
         rows, columns = -(-height // kernel[0]), -(-width // kernel[1])
@@ -104,12 +105,9 @@ def _mean(graph: Graph, op: Op) -> None:
         taps = np.full((channels, 1, *kernel), 1 / (kernel[0] * kernel[1]))
         pads = (0, 0, rows * kernel[0] - height, columns * kernel[1] - width)
         steps.append(_depthwise(graph, op, source, name, taps, kernel, pads))
-        graph.derived[name] = (op.inputs[0] if source == op.inputs[0] else source, partial(_block_mean, kernel=kernel))
-        taken = (kernel[0] * rows / height) * (kernel[1] * columns / width)
+        graph.derived[name] = (source, partial(_block_mean, kernel=kernel))
+        gain *= (kernel[0] * rows / height) * (kernel[1] * columns / width)
         source, height, width = name, rows, columns
-        scale = taken
-        steps[-1].attributes["gain"] = scale
-    gain = float(np.prod([step.attributes.pop("gain") for step in steps])) if steps else 1.0
     taps = np.full((channels, 1, height, width), gain / (height * width))
     steps.append(_depthwise(graph, op, source, op.output, taps, (height, width), (0, 0, 0, 0)))
     replace_op(graph, op, *steps)

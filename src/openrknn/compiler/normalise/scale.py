@@ -9,8 +9,6 @@ from openrknn.compiler.normalise.common import channel_constant, replace_op, sol
 
 __all__ = ["fold_scales"]
 
-_Pair = tuple[Array, Array, str]
-
 
 def fold_scales(graph: Graph) -> None:
     """BatchNormalization, and Add, Sub, Mul, Div with a constant per channel."""

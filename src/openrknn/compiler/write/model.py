@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from openrknn.chips import Chip
 from openrknn.compiler.link import Linked
@@ -239,5 +238,3 @@ def _described(program: Program, names: Sequence[str], *, inputs: bool) -> str:
         entries[name] = {"dtype": tensor.dtype.label, "layout": layout}
     return json.dumps(entries)
 
-
-EMPTY: Mapping[str, object] = MappingProxyType({})

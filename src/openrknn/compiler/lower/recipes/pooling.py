@@ -45,9 +45,8 @@ def pooling_registers(task: PoolingTask) -> Registers:
     registers = pooling_base()
     recips = [0, 0]
     if task.average:
-        recips = [fp16_bits(65536 / size) if wide and size > 1 else 65536 // size for size in task.kernel]
-        if wide:
-            recips = [fp16_bits(min(65536 / size, 65504.0)) for size in task.kernel]
+        # 65536 is more than fp16 holds: a side of 1 takes the largest number there is.
+        recips = [fp16_bits(min(65536 / size, 65504.0)) if wide else 65536 // size for size in task.kernel]
     pad = task.zero_point if task.average and not wide else 0
     size: Registers = {
         "PPU.DATA_CUBE_IN_WIDTH": {"cube_in_width": task.columns},
