@@ -74,7 +74,17 @@ def test_camera_runs_as_a_program_on_an_emulated_board(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     with Session(model("image_rk3588_i8")) as session:
         best = int(session.run(PICTURE)["features"].argmax())
-    assert result.stdout.split() == ["rk3588", str(best)]
+    assert result.stdout.split() == ["rk3588", str(best), "3"]
+
+
+def test_camera_makes_its_own_model(tmp_path: Path) -> None:
+    """As it does on the board, then detects with it."""
+    pytest.importorskip("onnx", reason="the extra 'onnx' is not installed")
+    target = str(tmp_path / "model.rknn")
+    assert camera.convert(str(GOLDENS / "image.onnx"), target, "rk3588", "image", [1, 3, 16, 16])
+    assert camera.Runner(target, 3).detect(PICTURE)[0].shape == (1, 16, 16, 16)
+    assert not camera.convert(str(tmp_path / "missing.onnx"), target, "rk3588", "image", [1, 3, 16, 16])
+    assert camera.toolkit_version()
 
 
 # -- after Immich ----------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from typing import Any
 
@@ -47,6 +48,33 @@ class Runner:
             self.rknn.release()
 
 
+def toolkit_version() -> str:
+    """Of the converter, from the file that its package has."""
+    import rknn
+
+    with open(f"{rknn.__path__[0]}/VERSION") as file:
+        return file.read().strip()
+
+
+def convert(source: str, target: str, chip: str, name: str, shape: list[int]) -> bool:
+    """Make a model on the board itself, without quantization; every step answers 0."""
+    from rknn.api import RKNN
+
+    rknn: Any = RKNN(verbose=True)
+    rknn.config(mean_values=[[0, 0, 0]], std_values=[[255, 255, 255]], target_platform=chip)
+    if rknn.load_onnx(model=source, inputs=[name], input_size_list=[shape]) != 0:
+        return False
+    if rknn.build(do_quantization=False) != 0:
+        return False
+    return bool(rknn.export_rknn(target) == 0)
+
+
+def load(path: str = "/sys/kernel/debug/rknpu/load") -> list[int]:
+    """Percent of each core, for the page of statistics: "NPU load:  Core0: 12%, Core1:  0%, ..."."""
+    with open(path) as file:
+        return [int(number) for number in re.findall(r"(\d+)%", file.read())]
+
+
 def best(outputs: list[Any]) -> list[int]:
     """Post-processing: an error shows here, because None has no length."""
     return [int(np.argmax(output)) for output in outputs]
@@ -57,6 +85,7 @@ def main(model: str, picture: str, cores: str) -> None:
     chip = soc()
     runner = Runner(model, int(cores))
     print(chip, *best(runner.detect(np.load(picture))))
+    print(len(load()))
 
 
 if __name__ == "__main__":
