@@ -113,6 +113,12 @@ CASES: dict[str, Callable[[Net], str]] = {
         net.add("Reshape", "x", net.constant([1, 40, 48], np.int64)),
         net.constant(net.random.normal(1, 0.2, 48)), net.constant(net.random.normal(0, 0.2, 48)), axis=-1,
     ),
+    "feed forward": lambda net: net.add(
+        "MatMul",
+        net.add("Relu", net.add("MatMul", net.add("Reshape", "x", net.constant([1, 40, 48], np.int64)),
+                                net.weights(48, 64))),
+        net.weights(64, 24),
+    ),
     "average": _one("AveragePool", kernel_shape=[3, 3], strides=[2, 2]),
     "max pool": _one("MaxPool", kernel_shape=[3, 3], strides=[1, 1], pads=[1] * 4),
     "slice of pixels": lambda net: net.add(
@@ -271,3 +277,11 @@ def test_the_reference_evaluator_calibrates_where_onnx_runtime_is_missing(monkey
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert FloatModel(model, [out]).engine == "onnx reference evaluator"
     assert verify(compile_model(model, calibration=data))[0].decibels > 30
+
+
+def test_projections_in_a_row_turn_the_map_only_at_their_ends() -> None:
+    net = Net()
+    a = net.add("MatMul", "x", net.weights(32, 64))
+    b = net.add("MatMul", a, net.weights(64, 32))
+    compiled = compile_model(net.model({"x": (1, 20, 32)}, [b]))
+    assert [step.type for step in compiled.lowering.program.steps].count("Transpose") == 2

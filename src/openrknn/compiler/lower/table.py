@@ -23,9 +23,9 @@ class Row(NamedTuple):
 NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
     {
         "Conv": Row(
-            "Conv (1-D, 2-D, dilated, grouped, depthwise, any padding), Gemm, MatMul with constant weights, "
-            "BatchNormalization, Add/Sub/Mul/Div with constants per channel, GlobalAveragePool, ReduceMean over "
-            "pixels, Pad, Slice of pixels, SpaceToDepth",
+            "Conv (1-D, 2-D, dilated, grouped, depthwise, any padding), Gemm, MatMul of [1, C] or [1, T, C] with "
+            "constant weights, BatchNormalization, Add/Sub/Mul/Div with constants per channel, GlobalAveragePool, "
+            "ReduceMean over pixels, Pad, Slice of pixels, SpaceToDepth",
             "CNA and CORE, with bias, activation and a residual addition in the same task",
         ),
         "ConvTranspose": Row(

@@ -32,6 +32,7 @@ def normalise(graph: Graph, *, atom: int, calibrated: bool = True, kernel_volume
     normalise_layer_norms(graph, calibrated=calibrated)
     find_activations(graph, calibrated=calibrated)
     normalise_linear(graph)
+    clean(graph)
     fold_scales(graph)
     normalise_pools(graph)
     normalise_linear_resize(graph)

@@ -25,7 +25,23 @@ def clean(graph: Graph) -> None:
                 alias(graph, op, op.inputs[0])
     _reduce_before_transposing(graph)
     _join_reshapes(graph)
+    _cancel_transposes(graph)
     graph.prune()
+
+
+def _cancel_transposes(graph: Graph) -> None:
+    """There and back again is nothing, also with a Reshape between that only adds or drops ones."""
+    for op in list(graph.ops):
+        makers = graph.producers()
+        if op.type != "Transpose" or op not in graph.ops:
+            continue
+        before = makers.get(op.inputs[0])
+        if before is None or before.type != "Transpose":
+            continue
+        rank = len(graph.shape(op.inputs[0]))
+        first, second = (entry.attributes.get("perm") or list(range(rank))[::-1] for entry in (before, op))
+        if [first[axis] for axis in second] == list(range(rank)):
+            alias(graph, op, before.inputs[0])
 
 
 def _as_reshape(op: Op) -> None:
@@ -71,3 +87,6 @@ def _join_reshapes(graph: Graph) -> None:
         if op.type == "Reshape":
             while op.inputs[0] in makers and makers[op.inputs[0]].type == "Reshape":
                 op.inputs[0] = makers[op.inputs[0]].inputs[0]
+    for op in list(graph.ops):
+        if op.type == "Reshape" and graph.shape(op.inputs[0]) == graph.shape(op.output):
+            alias(graph, op, op.inputs[0])

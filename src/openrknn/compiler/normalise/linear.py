@@ -6,7 +6,7 @@ import numpy as np
 
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.ir.graph import StoredWeights
-from openrknn.compiler.normalise.common import pair, refuse, sole_reader
+from openrknn.compiler.normalise.common import pair, refuse, replace_op, sole_reader
 
 __all__ = ["normalise_convolutions", "normalise_linear"]
 
@@ -43,9 +43,42 @@ def _gemm(graph: Graph, op: Op) -> None:
 def _matmul(graph: Graph, op: Op) -> None:
     weight = graph.constants[op.inputs[1]]
     shape = graph.shape(op.inputs[0])
-    if weight.ndim != 2 or int(np.prod(shape[:-1])) != 1:
+    if weight.ndim != 2:
+        return
+    if int(np.prod(shape[:-1])) != 1:
+        if len(shape) == 3 and shape[0] == 1:
+            _project(graph, op, weight)
         return
     _become_conv(graph, op, weight.T.astype(np.float64), np.zeros(weight.shape[1]))
+
+
+def _project(graph: Graph, op: Op, weight: Array) -> None:
+    """[1, T, K] x [K, N]: a 1x1 convolution over T pixels, once channels are where the NPU wants them."""
+    _, length, inputs = graph.shape(op.inputs[0])
+    outputs = weight.shape[1]
+    flat = graph.add_value(f"{op.output}_rows", (1, 1, length, inputs))
+    turned = graph.add_value(f"{op.output}_in", (1, inputs, 1, length))
+    made = graph.add_value(f"{op.output}_out", (1, outputs, 1, length))
+    back = graph.add_value(f"{op.output}_back", (1, 1, length, outputs))
+    for name, source in ((flat, op.inputs[0]), (turned, op.inputs[0]), (made, op.output), (back, op.output)):
+        graph.derived[name] = (source, _rows_to_channels if name in {turned, made} else _as_is)
+    kernel = graph.add_constant(f"{op.output}_weight", weight.T.astype(np.float64)[:, :, None, None])
+    replace_op(
+        graph, op,
+        Op("Reshape", flat, [op.inputs[0]], [flat], {}, (op.name,)),
+        Op("Transpose", turned, [flat], [turned], {"perm": [0, 3, 1, 2]}, (op.name,)),
+        Op("Conv", op.name, [turned, kernel], [made], {"kernel_shape": [1, 1], "from": "MatMul"}, (op.name,)),
+        Op("Transpose", back, [made], [back], {"perm": [0, 2, 3, 1]}, (op.name,)),
+        Op("Reshape", f"{op.name}_end", [back], [op.output], {}, (op.name,)),
+    )  # fmt: skip
+
+
+def _as_is(values: Array) -> Array:
+    return values
+
+
+def _rows_to_channels(values: Array) -> Array:
+    return values.transpose(0, 2, 1)[:, :, None, :]
 
 
 def _become_conv(graph: Graph, op: Op, matrix: Array, bias: Array) -> None:
