@@ -96,6 +96,16 @@ def test_the_software_npu_agrees_with_itself(tmp_path: Path, capsys: pytest.Capt
     assert len(json.loads(report.read_text())["cases"]) == len(CASES)
 
 
+def test_models_of_any_chip_in_place_of_the_battery(capsys: pytest.CaptureFixture[str]) -> None:
+    goldens = Path(__file__).parents[1] / "goldens"
+    models = [str(goldens / f"residual_{chip}_i8.rknn") for chip in ("rk3566", "rv1106b")]
+    assert main(["verify", "--json", *models]) == 0
+    cases = json.loads(capsys.readouterr().out)["cases"]
+    assert [(case["question"], case["outputs"], case["differ"]) for case in cases] == [
+        ("a model for RK3566", 512, 0), ("a model for RV1106B", 512, 0),
+    ]  # fmt: skip
+
+
 def test_a_device_that_rounds_otherwise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     real = battery._run
 

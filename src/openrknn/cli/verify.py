@@ -6,23 +6,31 @@ import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from openrknn.cli.output import Output
+
+if TYPE_CHECKING:
+    from openrknn.verify.battery import Verdict
 
 NAME = "verify"
 HELP = "compare an NPU with the software NPU, byte for byte, on a battery of small tasks"
 DESCRIPTION = """Run a battery of small tasks on a device and on the software NPU, and compare every byte. Each task
 asks one question about the hardware: which way halves are rounded, whether a shift floors, and so on. The report is for
-sending: it says which rules of the software NPU silicon does not share."""
+sending: it says which rules of the software NPU silicon does not share. The tasks are RK3588's; on any other chip name
+models for it, which then run on random inputs in their place."""
 EXAMPLES = (
     "openrknn verify                                   the software NPU against itself: the battery works",
     "openrknn verify --device rknpu --report npu.json  on a board with the vendor's kernel driver",
     "openrknn verify --device rocket                   on a board with the mainline driver",
+    "openrknn verify --device rknpu model.rknn         a model of this board's chip instead of the battery",
 )
+_EXAMPLES = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
+    parser.add_argument("models", metavar="MODEL.rknn", type=Path, nargs="*", help="compare these, for any chip")
     parser.add_argument("--device", default="software", metavar="DEVICE", help="software, rknpu[:NODE], rocket[:NODE]")
     parser.add_argument("--report", metavar="FILE", type=Path, help="write the answers as JSON")
 
@@ -35,9 +43,13 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.device import open_device
     from openrknn.verify.battery import run_battery
 
-    with open_device(arguments.device, chip_named("rk3588")) as device:
-        verdicts = list(run_battery(device))
-        name = device.name
+    if arguments.models:
+        verdicts = [_model(path, arguments.device) for path in arguments.models]
+        name = str(arguments.device)
+    else:
+        with open_device(arguments.device, chip_named("rk3588")) as device:
+            verdicts = list(run_battery(device))
+            name = device.name
     table = Table("case", "question", "answer", box=None, header_style="bold")
     for verdict in verdicts:
         verdict_text = "as expected" if verdict.is_equal else f"{verdict.differ} of {verdict.outputs} differ"
@@ -50,3 +62,25 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     output.line(f"{len(verdicts)} cases on {name}: {wrong or 'none'} differ from the software NPU")
     output.data(report)
     return 1 if wrong else 0
+
+
+def _model(path: Path, device: str) -> Verdict:
+    """A model's raw outputs on random inputs, there and here."""
+    import numpy as np
+
+    from openrknn.cli.run_inputs import random_inputs
+    from openrknn.container.load import load
+    from openrknn.runtime.session import Session
+    from openrknn.verify.battery import Verdict
+
+    model = load(path)
+    inputs = {item.name: item.array for item in random_inputs(model)}
+    with Session(model, device="software") as here, Session(model, device=device) as there:
+        wanted, found = (session.run(inputs, outputs="raw") for session in (here, there))
+    differ = outputs = 0
+    examples: list[tuple[int, float, float]] = []
+    for name, right in wanted.items():
+        other = np.flatnonzero(right.ravel() != found[name].ravel())
+        outputs, differ = outputs + right.size, differ + len(other)
+        examples += [(int(at), found[name].ravel()[at].item(), right.ravel()[at].item()) for at in other[:_EXAMPLES]]
+    return Verdict(path.name, f"a model for {model.chip.title}", outputs, differ, tuple(examples[:_EXAMPLES]))

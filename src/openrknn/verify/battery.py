@@ -28,7 +28,7 @@ class Verdict:
     question: str
     outputs: int
     differ: int
-    examples: tuple[tuple[int, int, int], ...]
+    examples: tuple[tuple[int, float, float], ...]
     """(element, on the device, on the software NPU) of the first ones."""
     error: str = ""
 
