@@ -212,6 +212,19 @@ def test_the_same_five_best_classes(name: str) -> None:
     assert set(best) == set(wanted)  # int8 outputs have equal values: the order among them means nothing
 
 
+def test_the_text_detector_marks_the_same_places_on_rk3566() -> None:
+    marked = []
+    for chip in ("rk3588", "rk3566"):
+        path = shared_case(MODELS / f"ppocrv4_det_{chip}_i8.rknn")
+        inputs, _ = answers(path)
+        with Session(path) as session:
+            (found,) = session.run(inputs).values()
+        marked.append(found > 0.3)
+    here, there = marked
+    assert here.sum() > 500
+    assert (here & there).sum() > 0.95 * (here | there).sum()
+
+
 def test_the_same_text() -> None:
     path = shared_case(MODELS / "ppocrv4_rec_rk3588_fp.rknn")
     inputs, (theirs,) = answers(path)
