@@ -230,9 +230,9 @@ def page(results: list[dict[str, Any]], rounds: int) -> str:
     lines = [
         "# How fast it is",
         "",
-        *textwrap.wrap(MEASURED.format(processor=processor(), kernels=kernels, day=date.today(), rounds=rounds), 118),
+        *textwrap.wrap(MEASURED.format(processor=processor(), kernels=kernels, day=date.today(), rounds=rounds), 118, break_on_hyphens=False),
         "",
-        *textwrap.wrap(PEERS_OF_THE_PAGE.format(ort=ort, simulator=simulator), 118),
+        *textwrap.wrap(PEERS_OF_THE_PAGE.format(ort=ort, simulator=simulator), 118, break_on_hyphens=False),
         "",
         "| " + " | ".join(COLUMNS) + " |",
         "|" + "---|" * len(COLUMNS),
