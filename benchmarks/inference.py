@@ -226,13 +226,13 @@ def page(results: list[dict[str, Any]], rounds: int) -> str:
     """The documentation page."""
     about = {name: found for result in results for name, found in result["engines"].items() if "version" in found}
     ort, simulator = (about.get(name, {}).get("version", "(missing)") for name in (ORT, SIMULATOR))
-    kernels = about[ONE]["kernels"]
+    kernels, wrap = about[ONE]["kernels"], textwrap.TextWrapper(118, break_on_hyphens=False).wrap
     lines = [
         "# How fast it is",
         "",
-        *textwrap.wrap(MEASURED.format(processor=processor(), kernels=kernels, day=date.today(), rounds=rounds), 118, break_on_hyphens=False),
+        *wrap(MEASURED.format(processor=processor(), kernels=kernels, day=date.today(), rounds=rounds)),
         "",
-        *textwrap.wrap(PEERS_OF_THE_PAGE.format(ort=ort, simulator=simulator), 118, break_on_hyphens=False),
+        *wrap(PEERS_OF_THE_PAGE.format(ort=ort, simulator=simulator)),
         "",
         "| " + " | ".join(COLUMNS) + " |",
         "|" + "---|" * len(COLUMNS),
