@@ -104,6 +104,14 @@ def test_unknown_operators_are_named_together() -> None:
         normalised(net, [out])
 
 
+def test_forms_that_nobody_has_are_refused_by_name() -> None:
+    net = Net()
+    five = net.add("Reshape", "x", net.constant([1, 2, 8, 8, 8], np.int64))
+    part = net.add("Slice", five, *(net.constant([value], np.int64) for value in (0, 1, 1)))
+    with pytest.raises(UnsupportedOperatorError, match="Slice 'Slice_t2'"):
+        normalised(net, [net.add("Reshape", part, net.constant([1, 8, 8, 8], np.int64))])
+
+
 def test_two_stages_can_be_compared() -> None:
     net = Net()
     graph = import_model(net.model({"x": (1, 16, 8, 8)}, [net.add("Relu", net.conv("x", 16, 8))])).graph
@@ -111,3 +119,15 @@ def test_two_stages_can_be_compared() -> None:
     assert diff_graphs(before, graph) == ""
     normalise(graph, atom=16)
     assert "-  %t2[1,8,8,8] = Relu(%t1)" in diff_graphs(before, graph)
+
+
+def test_a_layer_normalisation_that_is_spelled_out_is_recognised() -> None:
+    net = Net()
+    difference = net.add("Sub", "x", net.add("ReduceMean", "x", axes=[-1]))
+    variance = net.add("ReduceMean", net.add("Pow", difference, net.constant(2.0)), axes=[-1])
+    root = net.add("Sqrt", net.add("Add", variance, net.constant(1e-5)))
+    unit = net.add("Div", difference, root)
+    out = net.add("Add", net.add("Mul", unit, net.constant(np.ones(48))), net.constant(np.zeros(48)))
+    graph = normalised(net, [out], (1, 20, 48))
+    assert [op.attributes.get("function") for op in graph.ops if op.type == "Activation"] == ["rsqrt"]
+    assert sum(op.type == "Cpu" for op in graph.ops) == 2

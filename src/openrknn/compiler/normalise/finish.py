@@ -9,13 +9,18 @@ from openrknn.compiler.lower.table import CPU_OPERATORS, NPU_OPERATORS
 __all__ = ["finish"]
 
 _SHOWN = 5
+_MARKS = {
+    "Slice": "start", "Concat": "starts", "Conv": "kernel", "ConvTranspose": "kernel", "Pool": "method",
+    "Binary": "broadcast", "Activation": "function", "Repeat": "factors",
+}  # fmt: skip
+"""What only a normalised operator has."""
 
 
 def finish(graph: Graph) -> None:
     """Mark operators of the CPU; one error that names everything that has no home."""
     homeless: list[Op] = []
     for op in graph.ops:
-        if op.type in NPU_OPERATORS:
+        if _is_ready(op):
             continue
         if op.type in CPU_OPERATORS and len(op.outputs) == 1:
             op.attributes = {"operator": op.type, **op.attributes}
@@ -30,6 +35,13 @@ def finish(graph: Graph) -> None:
             f"cannot be compiled: {shown}{more}. Cut the model before them (--outputs {cut.split(', ')[0]}), "
             "or export it without them; docs/compiler/operators lists what there is"
         )
+
+
+def _is_ready(op: Op) -> bool:
+    """Whether the operator is in the form that `lower` has; the same name can stand for a form that nobody has."""
+    if op.type not in NPU_OPERATORS or op.type == "LayerNormalization":
+        return False
+    return op.type not in _MARKS or _MARKS[op.type] in op.attributes
 
 
 def _why(op: Op) -> str:
