@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from openrknn.container.load import load
 from openrknn.container.model import Model, TensorSpec
 from openrknn.device import Device
-from openrknn.device.choose import NPU_VARIABLE
 from openrknn.runtime import shapes
+from openrknn.runtime.automatic import automatic_device
 from openrknn.runtime.binding import Binding
 from openrknn.runtime.cpu import CustomOperator
 from openrknn.runtime.engine import Engine, LocalEngine, Options, Runnable, SessionDevice
@@ -259,7 +259,8 @@ def _open(model: Model, source: object, device: str | Device, donor: Session | N
             raise ValueError("sessions that share weights share the device as well; leave device= out")
         return donor._engine.share(model, options)
     if device == "auto":
-        device = os.environ.get(NPU_VARIABLE) or device
+        device = automatic_device(model.chip)
+        _LOG.info("device auto: took %s", device)
     if isinstance(device, str) and device.partition(":")[0] == "vendor":
         from openrknn.runtime.vendor_engine import VendorEngine, vendor_library  # here: few need it
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from openrknn.chips import CHIPS, Chip
+from openrknn.monitor.board import chip_in
 from openrknn.vendor.enums import QueryCommand
 from openrknn.vendor.flags import InitFlag
 from openrknn.vendor.functions import FUNCTIONS
@@ -171,12 +172,8 @@ def reason_of(name: str) -> str:
 def this_chip(path: Path = _DEVICE_TREE) -> Chip | None:
     """The chip of this machine, from its device tree; None where there is none, or another chip."""
     try:
-        entries = path.read_bytes().decode("ascii", "replace").split("\0")
+        entries = path.read_bytes().decode("ascii", "replace")
     except OSError:
         return None
-    for entry in entries:
-        name = entry.rpartition(",")[2].strip().lower()
-        for candidate in (name, name.rstrip("sj")):  # RK3588S and RK3588J have the NPU of RK3588
-            if candidate in CHIPS:
-                return CHIPS[candidate]
-    return None
+    name = chip_in(entries)
+    return None if name is None else CHIPS[name]
