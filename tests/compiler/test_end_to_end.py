@@ -119,6 +119,10 @@ CASES: dict[str, Callable[[Net], str]] = {
                                 net.weights(48, 64))),
         net.weights(64, 24),
     ),
+    "softmax of three dimensions": lambda net: net.add(
+        "Softmax",
+        net.add("Tanh", net.add("Reshape", "x", net.constant([1, 40, 48], np.int64))), axis=2,
+    ),
     "average": _one("AveragePool", kernel_shape=[3, 3], strides=[2, 2]),
     "max pool": _one("MaxPool", kernel_shape=[3, 3], strides=[1, 1], pads=[1] * 4),
     "slice of pixels": lambda net: net.add(

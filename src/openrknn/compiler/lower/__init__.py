@@ -16,7 +16,7 @@ from openrknn.compiler.lower.cpu import lower_cpu, lower_reshape
 from openrknn.compiler.lower.elementwise import copy_task, lower_activation, lower_binary, lower_repeat
 from openrknn.compiler.lower.functions import FUNCTIONS, function_for
 from openrknn.compiler.lower.pooling import lower_pool
-from openrknn.compiler.lower.tensors import fit_ends, make_tensors, picture_inputs
+from openrknn.compiler.lower.tensors import fit_cpu, fit_ends, make_tensors, picture_inputs
 from openrknn.compiler.lower.views import place_views
 from openrknn.compiler.normalise.moves import selection_conv
 from openrknn.compiler.program import Program, Tensor
@@ -42,6 +42,7 @@ def lower(
 ) -> Lowering:
     """The program of a normalised (and, for int8, quantised) graph. Steps are in execution order."""
     pictures = _free_pictures(graph)
+    fit_cpu(graph)
     fit_ends(graph)
     program = Program(graph.name, form, list(graph.inputs), list(graph.outputs))
     low = Lowering(graph, program, options, statistics or {})

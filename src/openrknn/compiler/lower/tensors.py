@@ -8,7 +8,7 @@ from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.program import Tensor
 from openrknn.container.parts import Kind
 
-__all__ = ["fit_ends", "make_tensors"]
+__all__ = ["fit_cpu", "fit_ends", "make_tensors", "picture_inputs"]
 
 _PICTURE_CHANNELS = (1, 3, 4)
 _ROW_ALIGNMENT = 16
@@ -37,6 +37,33 @@ def fit_ends(graph: Graph) -> None:
             op.inputs = [inner if entry == name else entry for entry in op.inputs]
             op.outputs = [inner if entry == name else entry for entry in op.outputs]
         graph.ops.append(Op("Reshape", name, [inner], [name]))
+
+
+def fit_cpu(graph: Graph) -> None:
+    """The NPU keeps three dimensions as four; operators of the CPU see three, so a Reshape stands between the two."""
+    for op in [entry for entry in graph.ops if entry.type == "Cpu"]:
+        for name in dict.fromkeys(graph.activations(op)):
+            if len(graph.shape(name)) == 3 and not _is_plain(graph, name):
+                plain = _like(graph, name)
+                op.inputs = [plain if entry == name else entry for entry in op.inputs]
+                graph.ops.insert(graph.ops.index(op), Op("Reshape", plain, [name], [plain]))
+        if len(graph.shape(op.output)) == 3 and not _is_plain(graph, op.output):
+            name = op.output
+            plain = _like(graph, name)
+            op.outputs = [plain]
+            graph.ops.insert(graph.ops.index(op) + 1, Op("Reshape", name, [plain], [name]))
+
+
+def _is_plain(graph: Graph, name: str) -> bool:
+    """Whether only the CPU touches a value."""
+    maker = graph.producers().get(name)
+    return (maker is None or _takes_plain(maker)) and all(_takes_plain(op) for op in graph.ops if name in op.inputs)
+
+
+def _like(graph: Graph, name: str) -> str:
+    made = graph.add_value(f"{name}_plain", graph.shape(name))
+    graph.values[made].quantization = graph.values[name].quantization
+    return made
 
 
 def _is_natural(value: Value) -> bool:

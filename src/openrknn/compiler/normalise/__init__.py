@@ -9,6 +9,7 @@ from openrknn.compiler.normalise.binary import normalise_binary
 from openrknn.compiler.normalise.clean import clean
 from openrknn.compiler.normalise.finish import finish
 from openrknn.compiler.normalise.fuse import fuse, fuse_pads
+from openrknn.compiler.normalise.heads import take_heads_apart
 from openrknn.compiler.normalise.layer_norm import find_layer_norms, normalise_layer_norms
 from openrknn.compiler.normalise.linear import normalise_convolutions, normalise_linear
 from openrknn.compiler.normalise.moves import normalise_moves
@@ -27,6 +28,7 @@ def normalise(graph: Graph, *, atom: int, calibrated: bool = True, kernel_volume
     will be known. `kernel_volume` is the largest kernel of one task; 0: any.
     """
     find_layer_norms(graph)
+    take_heads_apart(graph)
     clean(graph)
     take_quantization(graph, calibrated=calibrated)
     clean(graph)

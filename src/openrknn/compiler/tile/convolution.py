@@ -80,7 +80,10 @@ def tile(shape: Shape, format: Format, name: str) -> list[Band]:  # noqa: A002
     """Bands from top to bottom, in each the chunks of channels."""
     chunks = list(_chunks(shape, format))
     first = chunks[0][1]
-    kernel_bytes = shape.kernel[0] * shape.kernel[1] * shape.kernel_channels * format.element_bytes
+    stored = shape.kernel_channels
+    if shape.depthwise:
+        stored = min(stored, align(first, format.depthwise_group))
+    kernel_bytes = shape.kernel[0] * shape.kernel[1] * stored * format.element_bytes
     all_weights = ceil_div(kernel_bytes * shape.stored_kernels, BANK_BYTES)
     few_weights = _few_weights(shape, format, first, kernel_bytes)
     data = _banks(shape, format, first, shape.height)
@@ -133,6 +136,13 @@ def _chunks(shape: Shape, format: Format) -> Iterator[tuple[int, int]]:  # noqa:
         size = align(size, group) - group
         while size > group and _banks(shape, format, size, shape.height) > _LARGEST_DATA:
             size -= group
+    # Tall kernels: as many rows as one window has must fit beside the chunk's weights.
+    taps = shape.kernel[0] * shape.kernel[1] * format.element_bytes
+    while shape.depthwise and size > group:
+        left = BANKS - ceil_div(taps * align(size, group), BANK_BYTES)
+        if left > 0 and _rows(shape, format, size, left) * shape.spread >= shape.reach + shape.spread - 1:
+            break
+        size = align(size, group) - group
     for start in range(0, shape.channels, size):
         yield start, min(size, shape.channels - start)
 
