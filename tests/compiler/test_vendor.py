@@ -63,3 +63,30 @@ def test_operators_of_the_cpu_and_two_tables(device: Device, witness: Witness, t
     compiled = compile_model(net.model({"x": shape}, [out]), calibration=data if form == "int8" else None)
     value = np.ascontiguousarray(data[0].transpose(0, 2, 3, 1))
     check(device, witness, compiled.data, value, tmp_path, picture=False)
+
+
+@pytest.mark.parametrize("form", ["int8", "fp16"])
+@pytest.mark.parametrize("channels", [1, 4, 5])
+def test_what_the_cpu_reads_first(device: Device, witness: Witness, tmp_path: Path, form: str, channels: int) -> None:
+    """Up to four channels are quantised with the multiplier of the NPU's converter, more with the exact scale."""
+    net = Net()
+    shape = (1, channels, 40, 100)
+    data = feeds(shape, 1)
+    model = net.model({"x": shape}, [net.add("Transpose", "x", perm=[0, 1, 3, 2])])
+    compiled = compile_model(model, calibration=data if form == "int8" else None)
+    value = np.ascontiguousarray(data[0].transpose(0, 2, 3, 1))
+    check(device, witness, compiled.data, value, tmp_path, picture=False)
+
+
+@pytest.mark.parametrize("form", ["int8", "fp16"])
+def test_a_product_of_two_activations_adds_in_order(
+    device: Device, witness: Witness, tmp_path: Path, form: str
+) -> None:
+    net = Net()
+    a = net.add("Relu", "x")
+    out = net.add("MatMul", a, net.add("Transpose", "x", perm=[0, 1, 3, 2]))
+    shape = (1, 2, 17, 500)
+    data = feeds(shape, 1)
+    compiled = compile_model(net.model({"x": shape}, [out]), calibration=data if form == "int8" else None)
+    value = np.ascontiguousarray(data[0].transpose(0, 2, 3, 1))
+    check(device, witness, compiled.data, value, tmp_path, picture=False)

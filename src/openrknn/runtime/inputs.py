@@ -6,8 +6,8 @@
 
 Numbers become what the vendor's runtime 1.5.2 makes of them (tests/runtime/test_witness.py): for pictures with the
 multiplier and the whole-number offset of the NPU's converter in one fused multiply-add, so that the same picture as
-float and as uint8 gives the same result; for other inputs round((x - mean) / std / scale + zero point) in float32, ties
-to even.
+float and as uint8 gives the same result; so too for what the CPU reads first (plain NCHW) with up to four channels. For
+other inputs it is round((x - mean) / std / scale + zero point) in float32, ties to even.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from openrknn import numerics
-from openrknn.container.parts import Normalization, Tensor
+from openrknn.container.parts import Layout, Normalization, Tensor
 from openrknn.container.patch import Lane, converter_for
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.arrange import arrange
@@ -65,7 +65,7 @@ class InputPort:
             self._zero = quantization.zero_point[0]
             self._scale = np.float32(quantization.scale[0])
             self._offset = np.float32(self._zero)
-            if stored.is_image and normalization is not None:
+            if normalization is not None and (stored.is_image or _is_plain_picture(tensor)):
                 lanes = _lanes(tensor, normalization)
                 self._factor = np.array([lane.multiplier / 2**lane.shift for lane in lanes])
                 self._offset = np.array([lane.offset for lane in lanes], np.float64)
@@ -112,7 +112,7 @@ class InputPort:
     def numbers(self) -> Array:
         """What a picture in memory stands for: the numbers that `feed` would store as these elements."""
         values: Array = self.stored.native.astype(np.float64)
-        if self._factor is not None:
+        if self._factor is not None and self.stored.is_image:
             unscaled: Array = (values - self._offset) / self._factor
             return unscaled.astype(np.float32)
         if self._limits is not None:
@@ -178,6 +178,10 @@ class InputPort:
         if values.dtype.kind == "f":
             raise TypeError(f"input {self.name!r} holds {self.stored.dtype}; {values.dtype} was given")
         return values.astype(self.stored.dtype)
+
+
+def _is_plain_picture(tensor: Tensor) -> bool:
+    return tensor.layout is Layout.NCHW and len(tensor.shape) == 4 and tensor.shape[1] <= _NORMALIZED_CHANNELS
 
 
 def _lanes(tensor: Tensor, normalization: Normalization) -> tuple[Lane, ...]:
