@@ -12,6 +12,12 @@ settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
 
 
+@pytest.fixture(autouse=True)
+def no_width_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries of other tests in this process may leave a width behind, and tables would be drawn for it."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture(scope="session")
 def witness() -> Witness:
     """The vendor's runtime on a device that computes nothing; the test is skipped where it is not set up."""

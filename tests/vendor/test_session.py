@@ -128,10 +128,11 @@ def test_arrays_of_the_user_work_on_the_software_npu_only(session: Session) -> N
 
 
 def test_pools_and_threads_share_one_library(library: Library) -> None:
+    before = threading.active_count()
     with SessionPool(RESIDUAL, size=3, device=f"vendor:{library.path}") as pool:
         results = list(pool.map([picture(n) for n in range(20)], outputs="raw"))
     assert all(np.array_equal(result["features"], expected(n)) for n, result in enumerate(results))
-    assert threading.active_count() < 10
+    assert threading.active_count() <= before
 
 
 def test_a_context_is_below(session: Session) -> None:

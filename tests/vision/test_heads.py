@@ -45,7 +45,8 @@ def test_whole_numbers_without_a_scale_stand_for_themselves() -> None:
     ("values", "zero", "expected"),
     [
         ([0, 10, 90], 0, False),     # never below zero: probabilities
-        ([-1, 10, 90], 0, True),     # one step below is more than rounding
+        ([-2, 10, 90], 0, False),    # the NPU's sigmoid may end a little below zero
+        ([-4, 10, 90], 0, True),     # so far it does not
         ([-90, -80, 5], 0, True),
         ([-128, 0, 127], -128, False),  # nothing negative can be stored
     ],

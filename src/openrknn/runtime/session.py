@@ -81,6 +81,8 @@ class Session:
         except BaseException:
             self._release()
             raise
+        if device == "auto":
+            _LOG.info("device auto: took %s", self.device.name)
         _LOG.info("%s on %s, %d core(s)", self.model.path or "model from bytes", self.device.name, self.cores)
 
     # -- what it is ----------------------------------------------------------------------------------------------
@@ -260,7 +262,6 @@ def _open(model: Model, source: object, device: str | Device, donor: Session | N
         return donor._engine.share(model, options)
     if device == "auto":
         device = automatic_device(model.chip)
-        _LOG.info("device auto: took %s", device)
     if isinstance(device, str) and device.partition(":")[0] == "vendor":
         from openrknn.runtime.vendor_engine import VendorEngine, vendor_library  # here: few need it
 
