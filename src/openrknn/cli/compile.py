@@ -55,7 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-bias-correction", action="store_true", help="leave the mean error of rounded weights in")
     parser.add_argument("--bold", action="store_true", help="forms that no board has been seen to run yet")
-    parser.add_argument("--verify", action="store_true", help="run the result and compare it with ONNX in float")
+    parser.add_argument(
+        "--verify", action="store_true",
+        help="run the result and compare it with ONNX in float, and with the vendor's runtime if it is here",
+    )  # fmt: skip
+    parser.add_argument("--library", metavar="PATH", help="the vendor's librknnrt.so for --verify")
     parser.add_argument("--report", metavar="OUT.html", help="write a page: what runs where, tiles, bytes, cycles")
     parser.add_argument("--show-graph", action="store_true", help="print the normalised graph")
 
@@ -78,9 +82,10 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     seconds = time.perf_counter() - started
     facts = _facts(compiled, arguments, seconds)
     if arguments.verify:
-        from openrknn.compiler.verify import verify
+        from openrknn.compiler.verify import verify, verify_vendor
 
         facts["verify"] = [entry.as_json() for entry in verify(compiled)]
+        facts["vendor"] = verify_vendor(compiled, arguments.library)
     if arguments.report:
         from openrknn.cli.compile_report import render
 
@@ -202,6 +207,8 @@ def _tell(
         for name in facts["cpu_operators"]:
             output.line(f"on the CPU: {name}")
         for entry in facts.get("verify", ()):
+            output.line(f"verify   {entry['text']}")
+        for entry in facts.get("vendor", ()):
             output.line(f"verify   {entry['text']}")
         if arguments.report:
             output.line(f"report   {arguments.report}")

@@ -60,8 +60,8 @@ def _verdicts(facts: dict[str, Any]) -> Markup:
     entries = facts.get("verify") or ()
     if not entries:
         return join(())
-    lines = join(tag("li", entry["text"]) for entry in entries)
-    return tag("section", tag("h2", "Against ONNX in float"), tag("ul", lines))
+    lines = join(tag("li", clean(entry["text"], 400)) for entry in (*entries, *facts.get("vendor", ())))
+    return tag("section", tag("h2", "Against ONNX in float and the vendor's runtime"), tag("ul", lines))
 
 
 def _table(compiled: Compiled) -> Markup:

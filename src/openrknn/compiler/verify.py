@@ -1,7 +1,7 @@
 """Whether a compiled model computes what its source does: ONNX in float, the software NPU, the vendor's runtime.
 
 The first calibration inputs are run through all of them. Per output: the signal-to-noise ratio against float, and
-where the vendor's library is installed and can open the NPU, whether its bytes are the same.
+where the vendor's library is installed, whether its bytes on an emulated device are the same (see `witness`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import numpy as np
 from openrknn.compiler.api import Compiled
 from openrknn.compiler.ir import Array
 from openrknn.compiler.quantise.evaluate import FloatModel
+from openrknn.errors import UnsupportedError
 from openrknn.runtime.session import Session
 
-__all__ = ["Verdict", "snr", "verify"]
+__all__ = ["Verdict", "inputs_for", "raw_inputs", "snr", "verify", "verify_vendor"]
 
 _INPUTS = 4
 _GOOD_DB = {"int8": 20.0, "fp16": 40.0}
@@ -57,7 +58,7 @@ def snr(reference: Array, values: Array) -> float:
 def verify(compiled: Compiled, feeds: list[dict[str, Array]] | None = None) -> list[Verdict]:
     """Compare on `feeds` (what the ONNX model takes), or on the first calibration inputs, or on noise."""
     graph = compiled.graph
-    used = feeds or compiled.samples[:_INPUTS] or [_noise(compiled)]
+    used = feeds or inputs_for(compiled)
     float_model = FloatModel(compiled.source, graph.outputs)
     wanted: dict[str, list[Array]] = {}
     given: dict[str, list[Array]] = {}
@@ -67,11 +68,45 @@ def verify(compiled: Compiled, feeds: list[dict[str, Array]] | None = None) -> l
             for name, values in float_model.run(feed):
                 if name in graph.outputs:
                     wanted.setdefault(name, []).append(values)
-            raw = {name: compiled.preprocess.undo(name, values) for name, values in feed.items()}
+            raw = raw_inputs(compiled, feed)
             for name, values in session.run(raw, layout=layouts or None).items():
                 given.setdefault(name, []).append(values)
     limit = _GOOD_DB[compiled.lowering.format.name]
     return [_verdict(name, wanted[name], given[name], limit) for name in compiled.lowering.program.outputs]
+
+
+def inputs_for(compiled: Compiled) -> list[dict[str, Array]]:
+    """What to try it on, as the ONNX model takes it: the first calibration inputs, or noise."""
+    return compiled.samples[:_INPUTS] or [_noise(compiled)]
+
+
+def raw_inputs(compiled: Compiled, feed: dict[str, Array]) -> dict[str, Array]:
+    """What the ONNX model takes, as a Session takes it."""
+    return {name: compiled.preprocess.undo(name, values) for name, values in feed.items()}
+
+
+def verify_vendor(compiled: Compiled, library: str | None = None) -> list[dict[str, Any]]:
+    """The vendor's runtime beside the software NPU and float; one entry that says why, where it cannot be run."""
+    from openrknn.compiler.witness import ask_vendor
+
+    used = inputs_for(compiled)
+    try:
+        witnesses = ask_vendor(compiled, [raw_inputs(compiled, feed) for feed in used], library)
+    except (UnsupportedError, OSError) as error:
+        return [{"is_same": None, "text": f"the vendor's runtime was not asked: {error}"}]
+    float_model = FloatModel(compiled.source, compiled.graph.outputs)
+    wanted = [dict(float_model.run(feed)) for feed in used]
+    on_cpu = [step.name for step in compiled.lowering.program.steps if step.is_cpu]
+    entries = []
+    for witness in witnesses:
+        reference = np.concatenate([values[witness.output].reshape(-1) for values in wanted])
+        decibels = snr(reference, np.concatenate([values.reshape(-1) for values in witness.values]))
+        entries.append({
+            "output": witness.output, "is_same": witness.is_same, "numbers": witness.numbers,
+            "different": witness.different, "largest_steps": witness.largest_steps, "first": list(witness.first),
+            "snr_db": decibels, "text": witness.text(on_cpu, decibels),
+        })  # fmt: skip
+    return entries
 
 
 def _verdict(name: str, wanted: list[Array], given: list[Array], limit: float) -> Verdict:

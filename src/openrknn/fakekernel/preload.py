@@ -9,11 +9,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from openrknn.errors import UnsupportedError
 
-__all__ = ["EMULATE", "LIBRARIES", "SPY", "host_machine", "library_for"]
+__all__ = ["EMULATE", "LIBRARIES", "SPY", "build", "host_machine", "library_for"]
 
 EMULATE, SPY = "preload", "spy"
 LIBRARIES = {EMULATE: "libopenrknn_preload.so", SPY: "libopenrknn_spy.so"}
@@ -64,22 +65,26 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 def _compile(machine: str, name: str) -> Path:
-    """Compile once for each state of the sources; safe when several processes start together."""
-    compiler = _compiler(machine)
     folder = _source_folder()
-    sources = _contents(folder)
-    digest = hashlib.sha256(b"".join(sources.values()) + compiler.encode()).hexdigest()[:16]
-    target = _cache() / f"{digest}-{machine}" / LIBRARIES[name]
+    inputs = [path for pattern in _SOURCES[name] for path in sorted(folder.glob(pattern))]
+    return build(machine, LIBRARIES[name], inputs, FLAGS, b"".join(_contents(folder).values()))
+
+
+def build(machine: str, name: str, sources: Sequence[Path], flags: Sequence[str], state: bytes | None = None) -> Path:
+    """Compile C sources for a machine, once for each `state` of them; safe when several processes start together."""
+    compiler = _compiler(machine)
+    state = b"".join(path.read_bytes() for path in sources) if state is None else state
+    digest = hashlib.sha256(state + compiler.encode()).hexdigest()[:16]
+    target = _cache() / f"{digest}-{machine}" / name
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as place:
-        built = Path(place) / LIBRARIES[name]
-        inputs = [str(path) for pattern in _SOURCES[name] for path in sorted(folder.glob(pattern))]
-        command = [compiler, *FLAGS, "-o", str(built), *inputs]
+        built = Path(place) / name
+        command = [compiler, "-o", str(built), *map(str, sources), *flags]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise UnsupportedError(f"{compiler} cannot compile the preload library: {done.stderr.strip()[:500]}")
+            raise UnsupportedError(f"{compiler} cannot compile {name}: {done.stderr.strip()[:500]}")
         built.replace(target)
     return target
 
@@ -91,7 +96,7 @@ def _compiler(machine: str) -> str:
             return found
     package = "gcc" if machine == host_machine() else _PACKAGES.get(machine, f"gcc-{machine}-linux-gnu")
     raise UnsupportedError(
-        f"the preload library for {machine} programs has to be compiled, and {names[-1]} is not here "
+        f"a helper for {machine} programs has to be compiled, and {names[-1]} is not here "
         f"(Debian: apt install {package})"
     )
 

@@ -1,0 +1,106 @@
+"""What the vendor's runtime makes of a compiled model, on an emulated device, beside what the software NPU makes of it.
+
+Both share the NPU's arithmetic; what can differ is everything around it: how the file is read, inputs, operators of
+the CPU, and outputs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openrknn.compiler.api import Compiled
+from openrknn.compiler.ir import Array
+from openrknn.errors import UnsupportedError
+from openrknn.runtime.cpu import decode
+from openrknn.runtime.session import Session
+
+__all__ = ["Witness", "ask_vendor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """One output."""
+
+    output: str
+    numbers: int
+    different: int
+    largest_steps: float
+    """The largest difference from the software NPU: steps of int8, or of the last bit of fp16."""
+    first: tuple[int, ...]
+    """Run and place of the first difference."""
+    values: list[Array]
+    """What the vendor's runtime gave, as real numbers, run by run."""
+
+    @property
+    def is_same(self) -> bool:
+        return not self.different
+
+    def text(self, cpu_operators: Sequence[str], decibels: float) -> str:
+        """One line."""
+        if self.is_same:
+            return f"{self.output}: the vendor's runtime gives the same bytes"
+        run, *place = self.first
+        line = (
+            f"{self.output}: the vendor's runtime differs in {self.different} of {self.numbers} numbers, by "
+            f"{self.largest_steps:.0f} steps at most, first in run {run} at {place}; {decibels:.1f} dB against ONNX"
+        )
+        return line + (f". It has its own {', '.join(cpu_operators)}" if cpu_operators else "")
+
+
+def ask_vendor(
+    compiled: Compiled, raws: Sequence[Mapping[str, Array]], library: str | os.PathLike[str] | None = None
+) -> list[Witness]:
+    """Run both on `raws` (what a Session takes, [N, C, H, W]); an `UnsupportedError` says why that cannot be done."""
+    from openrknn.fakekernel.vendor_run import VendorRuntime
+
+    runtime = VendorRuntime.find(library)
+    with Session(compiled.model, "software") as session:
+        names = [spec.name for spec in session.inputs]
+        fed = [[_channels_last(raw[name]) for name in names] for raw in raws]
+        layout = {name: "nhwc" for name, array in zip(names, fed[0], strict=True) if array.ndim == 4}
+        ours = [session.run(arrays, outputs="raw", layout=layout or None) for arrays in fed]
+    theirs = runtime.run(compiled.model.chip.name, compiled.data, fed)
+    tensors = {tensor.name: tensor for tensor in compiled.model.graphs[0].tensors}
+    found = []
+    for index, name in enumerate(compiled.lowering.program.outputs):
+        pairs = [(mine[name], _like(mine[name], other, index, name)) for mine, other in zip(ours, theirs, strict=True)]
+        found.append(_compare(name, pairs, tensors[name]))
+    return found
+
+
+def _channels_last(array: Array) -> Array:
+    return np.ascontiguousarray(array.transpose(0, 2, 3, 1) if array.ndim == 4 else array, np.float32)
+
+
+def _like(mine: Array, outputs: list[bytes], index: int, name: str) -> Array:
+    """The runtime's buffer may be larger than the tensor."""
+    if index >= len(outputs) or len(outputs[index]) < mine.nbytes:
+        raise UnsupportedError(f"the vendor's runtime gave no output {name!r} of {mine.nbytes} bytes")
+    return np.frombuffer(outputs[index], mine.dtype, mine.size).reshape(mine.shape)
+
+
+def _compare(name: str, pairs: list[tuple[Array, Array]], tensor: Any) -> Witness:
+    count, largest = 0, 0.0
+    first: tuple[int, ...] = ()
+    for run, (mine, other) in enumerate(pairs):
+        places = np.argwhere(mine.view(f"u{mine.itemsize}") != other.view(f"u{mine.itemsize}"))
+        if len(places):
+            first = first or (run, *map(int, places[0]))
+            largest = max(largest, float(np.abs(_ordered(mine) - _ordered(other)).max()))
+        count += len(places)
+    values = [decode(other, tensor) for _, other in pairs]
+    return Witness(name, sum(mine.size for mine, _ in pairs), count, largest, first, values)
+
+
+def _ordered(values: Array) -> Array:
+    """Whole numbers in the order of the values, one apart for neighbours."""
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64)
+    bits = values.view(f"i{values.itemsize}").astype(np.int64)
+    ordered: Array = np.where(bits < 0, -(bits & (2 ** (8 * values.itemsize - 1) - 1)), bits)
+    return ordered
