@@ -54,6 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--split-outputs", action="store_true", help="parts of a final Concat become outputs with scales of their own"
     )
     parser.add_argument("--no-bias-correction", action="store_true", help="leave the mean error of rounded weights in")
+    parser.add_argument(
+        "--equalize", action="store_true", help="even out the channels between convolutions (uneven ones lose in int8)"
+    )
     parser.add_argument("--bold", action="store_true", help="forms that no board has been seen to run yet")
     parser.add_argument(
         "--verify", action="store_true",
@@ -77,7 +80,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             calibration=_calibration(arguments.calibrate), fp16=True if arguments.fp16 else None,
             mean=arguments.mean, std=arguments.std, order=arguments.order, shapes=_shapes(arguments.shapes),
             outputs=arguments.outputs, method=arguments.method, bias_correction=not arguments.no_bias_correction,
-            bold=arguments.bold, split_outputs=arguments.split_outputs, progress=tell,
+            equalize=arguments.equalize, bold=arguments.bold, split_outputs=arguments.split_outputs, progress=tell,
         )  # fmt: skip
     seconds = time.perf_counter() - started
     facts = _facts(compiled, arguments, seconds)

@@ -20,6 +20,7 @@ from openrknn.compiler.normalise import normalise
 from openrknn.compiler.normalise.outputs import split_final_concats
 from openrknn.compiler.plan import plan
 from openrknn.compiler.quantise import quantise
+from openrknn.compiler.quantise.equalise import equalise
 from openrknn.compiler.quantise.ranges import METHODS
 from openrknn.compiler.write import build_model
 from openrknn.container.load import load
@@ -97,6 +98,7 @@ def compile_model(
     outputs: Sequence[str] = (),
     method: str = "minmax",
     bias_correction: bool = True,
+    equalize: bool = False,
     bold: bool = False,
     split_outputs: bool = False,
     custom_string: str = "",
@@ -109,14 +111,15 @@ def compile_model(
     order: channels of calibration pictures, "rgb" or "bgr". shapes: sizes of open inputs. outputs: cut here.
     method: how ranges are chosen (minmax, percentile, mse, entropy), or auto: try some and keep the best on the
     calibration data. split_outputs: parts of a final Concat become outputs of their own, each with its own scale.
-    bias_correction: take back the mean error of
-    rounded weights. bold: things that no board has been seen to do yet.
+    bias_correction: take back the mean error of rounded weights. equalize: even out the channels between convolutions.
+    bold: things that no board has been seen to do yet.
     """
     chip = _chip(target)
     if method == "auto":
         options = {
             "calibration": calibration, "fp16": fp16, "mean": mean, "std": std, "order": order, "shapes": shapes,
-            "outputs": outputs, "bold": bold, "split_outputs": split_outputs, "custom_string": custom_string,
+            "outputs": outputs, "equalize": equalize, "bold": bold, "split_outputs": split_outputs,
+            "custom_string": custom_string,
             "progress": progress,
         }  # fmt: skip
         return _best(onnx, target, options)
@@ -144,6 +147,8 @@ def compile_model(
         feeds = None if calibration is None else feeds_for(calibration, graph, preprocess)
         total = len(feeds) if feeds is not None else 0
         samples = list(islice(feeds, _SAMPLES)) if feeds is not None else []
+        if equalize and samples:
+            equalise(graph, imported.model, samples)
         statistics = quantise(
             graph, imported.model, feeds, method=method, progress=lambda done: tell("calibrate", done, total)
         )
