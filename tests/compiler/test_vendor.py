@@ -90,3 +90,12 @@ def test_a_product_of_two_activations_adds_in_order(
     compiled = compile_model(net.model({"x": shape}, [out]), calibration=data if form == "int8" else None)
     value = np.ascontiguousarray(data[0].transpose(0, 2, 3, 1))
     check(device, witness, compiled.data, value, tmp_path, picture=False)
+
+
+def test_a_mixed_model(device: Device, witness: Witness, tmp_path: Path) -> None:
+    model, shape = small_cnn()
+    data = feeds(shape)
+    compiled = compile_model(model, calibration=data, fp16_layers=["Conv_t5", "Conv_t14"])
+    assert compiled.format_name == "mixed"
+    pixels = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3)).astype(np.uint8)
+    check(device, witness, compiled.data, pixels, tmp_path, picture=True)

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.output import CommandError, Output
@@ -24,6 +25,7 @@ EXAMPLES = (
     "openrknn compile net.onnx -o net.rknn                            fp16",
     "openrknn compile net.onnx -o net.rknn --shapes images=1,3,640,640 --outputs boxes,scores",
     "openrknn compile net.onnx -o net.rknn --calibrate a.npy b.npy --verify --report net.html",
+    "openrknn compile net.onnx -o net.rknn --calibrate pictures/ --auto-mixed --min-snr 30",
 )
 SCHEMA_VERSION = 1
 
@@ -57,6 +59,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--equalize", action="store_true", help="even out the channels between convolutions (uneven ones lose in int8)"
     )
+    parser.add_argument(
+        "--auto-mixed", action="store_true", help="fp16 for the operators that int8 costs most, so many that are needed"
+    )
+    parser.add_argument(
+        "--min-snr", type=float, default=30.0, metavar="DB",
+        help="--auto-mixed: decibels that every output has to reach on the calibration data (default: 30)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fp16-layers", type=_names, default=[], metavar="NAME,...", help="operators that are fp16 in an int8 model"
+    )
     parser.add_argument("--bold", action="store_true", help="forms that no board has been seen to run yet")
     parser.add_argument(
         "--verify", action="store_true",
@@ -81,6 +93,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             mean=arguments.mean, std=arguments.std, order=arguments.order, shapes=_shapes(arguments.shapes),
             outputs=arguments.outputs, method=arguments.method, bias_correction=not arguments.no_bias_correction,
             equalize=arguments.equalize, bold=arguments.bold, split_outputs=arguments.split_outputs, progress=tell,
+            auto_mixed=arguments.auto_mixed, min_snr=arguments.min_snr, fp16_layers=arguments.fp16_layers,
         )  # fmt: skip
     seconds = time.perf_counter() - started
     facts = _facts(compiled, arguments, seconds)
@@ -174,7 +187,7 @@ def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) ->
         "schema_version": SCHEMA_VERSION,
         "model": arguments.model,
         "target": model.platform,
-        "format": compiled.lowering.format.name,
+        "format": compiled.format_name,
         "seconds": seconds,
         "size_bytes": len(compiled.data),
         "inputs": [str(spec) for spec in model.inputs],
@@ -187,7 +200,18 @@ def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) ->
         "internal_bytes": model.memory.internal_bytes,
         "weight_bytes": model.memory.weight_bytes,
         "cpu_operators": [f"{step.type} {step.name}" for step in on_cpu],
+        **_precision(compiled, arguments),
     }
+
+
+def _precision(compiled: Compiled, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Nothing for models that have one number format anyway."""
+    if not compiled.precision:
+        return {}
+    facts: dict[str, Any] = {"precision": [asdict(choice) for choice in compiled.precision]}
+    if compiled.mixed_snr_db is not None:
+        facts |= {"mixed_snr_db": compiled.mixed_snr_db, "min_snr_db": arguments.min_snr}
+    return facts
 
 
 def _tell(
@@ -207,6 +231,8 @@ def _tell(
             f"{facts['format']:8} {facts['operators']} operators, {facts['tasks']} tasks in {facts['submits']} jobs; "
             f"{facts['moved_bytes'] / 1e6:.1f} MB moved and about {facts['estimated_cycles'] / 1e6:.2f} M cycles a run"
         )
+        for line in _precision_lines(facts):
+            output.line(line)
         for name in facts["cpu_operators"]:
             output.line(f"on the CPU: {name}")
         for entry in facts.get("verify", ()):
@@ -216,3 +242,16 @@ def _tell(
         if arguments.report:
             output.line(f"report   {arguments.report}")
     output.value(f"wrote {target} ({facts['size_bytes'] / 1e6:.2f} MB, {facts['seconds']:.1f} s)")
+
+
+def _precision_lines(facts: dict[str, Any]) -> Iterator[str]:
+    choices = facts.get("precision", ())
+    floats = [choice for choice in choices if choice["precision"] == "fp16"]
+    for choice in floats:
+        yield f"fp16     {choice['operator']}: {choice['reason']}"
+    if "mixed_snr_db" in facts:
+        missed = "" if facts["mixed_snr_db"] >= facts["min_snr_db"] else ", which is what fp16 can do"
+        yield (
+            f"mixed    {len(floats)} of {len(choices)} operators in fp16; the worst output has "
+            f"{facts['mixed_snr_db']:.1f} dB of the wanted {facts['min_snr_db']:.1f} dB{missed}"
+        )

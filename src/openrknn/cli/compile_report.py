@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["render"]
 
-_COLUMNS = ("#", "Operator", "Where", "From ONNX", "Output", "Tasks", "Read kB", "Written kB", "kCycles", "Weights dB")
-_TEXT = {"Operator", "Where", "From ONNX", "Output"}
+_COLUMNS = (
+    "#", "Operator", "Where", "Format", "From ONNX", "Output", "Tasks", "Read kB", "Written kB", "kCycles",
+    "Weights dB",
+)  # fmt: skip
+_TEXT = {"Operator", "Where", "Format", "From ONNX", "Output"}
 _MOST_NAMES = 4
 
 
@@ -27,6 +30,7 @@ def render(compiled: Compiled, facts: dict[str, Any]) -> str:
         tag("header", tag("p", "openrknn compile", class_="brand"), tag("h1", title),
             tag("p", _lead(facts), class_="lead"), _numbers(facts)),
         _verdicts(facts),
+        _precision(facts),
         tag("section", tag("h2", "Operators"), tag("p", _intro(), class_="intro"), _table(compiled)),
     )  # fmt: skip
     footer = tag("footer", tag("p", "Written by openrknn compile. This page is one file and loads nothing."))
@@ -64,6 +68,33 @@ def _verdicts(facts: dict[str, Any]) -> Markup:
     return tag("section", tag("h2", "Against ONNX in float and the vendor's runtime"), tag("ul", lines))
 
 
+def _precision(facts: dict[str, Any]) -> Markup:
+    """Mixed models: which format each operator has, and why."""
+    choices = facts.get("precision") or ()
+    if not choices:
+        return join(())
+    intro = "Operators that are fp16 were named by hand, or move numbers of such."
+    if "mixed_snr_db" in facts:
+        intro = (
+            "Each operator alone in int8, the rest in fp16: what is left of the signal at the worst output. The model "
+            f"reaches {facts['mixed_snr_db']:.1f} dB; wanted were {facts['min_snr_db']:.1f} dB."
+        )
+    head = tag("tr", join(tag("th", name) for name in ("Operator", "Format", "Why")))
+    rows = join(
+        tag("tr", join((tag("td", breakable(clean(choice["operator"], 60))), tag("td", choice["precision"]),
+                        tag("td", choice["reason"]))))
+        for choice in choices
+    )  # fmt: skip
+    table = tag("div", tag("table", tag("thead", head), tag("tbody", rows)), class_="table")
+    return tag("section", tag("h2", "int8 and fp16"), tag("p", intro, class_="intro"), table)
+
+
+def _format(compiled: Compiled, step: Step) -> str:
+    tensors = compiled.lowering.program.tensors
+    source, target = (tensors[names[0]].dtype.label for names in (step.inputs, step.outputs))
+    return f"{source} to {target}" if step.type == "exDataConvert" else target
+
+
 def _table(compiled: Compiled) -> Markup:
     from openrknn.compiler.cost import cost_of
 
@@ -76,7 +107,8 @@ def _table(compiled: Compiled) -> Markup:
         cost = costs.get(number + first)
         error = compiled.lowering.errors.get(step.name.partition(":")[2])
         cells: tuple[Content, ...] = (
-            str(number), clean(step.type, 40), "CPU" if step.is_cpu else "NPU", _sources(step), _output(compiled, step),
+            str(number), clean(step.type, 40), "CPU" if step.is_cpu else "NPU", _format(compiled, step),
+            _sources(step), _output(compiled, step),
             str(cost.tasks) if cost else "",
             f"{cost.read_bytes / 1e3:.1f}" if cost else "", f"{cost.written_bytes / 1e3:.1f}" if cost else "",
             f"{cost.cycles / 1e3:.1f}" if cost else "", f"{error:.1f}" if error is not None else "",

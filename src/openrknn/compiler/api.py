@@ -11,7 +11,7 @@ from typing import Any
 from openrknn.chips import CHIPS, Chip
 from openrknn.compiler.calibration import Calibration, Preprocess, feeds_for
 from openrknn.compiler.errors import CalibrationError, CompileError
-from openrknn.compiler.formats import FP16, INT8
+from openrknn.compiler.formats import FP16, INT8, Format
 from openrknn.compiler.importer import import_model
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.link import link
@@ -21,7 +21,9 @@ from openrknn.compiler.normalise.outputs import split_final_concats
 from openrknn.compiler.plan import plan
 from openrknn.compiler.quantise import quantise
 from openrknn.compiler.quantise.equalise import equalise
+from openrknn.compiler.quantise.precision import Choice
 from openrknn.compiler.quantise.ranges import METHODS
+from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.write import build_model
 from openrknn.container.load import load
 from openrknn.container.model import Model
@@ -48,6 +50,19 @@ class Compiled:
     preprocess: Preprocess
     samples: list[dict[str, Array]] = field(default_factory=list)
     """The first calibration inputs, as the ONNX model takes them."""
+    precision: tuple[Choice, ...] = ()
+    """Mixed models: int8 or fp16 for each operator, and why."""
+    mixed_snr_db: float | None = None
+    """What the search for the precision measured at the worst output."""
+    way: dict[str, Any] = field(default_factory=dict)
+    """Options that `method="auto"` chose between."""
+
+    @property
+    def format_name(self) -> str:
+        """int8, fp16 or mixed."""
+        if any(choice.precision == "fp16" for choice in self.precision):
+            return "mixed" if any(choice.precision == "int8" for choice in self.precision) else "fp16"
+        return self.lowering.format.name
 
 
 def compile_onnx(
@@ -74,6 +89,9 @@ def _best(onnx: Any, target: str, options: dict[str, Any]) -> Compiled:
     from openrknn.compiler.verify import verify
 
     best: tuple[float, Compiled] | None = None
+    if options["auto_mixed"]:  # the way is chosen for int8, and then the operators that it does not suffice for
+        plain = _best(onnx, target, {**options, "auto_mixed": False})
+        return compile_model(onnx, target, **{**options, **plain.way})
     for method, correct in _CANDIDATES:
         made = compile_model(onnx, target, **{**options, "method": method, "bias_correction": correct})
         if made.lowering.format is not INT8 or not made.samples:
@@ -101,6 +119,9 @@ def compile_model(
     equalize: bool = False,
     bold: bool = False,
     split_outputs: bool = False,
+    auto_mixed: bool = False,
+    min_snr: float = 30.0,
+    fp16_layers: Sequence[str] = (),
     custom_string: str = "",
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Compiled:
@@ -112,14 +133,16 @@ def compile_model(
     method: how ranges are chosen (minmax, percentile, mse, entropy), or auto: try some and keep the best on the
     calibration data. split_outputs: parts of a final Concat become outputs of their own, each with its own scale.
     bias_correction: take back the mean error of rounded weights. equalize: even out the channels between convolutions.
-    bold: things that no board has been seen to do yet.
+    auto_mixed: operators whose quantisation costs most become fp16, so many that the worst output has min_snr decibels
+    on the calibration data. fp16_layers: operators (names) that are fp16 anyway. bold: things that no board has been
+    seen to do yet.
     """
     chip = _chip(target)
     if method == "auto":
         options = {
             "calibration": calibration, "fp16": fp16, "mean": mean, "std": std, "order": order, "shapes": shapes,
             "outputs": outputs, "equalize": equalize, "bold": bold, "split_outputs": split_outputs,
-            "custom_string": custom_string,
+            "auto_mixed": auto_mixed, "min_snr": min_snr, "fp16_layers": fp16_layers, "custom_string": custom_string,
             "progress": progress,
         }  # fmt: skip
         return _best(onnx, target, options)
@@ -131,6 +154,12 @@ def compile_model(
     graph = imported.graph
     is_quantised = any(op.type == "QuantizeLinear" for op in graph.ops)
     is_fp16 = (calibration is None and not is_quantised) if fp16 is None else fp16
+    if is_fp16 and (auto_mixed or fp16_layers):
+        raise CalibrationError(
+            "int8 and fp16 are mixed in a model that is quantised: give calibration data, and do not ask for fp16"
+        )
+    if auto_mixed and calibration is None:
+        raise CalibrationError("auto_mixed measures on calibration data: give pictures or arrays as in real use")
     if not is_fp16 and calibration is None and not is_quantised:
         raise CalibrationError(
             "int8 needs calibration data: give a folder of pictures or arrays like those of real use, or choose fp16"
@@ -141,7 +170,7 @@ def compile_model(
     preprocess = Preprocess.of(graph, mean, std, order)
     tell("normalise", 0, 1)
     normalise(graph, atom=form.atom, calibrated=not is_fp16, kernel_volume=0 if bold else _KERNEL_VOLUME)
-    statistics = {}
+    statistics: dict[str, Statistics] = {}
     samples: list[dict[str, Array]] = []
     if not is_fp16:
         feeds = None if calibration is None else feeds_for(calibration, graph, preprocess)
@@ -153,20 +182,48 @@ def compile_model(
             graph, imported.model, feeds, method=method, progress=lambda done: tell("calibrate", done, total)
         )
     tell("lower", 0, 1)
-    lowering = lower(graph, form, Options(bias_correction=bias_correction), statistics)
-    program = lowering.program
-    tables = {function.key: function.table for function in lowering.functions.values()}
-    tell("link", 0, 1)
-    linked_scratch = link(program, tables)
-    plan(program)
+    choice = Options(bias_correction=bias_correction)
+
+    def build(some: Graph) -> tuple[bytes, Lowering]:
+        return _build(some, form, choice, statistics, chip, preprocess, custom_string)
+
+    choices: tuple[Choice, ...] = ()
+    decibels = None
+    if auto_mixed or fp16_layers:
+        from openrknn.compiler.mixed import Judge, mix
+
+        judge = None
+        if auto_mixed:
+            raw = [{name: preprocess.undo(name, array) for name, array in feed.items()} for feed in samples]
+            judge = Judge(imported.model, graph.outputs, samples, raw)
+        graph, choices, decibels = mix(
+            graph, lambda some: load(build(some)[0]), judge, min_snr, fp16_layers,
+            tell=lambda done, of: tell("precision", done, of),
+        )  # fmt: skip
+    data, lowering = build(graph)
+    tell("write", 1, 1)
+    return Compiled(
+        data, load(data), graph, lowering, imported.model, preprocess, samples, choices, decibels,
+        way={"method": method, "bias_correction": bias_correction},
+    )  # fmt: skip
+
+
+def _build(
+    graph: Graph, form: Format, options: Options, statistics: Mapping[str, Statistics], chip: Chip,
+    preprocess: Preprocess, custom_string: str,
+) -> tuple[bytes, Lowering]:  # fmt: skip
+    """From the quantised graph to the file; the graph is changed."""
     from openrknn import __version__
 
+    lowering = lower(graph, form, options, statistics)
+    program = lowering.program
+    tables = {function.key: function.table for function in lowering.functions.values()}
+    linked_scratch = link(program, tables)
+    plan(program)
     model = build_model(
         program, linked_scratch, chip, preprocess.pairs, version=f"openrknn {__version__}", custom_string=custom_string
     )
-    data = encode(model)
-    tell("write", 1, 1)
-    return Compiled(data, load(data), graph, lowering, imported.model, preprocess, samples)
+    return encode(model), lowering
 
 
 def _chip(target: str) -> Chip:

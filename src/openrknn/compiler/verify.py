@@ -20,7 +20,7 @@ from openrknn.runtime.session import Session
 __all__ = ["Verdict", "inputs_for", "raw_inputs", "snr", "verify", "verify_vendor"]
 
 _INPUTS = 4
-_GOOD_DB = {"int8": 20.0, "fp16": 40.0}
+_GOOD_DB = {"int8": 20.0, "mixed": 20.0, "fp16": 40.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def verify(compiled: Compiled, feeds: list[dict[str, Array]] | None = None) -> l
             raw = raw_inputs(compiled, feed)
             for name, values in session.run(raw, layout=layouts or None).items():
                 given.setdefault(name, []).append(values)
-    limit = _GOOD_DB[compiled.lowering.format.name]
+    limit = _GOOD_DB[compiled.format_name]
     return [_verdict(name, wanted[name], given[name], limit) for name in compiled.lowering.program.outputs]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from openrknn.compiler.formats import ATOM_BYTES, Format
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.lower.context import Lowering, Options
+from openrknn.compiler.lower.convert import lower_convert
 from openrknn.compiler.lower.convolution import lower_convolution
 from openrknn.compiler.lower.cpu import lower_cpu, lower_reshape
 from openrknn.compiler.lower.elementwise import copy_task, lower_activation, lower_binary, lower_repeat
@@ -30,6 +31,7 @@ _LOWER: Mapping[str, Callable[[Lowering, Op], None]] = {
     "Binary": lower_binary,
     "Conv": lower_convolution,
     "ConvTranspose": lower_convolution,
+    "Convert": lower_convert,
     "Cpu": lower_cpu,
     "Pool": lower_pool,
     "Repeat": lower_repeat,
@@ -45,12 +47,17 @@ def lower(
     fit_cpu(graph)
     fit_ends(graph)
     program = Program(graph.name, form, list(graph.inputs), list(graph.outputs))
-    low = Lowering(graph, program, options, statistics or {})
+    seen = dict(statistics or {})
+    for op in graph.ops:
+        if op.type == "Convert" and op.inputs[0] in seen:
+            seen[op.output] = seen[op.inputs[0]]
+    low = Lowering(graph, program, options, seen)
     _choose_tables(low)
     _schedule(low)
     make_tensors(low, pictures)
     copies = place_views(low)
     for op in graph.ops:
+        low.current = low.format_of(op.output)
         if op.type == "Concat":
             _copy_parts(low, op, copies[op.output])
         elif op.type == "Slice":
@@ -58,6 +65,7 @@ def lower(
                 _copy_slice(low, op)
         else:
             _LOWER[op.type](low, op)
+    low.current = None
     return low
 
 
@@ -102,7 +110,7 @@ def _choose_tables(low: Lowering) -> None:
     for entries in users.values():
         reach = max(entry[1] for entry in entries)
         for attributes, _ in entries:
-            low.functions[id(attributes)] = function_for(attributes, reach, power_of_two=low.format.element_bytes == 2)
+            low.functions[id(attributes)] = function_for(attributes, reach, power_of_two=low.has_floats)
 
 
 def _schedule(low: Lowering) -> None:
@@ -151,7 +159,8 @@ def _write_order(low: Lowering) -> dict[str, str]:
             maker, follower = makers.get(first), makers.get(second)
             if maker is None or follower is None or maker.type not in {"Conv", "ConvTranspose"}:
                 continue
-            group = low.format.depthwise_group if maker.attributes["group"] > 1 else low.format.group
+            form = low.format_of(first)
+            group = form.depthwise_group if maker.attributes["group"] > 1 else form.group
             if graph.values[first].cube[0] % group == 0 or follower.type == "Slice" or second in later:
                 continue
             if not needs(first, second, set()):

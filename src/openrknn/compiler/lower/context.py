@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from openrknn.compiler.formats import Format, align
+from openrknn.compiler.formats import FP16, INT8, Format, align
 from openrknn.compiler.ir import Array, Graph, Op, Quantization
 from openrknn.compiler.lower.functions import Function
 from openrknn.compiler.lower.recipes.elementwise import Cube
@@ -37,10 +37,21 @@ class Lowering:
     functions: dict[int, Function] = field(default_factory=dict)
     """Activation attributes (by id) -> the table that they use."""
     errors: dict[str, float] = field(default_factory=dict)
+    current: Format | None = None
+    """Of the operator that is being lowered."""
 
     @property
     def format(self) -> Format:
-        return self.program.format
+        return self.current or self.program.format
+
+    @property
+    def has_floats(self) -> bool:
+        """Whether anything is fp16."""
+        return any(value.quantization is None for value in self.graph.values.values())
+
+    def format_of(self, name: str) -> Format:
+        """How a value is stored."""
+        return FP16 if self.quantization(name) is None else INT8
 
     def tensor(self, name: str) -> Tensor:
         return self.program.tensors[name]

@@ -97,7 +97,7 @@ def picture_inputs(graph: Graph) -> set[str]:
 
 
 def _tensor(low: Lowering, value: Value, kind: Kind, is_picture: bool) -> Tensor:
-    form = low.format
+    form = low.format_of(value.name)
     channels, height, width = value.cube
     tensor = Tensor(
         value.name, kind, form.dtype, value.shape, "feature", cube=value.cube, quantization=value.quantization,

@@ -30,7 +30,7 @@ def place_views(low: Lowering) -> dict[str, list[str]]:
 
 def _window(low: Lowering, name: str, parent: str, channel: int) -> None:
     tensor = low.tensor(name)
-    surface = channel // low.format.atom
+    surface = channel // low.format_of(name).atom
     tensor.parent = parent
     tensor.parent_offset = surface * low.tensor(parent).pitch * ATOM_BYTES
 
@@ -100,7 +100,8 @@ def _ascending(low: Lowering, op: Op, number: int) -> bool:
     channels = low.tensor(name).cube[0]
     if maker is None or maker.type not in {"Conv", "ConvTranspose"}:
         return True
-    group = low.format.depthwise_group if maker.attributes["group"] > 1 else low.format.group
+    form = low.format_of(name)
+    group = form.depthwise_group if maker.attributes["group"] > 1 else form.group
     if channels % group == 0 or number == len(op.inputs) - 1:
         return True
     return all(_written(graph, other, order) > order[name] for other in op.inputs[number + 1 : number + 2])

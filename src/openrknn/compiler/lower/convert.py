@@ -1,0 +1,83 @@
+"""Borders between int8 and fp16: one task of the DPU that reads one format and writes the other.
+
+    int8 -> fp16   integers: (stored - zero point) * scale, as the vendor's exDataConvert does it
+    fp16 -> int8   floats: real / scale + zero point, rounded and saturated when it is written
+"""
+
+from __future__ import annotations
+
+import math
+
+from openrknn.compiler.fixed_point import factor
+from openrknn.compiler.formats import FP16, INT8, align
+from openrknn.compiler.ir import Op, Quantization
+from openrknn.compiler.lower.context import Lowering
+from openrknn.compiler.lower.recipes.elementwise import elementwise_registers
+from openrknn.compiler.lower.recipes.finish import fp16_bits, fp32_bits
+from openrknn.compiler.program import ELEMENTWISE, Registers, Task
+from openrknn.isa.enums import AluAlgorithm
+
+__all__ = ["lower_convert"]
+
+_EXPONENT = 14
+"""The vendor's power of two between the integers of the pipe and the numbers that are written."""
+_STEPS = 32
+"""Units of the pipe for one step of int8, at least: rounding to them must not show."""
+_LARGEST_FP16_POWER = 15
+_RATIO = FP16.element_bytes // INT8.element_bytes
+
+
+def lower_convert(low: Lowering, op: Op) -> None:
+    """One task; the channels of an int8 atom are two atoms in fp16.
+
+    Every fp16 map has room for whole pairs, and windows start at one: mixed graphs are normalised for int8.
+    """
+    source, target = low.quantization(op.inputs[0]), low.quantization(op.output)
+    step = low.step(op, "exDataConvert")
+    channels, rows, columns = low.tensor(op.output).cube
+    size = align(channels, INT8.atom), rows, columns
+    pitch = low.tensor(op.output).pitch
+    if source is not None and target is None:
+        form, finish = INT8, _to_fp16(source)
+        written = align(channels, FP16.atom)
+        finish["DPU.SURFACE_ADD"] = {"surf_add": _RATIO * pitch}
+        finish["DPU.BS_OW_CFG"] = {"size_e_0": _RATIO, "size_e_1": _RATIO, "size_e_2": _RATIO}
+    else:
+        assert target is not None
+        form, finish, written = FP16, _to_int8(target), size[0]
+    finish["DPU.DATA_CUBE_CHANNEL"] = {"orig_channel": written}
+    registers = elementwise_registers(form, size, low.cube(op.inputs[0]), low.cube(op.output), finish)
+    low.add(step, Task(ELEMENTWISE, registers))
+
+
+def _to_fp16(source: Quantization) -> Registers:
+    exponent = max(_EXPONENT, math.ceil(math.log2(_STEPS / source.scale)))
+    multiplier, shift = factor(source.scale * 2.0**exponent)
+    if shift < 0:  # steps of more than one: the multiplier has room
+        shift, exponent = 0, exponent + shift
+    return {
+        "DPU.DATA_FORMAT": {"out_precision": FP16.precision},
+        "DPU.BN_CFG": {"bn_bypass": 0, "bn_alu_bypass": 0, "bn_alu_algo": AluAlgorithm.ADD},
+        "DPU.BN_ALU_CFG": {"bn_alu_operand": -source.zero_point & 0xFFFFFFFF},
+        # The vendor's streams have the offset 1 wherever integers become floats; it is not added.
+        "DPU.OUT_CVT_OFFSET": {"out_cvt_offset": 1},
+        "DPU.OUT_CVT_SCALE": {"out_cvt_scale": multiplier, "fp32tofp16_en": 1},
+        "DPU.OUT_CVT_SHIFT": {"out_cvt_shift": shift, "minus_exp": exponent},
+    }
+
+
+def _to_int8(target: Quantization) -> Registers:
+    """The factor is fp16; what is beyond its range is left to the second multiplier, a power of two."""
+    gain = 1 / target.scale
+    power = max(0, math.frexp(gain)[1] - _LARGEST_FP16_POWER)
+    registers: Registers = {
+        "DPU.DATA_FORMAT": {"out_precision": INT8.precision},
+        "DPU.BS_CFG": {"bs_bypass": 0, "bs_mul_bypass": 0},
+        "DPU.BS_MUL_CFG": {"bs_mul_operand": fp16_bits(gain / 2.0**power)},
+        "DPU.BN_CFG": {"bn_bypass": 0, "bn_alu_bypass": 0, "bn_alu_algo": AluAlgorithm.ADD},
+        "DPU.BN_ALU_CFG": {"bn_alu_operand": fp32_bits(float(target.zero_point))},
+    }
+    if power:
+        registers["DPU.BN_CFG"]["bn_mul_bypass"] = 0
+        registers["DPU.BN_MUL_CFG"] = {"bn_mul_operand": fp16_bits(2.0**power)}
+    return registers

@@ -1,0 +1,113 @@
+"""Which operators compute in fp16 while the others stay int8, and the borders between them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from openrknn.compiler.errors import CompileError
+from openrknn.compiler.ir import Graph, Op
+from openrknn.compiler.quantise.groups import moves
+
+__all__ = ["Choice", "choosable", "copy_graph", "find_operators", "set_precision"]
+
+_PLAIN = {"Cpu", "Reshape"}
+"""What reads and writes plain arrays: there is no task between two of them that could convert."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The precision of one operator."""
+
+    operator: str
+    output: str
+    precision: str
+    reason: str
+    snr_db: float | None = None
+    """Of the worst output if this operator alone is int8; None: not measured."""
+
+
+def choosable(graph: Graph) -> list[Op]:
+    """Operators that compute or read an input; the others move numbers, and follow what they read."""
+    return [op for op in graph.ops if not moves(op) or set(op.inputs).intersection(graph.inputs)]
+
+
+def find_operators(graph: Graph, names: Iterable[str]) -> set[str]:
+    """Outputs of the operators that are called so: by their own name, an ONNX operator in them, or what they write."""
+    found: set[str] = set()
+    for name in names:
+        hits = {op.output for op in graph.ops if name in {op.name, *op.fused, *op.outputs}}
+        if not hits:
+            known = sorted({entry for op in graph.ops for entry in (op.name, *op.fused)})
+            close = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or known[:3]
+            raise CompileError(
+                f"there is no operator {name!r} to compute in fp16; close to it are {', '.join(close)}. "
+                "`--show-graph` prints all names"
+            )
+        found |= hits
+    return found
+
+
+def copy_graph(graph: Graph) -> Graph:
+    """A graph of its own, with the same constants."""
+    return replace(
+        graph, inputs=list(graph.inputs), outputs=list(graph.outputs), constants=dict(graph.constants),
+        values={name: replace(value) for name, value in graph.values.items()},
+        ops=[replace(op, inputs=list(op.inputs), outputs=list(op.outputs), attributes=dict(op.attributes))
+             for op in graph.ops],
+    )  # fmt: skip
+
+
+def set_precision(graph: Graph, chosen: Collection[str]) -> dict[str, str]:
+    """Make the operators that write `chosen` fp16 in a quantised graph, with a Convert wherever formats meet.
+
+    Returns why, for each fp16 operator by its output.
+    """
+    reasons = _spread(graph, chosen)
+    made = graph.producers()
+    makers = {name: op.output for op in graph.ops for name in op.outputs}
+    for name in list(graph.values):
+        users = [op for op in graph.ops if name in op.inputs]
+        in_fp16 = [op for op in users if op.output in reasons]
+        is_float = makers[name] in reasons if name in made else bool(users) and len(in_fp16) == len(users)
+        others = [op for op in users if op not in in_fp16] if is_float else in_fp16
+        if others:
+            _convert(graph, name, others, to_float=not is_float)
+        if is_float:
+            graph.values[name].quantization = None
+    graph.sort()
+    return reasons
+
+
+def _spread(graph: Graph, chosen: Collection[str]) -> dict[str, str]:
+    """What is moved is moved in the format that it has; what only the CPU touches has one format."""
+    reasons = {op.output: "chosen" for op in graph.ops if op.output in chosen}
+    makers = graph.producers()
+    before = -1
+    while before != len(reasons):
+        before = len(reasons)
+        for op in graph.ops:
+            sources = [makers[name] for name in graph.activations(op) if name in makers]
+            if op.output not in reasons and moves(op) and any(source.output in reasons for source in sources):
+                reasons[op.output] = "moves fp16 numbers"
+            for source in sources:
+                if op.type in _PLAIN and source.type in _PLAIN and (op.output in reasons) != (source.output in reasons):
+                    reasons.setdefault(op.output, "beside fp16 on the CPU")
+                    reasons.setdefault(source.output, "beside fp16 on the CPU")
+        for name in graph.inputs:
+            users = [op for op in graph.ops if name in op.inputs]
+            if any(op.type in _PLAIN for op in users) and any(op.output in reasons for op in users):
+                for op in users:
+                    reasons.setdefault(op.output, "beside fp16 on the CPU")
+    return reasons
+
+
+def _convert(graph: Graph, name: str, users: list[Op], *, to_float: bool) -> None:
+    value = graph.values[name]
+    made = graph.add_value(f"{name}_{'fp16' if to_float else 'int8'}", value.shape)
+    graph.values[made].quantization = None if to_float else value.quantization
+    for op in users:
+        op.inputs = [made if entry == name else entry for entry in op.inputs]
+    at = next((number + 1 for number, op in enumerate(graph.ops) if name in op.outputs), 0)
+    graph.ops.insert(at, Op("Convert", made, [name], [made]))
