@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from openrknn.chips import TaskList
 from openrknn.compiler import compile_model
 from openrknn.fakekernel.device import Device
 from openrknn.runtime.session import Session
@@ -32,13 +33,14 @@ def device() -> Iterator[Device]:
         yield made
 
 
-def check(device: Device, witness: Witness, data: bytes, value: Array, folder: Path, *, picture: bool) -> None:
+def check(device: Device, witness: Witness, data: bytes, value: Array, folder: Path, *, picture: bool,
+          options: tuple[str, ...] = ()) -> None:  # fmt: skip
     path = folder / "net.rknn"
     path.write_bytes(data)
     with Session(path, "software") as session:
         ours = session.run(value, outputs="raw", layout="nhwc")
     kind = "uint8" if picture else "float32"
-    theirs = run(device, witness, path, [Input(value.tobytes(), kind, "nhwc")])  # type: ignore[arg-type]
+    theirs = run(device, witness, path, [Input(value.tobytes(), kind, "nhwc")], options)  # type: ignore[arg-type]
     assert theirs.codes == {}, theirs.text
     for array, found in zip(ours.values(), theirs.outputs, strict=True):
         assert array.tobytes() == found
@@ -99,3 +101,23 @@ def test_a_mixed_model(device: Device, witness: Witness, tmp_path: Path) -> None
     assert compiled.format_name == "mixed"
     pixels = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3)).astype(np.uint8)
     check(device, witness, compiled.data, pixels, tmp_path, picture=True)
+
+
+@pytest.mark.parametrize("core_mask", [0b011, 0b111], ids=["0_1", "0_1_2"])
+def test_two_and_three_cores(device: Device, witness: Witness, tmp_path: Path, core_mask: int) -> None:
+    net = Net()
+    a = net.add("Relu", net.conv("x", 16, 96, 3, pads=[1, 1, 1, 1]))
+    b = net.add("Sigmoid", net.conv(net.conv(a, 96, 96, 3, group=96, pads=[1, 1, 1, 1]), 96, 40))
+    c = net.add("MaxPool", b, kernel_shape=[2, 2], strides=[2, 2])
+    d = net.conv(net.add("Transpose", c, perm=[0, 1, 3, 2]), 40, 160)
+    shape = (1, 16, 12, 10)
+    data = feeds(shape)
+    compiled = compile_model(net.model({"x": shape}, [d]), calibration=data, cores=3)
+    value = np.ascontiguousarray(data[0].transpose(0, 2, 3, 1))
+    check(device, witness, compiled.data, value, tmp_path, picture=False, options=("--core-mask", str(core_mask)))
+    lists, cores = compiled.model.graphs[0].task_lists, core_mask.bit_count()
+    walked: dict[int, list[int]] = {core: [] for core in range(cores)}
+    for submit in witness.run(tmp_path / "net.rknn", core_mask=core_mask).submits:
+        for core, (start, count) in submit.ranges.items():
+            walked[core] += range(start, start + count)
+    assert walked == {core: list(lists[TaskList(cores, core)]) for core in range(cores)}

@@ -71,6 +71,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--bold", action="store_true", help="forms that no board has been seen to run yet")
     parser.add_argument(
+        "--cores", type=int, choices=(1, 3),
+        help="1: the task list for one core only; 3: lists for two and three cores, with all that can be shared "
+        "(default: these too, if they are worth it)",
+    )  # fmt: skip
+    parser.add_argument(
         "--verify", action="store_true",
         help="run the result and compare it with ONNX in float, and with the vendor's runtime if it is here",
     )  # fmt: skip
@@ -92,8 +97,9 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             calibration=_calibration(arguments.calibrate), fp16=True if arguments.fp16 else None,
             mean=arguments.mean, std=arguments.std, order=arguments.order, shapes=_shapes(arguments.shapes),
             outputs=arguments.outputs, method=arguments.method, bias_correction=not arguments.no_bias_correction,
-            equalize=arguments.equalize, bold=arguments.bold, split_outputs=arguments.split_outputs, progress=tell,
+            equalize=arguments.equalize, bold=arguments.bold, split_outputs=arguments.split_outputs,
             auto_mixed=arguments.auto_mixed, min_snr=arguments.min_snr, fp16_layers=arguments.fp16_layers,
+            cores=arguments.cores, progress=tell,
         )  # fmt: skip
     seconds = time.perf_counter() - started
     facts = _facts(compiled, arguments, seconds)
@@ -179,9 +185,12 @@ def _progress(output: Output) -> Iterator[Callable[[str, int, int], None]]:
 
 def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) -> dict[str, Any]:
     from openrknn.compiler.cost import cost_of
+    from openrknn.container.explain import list_label
 
     model = compiled.model
     cost = cost_of(model)
+    lists = model.graphs[0].task_lists
+    counts = sorted({entry.core_count for entry in lists} - {1})
     on_cpu = [step for step in compiled.lowering.program.steps if step.is_cpu]
     return {
         "schema_version": SCHEMA_VERSION,
@@ -197,6 +206,8 @@ def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) ->
         "submits": cost.submits,
         "moved_bytes": cost.moved_bytes,
         "estimated_cycles": cost.cycles,
+        "task_lists": {list_label(entry): len(numbers) for entry, numbers in lists.items()},
+        "estimated_cycles_by_cores": {"1": cost.cycles, **{str(n): cost_of(model, n).cycles for n in counts}},
         "internal_bytes": model.memory.internal_bytes,
         "weight_bytes": model.memory.weight_bytes,
         "cpu_operators": [f"{step.type} {step.name}" for step in on_cpu],
@@ -212,6 +223,13 @@ def _precision(compiled: Compiled, arguments: argparse.Namespace) -> dict[str, A
     if compiled.mixed_snr_db is not None:
         facts |= {"mixed_snr_db": compiled.mixed_snr_db, "min_snr_db": arguments.min_snr}
     return facts
+
+
+def cores_text(facts: dict[str, Any]) -> str:
+    """What several cores gain, in words."""
+    one, *more = facts["estimated_cycles_by_cores"].items()
+    gains = ", ".join(f"{cores} cores {one[1] / max(1, cycles):.2f} x as fast" for cores, cycles in more)
+    return f"{gains} as one, estimated"
 
 
 def _tell(
@@ -233,6 +251,8 @@ def _tell(
         )
         for line in _precision_lines(facts):
             output.line(line)
+        if len(facts["task_lists"]) > 1:
+            output.line(f"cores    {cores_text(facts)}")
         for name in facts["cpu_operators"]:
             output.line(f"on the CPU: {name}")
         for entry in facts.get("verify", ()):

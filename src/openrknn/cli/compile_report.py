@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["render"]
 
 _COLUMNS = (
-    "#", "Operator", "Where", "Format", "From ONNX", "Output", "Tasks", "Read kB", "Written kB", "kCycles",
+    "#", "Operator", "Where", "Format", "From ONNX", "Output", "Tasks", "Cores", "Read kB", "Written kB", "kCycles",
     "Weights dB",
 )  # fmt: skip
 _TEXT = {"Operator", "Where", "Format", "From ONNX", "Output"}
@@ -44,16 +44,19 @@ def _lead(facts: dict[str, Any]) -> str:
 def _intro() -> str:
     return (
         "In execution order. Bytes and cycles are counted in the registers of the tasks; concatenations, splits and "
-        "reshapes that are only addresses have no row. Weights dB: what rounding them to int8 leaves of the signal."
+        "reshapes that are only addresses have no row. Weights dB: what rounding them to int8 leaves of the signal. "
+        "Cores: how many can share the operator; tasks, bytes and cycles are those of one."
     )
 
 
 def _numbers(facts: dict[str, Any]) -> Markup:
+    _, *more = facts["estimated_cycles_by_cores"].items()
     shown = (
         ("Tasks", f"{facts['tasks']}"),
         ("Jobs", f"{facts['submits']}"),
         ("Moved per run", f"{facts['moved_bytes'] / 1e6:.2f} MB"),
         ("Cycles, estimated", f"{facts['estimated_cycles'] / 1e6:.2f} M"),
+        *((f"On {cores} cores", f"{cycles / 1e6:.2f} M") for cores, cycles in more),
         ("Internal memory", f"{facts['internal_bytes'] / 1e6:.2f} MB"),
         ("File", f"{facts['size_bytes'] / 1e6:.2f} MB"),
     )
@@ -109,7 +112,7 @@ def _table(compiled: Compiled) -> Markup:
         cells: tuple[Content, ...] = (
             str(number), clean(step.type, 40), "CPU" if step.is_cpu else "NPU", _format(compiled, step),
             _sources(step), _output(compiled, step),
-            str(cost.tasks) if cost else "",
+            str(cost.tasks) if cost else "", str(max(step.shares, default=1)) if cost else "",
             f"{cost.read_bytes / 1e3:.1f}" if cost else "", f"{cost.written_bytes / 1e3:.1f}" if cost else "",
             f"{cost.cycles / 1e3:.1f}" if cost else "", f"{error:.1f}" if error is not None else "",
         )  # fmt: skip

@@ -10,11 +10,13 @@ from typing import Any
 
 from openrknn.chips import CHIPS, Chip
 from openrknn.compiler.calibration import Calibration, Preprocess, feeds_for
+from openrknn.compiler.cores import CORE_COUNTS, choose_shares
 from openrknn.compiler.errors import CalibrationError, CompileError
 from openrknn.compiler.formats import FP16, INT8, Format
 from openrknn.compiler.importer import import_model
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.link import link
+from openrknn.compiler.link.cores import link_cores
 from openrknn.compiler.lower import Lowering, Options, lower
 from openrknn.compiler.normalise import normalise
 from openrknn.compiler.normalise.outputs import split_final_concats
@@ -123,6 +125,7 @@ def compile_model(
     min_snr: float = 30.0,
     fp16_layers: Sequence[str] = (),
     custom_string: str = "",
+    cores: int | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Compiled:
     """All stages; `progress` is told (stage, done, of) while they run.
@@ -135,7 +138,8 @@ def compile_model(
     bias_correction: take back the mean error of rounded weights. equalize: even out the channels between convolutions.
     auto_mixed: operators whose quantisation costs most become fp16, so many that the worst output has min_snr decibels
     on the calibration data. fp16_layers: operators (names) that are fp16 anyway. bold: things that no board has been
-    seen to do yet.
+    seen to do yet. cores: 1 for the one-core task list only, 3 for lists of two and three cores with everything shared
+    that can be; left alone, these are there if they are worth it.
     """
     chip = _chip(target)
     if method == "auto":
@@ -143,9 +147,11 @@ def compile_model(
             "calibration": calibration, "fp16": fp16, "mean": mean, "std": std, "order": order, "shapes": shapes,
             "outputs": outputs, "equalize": equalize, "bold": bold, "split_outputs": split_outputs,
             "auto_mixed": auto_mixed, "min_snr": min_snr, "fp16_layers": fp16_layers, "custom_string": custom_string,
-            "progress": progress,
+            "progress": progress, "cores": cores,
         }  # fmt: skip
         return _best(onnx, target, options)
+    if cores not in (None, 1, chip.cores):
+        raise ValueError(f"cores={cores!r}: choose 1 (one task list) or {chip.cores} (lists for all numbers of cores)")
     if method not in METHODS:
         raise ValueError(f"method {method!r} is not known; there are {', '.join(METHODS)} and auto")
     tell = progress or (lambda stage, done, of: None)
@@ -182,10 +188,10 @@ def compile_model(
             graph, imported.model, feeds, method=method, progress=lambda done: tell("calibrate", done, total)
         )
     tell("lower", 0, 1)
-    choice = Options(bias_correction=bias_correction)
-
-    def build(some: Graph) -> tuple[bytes, Lowering]:
-        return _build(some, form, choice, statistics, chip, preprocess, custom_string)
+    def build(some: Graph, cores: int | None = 1) -> tuple[bytes, Lowering]:
+        core_counts = CORE_COUNTS if cores != 1 and chip.cores > 1 else ()
+        choice = Options(bias_correction=bias_correction, core_counts=core_counts)
+        return _build(some, form, choice, statistics, chip, preprocess, custom_string, cores)
 
     choices: tuple[Choice, ...] = ()
     decibels = None
@@ -200,7 +206,7 @@ def compile_model(
             graph, lambda some: load(build(some)[0]), judge, min_snr, fp16_layers,
             tell=lambda done, of: tell("precision", done, of),
         )  # fmt: skip
-    data, lowering = build(graph)
+    data, lowering = build(graph, cores)
     tell("write", 1, 1)
     return Compiled(
         data, load(data), graph, lowering, imported.model, preprocess, samples, choices, decibels,
@@ -210,7 +216,7 @@ def compile_model(
 
 def _build(
     graph: Graph, form: Format, options: Options, statistics: Mapping[str, Statistics], chip: Chip,
-    preprocess: Preprocess, custom_string: str,
+    preprocess: Preprocess, custom_string: str, cores: int | None,
 ) -> tuple[bytes, Lowering]:  # fmt: skip
     """From the quantised graph to the file; the graph is changed."""
     from openrknn import __version__
@@ -218,7 +224,9 @@ def _build(
     lowering = lower(graph, form, options, statistics)
     program = lowering.program
     tables = {function.key: function.table for function in lowering.functions.values()}
+    choose_shares(program, cores)
     linked_scratch = link(program, tables)
+    link_cores(program, linked_scratch)
     plan(program)
     model = build_model(
         program, linked_scratch, chip, preprocess.pairs, version=f"openrknn {__version__}", custom_string=custom_string

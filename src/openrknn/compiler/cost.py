@@ -54,7 +54,7 @@ class OperatorCost:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A whole model, one core."""
+    """A whole model. Shared by cores: tasks and bytes of all of them, cycles of the slowest at each operator."""
 
     operators: tuple[OperatorCost, ...]
     submits: int
@@ -77,17 +77,21 @@ class Cost:
         return sum(entry.macs for entry in self.operators)
 
 
-def cost_of(model: Model) -> Cost:
-    """Decode the streams of the one-core list and add up."""
-    amounts: dict[int, list[int]] = {}
-    words: dict[int, int] = {}
+def cost_of(model: Model, cores: int = 1) -> Cost:
+    """Decode the streams of the lists for this number of cores and add up.
+
+    Each core is taken to get its 16 bytes per cycle, whatever the others do: memory that is busy makes it less.
+    """
+    amounts: dict[int, list[list[int]]] = {}
+    words: dict[int, list[int]] = {}
+    counts: dict[int, int] = {}
     submits = 0
-    with Session(model, "software", cores=1) as session:
+    with Session(model, "software", cores=cores) as session:
         program, device = session._program, session.device
         assert isinstance(program, Program)
         assert isinstance(device, SoftwareDevice)
         graph = program.graph
-        lists = core_lists(graph, model.chip, 1)
+        lists = core_lists(graph, model.chip, cores)
         last_table = False
         for segment in split(graph, program.operators, lists, singly=True):
             if not segment.is_npu:
@@ -100,21 +104,26 @@ def cost_of(model: Model) -> Cost:
             prepared = device.prepare(Job(program._tasks, segment.lists))
             assert isinstance(prepared, Accelerated)
             for step in prepared.program.steps:
-                entry = amounts.setdefault(operator.index, [0, 0, 0, 0])
+                core = next(core for core, numbers in enumerate(segment.lists) if step.task in numbers)
+                entry = amounts.setdefault(operator.index, [[0, 0, 0, 0] for _ in segment.lists])[core]
                 reuses = _reuses_weights(graph.task_words(graph.tasks[step.task], tail=False))
                 for number, value in enumerate(_task(step, reuses=reuses)):
                     entry[number] += value
-            words[operator.index] = sum(task.amount + 4 for task in operator.tasks)
+            words[operator.index] = [sum(graph.tasks[n].amount + 4 for n in numbers) for numbers in segment.lists]
+            counts[operator.index] = sum(len(numbers) for numbers in segment.lists)
     rows = []
     for operator in model.operators:
         if operator.index not in amounts:
             continue
-        read, written, macs, cycles = amounts[operator.index]
-        command_bytes = words[operator.index] * _WORD_BYTES
+        read, written, macs, _ = (sum(column) for column in zip(*amounts[operator.index], strict=True))
+        commands = [count * _WORD_BYTES for count in words[operator.index]]
+        cycles = max(
+            entry[3] + size // _BYTES_PER_CYCLE for entry, size in zip(amounts[operator.index], commands, strict=True)
+        )
         rows.append(
             OperatorCost(
-                operator.index, operator.type, operator.name, len(operator.tasks), read, written, command_bytes, macs,
-                cycles + command_bytes // _BYTES_PER_CYCLE,
+                operator.index, operator.type, operator.name, counts[operator.index], read, written, sum(commands),
+                macs, cycles,
             )
         )  # fmt: skip
     return Cost(tuple(rows), submits)

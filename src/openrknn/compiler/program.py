@@ -87,6 +87,9 @@ class Step:
     inputs: list[str]
     outputs: list[str]
     tasks: list[Task] = field(default_factory=list)
+    """One core does all of them."""
+    shares: dict[int, list[list[Task]]] = field(default_factory=dict)
+    """Number of cores -> the tasks of each; a number that is not there: core 0 does the step alone."""
     is_cpu: bool = False
     attributes: dict[str, Any] = field(default_factory=dict)
     table: str | None = None

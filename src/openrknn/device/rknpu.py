@@ -188,6 +188,9 @@ def _submission(job: Job, tasks: RknpuBuffer, chip: Chip, core_mask: int) -> dic
             f"the job is for {len(job.lists)} cores, and this process may use {len(cores)} (core mask {core_mask:#x}); "
             "ask for fewer cores"
         )
+    # An operator that is not shared is a job of the first core; one that has nothing to do would never be done.
+    lists = job.lists[: max((number for number, tasks in enumerate(job.lists) if tasks), default=0) + 1]
+    cores = cores[: len(lists)]
     if len(cores) == _TWO_CORES and cores != [0, 1]:
         raise DeviceError(f"no job starts on cores {cores[0]} and {cores[1]} together; only 0 and 1 work as a pair")
     total = sum(map(len, job.lists))
@@ -201,9 +204,9 @@ def _submission(job: Job, tasks: RknpuBuffer, chip: Chip, core_mask: int) -> dic
         "fence_fd": -1,
     }
     if chip.cores > 1:
-        first = 2 if len(job.lists) == _THREE_CORES else 0
+        first = 2 if len(lists) == _THREE_CORES else 0
         start = 0
-        for core, numbers in zip(cores, job.lists, strict=True):
+        for core, numbers in zip(cores, lists, strict=True):
             values[f"subcore{2 * (first + core)}"] = start
             values[f"subcore{2 * (first + core) + 1}"] = len(numbers)
             start += len(numbers)

@@ -49,7 +49,11 @@ def core_lists(graph: Graph, chip: Chip, cores: int) -> tuple[range, ...]:
 
 
 def split(graph: Graph, operators: Sequence[Operator], lists: Sequence[range], *, singly: bool) -> tuple[Segment, ...]:
-    """Consecutive NPU operators become one segment, or with `singly` one segment each."""
+    """Consecutive NPU operators become one segment, or with `singly` one segment each.
+
+    With several cores each operator is a segment, as it is a job in the vendor's runtime: one that core 0 does alone
+    has the streams of the one-core list, whose links lead on in that list, and no other core waits for it.
+    """
     tasks: list[dict[int, list[int]]] = [{} for _ in lists]
     for core, numbers in enumerate(lists):
         for number in numbers:
@@ -67,7 +71,7 @@ def split(graph: Graph, operators: Sequence[Operator], lists: Sequence[range], *
     for operator in operators:
         if operator.placement is Placement.NPU:
             waiting.append(operator)
-            if singly:
+            if singly or len(lists) > 1:
                 finish()
         else:
             finish()

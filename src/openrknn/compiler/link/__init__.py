@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from openrknn import isa
 from openrknn.compiler.emit import Commands, emit_task
@@ -13,11 +14,13 @@ from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_regist
 from openrknn.compiler.program import ELEMENTWISE, Place, Program, Registers, Table, Task, Tensor
 from openrknn.container.parts import DataType, Kind
 
-__all__ = ["Linked", "LinkedTask", "link"]
+__all__ = ["Linked", "LinkedTask", "append", "chain", "link"]
 
 _STREAM_ALIGNMENT = 8
 """Words: streams start at multiples of 64 bytes."""
 _MASKS = {"CNA": 0, "CORE": 2, "DPU": 3, "DPU_RDMA": 4, "PPU": 5, "PPU_RDMA": 6}
+_BARRIER = 16
+"""Bits of PC.REGISTER_AMOUNTS: how many other cores to wait for."""
 _POINTERS = ("DPU.S_POINTER", "DPU_RDMA.RDMA_S_POINTER")
 
 
@@ -32,6 +35,7 @@ class LinkedTask:
     amount: int
     task: Task
     places: dict[int, int]
+    core: int = 0
 
 
 @dataclass(slots=True)
@@ -40,10 +44,20 @@ class Linked:
 
     words: list[int] = field(default_factory=list)
     tasks: list[LinkedTask] = field(default_factory=list)
+    """Each once, in the order of the stream."""
+    lists: list[list[LinkedTask]] = field(default_factory=list)
+    """The task lists: for one core, two cores (0, 1), three cores (0, 1, 2); steps of core 0 are in several."""
     relocations: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """Tensor -> (bytes into it, number of the word)."""
+    cores: dict[int, int] = field(default_factory=dict)
+    """Number of a word with a relocation -> the core that it is for, unless that is core 0."""
     table_tasks: dict[int, int] = field(default_factory=dict)
     """Step -> tasks in it that load a table."""
+
+    @property
+    def records(self) -> list[LinkedTask]:
+        """The lists one after the other, as the file has them."""
+        return [entry for tasks in self.lists for entry in tasks]
 
 
 def link(program: Program, tables: dict[str, Table]) -> Linked:
@@ -57,9 +71,10 @@ def link(program: Program, tables: dict[str, Table]) -> Linked:
         earlier = before.setdefault(number, [])
         is_plain = not loads and task.picture is None and number not in linked.table_tasks
         # Two register groups take turns: what the last task but one of the same step wrote is still there.
-        _append(linked, number, task, commands.without(earlier[-2]) if is_plain and len(earlier) > 1 else commands)
+        append(linked, number, task, commands.without(earlier[-2]) if is_plain and len(earlier) > 1 else commands)
         earlier.append(commands)
-    _chain(linked)
+    chain(linked, linked.tasks)
+    linked.lists.append(list(linked.tasks))
     return linked
 
 
@@ -96,22 +111,34 @@ def _load(program: Program, table: Table) -> Task:
     return Task(ELEMENTWISE, elementwise_registers(INT8, (16, 1, 1), cube, cube, {}), table=table)
 
 
-def _append(linked: Linked, step: int, task: Task, commands: Commands) -> None:
+def append(linked: Linked, step: int, task: Task, commands: Commands, core: int = 0) -> LinkedTask:
+    """One more task in the stream."""
     linked.words += [isa.NOP_WORD] * (-len(linked.words) % _STREAM_ALIGNMENT)
     first = len(linked.words)
     for word, place in commands.relocations:
         linked.relocations.setdefault(place.tensor, []).append((place.offset, first + word))
+        if core:
+            linked.cores[first + word] = core
     mask = sum(1 << _MASKS[block] for block in task.blocks)
     linked.words += commands.words
     linked.words += [isa.NOP_WORD, isa.Command(isa.Target.PC, 0x14, 0).word, isa.SYNC_WORD, isa.enable_word(mask)]
     places = {offset: first + word for offset, word in commands.places.items()}
     interrupts = 0xC00 if "PPU" in task.blocks else 0x300
-    linked.tasks.append(LinkedTask(step, mask, interrupts, first, len(commands.words), task, places))
+    made = LinkedTask(step, mask, interrupts, first, len(commands.words), task, places, core)
+    linked.tasks.append(made)
+    return made
 
 
-def _chain(linked: Linked) -> None:
-    """Each task names the next one and how much of it to fetch."""
-    for task, following in zip(linked.tasks, linked.tasks[1:], strict=False):
+def chain(linked: Linked, tasks: Sequence[LinkedTask], meet: int = 0) -> None:
+    """Each task names the next one and how much of it to fetch; with `meet`, cores wait for each other between steps.
+
+    A barrier is in the last convolution of a step: the next stream, of the next step or the closing task of this one,
+    is fetched when so many other cores are there too.
+    """
+    for task, following in pairwise(tasks):
         tail = task.first_word + task.amount
+        is_closing = "PPU" in task.task.blocks
+        is_last = meet and not is_closing and (task.step != following.step or "PPU" in following.task.blocks)
+        amount = isa.fetch_amount(following.amount) | (meet << _BARRIER if is_last else 0)
         linked.words[tail] = isa.Command(isa.Target.PC, 0x10, following.first_word * 8).word
-        linked.words[tail + 1] = isa.Command(isa.Target.PC, 0x14, isa.fetch_amount(following.amount)).word
+        linked.words[tail + 1] = isa.Command(isa.Target.PC, 0x14, amount).word

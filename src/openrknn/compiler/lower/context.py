@@ -24,6 +24,8 @@ class Options:
     """Choices that change what is emitted."""
 
     bias_correction: bool = False
+    core_counts: tuple[int, ...] = ()
+    """Numbers of cores, above one, that steps are shared by."""
 
 
 @dataclass(slots=True)
@@ -74,6 +76,12 @@ class Lowering:
 
     def add(self, step: Step, task: Task) -> None:
         step.tasks.append(task)
+
+    def share(self, step: Step, cores: int, lists: list[list[Task]]) -> None:
+        """More tasks for each core; what cannot be shared is for the first."""
+        known = step.shares.setdefault(cores, [[] for _ in range(cores)])
+        for core, tasks in enumerate(lists):
+            known[core] += tasks
 
     def data(self, base: str, data: bytes, shape: tuple[int, ...], dtype: DataType, layout: str = "data",
              native: tuple[int, ...] = (), kind: Kind = Kind.WEIGHT) -> str:  # fmt: skip

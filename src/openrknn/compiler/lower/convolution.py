@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from openrknn.compiler.lower.recipes.convolution import ConvolutionTask, Residua
 from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers
 from openrknn.compiler.lower.recipes.finish import Finish, fp16_bits
 from openrknn.compiler.program import CONVOLUTION, ELEMENTWISE, Place, Step, Task, Tensor
-from openrknn.compiler.tile import Shape, tile
+from openrknn.compiler.tile import Band, Shape, Share, share_bands, shares, tile
 from openrknn.container.parts import DataType
 from openrknn.isa.enums import EwAlgorithm
 from openrknn.layout.operands import Operands, pack_operands
@@ -59,6 +59,7 @@ def lower_convolution(low: Lowering, op: Op) -> None:
             _part(low, op, step, geometry, weights, part_bias, first_in, first_out, channels, depthwise=False)
     if op.attributes.get("edges"):
         _correct_edges(low, op, step)
+        step.shares.clear()  # edges are corrected when all rows are there
     if residual:
         step.inputs.append(residual)
     if activation and id(activation) in low.functions:
@@ -166,27 +167,49 @@ def _part(
         spread=geometry.spread[0],
     )  # fmt: skip
     finish = _finish(low, op, packed, first_out, len(bias))
-    for band in tile(shape, form, op.name):
-        chunk = band.channels if depthwise else len(bias)
+
+    def made(band: Band, share: Share) -> Task:
+        chunk = band.channels if depthwise else share.kernels
         skipped = _stored(band.channel, form.depthwise_group, form.atom) if depthwise else 0
         stored = _stored(chunk, form.depthwise_group, form.atom) if depthwise else packed.channels
+        kernel_bytes = stored * kernel[0] * kernel[1] * form.element_bytes
+        first = band.channel if depthwise else share.kernel
+        skipped_bytes = skipped * kernel[0] * kernel[1] * form.element_bytes + share.kernel * kernel_bytes
         task = ConvolutionTask(
             format=form, band=band,
             source=_source(source, first_in + band.channel, skip_rows + band.row, skip_columns, row_pixels),
-            weights=Place(packed.weights, skipped * kernel[0] * kernel[1] * form.element_bytes),
-            bias=Place(packed.bias, band.channel * packed.operand_bytes),
-            target=target.at(first_out + band.channel, band.out_row),
+            weights=Place(packed.weights, skipped_bytes), bias=Place(packed.bias, first * packed.operand_bytes),
+            target=target.at(first_out + first, band.out_row),
             width=used_columns, line_pixels=width, source_pitch=source.pitch, target_pitch=target.pitch,
-            out_width=out_width, kernels=chunk, stored_kernels=packed.kernels,
-            kernel_bytes=stored * kernel[0] * kernel[1] * form.element_bytes, kernel=kernel, strides=geometry.strides,
+            out_width=out_width, kernels=chunk, stored_kernels=_kernels(packed, share, len(bias)),
+            kernel_bytes=kernel_bytes, kernel=kernel, strides=geometry.strides,
             dilations=geometry.dilations, pad_left=left, pad_value=_pad_value(low, op), depthwise=depthwise,
             spread=geometry.spread, picture_channels=source.cube[0] if is_picture else 0, picture_row=row_pixels,
-            picture_height=height, residual=_residual(low, op, first_out, band.out_row),
+            picture_height=height, residual=_residual(low, op, first_out + share.kernel, band.out_row),
         )  # fmt: skip
         registers = convolution_registers(task, {name: dict(fields) for name, fields in finish.registers.items()})
-        _slope_chunk(registers, band.channel)
-        low.add(step, Task(CONVOLUTION, registers, picture=source.name if is_picture else None,
-                           first_row=band.row))  # fmt: skip
+        _slope_chunk(registers, first)
+        return Task(CONVOLUTION, registers, picture=source.name if is_picture else None, first_row=band.row)
+
+    whole = Share(0, out_height, 0, len(bias))
+    for band in tile(shape, form, op.name):
+        low.add(step, made(band, whole))
+    weight_bytes = int(np.prod(weights.shape)) * form.element_bytes
+    for cores in low.options.core_counts:
+        parts = shares(shape, form, len(bias), weight_bytes, cores) or [whole]
+        low.share(
+            step, cores,
+            [[made(band, part) for band in share_bands(
+                replace(shape, stored_kernels=_kernels(packed, part, len(bias))), form, op.name, part)]
+             for part in parts],
+        )  # fmt: skip
+
+
+def _kernels(packed: Packed, share: Share, kernels: int) -> int:
+    """Kernels in memory: only the last share has those that fill up; depthwise ones count as one."""
+    if share.kernel + share.kernels == kernels:
+        return packed.kernels - share.kernel
+    return share.kernels
 
 
 def _stored(channels: int, group: int, atom: int) -> int:

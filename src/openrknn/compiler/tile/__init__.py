@@ -1,6 +1,7 @@
 """Stage 5, tile: what does not fit into the NPU's buffers at once is cut into tasks."""
 
 from openrknn.compiler.tile.convolution import Band, Shape, row_entries, tile
+from openrknn.compiler.tile.cores import Share, share_bands, shares
 from openrknn.compiler.tile.pooling import Stripe, stripes
 
-__all__ = ["Band", "Shape", "Stripe", "row_entries", "stripes", "tile"]
+__all__ = ["Band", "Shape", "Share", "Stripe", "row_entries", "share_bands", "shares", "stripes", "tile"]

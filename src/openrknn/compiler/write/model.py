@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from openrknn.chips import Chip
 from openrknn.compiler.link import Linked
 from openrknn.compiler.program import Program, Step
+from openrknn.compiler.program import Task as Work
 from openrknn.compiler.program import Tensor as Buffer
 from openrknn.compiler.write.attributes import attribute_bytes, parameters_for
 from openrknn.container.model import Model
@@ -39,6 +41,7 @@ _TOOLKIT_NUMBER = 10502
 _NPU, _CPU = 2, 0
 _SLOTS = 6
 _WORKLOADS = 9
+_MOST_CORES = 3
 _INT_CLEAR = 0x1FFFF
 _LAYOUTS = {
     "feature": Layout.NC1HWC2, "picture": Layout.NC1HWC2, "weights": Layout.O1I1HWI2O2, "data": Layout.UNDEFINED,
@@ -60,8 +63,10 @@ def build_model(
     first = len(program.inputs)
     tasks = tuple(
         Task(0, entry.step + first, entry.mask, entry.interrupts, _INT_CLEAR, 0, entry.amount, 0, entry.first_word * 8)
-        for entry in linked.tasks
+        for entry in linked.records
     )
+    one_core = len(linked.lists[0])
+    three_cores = one_core + sum(len(entries) for entries in linked.lists[1:3])
     graph = Graph(
         index=0, tensors=tensors, nodes=nodes,
         inputs=tuple(numbers[name] for name in program.inputs),
@@ -70,8 +75,8 @@ def build_model(
         relocations=tuple(_relocations(linked)),
         image_patches=_patches(program, linked, chip, "image"),
         convert_patches=_patches(program, linked, chip, "convert"),
-        list_starts=(0, 0, 0, len(tasks), len(tasks)) if tasks else (),
-        output_tasks=tuple(OutputTask(name, len(tasks)) for name in program.outputs) if tasks else (),
+        list_starts=(0, 0, 0, one_core, three_cores) if tasks else (),
+        output_tasks=tuple(OutputTask(name, one_core) for name in program.outputs) if tasks else (),
         commands=commands, tasks=tasks, task_lists={},
     )  # fmt: skip
     weights = sum(-(-len(tensor.data) // 64) * 64 for tensor in tensors if tensor.data is not None)
@@ -104,7 +109,7 @@ def _tensors(program: Program, linked: Linked) -> tuple[Tensor, ...]:
     records = b"".join(
         TASK.pack(0, entry.step + len(program.inputs), entry.mask, entry.interrupts, _INT_CLEAR, 0, entry.amount, 0,
                   entry.first_word * 8)
-        for entry in linked.tasks
+        for entry in linked.records
     )  # fmt: skip
     if linked.tasks:
         stream = struct.pack(f"<{len(linked.words)}Q", *linked.words)
@@ -141,26 +146,48 @@ def _tensor(index: int, entry: Buffer, blob: int) -> Tensor:
 
 
 def _nodes(program: Program, linked: Linked, numbers: Mapping[str, int]) -> tuple[Node, ...]:
-    counts: dict[int, int] = {}
-    for task in linked.tasks:
-        counts[task.step] = counts.get(task.step, 0) + 1
+    counts = [Counter(task.step for task in entries) for entries in linked.lists]
     nodes = [_end("InputOperator", number, name, numbers) for number, name in enumerate(program.inputs)]
     for number, step in enumerate(program.steps):
         tables = linked.table_tasks.get(number, 0)
-        nodes.append(_node(step, len(nodes), numbers, counts.get(number, 0) - tables, tables))
+        # Only the first count leaves out the tasks that load tables.
+        slots = [count[number] for count in counts]
+        slots[0] -= tables
+        nodes.append(_node(step, len(nodes), numbers, _slots(*slots), _slots(tables)))
     for name in program.outputs:
         nodes.append(_end("OutputOperator", len(nodes), name, numbers))
     return tuple(nodes)
 
 
-def _node(step: Step, index: int, numbers: Mapping[str, int], tasks: int, tables: int) -> Node:
+def _node(
+    step: Step, index: int, numbers: Mapping[str, int], tasks: tuple[int, ...], tables: tuple[int, ...]
+) -> Node:
     return Node(
         index=index, type=step.type, name=step.name, target=_CPU if step.is_cpu else _NPU,
         inputs=tuple(numbers[name] for name in step.inputs), outputs=tuple(numbers[name] for name in step.outputs),
         attributes={}, attribute_bytes=memoryview(attribute_bytes(step)), parameters=parameters_for(step),
-        task_counts=_slots(tasks), lut_task_counts=_slots(tables), workloads=(0,) * _WORKLOADS,
-        mac_flag=int(step.macs > 0),
+        task_counts=tasks, lut_task_counts=tables, workloads=_workloads(step), mac_flag=int(step.macs > 0),
     )  # fmt: skip
+
+
+def _workloads(step: Step) -> tuple[int, ...]:
+    """Results that each core makes, for one, two and three cores; the runtime's table shows them as percentages."""
+    found = [0] * _WORKLOADS
+    if step.shares:
+        found[0] = sum(_results(task) for task in step.tasks)
+    for cores, lists in step.shares.items():
+        for core, tasks in enumerate(lists):
+            found[_MOST_CORES * (cores - 1) + core] = sum(_results(task) for task in tasks)
+    return tuple(found)
+
+
+def _results(task: Work) -> int:
+    sizes = (("DPU.DATA_CUBE_WIDTH", "width"), ("DPU.DATA_CUBE_HEIGHT", "height"), ("DPU.DATA_CUBE_CHANNEL", "channel"))
+    product = 1
+    for register, name in sizes:
+        value = task.registers[register][name]
+        product *= value if isinstance(value, int) else 0
+    return product
 
 
 def _end(kind: str, index: int, name: str, numbers: Mapping[str, int]) -> Node:
@@ -174,8 +201,8 @@ def _end(kind: str, index: int, name: str, numbers: Mapping[str, int]) -> Node:
     )  # fmt: skip
 
 
-def _slots(count: int) -> tuple[int, ...]:
-    return (count, *[0] * (_SLOTS - 1))
+def _slots(*counts: int) -> tuple[int, ...]:
+    return (*counts, *[0] * (_SLOTS - len(counts)))
 
 
 # -- tables ------------------------------------------------------------------------------------------------------
@@ -186,7 +213,7 @@ def _relocations(linked: Linked) -> list[RelocationGroup]:
         RelocationGroup(
             name,
             memoryview(b"".join(struct.pack("<iI", offset, word) for offset, word in entries)),
-            memoryview(struct.pack("<II", 1, 0) * len(entries)),
+            memoryview(b"".join(struct.pack("<II", 1, linked.cores.get(word, 0)) for _, word in entries)),
         )
         for name, entries in linked.relocations.items()
     ]
