@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outputs", type=_names, default=[], metavar="NAME,...", help="make these values the outputs")
     parser.add_argument(
         "--method", choices=("minmax", "percentile", "mse", "entropy", "auto"), default="minmax",
-        help="how the range of each value is chosen; auto tries some and keeps the best",
+        help="how the range of each value is chosen; auto tries minmax and mse and keeps the better",
     )  # fmt: skip
     parser.add_argument(
         "--split-outputs", action="store_true", help="parts of a final Concat become outputs with scales of their own"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -82,26 +83,33 @@ def compile_onnx(
     return compile_model(onnx, target, calibration=calibration, **options).model
 
 
-_CANDIDATES = tuple((method, correct) for method in ("minmax", "mse") for correct in (True, False))
-"""What `method="auto"` tries."""
+_EXACT_DB = 60.0
+"""Nothing to gain beyond that."""
+_JUDGED = 2
+"""Calibration inputs that `method="auto"` judges by."""
 
 
-def _best(onnx: Any, target: str, options: dict[str, Any]) -> Compiled:
-    """Compile in several ways, and keep the one whose worst output is closest to float on the calibration data."""
+def _best(onnx: Any, target: str, options: dict[str, Any], *, correct: bool) -> Compiled:
+    """Compile with two kinds of ranges, and keep what is closest to float.
+
+    The worst output on the first calibration inputs decides; on a draw the earlier one stays.
+    """
     from openrknn.compiler.verify import verify
 
-    best: tuple[float, Compiled] | None = None
     if options["auto_mixed"]:  # the way is chosen for int8, and then the operators that it does not suffice for
-        plain = _best(onnx, target, {**options, "auto_mixed": False})
+        plain = _best(onnx, target, {**options, "auto_mixed": False}, correct=correct)
         return compile_model(onnx, target, **{**options, **plain.way})
-    for method, correct in _CANDIDATES:
-        made = compile_model(onnx, target, **{**options, "method": method, "bias_correction": correct})
+    seen: dict[str, Statistics] = {}
+
+    def attempt(method: str) -> tuple[float, Compiled]:
+        made = compile_model(onnx, target, **options, method=method, bias_correction=correct, _seen=seen)
         if made.lowering.format is not INT8 or not made.samples:
-            return made
-        decibels = min(verdict.decibels for verdict in verify(made))
-        if best is None or decibels > best[0]:
-            best = decibels, made
-    assert best is not None
+            return math.inf, made
+        return min(verdict.decibels for verdict in verify(made, made.samples[:_JUDGED])), made
+
+    best = attempt("minmax")
+    if best[0] < _EXACT_DB:
+        best = max(best, attempt("mse"), key=lambda pair: pair[0])
     return best[1]
 
 
@@ -127,14 +135,15 @@ def compile_model(
     custom_string: str = "",
     cores: int | None = None,
     progress: Callable[[str, int, int], None] | None = None,
+    _seen: dict[str, Statistics] | None = None,
 ) -> Compiled:
     """All stages; `progress` is told (stage, done, of) while they run.
 
     fp16: force fp16 (True) or int8 (False); left alone, calibration data or a quantised model make it int8.
     mean, std: what the model does to raw pixels itself, one number or one per channel, or these by input name.
     order: channels of calibration pictures, "rgb" or "bgr". shapes: sizes of open inputs. outputs: cut here.
-    method: how ranges are chosen (minmax, percentile, mse, entropy), or auto: try some and keep the best on the
-    calibration data. split_outputs: parts of a final Concat become outputs of their own, each with its own scale.
+    method: how ranges are chosen (minmax, percentile, mse, entropy), or auto: try minmax and mse, and keep the best on
+    the calibration data. split_outputs: parts of a final Concat become outputs of their own, each with its own scale.
     bias_correction: take back the mean error of rounded weights. equalize: even out the channels between convolutions.
     auto_mixed: operators whose quantisation costs most become fp16, so many that the worst output has min_snr decibels
     on the calibration data. fp16_layers: operators (names) that are fp16 anyway. bold: things that no board has been
@@ -149,7 +158,7 @@ def compile_model(
             "auto_mixed": auto_mixed, "min_snr": min_snr, "fp16_layers": fp16_layers, "custom_string": custom_string,
             "progress": progress, "cores": cores,
         }  # fmt: skip
-        return _best(onnx, target, options)
+        return _best(onnx, target, options, correct=bias_correction)
     if cores not in (None, 1, chip.cores):
         raise ValueError(f"cores={cores!r}: choose 1 (one task list) or {chip.cores} (lists for all numbers of cores)")
     if method not in METHODS:
@@ -185,8 +194,9 @@ def compile_model(
         if equalize and samples:
             equalise(graph, imported.model, samples)
         statistics = quantise(
-            graph, imported.model, feeds, method=method, progress=lambda done: tell("calibrate", done, total)
-        )
+            graph, imported.model, feeds, method=method, seen=_seen,
+            progress=lambda done: tell("calibrate", done, total),
+        )  # fmt: skip
     tell("lower", 0, 1)
     def build(some: Graph, cores: int | None = 1) -> tuple[bytes, Lowering]:
         core_counts = CORE_COUNTS if cores != 1 and chip.cores > 1 else ()

@@ -24,12 +24,16 @@ def quantise(
     *,
     method: str = "minmax",
     progress: Callable[[int], None] | None = None,
+    seen: dict[str, Statistics] | None = None,
 ) -> dict[str, Statistics]:
     """Give every value its quantization; what calibration saw of it is returned.
 
-    A model that is quantised already keeps its own scales, and needs no calibration data.
+    A model that is quantised already keeps its own scales, and needs no calibration data. `seen` is filled, or used if
+    it is filled already by the same model on the same data.
     """
-    seen = collect(graph, model, feeds, progress) if feeds is not None else {}
+    seen = {} if seen is None else seen
+    if feeds is not None and not seen:
+        seen.update(collect(graph, model, feeds, progress))
     if graph.given:
         ranges = _given_ranges(graph, seen)
         unite(graph, ranges)
