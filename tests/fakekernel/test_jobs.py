@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
 import pytest
@@ -195,3 +195,26 @@ def test_the_load_is_that_of_the_last_whole_second(monkeypatch: pytest.MonkeyPat
     meter.end()
     now += 2_000_000_000
     assert meter.percent() == 0
+
+
+def test_a_file_closed_between_a_result_and_its_bookkeeping(
+    scheduler: Scheduler, stand: Stand, file: OpenFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job is in no queue any more and still in the file's list: closing must leave it alone."""
+    finish = scheduler._finish
+
+    def closed_first(jobs: Iterable[Job], outcome: Outcome) -> None:
+        monkeypatch.setattr(scheduler, "_finish", finish)
+        scheduler.cancel(file)
+        finish(jobs, outcome)
+
+    done, waiting = make(file, 0), make(file, 0)
+    scheduler.submit(done)
+    scheduler.submit(waiting)
+    monkeypatch.setattr(scheduler, "_start_ready", lambda: None)
+    monkeypatch.setattr(scheduler, "_finish", closed_first)
+    stand.finish(done)
+    assert done.outcome == WELL
+    assert waiting.outcome is not None
+    assert waiting.outcome.problem == "cancelled"
+    assert file.jobs == []
