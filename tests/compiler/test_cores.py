@@ -69,7 +69,7 @@ def test_any_number_of_cores_makes_the_same_bytes(form: str) -> None:
 def test_pictures_are_shared_by_rows() -> None:
     model, _ = small_cnn()
     pixels = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3)).astype(np.uint8)
-    compiled = compile_model(model, calibration=[pixels], mean=127.0, std=64.0, cores=3)  # type: ignore[arg-type]
+    compiled = compile_model(model, calibration=[pixels], mean=127.0, std=64.0, cores=3)
     first = next(step for step in compiled.lowering.program.steps if step.tasks[0].picture)
     assert len(first.shares[3]) == 3
     same_on_all_cores(compiled.model, pixels)

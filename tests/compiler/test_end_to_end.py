@@ -207,7 +207,7 @@ def test_bad_requests_have_one_clear_message_each() -> None:
     with pytest.raises(CalibrationError, match=r"has the shape \[3, 3\], the model wants \[1, 16, 12, 10\]"):
         compile_model(model, calibration=[np.zeros((3, 3))])
     with pytest.raises(CompileError, match="std of input 'x' is 0"):
-        compile_model(model, std=0.0)  # type: ignore[arg-type]
+        compile_model(model, std=0.0)
     with pytest.raises(ValueError, match="method 'guess' is not known"):
         compile_model(model, method="guess")
 

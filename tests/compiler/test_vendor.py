@@ -49,7 +49,7 @@ def check(device: Device, witness: Witness, data: bytes, value: Array, folder: P
 def test_a_small_network_of_pictures(device: Device, witness: Witness, tmp_path: Path) -> None:
     model, _ = small_cnn()
     pixels = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3)).astype(np.uint8)
-    compiled = compile_model(model, calibration=[pixels], mean=127.0, std=64.0)  # type: ignore[arg-type]
+    compiled = compile_model(model, calibration=[pixels], mean=127.0, std=64.0)
     check(device, witness, compiled.data, pixels, tmp_path, picture=True)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from openrknn.cli.output import CommandError, Output
 
 if TYPE_CHECKING:
-    from openrknn.compiler import Compiled
+    from openrknn.compiler import Compiled, CompileOptions
 
 NAME = "compile"
 HELP = "make a .rknn model of an ONNX file"
@@ -87,20 +87,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Compile, check, write."""
     from openrknn.cli.save import save_atomically
-    from openrknn.compiler import compile_model
+    from openrknn.compiler import compile_with
 
     target = _target(arguments)
     started = time.perf_counter()
     with _progress(output) as tell:
-        compiled = compile_model(
-            arguments.model, arguments.target,
-            calibration=_calibration(arguments.calibrate), fp16=True if arguments.fp16 else None,
-            mean=arguments.mean, std=arguments.std, order=arguments.order, shapes=_shapes(arguments.shapes),
-            outputs=arguments.outputs, method=arguments.method, bias_correction=not arguments.no_bias_correction,
-            equalize=arguments.equalize, bold=arguments.bold, split_outputs=arguments.split_outputs,
-            auto_mixed=arguments.auto_mixed, min_snr=arguments.min_snr, fp16_layers=arguments.fp16_layers,
-            cores=arguments.cores, progress=tell,
-        )  # fmt: skip
+        compiled = compile_with(arguments.model, _options(arguments, tell))
     seconds = time.perf_counter() - started
     facts = _facts(compiled, arguments, seconds)
     if arguments.verify:
@@ -115,6 +107,19 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     save_atomically(target, compiled.data)
     _tell(output, compiled, facts, target, arguments)
     return 0
+
+
+def _options(arguments: argparse.Namespace, tell: Callable[[str, int, int], None]) -> CompileOptions:
+    from openrknn.compiler import CompileOptions
+
+    return CompileOptions(
+        target=arguments.target, calibration=_calibration(arguments.calibrate), fp16=True if arguments.fp16 else None,
+        mean=arguments.mean, std=arguments.std, order=arguments.order, shapes=_shapes(arguments.shapes),
+        outputs=arguments.outputs, method=arguments.method, bias_correction=not arguments.no_bias_correction,
+        equalize=arguments.equalize, bold=arguments.bold, split_outputs=arguments.split_outputs,
+        auto_mixed=arguments.auto_mixed, min_snr=arguments.min_snr, fp16_layers=arguments.fp16_layers,
+        cores=arguments.cores, progress=tell,
+    )  # fmt: skip
 
 
 def _target(arguments: argparse.Namespace) -> str:

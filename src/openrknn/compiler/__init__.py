@@ -15,6 +15,7 @@ One folder per stage, in this order; each can be used and tested alone:
 `ir` is the form in between: it prints, and two of it can be compared.
 """
 
-from openrknn.compiler.api import Compiled, compile_model, compile_onnx
+from openrknn.compiler.api import Compiled, compile_model, compile_onnx, compile_with
+from openrknn.compiler.options import CompileOptions
 
-__all__ = ["Compiled", "compile_model", "compile_onnx"]
+__all__ = ["CompileOptions", "Compiled", "compile_model", "compile_onnx", "compile_with"]

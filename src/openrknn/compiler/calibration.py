@@ -31,8 +31,6 @@ class Preprocess:
     @classmethod
     def of(cls, graph: Graph, mean: Any, std: Any, order: str) -> Preprocess:
         """From what users write: nothing, one number, one per channel, or these by input name."""
-        if order not in {"rgb", "bgr"}:
-            raise CompileError(f"order {order!r} is not known; there are rgb and bgr")
         pairs = {}
         for name in graph.inputs:
             pair = []

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from openrknn.errors import RknnError, UnsupportedError
 
-__all__ = ["CalibrationError", "CompileError", "ModelError", "UnsupportedOperatorError"]
+__all__ = ["CalibrationError", "CompileError", "ModelError", "OptionError", "UnsupportedOperatorError"]
 
 
 class CompileError(RknnError):
     """The root of what the compiler raises."""
+
+
+class OptionError(CompileError, ValueError):
+    """An option of the compilation that cannot be, whatever the model is."""
 
 
 class ModelError(CompileError):

@@ -1,0 +1,135 @@
+"""What a compilation is asked for: one value with every option, checked in one place.
+
+`CompileKeywords` are the same names as keyword arguments, for type checkers; a test keeps both in step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, TypedDict
+
+from openrknn.chips import CHIPS, Chip
+from openrknn.compiler.calibration import Calibration
+from openrknn.compiler.errors import CalibrationError, OptionError
+from openrknn.compiler.quantise.ranges import METHODS
+
+__all__ = ["CompileKeywords", "CompileOptions", "Numbers", "Progress"]
+
+Numbers: TypeAlias = "Mapping[str, Sequence[float]] | Sequence[float] | float | None"
+"""One number, one per channel, or these by input name."""
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Told (stage, done, of)."""
+
+_TARGETS = ("rk3588",)
+_ORDERS = ("rgb", "bgr")
+
+
+class CompileKeywords(TypedDict, total=False):
+    """Keyword arguments of `openrknn.compile`; `CompileOptions` says what they mean."""
+
+    calibration: Calibration
+    fp16: bool | None
+    mean: Numbers
+    std: Numbers
+    order: str
+    shapes: Mapping[str, Sequence[int]] | None
+    outputs: Sequence[str]
+    method: str
+    bias_correction: bool
+    equalize: bool
+    bold: bool
+    split_outputs: bool
+    auto_mixed: bool
+    min_snr: float
+    fp16_layers: Sequence[str]
+    custom_string: str
+    cores: int | None
+    progress: Progress | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileOptions:
+    """Everything that can be asked of the compiler. What is impossible for any model raises `OptionError`."""
+
+    target: str = "rk3588"
+    calibration: Calibration = None
+    """A folder of pictures, paths, arrays, or dicts of arrays by input name."""
+    fp16: bool | None = None
+    """Force fp16 (True) or int8 (False); left alone, calibration data or a quantised model make it int8."""
+    mean: Numbers = None
+    """With `std`: what the model does to raw pixels itself."""
+    std: Numbers = None
+    order: str = "rgb"
+    """Channels of calibration pictures: "rgb" or "bgr"."""
+    shapes: Mapping[str, Sequence[int]] | None = None
+    """Sizes of open inputs."""
+    outputs: Sequence[str] = ()
+    """Cut the model here."""
+    method: str = "minmax"
+    """How ranges are chosen (minmax, percentile, mse, entropy), or auto: try minmax and mse, and keep the best on the
+    calibration data."""
+    bias_correction: bool = True
+    """Take back the mean error of rounded weights."""
+    equalize: bool = False
+    """Even out the channels between convolutions."""
+    bold: bool = False
+    """Things that no board has been seen to do yet."""
+    split_outputs: bool = False
+    """Parts of a final Concat become outputs of their own, each with its own scale."""
+    auto_mixed: bool = False
+    """Operators whose quantisation costs most become fp16, so many that the worst output has `min_snr` decibels on the
+    calibration data."""
+    min_snr: float = 30.0
+    fp16_layers: Sequence[str] = ()
+    """Operators (names) that are fp16 anyway."""
+    custom_string: str = ""
+    """A text that programs can read from the model (`rknn_query`)."""
+    cores: int | None = None
+    """1 for the one-core task list only, 3 for lists of two and three cores with everything shared that can be; left
+    alone, these are there if they are worth it."""
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        chip = self.chip
+        if self.cores not in {None, 1, chip.cores}:
+            raise OptionError(
+                f"cores={self.cores!r}: choose 1 (one task list) or {chip.cores} (lists for all numbers of cores)"
+            )
+        if self.method not in {*METHODS, "auto"}:
+            raise OptionError(f"method {self.method!r} is not known; there are {', '.join(METHODS)} and auto")
+        if self.order not in _ORDERS:
+            raise OptionError(f"order {self.order!r} is not known; there are {' and '.join(_ORDERS)}")
+        for name in ("outputs", "fp16_layers"):
+            if isinstance(getattr(self, name), str):
+                raise OptionError(f"{name} is a list of names, not the text {getattr(self, name)!r}")
+
+    @property
+    def chip(self) -> Chip:
+        """What the model is for."""
+        name = str(self.target).lower()
+        if name not in CHIPS:
+            raise OptionError(f"target {self.target!r} is not a chip that openrknn knows; there are {', '.join(CHIPS)}")
+        if name not in _TARGETS and CHIPS[name].family != "rk3588":
+            raise OptionError(
+                f"the compiler makes models for {', '.join(_TARGETS)}; {CHIPS[name].title} has other registers, and no "
+                "recipes for it yet. Use the vendor's toolkit for it"
+            )
+        return CHIPS[name]
+
+    def is_fp16(self, *, is_quantised: bool) -> bool:
+        """Whether all of the model becomes fp16; `is_quantised` says that it brings scales of its own."""
+        has_data = self.calibration is not None
+        chosen = not has_data and not is_quantised if self.fp16 is None else self.fp16
+        if chosen and (self.auto_mixed or self.fp16_layers):
+            raise CalibrationError(
+                "int8 and fp16 are mixed in a model that is quantised: give calibration data, and do not ask for fp16"
+            )
+        if self.auto_mixed and not has_data:
+            raise CalibrationError("auto_mixed measures on calibration data: give pictures or arrays as in real use")
+        if not chosen and not has_data and not is_quantised:
+            raise CalibrationError(
+                "int8 needs calibration data: give a folder of pictures or arrays like those of real use, "
+                "or choose fp16"
+            )
+        return chosen
