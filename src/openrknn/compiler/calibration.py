@@ -12,13 +12,13 @@ import numpy as np
 
 from openrknn.compiler.errors import CalibrationError, CompileError
 from openrknn.compiler.ir import Array, Graph
+from openrknn.pictures import SUFFIXES, PictureError, pillow, read_picture
 
 __all__ = ["Calibration", "Feeds", "Preprocess", "feeds_for"]
 
 Calibration: TypeAlias = "str | os.PathLike[str] | Sequence[Any] | Array | None"
 
-_PICTURES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
-_ARRAYS = {".npy", ".npz"}
+_KINDS = {*SUFFIXES, ".npy", ".npz"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +130,9 @@ def feeds_for(calibration: Calibration, graph: Graph, preprocess: Preprocess) ->
 
 def _from_path(path: Path) -> list[Any]:
     if path.is_dir():
-        found = sorted(entry for entry in path.rglob("*") if entry.suffix.lower() in _PICTURES | _ARRAYS)
+        found = sorted(entry for entry in path.rglob("*") if entry.suffix.lower() in _KINDS)
         if not found:
-            kinds = ", ".join(sorted(_PICTURES | _ARRAYS))
+            kinds = ", ".join(sorted(_KINDS))
             raise CalibrationError(f"the folder {path} has no calibration data; wanted are files of {kinds}")
         return list(found)
     if not path.exists():
@@ -157,21 +157,16 @@ def _read(path: Path, shape: tuple[int, ...], order: str) -> Array:
 
 def _picture(path: Path, shape: tuple[int, ...], order: str) -> Array:
     """Resized to the input, in the model's channel order, [1, C, H, W]."""
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError:
-        raise CompileError("reading pictures needs Pillow: pip install 'openrknn[images]'") from None
     if len(shape) != 4:
         raise CalibrationError(f"{path} is a picture, but the input has the shape {list(shape)}; give .npy files")
     mode = {1: "L", 3: "RGB", 4: "RGBA"}.get(shape[1])
     if mode is None:
         raise CalibrationError(f"{path} is a picture, but the input has {shape[1]} channels; give .npy files")
     try:
-        with Image.open(path) as opened:
-            scaled = opened.convert(mode).resize((shape[3], shape[2]), Image.Resampling.BILINEAR)
-            pixels = np.asarray(scaled)
-    except (OSError, UnidentifiedImageError, ValueError, Image.DecompressionBombError) as error:
+        upright = read_picture(path, mode)
+    except PictureError as error:
         raise CalibrationError(f"{path} is not a readable picture: {error}") from None
+    pixels = np.asarray(pillow().fromarray(upright).resize((shape[3], shape[2]), pillow().Resampling.BILINEAR))
     planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
     if order == "bgr" and shape[1] == 3:
         planes = planes[::-1]

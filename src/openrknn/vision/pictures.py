@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import warnings
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from openrknn.pictures import PictureError, Pixels, pillow
+from openrknn.pictures import read_picture as decode_picture
 from openrknn.vision.errors import SourceError
 from openrknn.vision.geometry import Placement
 from openrknn.vision.heads import Array
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 __all__ = ["Pixels", "as_pixels", "cut_out", "fitted", "read_picture", "to_image"]
-
-Pixels: TypeAlias = npt.NDArray[np.uint8]
 
 _GRAY = 114
 """The bars of a letterbox: what detectors are trained with."""
@@ -31,33 +29,17 @@ _BRIGHTNESS = np.array((0.299, 0.587, 0.114), np.float32)
 
 def _pillow(what: str) -> Any:
     try:
-        from PIL import Image
-    except ImportError:
-        raise SourceError(f"{what}: this needs Pillow; `pip install 'openrknn[images]'`") from None
-    return Image
+        return pillow()
+    except PictureError as error:
+        raise SourceError(f"{what}: {error}") from None
 
 
 def read_picture(path: str | os.PathLike[str]) -> Pixels:
-    """The picture in a file. Cameras store pictures as they were held, and say so: it is turned upright."""
-    name = os.fspath(path)
-    image = _pillow(name)
-    from PIL import ImageOps, UnidentifiedImageError
-
+    """The picture in a file, upright."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", image.DecompressionBombWarning)
-            with image.open(name) as file:
-                return np.asarray(ImageOps.exif_transpose(file).convert("RGB"), np.uint8)
-    except UnidentifiedImageError:
-        raise SourceError(f"{name}: no picture that Pillow knows") from None
-    except (image.DecompressionBombError, image.DecompressionBombWarning):
-        raise SourceError(f"{name}: the picture is too large; scale it down first") from None
-    except FileNotFoundError:
-        raise SourceError(f"{name}: no such file") from None
-    except OSError as error:
-        raise SourceError(f"{name}: {error.strerror or error}") from None
-    except (ValueError, SyntaxError) as error:  # how Pillow complains about damaged files
-        raise SourceError(f"{name}: the picture is damaged: {error}") from None
+        return decode_picture(path)
+    except PictureError as error:
+        raise SourceError(f"{os.fspath(path)}: {error}") from None
 
 
 def as_pixels(picture: object, name: str = "picture") -> Pixels:

@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from openrknn.pictures import SUFFIXES as PICTURES
 from openrknn.vision.errors import SourceError
 from openrknn.vision.pictures import Pixels, read_picture
 from openrknn.vision.video import frames
 
 __all__ = ["PICTURES", "VIDEOS", "Entry", "Shot", "entries", "shots"]
 
-PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 VIDEOS = (".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".ts", ".flv", ".wmv")
 _STREAM = re.compile(r"(?i)(rtsp|rtsps|rtmp|http|https|udp|tcp)://")
 

@@ -16,9 +16,8 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from openrknn.errors import UnsupportedError
+from openrknn.pictures import PictureError, Pixels, read_picture
 from openrknn.serve.datatypes import Array
 from openrknn.serve.errors import BadRequestError, DeadlineError, FullError, ServeError
 from openrknn.serve.plane.face import Plane, Request
@@ -27,7 +26,6 @@ from openrknn.serve.plane.served import Served
 from openrknn.vision.errors import SourceError, UnknownFamilyError
 from openrknn.vision.ocr import TextReader
 from openrknn.vision.outcome import Result
-from openrknn.vision.pictures import Pixels
 from openrknn.vision.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -199,22 +197,12 @@ class Pictures:
 
 def read_pixels(data: bytes, most_pixels: int) -> Pixels:
     """A picture from the network: its size is looked at before it is decoded."""
-    from PIL import Image, ImageOps, UnidentifiedImageError
-
     if not data:
         raise BadRequestError("the body is empty; send the bytes of a picture")
     try:
-        with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
-            if image.width * image.height > most_pixels:
-                raise BadRequestError(f"the picture has {image.width}x{image.height} pixels; scale it down first")
-            upright: Image.Image = ImageOps.exif_transpose(image)
-            return np.asarray(upright.convert("RGB"), np.uint8)
-    except UnidentifiedImageError:
-        raise BadRequestError(f"the body is no picture; known are {', '.join(_FORMATS)}") from None
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise BadRequestError("the picture has too many pixels; scale it down first") from None
-    except (OSError, ValueError, SyntaxError, EOFError, OverflowError, MemoryError) as error:
-        raise BadRequestError(f"the picture is damaged: {error}") from None
+        return read_picture(io.BytesIO(data), formats=_FORMATS, most_pixels=most_pixels)
+    except PictureError as error:
+        raise BadRequestError(f"the body: {error}") from None
 
 
 def _encode(
