@@ -21,10 +21,10 @@ import numpy as np
 import onnx
 
 import openrknn
+from openrknn import distance
 from openrknn.compiler import compile_model
 from openrknn.compiler.cost import cost_of
 from openrknn.compiler.quantise.evaluate import FloatModel
-from openrknn.compiler.verify import snr
 from openrknn.errors import RknnError
 
 SEEDS = (100, 101, 102)
@@ -72,8 +72,9 @@ def measure(name: str, source: Path, theirs: Path, *, is_int8: bool) -> Row:
     outputs = [entry.name for entry in proto.graph.output]
     wanted = dict(FloatModel(proto, outputs).run(dict(zip(names, feeds, strict=False))))
     reference = np.concatenate([wanted[entry].reshape(-1) for entry in outputs])
+    ours, vendors = (distance.measure(answer(one, inputs), reference).snr_db for one in (compiled.model, model))
     return Row(
-        name, snr(reference, answer(compiled.model, inputs)), snr(reference, answer(model, inputs)),
+        name, ours, vendors,
         cost_of(compiled.model), cost_of(model), seconds,
     )  # fmt: skip
 

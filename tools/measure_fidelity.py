@@ -24,6 +24,7 @@ from openrknn.cli.compare.feeds import feeds_for
 from openrknn.cli.compare.measure import Bench, Layer
 from openrknn.cli.compare.reference import Reference
 from openrknn.cli.compare.weights import read_weights
+from openrknn.distance import in_steps, measure
 
 Array = npt.NDArray[Any]
 
@@ -64,10 +65,9 @@ def row(stored: Array, answer: Array, spec: openrknn.TensorSpec) -> str:
     kept = answer.size // 4 * 4 or answer.size
     ours, theirs = stored.reshape(-1)[:kept], answer.reshape(-1)[:kept]
     if spec.quantization is not None:
-        scale, zero_point = np.float32(spec.quantization.scale[0]), spec.quantization.zero_point[0]
-        steps = np.clip(np.rint(theirs / scale) + zero_point, -128, 127)
-        apart = np.abs(ours.astype(np.int64) - steps.astype(np.int64))
-        return f"{kept} | {100 * (apart == 0).mean():.2f} | {100 * (apart <= 1).mean():.2f} | {apart.max()} steps"
+        steps = in_steps(ours, theirs, spec.quantization.scale[0], spec.quantization.zero_point[0])
+        most = np.abs(steps.differences).max()
+        return f"{kept} | {100 * steps.equal:.2f} | {100 * steps.within_one:.2f} | {most} steps"
     most = np.abs(theirs).max()
     error = np.abs(ours.astype(np.float64) - theirs)
     unit = np.spacing(np.abs(theirs).astype(np.float16)).astype(np.float64)
@@ -83,7 +83,7 @@ def cosine(stored: Array, answer: Array, spec: openrknn.TensorSpec) -> float:
     left, right = stored.reshape(-1)[:kept].astype(np.float64), answer.reshape(-1)[:kept].astype(np.float64)
     if spec.quantization is not None:
         left = (left - spec.quantization.zero_point[0]) * spec.quantization.scale[0]
-    return float(left @ right / (np.linalg.norm(left) * np.linalg.norm(right) or 1))
+    return measure(left, right).cosine or 0.0
 
 
 def networks(paths: list[Path]) -> None:

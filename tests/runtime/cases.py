@@ -15,6 +15,7 @@ import pytest
 from openrknn import numerics
 from openrknn.container.model import Model, TensorSpec
 from openrknn.device import DeviceBuffer
+from openrknn.distance import measure
 from openrknn.runtime.engine import LocalEngine
 from openrknn.runtime.program import Program
 from openrknn.runtime.session import Session
@@ -65,7 +66,7 @@ def distance(spec: TensorSpec, ours: Array, theirs: Array) -> Distance:
     """Compare an output, as float32, with the simulator's. Its last (size mod 4) elements are garbage: left out."""
     count = theirs.size - theirs.size % 4 if theirs.size >= 4 else theirs.size
     ours, theirs = (array.ravel()[:count].astype(np.float64) for array in (ours, theirs))
-    cosine = float(ours @ theirs) / (float(np.linalg.norm(ours) * np.linalg.norm(theirs)) or 1.0)
+    cosine = measure(ours, theirs).cosine or 0.0
     if spec.quantization is not None:
         steps = np.abs(np.rint((ours - theirs) / spec.quantization.scale[0]))
         return Distance(float((steps == 0).mean()), float((steps <= 1).mean()), 1.0, cosine)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from openrknn.distance import measure
 from openrknn.runtime.session import Session
 from tests.runtime.cases import CORPUS, MODELS, Array, answers, as_stored, compare, distances, program_of, shared_case
 
@@ -123,11 +124,6 @@ def test_quantized_as_the_simulator_does_it_they_are_above_the_bar(name: str) ->
 # ---------------------------------------------------------------- networks
 
 
-def cosine(ours: Array, theirs: Array) -> float:
-    ours, theirs = ours.ravel().astype(np.float64), theirs.ravel().astype(np.float64)
-    return float(ours @ theirs) / (float(np.linalg.norm(ours) * np.linalg.norm(theirs)) or 1.0)
-
-
 def with_noise(session: Session, want: dict[str, Array], share: float) -> dict[str, float]:
     """Cosine of each output of the last run to itself when a share of every tensor on the way is one step off."""
     rng = np.random.default_rng(0)
@@ -139,7 +135,7 @@ def with_noise(session: Session, want: dict[str, Array], share: float) -> dict[s
                 places = tuple(rng.integers(0, size, int(share * native.size)) for size in native.shape)
                 moved = native[places].astype(np.int16) + rng.choice([-1, 1], len(places[0]))
                 native[places] = np.clip(moved, -128, 127)
-    return {port.name: cosine(port.read("float"), want[port.name]) for port in program.outputs}
+    return {port.name: measure(port.read("float"), want[port.name]).cosine or 0.0 for port in program.outputs}
 
 
 def check_network(path: Path, bar: float) -> None:

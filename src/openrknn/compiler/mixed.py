@@ -18,6 +18,7 @@ from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.quantise.evaluate import FloatModel
 from openrknn.compiler.quantise.precision import Choice, choosable, copy_graph, find_operators, set_precision
 from openrknn.container.model import Model
+from openrknn.distance import measure
 from openrknn.runtime.session import Session
 
 __all__ = ["Judge", "choose_precision", "mix"]
@@ -42,12 +43,11 @@ class Judge:
         self._wanted = {name: _joined([run[name] for run in runs]) for name in self._outputs}
 
     def __call__(self, model: Model) -> float:
-        from openrknn.compiler.verify import snr
-
         with Session(model, "software") as session:
             layouts = {spec.name: "nchw" for spec in session.inputs if len(spec.shape) == 4}
             runs = [session.run(feed, layout=layouts or None) for feed in self._raw]
-        return min(snr(self._wanted[name], _joined([run[name] for run in runs])) for name in self._outputs)
+        joined = {name: _joined([run[name] for run in runs]) for name in self._outputs}
+        return min(measure(joined[name], self._wanted[name]).snr_db for name in self._outputs)
 
 
 def _joined(arrays: list[Array]) -> Array:

@@ -6,6 +6,7 @@ where the vendor's library is installed, whether its bytes on an emulated device
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,11 @@ import numpy as np
 from openrknn.compiler.api import Compiled
 from openrknn.compiler.ir import Array
 from openrknn.compiler.quantise.evaluate import FloatModel
+from openrknn.distance import Distance, measure
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.session import Session
 
-__all__ = ["Verdict", "inputs_for", "raw_inputs", "snr", "verify", "verify_vendor"]
+__all__ = ["Verdict", "inputs_for", "raw_inputs", "verify", "verify_vendor"]
 
 _INPUTS = 4
 _GOOD_DB = {"int8": 20.0, "mixed": 20.0, "fp16": 40.0}
@@ -28,11 +30,14 @@ class Verdict:
     """One output."""
 
     output: str
-    decibels: float
-    cosine: float
-    largest_error: float
+    distance: Distance
+    """From ONNX in float."""
     runs: int
     expected_decibels: float
+
+    @property
+    def decibels(self) -> float:
+        return self.distance.snr_db
 
     @property
     def is_good(self) -> bool:
@@ -40,19 +45,15 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         word = "ok" if self.is_good else f"below the usual {self.expected_decibels:.0f} dB; see docs: lost accuracy"
+        if self.distance.overflowed:
+            word = f"{self.distance.overflowed} numbers are infinite or NaN; see docs: lost accuracy"
+        cosine = self.distance.cosine or 0.0
         return {
-            "output": self.output, "snr_db": self.decibels, "cosine": self.cosine,
-            "largest_error": self.largest_error, "runs": self.runs, "is_good": self.is_good,
-            "text": f"{self.output}: {self.decibels:.1f} dB, cosine {self.cosine:.5f} against ONNX in float ({word})",
+            "output": self.output, "snr_db": self.decibels, "cosine": cosine,
+            "largest_error": self.distance.largest_error, "runs": self.runs, "is_good": self.is_good,
+            "overflowed": self.distance.overflowed,
+            "text": f"{self.output}: {self.decibels:.1f} dB, cosine {cosine:.5f} against ONNX in float ({word})",
         }  # fmt: skip
-
-
-def snr(reference: Array, values: Array) -> float:
-    """10 log10(power of the reference / power of the error); 200 where they are equal."""
-    wanted = reference.astype(np.float64).reshape(-1)
-    error = float(np.sum((values.astype(np.float64).reshape(-1) - wanted) ** 2))
-    power = float(np.sum(wanted**2))
-    return 200.0 if not error else -200.0 if not power else float(min(200.0, 10 * np.log10(power / error)))
 
 
 def verify(compiled: Compiled, feeds: list[dict[str, Array]] | None = None) -> list[Verdict]:
@@ -72,7 +73,10 @@ def verify(compiled: Compiled, feeds: list[dict[str, Array]] | None = None) -> l
             for name, values in session.run(raw, layout=layouts or None).items():
                 given.setdefault(name, []).append(values)
     limit = _GOOD_DB[compiled.format_name]
-    return [_verdict(name, wanted[name], given[name], limit) for name in compiled.lowering.program.outputs]
+    return [
+        Verdict(name, measure(_joined(given[name]), _joined(wanted[name])), len(used), limit)
+        for name in compiled.lowering.program.outputs
+    ]
 
 
 def inputs_for(compiled: Compiled) -> list[dict[str, Array]]:
@@ -99,8 +103,8 @@ def verify_vendor(compiled: Compiled, library: str | None = None) -> list[dict[s
     on_cpu = [step.name for step in compiled.lowering.program.steps if step.is_cpu]
     entries = []
     for witness in witnesses:
-        reference = np.concatenate([values[witness.output].reshape(-1) for values in wanted])
-        decibels = snr(reference, np.concatenate([values.reshape(-1) for values in witness.values]))
+        reference = _joined(values[witness.output] for values in wanted)
+        decibels = measure(_joined(witness.values), reference).snr_db
         entries.append({
             "output": witness.output, "is_same": witness.is_same, "numbers": witness.numbers,
             "different": witness.different, "largest_steps": witness.largest_steps, "first": list(witness.first),
@@ -109,13 +113,8 @@ def verify_vendor(compiled: Compiled, library: str | None = None) -> list[dict[s
     return entries
 
 
-def _verdict(name: str, wanted: list[Array], given: list[Array], limit: float) -> Verdict:
-    left = np.concatenate([values.reshape(-1) for values in wanted]).astype(np.float64)
-    right = np.concatenate([values.reshape(-1) for values in given]).astype(np.float64)
-    length = float(np.linalg.norm(left) * np.linalg.norm(right)) or 1.0
-    return Verdict(
-        name, snr(left, right), float(left @ right) / length, float(np.abs(left - right).max()), len(wanted), limit
-    )
+def _joined(arrays: Iterable[Array]) -> Array:
+    return np.concatenate([values.reshape(-1) for values in arrays])
 
 
 def _noise(compiled: Compiled) -> dict[str, Array]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from openrknn.compiler.api import Compiled
 from openrknn.compiler.ir import Array
+from openrknn.distance import in_bits
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.cpu import decode
 from openrknn.runtime.session import Session
@@ -91,16 +92,7 @@ def _compare(name: str, pairs: list[tuple[Array, Array]], tensor: Any) -> Witnes
         places = np.argwhere(mine.view(f"u{mine.itemsize}") != other.view(f"u{mine.itemsize}"))
         if len(places):
             first = first or (run, *map(int, places[0]))
-            largest = max(largest, float(np.abs(_ordered(mine) - _ordered(other)).max()))
+            largest = max(largest, float(np.abs(in_bits(mine, other)).max()))
         count += len(places)
     values = [decode(other, tensor) for _, other in pairs]
     return Witness(name, sum(mine.size for mine, _ in pairs), count, largest, first, values)
-
-
-def _ordered(values: Array) -> Array:
-    """Whole numbers in the order of the values, one apart for neighbours."""
-    if values.dtype.kind in "iu":
-        return values.astype(np.int64)
-    bits = values.view(f"i{values.itemsize}").astype(np.int64)
-    ordered: Array = np.where(bits < 0, -(bits & (2 ** (8 * values.itemsize - 1) - 1)), bits)
-    return ordered

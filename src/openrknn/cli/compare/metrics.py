@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.container.parts import Tensor
+from openrknn.distance import EQUAL_DB, in_steps, measure
 
 __all__ = ["STEPS", "Cloud", "Metrics", "cloud_of", "compare"]
 
@@ -31,7 +31,7 @@ class Metrics:
     relative_error: float | None
     """|| ours - reference || / || reference ||"""
     snr_db: float | None
-    """20 log10 of the inverse; None where the two are equal or the reference is 0."""
+    """20 log10 of the inverse; None where the two are equal or the reference is 0; -200 where anything overflowed."""
     equal: float | None
     """Quantised tensors: share of elements with the same stored number as the quantised reference."""
     within_one: float | None
@@ -75,51 +75,26 @@ def cloud_of(ours: Array, reference: Array) -> Cloud | None:
 
 def compare(ours: Array, stored: Array, reference: Array, tensor: Tensor) -> Metrics:
     """`ours` are the real numbers that `stored` stands for; all of one size."""
-    left = ours.astype(np.float64).reshape(-1)
-    right = reference.astype(np.float64).reshape(-1)
-    finite = np.isfinite(left) & np.isfinite(right)
-    difference = left[finite] - right[finite]
-    error, strength = float(np.linalg.norm(difference)), float(np.linalg.norm(right[finite]))
-    own_strength = float(np.linalg.norm(left[finite]))
-    quantized = _steps(stored, right, tensor)
+    found = measure(ours, reference)
+    steps = None
+    if tensor.quantization is not None and stored.dtype.kind == "i":
+        steps = in_steps(stored, reference, tensor.quantization.scale[0], tensor.quantization.zero_point[0])
     low, high = _ends(stored)
     return Metrics(
-        elements=left.size,
-        cosine=_share(float(left[finite] @ right[finite]), strength * own_strength),
-        max_error=float(np.abs(difference).max(initial=0)),
-        relative_error=_share(error, strength),
-        snr_db=20 * math.log10(strength / error) if error and strength else None,
-        equal=None if quantized is None else float((quantized.differences == 0).mean()),
-        within_one=None if quantized is None else float((np.abs(quantized.differences) <= 1).mean()),
-        steps=None if quantized is None else _histogram(quantized.differences),
+        elements=found.elements,
+        cosine=found.cosine,
+        max_error=found.largest_error,
+        relative_error=found.relative_error,
+        snr_db=found.snr_db if abs(found.snr_db) < EQUAL_DB or found.overflowed else None,
+        equal=None if steps is None else steps.equal,
+        within_one=None if steps is None else steps.within_one,
+        steps=None if steps is None else _histogram(steps.differences),
         at_low=low,
         at_high=high,
-        clipped=quantized.clipped if quantized else 0,
-        overflowed=int((~np.isfinite(left) & np.isfinite(right)).sum()),
-        reference_max=float(np.abs(right[finite]).max(initial=0)),
+        clipped=steps.clipped if steps else 0,
+        overflowed=found.overflowed,
+        reference_max=found.reference_max,
     )
-
-
-def _share(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Steps:
-    differences: npt.NDArray[np.int64]
-    clipped: int
-
-
-def _steps(stored: Array, reference: Array, tensor: Tensor) -> _Steps | None:
-    """Differences in steps of the quantisation, and how many references are beyond its ends."""
-    if tensor.quantization is None or stored.dtype.kind != "i":
-        return None
-    scale, zero_point = tensor.quantization.scale[0], tensor.quantization.zero_point[0]
-    limits = np.iinfo(stored.dtype)
-    # The reference in single precision, as the simulator has it: a tie there is a tie here.
-    exact = np.nan_to_num(np.rint(reference.astype(np.float32) / np.float32(scale))).astype(np.int64) + zero_point
-    inside = np.clip(exact, limits.min, limits.max)
-    return _Steps(stored.reshape(-1).astype(np.int64) - inside, int((inside != exact).sum()))
 
 
 def _histogram(differences: npt.NDArray[np.int64]) -> tuple[int, ...]:
