@@ -94,6 +94,16 @@ def test_a_product_of_two_activations_adds_in_order(
     check(device, witness, compiled.data, value, tmp_path, picture=False)
 
 
+@pytest.mark.parametrize("form", ["int8", "fp16"])
+def test_layer_normalisation(device: Device, witness: Witness, tmp_path: Path, form: str) -> None:
+    net = Net()
+    a = net.add("LayerNormalization", "x", net.constant(np.ones(40)), net.constant(np.full(40, 0.1)), axis=-1)
+    shape = (1, 24, 40)
+    data = feeds(shape)
+    compiled = compile_model(net.model({"x": shape}, [a]), calibration=data if form == "int8" else None)
+    check(device, witness, compiled.data, data[0], tmp_path, picture=False)
+
+
 def test_a_mixed_model(device: Device, witness: Witness, tmp_path: Path) -> None:
     model, shape = small_cnn()
     data = feeds(shape)

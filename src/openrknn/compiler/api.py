@@ -24,7 +24,7 @@ from openrknn.compiler.options import CompileKeywords, CompileOptions
 from openrknn.compiler.plan import plan
 from openrknn.compiler.quantise import quantise
 from openrknn.compiler.quantise.equalise import equalise
-from openrknn.compiler.quantise.precision import Choice
+from openrknn.compiler.quantise.precision import Choice, set_precision
 from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.write import build_model
 from openrknn.container.load import load
@@ -165,6 +165,8 @@ def _compile(onnx: Any, options: CompileOptions, seen: dict[str, Statistics]) ->
             graph, lambda some: load(build(some)[0]), judge, options.min_snr, options.fp16_layers,
             tell=lambda done, of: tell("precision", done, of),
         )  # fmt: skip
+    elif graph.floats:
+        set_precision(graph, graph.floats)
     data, lowering = build(graph, options.cores)
     tell("write", 1, 1)
     return Compiled(

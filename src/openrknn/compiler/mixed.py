@@ -118,18 +118,19 @@ def mix(
     Without a `judge` only what is named `by_hand` becomes fp16.
     """
     named = frozenset(find_operators(graph, by_hand))
+    always = named | graph.floats
 
     def with_floats(chosen: frozenset[str]) -> Graph:
         copy = copy_graph(graph)
         set_precision(copy, chosen)
         return copy
 
-    chosen = named
+    chosen = always
     decibels: float | None = None
     measured: dict[str, Choice] = {}
     if judge is not None:
         chosen, decibels, measured = choose_precision(
-            graph, lambda names: build(with_floats(names)), judge, wanted, always=named, tell=tell
+            graph, lambda names: build(with_floats(names)), judge, wanted, always=always, tell=tell
         )
     mixed = copy_graph(graph)
     reasons = set_precision(mixed, chosen)
@@ -142,5 +143,7 @@ def mix(
             entry = replace(entry, reason=reasons[op.output])
         elif judge is not None and not measured:
             entry = replace(entry, reason=f"all int8 reaches {decibels:.1f} dB")
+        elif op.output in graph.floats:
+            entry = replace(entry, reason="int8 is not enough for this kind of operator")
         choices.append(replace(entry, precision="fp16" if op.output in reasons else "int8"))
     return mixed, tuple(choices), decibels

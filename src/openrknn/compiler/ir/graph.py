@@ -103,6 +103,8 @@ class Graph:
     """Sums on the way to a value: they have about its range."""
     given: dict[str, Quantization] = field(default_factory=dict)
     """Values whose quantization the model itself states (QuantizeLinear)."""
+    floats: set[str] = field(default_factory=set)
+    """Values that are fp16 in int8 models too."""
     stored: dict[str, StoredWeights] = field(default_factory=dict)
     """Constants that the model itself stores as integers."""
 

@@ -17,6 +17,7 @@ from openrknn.compiler.lower.cpu import lower_cpu, lower_reshape
 from openrknn.compiler.lower.elementwise import copy_task, lower_activation, lower_binary, lower_repeat
 from openrknn.compiler.lower.functions import FUNCTIONS, function_for
 from openrknn.compiler.lower.pooling import lower_pool
+from openrknn.compiler.lower.root import lower_guess
 from openrknn.compiler.lower.tensors import fit_cpu, fit_ends, make_tensors, picture_inputs
 from openrknn.compiler.lower.views import place_views
 from openrknn.compiler.normalise.moves import selection_conv
@@ -33,6 +34,7 @@ _LOWER: Mapping[str, Callable[[Lowering, Op], None]] = {
     "ConvTranspose": lower_convolution,
     "Convert": lower_convert,
     "Cpu": lower_cpu,
+    "Guess": lower_guess,
     "Pool": lower_pool,
     "Repeat": lower_repeat,
     "Reshape": lower_reshape,

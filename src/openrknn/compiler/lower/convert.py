@@ -1,7 +1,8 @@
 """Borders between int8 and fp16: one task of the DPU that reads one format and writes the other.
 
     int8 -> fp16   integers: (stored - zero point) * scale, as the vendor's exDataConvert does it
-    fp16 -> int8   floats: real / scale + zero point, rounded and saturated when it is written
+    fp16 -> int8   floats: real / scale + zero point, rounded and saturated when it is written, as at the end of the
+                   vendor's exNorm: an int8 atom is two of fp16, so one reader has the even ones, the other the odd ones
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import math
 
 from openrknn.compiler.fixed_point import factor
-from openrknn.compiler.formats import FP16, INT8, align
+from openrknn.compiler.formats import ATOM_BYTES, FP16, INT8, align
 from openrknn.compiler.ir import Op, Quantization
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.lower.recipes.elementwise import elementwise_registers
+from openrknn.compiler.lower.recipes.base import merge
+from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers
 from openrknn.compiler.lower.recipes.finish import fp16_bits, fp32_bits
-from openrknn.compiler.program import ELEMENTWISE, Registers, Task
-from openrknn.isa.enums import AluAlgorithm
+from openrknn.compiler.program import ELEMENTWISE, Place, Registers, Task
+from openrknn.isa.enums import AluAlgorithm, CombineUse, OperandMode, PixelBits
 
 __all__ = ["lower_convert"]
 
@@ -45,6 +47,7 @@ def lower_convert(low: Lowering, op: Op) -> None:
     else:
         assert target is not None
         form, finish, written = FP16, _to_int8(target), size[0]
+        merge(finish, _pairs(low.cube(op.inputs[0]), rows * columns))
     finish["DPU.DATA_CUBE_CHANNEL"] = {"orig_channel": written}
     registers = elementwise_registers(form, size, low.cube(op.inputs[0]), low.cube(op.output), finish)
     low.add(step, Task(ELEMENTWISE, registers))
@@ -81,3 +84,19 @@ def _to_int8(target: Quantization) -> Registers:
         registers["DPU.BN_CFG"]["bn_mul_bypass"] = 0
         registers["DPU.BN_MUL_CFG"] = {"bn_mul_operand": fp16_bits(2.0**power)}
     return registers
+
+
+def _pairs(source: Cube, pixels: int) -> Registers:
+    """Even surfaces come as the main numbers, odd ones through the reader of the second operand."""
+    place, pitch = source.place, source.pitch
+    return {
+        "DPU.FEATURE_MODE_CFG": {"comb_use": 1},
+        "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {"comb_use": CombineUse.ENABLE | CombineUse.MAIN},
+        "DPU_RDMA.RDMA_SURF_NOTCH": {"surf_notch_addr": _RATIO * pitch - pixels},
+        "DPU_RDMA.RDMA_ERDMA_CFG": {
+            "erdma_disable": 0, "erdma_data_size": PixelBits.BITS16, "erdma_data_mode": OperandMode.PER_PIXEL,
+        },
+        "DPU_RDMA.RDMA_EW_BASE_ADDR": {"ew_base_addr": Place(place.tensor, place.offset + pitch * ATOM_BYTES)},
+        "DPU_RDMA.RDMA_EW_SURF_STRIDE": {"ew_surf_stride": _RATIO * pitch},
+        "DPU_RDMA.RDMA_EW_SURF_NOTCH": {"ew_surf_notch": _RATIO * pitch - pixels},
+    }  # fmt: skip

@@ -67,6 +67,10 @@ def lower_binary(low: Lowering, op: Op) -> None:
         first, second, source, other = second, first, other, source
     finish = Finish(first.scale if first else 1.0, target, flying=True)
     finish.subtract_zero_point(first)
+    if op.attributes.get("gain", 1.0) != 1.0:
+        finish.multiply(op.attributes["gain"])
+    if op.attributes.get("offset"):
+        finish.add(op.attributes["offset"])
     if method == "mul":
         finish.operand(EwOperation.MUL, second, per_channel=per_channel, relu=relu)
     else:

@@ -33,7 +33,9 @@ NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
             "CNA with pad values between the pixels",
         ),
         "LayerNormalization": Row(
-            "LayerNormalization of [1, T, C] over C", "convolutions and products; the two transpositions on the CPU"
+            "LayerNormalization of [1, T, C] or [1, H, W, C] over C",
+            "in fp16, in int8 models too: convolutions, products, and Newton's method for the root; the two "
+            "transpositions on the CPU",
         ),
         "Pool": Row("MaxPool, AveragePool, GlobalMaxPool", "PPU; wide maps in stripes"),
         "Activation": Row(

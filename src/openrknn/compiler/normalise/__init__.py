@@ -7,10 +7,11 @@ from openrknn.compiler.normalise.activations import find_activations
 from openrknn.compiler.normalise.bilinear import normalise_linear_resize
 from openrknn.compiler.normalise.binary import normalise_binary
 from openrknn.compiler.normalise.clean import clean
+from openrknn.compiler.normalise.find_layer_norm import find_layer_norms
 from openrknn.compiler.normalise.finish import finish
 from openrknn.compiler.normalise.fuse import fuse, fuse_pads
 from openrknn.compiler.normalise.heads import take_heads_apart
-from openrknn.compiler.normalise.layer_norm import find_layer_norms, normalise_layer_norms
+from openrknn.compiler.normalise.layer_norm import normalise_layer_norms
 from openrknn.compiler.normalise.linear import normalise_convolutions, normalise_linear
 from openrknn.compiler.normalise.moves import normalise_moves
 from openrknn.compiler.normalise.pooling import normalise_pools

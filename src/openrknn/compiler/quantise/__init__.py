@@ -7,6 +7,7 @@ from typing import Any
 
 from openrknn.compiler.errors import CalibrationError
 from openrknn.compiler.ir import Array, Graph
+from openrknn.compiler.normalise.layer_norm import fit_layer_norms
 from openrknn.compiler.quantise.groups import groups_of, spread_ranges, unite
 from openrknn.compiler.quantise.ranges import METHODS, Range, quantization_for
 from openrknn.compiler.quantise.statistics import Statistics, collect
@@ -32,18 +33,21 @@ def quantise(
     it is filled already by the same model on the same data.
     """
     seen = {} if seen is None else seen
+    unseen: Range = (0.0, 1.0)  # of what is fp16 anyway
     if feeds is not None and not seen:
         seen.update(collect(graph, model, feeds, progress))
     if graph.given:
         ranges = _given_ranges(graph, seen)
         unite(graph, ranges)
     else:
-        ranges = {name: METHODS[method](entry) for name, entry in seen.items()}
+        ranges = dict.fromkeys(graph.floats.intersection(graph.values), unseen)
+        ranges |= {name: METHODS[method](entry) for name, entry in seen.items() if name in graph.values}
         for name in graph.inputs:  # pictures use their whole range, always
             ranges[name] = seen[name].low, seen[name].high
         spread_ranges(graph, ranges)
     for name, (low, high) in ranges.items():
         graph.values[name].quantization = quantization_for(low, high)
+    fit_layer_norms(graph)
     return seen
 
 
@@ -65,6 +69,7 @@ def _given_ranges(graph: Graph, seen: Mapping[str, Statistics]) -> dict[str, Ran
     for name in graph.values:
         if name not in ranges and name in seen:
             ranges[name] = seen[name].low, seen[name].high
+    ranges |= dict.fromkeys(graph.floats.intersection(graph.values) - ranges.keys(), (0.0, 1.0))
     missing = [name for name in graph.values if name not in ranges]
     if missing:
         raise CalibrationError(

@@ -30,7 +30,11 @@ class Choice:
 
 def choosable(graph: Graph) -> list[Op]:
     """Operators that compute or read an input; the others move numbers, and follow what they read."""
-    return [op for op in graph.ops if not moves(op) or set(op.inputs).intersection(graph.inputs)]
+    return [
+        op for op in graph.ops
+        if op.type != "Convert" and op.output not in graph.floats
+        and (not moves(op) or set(op.inputs).intersection(graph.inputs))
+    ]  # fmt: skip
 
 
 def find_operators(graph: Graph, names: Iterable[str]) -> set[str]:
@@ -64,6 +68,7 @@ def set_precision(graph: Graph, chosen: Collection[str]) -> dict[str, str]:
 
     Returns why, for each fp16 operator by its output.
     """
+    _drop_borders(graph, chosen)
     reasons = _spread(graph, chosen)
     made = graph.producers()
     makers = {name: op.output for op in graph.ops for name in op.outputs}
@@ -71,13 +76,22 @@ def set_precision(graph: Graph, chosen: Collection[str]) -> dict[str, str]:
         users = [op for op in graph.ops if name in op.inputs]
         in_fp16 = [op for op in users if op.output in reasons]
         is_float = makers[name] in reasons if name in made else bool(users) and len(in_fp16) == len(users)
-        others = [op for op in users if op not in in_fp16] if is_float else in_fp16
+        others = [op for op in users if op not in in_fp16 and op.type != "Convert"] if is_float else in_fp16
         if others:
             _convert(graph, name, others, to_float=not is_float)
         if is_float:
             graph.values[name].quantization = None
     graph.sort()
     return reasons
+
+
+def _drop_borders(graph: Graph, chosen: Collection[str]) -> None:
+    """Borders that were there already go where what comes after them is fp16 too."""
+    for op in [entry for entry in graph.ops if entry.type == "Convert" and entry.output in chosen]:
+        for other in graph.ops:
+            other.inputs = [op.inputs[0] if name == op.output else name for name in other.inputs]
+        graph.ops.remove(op)
+        del graph.values[op.output]
 
 
 def _spread(graph: Graph, chosen: Collection[str]) -> dict[str, str]:

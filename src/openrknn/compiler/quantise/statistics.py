@@ -73,7 +73,7 @@ def collect(
             progress(number)
     if not number:
         raise CalibrationError("there is no calibration data; give pictures or arrays like those of real use")
-    missing = [name for name in graph.values if name not in found]
+    missing = [name for name in graph.values if name not in found and name not in graph.floats]
     if missing:
         raise CalibrationError(f"no calibration result for {missing[0]!r}")
     return found

@@ -12,6 +12,8 @@ import math
 import struct
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from openrknn.compiler.fixed_point import factor
 from openrknn.compiler.ir import Quantization
 from openrknn.compiler.lower.functions import Function
@@ -19,18 +21,32 @@ from openrknn.compiler.lower.recipes.base import merge
 from openrknn.compiler.program import Place, Registers
 from openrknn.isa.enums import AluAlgorithm, EwAlgorithm, EwOperation, OperandKinds, OperandMode, PixelBits
 
-__all__ = ["Finish", "fp16_bits", "fp32_bits"]
+__all__ = ["Finish", "fp16_bits", "fp16_factors", "fp32_bits"]
 
 _Q14 = 1 << 14
 _TABLE_HALF = 1 << 14
 """The tables cover -16384 to 16384."""
 _TABLE_SELECT = 5
 _SAFE_BITS = 30
+_FP16_STEPS = 1 << 10
+"""Numbers of fp16 in an octave."""
+_FP16_POWERS = 12
 
 
 def fp16_bits(value: float) -> int:
     """How fp16 stores a number."""
     return int(struct.unpack("<H", struct.pack("<e", value))[0])
+
+
+def fp16_factors(value: float) -> tuple[float, float]:
+    """Two numbers of fp16 whose product is as close as can be: one alone may be 0.02 % off, which fp16 results show."""
+    mantissa, exponent = math.frexp(abs(value))  # [0.5, 1)
+    if not mantissa or abs(exponent) > _FP16_POWERS or np.float16(mantissa) == mantissa:
+        return value, 1.0
+    firsts = np.arange(_FP16_STEPS, 2 * _FP16_STEPS) / _FP16_STEPS  # [1, 2)
+    seconds = (mantissa / firsts).astype(np.float16).astype(np.float64)
+    best = int(np.argmin(np.abs(firsts * seconds - mantissa)))
+    return math.copysign(math.ldexp(firsts[best], exponent), value), float(seconds[best])
 
 
 def fp32_bits(value: float) -> int:
@@ -91,8 +107,17 @@ class Finish:
         if self.is_int8:
             self.unit *= gain
         else:
+            first, second = fp16_factors(gain)
             self.set("DPU.BS_CFG", bs_bypass=0, bs_mul_bypass=0)
-            self.set("DPU.BS_MUL_CFG", bs_mul_operand=fp16_bits(gain))
+            self.set("DPU.BS_MUL_CFG", bs_mul_operand=fp16_bits(first))
+            if second != 1:
+                self.set("DPU.BN_CFG", bn_bypass=0, bn_mul_bypass=0)
+                self.set("DPU.BN_MUL_CFG", bn_mul_operand=fp16_bits(second))
+
+    def add(self, number: float) -> None:
+        """Flying, fp16: every number plus a constant."""
+        self.set("DPU.BS_CFG", bs_bypass=0, bs_alu_bypass=0, bs_alu_algo=AluAlgorithm.ADD)
+        self.set("DPU.BS_ALU_CFG", bs_alu_operand=fp32_bits(number))
 
     def widen(self, bits: int = 14) -> None:
         """Flying int8: multiply by 2**bits, so that what follows rounds finer."""

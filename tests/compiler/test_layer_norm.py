@@ -1,0 +1,108 @@
+"""Layer normalisation: fp16 inside int8 models, nothing of it on the CPU but the transpositions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from openrknn.compiler import Compiled, compile_model
+from openrknn.compiler.lower.root import GUESS
+from openrknn.compiler.verify import snr
+from openrknn.runtime.session import Session
+from tests.compiler.nets import Array, Net
+
+LENGTH, CHANNELS = 24, 48
+
+
+def make(shape: tuple[int, ...], *, eps: float = 1e-5, beta: bool = True) -> tuple[object, Array, Array]:
+    net = Net()
+    gamma = net.random.normal(1, 0.2, shape[-1]).astype(np.float32)
+    shift = net.random.normal(0, 0.2, shape[-1]).astype(np.float32) * beta
+    out = net.add("LayerNormalization", "x", net.constant(gamma), net.constant(shift), axis=-1, epsilon=eps)
+    return net.model({"x": shape}, [out]), gamma, shift
+
+
+def expected(x: Array, gamma: Array, beta: Array, eps: float = 1e-5) -> Array:
+    wide = x.astype(np.float64)
+    d = wide - wide.mean(-1, keepdims=True)
+    result: Array = d / np.sqrt((d**2).mean(-1, keepdims=True) + eps) * gamma + beta
+    return result
+
+
+def run(compiled: Compiled, x: Array) -> Array:
+    with Session(compiled.model, "software") as session:
+        (found,) = session.run(x, layout="nchw" if x.ndim == 4 else None).values()
+    return found.reshape(x.shape)
+
+
+def test_int8_loses_what_its_ends_lose_and_no_more() -> None:
+    shape = (1, LENGTH, CHANNELS)
+    x = np.random.default_rng(0).normal(0.5, 1, shape).astype(np.float32)
+    model, gamma, beta = make(shape)
+    compiled = compile_model(model, calibration=[x])
+    assert compiled.format_name == "int8"
+    assert {step.type for step in compiled.lowering.program.steps if step.is_cpu} <= {"Reshape", "Transpose"}
+    (source,), (target,) = ([compiled.graph.values[name].quantization for name in names]
+                            for names in (compiled.graph.inputs, compiled.graph.outputs))  # fmt: skip
+    assert source is not None
+    assert target is not None
+
+    def stored(values: Array, scale: float, zero: int) -> Array:
+        result: Array = (np.clip(np.rint(values / scale) + zero, -128, 127) - zero) * scale
+        return result
+
+    ideal = stored(expected(stored(x, source.scale, source.zero_point), gamma, beta), target.scale, target.zero_point)
+    wanted = expected(x, gamma, beta)
+    assert snr(wanted, run(compiled, x)) > snr(wanted, ideal) - 0.1
+
+
+@pytest.mark.parametrize("form", ["int8", "fp16"])
+def test_quiet_rows_beside_loud_ones(form: str) -> None:
+    """Newton's method is as exact for each row; a table over all variances would not be."""
+    shape = (1, LENGTH, CHANNELS)
+    loud = 10.0 ** np.linspace(-1, 1 if form == "int8" else 2, LENGTH)[None, :, None]
+    x = (np.random.default_rng(1).normal(0, 1, shape) * loud).astype(np.float32)
+    model, gamma, beta = make(shape)
+    compiled = compile_model(model, calibration=[x] if form == "int8" else None)
+    wanted, found = expected(x, gamma, beta), run(compiled, x)
+    rows = [snr(wanted[0, row], found[0, row]) for row in range(LENGTH)]
+    assert min(rows) > (60 if form == "fp16" else 3)  # int8: a step of the input is as large as the quietest row
+    assert min(rows[LENGTH // 2 :]) > (60 if form == "fp16" else 22)
+
+
+def test_numbers_whose_squares_are_too_large_for_fp16() -> None:
+    shape = (1, LENGTH, CHANNELS)
+    x = np.random.default_rng(2).uniform(-900, 900, shape).astype(np.float32)
+    model, gamma, beta = make(shape, beta=False)
+    wanted = expected(x, gamma, beta)
+    assert snr(wanted, run(compile_model(model), x)) > 60
+    assert snr(wanted, run(compile_model(model, calibration=[x]), x)) > 35
+
+
+def test_maps_with_channels_last() -> None:
+    shape = (1, 6, 5, 40)
+    x = np.random.default_rng(3).normal(0, 1, shape).astype(np.float32)
+    model, gamma, beta = make(shape)
+    wanted = expected(x, gamma, beta)
+    assert snr(wanted, run(compile_model(model), x)) > 60
+    assert snr(wanted, run(compile_model(model, calibration=[x]), x)) > 35
+
+
+def test_named_in_fp16_layers_its_result_is_fp16_too() -> None:
+    shape = (1, LENGTH, CHANNELS)
+    x = np.random.default_rng(4).normal(0, 1, shape).astype(np.float32)
+    model, gamma, beta = make(shape)
+    compiled = compile_model(model, calibration=[x], fp16_layers=["LayerNormalization_t1"])
+    assert snr(expected(x, gamma, beta), run(compiled, x)) > 60
+
+
+def test_the_guess_is_the_best_constant() -> None:
+    bits = np.arange(0x3C00, 0x4400).astype(np.uint16)  # 1 to 4: everything else repeats that
+    roots = np.sqrt(bits.view(np.float16).astype(np.float64))
+
+    def error(constant: int) -> float:
+        guesses = (constant - (bits.astype(np.int64) >> 1)).astype(np.uint16).view(np.float16).astype(np.float64)
+        return float(np.abs(guesses * roots - 1).max())
+
+    assert error(GUESS) < 0.035
+    assert error(GUESS) == min(error(constant) for constant in range(GUESS - 40, GUESS + 40))
