@@ -57,7 +57,6 @@ FUNCTIONS: Mapping[str, tuple[Shape, float]] = MappingProxyType(
         "leakyfloor": (lambda x, a: np.maximum(np.where(x < 0, a["alpha"] * x, x), a["beta"]), 16.0),
         "sqrt": (lambda x, _: np.sqrt(np.maximum(x, 0)), math.inf),
         "log": (lambda x, _: np.log(np.maximum(x, 1e-6)), math.inf),
-        "rsqrt": (lambda x, _: np.maximum(x, 1e-6) ** -0.5, math.inf),
         "abs": (lambda x, _: np.abs(x), math.inf),
         "reciprocal": (lambda x, _: 1 / np.where(np.abs(x) < 1e-3, np.copysign(1e-3, x), x), math.inf),
         "sin": (lambda x, _: np.sin(x), math.inf),
