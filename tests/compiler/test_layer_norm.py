@@ -7,7 +7,7 @@ import pytest
 
 from openrknn.compiler import Compiled, compile_model
 from openrknn.compiler.lower.root import GUESS
-from openrknn.compiler.verify import snr
+from openrknn.distance import measure
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Array, Net
 
@@ -20,6 +20,10 @@ def make(shape: tuple[int, ...], *, eps: float = 1e-5, beta: bool = True) -> tup
     shift = net.random.normal(0, 0.2, shape[-1]).astype(np.float32) * beta
     out = net.add("LayerNormalization", "x", net.constant(gamma), net.constant(shift), axis=-1, epsilon=eps)
     return net.model({"x": shape}, [out]), gamma, shift
+
+
+def snr(wanted: Array, found: Array) -> float:
+    return measure(found, wanted).snr_db
 
 
 def expected(x: Array, gamma: Array, beta: Array, eps: float = 1e-5) -> Array:
