@@ -33,7 +33,7 @@ class Classifier:
     """One NPU."""
 
     def __init__(self) -> None:
-        self._session = openrknn.Session(MODEL)  # "auto": what OPENRKNN_NPU says, else the software NPU
+        self._session = openrknn.Session(MODEL)  # "auto": what OPENRKNN_NPU says, else what is there
         self._lock = asyncio.Lock()
 
     async def __call__(self, request: Request) -> dict[str, object]:

@@ -11,7 +11,8 @@ import pytest
 
 from openrknn.chips import CHIPS
 from openrknn.device import open_device
-from openrknn.device.choose import MASK_VARIABLE, NPU_VARIABLE
+from openrknn.device.automatic import NPU_VARIABLE
+from openrknn.device.choose import MASK_VARIABLE
 from openrknn.device.kernel import Driver, SystemKernel
 from openrknn.errors import DeviceError, UnsupportedError
 from openrknn.uapi import drm, rknpu
@@ -29,7 +30,7 @@ device, *models = sys.argv[1:]
 for model in models:
     answers = np.load(model[:-5] + ".npz")
     inputs = [answers[name] for name in sorted(answers) if name.startswith("x")]
-    with openrknn.Session(model) as session:
+    with openrknn.Session(model, device="software") as session:
         expected = session.run(inputs, outputs="raw")
     with openrknn.Session(model, device=device) as session:
         for _ in range(2):

@@ -31,7 +31,8 @@ _EXAMPLES = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("models", metavar="MODEL.rknn", type=Path, nargs="*", help="compare these, for any chip")
-    parser.add_argument("--device", default="software", metavar="DEVICE", help="software, rknpu[:NODE], rocket[:NODE]")
+    devices = "software, rknpu[:NODE], rocket[:NODE] or auto (default: software)"
+    parser.add_argument("--device", default="software", metavar="DEVICE", help=devices)
     parser.add_argument("--report", metavar="FILE", type=Path, help="write the answers as JSON")
 
 

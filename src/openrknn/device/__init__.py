@@ -2,6 +2,7 @@
 
     protocol    Device, DeviceBuffer, Job, PreparedJob: what every device offers
     software    the software NPU in this process
+    automatic   what "auto" is on this machine
     choose      from the text that users write ("auto", "software:rk3588") to an open device
 
 A device knows memory and tasks, and nothing of models: `openrknn.runtime` puts the one into the other.

@@ -6,17 +6,16 @@ import logging
 import os
 
 from openrknn.chips import Chip, chip_named
+from openrknn.device.automatic import AUTO, automatic_device
 from openrknn.device.protocol import Device
 from openrknn.device.rknpu import RknpuDevice
 from openrknn.device.rocket import RocketDevice
 from openrknn.device.software import SoftwareDevice
 from openrknn.errors import UnsupportedError
 
-__all__ = ["MASK_VARIABLE", "NPU_VARIABLE", "open_device"]
+__all__ = ["MASK_VARIABLE", "open_device"]
 
 _LOG = logging.getLogger(__name__)
-NPU_VARIABLE = "OPENRKNN_NPU"
-"""What "auto" means in this process; our device plugin and CDI files set it in containers."""
 MASK_VARIABLE = "OPENRKNN_CORE_MASK"
 """The cores that this process was given: 1, 2, 4, 3 or 7 on RK3588. Obeyed, not enforced."""
 _FORMS = "auto, software, software:CHIP (for example software:rk3588), rknpu[:NODE], rocket[:NODE], vendor[:LIBRARY]"
@@ -24,8 +23,12 @@ _FORMS = "auto, software, software:CHIP (for example software:rk3588), rknpu[:NO
 
 def open_device(text: str, chip: Chip, *, strict: bool = True) -> Device:
     """Open the device that `text` names for models of `chip`. What "auto" took is in the log and in `Device.name`."""
-    if text == "auto":
-        text = os.environ.get(NPU_VARIABLE) or text
+    device = _opened(automatic_device(chip) if text == AUTO else text, chip, strict=strict)
+    _LOG.info("device %s: took %s", text, device.name)
+    return device
+
+
+def _opened(text: str, chip: Chip, *, strict: bool) -> Device:
     kind, _, rest = text.partition(":")
     if kind == "vendor":
         raise UnsupportedError(
@@ -35,14 +38,12 @@ def open_device(text: str, chip: Chip, *, strict: bool = True) -> Device:
         return RknpuDevice(chip, rest, core_mask=_core_mask())
     if kind == "rocket":
         return RocketDevice(chip, rest)
-    if kind not in {"auto", "software"} or (kind == "auto" and rest):
+    if kind != "software":
         raise ValueError(f"no device is called {text!r}; there are: {_FORMS}")
     wanted = chip_named(rest) if rest else chip
     if wanted.target != chip.target:
         raise UnsupportedError(f"the model is for {chip.title}, and {text!r} is a {wanted.title}; it cannot run there")
-    device = SoftwareDevice(wanted, strict=strict)
-    _LOG.info("device %s: took %s", text, device.name)
-    return device
+    return SoftwareDevice(wanted, strict=strict)
 
 
 def _core_mask() -> int:

@@ -17,6 +17,7 @@ from openrknn import numerics
 from openrknn.chips import CHIPS
 from openrknn.device import Device, open_device
 from openrknn.errors import UnsupportedError
+from openrknn.runtime.automatic import named_device
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.matmul_own import OwnProduct
 from openrknn.vendor.enums import MatmulType, TensorType
@@ -58,9 +59,9 @@ class Matmul:
     integers are multiplied by where C is float or int8: one number, or one for each column.
 
     `device` is "software" (the NPU in this process), "rknpu" or an open `Device` (our own register commands on the
-    kernel driver), or "vendor" (the vendor's library). The NPU multiplies int8 to exact int32, or float16 with sums in
-    float32; all other types are widened to these before and narrowed after, exactly and with one rounding. On "vendor"
-    the library does what it has, and takes no `b_scale`.
+    kernel driver), "vendor" (the vendor's library), or "auto", as for `Session`. The NPU multiplies int8 to exact
+    int32, or float16 with sums in float32; all other types are widened to these before and narrowed after, exactly and
+    with one rounding. On "vendor" the library does what it has, and takes no `b_scale`.
     """
 
     def __init__(
@@ -81,15 +82,20 @@ class Matmul:
         self._scale = _scales(b_scale, n)
         self._has_b = False
         self._device: Device | None = None
+        if isinstance(device, str):
+            device = named_device(device, CHIPS["rk3588"])
         if isinstance(device, str) and device.partition(":")[0] == "vendor":
             self._product: _Product | None = self._on_vendor(device)
             self._widens = False
+            self.device_name = device
+            """Where it multiplies; says which one "auto" took."""
             return
         if isinstance(device, str):
             self._device = device = open_device(device, CHIPS["rk3588"])
         if device.chip.name != "rk3588":
             raise UnsupportedError(f"openrknn has commands for matrix products of RK3588, not of {device.chip.title}")
         self._widens = True
+        self.device_name = device.name
         is_float = self.type.types[0] is TensorType.FLOAT16
         try:
             self._product = OwnProduct(device, m, k, n, is_float=is_float)

@@ -14,7 +14,7 @@ from openrknn.container.load import load
 from openrknn.container.model import Model, TensorSpec
 from openrknn.device import Device
 from openrknn.runtime import shapes
-from openrknn.runtime.automatic import automatic_device
+from openrknn.runtime.automatic import named_device
 from openrknn.runtime.binding import Binding
 from openrknn.runtime.cpu import CustomOperator
 from openrknn.runtime.engine import Engine, LocalEngine, Options, Runnable, SessionDevice
@@ -260,12 +260,12 @@ def _open(model: Model, source: object, device: str | Device, donor: Session | N
         if not isinstance(device, str) and device is not donor.device:
             raise ValueError("sessions that share weights share the device as well; leave device= out")
         return donor._engine.share(model, options)
-    if device == "auto":
-        device = automatic_device(model.chip)
-    if isinstance(device, str) and device.partition(":")[0] == "vendor":
-        from openrknn.runtime.vendor_engine import VendorEngine, vendor_library  # here: few need it
+    if isinstance(device, str):
+        device = named_device(device, model.chip)
+        if device.partition(":")[0] == "vendor":
+            from openrknn.runtime.vendor_engine import VendorEngine, vendor_library  # here: few need it
 
-        return VendorEngine.open(model, source, vendor_library(device), options)
+            return VendorEngine.open(model, source, vendor_library(device), options)
     return LocalEngine.open(model, device, options)
 
 

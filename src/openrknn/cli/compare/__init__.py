@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--limit", type=_share, metavar="C", default=0.99, help="cosine of a drift (default: 0.99)")
     parser.add_argument("--html", metavar="OUT", help="write one self-contained page with plots of both modes")
-    parser.add_argument("--device", default="auto", help="auto, software or software:CHIP (default: auto)")
+    parser.add_argument("--device", default="auto", help="auto, software[:CHIP], rknpu or rocket (default: auto)")
 
 
 def _share(text: str) -> float:

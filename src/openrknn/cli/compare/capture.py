@@ -13,7 +13,7 @@ import numpy.typing as npt
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Tensor
 from openrknn.container.sizes import internal_bytes
-from openrknn.device import open_device
+from openrknn.device import Device, open_device
 from openrknn.runtime.cpu import decode, encode
 from openrknn.runtime.program import Program
 from openrknn.runtime.tensors import StoredTensor
@@ -41,7 +41,7 @@ class Captured:
 
 
 class Inspector:
-    """A model on a software NPU whose operators are run one by one."""
+    """A model on a device whose operators are run one by one."""
 
     def __init__(self, model: Model, device: str = "auto") -> None:
         self.model = model
@@ -52,6 +52,11 @@ class Inspector:
         self._program = Program(model, self.graph, self._store, self._internal, cores=1, custom_ops={})
         self._own = {buffer.name: buffer.array for buffer in self._program.buffers}
         self.operators = self._program.operators
+
+    @property
+    def device(self) -> Device:
+        """Where it runs."""
+        return self._store.device
 
     def __enter__(self) -> Inspector:
         return self

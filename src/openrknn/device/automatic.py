@@ -1,0 +1,49 @@
+"""What the device "auto" is, everywhere and in this order:
+
+    1. what the environment says: OPENRKNN_NPU, which our device plugin and CDI files set in containers
+    2. the NPU of the board, if the model is for it: by the vendor's library where it is installed and the caller can
+       use it, else by the kernel's driver, `rknpu` or `rocket`
+    3. the software NPU
+
+Only what is there decides, never whether it works: a board whose NPU has trouble says so, instead of becoming slow
+for no visible reason. The vendor's library runs models and matrix products as a whole; who wants to hand over tasks
+of its own (`open_device`) gets the driver below it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from openrknn.chips import Chip, chip_named
+from openrknn.monitor.board import soc
+from openrknn.monitor.nodes import find
+
+__all__ = ["AUTO", "NPU_VARIABLE", "automatic_device"]
+
+_LOG = logging.getLogger(__name__)
+AUTO = "auto"
+NPU_VARIABLE = "OPENRKNN_NPU"
+"""What "auto" means in this process."""
+
+
+def automatic_device(chip: Chip, root: Path = Path("/"), has_library: Callable[[], bool] = lambda: False) -> str:
+    """The device for models of `chip`, as users write it; `has_library` is asked only where it matters."""
+    told = os.environ.get(NPU_VARIABLE, "")
+    if told not in {"", AUTO}:
+        return told
+    here = soc(root)
+    if here is None:
+        return "software"
+    if chip_named(here).target != chip.target:
+        _LOG.info("the model is for %s, and this board has %s: the software NPU runs it", chip.title, here)
+        return "software"
+    drivers = {found.driver for found in find(root) if found.nodes}
+    if "rknpu" in drivers:
+        return "vendor" if has_library() else "rknpu"
+    if "rocket" in drivers:
+        return "rocket"
+    _LOG.warning("this board's NPU has no driver: the software NPU runs the model; `openrknn doctor` says more")
+    return "software"
