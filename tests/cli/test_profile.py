@@ -19,14 +19,15 @@ def report_of(capsys: Capture, *words: object) -> dict[str, Any]:
 
 
 def test_the_estimate_by_hand(capsys: Capture) -> None:
-    """conv_rk3588: one convolution; MACs from its shapes, 1024 of them per cycle in int8 and 512 in fp16."""
-    for name, per_cycle in (("conv_rk3588_i8", 1024), ("conv_rk3588_fp", 512)):
+    """conv_rk3588: one convolution; whole atoms of channels and, in int8, an even number of kernels are multiplied."""
+    for name, per_cycle, atom, even in (("conv_rk3588_i8", 1024, 16, 2), ("conv_rk3588_fp", 512, 8, 1)):
         (row,) = report_of(capsys, golden(name))["operators"]
         weights = next(shape for shape in row["input_shape"] if len(shape) == 4 and shape != row["input_shape"][0])
         (_, channels, height, width) = row["output_shape"][0]
         macs = channels * height * width * weights[1] * weights[2] * weights[3]
         assert row["macs"] == macs
-        assert row["npu_cycles"] == -(-macs // per_cycle)
+        padded = macs // channels // weights[1] * -(-channels // even) * even * -(-weights[1] // atom) * atom
+        assert row["npu_cycles"] == -(-padded // per_cycle)
         assert row["total_cycles"] == max(row["npu_cycles"], row["ddr_cycles"])
         assert row["board_us"] == pytest.approx(row["total_cycles"] / 1000)
         assert row["mac_usage_percent"] == pytest.approx(100 * row["npu_cycles"] / row["total_cycles"])

@@ -153,3 +153,14 @@ def test_heavy_weights_share_channels() -> None:
     assert [(part.kernel, part.kernels) for part in parts] == [(0, 192), (192, 160), (352, 148)]
 
 
+
+
+@pytest.mark.parametrize("form", ["int8", "fp16"])
+def test_what_is_counted_without_decoding_is_what_the_file_says(form: str) -> None:
+    """Pictures, depthwise and grouped ones, residuals, slopes, tables, pooling, cores that meet."""
+    net = Net()
+    wide = net.model({"x": SHAPE}, forms(net))
+    small, shape = small_cnn()
+    for model, size in ((wide, SHAPE), (small, shape)):
+        compiled = compile_model(model, calibration=feeds(size) if form == "int8" else None, cores=3)
+        assert compiled.costs == {cores: cost_of(compiled.model, cores) for cores in (1, 2, 3)}

@@ -189,13 +189,11 @@ def _progress(output: Output) -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) -> dict[str, Any]:
-    from openrknn.compiler.cost import cost_of
     from openrknn.container.explain import list_label
 
     model = compiled.model
-    cost = cost_of(model)
+    cost = compiled.costs[1]
     lists = model.graphs[0].task_lists
-    counts = sorted({entry.core_count for entry in lists} - {1})
     on_cpu = [step for step in compiled.lowering.program.steps if step.is_cpu]
     return {
         "schema_version": SCHEMA_VERSION,
@@ -212,7 +210,7 @@ def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) ->
         "moved_bytes": cost.moved_bytes,
         "estimated_cycles": cost.cycles,
         "task_lists": {list_label(entry): len(numbers) for entry, numbers in lists.items()},
-        "estimated_cycles_by_cores": {"1": cost.cycles, **{str(n): cost_of(model, n).cycles for n in counts}},
+        "estimated_cycles_by_cores": {str(count): entry.cycles for count, entry in compiled.costs.items()},
         "internal_bytes": model.memory.internal_bytes,
         "weight_bytes": model.memory.weight_bytes,
         "cpu_operators": [f"{step.type} {step.name}" for step in on_cpu],

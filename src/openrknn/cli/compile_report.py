@@ -99,10 +99,8 @@ def _format(compiled: Compiled, step: Step) -> str:
 
 
 def _table(compiled: Compiled) -> Markup:
-    from openrknn.compiler.cost import cost_of
-
     program = compiled.lowering.program
-    costs = {entry.index: entry for entry in cost_of(compiled.model).operators}
+    costs = {entry.index: entry for entry in compiled.costs[1].operators}
     first = len(program.inputs)
     head = tag("tr", join(tag("th", name, class_=None if name in _TEXT else "number") for name in _COLUMNS))
     rows = []

@@ -12,10 +12,11 @@ from typing import Any, Unpack
 from openrknn.chips import Chip
 from openrknn.compiler.calibration import Preprocess, feeds_for
 from openrknn.compiler.cores import CORE_COUNTS, choose_shares
+from openrknn.compiler.cost import Cost, linked_costs
 from openrknn.compiler.formats import FP16, INT8, Format
 from openrknn.compiler.importer import import_model
 from openrknn.compiler.ir import Array, Graph
-from openrknn.compiler.link import link
+from openrknn.compiler.link import Linked, link
 from openrknn.compiler.link.cores import link_cores
 from openrknn.compiler.lower import Lowering, Options, lower
 from openrknn.compiler.normalise import normalise
@@ -57,6 +58,8 @@ class Compiled:
     """What the search for the precision measured at the worst output."""
     way: dict[str, Any] = field(default_factory=dict)
     """Options that `method="auto"` chose between."""
+    costs: dict[int, Cost] = field(default_factory=dict)
+    """Number of cores -> what a run costs on a board, for each number that there are task lists for."""
 
     @property
     def format_name(self) -> str:
@@ -147,7 +150,7 @@ def _compile(onnx: Any, options: CompileOptions, seen: dict[str, Statistics]) ->
         )  # fmt: skip
     tell("lower", 0, 1)
 
-    def build(some: Graph, cores: int | None = 1) -> tuple[bytes, Lowering]:
+    def build(some: Graph, cores: int | None = 1) -> tuple[bytes, Lowering, Linked]:
         core_counts = CORE_COUNTS if cores != 1 and chip.cores > 1 else ()
         choice = Options(bias_correction=options.bias_correction, core_counts=core_counts)
         return _build(some, form, choice, statistics, chip, preprocess, options.custom_string, cores)
@@ -167,18 +170,18 @@ def _compile(onnx: Any, options: CompileOptions, seen: dict[str, Statistics]) ->
         )  # fmt: skip
     elif graph.floats:
         set_precision(graph, graph.floats)
-    data, lowering = build(graph, options.cores)
+    data, lowering, linked = build(graph, options.cores)
     tell("write", 1, 1)
     return Compiled(
         data, load(data), graph, lowering, imported.model, preprocess, samples, choices, decibels,
-        way={"method": options.method},
+        way={"method": options.method}, costs=linked_costs(lowering.program, linked),
     )  # fmt: skip
 
 
 def _build(
     graph: Graph, form: Format, options: Options, statistics: Mapping[str, Statistics], chip: Chip,
     preprocess: Preprocess, custom_string: str, cores: int | None,
-) -> tuple[bytes, Lowering]:  # fmt: skip
+) -> tuple[bytes, Lowering, Linked]:  # fmt: skip
     """From the quantised graph to the file; the graph is changed."""
     from openrknn import __version__
 
@@ -186,10 +189,10 @@ def _build(
     program = lowering.program
     tables = {function.key: function.table for function in lowering.functions.values()}
     choose_shares(program, cores)
-    linked_scratch = link(program, tables)
-    link_cores(program, linked_scratch)
+    linked = link(program, tables)
+    link_cores(program, linked)
     plan(program)
     model = build_model(
-        program, linked_scratch, chip, preprocess.pairs, version=f"openrknn {__version__}", custom_string=custom_string
+        program, linked, chip, preprocess.pairs, version=f"openrknn {__version__}", custom_string=custom_string
     )
-    return encode(model), lowering
+    return encode(model), lowering, linked

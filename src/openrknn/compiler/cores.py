@@ -7,9 +7,8 @@ written if three cores save a tenth of the model's cycles that way. Whoever asks
 
 from __future__ import annotations
 
-from openrknn.compiler.formats import align
 from openrknn.compiler.program import Program, Step, Task
-from openrknn.isa import Precision
+from openrknn.compiler.traffic import traffic_of
 
 __all__ = ["CORE_COUNTS", "choose_shares"]
 
@@ -20,10 +19,8 @@ _SAVED_CYCLES = 1000
 _SAVED_PART = 0.1
 _MEETING_CYCLES = 15
 """The commands of the task in which cores meet."""
-_MACS_PER_CYCLE = 1024
-_BYTES_PER_CYCLE = 16
-_COMMAND_BYTES = 130 * 8
-_GROUP = 32
+_COMMAND_CYCLES = 65
+"""To fetch the commands of a task that writes all registers."""
 
 
 def choose_shares(program: Program, cores: int | None) -> None:
@@ -48,34 +45,4 @@ def _saved(step: Step, cores: int) -> float:
 
 
 def _cycles(tasks: list[Task]) -> float:
-    return sum(_task_cycles(task) for task in tasks)
-
-
-def _task_cycles(task: Task) -> float:
-    """The larger one of arithmetic and traffic; `cost` counts the same more exactly, in the finished file."""
-
-    def number(register: str, name: str) -> int:
-        value = task.registers.get(register, {}).get(name, 0)
-        return value if isinstance(value, int) else 0
-
-    block = "PPU" if "PPU" in task.blocks else "DPU"
-    size = 1 if number(f"{block}.DATA_FORMAT", "proc_precision") == Precision.INT8 else 2
-    if block == "PPU":
-        parts = [("PPU.DATA_CUBE_IN_", "cube_in_"), ("PPU.DATA_CUBE_OUT_", "cube_out_")]
-        pixels = [number(f"{start}WIDTH", f"{field}width") * number(f"{start}HEIGHT", f"{field}height")
-                  for start, field in parts]  # fmt: skip
-        return sum(pixels) * number("PPU.DATA_CUBE_IN_CHANNEL", "cube_in_channel") * size / _BYTES_PER_CYCLE
-    made = number("DPU.DATA_CUBE_WIDTH", "width") * number("DPU.DATA_CUBE_HEIGHT", "height")
-    channels = number("DPU.DATA_CUBE_CHANNEL", "channel")
-    if "CNA" not in task.blocks:
-        return (2 * made * channels * size + _COMMAND_BYTES) / _BYTES_PER_CYCLE
-    kernels = number("CNA.WEIGHT_SIZE2", "weight_kernels")
-    weight_bytes = number("CNA.WEIGHT_SIZE0", "weight_bytes")
-    source = number("CNA.DATA_SIZE0", "datain_height") * number("CNA.DATA_SIZE0", "datain_width")
-    read = source * number("CNA.DATA_SIZE1", "datain_channel") * size
-    if not number("CNA.CBUF_CON0", "weight_reuse"):
-        read += weight_bytes
-    taps = weight_bytes // max(1, kernels) // size
-    products = made * taps * (align(kernels, _GROUP // size) if kernels > 1 else 1)
-    traffic = (read + made * channels * size + _COMMAND_BYTES) / _BYTES_PER_CYCLE
-    return max(products * size / _MACS_PER_CYCLE, traffic)
+    return sum(traffic_of(task).cycles + _COMMAND_CYCLES for task in tasks)

@@ -93,6 +93,8 @@ class Config:
     """Image weights: each row of a kernel fills 16 bytes of its own, [group, row, kernel, column and channel]."""
     input_major: bool = False
     """Weights of one pixel lie as [input, kernel], as a fully connected layer with zero skipping wants them."""
+    reuses_weights: bool = False
+    """The buffer holds them already: no result depends on it, but what is read does."""
 
     @property
     def is_float(self) -> bool:
@@ -129,7 +131,7 @@ def configure(registers: Registers) -> Config:
     dma = registers.read(cna.FcDataSize0)
     line, surface = registers.read(cna.DmaCon1).line_stride, registers.read(cna.DmaCon2).surf_stride
     registers.expect_zero(cna.FcCon0, cna.FcCon1, cna.FcCon2, cna.DcompCtrl, cna.DcompRegnum, *cna.DcompAmounts)
-    registers.waive(cna.CbufCon0, cna.DmaCon0, cna.FcDataSize1, cna.SPointer, cna.OperationEnable, cna.ClkGate)
+    registers.waive(cna.DmaCon0, cna.FcDataSize1, cna.SPointer, cna.OperationEnable, cna.ClkGate)
     if con2.csc_do_en or con2.csc_wo_en or con2.cmd_fifo_srst:
         raise UnknownModeError("the sequencer is told not to deliver data", register="CONV_CON2")
     if size2.dataout_width == 0 or size3.dataout_atomics % size2.dataout_width:
@@ -173,6 +175,7 @@ def configure(registers: Registers) -> Config:
         kernel_group=_KERNEL_BYTES_PER_GROUP // element_bytes(weight_precision),
         input_group=_INPUTS_PER_GROUP,
         depthwise_group=_DEPTHWISE_BYTES_PER_GROUP // element_bytes(weight_precision),
+        reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
     )
     _check_rows(config, registers.read(cna.CbufCon1).data_entries)
     return config

@@ -39,7 +39,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     pad = registers.read(regs.PadCon0)
     line, surface = registers.read(regs.DmaCon1).line_stride, registers.read(regs.DmaCon2).surf_stride
     registers.expect_zero(cna.FcCon0, cna.FcCon1, cna.FcCon2, cna.DcompCtrl, cna.DcompRegnum, *cna.DcompAmounts[:4])
-    registers.waive(cna.ConvCon2, cna.CbufCon0, regs.CbufCon1, regs.DmaCon0, regs.ImageSize)
+    registers.waive(cna.ConvCon2, regs.CbufCon1, regs.DmaCon0, regs.ImageSize)
     registers.waive(cna.FcDataSize0, cna.FcDataSize1)
     registers.waive_unknown(0x1000, 0x2000)
     if size2.dataout_width == 0 or size3.dataout_atomics % size2.dataout_width:
@@ -81,6 +81,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         kernel_group=_KERNEL_BYTES // size,
         input_group=_INPUT_BYTES // size,
         depthwise_group=_DEPTHWISE_BYTES // size,
+        reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
     )
 
 

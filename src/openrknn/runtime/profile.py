@@ -1,32 +1,31 @@
 """What each operator costs: seconds here, and an estimate of cycles on a board.
 
-The estimate is a roof with two sides, and no more than that:
-
-    cycles = max(MACs / (MACs per cycle and core * cores), bytes moved / 16)
-
-The array of one RK3588 core does 1024 int8 or 512 fp16, bf16 or int16 multiply-accumulates per cycle (three cores at 1
-GHz make the 6 TOPS of the data sheet), those of other chips `Chip.array_macs` (inferred); 16 bytes per cycle, one
-atom, is what memory gives all cores together. Bytes are the constants, inputs and outputs of the operator, each once.
-Whole networks come out 3 % (ResNet18) to 35 % (YOLOX-nano) above the cycles that the vendor's runtime 1.5.2 prints for
-them.
+The estimate is a roof with two sides, and no more than that: what the multiply-accumulate array needs (1024 int8
+products per cycle on an RK3588 core, `Chip.array_macs` on others), and what the memory needs for the bytes that the
+tasks move, at 16 per cycle. Both are counted in the task streams, see `openrknn.runtime.cost`; where a stream cannot be
+decoded without memory (RK3576), the operator's tensors count instead, each once. Whole networks come out 3 % (ResNet18)
+to 17 % (YOLOX-nano) above the cycles that the vendor's runtime 1.5.2 prints for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from openrknn.container.model import Operator
-from openrknn.container.parts import DataType, Placement
+from openrknn.container.model import Model, Operator
+from openrknn.container.parts import DataType, Graph, Placement
 from openrknn.container.work import macs
 from openrknn.device.protocol import Device
 from openrknn.device.rocket import RocketDevice
+from openrknn.errors import ExecutionError, UnsupportedError
+from openrknn.npu.traffic import BYTES_PER_CYCLE
+from openrknn.runtime.cost import OperatorCost, cost_of
 from openrknn.runtime.program import Program
+from openrknn.runtime.steps import operators_to_run
 
-__all__ = ["OperatorProfile", "Profile", "RunTimes", "describe_operator", "measure"]
-
-_BYTES_PER_CYCLE = 16
+__all__ = ["OperatorProfile", "Profile", "RunTimes", "describe", "measure"]
 
 
 class RunTimes(NamedTuple):
@@ -55,15 +54,10 @@ class OperatorProfile:
     """That the multiply-accumulate arrays need on a board; None for the CPU and where the work is not known."""
     memory_cycles: int | None
     """That the memory needs."""
+    estimated_cycles: int | None
+    """On a board: the larger one of the two, task by task."""
     software_tasks: int = 0
     """Tasks that the software NPU did, because the kernel's driver cannot finish them (rocket: those of the PPU)."""
-
-    @property
-    def estimated_cycles(self) -> int | None:
-        """On a board: the larger one of the two."""
-        if self.array_cycles is None or self.memory_cycles is None:
-            return None
-        return max(self.array_cycles, self.memory_cycles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +93,7 @@ def measure(program: Program, pixels: frozenset[str], *, runs: int, device: Devi
             seconds[operator.index] = seconds.get(operator.index, 0.0) + duration / runs
             software[operator.index], before = _software_tasks(device) - before, _software_tasks(device)
     program.forget_single_steps()
-    macs_per_cycle = program.model.chip.array_macs * cores
-    rows = (
-        describe_operator(operator, seconds.get(operator.index, 0.0), macs_per_cycle) for operator in program.operators
-    )
+    rows = describe(program.model, program.graph, cores, seconds)
     told = (replace(row, software_tasks=software.get(row.index, 0)) for row in rows)
     return Profile(tuple(told), runs, device.name, cores)
 
@@ -111,23 +102,36 @@ def _software_tasks(device: Device) -> int:
     return device.software_tasks if isinstance(device, RocketDevice) else 0
 
 
-def describe_operator(operator: Operator, seconds: float, macs_per_cycle: int) -> OperatorProfile:
-    """The row of one operator; `macs_per_cycle` are those of all cores together, for int8."""
+def describe(model: Model, graph: Graph, cores: int, seconds: Mapping[int, float]) -> list[OperatorProfile]:
+    """A row for each operator; `seconds` by the operator's number."""
+    costs: dict[int, OperatorCost] = {}
+    with suppress(ExecutionError, UnsupportedError):
+        costs = {entry.index: entry for entry in cost_of(model, cores, graph).operators}
+    macs_per_cycle = model.chip.array_macs * cores
+    return [
+        _row(operator, seconds.get(operator.index, 0.0), costs.get(operator.index), macs_per_cycle)
+        for operator in operators_to_run(model.operators_of(graph))
+    ]
+
+
+def _row(
+    operator: Operator, seconds: float, cost: OperatorCost | None, macs_per_cycle: int
+) -> OperatorProfile:
     work = macs(operator)
-    moved = _bytes_moved(operator)
-    is_known = operator.placement is Placement.NPU and work is not None
+    moved = cost.moved_bytes if cost is not None else _bytes_moved(operator)
+    array: int | None = None
+    memory: int | None = None
+    estimated: int | None = None
+    if cost is not None:
+        array, memory, estimated = cost.array_cycles, cost.memory_cycles, cost.cycles
+    elif operator.placement is Placement.NPU and work is not None:
+        array, memory = _array_cycles(operator, work, macs_per_cycle), -(-moved // BYTES_PER_CYCLE)
+        estimated = max(array, memory)
     return OperatorProfile(
-        index=operator.index,
-        type=operator.type,
-        name=operator.name,
-        placement=operator.placement,
-        tasks=len(operator.tasks),
-        seconds=seconds,
-        macs=work,
-        bytes_moved=moved,
-        array_cycles=_array_cycles(operator, work or 0, macs_per_cycle) if is_known else None,
-        memory_cycles=-(-moved // _BYTES_PER_CYCLE) if is_known else None,
-    )
+        index=operator.index, type=operator.type, name=operator.name, placement=operator.placement,
+        tasks=cost.tasks if cost is not None else len(operator.tasks), seconds=seconds, macs=work, bytes_moved=moved,
+        array_cycles=array, memory_cycles=memory, estimated_cycles=estimated,
+    )  # fmt: skip
 
 
 def _bytes_moved(operator: Operator) -> int:

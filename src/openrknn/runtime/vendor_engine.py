@@ -15,9 +15,8 @@ from openrknn.container.writer import encode
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.engine import Options
 from openrknn.runtime.memory import MemoryReport
-from openrknn.runtime.profile import Profile, describe_operator
+from openrknn.runtime.profile import Profile, describe
 from openrknn.runtime.shapes import specs
-from openrknn.runtime.steps import operators_to_run
 from openrknn.runtime.vendor_ops import registered
 from openrknn.runtime.vendor_program import VendorProgram
 from openrknn.vendor.context import Context
@@ -148,10 +147,8 @@ class VendorEngine:
                 for row in context.perf_detail.operators:
                     seconds[row.number - 1] = seconds.get(row.number - 1, 0.0) + (row.time_us or 0.0) / 1e6 / runs
             other.forget_programs()
-        operators = operators_to_run(self._model.operators_of(self._model.graphs[graph]))
         cores = self._options.cores
-        macs = self._model.chip.array_macs * cores
-        rows = tuple(describe_operator(one, seconds.get(one.index, 0.0), macs) for one in operators)
+        rows = tuple(describe(self._model, self._model.graphs[graph], cores, seconds))
         return Profile(rows, runs, self._device.name, cores)
 
     def memory(self) -> MemoryReport:

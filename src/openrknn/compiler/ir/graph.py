@@ -66,7 +66,7 @@ class Value:
         return int(np.prod(shape)), 1, 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Op:
     """One operator. `inputs` are activations or constants by name, in ONNX order; "" stands for a left-out input."""
 
@@ -123,6 +123,10 @@ class Graph:
 
     def producers(self) -> dict[str, Op]:
         return {name: op for op in self.ops for name in op.outputs}
+
+    def producer(self, name: str) -> Op | None:
+        """Who makes this one value."""
+        return next((op for op in self.ops if name in op.outputs), None)
 
     def readers(self) -> dict[str, list[Op]]:
         """For each value who reads it; graph outputs are not in it."""

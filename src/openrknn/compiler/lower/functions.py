@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -134,4 +134,10 @@ def function_for(attributes: Mapping[str, Any], reach: float, *, power_of_two: b
     parameters = tuple((key, float(attributes[key])) for key in ("alpha", "beta") if key in attributes)
     # Three significant digits: tables of nearly equal reach become equal, and one load serves both.
     wanted = min(limit, max(reach, 1e-3))
-    return Function(name, parameters, float(f"{wanted:.3g}"), power_of_two)
+    return _function(name, parameters, float(f"{wanted:.3g}"), power_of_two)
+
+
+@lru_cache(maxsize=64)
+def _function(name: str, parameters: tuple[tuple[str, float], ...], reach: float, power_of_two: bool) -> Function:
+    """Equal ones are one: each computes its table once."""
+    return Function(name, parameters, reach, power_of_two)

@@ -28,7 +28,7 @@ def fit_ends(graph: Graph) -> None:
         graph.ops.insert(0, Op("Reshape", inner, [name], [inner]))
     for name in list(graph.outputs):
         value = graph.values[name]
-        maker = graph.producers().get(name)
+        maker = graph.producer(name)
         if maker is None or _is_natural(value) or _takes_plain(maker):
             continue
         inner = graph.add_value(f"{name}_cube", (1, *value.cube))
@@ -56,7 +56,7 @@ def fit_cpu(graph: Graph) -> None:
 
 def _is_plain(graph: Graph, name: str) -> bool:
     """Whether only the CPU touches a value."""
-    maker = graph.producers().get(name)
+    maker = graph.producer(name)
     return (maker is None or _takes_plain(maker)) and all(_takes_plain(op) for op in graph.ops if name in op.inputs)
 
 
@@ -78,9 +78,10 @@ def _takes_plain(op: Op) -> bool:
 def make_tensors(low: Lowering, pictures: set[str]) -> None:
     """`pictures` names the inputs that are rows of pixels."""
     graph = low.graph
+    makers, readers = graph.producers(), graph.readers()
     for name, value in graph.values.items():
         kind = Kind.INPUT if name in graph.inputs else Kind.OUTPUT if name in graph.outputs else Kind.INTERNAL
-        low.program.tensors[name] = _tensor(low, value, kind, name in pictures)
+        low.program.tensors[name] = _tensor(low, value, kind, name in pictures, makers.get(name), readers[name])
 
 
 def picture_inputs(graph: Graph) -> set[str]:
@@ -96,16 +97,16 @@ def picture_inputs(graph: Graph) -> set[str]:
     return found
 
 
-def _tensor(low: Lowering, value: Value, kind: Kind, is_picture: bool) -> Tensor:
+def _tensor(
+    low: Lowering, value: Value, kind: Kind, is_picture: bool, maker: Op | None, readers: list[Op]
+) -> Tensor:
     form = low.format_of(value.name)
     channels, height, width = value.cube
     tensor = Tensor(
         value.name, kind, form.dtype, value.shape, "feature", cube=value.cube, quantization=value.quantization,
         element_bytes=form.element_bytes,
     )  # fmt: skip
-    makers = low.graph.producers()
-    readers = [op for op in low.graph.ops if value.name in op.inputs]
-    by_cpu = value.name not in makers or _takes_plain(makers[value.name])
+    by_cpu = maker is None or _takes_plain(maker)
     only_cpu = by_cpu and all(_takes_plain(op) for op in readers)
     if is_picture:
         tensor.layout = "picture"
@@ -128,8 +129,8 @@ def _tensor(low: Lowering, value: Value, kind: Kind, is_picture: bool) -> Tensor
     tensor.native_shape = (1, surfaces, height, width, form.atom)
     tensor.shape = (1, channels, height, width)
     group = 1
-    if value.name in makers and makers[value.name].type in {"Conv", "ConvTranspose"}:
-        group = 4 if makers[value.name].attributes["group"] > 1 else 2
+    if maker is not None and maker.type in {"Conv", "ConvTranspose"}:
+        group = 4 if maker.attributes["group"] > 1 else 2
     elif kind is not Kind.INPUT:
         group = 2
     tensor.size_bytes = align(align(surfaces, group) * tensor.pitch * ATOM_BYTES, 64)

@@ -96,7 +96,7 @@ def _ascending(low: Lowering, op: Op, number: int) -> bool:
     graph = low.graph
     order = {name: at for at, entry in enumerate(graph.ops) for name in entry.outputs}
     name = op.inputs[number]
-    maker = graph.producers().get(name)
+    maker = graph.producer(name)
     channels = low.tensor(name).cube[0]
     if maker is None or maker.type not in {"Conv", "ConvTranspose"}:
         return True

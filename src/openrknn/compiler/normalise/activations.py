@@ -126,7 +126,7 @@ def _bounds(graph: Graph, op: Op) -> tuple[float, float]:
 
 
 def _maker(graph: Graph, name: str, kind: str) -> Op | None:
-    op = graph.producers().get(name)
+    op = graph.producer(name)
     return op if op is not None and op.type == kind else None
 
 
@@ -235,7 +235,7 @@ def _one_plus_erf(graph: Graph, name: str) -> str | None:
     erf = next((found for entry in plus.inputs if (found := _maker(graph, entry, "Erf")) is not None), None)
     if erf is None:
         return None
-    divided = graph.producers().get(erf.inputs[0])
+    divided = graph.producer(erf.inputs[0])
     if divided is None or not (
         (divided.type == "Div" and _scalar(graph, divided, 2**0.5))
         or (divided.type == "Mul" and _scalar(graph, divided, 0.5**0.5))

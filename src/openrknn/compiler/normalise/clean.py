@@ -63,7 +63,7 @@ def _reduce_before_transposing(graph: Graph) -> None:
     for op in list(graph.ops):
         if op.type not in {"ReduceMean", "ReduceMax", "ReduceSum", "ReduceMin"}:
             continue
-        before = graph.producers().get(op.inputs[0])
+        before = graph.producer(op.inputs[0])
         rank = len(graph.shape(op.inputs[0]))
         axes = axes_of(graph, op, rank)
         if before is None or before.type != "Transpose" or axes is None:

@@ -43,7 +43,7 @@ def _activations(graph: Graph) -> None:
     for op in list(graph.ops):
         if op.type != "Activation":
             continue
-        maker = graph.producers().get(op.inputs[0])
+        maker = graph.producer(op.inputs[0])
         if maker is None or maker.type not in {"Conv", "ConvTranspose"} or sole_reader(graph, op.inputs[0]) is not op:
             continue
         if maker.attributes.get("edges"):  # they are corrected after the convolution
@@ -71,7 +71,7 @@ def _residuals(graph: Graph) -> None:
         order = {name: number for number, entry in enumerate(graph.ops) for name in entry.outputs}
         names = sorted(op.inputs, key=lambda name: -order.get(name, -1))
         for name in names:
-            maker = graph.producers().get(name)
+            maker = graph.producer(name)
             other = op.inputs[1] if op.inputs[0] == name else op.inputs[0]
             if maker is None or not _takes_residual(maker) or sole_reader(graph, name) is not op:
                 continue
@@ -95,7 +95,7 @@ def _relus(graph: Graph) -> None:
     for op in list(graph.ops):
         if op.type != "Activation" or op.attributes["function"] != "relu":
             continue
-        maker = graph.producers().get(op.inputs[0])
+        maker = graph.producer(op.inputs[0])
         if maker is None or sole_reader(graph, op.inputs[0]) is not op or maker.attributes.get("post_relu"):
             continue
         is_residual = maker.type == "Conv" and len(maker.inputs) > 3

@@ -83,7 +83,7 @@ def _rows_to_channels(values: Array) -> Array:
 
 def _become_conv(graph: Graph, op: Op, matrix: Array, bias: Array) -> None:
     source = op.inputs[0]
-    flat = graph.producers().get(source)
+    flat = graph.producer(source)
     shape: tuple[int, ...] = (matrix.shape[1], 1, 1)
     if int(np.prod(graph.shape(source)[:-1])) != 1:
         refuse(op, f"an activation of shape {list(graph.shape(source))}; only one row can be compiled")

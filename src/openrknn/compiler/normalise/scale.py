@@ -49,7 +49,7 @@ def _scale_of(graph: Graph, op: Op) -> tuple[str, Array, Array] | None:
 
 
 def _apply(graph: Graph, op: Op, name: str, factor: Array, summand: Array) -> None:
-    producer = graph.producers().get(name)
+    producer = graph.producer(name)
     if producer is not None and sole_reader(graph, name) is op and _takes_scale(producer):
         _into(graph, producer, factor, summand)
         producer.outputs = [op.output]
