@@ -24,6 +24,7 @@ EXAMPLES = (
     "openrknn compile net.onnx -o net.rknn --calibrate pictures/ --mean 123.675,116.28,103.53 --std 58.4,57.12,57.38",
     "openrknn compile net.onnx -o net.rknn                            fp16",
     "openrknn compile net.onnx -o net.rknn --shapes images=1,3,640,640 --outputs boxes,scores",
+    "openrknn compile net.onnx -o net.rknn --shapes x=1,3,224,224 --shapes x=1,3,192,192",
     "openrknn compile net.onnx -o net.rknn --calibrate a.npy b.npy --verify --report net.html",
     "openrknn compile net.onnx -o net.rknn --calibrate pictures/ --auto-mixed --min-snr 30",
 )
@@ -45,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--std", type=_numbers, metavar="S,...", help="what pixels are divided by, inside the model")
     parser.add_argument("--order", choices=("rgb", "bgr"), default="rgb", help="channels of calibration pictures")
     parser.add_argument(
-        "--shapes", metavar="NAME=N,...", action="append", default=[], help="the shape of an input that is open"
+        "--shapes", metavar="NAME=N,...", action="append", default=[],
+        help="the shape of an input that is open; several times for one input: a file that runs with each of them",
+    )  # fmt: skip
+    parser.add_argument(
+        "--batch", type=int, metavar="N", help="items of one run (default: what the model's own batch dimension says)"
     )
     parser.add_argument("--outputs", type=_names, default=[], metavar="NAME,...", help="make these values the outputs")
     parser.add_argument(
@@ -115,8 +120,9 @@ def _options(arguments: argparse.Namespace, tell: Callable[[str, int, int], None
     return CompileOptions(
         target=arguments.target, calibration=_calibration(arguments.calibrate), fp16=True if arguments.fp16 else None,
         mean=arguments.mean, std=arguments.std, order=arguments.order, shapes=_shapes(arguments.shapes),
-        outputs=arguments.outputs, method=arguments.method, bias_correction=not arguments.no_bias_correction,
-        equalize=arguments.equalize, bold=arguments.bold, split_outputs=arguments.split_outputs,
+        batch=arguments.batch, outputs=arguments.outputs, method=arguments.method,
+        bias_correction=not arguments.no_bias_correction, equalize=arguments.equalize, bold=arguments.bold,
+        split_outputs=arguments.split_outputs,
         auto_mixed=arguments.auto_mixed, min_snr=arguments.min_snr, fp16_layers=arguments.fp16_layers,
         cores=arguments.cores, progress=tell,
     )  # fmt: skip
@@ -154,12 +160,13 @@ def _names(text: str) -> list[str]:
     return [part for part in text.split(",") if part]
 
 
-def _shapes(given: list[str]) -> dict[str, list[int]]:
-    shapes = {}
+def _shapes(given: list[str]) -> dict[str, list[list[int]]]:
+    """Input -> its shapes, in the order in which they were written."""
+    shapes: dict[str, list[list[int]]] = {}
     for text in given:
         name, equals, sizes = text.rpartition("=")
         try:
-            shapes[name] = [int(size) for size in sizes.split(",")]
+            shapes.setdefault(name, []).append([int(size) for size in sizes.split(",")])
         except ValueError:
             equals = ""
         if not equals or not name:
@@ -190,6 +197,7 @@ def _progress(output: Output) -> Iterator[Callable[[str, int, int], None]]:
 
 def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) -> dict[str, Any]:
     from openrknn.container.explain import list_label
+    from openrknn.runtime.shapes import specs
 
     model = compiled.model
     cost = compiled.costs[1]
@@ -202,8 +210,9 @@ def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) ->
         "format": compiled.format_name,
         "seconds": seconds,
         "size_bytes": len(compiled.data),
-        "inputs": [str(spec) for spec in model.inputs],
-        "outputs": [str(spec) for spec in model.outputs],
+        "inputs": [str(spec) for spec in specs(model, model.graphs[0], inputs=True)],
+        "outputs": [str(spec) for spec in specs(model, model.graphs[0], inputs=False)],
+        **_variants(compiled),
         "operators": len(compiled.lowering.program.steps),
         "tasks": cost.tasks,
         "submits": cost.submits,
@@ -216,6 +225,24 @@ def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) ->
         "cpu_operators": [f"{step.type} {step.name}" for step in on_cpu],
         **_precision(compiled, arguments),
     }
+
+
+def _variants(compiled: Compiled) -> dict[str, Any]:
+    """Nothing for models with one shape and one item a run."""
+    model = compiled.model
+    facts: dict[str, Any] = {}
+    if model.batch_size > 1:
+        facts["batch"] = model.batch_size
+    if model.is_dynamic:
+        facts["shapes"] = [
+            {
+                "inputs": {name: list(shape) for name, shape in variant.shapes.items()},
+                "tasks": cost.tasks, "moved_bytes": cost.moved_bytes, "estimated_cycles": cost.cycles,
+            }
+            for variant in compiled.variants
+            for cost in (variant.costs[1],)
+        ]  # fmt: skip
+    return facts
 
 
 def _precision(compiled: Compiled, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -248,6 +275,8 @@ def _tell(
         for role in ("inputs", "outputs"):
             for spec in facts[role]:
                 output.line(f"{role[:-1]:8} {spec}")
+        for line in _variant_lines(facts):
+            output.line(line)
         output.line(
             f"{facts['format']:8} {facts['operators']} operators, {facts['tasks']} tasks in {facts['submits']} jobs; "
             f"{facts['moved_bytes'] / 1e6:.1f} MB moved and about {facts['estimated_cycles'] / 1e6:.2f} M cycles a run"
@@ -265,6 +294,17 @@ def _tell(
         if arguments.report:
             output.line(f"report   {arguments.report}")
     output.value(f"wrote {target} ({facts['size_bytes'] / 1e6:.2f} MB, {facts['seconds']:.1f} s)")
+
+
+def _variant_lines(facts: dict[str, Any]) -> Iterator[str]:
+    if "batch" in facts:
+        yield f"batch    {facts['batch']} items a run, by turns or on several cores; numbers below are for one"
+    for number, entry in enumerate(facts.get("shapes", ())):
+        inputs = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in entry["inputs"].items())
+        cycles = entry["estimated_cycles"] / 1e6
+        yield f"shapes   {number}: {inputs}; {entry['tasks']} tasks, about {cycles:.2f} M cycles a run"
+    if "shapes" in facts:
+        yield "         numbers below are for the first"
 
 
 def _precision_lines(facts: dict[str, Any]) -> Iterator[str]:

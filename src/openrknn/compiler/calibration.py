@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from openrknn.compiler.errors import CalibrationError, CompileError
+from openrknn.compiler.errors import CalibrationError, CompileError, MisfitError
 from openrknn.compiler.ir import Array, Graph
 from openrknn.pictures import SUFFIXES, PictureError, pillow, read_picture
 
@@ -77,13 +77,33 @@ class Feeds:
     items: list[Any]
     graph: Graph
     preprocess: Preprocess
+    batch: int = 1
+    """Arrays with so many items are taken apart: the graph is that of one item."""
+    is_choosy: bool = False
+    """Pass over arrays of other shapes: they may belong to another graph of the same file."""
+    used: set[int] = field(default_factory=set)
+    """Numbers of the inputs that fitted."""
 
     def __len__(self) -> int:
         return len(self.items)
 
     def __iter__(self) -> Iterator[dict[str, Array]]:
         for number, item in enumerate(self.items, start=1):
-            yield self._feed(item, number)
+            try:
+                feed = self._feed(item, number)
+            except MisfitError:
+                if not self.is_choosy:
+                    raise
+                continue
+            self.used.add(number)
+            yield from self._items(feed)
+
+    def _items(self, feed: dict[str, Array]) -> Iterator[dict[str, Array]]:
+        counts = {name: values.shape[0] // self.graph.values[name].shape[0] for name, values in feed.items()}
+        for item in range(max(counts.values()) if self.batch > 1 else 0):
+            yield {name: values[item : item + 1] if counts[name] > 1 else values for name, values in feed.items()}
+        if self.batch <= 1:
+            yield feed
 
     def _feed(self, item: Any, number: int) -> dict[str, Array]:
         names = self.graph.inputs
@@ -111,10 +131,12 @@ class Feeds:
             values = np.asarray(part)
         if values.dtype.kind not in "iufb":
             raise CalibrationError(f"{where}: {values.dtype} are no numbers")
-        return self.preprocess.apply(name, _arranged(values, shape, where))
+        return self.preprocess.apply(name, _arranged(values, shape, where, self.batch))
 
 
-def feeds_for(calibration: Calibration, graph: Graph, preprocess: Preprocess) -> Feeds:
+def feeds_for(
+    calibration: Calibration, graph: Graph, preprocess: Preprocess, *, batch: int = 1, is_choosy: bool = False
+) -> Feeds:
     """A folder, a list file, one array or path, or a sequence of arrays, paths, tuples or dicts."""
     items: list[Any]
     if isinstance(calibration, str | os.PathLike):
@@ -125,7 +147,7 @@ def feeds_for(calibration: Calibration, graph: Graph, preprocess: Preprocess) ->
         items = list(calibration or ())
     if not items:
         raise CalibrationError("there is no calibration data in what was given")
-    return Feeds(items, graph, preprocess)
+    return Feeds(items, graph, preprocess, batch, is_choosy)
 
 
 def _from_path(path: Path) -> list[Any]:
@@ -173,11 +195,13 @@ def _picture(path: Path, shape: tuple[int, ...], order: str) -> Array:
     return np.ascontiguousarray(planes)[None]
 
 
-def _arranged(values: Array, shape: tuple[int, ...], where: str) -> Array:
+def _arranged(values: Array, shape: tuple[int, ...], where: str, batch: int) -> Array:
     """As the model wants it: batch added, NHWC pictures turned."""
     full = values[None] if values.ndim == len(shape) - 1 else values
-    if full.shape == shape:
-        return full
-    if len(shape) == 4 and full.ndim == 4 and full.shape == (shape[0], shape[2], shape[3], shape[1]):
-        return np.ascontiguousarray(full.transpose(0, 3, 1, 2))
-    raise CalibrationError(f"{where} has the shape {list(values.shape)}, the model wants {list(shape)}")
+    for count in dict.fromkeys((1, batch)):
+        wanted = (shape[0] * count, *shape[1:])
+        if full.shape == wanted:
+            return full
+        if len(shape) == 4 and full.ndim == 4 and full.shape == (wanted[0], shape[2], shape[3], shape[1]):
+            return np.ascontiguousarray(full.transpose(0, 3, 1, 2))
+    raise MisfitError(f"{where} has the shape {list(values.shape)}, the model wants {[shape[0] * batch, *shape[1:]]}")

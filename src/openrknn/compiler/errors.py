@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from openrknn.errors import RknnError, UnsupportedError
 
-__all__ = ["CalibrationError", "CompileError", "ModelError", "OptionError", "UnsupportedOperatorError"]
+__all__ = ["CalibrationError", "CompileError", "MisfitError", "ModelError", "OptionError", "UnsupportedOperatorError"]
 
 
 class CompileError(RknnError):
@@ -21,6 +21,10 @@ class ModelError(CompileError):
 
 class CalibrationError(CompileError):
     """The calibration data are missing, unreadable, or do not fit the model's inputs."""
+
+
+class MisfitError(CalibrationError):
+    """A calibration array has another shape than the input."""
 
 
 class UnsupportedOperatorError(CompileError, UnsupportedError):

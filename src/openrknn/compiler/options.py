@@ -5,24 +5,30 @@
 
 from __future__ import annotations
 
+import math
+import numbers
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 from openrknn.chips import CHIPS, Chip
 from openrknn.compiler.calibration import Calibration
 from openrknn.compiler.errors import CalibrationError, OptionError
 from openrknn.compiler.quantise.ranges import METHODS
 
-__all__ = ["CompileKeywords", "CompileOptions", "Numbers", "Progress"]
+__all__ = ["CompileKeywords", "CompileOptions", "Numbers", "Progress", "Shapes"]
 
 Numbers: TypeAlias = "Mapping[str, Sequence[float]] | Sequence[float] | float | None"
 """One number, one per channel, or these by input name."""
+Shapes: TypeAlias = "Mapping[str, Sequence[int] | Sequence[Sequence[int]]]"
+"""By input name: one shape, or several; the n-th shapes of all inputs belong together."""
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Told (stage, done, of)."""
 
 _TARGETS = ("rk3588",)
 _ORDERS = ("rgb", "bgr")
+_MOST_ITEMS = 1024
 
 
 class CompileKeywords(TypedDict, total=False):
@@ -33,7 +39,8 @@ class CompileKeywords(TypedDict, total=False):
     mean: Numbers
     std: Numbers
     order: str
-    shapes: Mapping[str, Sequence[int]] | None
+    shapes: Shapes | None
+    batch: int | None
     outputs: Sequence[str]
     method: str
     bias_correction: bool
@@ -62,8 +69,11 @@ class CompileOptions:
     std: Numbers = None
     order: str = "rgb"
     """Channels of calibration pictures: "rgb" or "bgr"."""
-    shapes: Mapping[str, Sequence[int]] | None = None
-    """Sizes of open inputs."""
+    shapes: Shapes | None = None
+    """Sizes of open inputs. Several shapes for an input make a file with one graph for each."""
+    batch: int | None = None
+    """Items of one run: the model is compiled for one, and the runtime repeats it. Left alone: what the model's own
+    batch dimension says."""
     outputs: Sequence[str] = ()
     """Cut the model here."""
     method: str = "minmax"
@@ -100,6 +110,9 @@ class CompileOptions:
             raise OptionError(f"method {self.method!r} is not known; there are {', '.join(METHODS)} and auto")
         if self.order not in _ORDERS:
             raise OptionError(f"order {self.order!r} is not known; there are {' and '.join(_ORDERS)}")
+        if self.batch is not None and not 1 <= self.batch <= _MOST_ITEMS:
+            raise OptionError(f"batch={self.batch!r}: a run has 1 to {_MOST_ITEMS} items")
+        _ = self.shape_sets
         for name in ("outputs", "fp16_layers"):
             if isinstance(getattr(self, name), str):
                 raise OptionError(f"{name} is a list of names, not the text {getattr(self, name)!r}")
@@ -117,6 +130,23 @@ class CompileOptions:
             )
         return CHIPS[name]
 
+    @property
+    def shape_sets(self) -> list[dict[str, tuple[int, ...]]]:
+        """The shapes of all graphs, the largest first, as in the vendor's files."""
+        given = {name: _several(name, shape) for name, shape in (self.shapes or {}).items()}
+        counts = {name: len(entries) for name, entries in given.items() if len(entries) > 1}
+        if len(set(counts.values())) > 1:
+            told = ", ".join(f"{name} has {count}" for name, count in counts.items())
+            raise OptionError(f"the n-th shapes of all inputs belong together, so each needs as many: {told}")
+        sets = [
+            {name: entries[min(number, len(entries) - 1)] for name, entries in given.items()}
+            for number in range(max(counts.values(), default=1))
+        ]
+        for number, entry in enumerate(sets):
+            if entry in sets[:number]:
+                raise OptionError(f"the shapes {entry} were given twice; one graph is enough for them")
+        return sorted(sets, key=lambda entry: -sum(math.prod(shape) for shape in entry.values()))
+
     def is_fp16(self, *, is_quantised: bool) -> bool:
         """Whether all of the model becomes fp16; `is_quantised` says that it brings scales of its own."""
         has_data = self.calibration is not None
@@ -133,3 +163,16 @@ class CompileOptions:
                 "or choose fp16"
             )
         return chosen
+
+
+def _several(name: str, given: Sequence[int] | Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    entries = list(given)
+    is_one = all(isinstance(entry, numbers.Integral) for entry in entries)
+    shapes: list[Any] = [entries] if is_one else entries
+    try:
+        found = [tuple(operator.index(size) for size in shape) for shape in shapes]
+    except TypeError:
+        raise OptionError(f"the shapes of {name!r} are whole numbers like (1, 3, 224, 224), not {given!r}") from None
+    if not all(found):
+        raise OptionError(f"the shapes of {name!r} are empty; give one like (1, 3, 224, 224)")
+    return found

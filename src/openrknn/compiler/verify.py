@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from openrknn.compiler.api import Compiled
 from openrknn.compiler.ir import Array
 from openrknn.compiler.quantise.evaluate import FloatModel
+from openrknn.compiler.result import Compiled
+from openrknn.compiler.trials import Feeds, choose_shapes, named, raw_inputs, run_items, shapes_text, trials
 from openrknn.distance import Distance, measure
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.session import Session
 
-__all__ = ["Verdict", "inputs_for", "raw_inputs", "verify", "verify_vendor"]
+__all__ = ["Verdict", "verify", "verify_vendor"]
 
 _INPUTS = 4
 _GOOD_DB = {"int8": 20.0, "mixed": 20.0, "fp16": 40.0}
@@ -34,6 +35,8 @@ class Verdict:
     """From ONNX in float."""
     runs: int
     expected_decibels: float
+    shapes: str = ""
+    """Of the inputs, where the model has several."""
 
     @property
     def decibels(self) -> float:
@@ -47,79 +50,56 @@ class Verdict:
         word = "ok" if self.is_good else f"below the usual {self.expected_decibels:.0f} dB; see docs: lost accuracy"
         if self.distance.overflowed:
             word = f"{self.distance.overflowed} numbers are infinite or NaN; see docs: lost accuracy"
-        cosine = self.distance.cosine or 0.0
+        cosine, name = self.distance.cosine or 0.0, named(self.output, self.shapes)
         return {
             "output": self.output, "snr_db": self.decibels, "cosine": cosine,
             "largest_error": self.distance.largest_error, "runs": self.runs, "is_good": self.is_good,
-            "overflowed": self.distance.overflowed,
-            "text": f"{self.output}: {self.decibels:.1f} dB, cosine {cosine:.5f} against ONNX in float ({word})",
+            "overflowed": self.distance.overflowed, **({"shapes": self.shapes} if self.shapes else {}),
+            "text": f"{name}: {self.decibels:.1f} dB, cosine {cosine:.5f} against ONNX in float ({word})",
         }  # fmt: skip
 
 
-def verify(compiled: Compiled, feeds: list[dict[str, Array]] | None = None) -> list[Verdict]:
+def verify(compiled: Compiled, feeds: Feeds | None = None, *, count: int = _INPUTS) -> list[Verdict]:
     """Compare on `feeds` (what the ONNX model takes), or on the first calibration inputs, or on noise."""
-    graph = compiled.graph
-    used = feeds or inputs_for(compiled)
-    float_model = FloatModel(compiled.source, graph.outputs)
-    wanted: dict[str, list[Array]] = {}
-    given: dict[str, list[Array]] = {}
-    with Session(compiled.model, "software") as session:
-        layouts = {spec.name: "nchw" for spec in session.inputs if len(spec.shape) == 4}
-        for feed in used:
-            for name, values in float_model.run(feed):
-                if name in graph.outputs:
-                    wanted.setdefault(name, []).append(values)
-            raw = raw_inputs(compiled, feed)
-            for name, values in session.run(raw, layout=layouts or None).items():
-                given.setdefault(name, []).append(values)
     limit = _GOOD_DB[compiled.format_name]
-    return [
-        Verdict(name, measure(_joined(given[name]), _joined(wanted[name])), len(used), limit)
-        for name in compiled.lowering.program.outputs
-    ]
-
-
-def inputs_for(compiled: Compiled) -> list[dict[str, Array]]:
-    """What to try it on, as the ONNX model takes it: the first calibration inputs, or noise."""
-    return compiled.samples[:_INPUTS] or [_noise(compiled)]
-
-
-def raw_inputs(compiled: Compiled, feed: dict[str, Array]) -> dict[str, Array]:
-    """What the ONNX model takes, as a Session takes it."""
-    return {name: compiled.preprocess.undo(name, values) for name, values in feed.items()}
+    found = []
+    with Session(compiled.model, "software") as session:
+        for number, variant, used in trials(compiled, feeds, count):
+            choose_shapes(session, number)
+            float_model = FloatModel(variant.source, variant.graph.outputs)
+            wanted = [dict(float_model.run(feed)) for feed in used]
+            given = run_items(session, [raw_inputs(compiled, feed) for feed in used])
+            for name in variant.lowering.program.outputs:
+                distance = measure(_joined(run[name] for run in given), _joined(run[name] for run in wanted))
+                found.append(Verdict(name, distance, len(used), limit, shapes_text(compiled, variant)))
+    return found
 
 
 def verify_vendor(compiled: Compiled, library: str | None = None) -> list[dict[str, Any]]:
     """The vendor's runtime beside the software NPU and float; one entry that says why, where it cannot be run."""
     from openrknn.compiler.witness import ask_vendor
 
-    used = inputs_for(compiled)
-    try:
-        witnesses = ask_vendor(compiled, [raw_inputs(compiled, feed) for feed in used], library)
-    except (UnsupportedError, OSError) as error:
-        return [{"is_same": None, "text": f"the vendor's runtime was not asked: {error}"}]
-    float_model = FloatModel(compiled.source, compiled.graph.outputs)
-    wanted = [dict(float_model.run(feed)) for feed in used]
-    on_cpu = [step.name for step in compiled.lowering.program.steps if step.is_cpu]
-    entries = []
-    for witness in witnesses:
-        reference = _joined(values[witness.output] for values in wanted)
-        decibels = measure(_joined(witness.values), reference).snr_db
-        entries.append({
-            "output": witness.output, "is_same": witness.is_same, "numbers": witness.numbers,
-            "different": witness.different, "largest_steps": witness.largest_steps, "first": list(witness.first),
-            "snr_db": decibels, "text": witness.text(on_cpu, decibels),
-        })  # fmt: skip
+    entries: list[dict[str, Any]] = []
+    for number, variant, used in trials(compiled, None, _INPUTS):
+        try:
+            witnesses = ask_vendor(compiled, number, [raw_inputs(compiled, feed) for feed in used], library)
+        except (UnsupportedError, OSError) as error:
+            return [*entries, {"is_same": None, "text": f"the vendor's runtime was not asked: {error}"}]
+        float_model = FloatModel(variant.source, variant.graph.outputs)
+        wanted = [dict(float_model.run(feed)) for feed in used]
+        on_cpu = [step.name for step in variant.lowering.program.steps if step.is_cpu]
+        shapes = shapes_text(compiled, variant)
+        for witness in witnesses:
+            reference = _joined(values[witness.output] for values in wanted)
+            decibels = measure(_joined(witness.values), reference).snr_db
+            entries.append({
+                "output": witness.output, "is_same": witness.is_same, "numbers": witness.numbers,
+                "different": witness.different, "largest_steps": witness.largest_steps, "first": list(witness.first),
+                "snr_db": decibels, **({"shapes": shapes} if shapes else {}),
+                "text": witness.text(on_cpu, decibels, named(witness.output, shapes)),
+            })  # fmt: skip
     return entries
 
 
 def _joined(arrays: Iterable[Array]) -> Array:
     return np.concatenate([values.reshape(-1) for values in arrays])
-
-
-def _noise(compiled: Compiled) -> dict[str, Array]:
-    generator = np.random.default_rng(0)
-    return {
-        name: generator.normal(0, 1, compiled.graph.values[name].shape).astype(np.float32)
-        for name in compiled.graph.inputs
-    }

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from openrknn.compiler.api import Compiled
 from openrknn.compiler.ir import Array
+from openrknn.compiler.result import Compiled
+from openrknn.compiler.trials import choose_shapes, run_items
+from openrknn.container.writer import encode
 from openrknn.distance import in_bits
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.cpu import decode
 from openrknn.runtime.session import Session
+from openrknn.runtime.shapes import specs
 
 __all__ = ["Witness", "ask_vendor"]
 
@@ -41,36 +44,46 @@ class Witness:
     def is_same(self) -> bool:
         return not self.different
 
-    def text(self, cpu_operators: Sequence[str], decibels: float) -> str:
+    def text(self, cpu_operators: Sequence[str], decibels: float, name: str) -> str:
         """One line."""
         if self.is_same:
-            return f"{self.output}: the vendor's runtime gives the same bytes"
+            return f"{name}: the vendor's runtime gives the same bytes"
         run, *place = self.first
         line = (
-            f"{self.output}: the vendor's runtime differs in {self.different} of {self.numbers} numbers, by "
+            f"{name}: the vendor's runtime differs in {self.different} of {self.numbers} numbers, by "
             f"{self.largest_steps:.0f} steps at most, first in run {run} at {place}; {decibels:.1f} dB against ONNX"
         )
         return line + (f". It has its own {', '.join(cpu_operators)}" if cpu_operators else "")
 
 
 def ask_vendor(
-    compiled: Compiled, raws: Sequence[Mapping[str, Array]], library: str | os.PathLike[str] | None = None
+    compiled: Compiled, number: int, raws: Sequence[Mapping[str, Array]], library: str | os.PathLike[str] | None = None
 ) -> list[Witness]:
-    """Run both on `raws` (what a Session takes, [N, C, H, W]); an `UnsupportedError` says why that cannot be done."""
+    """Run both on `raws` (what a Session takes, [N, C, H, W]) with the shapes of the n-th graph.
+
+    An `UnsupportedError` says why that cannot be done.
+    """
     from openrknn.fakekernel.vendor_run import VendorRuntime
 
     runtime = VendorRuntime.find(library)
-    with Session(compiled.model, "software") as session:
+    model = compiled.model
+    with Session(model, "software") as session:
+        choose_shapes(session, number)
         names = [spec.name for spec in session.inputs]
-        fed = [[_channels_last(raw[name]) for name in names] for raw in raws]
-        layout = {name: "nhwc" for name, array in zip(names, fed[0], strict=True) if array.ndim == 4}
-        ours = [session.run(arrays, outputs="raw", layout=layout or None) for arrays in fed]
-    theirs = runtime.run(compiled.model.chip.name, compiled.data, fed)
-    tensors = {tensor.name: tensor for tensor in compiled.model.graphs[0].tensors}
+        fed = [{name: _channels_last(raw[name]) for name in names} for raw in raws]
+        ours = run_items(session, fed, layout="nhwc", outputs="raw")
+    # Runtime 1.5.2 crashes on float inputs of batches, in the vendor's own files too: it gets one item at a time.
+    single = replace(model, batch_text="0")
+    shapes = [spec.shape for spec in specs(single, model.graphs[number], inputs=True)] if model.is_dynamic else None
+    data = encode(single) if model.batch_size > 1 else compiled.data
+    theirs = runtime.run(model.chip.name, data, [[raw[name] for name in names] for raw in fed], shapes=shapes)
+    graph = model.graphs[number]
     found = []
-    for index, name in enumerate(compiled.lowering.program.outputs):
+    for index, output in enumerate(graph.outputs):
+        tensor = graph.tensors[output]
+        name = tensor.name
         pairs = [(mine[name], _like(mine[name], other, index, name)) for mine, other in zip(ours, theirs, strict=True)]
-        found.append(_compare(name, pairs, tensors[name]))
+        found.append(_compare(name, pairs, tensor))
     return found
 
 

@@ -1,9 +1,9 @@
 /*
  * Runs a model on some inputs through the vendor's C API.
  *
- *   vendor_run LIBRARY MODEL FOLDER RUNS LAYOUT...
+ *   vendor_run LIBRARY MODEL FOLDER RUNS LAYOUT[:SIZE,SIZE,...]...
  *
- * One LAYOUT (number of the C API) per input; the inputs are float32 in FOLDER/RUN.INDEX.in, the outputs go as they are
+ * One LAYOUT (number of the C API) per input, with its shape where the model has several; the inputs are float32 in FOLDER/RUN.INDEX.in, the outputs go as they are
  * stored to FOLDER/RUN.INDEX.out. A call that fails ends it: its name and code on standard error, exit code 1.
  *
  * The declarations are our own, for the 64-bit interface of runtime 1.5.2; they have not changed up to 2.3.2.
@@ -12,12 +12,26 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { MOST = 64, FLOAT32 = 0, COUNTS = 0 };
+enum { MOST = 64, FLOAT32 = 0, COUNTS = 0, INPUT = 1, RANGE = 13, DIMS = 16, NAME = 256, SHAPES = 512 };
 
 struct counts { uint32_t inputs, outputs; };
 struct input { uint32_t index; void *bytes; uint32_t size; uint8_t pass_through; int type, layout; };
 struct output { uint8_t want_float, is_preallocated; uint32_t index; void *bytes; uint32_t size; };
+struct attribute {
+    uint32_t index, rank, dims[DIMS];
+    char name[NAME];
+    uint32_t elements, size;
+    int layout, type, quantization;
+    int8_t fraction;
+    int32_t zero_point;
+    float scale;
+    uint32_t width_stride, size_with_stride;
+    uint8_t pass_through;
+    uint32_t height_stride;
+};
+struct range { uint32_t index, shapes; int layout; char name[NAME]; uint32_t dims[SHAPES][DIMS], rank; };
 
 static void *library;
 
@@ -50,6 +64,29 @@ static void *contents(const char *path, uint32_t *size) {
     return bytes;
 }
 
+/* The shapes behind the layouts; nothing to do where there are none. */
+static void set_shapes(uint64_t context, const struct counts *counts, char **layouts) {
+    static struct attribute wanted[MOST];
+    static struct range range;
+    if (!counts->inputs || !strchr(layouts[0], ':')) return;
+    int (*query)(uint64_t, int, void *, uint32_t) = function("rknn_query");
+    int (*set)(uint64_t, uint32_t, struct attribute *) = function("rknn_set_input_shapes");
+    for (uint32_t index = 0; index < counts->inputs; index++) {
+        wanted[index].index = range.index = index;
+        check("rknn_query", query(context, INPUT, &wanted[index], sizeof wanted[index]));
+        check("rknn_query", query(context, RANGE, &range, sizeof range));
+        wanted[index].layout = range.layout;
+        wanted[index].rank = 0;
+        const char *text = strchr(layouts[index], ':');
+        while (text && *text && wanted[index].rank < DIMS) {
+            char *end;
+            wanted[index].dims[wanted[index].rank++] = (uint32_t)strtoul(text + 1, &end, 10);
+            text = end;
+        }
+    }
+    check("rknn_set_input_shapes", set(context, counts->inputs, wanted));
+}
+
 static void run_once(uint64_t context, const struct counts *counts, const char *folder, int number, char **layouts) {
     int (*set)(uint64_t, uint32_t, struct input *) = function("rknn_inputs_set");
     int (*run)(uint64_t, void *) = function("rknn_run");
@@ -78,7 +115,7 @@ static void run_once(uint64_t context, const struct counts *counts, const char *
 }
 
 int main(int count, char **arguments) {
-    if (count < 5) fail("usage", "vendor_run LIBRARY MODEL FOLDER RUNS LAYOUT...");
+    if (count < 5) fail("usage", "vendor_run LIBRARY MODEL FOLDER RUNS LAYOUT[:SHAPE]...");
     library = dlopen(arguments[1], RTLD_NOW);
     if (!library) fail("cannot load the library", dlerror());
     int (*init)(uint64_t *, void *, uint32_t, uint32_t, void *) = function("rknn_init");
@@ -92,6 +129,7 @@ int main(int count, char **arguments) {
     check("rknn_query", query(context, COUNTS, &counts, sizeof counts));
     if (counts.inputs > MOST || counts.outputs > MOST || (int)counts.inputs != count - 5)
         fail("wrong number of inputs or outputs", arguments[2]);
+    set_shapes(context, &counts, arguments + 5);
     for (int number = 0; number < atoi(arguments[4]); number++)
         run_once(context, &counts, arguments[3], number, arguments + 5);
     check("rknn_destroy", destroy(context));

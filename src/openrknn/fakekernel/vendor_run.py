@@ -55,9 +55,17 @@ class VendorRuntime:
             raise UnsupportedError(f"{place} is not a library for AArch64; there is no runtime for other machines")
         return cls(place.resolve(), build(machine, "vendor_run", [_SOURCE], _FLAGS))
 
-    def run(self, chip: str, model: bytes, runs: Sequence[Sequence[Array]]) -> list[list[bytes]]:
-        """The stored outputs of each run. Inputs are numbers; those of four dimensions are [N, H, W, C]."""
+    def run(
+        self, chip: str, model: bytes, runs: Sequence[Sequence[Array]], *,
+        shapes: Sequence[Sequence[int]] | None = None,
+    ) -> list[list[bytes]]:  # fmt: skip
+        """The stored outputs of each run. Inputs are numbers; those of four dimensions are [N, H, W, C].
+
+        `shapes` of the inputs are for models that have several.
+        """
         layouts = [str(_NHWC if array.ndim == 4 else _UNDEFINED) for array in runs[0]]
+        if shapes is not None:
+            layouts = [f"{layout}:{','.join(map(str, shape))}" for layout, shape in zip(layouts, shapes, strict=True)]
         with tempfile.TemporaryDirectory(prefix="openrknn-") as name, Device(chip, library=self.library) as device:
             folder = Path(name)
             path = folder / "model.rknn"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from openrknn.compiler.importer.batch import batch_of, one_item
 from openrknn.compiler.importer.build import build_graph
 from openrknn.compiler.importer.fold import fold
 from openrknn.compiler.importer.qdq import stored_weights
@@ -23,6 +24,8 @@ class Imported:
 
     graph: Graph
     model: Any
+    batch: int = 1
+    """Items that the ONNX model takes at once; graph and model are for one of them."""
 
 
 def import_model(
@@ -31,13 +34,16 @@ def import_model(
     shapes: Mapping[str, Sequence[int]] | None = None,
     outputs: Sequence[str] = (),
 ) -> Imported:
-    """Read, bind open shapes, cut at `outputs`, fold constants."""
+    """Read, bind open shapes, cut at `outputs`, fold constants, and take one item of a batch."""
     model = read_model(source)
     bind_shapes(model, shapes or {})
     if outputs:
         cut_outputs(model, outputs)
     stored = stored_weights(model)
     folded = fold(model)
+    batch = batch_of(folded)
+    if batch > 1:
+        folded = one_item(folded, batch)
     graph = build_graph(folded)
     graph.stored = {name: weights for name, weights in stored.items() if name in graph.constants}
-    return Imported(graph, folded)
+    return Imported(graph, folded, batch)

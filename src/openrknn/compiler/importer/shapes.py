@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.read import onnx_package
 
-__all__ = ["bind_shapes", "cut_outputs", "infer", "known_shapes"]
+__all__ = ["bind_shapes", "cut_outputs", "infer", "known_shapes", "model_inputs", "set_size"]
+
+
+def model_inputs(model: Any) -> list[Any]:
+    """What has to be fed: constants may be listed as inputs too."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    return [entry for entry in model.graph.input if entry.name not in constants]
+
+
+def set_size(entry: Any, axis: int, size: int) -> None:
+    """One dimension of an input."""
+    entry.type.tensor_type.shape.dim[axis].dim_value = size
 
 
 def bind_shapes(model: Any, shapes: Mapping[str, Sequence[int]]) -> None:
     """Give every input of the model a shape; an open batch dimension is 1."""
-    constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = [entry for entry in model.graph.input if entry.name not in constants]
+    inputs = model_inputs(model)
     unknown = sorted(set(shapes) - {entry.name for entry in inputs})
     if unknown:
         names = ", ".join(entry.name for entry in inputs)
         raise ModelError(f"a shape was given for {unknown[0]!r}, which is no input of the model; there are: {names}")
     symbols: dict[str, int] = {}
     for entry in inputs:
-        _bind(entry, shapes.get(entry.name), symbols)
+        if entry.name in shapes:
+            _bind(entry, shapes[entry.name], symbols)
+    open_ones = [entry for entry in inputs if entry.name not in shapes and not _close(entry, symbols)]
+    if open_ones:
+        raise ModelError(_ask(open_ones))
     # Shapes of values that were computed for other inputs would only contradict.
     del model.graph.value_info[:]
     for output in model.graph.output:
@@ -29,38 +44,65 @@ def bind_shapes(model: Any, shapes: Mapping[str, Sequence[int]]) -> None:
             output.type.tensor_type.ClearField("shape")
 
 
-def _bind(entry: Any, given: Sequence[int] | None, symbols: dict[str, int]) -> None:
+def _bind(entry: Any, given: Sequence[int], symbols: dict[str, int]) -> None:
     kind = entry.type.tensor_type
-    if not entry.type.HasField("tensor_type") or (not kind.HasField("shape") and given is None):
-        raise ModelError(f"input {entry.name!r} has no shape; give one: --shapes {entry.name}=1,3,224,224")
     dims = kind.shape.dim
-    if given is not None:
-        if kind.HasField("shape") and len(given) != len(dims):
-            raise ModelError(f"input {entry.name!r} has {len(dims)} dimensions, the given shape {list(given)} has not")
-        if min(given, default=1) < 1:
-            raise ModelError(f"the shape {list(given)} of input {entry.name!r} is not positive")
-        fixed = [dim.dim_value for dim in dims]
-        wrong = [at for at, (have, want) in enumerate(zip(fixed, given, strict=False)) if have and have != want]
-        if wrong:
-            raise ModelError(f"input {entry.name!r} is fixed to {_shown(dims)}; it cannot be {list(given)}")
-        if not dims:
-            for _ in given:
-                dims.add()
-        for dim, size in zip(dims, given, strict=True):
-            if dim.dim_param:
-                symbols.setdefault(dim.dim_param, size)
-            dim.dim_value = size
-        return
-    for at, dim in enumerate(dims):
+    if not entry.type.HasField("tensor_type"):
+        raise ModelError(f"input {entry.name!r} is no tensor; the compiler has tensors only")
+    if kind.HasField("shape") and len(given) != len(dims):
+        raise ModelError(f"input {entry.name!r} has {len(dims)} dimensions, the given shape {list(given)} has not")
+    if min(given, default=1) < 1:
+        raise ModelError(f"the shape {list(given)} of input {entry.name!r} is not positive")
+    fixed = [dim.dim_value for dim in dims]
+    if any(have > 0 and have != want for have, want in zip(fixed, given, strict=False)):
+        raise ModelError(
+            f"input {entry.name!r} is fixed to {_shown(dims)}; it cannot be {list(given)}. Export the model with "
+            "dynamic axes"
+        )
+    if not dims:
+        for _ in given:
+            dims.add()
+    for dim, size in zip(dims, given, strict=True):
+        if dim.dim_param and symbols.setdefault(dim.dim_param, size) != size:
+            raise ModelError(
+                f"the size {dim.dim_param!r} is {symbols[dim.dim_param]} in another input and {size} in {entry.name!r}"
+            )
+        dim.dim_value = size
+
+
+def _close(entry: Any, symbols: Mapping[str, int]) -> bool:
+    """Fill in what other inputs say and the batch; whether nothing is left open."""
+    kind = entry.type.tensor_type
+    if not entry.type.HasField("tensor_type") or not kind.HasField("shape"):
+        return False
+    for at, dim in enumerate(kind.shape.dim):
         if dim.dim_value < 1:
             size = symbols.get(dim.dim_param, 1 if at == 0 else 0)
             if not size:
-                example = ",".join(str(entry.dim_value or {0: 1, 1: 3}.get(i, 640)) for i, entry in enumerate(dims))
-                raise ModelError(
-                    f"input {entry.name!r} has the open shape {_shown(dims)}; say what it is: "
-                    f"--shapes {entry.name}={example}"
-                )
+                return False
             dim.dim_value = size
+    return True
+
+
+def _ask(entries: Sequence[Any]) -> str:
+    """What is open, and what to write."""
+    shown, options, words = [], [], []
+    for entry in entries:
+        dims = entry.type.tensor_type.shape.dim
+        shown.append(f"input {entry.name!r} has {f'the open shape {_shown(dims)}' if len(dims) else 'no shape'}")
+        sizes = [dim.dim_value if dim.dim_value > 0 else _likely(at, len(dims)) for at, dim in enumerate(dims)]
+        example = ",".join(map(str, sizes or (1, 3, 224, 224)))
+        options.append(f"--shapes {shlex.quote(f'{entry.name}={example}')}")
+        words.append(f"{entry.name!r}: ({example.replace(',', ', ')})")
+    return (
+        f"{', '.join(shown)}; say what it is, for example: openrknn compile MODEL.onnx {' '.join(options)} "
+        f"(in Python: shapes={{{', '.join(words)}}})"
+    )
+
+
+def _likely(axis: int, rank: int) -> int:
+    """A size that a reader takes for an example: pictures have 3 channels and many pixels."""
+    return 1 if axis == 0 else 3 if rank == 4 and axis == 1 else 640 if rank == 4 else 128
 
 
 def _shown(dims: Any) -> str:

@@ -21,7 +21,7 @@ from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.quantise.evaluate import FloatModel
 from openrknn.compiler.quantise.groups import moves
 
-__all__ = ["equalise", "pairs_of", "rescale"]
+__all__ = ["equalise", "equalise_by", "pairs_of", "reach_of", "rescale"]
 
 _LIMIT = 256.0
 """A channel grows by no more: beyond that it was noise before."""
@@ -29,8 +29,18 @@ _LIMIT = 256.0
 
 def equalise(graph: Graph, model: Any, feeds: Sequence[Mapping[str, Array]]) -> int:
     """Equalise every pair of convolutions; how many there were. A model that brings its own scales stays as it is."""
+    return equalise_by(graph, reach_of(graph, model, feeds))
+
+
+def reach_of(graph: Graph, model: Any, feeds: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """The largest absolute number in each channel of what could be equalised."""
     pairs = [] if graph.given or graph.stored else pairs_of(graph)
-    reach = _reach(graph, model, [first.output for first, _ in pairs], feeds)
+    return _reach(graph, model, [first.output for first, _ in pairs], feeds)
+
+
+def equalise_by(graph: Graph, reach: Mapping[str, Array]) -> int:
+    """The same with numbers that are known already; graphs of several shapes take the same."""
+    pairs = [] if graph.given or graph.stored else pairs_of(graph)
     done = 0
     for first, second in pairs:
         if first.output in reach:

@@ -40,6 +40,14 @@ class Statistics:
             self.channel_sum = means if self.channel_sum is None else self.channel_sum + means
         self.count += 1
 
+    def join(self, other: Statistics) -> None:
+        """What was seen of the same value elsewhere: with other shapes of the input."""
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        self.samples += other.samples
+        if other.channel_sum is not None:
+            self.channel_sum = other.channel_sum if self.channel_sum is None else self.channel_sum + other.channel_sum
+        self.count += other.count
+
     @property
     def sample(self) -> Array:
         return np.concatenate(self.samples)

@@ -1,5 +1,6 @@
 """Stage 9, write: the file. `container` knows the format; here is what goes where."""
 
 from openrknn.compiler.write.model import Preprocessing, build_model
+from openrknn.compiler.write.several import join_models
 
-__all__ = ["Preprocessing", "build_model"]
+__all__ = ["Preprocessing", "build_model", "join_models"]

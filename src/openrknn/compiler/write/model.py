@@ -53,8 +53,9 @@ Preprocessing = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
 
 def build_model(
-    program: Program, linked: Linked, chip: Chip, preprocessing: Preprocessing, *, version: str, custom_string: str = ""
-) -> Model:
+    program: Program, linked: Linked, chip: Chip, preprocessing: Preprocessing, *, version: str,
+    custom_string: str = "", batch: int = 1,
+) -> Model:  # fmt: skip
     """Everything that `container.writer.encode` needs."""
     tensors = _tensors(program, linked)
     numbers = {tensor.name: tensor.index for tensor in tensors}
@@ -83,8 +84,8 @@ def build_model(
     return Model(
         path=None, size_bytes=0, container_version=6, flavour=Flavour.FLATBUFFER, format_version=6,
         target=chip.target, platform=chip.name, chip=chip, toolkit_number=_TOOLKIT_NUMBER, toolkit_text=version,
-        framework="ONNX", framework_layout=int(Layout.NCHW), custom_string=custom_string, batch_text="0",
-        shape_mode="static_shape", dynamic_inputs=(), shared_weights=(),
+        framework="ONNX", framework_layout=int(Layout.NCHW), custom_string=custom_string,
+        batch_text=str(batch if batch > 1 else 0), shape_mode="static_shape", dynamic_inputs=(), shared_weights=(),
         memory=MemoryPlan(weights, program.internal_bytes, 0), custom_operators="",
         input_json=_described(program, program.inputs, inputs=True),
         output_json=_described(program, program.outputs, inputs=False),

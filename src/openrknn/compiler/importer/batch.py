@@ -1,0 +1,123 @@
+"""Batches: a model for several items at once becomes the model for one, which the runtime repeats with shared weights.
+
+That is right only if no operator mixes the items. It is proved by computing: the whole model on random items, and the
+model for one on each of them, have to agree in every value. Where they part, the operator is named.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from openrknn.compiler.errors import CompileError, UnsupportedOperatorError
+from openrknn.compiler.importer.fold import constants_of, fold
+from openrknn.compiler.importer.read import onnx_package
+from openrknn.compiler.importer.shapes import known_shapes, model_inputs, set_size
+from openrknn.compiler.ir import Array
+
+__all__ = ["batch_of", "one_item"]
+
+_SHAPED = {"Reshape": 1, "Expand": 1, "Resize": 3}
+"""Operators that name sizes of their result, the batch first -> the input that does."""
+_CLOSE = 1e-3
+"""Of the largest number of a value: float sums in another order differ by less."""
+
+
+def batch_of(model: Any) -> int:
+    """The items that the model takes at once: the first size of every input, where they agree."""
+    shapes = known_shapes(model)
+    firsts = {shapes[entry.name][0] if len(shapes.get(entry.name, ())) > 1 else 1 for entry in model_inputs(model)}
+    return firsts.pop() if len(firsts) == 1 else 1
+
+
+def one_item(whole: Any, batch: int) -> Any:
+    """The folded model for one item of a folded model for `batch`; an error names the operator that mixes them."""
+    item = onnx_package().ModelProto()
+    item.CopyFrom(whole)
+    for entry in model_inputs(item):
+        set_size(entry, 0, 1)
+    del item.graph.value_info[:]
+    for output in item.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    _divide_constants(item, whole, batch)
+    item = fold(item)
+    _prove(whole, item, batch)
+    return item
+
+
+def _divide_constants(item: Any, whole: Any, batch: int) -> None:
+    """Sizes that hold the batch, and constants that repeat the same numbers for each item."""
+    onnx = onnx_package()
+    constants, shapes = constants_of(item), known_shapes(whole)
+    made: dict[str, str] = {}
+    for node in item.graph.node:
+        place = _SHAPED.get(node.op_type, -1)
+        for at, name in enumerate(node.input):
+            values = constants.get(name)
+            if values is None:
+                continue
+            divided = _sizes(values, batch) if at == place else _repeated(values, shapes.get(node.output[0], ()), batch)
+            if divided is None:
+                continue
+            if name not in made:
+                made[name] = f"{name}_item"
+                item.graph.initializer.append(onnx.numpy_helper.from_array(divided, made[name]))
+            node.input[at] = made[name]
+
+
+def _sizes(values: Array, batch: int) -> Array | None:
+    if values.ndim != 1 or not values.size or values.dtype.kind != "i" or values[0] < batch or values[0] % batch:
+        return None
+    result = values.copy()
+    result[0] //= batch
+    return result
+
+
+def _repeated(values: Array, shape: tuple[int, ...], batch: int) -> Array | None:
+    is_per_item = values.ndim == len(shape) > 1 and values.shape[0] == shape[0] == batch
+    if not is_per_item or not (values == values[:1]).all():
+        return None
+    return np.ascontiguousarray(values[:1])
+
+
+def _prove(whole: Any, item: Any, batch: int) -> None:
+    from openrknn.compiler.quantise.evaluate import FloatModel
+
+    random = np.random.default_rng(0)
+    shapes, single = known_shapes(whole), known_shapes(item)
+    makers = {name: node for node in whole.graph.node for name in node.output if name}
+    outputs = [entry.name for entry in whole.graph.output]
+    names = [name for name in makers if _is_split(shapes.get(name), single.get(name), batch) or name in outputs]
+    feed = {
+        entry.name: random.normal(0, 1, shapes[entry.name]).astype(_dtype(entry)) for entry in model_inputs(whole)
+    }
+    wanted = dict(FloatModel(whole, names).run(feed))
+    runner = FloatModel(item, names)
+    try:
+        runs = [dict(runner.run({name: values[at : at + 1] for name, values in feed.items()})) for at in range(batch)]
+    except CompileError as error:
+        raise UnsupportedOperatorError(f"the model takes {batch} items at once, and not one of them: {error}") from None
+    for name in names:
+        joined = np.concatenate([np.atleast_1d(run[name]) for run in runs])
+        if joined.shape != wanted[name].shape or not _is_close(joined, wanted[name]):
+            node = makers[name]
+            raise UnsupportedOperatorError(
+                f"{node.op_type} {node.name or name!r} mixes the {batch} items of the batch; the NPU computes one item "
+                "at a time. Export the model for one item, or cut it before this operator with --outputs"
+            )
+
+
+def _dtype(entry: Any) -> Any:
+    return onnx_package().helper.tensor_dtype_to_np_dtype(entry.type.tensor_type.elem_type)
+
+
+def _is_split(whole: tuple[int, ...] | None, item: tuple[int, ...] | None, batch: int) -> bool:
+    return bool(whole and item) and whole == (item[0] * batch, *item[1:])  # type: ignore[index]
+
+
+def _is_close(left: Array, right: Array) -> bool:
+    if left.dtype.kind != "f":
+        return bool((left == right).all())
+    limit = _CLOSE * float(np.abs(right[np.isfinite(right)]).max(initial=0.0)) + 1e-6
+    return bool(np.isclose(left, right, rtol=0.0, atol=limit, equal_nan=True).all())

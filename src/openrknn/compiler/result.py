@@ -1,0 +1,79 @@
+"""What a compilation leaves behind, for reports and comparisons: one `Variant` for each choice of input shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from openrknn.compiler.calibration import Preprocess
+from openrknn.compiler.cost import Cost
+from openrknn.compiler.ir import Array, Graph
+from openrknn.compiler.lower import Lowering
+from openrknn.compiler.quantise.precision import Choice
+from openrknn.container.model import Model
+
+__all__ = ["Compiled", "Variant"]
+
+
+@dataclass(slots=True)
+class Variant:
+    """The model for one choice of input shapes: one graph of the file."""
+
+    graph: Graph
+    lowering: Lowering
+    source: Any
+    """The folded ONNX model."""
+    samples: list[dict[str, Array]] = field(default_factory=list)
+    """The first calibration inputs, as the ONNX model takes them."""
+    costs: dict[int, Cost] = field(default_factory=dict)
+    """Number of cores -> what a run costs on a board, for each number that there are task lists for."""
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the inputs."""
+        return {name: self.graph.values[name].shape for name in self.graph.inputs}
+
+
+@dataclass(slots=True)
+class Compiled:
+    """The file, and what each stage made on the way."""
+
+    data: bytes
+    model: Model
+    variants: tuple[Variant, ...]
+    """One, or several with dynamic shapes: the largest first, as in the file."""
+    preprocess: Preprocess
+    precision: tuple[Choice, ...] = ()
+    """Mixed models: int8 or fp16 for each operator, and why."""
+    mixed_snr_db: float | None = None
+    """What the search for the precision measured at the worst output."""
+    way: dict[str, Any] = field(default_factory=dict)
+    """Options that `method="auto"` chose between."""
+
+    @property
+    def graph(self) -> Graph:
+        """Of the first variant, as everything below."""
+        return self.variants[0].graph
+
+    @property
+    def lowering(self) -> Lowering:
+        return self.variants[0].lowering
+
+    @property
+    def source(self) -> Any:
+        return self.variants[0].source
+
+    @property
+    def samples(self) -> list[dict[str, Array]]:
+        return self.variants[0].samples
+
+    @property
+    def costs(self) -> dict[int, Cost]:
+        return self.variants[0].costs
+
+    @property
+    def format_name(self) -> str:
+        """int8, fp16 or mixed."""
+        if any(choice.precision == "fp16" for choice in self.precision):
+            return "mixed" if any(choice.precision == "int8" for choice in self.precision) else "fp16"
+        return self.lowering.format.name

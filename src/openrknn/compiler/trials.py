@@ -1,0 +1,84 @@
+"""Trying a compiled model: what it is fed with for each choice of shapes, and items of a batch together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from openrknn.compiler.ir import Array, Graph
+from openrknn.compiler.result import Compiled, Variant
+from openrknn.runtime.outputs import OutputKind
+from openrknn.runtime.session import Session
+
+__all__ = ["Feeds", "choose_shapes", "grouped", "named", "raw_inputs", "run_items", "shapes_text", "trials"]
+
+Feeds: TypeAlias = list[dict[str, Array]]
+
+
+def trials(compiled: Compiled, feeds: Feeds | None, count: int) -> Iterator[tuple[int, Variant, Feeds]]:
+    """(number of the graph, the variant, what to try it on); those without data are left out if others have some."""
+    for number, variant in enumerate(compiled.variants):
+        shapes = variant.shapes
+        fitting = [feed for feed in feeds or () if all(feed[name].shape == shape for name, shape in shapes.items())]
+        used = fitting if feeds else variant.samples[:count]
+        if not used and not feeds and not any(other.samples for other in compiled.variants):
+            used = [_noise(variant.graph)]
+        if used:
+            yield number, variant, used
+
+
+def choose_shapes(session: Session, number: int) -> None:
+    """Those of the n-th graph."""
+    graph = session.model.graphs[number]
+    if session.model.is_dynamic:
+        session.set_shapes({graph.tensors[index].name: graph.tensors[index].shape for index in graph.inputs})
+
+
+def run_items(
+    session: Session, raws: Sequence[Mapping[str, Array]], *, layout: str = "nchw", outputs: OutputKind = "float"
+) -> list[dict[str, Array]]:
+    """Run every item; a model for batches takes them in groups, the last one filled up."""
+    batch = max(1, session.model.batch_size)
+    layouts = {spec.name: layout for spec in session.inputs if len(spec.shape) == 4}
+    found: list[dict[str, Array]] = []
+    for group in grouped(raws, batch):
+        results = session.run(group, layout=layouts or None, outputs=outputs)
+        for item in range(batch):
+            found.append({name: _part(array, item, batch) for name, array in results.items()})
+    return found[: len(raws)]
+
+
+def _part(array: Array, item: int, batch: int) -> Array:
+    size = len(array) // batch
+    return array[item * size : (item + 1) * size] if batch > 1 else array
+
+
+def grouped(raws: Sequence[Mapping[str, Array]], batch: int) -> Iterator[dict[str, Array]]:
+    """As many items together as one run takes."""
+    for start in range(0, len(raws), batch):
+        group = [raws[min(start + item, len(raws) - 1)] for item in range(batch)]
+        yield {name: np.concatenate([raw[name] for raw in group]) if batch > 1 else group[0][name] for name in group[0]}
+
+
+def named(output: str, shapes: str) -> str:
+    """The name of an output in a message."""
+    return f"{output} ({shapes})" if shapes else output
+
+
+def shapes_text(compiled: Compiled, variant: Variant) -> str:
+    """What tells this variant from the others."""
+    if len(compiled.variants) == 1:
+        return ""
+    return ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in variant.shapes.items())
+
+
+def raw_inputs(compiled: Compiled, feed: dict[str, Array]) -> dict[str, Array]:
+    """What the ONNX model takes, as a Session takes it."""
+    return {name: compiled.preprocess.undo(name, values) for name, values in feed.items()}
+
+
+def _noise(graph: Graph) -> dict[str, Array]:
+    generator = np.random.default_rng(0)
+    return {name: generator.normal(0, 1, graph.values[name].shape).astype(np.float32) for name in graph.inputs}
