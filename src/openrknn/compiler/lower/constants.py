@@ -10,14 +10,13 @@ from openrknn.compiler.formats import align
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.quantise.correct import bias_error
-from openrknn.compiler.quantise.weights import QuantizedWeights, quantize_bias, quantize_weights
+from openrknn.compiler.quantise.weights import QuantizedWeights, quantize_bias, quantize_weights, relative_scales
 from openrknn.container.parts import DataType
 from openrknn.layout.operands import Operands, pack_operands
 from openrknn.layout.weights import WeightTiles, pack_weights
 
 __all__ = ["Packed", "pack_constants"]
 
-_Q14 = 16384
 _OPERAND_GROUP = 8
 
 
@@ -84,8 +83,7 @@ def pack_constants(
 
 
 def _stream(quantized: QuantizedWeights, bias: Array, room: int) -> bytes:
-    relative = np.rint(quantized.scale / quantized.scale.max() * _Q14)
-    multipliers = np.clip(relative, 1, _Q14).astype(np.int64)
+    multipliers = relative_scales(quantized.scale)
     operands = Operands(
         tuple(int(v) for v in bias), tuple(int(v) for v in quantized.zero_point), tuple(int(v) for v in multipliers)
     )

@@ -1,5 +1,9 @@
 """Weights: asymmetric int8 per output channel.
 
+The DPU multiplies each channel by a whole number of 1/16384 of the largest scale. Scales are such whole numbers from the
+start, rounded up: a multiplier that is rounded afterwards is 1 % off for a channel with a hundredth of the largest
+weights, and makes the bias of a nearly dead channel many times too large.
+
     scale[o] = (max - min) / 255 with 0 inside; stored = round(w / scale) + zero_point
     bias[o]  = round(b / (scale_in * scale[o])) - zero_point_in * sum of (stored - zero_point)
 """
@@ -12,7 +16,11 @@ import numpy as np
 
 from openrknn.compiler.ir import Array, Quantization
 
-__all__ = ["QuantizedWeights", "quantize_bias", "quantize_weights"]
+__all__ = ["QuantizedWeights", "quantize_bias", "quantize_weights", "relative_scales"]
+
+MULTIPLIER_UNIT = 16384
+_EXACT = 1e-6
+"""A ratio that is whole but for the last digit stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +46,18 @@ def quantize_weights(weights: Array) -> QuantizedWeights:
     scale = ((high - low) / np.float32(255)).astype(np.float64)
     # A channel without weights must not decide over the multipliers of all others.
     scale[scale == 0] = scale.max() or 1.0
+    scale = scale.max() * relative_scales(scale, up=True) / MULTIPLIER_UNIT
     zero = np.clip(np.rint(-128 - low / scale), -128, 127).astype(np.int64)
     stored = np.clip(np.rint(flat / scale[:, None]) + zero[:, None], -128, 127).astype(np.int64)
     return QuantizedWeights(stored.reshape(weights.shape), scale, zero)
+
+
+def relative_scales(scale: Array, *, up: bool = False) -> Array:
+    """The multipliers of the DPU: each scale in units of 1/16384 of the largest; `up`: never less than that."""
+    ratio = scale / scale.max() * MULTIPLIER_UNIT
+    whole = np.ceil(ratio - _EXACT) if up else np.rint(ratio)
+    result: Array = np.clip(whole, 1, MULTIPLIER_UNIT).astype(np.int64)
+    return result
 
 
 def quantize_bias(bias: Array, source: Quantization, weights: QuantizedWeights) -> Array:

@@ -1,0 +1,42 @@
+"""Weights of very uneven channels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from openrknn.compiler import compile_model
+from openrknn.compiler.quantise.weights import quantize_weights, relative_scales
+from openrknn.runtime.session import Session
+from tests.compiler.nets import Net, feeds
+
+
+def test_scales_are_what_the_npu_multiplies_with() -> None:
+    random = np.random.default_rng(0)
+    weights = random.normal(0, 1, (40, 8, 3, 3)) * 10.0 ** random.uniform(-6, 0, (40, 1, 1, 1))
+    made = quantize_weights(weights)
+    multipliers = relative_scales(made.scale)
+    np.testing.assert_allclose(multipliers / 16384 * made.scale.max(), made.scale, rtol=1e-12)
+    assert np.all(np.abs(made.real - weights).max(axis=(1, 2, 3)) <= 0.51 * made.scale)
+    natural = (np.maximum(weights.max((1, 2, 3)), 0) - np.minimum(weights.min((1, 2, 3)), 0)) / 255
+    assert np.all(made.scale >= natural * (1 - 1e-6))
+    assert np.all(made.scale <= natural + made.scale.max() / 16384 * (1 + 1e-6))
+
+
+@pytest.mark.parametrize("group", [1, 32])
+def test_the_bias_of_a_nearly_dead_channel_survives(group: int) -> None:
+    """Its weights are a millionth of the others': a multiplier of at least 1 made its bias many times too large."""
+    net = Net()
+    weight = net.random.normal(0, 1, (32, 32 // group, 3, 3))
+    weight[5] *= 1e-6
+    bias = net.random.normal(0, 1, 32)
+    bias[5] = 1.5
+    out = net.add("Conv", "x", net.constant(weight), net.constant(bias), kernel_shape=[3, 3], group=group)
+    shape = (1, 32, 8, 8)
+    data = feeds(shape)
+    compiled = compile_model(net.model({"x": shape}, [out]), calibration=data)
+    target = compiled.graph.values[out].quantization
+    assert target is not None
+    with Session(compiled.model, "software") as session:
+        found = session.run(data[0], layout="nchw")[out]
+    np.testing.assert_allclose(found[0, 5], 1.5, atol=target.scale)
