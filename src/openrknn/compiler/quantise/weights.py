@@ -1,7 +1,7 @@
 """Weights: asymmetric int8 per output channel.
 
-The DPU multiplies each channel by a whole number of 1/16384 of the largest scale. Scales are such whole numbers from the
-start, rounded up: a multiplier that is rounded afterwards is 1 % off for a channel with a hundredth of the largest
+The DPU multiplies each channel by a whole number of 1/16384 of the largest scale. Scales are such whole numbers from
+the start, rounded up: a multiplier that is rounded afterwards is 1 % off for a channel with a hundredth of the largest
 weights, and makes the bias of a nearly dead channel many times too large.
 
     scale[o] = (max - min) / 255 with 0 inside; stored = round(w / scale) + zero_point
