@@ -1,4 +1,7 @@
-"""What RK3562, RK3576 and RV1103/06 have in common: readers of registers that differ only in their places."""
+"""What RK3562, RK3576 and RV1103/06 have in common: readers of registers that differ only in their places.
+
+Those of CNA are in `npu.common_cna`.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,10 @@ from openrknn.npu import cna as npu_cna
 from openrknn.npu import core as npu_core
 from openrknn.npu import ppu as npu_ppu
 from openrknn.npu import rdma as npu_rdma
-from openrknn.npu.formats import ATOM_BYTES, element_bytes, is_float
+from openrknn.npu.formats import ATOM_BYTES, element_bytes
 from openrknn.npu.named import NamedRegisters
 
 __all__ = [
-    "check_rows",
-    "kept_rows",
-    "negated_zero_point",
-    "pad_bits",
-    "read_converter",
     "read_core",
     "read_pooling",
     "read_readers",
@@ -26,57 +24,12 @@ __all__ = [
 ]
 
 _PAD_SIGN = 1 << 18
-_LANES = 4
-_ALL_LANES = 0xFFFF_FFFF
 
 
 def whole_channels(channels: int, precision: Precision) -> int:
     """Rounded up to whole atoms."""
     lanes = ATOM_BYTES // element_bytes(precision)
     return -(-channels // lanes) * lanes
-
-
-def negated_zero_point(byte: int) -> int:
-    """Of all depthwise weights, from its byte: 128 does not fit, and 0x80 stands for it."""
-    return byte - 256 if byte > 128 else byte
-
-
-def kept_rows(cna: NamedRegisters, line_bytes: int, *, packed: bool) -> int:
-    """Rows of the task before that are still in CBUF. The DMA leaves them out; they are in memory before the others."""
-    fetched = cna.fields("FC_DATA_SIZE0")
-    rows = fetched["dma_width"] * ATOM_BYTES // line_bytes if packed else fetched["dma_height"]
-    return cna("DATA_SIZE0", "datain_height") - rows
-
-
-def pad_bits(value: int, precision: Precision) -> int:
-    """One number for all channels; int8 keeps it in both lanes of RK3588's two-lane form."""
-    return (value & 0xFF) * 0x0101 if precision is Precision.INT8 else value & 0xFFFF
-
-
-def check_rows(entries: int, needed: int) -> None:
-    """A row must have its room in CBUF: with too few entries rows would overlap."""
-    if entries < needed:
-        text = f"a row needs {needed} entries of CBUF and gets {entries}: rows would overlap"
-        raise ExecutionError(text, register="CBUF_CON1")
-
-
-def read_converter(cna: NamedRegisters, precision: Precision) -> npu_cna.Converter | None:
-    """The input converter; None where it is off."""
-    con0, low, high = cna.fields("CVT_CON0"), cna.fields("CVT_SCALE01"), cna.fields("CVT_SCALE23")
-    offsets = tuple(cna(f"CVT_OFFSET{channel}", "cvt_offset") for channel in range(_LANES))
-    lanes, packed = cna("CVT_LANES", "cvt_lanes"), cna("CONV_CON1", "argb_in")
-    if con0["cvt_bypass"]:
-        return None
-    if is_float(precision) or not (packed or lanes == _ALL_LANES):
-        raise UnknownModeError("this form of the input converter is not implemented", register="CVT_CON0")
-    return npu_cna.Converter(
-        add_first=bool(con0["cvt_type"]),
-        rounding=numerics.Rounding(con0["round_type"]),
-        shifts=tuple(con0[f"cvt_truncate_{channel}"] for channel in range(_LANES)),
-        scales=(low["cvt_scale0"], low["cvt_scale1"], high["cvt_scale2"], high["cvt_scale3"]),
-        offsets=offsets,
-        lanes=0xFFFF,
-    )
 
 
 def read_core(core: NamedRegisters, convolution: npu_cna.Config) -> npu_core.Config:

@@ -13,6 +13,7 @@ from openrknn.isa import ConvMode, Precision, cna, dpu, dpu_rdma, dpu_stages, pp
 from openrknn.isa import rk3566 as regs
 from openrknn.isa.enums import ChannelReduction, CombineUse, OperandKinds, RegroupCount
 from openrknn.npu import cna as npu_cna
+from openrknn.npu import common_cna
 from openrknn.npu import core as npu_core
 from openrknn.npu import ppu as npu_ppu
 from openrknn.npu import rdma as npu_rdma
@@ -60,7 +61,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         converter=_converter(registers, weights),
         pad_top=pad.pad_top,
         pad_left=pad.pad_left,
-        pad_bits=_pad_bits(pad.pad_value, precision),
+        pad_bits=common_cna.pad_bits(pad.pad_value, precision),
         out_height=size3.dataout_atomics // size2.dataout_width,
         out_width=size2.dataout_width,
         weight_address=registers.read(cna.DcompAddr0).decompress_addr0,
@@ -83,11 +84,6 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         depthwise_group=_DEPTHWISE_BYTES // size,
         reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
     )
-
-
-def _pad_bits(value: int, precision: Precision) -> int:
-    """One number for all channels; int8 keeps it in both lanes of RK3588's two-lane form."""
-    return (value & 0xFF) * 0x0101 if precision is Precision.INT8 else value & 0xFFFF
 
 
 def _converter(registers: Registers, precision: Precision) -> npu_cna.Converter | None:

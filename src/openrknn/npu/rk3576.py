@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from openrknn.errors import ExecutionError, UnknownModeError
+from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import ArgbInput, ChannelReduction, CombineUse, OperandKinds, Regroup
 from openrknn.isa.rk3576 import RK3576
 from openrknn.npu import cna as npu_cna
-from openrknn.npu import common
+from openrknn.npu import common, common_cna
 from openrknn.npu import core as npu_core
 from openrknn.npu import ppu as npu_ppu
 from openrknn.npu import rdma as npu_rdma
@@ -25,7 +25,7 @@ from openrknn.npu.registers import Registers
 __all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
 
 _OPERAND_BLOCK = 8
-_KERNEL_BYTES, _INPUTS, _DEPTHWISE_BYTES = 32, 32, 64
+_WEIGHTS = common_cna.WeightGroups(kernel_bytes=32, inputs=32, depthwise_bytes=64)
 _ENTRY_BYTES = 64
 _MAXIMUM = 0x25
 _PAIRS = 2
@@ -35,68 +35,36 @@ _PAIRS = 2
 def configure_features(registers: Registers) -> npu_cna.Config:
     """Read CNA's registers."""
     cna = NamedRegisters(registers, RK3576.block("CNA"))
-    con1, con3, size0 = cna.fields("CONV_CON1"), cna.fields("CONV_CON3"), cna.fields("DATA_SIZE0")
-    weight2, pad = cna.fields("WEIGHT_SIZE2"), cna.fields("PAD_CON0")
-    atomics, out_width = cna("DATA_SIZE3", "dataout_atomics"), cna("DATA_SIZE2", "dataout_width")
-    if atomics % out_width:
-        raise ExecutionError("the output pixels are not whole rows", register="DATA_SIZE3")
-    precision, weights = Precision(con1["in_precision"]), Precision(con1["proc_precision"])
+    con1, weight2, width = cna.fields("CONV_CON1"), cna.fields("WEIGHT_SIZE2"), cna("DATA_SIZE0", "datain_width")
+    packed, size = ArgbInput(con1["argb_in"]).channels, element_bytes(weights := Precision(con1["proc_precision"]))
     if con1["weight_precision"] != weights:
         raise UnknownModeError("weights in a format of their own are not implemented", register="CONV_CON1")
-    packed, size = ArgbInput(con1["argb_in"]).channels, element_bytes(weights)
     real = cna("DATA_SIZE1", "datain_channel_real")
-    channels = common.whole_channels(real, precision)
-    cna.waive("WEIGHT_SIZE1")
-    cna.expect_zero("DCOMP_CTRL", "DCOMP_REGNUM", "DCOMP_AMOUNT0", "DCOMP_AMOUNT1")
+    channels = common.whole_channels(real, Precision(con1["in_precision"]))
     cna.expect_zero("UNKNOWN_1068", "UNKNOWN_106C", "UNKNOWN_109C")
-    cna.waive("CONV_CON2", "CBUF_BANKS", "CBUF_CON0", "CBUF_ENTRIES", "LANE_PAD", "FC_DATA_SIZE0", "FC_DATA_SIZE1")
-    cna.waive("DMA_CON0", "SURF_SIZE", "READ_SIZE")
+    cna.waive("CBUF_BANKS", "CBUF_CON1", "LANE_PAD", "SURF_SIZE")
     if not packed:
-        row_bytes = surfaces(channels, size) * ATOM_BYTES * size0["datain_width"]
-        common.check_rows(cna("CBUF_CON1", "data_entries"), -(-row_bytes // _ENTRY_BYTES))
-    cna.waive("CBUF_CON1")
+        row_bytes = surfaces(channels, size) * ATOM_BYTES * width
+        common_cna.check_rows(cna("CBUF_CON1", "data_entries"), -(-row_bytes // _ENTRY_BYTES))
     line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
-    rows = common.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
-    depthwise, taps = bool(con1["dw_en"]), weight2["weight_height"] * weight2["weight_width"]
-    return npu_cna.Config(
-        feature_address=cna("FEATURE_DATA_ADDR", "feature_base_addr") - rows * line_bytes,
-        height=size0["datain_height"],
-        width=size0["datain_width"],
+    rows = common_cna.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
+    read = common_cna.read_convolution(
+        cna,
+        _WEIGHTS,
         channels=channels,
-        packed_channels=packed,
         line_bytes=line_bytes,
         surface_bytes=cna("SURF_STRIDE", "surf_stride") * ATOM_BYTES,
-        precision=precision,
-        is_unsigned=packed > 0 and precision is Precision.INT8 and not cna("CVT_CON0", "data_sign"),
-        converter=common.read_converter(cna, weights),
-        pad_top=pad["pad_top"],
-        pad_left=pad["pad_left"],
-        pad_bits=common.pad_bits(cna("PAD_CON1", "pad_value"), precision),
-        out_height=atomics // out_width,
-        out_width=out_width,
-        weight_address=cna("DCOMP_ADDR0", "decompress_addr0"),
-        weight_bytes=cna("WEIGHT_SIZE0", "weight_bytes"),
-        weight_channels=real // weight2["weight_width"]
-        if con1["packed_rows"]
-        else cna("WEIGHT_SIZE1", "weight_bytes_per_kernel") // (size * taps),
-        weight_precision=weights,
-        kernels=weight2["weight_kernels"],
-        kernel_height=weight2["weight_height"],
-        kernel_width=weight2["weight_width"],
-        stride_x=con3["conv_x_stride"],
-        stride_y=con3["conv_y_stride"],
-        dilation_x=con3["atrous_x_dilation"],
-        dilation_y=con3["atrous_y_dilation"],
-        spread_x=con3["deconv_x_stride"],
-        spread_y=con3["deconv_y_stride"],
-        depthwise=depthwise,
-        kernel_group=_KERNEL_BYTES // size,
-        input_group=_INPUTS,
-        depthwise_group=_DEPTHWISE_BYTES // size,
-        inline_zero_points=_PAIRS if depthwise and weight2["weight_kernels"] == _PAIRS else 0,
-        weight_offset=common.negated_zero_point(cna("DW_ZERO_POINT", "negated")),
-        folded_width=0 if packed else _folded_width(cna, size0["datain_height"] * size0["datain_width"]),
-        packed_rows=bool(con1["packed_rows"]),
+        depthwise=bool(con1["dw_en"]),
+        converter=common_cna.read_converter(cna, weights),
+    )
+    packed_rows = bool(con1["packed_rows"])
+    return replace(
+        read,
+        feature_address=read.feature_address - rows * line_bytes,
+        weight_channels=real // weight2["weight_width"] if packed_rows else read.weight_channels,
+        inline_zero_points=_PAIRS if read.depthwise and read.kernels == _PAIRS else 0,
+        folded_width=0 if packed else _folded_width(cna, read.height * read.width),
+        packed_rows=packed_rows,
     )
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openrknn import numerics
-from openrknn.errors import ExecutionError, UnknownModeError
+from openrknn.errors import UnknownModeError
 from openrknn.isa import ConvMode, Precision
 from openrknn.isa.enums import ArgbInput, ChannelReduction, Regroup
 from openrknn.isa.rv1106 import RV1106
 from openrknn.npu import cna as npu_cna
-from openrknn.npu import common
+from openrknn.npu import common, common_cna
 from openrknn.npu import core as npu_core
 from openrknn.npu import ppu as npu_ppu
 from openrknn.npu import rdma as npu_rdma
@@ -26,7 +26,7 @@ from openrknn.npu.registers import Registers
 __all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
 
 _OPERAND_BLOCK = 4
-_KERNEL_BYTES, _INPUTS, _DEPTHWISE_BYTES = 16, 32, 32
+_WEIGHTS = common_cna.WeightGroups(kernel_bytes=16, inputs=32, depthwise_bytes=32)
 _LANES = 4
 _ENTRY_BYTES, _IMAGE_PIXEL_BYTES = 32, 4
 
@@ -34,58 +34,26 @@ _ENTRY_BYTES, _IMAGE_PIXEL_BYTES = 32, 4
 def configure_features(registers: Registers) -> npu_cna.Config:
     """Read CNA's registers."""
     cna = NamedRegisters(registers, RV1106.block("CNA"))
-    con1, con3, size0 = cna.fields("CONV_CON1"), cna.fields("CONV_CON3"), cna.fields("DATA_SIZE0")
-    weight2, pad = cna.fields("WEIGHT_SIZE2"), cna.fields("PAD_CON0")
-    channels, out_width = cna("DATA_SIZE1", "datain_channel"), cna("DATA_SIZE2", "dataout_width")
-    atomics = cna("DATA_SIZE3", "dataout_atomics")
-    if not out_width or atomics % out_width:
-        raise ExecutionError("the output pixels are not whole rows", register="DATA_SIZE3")
-    precision, weights = Precision(con1["in_precision"]), Precision(con1["proc_precision"])
-    packed = ArgbInput(con1["argb_in"]).channels
-    size, taps = element_bytes(weights), max(weight2["weight_height"] * weight2["weight_width"], 1)
-    cna.expect_zero("DCOMP_CTRL", "DCOMP_REGNUM", "DCOMP_AMOUNT0", "DCOMP_AMOUNT1", "UNKNOWN_1094")
-    cna.waive("CONV_CON2", "CBUF_ENTRIES", "CBUF_CON0", "CBUF_BANKS", "DMA_CON0", "FC_DATA_SIZE0", "FC_DATA_SIZE1")
-    cna.waive("WEIGHT_STRIDE", "READ_SIZE", "CVT_LANES")
-    cna.expect_zero("FC_CON1")
-    depthwise = con1["conv_mode"] == ConvMode.DEPTHWISE
-    row = (_IMAGE_PIXEL_BYTES if packed else ATOM_BYTES * surfaces(channels, size)) * size0["datain_width"]
-    common.check_rows(cna("CBUF_CON1", "data_entries"), -(-row // _ENTRY_BYTES))
+    con1, row, width = cna.fields("CONV_CON1"), cna.fields("CBUF_CON1"), cna("DATA_SIZE0", "datain_width")
+    packed, size = ArgbInput(con1["argb_in"]).channels, element_bytes(weights := Precision(con1["proc_precision"]))
+    channels = cna("DATA_SIZE1", "datain_channel")
+    cna.expect_zero("UNKNOWN_1094", "FC_CON1")
+    cna.waive("CBUF_BANKS", "WEIGHT_STRIDE", "CVT_LANES")
+    row_bytes = (_IMAGE_PIXEL_BYTES if packed else ATOM_BYTES * surfaces(channels, size)) * width
+    common_cna.check_rows(row["data_entries"], -(-row_bytes // _ENTRY_BYTES))
     line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
-    return npu_cna.Config(
-        feature_address=cna("FEATURE_DATA_ADDR", "feature_base_addr"),
-        height=size0["datain_height"],
-        width=size0["datain_width"],
+    read = common_cna.read_convolution(
+        cna,
+        _WEIGHTS,
         channels=channels,
-        packed_channels=packed,
-        line_bytes=cna("CBUF_CON1", "datain_width") * packed * size if packed else line_bytes,
+        line_bytes=row["datain_width"] * packed * size if packed else line_bytes,
         surface_bytes=cna("DMA_CON2", "surf_stride") * ATOM_BYTES,
-        precision=precision,
-        is_unsigned=packed > 0 and precision is Precision.INT8 and not cna("CVT_CON0", "data_sign"),
+        depthwise=con1["conv_mode"] == ConvMode.DEPTHWISE,
         converter=_converter(cna, weights),
-        pad_top=pad["pad_top"],
-        pad_left=pad["pad_left"],
-        pad_bits=common.pad_bits(cna("PAD_CON1", "pad_value"), precision),
-        out_height=atomics // out_width,
-        out_width=out_width,
-        weight_address=cna("DCOMP_ADDR0", "decompress_addr0"),
-        weight_bytes=cna("WEIGHT_SIZE0", "weight_bytes"),
-        weight_channels=cna("WEIGHT_SIZE1", "weight_bytes_per_kernel") // (size * taps),
-        weight_precision=weights,
-        kernels=weight2["weight_kernels"],
-        kernel_height=weight2["weight_height"],
-        kernel_width=weight2["weight_width"],
-        stride_x=con3["conv_x_stride"],
-        stride_y=con3["conv_y_stride"],
-        dilation_x=con3["atrous_x_dilation"],
-        dilation_y=con3["atrous_y_dilation"],
-        spread_x=con3["deconv_x_stride"],
-        spread_y=con3["deconv_y_stride"],
-        depthwise=depthwise,
-        kernel_group=_KERNEL_BYTES // size,
-        input_group=_INPUTS,
-        depthwise_group=_DEPTHWISE_BYTES // size,
+    )
+    return replace(
+        read,
         inline_zero_points=int(con1["inline_zero_points"]),
-        weight_offset=common.negated_zero_point(cna("DW_ZERO_POINT", "negated")),
         input_major=bool(cna("FC_CON0", "fc_skip_en")),
     )
 

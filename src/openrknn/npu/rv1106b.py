@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from openrknn import numerics
-from openrknn.errors import ExecutionError, UnknownModeError
+from openrknn.errors import UnknownModeError
 from openrknn.isa import BitPattern, Precision
 from openrknn.isa.enums import (
     AluAlgorithm,
@@ -24,7 +24,7 @@ from openrknn.isa.enums import (
 )
 from openrknn.isa.rv1106b import RV1106B
 from openrknn.npu import cna as npu_cna
-from openrknn.npu import common
+from openrknn.npu import common_cna
 from openrknn.npu import core as npu_core
 from openrknn.npu import ppu as npu_ppu
 from openrknn.npu import rdma as npu_rdma
@@ -90,18 +90,11 @@ def _pads(cna: NamedRegisters) -> tuple[int, int]:
     return cna("DATA_SIZE3", "pad_top"), cna("PAD_CON0", "pad_left")
 
 
-def _out_size(cna: NamedRegisters) -> tuple[int, int]:
-    atomics, width = cna("DATA_SIZE3", "dataout_atomics"), cna("DATA_SIZE2", "dataout_width")
-    if atomics % width:
-        raise ExecutionError("the output pixels are not whole rows", register="DATA_SIZE3")
-    return atomics // width, width
-
-
 def configure_features(registers: Registers) -> npu_cna.Config:
     """Read CNA's registers."""
     cna = _cna(registers)
     con1, con3, shape = cna.fields("CONV_CON1"), cna.fields("CONV_CON3"), cna.fields("WEIGHT_SHAPE")
-    size, (out_height, out_width), (pad_top, pad_left) = cna.fields("DATA_SIZE0"), _out_size(cna), _pads(cna)
+    size, (out_height, out_width), (pad_top, pad_left) = cna.fields("DATA_SIZE0"), common_cna.out_size(cna), _pads(cna)
     real = cna("DATA_SIZE1", "datain_channel_real")
     channels = -(-real // _ATOM) * _ATOM
     depthwise, image = bool(con1["dw_en"]), bool(con1["image"])
@@ -113,11 +106,11 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         raise UnknownModeError("the input is neither a picture nor a feature map", register="CONV_CON1")
     cna.waive("CVT_SCALE01", "CVT_SCALE23", *(f"CVT{channel}" for channel in range(_LANES)))
     entries = size["datain_width"] * (_PIXEL_BYTES[real] if image and real in _PIXEL_BYTES else real)
-    common.check_rows(cna("CBUF_CON1", "data_entries"), -(-entries // _ENTRY_BYTES))
+    common_cna.check_rows(cna("CBUF_CON1", "data_entries"), -(-entries // _ENTRY_BYTES))
     pairs = _PAIRS if depthwise and shape["weight_kernels"] == _PAIRS else 1
     weight_bytes = cna("WEIGHT_SIZE0", "weight_bytes")
     line_bytes = cna("LINE_STRIDE", "line_stride") * _ATOM
-    rows = common.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
+    rows = common_cna.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
     converter = _converter(cna) if cna("CVT_LANES", "cvt_lanes") else None
     return npu_cna.Config(
         feature_address=cna("FEATURE_DATA_ADDR", "feature_base_addr") - rows * line_bytes,
@@ -132,7 +125,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         converter=converter,
         pad_top=pad_top,
         pad_left=pad_left,
-        pad_bits=common.pad_bits(cna("PAD_CON1", "pad_value"), Precision.INT8),
+        pad_bits=common_cna.pad_bits(cna("PAD_CON1", "pad_value"), Precision.INT8),
         out_height=out_height,
         out_width=out_width,
         weight_address=cna("WEIGHT_ADDR", "weight_addr"),
@@ -154,7 +147,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         input_group=_INPUTS,
         depthwise_group=_DEPTHWISE,
         inline_zero_points=_DEPTHWISE if pairs == _PAIRS else 0,
-        weight_offset=common.negated_zero_point(zero),
+        weight_offset=common_cna.negated_zero_point(zero),
     )
 
 
@@ -195,7 +188,7 @@ def configure_array_pooling(registers: Registers) -> npu_ppu.Config | None:
         return None
     if cna("DIVISION", "data_reuse"):
         raise UnknownModeError("pooling that keeps rows is not implemented", register="DIVISION")
-    size, (out_height, out_width), (pad_top, pad_left) = cna.fields("DATA_SIZE0"), _out_size(cna), _pads(cna)
+    size, (out_height, out_width), (pad_top, pad_left) = cna.fields("DATA_SIZE0"), common_cna.out_size(cna), _pads(cna)
     taps = shape["weight_height"] * shape["weight_width"]
     cna.waive("WEIGHT_SIZE0", "WEIGHT_ADDR", "WEIGHT_ZERO_POINT", "CBUF_CON1", "CVT_LANES")
     cna.waive("CVT_SCALE01", "CVT_SCALE23", *(f"CVT{channel}" for channel in range(_LANES)))
