@@ -198,8 +198,8 @@ def test_bad_requests_have_one_clear_message_each() -> None:
     model = net.model({"x": SHAPE}, [net.conv("x", 16, 8)])
     with pytest.raises(CompileError, match="'rk9999' is not a chip"):
         compile_model(model, "rk9999")
-    with pytest.raises(CompileError, match="RK3566 has other registers"):
-        compile_model(model, "rk3566")
+    with pytest.raises(CompileError, match="RK3576 has other registers"):
+        compile_model(model, "rk3576")
     with pytest.raises(CalibrationError, match="int8 needs calibration data"):
         compile_model(model, fp16=False)
     with pytest.raises(CalibrationError, match="no calibration data"):

@@ -7,7 +7,6 @@ import os
 from dataclasses import replace
 from typing import Any, Unpack
 
-from openrknn.compiler.formats import INT8
 from openrknn.compiler.options import CompileKeywords, CompileOptions
 from openrknn.compiler.pipeline import compile_stages
 from openrknn.compiler.quantise.statistics import Statistics
@@ -60,7 +59,7 @@ def _best(onnx: Any, options: CompileOptions) -> Compiled:
 
     def attempt(method: str) -> tuple[float, Compiled]:
         made = compile_stages(onnx, replace(options, method=method), seen)
-        if made.lowering.format is not INT8 or not any(variant.samples for variant in made.variants):
+        if made.lowering.format.name != "int8" or not any(variant.samples for variant in made.variants):
             return math.inf, made
         return min(verdict.decibels for verdict in verify(made, count=_JUDGED)), made
 

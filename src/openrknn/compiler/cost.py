@@ -26,7 +26,7 @@ def _cost(program: Program, linked: Linked, cores: int) -> Cost:
         for entry in entries:
             rows = found.setdefault(entry.step, [(0, Traffic(), 0)] * cores)
             count, traffic, words = rows[core]
-            rows[core] = count + 1, traffic.plus(traffic_of(entry.task)), words + entry.amount + _TAIL
+            rows[core] = count + 1, traffic.plus(traffic_of(entry.task, program.target)), words + entry.amount + _TAIL
     operators = []
     submits, begins = 0, True
     for number, step in enumerate(program.steps):

@@ -1,4 +1,4 @@
-"""The two number formats that models are compiled for, and the sizes that follow from them on RK3588."""
+"""The two number formats that models are compiled for, and the sizes that follow from them and the chip's atoms."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from openrknn.isa import Precision
 __all__ = ["ATOM_BYTES", "FP16", "INT8", "Format", "align", "ceil_div"]
 
 ATOM_BYTES = 16
+"""Of most chips; `Format.atom_bytes` says it for the one at hand."""
 
 
 def align(number: int, multiple: int) -> int:
@@ -30,11 +31,12 @@ class Format:
     precision: Precision
     dtype: DataType
     element_bytes: int
+    atom_bytes: int = ATOM_BYTES
 
     @property
     def atom(self) -> int:
         """Channels of one atom."""
-        return ATOM_BYTES // self.element_bytes
+        return self.atom_bytes // self.element_bytes
 
     @property
     def group(self) -> int:
@@ -52,3 +54,4 @@ class Format:
 
 INT8 = Format("int8", Precision.INT8, DataType.INT8, 1)
 FP16 = Format("fp16", Precision.FP16, DataType.FLOAT16, 2)
+"""For atoms of 16 bytes."""

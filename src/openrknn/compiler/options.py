@@ -16,6 +16,7 @@ from openrknn.chips import CHIPS, Chip
 from openrknn.compiler.calibration import Calibration
 from openrknn.compiler.errors import CalibrationError, OptionError
 from openrknn.compiler.quantise.ranges import METHODS
+from openrknn.compiler.targets import TARGETS
 
 __all__ = ["CompileKeywords", "CompileOptions", "Numbers", "Progress", "Shapes"]
 
@@ -26,7 +27,6 @@ Shapes: TypeAlias = "Mapping[str, Sequence[int] | Sequence[Sequence[int]]]"
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Told (stage, done, of)."""
 
-_TARGETS = ("rk3588",)
 _ORDERS = ("rgb", "bgr")
 _MOST_ITEMS = 1024
 
@@ -113,6 +113,11 @@ class CompileOptions:
         if self.batch is not None and not 1 <= self.batch <= _MOST_ITEMS:
             raise OptionError(f"batch={self.batch!r}: a run has 1 to {_MOST_ITEMS} items")
         _ = self.shape_sets
+        if (self.auto_mixed or self.fp16_layers) and not TARGETS[chip.family].can_mix:
+            raise OptionError(
+                f"int8 and fp16 in one model is for RK3588 only: no file of the vendor's shows how {chip.title} goes "
+                "from one to the other. Leave out auto_mixed and fp16_layers"
+            )
         for name in ("outputs", "fp16_layers"):
             if isinstance(getattr(self, name), str):
                 raise OptionError(f"{name} is a list of names, not the text {getattr(self, name)!r}")
@@ -123,10 +128,11 @@ class CompileOptions:
         name = str(self.target).lower()
         if name not in CHIPS:
             raise OptionError(f"target {self.target!r} is not a chip that openrknn knows; there are {', '.join(CHIPS)}")
-        if name not in _TARGETS and CHIPS[name].family != "rk3588":
+        if CHIPS[name].family not in TARGETS:
+            known = ", ".join(chip.name for chip in CHIPS.values() if chip.family in TARGETS)
             raise OptionError(
-                f"the compiler makes models for {', '.join(_TARGETS)}; {CHIPS[name].title} has other registers, and no "
-                "recipes for it yet. Use the vendor's toolkit for it"
+                f"the compiler makes models for {known}; {CHIPS[name].title} has other registers, and no recipes for "
+                "it yet. Use the vendor's toolkit for it"
             )
         return CHIPS[name]
 

@@ -12,7 +12,7 @@ from openrknn.compiler.calibration import Preprocess, feeds_for
 from openrknn.compiler.cores import CORE_COUNTS, choose_shares
 from openrknn.compiler.cost import linked_costs
 from openrknn.compiler.errors import OptionError
-from openrknn.compiler.formats import FP16, INT8, Format
+from openrknn.compiler.formats import Format
 from openrknn.compiler.importer import Imported, import_model
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.link import Linked, link
@@ -27,6 +27,7 @@ from openrknn.compiler.quantise.precision import Choice, set_precision
 from openrknn.compiler.quantise.shapes import Shaped, calibrate, equalise_together
 from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.result import Compiled, Variant
+from openrknn.compiler.targets import TARGETS
 from openrknn.compiler.write import build_model, join_models
 from openrknn.container.load import load
 from openrknn.container.model import Model
@@ -36,8 +37,6 @@ __all__ = ["compile_stages"]
 
 _SAMPLES = 4
 """Calibration inputs that are kept to compare with."""
-_KERNEL_VOLUME = 3072
-"""The largest channels x kernel rows x kernel columns of one task that the vendor's converter emits."""
 
 
 @dataclass(slots=True)
@@ -56,7 +55,8 @@ def compile_stages(onnx: Any, options: CompileOptions, seen: dict[str, Statistic
     tell("import", 0, 1)
     imports = [import_model(onnx, shapes=shapes, outputs=options.outputs) for shapes in options.shape_sets]
     is_fp16 = options.is_fp16(is_quantised=any(op.type == "QuantizeLinear" for op in imports[0].graph.ops))
-    form = FP16 if is_fp16 else INT8
+    target = TARGETS[options.chip.family]
+    form = target.fp16 if is_fp16 else target.int8
     batch = _batch(imports, options)
     preprocess = Preprocess.of(imports[0].graph, options.mean, options.std, options.order)
     tell("normalise", 0, 1)
@@ -101,8 +101,9 @@ def _front(imported: Imported, options: CompileOptions, form: Format) -> _Front:
     graph = imported.graph
     if options.split_outputs:
         split_final_concats(graph)
-    kernel_volume = 0 if options.bold else _KERNEL_VOLUME
-    normalise(graph, atom=form.atom, calibrated=form is not FP16, kernel_volume=kernel_volume)
+    target = TARGETS[options.chip.family]
+    kernel_volume = 0 if options.bold else target.kernel_volume[form.name]
+    normalise(graph, atom=form.atom, calibrated=form.name == "int8", kernel_volume=kernel_volume, target=target)
     return _Front(imported, graph)
 
 
@@ -176,7 +177,7 @@ class _Back:
         chip = self.options.chip
         core_counts = CORE_COUNTS if cores != 1 and chip.cores > 1 else ()
         choice = Options(bias_correction=self.options.bias_correction, core_counts=core_counts)
-        lowering = lower(graph, self.form, choice, statistics)
+        lowering = lower(graph, self.form, choice, statistics, TARGETS[chip.family])
         program = lowering.program
         choose_shares(program, cores)
         linked = link(program, {function.key: function.table for function in lowering.functions.values()})

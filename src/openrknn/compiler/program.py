@@ -7,25 +7,13 @@ from typing import Any, NamedTuple
 
 from openrknn.compiler.formats import ATOM_BYTES, Format
 from openrknn.compiler.ir import Quantization
+from openrknn.compiler.registers import CONVOLUTION, ELEMENTWISE, POOLING, Place, Registers
+from openrknn.compiler.targets import RK3588, Target
 from openrknn.container.parts import DataType, Kind
 
-__all__ = ["Place", "Program", "Registers", "Step", "Table", "Task", "Tensor"]
-
-CONVOLUTION = ("CNA", "CORE", "DPU", "DPU_RDMA")
-ELEMENTWISE = ("DPU", "DPU_RDMA")
-POOLING = ("PPU", "PPU_RDMA")
-
-
-class Place(NamedTuple):
-    """An address that the loader fills in: so many bytes into a tensor."""
-
-    tensor: str
-    offset: int = 0
-
-
-Registers = dict[str, dict[str, int | Place]]
-"""BLOCK.REGISTER -> fields in natural values; what is not mentioned is 0."""
-
+__all__ = [
+    "CONVOLUTION", "ELEMENTWISE", "POOLING", "Place", "Program", "Registers", "Step", "Table", "Task", "Tensor",
+]  # fmt: skip
 
 class Table(NamedTuple):
     """A lookup table: 513 entries for numbers below zero, 513 from zero on."""
@@ -43,6 +31,8 @@ class Task:
     registers: Registers
     table: Table | None = None
     """Written by this task's commands."""
+    halves: tuple[int, ...] = (0, 1)
+    """Which halves of the table: 0 below zero, 1 from zero on."""
     picture: str | None = None
     """The image input that it reads: registers that the runtime patches."""
     first_row: int = 0
@@ -71,11 +61,12 @@ class Tensor:
     offset: int = 0
     """In internal memory; filled by the plan."""
     element_bytes: int = 1
+    atom_bytes: int = ATOM_BYTES
 
     def at(self, channel: int = 0, row: int = 0, column: int = 0) -> Place:
         """The atom of a channel and pixel."""
-        surface = channel * self.element_bytes // ATOM_BYTES
-        return Place(self.name, (surface * self.pitch + row * self.cube[2] + column) * ATOM_BYTES)
+        surface = channel * self.element_bytes // self.atom_bytes
+        return Place(self.name, (surface * self.pitch + row * self.cube[2] + column) * self.atom_bytes)
 
 
 @dataclass(slots=True)
@@ -106,6 +97,7 @@ class Program:
     format: Format
     inputs: list[str]
     outputs: list[str]
+    target: Target = RK3588
     tensors: dict[str, Tensor] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     internal_bytes: int = 0

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 
-from openrknn.compiler.formats import ATOM_BYTES, ceil_div
+from openrknn.compiler.formats import ceil_div
 from openrknn.compiler.program import Task
+from openrknn.compiler.targets import RK3588, Target
 from openrknn.isa.enums import ArgbInput, CombineUse, OperandMode, PixelBits, Precision
 from openrknn.npu.formats import element_bytes
 from openrknn.npu.traffic import OPERAND_BYTES, Traffic
@@ -21,27 +22,27 @@ _WIDTHS = {int(precision): element_bytes(precision)
                              Precision.FP32)}  # fmt: skip
 
 
-def traffic_of(task: Task) -> Traffic:
+def traffic_of(task: Task, target: Target = RK3588) -> Traffic:
     """Of one task; loading a table costs its commands only."""
     if task.table is not None:
         return Traffic()
     if "PPU" in task.blocks:
-        return _pooling(task)
+        return _pooling(task, target)
     if "CNA" in task.blocks:
-        return _convolution(task)
+        return _convolution(task, target)
     rows, columns = _number(task, "DPU_RDMA.RDMA_DATA_CUBE_HEIGHT", "height"), _number(
         task, "DPU_RDMA.RDMA_DATA_CUBE_WIDTH", "width"
     )
     mode = task.registers["DPU_RDMA.RDMA_FEATURE_MODE_CFG"]
     size = _WIDTHS[_value(mode["in_precision"])]
     channels = _number(task, "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL", "channel")
-    read = 0 if mode.get("mrdma_disable") else _atoms(channels, size) * rows * columns
+    read = 0 if mode.get("mrdma_disable") else _atoms(channels, size, target) * rows * columns
     source = task.registers["DPU_RDMA.RDMA_SRC_DMA_CFG"]
     pixels = rows * columns * _value(source["kernel_width"]) * _value(source["kernel_height"])
-    return Traffic.of(read + _operands(task), _written(task, pixels))
+    return Traffic.of(read + _operands(task), _written(task, pixels, target))
 
 
-def _convolution(task: Task) -> Traffic:
+def _convolution(task: Task, target: Target) -> Traffic:
     conv = task.registers["CNA.CONV_CON1"]
     size = _WIDTHS[_value(conv["in_precision"])]
     pixels = _number(task, "CNA.DATA_SIZE0", "datain_height") * _number(task, "CNA.DATA_SIZE0", "datain_width")
@@ -49,7 +50,7 @@ def _convolution(task: Task) -> Traffic:
     if packed:
         read = pixels * ArgbInput(packed).channels * size
     else:
-        read = pixels * _atoms(_number(task, "CNA.DATA_SIZE1", "datain_channel"), size)
+        read = pixels * _atoms(_number(task, "CNA.DATA_SIZE1", "datain_channel"), size, target)
     weights = _number(task, "CNA.WEIGHT_SIZE0", "weight_bytes")
     if not _number(task, "CNA.CBUF_CON0", "weight_reuse"):
         read += weights
@@ -61,12 +62,12 @@ def _convolution(task: Task) -> Traffic:
         kernel = task.registers["CNA.WEIGHT_SIZE2"]
         sizes = [_value(kernel[f"weight_{name}"]) for name in ("kernels", "height", "width")]
         macs = made * math.prod(sizes) * ArgbInput(packed).channels
-    return Traffic.of(read + _operands(task), _written(task, made), macs, width)
+    return Traffic.of(read + _operands(task), _written(task, made, target), macs, width, target.array_macs)
 
 
-def _pooling(task: Task) -> Traffic:
+def _pooling(task: Task, target: Target) -> Traffic:
     size = _WIDTHS[_number(task, "PPU.DATA_FORMAT", "proc_precision")]
-    atoms = _atoms(_number(task, "PPU.DATA_CUBE_IN_CHANNEL", "cube_in_channel"), size)
+    atoms = _atoms(_number(task, "PPU.DATA_CUBE_IN_CHANNEL", "cube_in_channel"), size, target)
     read, written = (
         atoms * _number(task, f"PPU.DATA_CUBE_{end}_HEIGHT", f"cube_{end.lower()}_height")
         * _number(task, f"PPU.DATA_CUBE_{end}_WIDTH", f"cube_{end.lower()}_width")
@@ -94,14 +95,14 @@ def _operands(task: Task) -> int:
     return read + _number(task, "DPU.DATA_CUBE_CHANNEL", "channel") * each * pixels
 
 
-def _written(task: Task, pixels: int) -> int:
+def _written(task: Task, pixels: int, target: Target) -> int:
     size = _WIDTHS[_number(task, "DPU.DATA_FORMAT", "out_precision")]
-    return _atoms(_number(task, "DPU.DATA_CUBE_CHANNEL", "orig_channel"), size) * pixels
+    return _atoms(_number(task, "DPU.DATA_CUBE_CHANNEL", "orig_channel"), size, target) * pixels
 
 
-def _atoms(channels: int, size: int) -> int:
+def _atoms(channels: int, size: int, target: Target) -> int:
     """Bytes of one pixel."""
-    return ceil_div(channels * size, ATOM_BYTES) * ATOM_BYTES
+    return ceil_div(channels * size, target.atom_bytes) * target.atom_bytes
 
 
 def _number(task: Task, register: str, name: str) -> int:

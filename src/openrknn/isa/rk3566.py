@@ -72,6 +72,7 @@ class CvtCon0(Register, offset=0x104C, name="CVT_CON0", evidence="I"):
     cvt_truncate_0 = Unsigned(9, 4, "Shift 0.")
     cvt_truncate_1 = Unsigned(15, 10, "Shift 1.")
     cvt_truncate_2 = Unsigned(21, 16, "Shift 2.")
+    cvt_truncate_3 = Unsigned(27, 22, "Shift 3.")
 
 
 class PadCon0(Register, offset=0x1068, name="PAD_CON0", evidence="I"):
@@ -301,6 +302,7 @@ class OperationModeCfg(Register, offset=0x6024, name="OPERATION_MODE_CFG", evide
 
     pooling_method = Choice(1, 0, PoolingMethod, "Average, maximum or minimum.")
     flying_mode = Flag(4, "0: data come straight from the DPU; 1: from memory.")
+    notch_addr = Unsigned(28, 16, "Atoms to skip after each output line.")
 
 
 class PpuDstSurfStride(Register, offset=0x607C, name="DST_SURF_STRIDE", evidence="I"):

@@ -87,6 +87,20 @@ class WeightTiles:
         """RK3588, depthwise: groups of 64 bytes of channels; atoms as in direct convolutions."""
         return cls((Groups(1, 1),), _cut_atoms(channels, 64 // element_bytes, element_bytes), height, width)
 
+    @classmethod
+    def of_rk3566(cls, shape: tuple[int, int, int, int], element_bytes: int) -> WeightTiles:
+        """RK3566, direct convolution of [O, I, H, W]: 16 bytes of outputs by 32 bytes of inputs, whole atoms of 8."""
+        kernels, channels, height, width = shape
+        size = 32 // element_bytes
+        return cls(
+            _cut(kernels, 16 // element_bytes), _cut_atoms(channels, size, element_bytes, 8), height, width
+        )
+
+    @classmethod
+    def of_rk3566_depthwise(cls, channels: int, height: int, width: int, element_bytes: int) -> WeightTiles:
+        """RK3566, depthwise: groups of 32 bytes of channels."""
+        return cls((Groups(1, 1),), _cut_atoms(channels, 32 // element_bytes, element_bytes, 8), height, width)
+
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """[O, I, H, W], padding included."""
@@ -216,8 +230,8 @@ def _cut(number: int, group: int) -> tuple[Groups, ...]:
     return tuple(run for run in (Groups(whole, group), Groups(1, rest)) if run.amount and run.size)
 
 
-def _cut_atoms(channels: int, group: int, element_bytes: int) -> tuple[Groups, ...]:
-    atom = 16 // element_bytes
+def _cut_atoms(channels: int, group: int, element_bytes: int, atom_bytes: int = 16) -> tuple[Groups, ...]:
+    atom = atom_bytes // element_bytes
     stored = _rounded(channels, atom)
     if stored % group == 3 * atom:
         stored += atom

@@ -94,7 +94,7 @@ def _converter(registers: Registers, precision: Precision) -> npu_cna.Converter 
         return None
     if is_float(precision):
         raise UnknownModeError("the input converter on floating point data is not implemented", register="CVT_CON0")
-    shifts = (con0.cvt_truncate_0, con0.cvt_truncate_1, con0.cvt_truncate_2, con0.cvt_truncate_0)
+    shifts = (con0.cvt_truncate_0, con0.cvt_truncate_1, con0.cvt_truncate_2, con0.cvt_truncate_3)
     return npu_cna.Converter(
         add_first=con0.cvt_type,
         rounding=numerics.Rounding(int(con0.round_type)),
@@ -180,8 +180,8 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
     width, height = registers.read(dpu_rdma.DataCubeWidth).width, registers.read(dpu_rdma.DataCubeHeight).height
     brdma, nrdma = registers.read(regs.BrdmaCfg), registers.read(regs.NrdmaCfg)
     operand_surface = registers.read(regs.EwSurfStride).ew_surf_stride * _ATOM
-    main_notch = registers.read(regs.SurfNotch).surf_notch_addr
-    main_address = registers.read(dpu_rdma.SrcBaseAddr).src_base_addr
+    if not mode.flying_mode:
+        registers.waive(regs.SurfNotch, dpu_rdma.SrcBaseAddr)
     operand_address = registers.read(dpu_rdma.EwBaseAddr).ew_base_addr
     registers.expect_zero(dpu_rdma.PadCfg)
     registers.waive(dpu_rdma.Weight, regs.BrdmaChannel, regs.NrdmaChannel, regs.EwSurfLast)
@@ -196,16 +196,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
         channels=registers.read(dpu_rdma.DataCubeChannel).channel,
         precision=mode.in_precision,
         proc_precision=mode.proc_precision,
-        main=npu_rdma.walk(
-            main_address,
-            width,
-            height,
-            line_notch=source.line_notch_addr,
-            surface_notch=main_notch,
-            atom_bytes=_atom(mode.in_precision),
-        )
-        if mode.flying_mode
-        else None,
+        main=_main(registers, width, height, _atom(mode.in_precision)) if mode.flying_mode else None,
         bias_kinds=OperandKinds(0) if brdma.brdma_disable else brdma.brdma_data_use,
         bias_address=registers.read(dpu_rdma.BsBaseAddr).bs_base_addr,
         norm_kinds=OperandKinds(0) if nrdma.nrdma_disable else nrdma.nrdma_data_use,
@@ -218,6 +209,14 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
         atom_bytes=_atom(mode.in_precision),
         operand_block=_OPERAND_BLOCK,
     )
+
+
+def _main(registers: Registers, width: int, height: int, atom: int) -> npu_rdma.Walk:
+    """The surfaces' notch counts 8 bytes, whatever the atoms are."""
+    address = registers.read(dpu_rdma.SrcBaseAddr).src_base_addr
+    line = width + registers.read(dpu_rdma.SrcDmaCfg).line_notch_addr
+    notch = registers.read(regs.SurfNotch).surf_notch_addr
+    return npu_rdma.Walk(address, line * atom, ((height - 1) * line + width) * atom + notch * _ATOM)
 
 
 def configure_pooling(registers: Registers) -> npu_ppu.Config:
@@ -240,7 +239,7 @@ def configure_pooling(registers: Registers) -> npu_ppu.Config:
         source_line_bytes=registers.read(regs.SrcLineStride).src_line_stride * _ATOM,
         source_surface_bytes=registers.read(regs.SrcSurfStride).src_surf_stride * _ATOM,
         target_address=registers.read(ppu.DstBaseAddr).dst_base_addr,
-        target_line_bytes=out_width * _ATOM,
+        target_line_bytes=(out_width + mode.notch_addr) * _ATOM,
         target_surface_bytes=registers.read(regs.PpuDstSurfStride).dst_surf_stride * _ATOM,
         channels=registers.read(ppu.DataCubeInChannel).cube_in_channel,
         height=registers.read(ppu.DataCubeInHeight).cube_in_height,

@@ -10,14 +10,13 @@ from functools import cache
 
 from openrknn import isa
 from openrknn.compiler.program import Place, Program, Task
+from openrknn.compiler.targets import TARGETS, Target
 from openrknn.isa.blocks import Block
 
 __all__ = ["Commands", "emit_task"]
 
 _NEVER_WRITTEN = {"S_STATUS", "OPERATION_ENABLE", "CLK_GATE", "MAC_GATING", "RDMA_S_STATUS", "RDMA_OPERATION_ENABLE",
                   "LUT_ACCESS_DATA"}  # fmt: skip
-_KERNEL_SETS = {"CNA", "CORE"}
-"""On RK3588 the kernel writes their S_POINTER."""
 _BLOCK_MASK = 0xFFF
 _POINTER_OFFSET = 0x004
 
@@ -26,6 +25,8 @@ _POINTER_OFFSET = 0x004
 class Commands:
     """The words of one task without its tail."""
 
+    mask: int = 0
+    """The blocks that it starts."""
     words: list[int] = field(default_factory=list)
     relocations: list[tuple[int, Place]] = field(default_factory=list)
     """(number of the word, what its value is the address of)."""
@@ -35,7 +36,7 @@ class Commands:
     def without(self, other: Commands) -> Commands:
         """Only what differs from what `other` wrote; pointers and addresses are always written."""
         addresses = dict(self.relocations)
-        kept = Commands()
+        kept = Commands(self.mask)
         for offset, number in self.places.items():
             word = self.words[number]
             is_pointer = offset & _BLOCK_MASK == _POINTER_OFFSET
@@ -49,16 +50,17 @@ class Commands:
 
 
 @cache
-def _order(blocks: tuple[str, ...]) -> tuple[tuple[Block, type[isa.Register]], ...]:
+def _order(family: str, blocks: tuple[str, ...]) -> tuple[tuple[Block, type[isa.Register]], ...]:
     """Pointers first, then block by block in order of offset."""
+    target = TARGETS[family]
     pointers, rest = [], []
     for name in blocks:
-        block = isa.RK3588.block(name)
+        block = target.registers.block(name)
         for register in block.registers:
             if register.name in _NEVER_WRITTEN:
                 continue
             if register.name.endswith("S_POINTER"):
-                if name not in _KERNEL_SETS:
+                if name in target.pointers:
                     pointers.append((block, register))
             else:
                 rest.append((block, register))
@@ -67,13 +69,15 @@ def _order(blocks: tuple[str, ...]) -> tuple[tuple[Block, type[isa.Register]], .
 
 def emit_task(task: Task, program: Program) -> Commands:
     """The commands of a task; fields that the register table does not have raise its own error."""
-    made = Commands()
+    target = program.target
+    blocks, registers = target.translate(task.blocks, task.registers)
+    made = Commands(sum(1 << (target.registers.block(name).enable_bit or 0) for name in blocks))
     known = set()
-    for block, register in _order(task.blocks):
+    for block, register in _order(target.name, blocks):
         path = f"{block.name}.{register.name}"
         known.add(path)
         values = {}
-        for name, value in task.registers.get(path, {}).items():
+        for name, value in registers.get(path, {}).items():
             if isinstance(value, Place):
                 root, offset = program.root(value.tensor)
                 made.relocations.append((len(made.words), Place(root.name, value.offset + offset)))
@@ -82,20 +86,21 @@ def emit_task(task: Task, program: Program) -> Commands:
                 values[name] = value
         made.places[register.offset] = len(made.words)
         made.words.append(isa.Command(block.target or 0, register.offset, register.encode(values)).word)
-    unknown = sorted(set(task.registers) - known)
+    unknown = sorted(set(registers) - known)
     if unknown:
-        raise ValueError(f"a task of {task.blocks} cannot write {unknown[0]}")
+        raise ValueError(f"a task of {blocks} cannot write {unknown[0]}")
     if task.table is not None:
-        _table(made, task)
+        _table(made, task, target)
     return made
 
 
-def _table(made: Commands, task: Task) -> None:
-    """Both halves of a lookup table, entry by entry."""
+def _table(made: Commands, task: Task, chip: Target) -> None:
+    """The halves of a lookup table, entry by entry."""
     assert task.table is not None
     target = isa.Target.DPU
-    access, data = isa.RK3588.find("DPU.LUT_ACCESS_CFG"), isa.RK3588.find("DPU.LUT_ACCESS_DATA")
-    for number, entries in enumerate((task.table.low, task.table.high)):
+    access, data = chip.registers.find("DPU.LUT_ACCESS_CFG"), chip.registers.find("DPU.LUT_ACCESS_DATA")
+    for number in task.halves:
+        entries = task.table.high if number else task.table.low
         start = access.encode({"lut_access_type": 1, "lut_table_id": number})
         made.words.append(isa.Command(target, access.offset, start).word)
         made.words += [isa.Command(target, data.offset, entry & 0xFFFF).word for entry in entries]

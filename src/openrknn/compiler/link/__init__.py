@@ -8,7 +8,6 @@ from itertools import pairwise
 
 from openrknn import isa
 from openrknn.compiler.emit import Commands, emit_task
-from openrknn.compiler.formats import INT8
 from openrknn.compiler.lower.recipes.base import CLEARED
 from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers
 from openrknn.compiler.program import ELEMENTWISE, Place, Program, Registers, Table, Task, Tensor
@@ -18,7 +17,6 @@ __all__ = ["Linked", "LinkedTask", "append", "chain", "link"]
 
 _STREAM_ALIGNMENT = 8
 """Words: streams start at multiples of 64 bytes."""
-_MASKS = {"CNA": 0, "CORE": 2, "DPU": 3, "DPU_RDMA": 4, "PPU": 5, "PPU_RDMA": 6}
 _BARRIER = 16
 """Bits of PC.REGISTER_AMOUNTS: how many other cores to wait for."""
 _POINTERS = ("DPU.S_POINTER", "DPU_RDMA.RDMA_S_POINTER")
@@ -53,6 +51,7 @@ class Linked:
     """Number of a word with a relocation -> the core that it is for, unless that is core 0."""
     table_tasks: dict[int, int] = field(default_factory=dict)
     """Step -> tasks in it that load a table."""
+    words_per_fetch: int = 2
 
     @property
     def records(self) -> list[LinkedTask]:
@@ -62,7 +61,7 @@ class Linked:
 
 def link(program: Program, tables: dict[str, Table]) -> Linked:
     """Emit all tasks in order."""
-    linked = Linked()
+    linked = Linked(words_per_fetch=program.target.registers.words_per_fetch)
     before: dict[int, list[Commands]] = {}
     for number, task, loads in _tasks(program, tables):
         if loads:
@@ -90,9 +89,10 @@ def _tasks(program: Program, tables: dict[str, Table]) -> Iterator[tuple[int, Ta
         changes = step.table is not None and step.table != loaded
         if changes and step.table is not None:
             loaded = step.table
-            yield number, _load(program, tables[loaded]), True
+            for task in _loads(program, tables[loaded]):
+                yield number, task, True
         for task in step.tasks:
-            if changes:
+            if changes and task.registers["DPU.EW_CFG"].get("ew_lut_bypass") == 0:
                 registers: Registers = {**task.registers}
                 registers |= {name: {**CLEARED} for name in _POINTERS}
                 yield number, replace(task, registers=registers), False
@@ -100,7 +100,7 @@ def _tasks(program: Program, tables: dict[str, Table]) -> Iterator[tuple[int, Ta
                 yield number, task, False
 
 
-def _load(program: Program, table: Table) -> Task:
+def _loads(program: Program, table: Table) -> list[Task]:
     """Copies one atom of scratch memory onto itself; what counts are the table's words behind its registers."""
     name = "lut_scratch"
     if name not in program.tensors:
@@ -108,7 +108,10 @@ def _load(program: Program, table: Table) -> Task:
             name, Kind.WEIGHT, DataType.INT8, (64,), "data", native_shape=(64,), data=bytes(64), size_bytes=64
         )
     cube = Cube(Place(name), 1)
-    return Task(ELEMENTWISE, elementwise_registers(INT8, (16, 1, 1), cube, cube, {}), table=table)
+    form = program.target.int8
+    registers = elementwise_registers(form, (form.atom, 1, 1), cube, cube, {})
+    parts = ((0,), (1,)) if program.target.halves_in_tasks else ((0, 1),)
+    return [Task(ELEMENTWISE, registers, table=table, halves=halves) for halves in parts]
 
 
 def append(linked: Linked, step: int, task: Task, commands: Commands, core: int = 0) -> LinkedTask:
@@ -119,7 +122,7 @@ def append(linked: Linked, step: int, task: Task, commands: Commands, core: int 
         linked.relocations.setdefault(place.tensor, []).append((place.offset, first + word))
         if core:
             linked.cores[first + word] = core
-    mask = sum(1 << _MASKS[block] for block in task.blocks)
+    mask = commands.mask
     linked.words += commands.words
     linked.words += [isa.NOP_WORD, isa.Command(isa.Target.PC, 0x14, 0).word, isa.SYNC_WORD, isa.enable_word(mask)]
     places = {offset: first + word for offset, word in commands.places.items()}
@@ -139,6 +142,6 @@ def chain(linked: Linked, tasks: Sequence[LinkedTask], meet: int = 0) -> None:
         tail = task.first_word + task.amount
         is_closing = "PPU" in task.task.blocks
         is_last = meet and not is_closing and (task.step != following.step or "PPU" in following.task.blocks)
-        amount = isa.fetch_amount(following.amount) | (meet << _BARRIER if is_last else 0)
+        amount = isa.fetch_amount(following.amount, linked.words_per_fetch) | (meet << _BARRIER if is_last else 0)
         linked.words[tail] = isa.Command(isa.Target.PC, 0x10, following.first_word * 8).word
         linked.words[tail + 1] = isa.Command(isa.Target.PC, 0x14, amount).word

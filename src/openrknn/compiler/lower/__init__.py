@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from openrknn.compiler.formats import ATOM_BYTES, Format
+from openrknn.compiler.formats import Format
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.lower.context import Lowering, Options
 from openrknn.compiler.lower.convert import lower_convert
@@ -23,6 +23,7 @@ from openrknn.compiler.lower.views import place_views
 from openrknn.compiler.normalise.moves import selection_conv
 from openrknn.compiler.program import Program, Tensor
 from openrknn.compiler.quantise.statistics import Statistics
+from openrknn.compiler.targets import RK3588, Target
 from openrknn.container.parts import Kind
 
 __all__ = ["Lowering", "Options", "lower"]
@@ -42,13 +43,14 @@ _LOWER: Mapping[str, Callable[[Lowering, Op], None]] = {
 
 
 def lower(
-    graph: Graph, form: Format, options: Options, statistics: Mapping[str, Statistics] | None = None
-) -> Lowering:
+    graph: Graph, form: Format, options: Options, statistics: Mapping[str, Statistics] | None = None,
+    target: Target = RK3588,
+) -> Lowering:  # fmt: skip
     """The program of a normalised (and, for int8, quantised) graph. Steps are in execution order."""
     pictures = _free_pictures(graph)
     fit_cpu(graph)
     fit_ends(graph)
-    program = Program(graph.name, form, list(graph.inputs), list(graph.outputs))
+    program = Program(graph.name, form, list(graph.inputs), list(graph.outputs), target)
     seen = dict(statistics or {})
     for op in graph.ops:
         if op.type == "Convert" and op.inputs[0] in seen:
@@ -204,5 +206,5 @@ def _window(low: Lowering, name: str, like: str, parent: str, channel: int) -> T
     root = low.tensor(parent)
     tensor.parent, tensor.pitch = parent, root.pitch
     tensor.kind = Kind.INTERNAL
-    tensor.parent_offset = channel // low.format.atom * root.pitch * ATOM_BYTES
+    tensor.parent_offset = channel // low.format.atom * root.pitch * low.target.atom_bytes
     return tensor

@@ -17,9 +17,6 @@ from openrknn.layout.weights import WeightTiles, pack_weights
 
 __all__ = ["Packed", "pack_constants"]
 
-_OPERAND_GROUP = 8
-
-
 @dataclass(frozen=True, slots=True)
 class Packed:
     """Names of the two constants, and what the registers say of them."""
@@ -44,9 +41,9 @@ def pack_constants(
     group = form.depthwise_group if depthwise else form.group
     outputs, inputs, height, width = weights.shape
     if depthwise:
-        tiles = WeightTiles.of_rk3588_depthwise(outputs, height, width, form.element_bytes)
+        tiles = low.target.depthwise_weights(outputs, height, width, form.element_bytes)
     else:
-        tiles = WeightTiles.of_rk3588((outputs, inputs, height, width), form.element_bytes)
+        tiles = low.target.weights((outputs, inputs, height, width), form.element_bytes)
     room = align(len(bias), group)
     if form.element_bytes == 2:
         stored: Array = weights.astype(np.float16)
@@ -67,7 +64,7 @@ def pack_constants(
         stored, zero = quantized.stored.astype(np.int8), quantized.zero_point.astype(np.int8)
         source = low.quantization(op.inputs[0])
         assert source is not None
-        operands = _stream(quantized, quantize_bias(bias, source, quantized), room)
+        operands = _stream(quantized, quantize_bias(bias, source, quantized), room, low.target.operand_group)
         operand_bytes, unit = 8, source.scale * float(quantized.scale.max())
     # Depthwise channels beyond the last have weights of 0: their results are not written.
     packed = pack_weights(stored.transpose(1, 0, 2, 3), tiles) if depthwise else pack_weights(stored, tiles, zero)
@@ -82,12 +79,12 @@ def pack_constants(
     )  # fmt: skip
 
 
-def _stream(quantized: QuantizedWeights, bias: Array, room: int) -> bytes:
+def _stream(quantized: QuantizedWeights, bias: Array, room: int, group: int) -> bytes:
     multipliers = relative_scales(quantized.scale)
     operands = Operands(
         tuple(int(v) for v in bias), tuple(int(v) for v in quantized.zero_point), tuple(int(v) for v in multipliers)
     )
-    return pack_operands(operands, _OPERAND_GROUP, channels=room)
+    return pack_operands(operands, group, channels=room)
 
 
 def _means(low: Lowering, op: Op, first_in: int, weights: Array, *, depthwise: bool) -> Array | None:

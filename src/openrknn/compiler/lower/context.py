@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from openrknn.compiler.formats import FP16, INT8, Format, align
+from openrknn.compiler.formats import Format, align
 from openrknn.compiler.ir import Array, Graph, Op, Quantization
 from openrknn.compiler.lower.functions import Function
 from openrknn.compiler.lower.recipes.elementwise import Cube
 from openrknn.compiler.program import Program, Step, Task, Tensor
 from openrknn.compiler.quantise.statistics import Statistics
+from openrknn.compiler.targets import Target
 from openrknn.container.parts import DataType, Kind
 from openrknn.layout.features import FeatureLayout
 
@@ -53,7 +54,12 @@ class Lowering:
 
     def format_of(self, name: str) -> Format:
         """How a value is stored."""
-        return FP16 if self.quantization(name) is None else INT8
+        return self.target.fp16 if self.quantization(name) is None else self.target.int8
+
+    @property
+    def target(self) -> Target:
+        """The chip."""
+        return self.program.target
 
     def tensor(self, name: str) -> Tensor:
         return self.program.tensors[name]
@@ -105,7 +111,7 @@ class Lowering:
         packed = pack_features(array, self.format, quantization, pitch)
         made = self.data(f"{name}_map", packed, (1, *cube), self.format.dtype)
         tensor = self.program.tensors[made]
-        tensor.cube, tensor.element_bytes = cube, self.format.element_bytes
+        tensor.cube, tensor.element_bytes, tensor.atom_bytes = cube, self.format.element_bytes, self.target.atom_bytes
         tensor.pitch = pitch
         return made
 

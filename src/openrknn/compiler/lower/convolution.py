@@ -13,6 +13,7 @@ from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.recipes.convolution import ConvolutionTask, Residual, convolution_registers
 from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers
 from openrknn.compiler.lower.recipes.finish import Finish, fp16_bits
+from openrknn.compiler.lower.wide import is_wide, scale_task, wide_tensor
 from openrknn.compiler.program import CONVOLUTION, ELEMENTWISE, Place, Step, Task, Tensor
 from openrknn.compiler.tile import Band, Shape, Share, share_bands, shares, tile
 from openrknn.container.parts import DataType
@@ -51,12 +52,13 @@ def lower_convolution(low: Lowering, op: Op) -> None:
     step = low.step(op, kind, inputs=[op.inputs[0]], outputs=[op.output])
     step.macs = int(np.prod(target.cube)) * int(np.prod(geometry.weights.shape[1:]))
     bias = low.graph.constants[op.inputs[2]].astype(np.float64)
+    written = wide_tensor(low, op.output) if is_wide(low, activation) else target
     depthwise = geometry.group > 1 and geometry.group == source.cube[0] == target.cube[0] and source.layout != "picture"
     if depthwise:
-        _part(low, op, step, geometry, geometry.weights, bias, 0, 0, source.cube[0], depthwise=True)
+        _part(low, op, step, geometry, geometry.weights, bias, 0, 0, source.cube[0], written, depthwise=True)
     else:
         for weights, part_bias, first_in, first_out, channels in _groups(low, geometry, bias, source):
-            _part(low, op, step, geometry, weights, part_bias, first_in, first_out, channels, depthwise=False)
+            _part(low, op, step, geometry, weights, part_bias, first_in, first_out, channels, written, depthwise=False)
     if op.attributes.get("edges"):
         _correct_edges(low, op, step)
         step.shares.clear()  # edges are corrected when all rows are there
@@ -64,6 +66,8 @@ def lower_convolution(low: Lowering, op: Op) -> None:
         step.inputs.append(residual)
     if activation and id(activation) in low.functions:
         step.table = low.functions[id(activation)].key
+        if written is not target:
+            low.add(step, scale_task(low, written, op.output, low.functions[id(activation)]))
 
 
 def _correct_edges(low: Lowering, op: Op, step: Step) -> None:
@@ -142,10 +146,10 @@ def _groups(
 
 def _part(
     low: Lowering, op: Op, step: Step, geometry: _Geometry, weights: Array, bias: Array, first_in: int, first_out: int,
-    channels: int, *, depthwise: bool,
+    channels: int, target: Tensor, *, depthwise: bool,
 ) -> None:  # fmt: skip
     form = low.format
-    source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
+    source = low.tensor(op.inputs[0])
     packed = pack_constants(low, op, weights, bias, first_in, depthwise=depthwise)
     step.inputs += [packed.weights, packed.bias]
     is_picture = source.layout == "picture"
@@ -158,13 +162,15 @@ def _part(
     used_rows, used_columns = height - skip_rows, width - skip_columns
     if geometry.spread == (1, 1):
         used_rows = min(used_rows, (out_height - 1) * geometry.strides[0] + reach[0] - top)
-        used_columns = min(used_columns, (out_width - 1) * geometry.strides[1] + reach[1] - left)
-    row_pixels = align(width, 16 // form.element_bytes) if is_picture else 0
+        if low.target.crops_columns:
+            used_columns = min(used_columns, (out_width - 1) * geometry.strides[1] + reach[1] - left)
+    row_pixels = align(width, form.atom) if is_picture else 0
     shape = Shape(
-        channels=channels, height=used_rows, width=used_columns * geometry.spread[1], out_height=out_height,
+        channels=channels, height=used_rows,
+        width=used_columns * (geometry.spread[1] if low.target.buffer.counts_spread else 1), out_height=out_height,
         kernel=kernel, stride=geometry.strides[0], dilation=geometry.dilations[0], pad_top=top, depthwise=depthwise,
         stored_kernels=packed.kernels, kernel_channels=packed.channels, picture_row=row_pixels,
-        spread=geometry.spread[0],
+        spread=geometry.spread[0], pixels=out_height * out_width, buffer=low.target.buffer,
     )  # fmt: skip
     finish = _finish(low, op, packed, first_out, len(bias))
 
@@ -180,11 +186,13 @@ def _part(
             source=_source(source, first_in + band.channel, skip_rows + band.row, skip_columns, row_pixels),
             weights=Place(packed.weights, skipped_bytes), bias=Place(packed.bias, first * packed.operand_bytes),
             target=target.at(first_out + first, band.out_row),
-            width=used_columns, line_pixels=width, source_pitch=source.pitch, target_pitch=target.pitch,
+            width=used_columns, line_pixels=width, source_pitch=source.pitch,
+            target_pitch=target.pitch * target.atom_bytes // form.atom_bytes,
             out_width=out_width, kernels=chunk, stored_kernels=_kernels(packed, share, len(bias)),
             kernel_bytes=kernel_bytes, kernel=kernel, strides=geometry.strides,
             dilations=geometry.dilations, pad_left=left, pad_value=_pad_value(low, op), depthwise=depthwise,
-            spread=geometry.spread, picture_channels=source.cube[0] if is_picture else 0, picture_row=row_pixels,
+            spread=geometry.spread, buffer=low.target.buffer,
+            picture_channels=source.cube[0] if is_picture else 0, picture_row=row_pixels,
             picture_height=height, residual=_residual(low, op, first_out + share.kernel, band.out_row),
         )  # fmt: skip
         registers = convolution_registers(task, {name: dict(fields) for name, fields in finish.registers.items()})
@@ -193,7 +201,8 @@ def _part(
 
     whole = Share(0, out_height, 0, len(bias))
     for band in tile(shape, form, op.name):
-        low.add(step, made(band, whole))
+        kernels = min(band.kernels, len(bias) - band.kernel) or len(bias)
+        low.add(step, made(band, Share(0, out_height, band.kernel, kernels)))
     weight_bytes = int(np.prod(weights.shape)) * form.element_bytes
     for cores in low.options.core_counts:
         parts = shares(shape, form, len(bias), weight_bytes, cores) or [whole]
@@ -271,17 +280,20 @@ def apply_activation(
         slope = np.asarray(activation["slope"], np.float64)[first : first + count]
         finish.leaky(Place(_slopes(low, op, slope)), largest / max(1e-2, min(1.0, float(np.abs(slope).max()))))
     else:
-        finish.lookup(low.functions[id(activation)], low.quantization(op.inputs[0]) if finish.flying else None)
+        finish.lookup(
+            low.functions[id(activation)], low.quantization(op.inputs[0]) if finish.flying else None,
+            wide=is_wide(low, activation),
+        )  # fmt: skip
 
 
 def _slopes(low: Lowering, op: Op, slope: Array) -> str:
-    """Multipliers per channel: Q14 integers or fp16 numbers, 8 channels together, room for whole groups."""
+    """Multipliers per channel: Q14 integers or fp16 numbers, room for whole groups."""
     if low.format.element_bytes == 1:
         numbers = np.clip(np.rint(slope * 2**14), -32768, 32767).astype(np.int64)
     else:
         numbers = slope.astype(np.float16).view(np.int16).astype(np.int64)
     operands = Operands(None, None, tuple(int(value) for value in numbers))
-    stream = pack_operands(operands, 8, channels=align(len(slope), 64))
+    stream = pack_operands(operands, low.target.operand_group, channels=align(len(slope), 64))
     return low.data(f"{op.name}_slope", stream, (ceil_div(len(stream), 2),), DataType.INT16)
 
 

@@ -9,6 +9,7 @@ from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.convolution import apply_activation
 from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers, repeat_registers
 from openrknn.compiler.lower.recipes.finish import Finish
+from openrknn.compiler.lower.wide import is_wide, scale_task, wide_tensor
 from openrknn.compiler.program import ELEMENTWISE, Step, Task
 from openrknn.compiler.quantise.ranges import quantization_for
 from openrknn.isa.enums import EwAlgorithm, EwOperation
@@ -39,13 +40,21 @@ def lower_activation(low: Lowering, op: Op) -> None:
     largest = max(abs(source.low), abs(source.high)) if source else 0.0
     channels = low.tensor(op.output).cube[0]
     apply_activation(low, op, finish, op.attributes, largest, 0, channels)
-    _flying(low, step, op.inputs[0], op.output, finish)
+    if is_wide(low, op.attributes):
+        written = wide_tensor(low, op.output)
+        factor = written.atom_bytes // low.format.atom_bytes
+        _flying(low, step, op.inputs[0], op.output, finish, Cube(written.at(), factor * written.pitch))
+        low.add(step, scale_task(low, written, op.output, low.functions[id(op.attributes)]))
+    else:
+        _flying(low, step, op.inputs[0], op.output, finish)
 
 
 def lower_binary(low: Lowering, op: Op) -> None:
     """x (+ - * max min) y, y per pixel or per channel."""
     left, right = op.inputs
     method = op.attributes["method"]
+    if low.target.has_short_algorithms and low.format.name == "fp16" and method in {"sub", "div"}:
+        left, right, method = _without_difference(low, op)
     first, target = low.quantization(left), low.quantization(op.output)
     cube = low.tensor(op.output).cube
     per_channel = op.attributes["broadcast"] == "channel"
@@ -67,6 +76,9 @@ def lower_binary(low: Lowering, op: Op) -> None:
         first, second, source, other = second, first, other, source
     finish = Finish(first.scale if first else 1.0, target, flying=True)
     finish.subtract_zero_point(first)
+    if method == "negate":
+        method = "add"
+        finish.multiply(-1.0)
     if op.attributes.get("gain", 1.0) != 1.0:
         finish.multiply(op.attributes["gain"])
     if op.attributes.get("offset"):
@@ -82,6 +94,18 @@ def lower_binary(low: Lowering, op: Op) -> None:
         low.format, cube, source, low.cube(op.output), finish.registers, other, per_channel=per_channel
     )
     low.add(step, Task(ELEMENTWISE, registers))
+
+
+def _without_difference(low: Lowering, op: Op) -> tuple[str, str, str]:
+    """x - y as -y + x: the unit adds, but does not subtract."""
+    left, right = op.inputs
+    is_plain = op.attributes["broadcast"] != "channel" and right not in low.graph.constants
+    if op.attributes["method"] == "sub" and is_plain:
+        return right, left, "negate"
+    raise UnsupportedOperatorError(
+        f"{op.name!r}: the NPU of {low.target.name} has no division, and subtracts tensors of one size only; compile "
+        "for int8, or cut the model before it (outputs)"
+    )
 
 
 def lower_repeat(low: Lowering, op: Op) -> None:
@@ -106,10 +130,12 @@ def copy_task(low: Lowering, source: str, target: str) -> Task:
     return Task(ELEMENTWISE, registers)
 
 
-def _flying(low: Lowering, step: Step, source: str, target: str, finish: Finish) -> None:
+def _flying(
+    low: Lowering, step: Step, source: str, target: str, finish: Finish, written: Cube | None = None
+) -> None:
     finish.output()
     cube = low.tensor(target).cube
     if max(cube) > _LARGEST_SIDE:
         raise UnsupportedOperatorError(f"{step.name}: a side of {max(cube)} is more than the NPU's {_LARGEST_SIDE}")
-    registers = elementwise_registers(low.format, cube, low.cube(source), low.cube(target), finish.registers)
+    registers = elementwise_registers(low.format, cube, low.cube(source), written or low.cube(target), finish.registers)
     low.add(step, Task(ELEMENTWISE, registers))

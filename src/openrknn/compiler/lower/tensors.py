@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openrknn.compiler.formats import ATOM_BYTES, align
+from openrknn.compiler.formats import align
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.program import Tensor
@@ -11,7 +11,6 @@ from openrknn.container.parts import Kind
 __all__ = ["fit_cpu", "fit_ends", "make_tensors", "picture_inputs"]
 
 _PICTURE_CHANNELS = (1, 3, 4)
-_ROW_ALIGNMENT = 16
 
 
 def fit_ends(graph: Graph) -> None:
@@ -104,14 +103,14 @@ def _tensor(
     channels, height, width = value.cube
     tensor = Tensor(
         value.name, kind, form.dtype, value.shape, "feature", cube=value.cube, quantization=value.quantization,
-        element_bytes=form.element_bytes,
+        element_bytes=form.element_bytes, atom_bytes=form.atom_bytes,
     )  # fmt: skip
     by_cpu = maker is None or _takes_plain(maker)
     only_cpu = by_cpu and all(_takes_plain(op) for op in readers)
     if is_picture:
         tensor.layout = "picture"
         tensor.native_shape = (1, 1, height, width, channels)
-        rows = align(width, _ROW_ALIGNMENT // form.element_bytes)
+        rows = align(width, form.atom)
         tensor.size_bytes = align(height * rows * channels * form.element_bytes, 64)
         return tensor
     if only_cpu or (kind in {Kind.INPUT, Kind.OUTPUT} and len(value.shape) != 4):
@@ -133,6 +132,6 @@ def _tensor(
         group = 4 if maker.attributes["group"] > 1 else 2
     elif kind is not Kind.INPUT:
         group = 2
-    tensor.size_bytes = align(align(surfaces, group) * tensor.pitch * ATOM_BYTES, 64)
+    tensor.size_bytes = align(align(surfaces, group) * tensor.pitch * form.atom_bytes, 64)
     return tensor
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from openrknn.compiler.formats import ATOM_BYTES
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.lower.context import Lowering
 
@@ -32,7 +31,7 @@ def _window(low: Lowering, name: str, parent: str, channel: int) -> None:
     tensor = low.tensor(name)
     surface = channel // low.format_of(name).atom
     tensor.parent = parent
-    tensor.parent_offset = surface * low.tensor(parent).pitch * ATOM_BYTES
+    tensor.parent_offset = surface * low.tensor(parent).pitch * low.target.atom_bytes
 
 
 def _concat(low: Lowering, op: Op) -> list[str]:

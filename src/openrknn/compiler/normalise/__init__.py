@@ -18,11 +18,14 @@ from openrknn.compiler.normalise.pooling import normalise_pools
 from openrknn.compiler.normalise.qdq import take_quantization
 from openrknn.compiler.normalise.scale import fold_scales
 from openrknn.compiler.normalise.volume import cut_volumes
+from openrknn.compiler.targets import RK3588, Target
 
 __all__ = ["normalise"]
 
 
-def normalise(graph: Graph, *, atom: int, calibrated: bool = True, kernel_volume: int = 0) -> None:
+def normalise(
+    graph: Graph, *, atom: int, calibrated: bool = True, kernel_volume: int = 0, target: Target = RK3588
+) -> None:
     """Rewrite the graph in place.
 
     `atom` is the number of channels that lie together in the NPU's memory, `calibrated` whether the ranges of values

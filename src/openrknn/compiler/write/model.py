@@ -6,6 +6,7 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from openrknn.chips import Chip
 from openrknn.compiler.link import Linked
@@ -46,7 +47,6 @@ _INT_CLEAR = 0x1FFFF
 _LAYOUTS = {
     "feature": Layout.NC1HWC2, "picture": Layout.NC1HWC2, "weights": Layout.O1I1HWI2O2, "data": Layout.UNDEFINED,
 }  # fmt: skip
-_PICTURE_ROWS = 16
 
 Preprocessing = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 """Input -> mean and std per channel."""
@@ -60,6 +60,8 @@ def build_model(
     tensors = _tensors(program, linked)
     numbers = {tensor.name: tensor.index for tensor in tensors}
     nodes = _nodes(program, linked, numbers)
+    if chip.cores == 1:
+        nodes = tuple(_single(node) for node in nodes)
     commands = memoryview(struct.pack(f"<{len(linked.words)}Q", *linked.words)).cast("Q")
     first = len(program.inputs)
     tasks = tuple(
@@ -73,10 +75,10 @@ def build_model(
         inputs=tuple(numbers[name] for name in program.inputs),
         outputs=tuple(numbers[name] for name in program.outputs),
         normalizations=tuple(_normalization(name, preprocessing) for name in program.inputs),
-        relocations=tuple(_relocations(linked)),
+        relocations=tuple(_relocations(linked, has_cores=program.target.core_entries)),
         image_patches=_patches(program, linked, chip, "image"),
         convert_patches=_patches(program, linked, chip, "convert"),
-        list_starts=(0, 0, 0, one_core, three_cores) if tasks else (),
+        list_starts=(0, 0, 0, one_core, three_cores) if tasks and chip.cores > 1 else (),
         output_tasks=tuple(OutputTask(name, one_core) for name in program.outputs) if tasks else (),
         commands=commands, tasks=tasks, task_lists={},
     )  # fmt: skip
@@ -139,7 +141,7 @@ def _tensor(index: int, entry: Buffer, blob: int) -> Tensor:
         granularity="layer" if quantization else "", quantized_type="int8" if quantization else "",
         minimum=(quantization.low,) if quantization else (), maximum=(quantization.high,) if quantization else (),
         pixel_alignment=4 if is_feature and entry.kind is not Kind.INPUT and pixels > 1 and entry.pitch % 4 == 0 else 0,
-        row_alignment=_PICTURE_ROWS // entry.element_bytes if entry.layout == "picture" else 0,
+        row_alignment=entry.atom_bytes // entry.element_bytes if entry.layout == "picture" else 0,
     )  # fmt: skip
 
 
@@ -169,6 +171,12 @@ def _node(
         attributes={}, attribute_bytes=memoryview(attribute_bytes(step)), parameters=parameters_for(step),
         task_counts=tasks, lut_task_counts=tables, workloads=_workloads(step), mac_flag=int(step.macs > 0),
     )  # fmt: skip
+
+
+def _single(node: Node) -> Node:
+    """As files for one core have it: one count, which includes the tasks that load tables."""
+    count, tables = node.task_counts[0], node.lut_task_counts[0]
+    return replace(node, task_counts=(count + tables,), lut_task_counts=(tables,), workloads=(), mac_flag=0)
 
 
 def _workloads(step: Step) -> tuple[int, ...]:
@@ -209,12 +217,12 @@ def _slots(*counts: int) -> tuple[int, ...]:
 # -- tables ------------------------------------------------------------------------------------------------------
 
 
-def _relocations(linked: Linked) -> list[RelocationGroup]:
+def _relocations(linked: Linked, *, has_cores: bool) -> list[RelocationGroup]:
     return [
         RelocationGroup(
             name,
             memoryview(b"".join(struct.pack("<iI", offset, word) for offset, word in entries)),
-            memoryview(b"".join(struct.pack("<II", 1, linked.cores.get(word, 0)) for _, word in entries)),
+            memoryview(b"".join(struct.pack("<II", 1, linked.cores.get(word, 0)) for _, word in entries if has_cores)),
         )
         for name, entries in linked.relocations.items()
     ]

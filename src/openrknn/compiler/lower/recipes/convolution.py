@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openrknn.compiler.formats import Format, align
+from openrknn.compiler.formats import Format, align, ceil_div
 from openrknn.compiler.lower.recipes.base import dpu_base, merge
 from openrknn.compiler.program import Place, Registers
+from openrknn.compiler.targets import RK3588, Buffer
 from openrknn.compiler.tile import Band, row_entries
 from openrknn.isa.enums import ArgbInput, CombineUse, ConvMode
 
@@ -56,6 +57,7 @@ class ConvolutionTask:
     picture_channels: int = 0
     picture_row: int = 0
     picture_height: int = 0
+    buffer: Buffer = RK3588.buffer
     residual: Residual | None = None
 
 
@@ -77,7 +79,7 @@ def _cna(task: ConvolutionTask) -> Registers:
     height, width = band.rows, task.width
     is_cropped = width != task.line_pixels and not task.picture_channels
     if task.picture_channels:
-        entries = task.picture_row * height
+        entries = task.picture_row * height if task.buffer.whole_pictures else ceil_div(task.picture_row, 4)
         lines, surface = task.line_pixels, task.line_pixels * task.picture_height - width
     else:
         entries = row_entries(channels, width, form)
@@ -189,7 +191,9 @@ def _residual(task: ConvolutionTask, registers: Registers, band: Band, residual:
         {
             "DPU_RDMA.RDMA_SRC_BASE_ADDR": {"src_base_addr": residual.place},
             "DPU_RDMA.RDMA_EW_BASE_ADDR": {
-                "ew_base_addr": Place(residual.place.tensor, residual.place.offset + residual.pitch * 16)
+                "ew_base_addr": residual.place._replace(
+                    offset=residual.place.offset + residual.pitch * task.format.atom_bytes
+                )
             },
             "DPU_RDMA.RDMA_EW_SURF_STRIDE": {"ew_surf_stride": residual.pitch},
             "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {

@@ -10,6 +10,8 @@ from openrknn.compiler.program import Place, Registers
 
 __all__ = ["Cube", "elementwise_registers", "repeat_registers"]
 
+_SHORT_ATOM = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Cube:
@@ -66,10 +68,13 @@ def elementwise_registers(
 def repeat_registers(
     form: Format, rows: int, columns: int, factors: tuple[int, int], source: Cube, target: Place
 ) -> Registers:
-    """Nearest upsampling of one surface: each atom `factors` times. Atoms are moved as 16-byte lanes."""
+    """Nearest upsampling of one surface: each atom `factors` times. Atoms of 16 bytes are moved as bytes."""
     from openrknn.isa import Precision
 
     high, wide = factors
+    as_bytes = form.atom_bytes > _SHORT_ATOM
+    moved = Precision.INT8 if as_bytes else form.precision
+    lanes = form.atom_bytes if as_bytes else form.atom
     line = columns * wide
     registers = elementwise_registers(form, (form.atom, rows, columns), source, Cube(target, line), {})
     notch = (high - 1) * line
@@ -77,18 +82,18 @@ def repeat_registers(
         registers,
         {
             "DPU.DATA_FORMAT": {
-                "proc_precision": Precision.INT8, "in_precision": Precision.INT16, "out_precision": Precision.INT8,
+                "proc_precision": moved, "in_precision": Precision.INT16, "out_precision": moved,
             },
             "DPU.OUT_CVT_SCALE": {"fp32tofp16_en": 0},
             "DPU.DATA_CUBE_WIDTH": {"width": line},
             "DPU.DATA_CUBE_NOTCH_ADDR": {"notch_addr_0": notch, "notch_addr_1": notch},
-            "DPU.DATA_CUBE_CHANNEL": {"channel": 16, "orig_channel": 16},
-            "DPU.WDMA_SIZE_0": {"channel_wdma": 16},
+            "DPU.DATA_CUBE_CHANNEL": {"channel": lanes, "orig_channel": lanes},
+            "DPU.WDMA_SIZE_0": {"channel_wdma": lanes},
             "DPU.BS_OW_CFG": {"size_e_0": high, "size_e_1": high, "size_e_2": high},
             "DPU.WDMA_SIZE_1": {"width_wdma": line, "height_wdma": rows},
-            "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL": {"channel": 8},
+            "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL": {"channel": form.atom_bytes // 2},
             "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {
-                "proc_precision": Precision.INT8, "in_precision": Precision.INT16, "mrdma_fp16tofp32_en": 0,
+                "proc_precision": moved, "in_precision": Precision.INT16, "mrdma_fp16tofp32_en": 0,
             },
             "DPU_RDMA.RDMA_SRC_DMA_CFG": {
                 "kernel_width": wide, "kernel_height": high, "kernel_stride_width": wide, "kernel_stride_height": high,

@@ -19,7 +19,7 @@ from openrknn.compiler.ir import Quantization
 from openrknn.compiler.lower.functions import Function
 from openrknn.compiler.lower.recipes.base import merge
 from openrknn.compiler.program import Place, Registers
-from openrknn.isa.enums import AluAlgorithm, EwAlgorithm, EwOperation, OperandKinds, OperandMode, PixelBits
+from openrknn.isa.enums import AluAlgorithm, EwAlgorithm, EwOperation, OperandKinds, OperandMode, PixelBits, Precision
 
 __all__ = ["Finish", "fp16_bits", "fp16_factors", "fp32_bits"]
 
@@ -161,8 +161,8 @@ class Finish:
             bits = round(alpha * _Q14) & 0xFFFF if self.is_int8 else fp16_bits(alpha)
             self.set("DPU.BN_MUL_CFG", bn_mul_operand=bits)
 
-    def lookup(self, function: Function, source: Quantization | None) -> None:
-        """f(x) by table. Afterwards one unit is 1 / function.gain."""
+    def lookup(self, function: Function, source: Quantization | None, *, wide: bool = False) -> None:
+        """f(x) by table. Afterwards one unit is 1 / function.gain; `wide`: in fp32, for another task to scale."""
         self.table = function
         units = _TABLE_HALF / function.reach
         self.set("DPU.BN_CFG", bn_bypass=0, bn_alu_bypass=0, bn_mul_bypass=0, bn_relu_bypass=1,
@@ -176,7 +176,10 @@ class Finish:
             self.unit = 1 / function.gain
         else:
             self.set("DPU.BN_MUL_CFG", bn_mul_operand=fp16_bits(units))
-            self.set("DPU.OUT_CVT_SHIFT", minus_exp=round(math.log2(function.gain)))
+            if wide:
+                self.set("DPU.DATA_FORMAT", out_precision=Precision.FP32)
+            else:
+                self.set("DPU.OUT_CVT_SHIFT", minus_exp=round(math.log2(function.gain)))
         self.set("DPU.EW_CFG", ew_bypass=0, ew_lut_bypass=0)
         self.set("DPU.LUT_CFG", lut_lo_le_mux=2, lut_oflow_priority=1, lut_hybrid_priority=1)
         self.set("DPU.LUT_INFO", lut_le_index_select=_TABLE_SELECT, lut_lo_index_select=_TABLE_SELECT)

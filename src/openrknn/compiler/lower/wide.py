@@ -1,0 +1,66 @@
+"""fp16 functions by table where the output converter cannot scale: fp32 in between, and a task that multiplies.
+
+The table holds integers. RK3588's output converter divides them by a power of two; RK3566's does not, so its streams
+write them as fp32 and read them again, with two multipliers: their product is what makes them real numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from openrknn.compiler.formats import align
+from openrknn.compiler.lower.context import Lowering
+from openrknn.compiler.lower.functions import Function
+from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers
+from openrknn.compiler.lower.recipes.finish import fp16_bits
+from openrknn.compiler.program import ELEMENTWISE, Registers, Task, Tensor
+from openrknn.container.parts import DataType, Kind
+from openrknn.isa.enums import Precision
+
+__all__ = ["is_wide", "scale_task", "wide_tensor"]
+
+_BYTES = 4
+_LANES = 4
+
+
+def is_wide(low: Lowering, activation: dict[str, Any] | None) -> bool:
+    """Whether an activation goes this way."""
+    is_table = activation is not None and id(activation) in low.functions
+    return is_table and low.format.name == "fp16" and not low.target.scales_tables
+
+
+def wide_tensor(low: Lowering, name: str) -> Tensor:
+    """A scratch map in fp32 for the value, four channels to an atom of 16 bytes."""
+    like = low.tensor(name)
+    channels, height, width = like.cube
+    pixels = height * width
+    surfaces = align(-(-channels // _LANES), 2 * low.format.depthwise_group // _LANES)
+    tensor = Tensor(
+        f"{name}_wide", Kind.INTERNAL, DataType.FLOAT32, (1, *like.cube), "feature", cube=like.cube,
+        pitch=align(pixels, 4) if pixels > 1 else 1, native_shape=(1, surfaces, height, width, _LANES),
+        element_bytes=_BYTES, atom_bytes=_BYTES * _LANES,
+    )  # fmt: skip
+    tensor.size_bytes = surfaces * tensor.pitch * tensor.atom_bytes
+    low.program.tensors[tensor.name] = tensor
+    return tensor
+
+
+def scale_task(low: Lowering, source: Tensor, target: str, function: Function) -> Task:
+    """fp32 times 1 / gain, a power of two in two parts, to fp16."""
+    power = round(math.log2(function.gain))
+    channels, rows, columns = low.tensor(target).cube
+    step = source.atom_bytes // low.format.atom_bytes
+    finish: Registers = {
+        "DPU.DATA_FORMAT": {"in_precision": Precision.FP32},
+        "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {"in_precision": Precision.FP32},
+        "DPU_RDMA.RDMA_SURF_NOTCH": {"surf_notch_addr": step * (source.pitch - rows * columns)},
+        "DPU.BS_CFG": {"bs_bypass": 0, "bs_mul_bypass": 0},
+        "DPU.BS_MUL_CFG": {"bs_mul_operand": fp16_bits(2.0 ** -(power // 2))},
+        "DPU.BN_CFG": {"bn_bypass": 0, "bn_mul_bypass": 0},
+        "DPU.BN_MUL_CFG": {"bn_mul_operand": fp16_bits(2.0 ** -(power - power // 2))},
+    }
+    registers = elementwise_registers(
+        low.format, (channels, rows, columns), Cube(source.at(), source.pitch), low.cube(target), finish
+    )
+    return Task(ELEMENTWISE, registers)

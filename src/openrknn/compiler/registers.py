@@ -1,0 +1,22 @@
+"""Registers of tasks in natural values: what lowering writes, what targets translate, what emit encodes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["CONVOLUTION", "ELEMENTWISE", "POOLING", "Place", "Registers"]
+
+CONVOLUTION = ("CNA", "CORE", "DPU", "DPU_RDMA")
+ELEMENTWISE = ("DPU", "DPU_RDMA")
+POOLING = ("PPU", "PPU_RDMA")
+
+
+class Place(NamedTuple):
+    """An address that the loader fills in: so many bytes into a tensor."""
+
+    tensor: str
+    offset: int = 0
+
+
+Registers = dict[str, dict[str, int | Place]]
+"""BLOCK.REGISTER -> fields in natural values; what is not mentioned is 0."""

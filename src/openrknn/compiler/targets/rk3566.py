@@ -1,0 +1,219 @@
+"""RK3566 and RK3568: the registers of RK3588 with other places, atoms of 8 bytes and an array of half the size.
+
+Every difference was read from files that the vendor's converter made of the same ONNX model for both chips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from openrknn.compiler.formats import FP16, INT8, ceil_div
+from openrknn.compiler.registers import Place, Registers
+from openrknn.compiler.targets.target import Buffer, Target, Translation
+from openrknn.isa.enums import (
+    ArgbInput,
+    EwAlgorithm,
+    OperandKinds,
+    OperandMode,
+    PoolingMethod,
+    Precision,
+    ShortAlgorithm,
+)
+from openrknn.isa.rk3566 import RK3566 as REGISTERS
+from openrknn.layout.weights import WeightTiles
+
+__all__ = ["RK3566"]
+
+_ATOM = 8
+_BUS = 0x171C07
+_BURST = {"DPU": 4, "DPU_RDMA": 8}
+_START_PIXELS = 16
+"""The sequencer starts when the rows of more than so many outputs are there."""
+_KIND_BYTES = {OperandKinds.ALU: 4, OperandKinds.CPEND: 2, OperandKinds.MUL: 2}
+_DROPPED = ("CNA.CVT_CON5", "CNA.PAD_CON1", "DPU.WDMA_SIZE_0", "DPU.WDMA_SIZE_1", "DPU_RDMA.RDMA_EW_SURF_NOTCH",
+            "PPU.PADDING_VALUE_1_CFG", "PPU.PADDING_VALUE_2_CFG")  # fmt: skip
+_PADS = 7
+_FILLED = 4
+"""Pad values of the PPU that streams hold; the others are 0."""
+_LOWEST = {Precision.INT8: -128 & 0x7FFFF, Precision.FP16: 0xFBFF}
+"""What loses against every number."""
+
+Fields = dict[str, Any]
+
+
+def _translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
+    old: Mapping[str, Fields] = registers
+    new: Registers = {name: dict(fields) for name, fields in registers.items() if name not in _DROPPED}
+    if "PPU" in blocks:
+        _pooling(old, new)
+        return blocks, new
+    _stages(old, new)
+    _readers(old, new, is_convolution="CNA" in blocks)
+    if "CNA" not in blocks:
+        return blocks, new
+    _features(old, new)
+    pointer = dict(old["DPU.S_POINTER"])
+    new |= {f"{block}.S_POINTER": dict(pointer) for block in ("CNA", "CMAC", "CORE")}
+    kind = {key: old["CORE.MISC_CFG"][key] for key in ("dw_en", "proc_precision")}
+    new["CORE.MISC_CFG"], new["CMAC.MISC_CFG"] = dict(kind), {"always": 1, **kind}
+    return ("CNA", "CMAC", "CORE", "DPU", "DPU_RDMA"), new
+
+
+# -- CNA ---------------------------------------------------------------------------------------------------------
+
+
+def _features(old: Mapping[str, Fields], new: Registers) -> None:
+    con1, con3 = old["CNA.CONV_CON1"], old["CNA.CONV_CON3"]
+    size, pads = old["CNA.DATA_SIZE0"], old["CNA.PAD_CON0"]
+    height, width = size["datain_height"], size["datain_width"]
+    channels, low = old["CNA.DATA_SIZE1"]["datain_channel"], old["CNA.DATA_SIZE1"]["datain_channel_real"]
+    line, surface = old["CNA.DMA_CON1"]["line_stride"], old["CNA.DMA_CON2"]["surf_stride"]
+    picture = con1.get("argb_in", ArgbInput.OFF).channels
+    element = 1 if con1["in_precision"] is Precision.INT8 else 2
+    entries, row = old["CNA.CBUF_CON1"]["data_entries"], width
+    if picture:
+        row = entries * 4
+        new["CNA.IMAGE_SIZE"] = {"image_size": 9 * width * height if picture == 3 else 0}
+        line, surface = ceil_div(line * picture * element, _ATOM), surface + width
+        is_atom = picture * element == _ATOM
+    elif con1["group_line_off"]:
+        surface += width
+    else:
+        line, surface = line // 4, surface + line
+    kept = {key: con1[key] for key in ("conv_mode", "in_precision", "proc_precision", "deconv")}
+    if picture and not is_atom:
+        kept["argb_in"] = con1["argb_in"]
+    new["CNA.CONV_CON1"] = kept
+    new["CNA.CONV_CON2"] = {"feature_grains": _grains(old, height, con3)}
+    new["CNA.DATA_SIZE1"] = {"datain_channel": channels, "datain_channel_real": channels - (channels - low) % 64}
+    new["CNA.CBUF_CON1"] = {"data_entries": entries, "datain_width": row}
+    new["CNA.CVT_CON0"] = {"cvt_type": 1, "data_sign": 1}
+    new["CNA.PAD_CON0"] = {**pads, "pad_value": _signed(old["CNA.PAD_CON1"]["pad_value"], con1["in_precision"])}
+    new["CNA.DMA_CON0"] = {"bus_settings": _BUS}
+    new["CNA.DMA_CON1"] = {"line_stride": line}
+    new["CNA.DMA_CON2"] = {"surf_stride": surface}
+    new["CNA.FC_DATA_SIZE0"] = {"dma_height": height, "dma_width": row}
+
+
+def _grains(old: Mapping[str, Fields], height: int, con3: Fields) -> int:
+    """Rows that are fetched before the sequencer starts: what more than 16 outputs need (282 of 282 operators)."""
+    kernel = old["CNA.WEIGHT_SIZE2"]["weight_height"]
+    reach = (kernel - 1) * con3["atrous_y_dilation"] + 1
+    more = _START_PIXELS // old["CNA.DATA_SIZE2"]["dataout_width"] + 1
+    return int(min(height, reach + con3["conv_y_stride"] * more))
+
+
+def _signed(bits: int, precision: Precision) -> int:
+    """A sign-extended byte, or an fp16 number, as a signed number of 16 bits."""
+    value = bits & (0xFF if precision is Precision.INT8 else 0xFFFF)
+    half = 0x80 if precision is Precision.INT8 else 0x8000
+    return (value ^ half) - half
+
+
+# -- DPU ---------------------------------------------------------------------------------------------------------
+
+
+def _stages(old: Mapping[str, Fields], new: Registers) -> None:
+    mode = old["DPU.FEATURE_MODE_CFG"]
+    new["DPU.FEATURE_MODE_CFG"] = {
+        "flying_mode": mode["flying_mode"], "to_memory": 1, "conv_mode": mode["conv_mode"], "burst_len": _BURST["DPU"],
+    }  # fmt: skip
+    for stage in ("BS", "BN"):
+        fields = dict(old[f"DPU.{stage}_CFG"])
+        name = f"{stage.lower()}_alu_algo"
+        fields[name] = ShortAlgorithm.ADD if fields.get(name) else ShortAlgorithm.MAX
+        new[f"DPU.{stage}_CFG"] = fields
+    element_wise = dict(old["DPU.EW_CFG"])
+    element_wise.pop("edata_size", None)
+    if "ew_alu_algo" in element_wise:
+        algorithm = EwAlgorithm(element_wise["ew_alu_algo"])
+        element_wise["ew_alu_algo"] = ShortAlgorithm[algorithm.name]
+    new["DPU.EW_CFG"] = element_wise
+    scale = dict(old["DPU.OUT_CVT_SCALE"])
+    scale.pop("fp32tofp16_en", None)
+    new["DPU.OUT_CVT_SCALE"] = scale
+
+
+def _readers(old: Mapping[str, Fields], new: Registers, *, is_convolution: bool) -> None:
+    mode = old["DPU_RDMA.RDMA_FEATURE_MODE_CFG"]
+    channels = old["DPU_RDMA.RDMA_DATA_CUBE_CHANNEL"]["channel"]
+    pixels = old["DPU.DATA_CUBE_HEIGHT"]["height"] * old["DPU.DATA_CUBE_WIDTH"]["width"]
+    for letter in "bn":
+        kinds = old.get(f"DPU_RDMA.RDMA_{letter.upper()}RDMA_CFG", {}).get(f"{letter}rdma_data_use", OperandKinds(0))
+        start = f"DPU_RDMA.RDMA_{letter.upper()}RDMA_"
+        new[f"{start}CFG"] = {f"{letter}rdma_data_use": kinds, f"{letter}rdma_disable": int(not kinds)}
+        size = sum(count for kind, count in _KIND_BYTES.items() if kinds & kind)
+        new[f"{start}CHANNEL"] = {f"{letter}rdma_channel": max(1, size * channels // _ATOM)}
+    operand = dict(old["DPU_RDMA.RDMA_ERDMA_CFG"])
+    is_float = mode["proc_precision"] is not Precision.INT8
+    precision = mode["in_precision"]
+    uses_table = old["DPU.EW_CFG"].get("ew_lut_bypass") == 0
+    if is_convolution and is_float and operand.get("erdma_disable") and not uses_table:
+        precision = Precision.FP32  # the bias
+    if not operand.get("erdma_disable"):
+        pitch = old["DPU_RDMA.RDMA_EW_SURF_STRIDE"]["ew_surf_stride"]
+        operand["erdma_data_size"] = int(is_float)
+        if pitch == 1:
+            operand["erdma_data_mode"] = OperandMode.PER_CHANNEL
+            new["DPU.EW_CFG"]["ew_data_mode"] = OperandMode.PER_CHANNEL
+        new["DPU_RDMA.RDMA_EW_SURF_STRIDE"] = {"ew_surf_stride": pitch}
+        new["DPU_RDMA.RDMA_EW_SURF_LAST"] = {"ew_surf_last": pitch - 1}
+        if is_convolution:
+            # One reader is enough here; its surfaces are as far apart as the first of RK3588's two says.
+            place = old["DPU_RDMA.RDMA_SRC_BASE_ADDR"]["src_base_addr"]
+            assert isinstance(place, Place)
+            new["DPU_RDMA.RDMA_EW_BASE_ADDR"] = {"ew_base_addr": place}
+            del new["DPU_RDMA.RDMA_SRC_BASE_ADDR"]
+            new["DPU_RDMA.RDMA_SURF_NOTCH"] = {"surf_notch_addr": pitch - pixels}
+    new["DPU_RDMA.RDMA_ERDMA_CFG"] = operand
+    new["DPU_RDMA.RDMA_FEATURE_MODE_CFG"] = {
+        "flying_mode": mode["flying_mode"], "conv_mode": mode["conv_mode"], "proc_precision": mode["proc_precision"],
+        "in_precision": precision, "burst_len": _BURST["DPU_RDMA"],
+    }  # fmt: skip
+
+
+# -- PPU ---------------------------------------------------------------------------------------------------------
+
+
+def _pooling(old: Mapping[str, Fields], new: Registers) -> None:
+    form = old["PPU.DATA_FORMAT"]
+    precision = Precision(form["proc_precision"])
+    average = old["PPU.OPERATION_MODE_CFG"]["pooling_method"] is PoolingMethod.AVERAGE
+    pad = old["PPU.PADDING_VALUE_1_CFG"]["pad_value_0"]
+    for number in range(1, _PADS + 1):
+        if average:  # so many padding pixels add up to this
+            value = number * _signed(pad, Precision.INT8) & 0x7FFFF if precision is Precision.INT8 else 0
+        else:
+            value = _LOWEST[precision]
+        new[f"PPU.PADDING_VALUE_{number}"] = {"pad_value": value if number <= _FILLED else 0}
+    new["PPU.DATA_FORMAT"] = {**form, "proc_precision": int(precision)}
+    new["PPU_RDMA.UNKNOWN_7018"] = {"bits": 1}
+    new["PPU_RDMA.RDMA_DATA_FORMAT"] = {"in_precision": precision}
+
+
+RK3566 = Target(
+    name="rk3566",
+    registers=REGISTERS,
+    int8=replace(INT8, atom_bytes=_ATOM),
+    fp16=replace(FP16, atom_bytes=_ATOM),
+    buffer=Buffer(
+        banks=8, bank_entries=1024, single_band_data=7, streamed_bytes=(16,), keeps_weights=False,
+        cuts_pointwise=True, chunks_first=True, counts_spread=False, whole_pictures=False,
+    ),
+    kernel_volume=MappingProxyType({"int8": 6144, "fp16": 3072}),
+    weights=WeightTiles.of_rk3566,
+    depthwise_weights=WeightTiles.of_rk3566_depthwise,
+    operand_group=4,
+    translate=_translate,
+    pointers=frozenset({"CNA", "CMAC", "CORE", "DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
+    halves_in_tasks=True,
+    crops_columns=False,
+    scales_tables=False,
+    aligned_inputs=True,
+    core_entries=False,
+    has_short_algorithms=True,
+    can_mix=False,
+)  # fmt: skip

@@ -1,0 +1,112 @@
+"""`Target`: what the compiler has to know of a chip, and RK3588, of which it is true as lowering writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from openrknn import isa
+from openrknn.chips import CHIPS
+from openrknn.compiler.formats import FP16, INT8, Format
+from openrknn.compiler.registers import Registers
+from openrknn.isa.blocks import RegisterMap
+from openrknn.layout.weights import WeightTiles
+
+__all__ = ["RK3588", "Buffer", "Target"]
+
+Translation = tuple[tuple[str, ...], Registers]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """The convolution buffer (CBUF), shared by data and weights, and how the vendor's converter shares it out.
+
+    No task asks for more than boards have seen: equal on 1250 of 1251 operators of real networks for RK3588.
+    """
+
+    banks: int
+    bank_entries: int
+    """Entries of a bank; one entry is four atoms."""
+    single_band_data: int
+    """The most banks of a map that is read at once while weights stream through the rest."""
+    streamed_bytes: tuple[int, ...]
+    """Weights that stream: so many bytes of outputs at a time; the later ones where the earlier do not fit."""
+    keeps_weights: bool
+    """Bands leave room for all weights, if that is possible."""
+    cuts_pointwise: bool = False
+    """1x1 kernels never stream: kernels are cut so that their weights fit."""
+    chunks_first: bool = False
+    """Depthwise: all bands of a chunk of channels, then the next chunk; else all chunks of a band."""
+    counts_spread: bool = True
+    """Transposed: the pad values between pixels take room too."""
+    whole_pictures: bool = True
+    """CBUF_CON1 of pictures counts the pixels of all rows; else the entries of one."""
+    bank_bytes: int = 32768
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One family of chips."""
+
+    name: str
+    registers: RegisterMap
+    int8: Format
+    fp16: Format
+    buffer: Buffer
+    kernel_volume: Mapping[str, int]
+    """By format: the largest channels x kernel rows x kernel columns of one task that the vendor's converter emits."""
+    weights: Callable[[tuple[int, int, int, int], int], WeightTiles]
+    """How weights [O, I, H, W] of so many bytes each are stored."""
+    depthwise_weights: Callable[[int, int, int, int], WeightTiles]
+    """The same for (channels, height, width, bytes)."""
+    operand_group: int
+    """Channels of a block of bias, zero points and multipliers."""
+    translate: Callable[[tuple[str, ...], Registers], Translation]
+    """The blocks and registers of a task as this chip has them."""
+    pointers: frozenset[str]
+    """Blocks whose S_POINTER the streams write; the kernel writes the others."""
+    halves_in_tasks: bool = False
+    """Each half of a lookup table is loaded by a task of its own."""
+    crops_columns: bool = True
+    """Columns that no window reaches are not read."""
+    scales_tables: bool = True
+    """fp16: the output converter divides what comes from a lookup table by a power of two."""
+    aligned_inputs: bool = False
+    """Only convolutions read inputs whose surfaces are not multiples of four pixels."""
+    core_entries: bool = True
+    """Relocations name the core that they are for."""
+    has_short_algorithms: bool = False
+    """The element-wise unit adds, multiplies and compares; no subtraction, no division."""
+    can_mix: bool = True
+    """Whether int8 and fp16 can meet in one model."""
+
+    @property
+    def atom_bytes(self) -> int:
+        return self.int8.atom_bytes
+
+    @property
+    def array_macs(self) -> int:
+        """int8 products of one core in one cycle."""
+        return CHIPS[self.name].array_macs
+
+
+def _unchanged(blocks: tuple[str, ...], registers: Registers) -> Translation:
+    return blocks, registers
+
+
+RK3588 = Target(
+    name="rk3588",
+    registers=isa.RK3588,
+    int8=INT8,
+    fp16=FP16,
+    buffer=Buffer(
+        banks=12, bank_entries=512, single_band_data=9, streamed_bytes=(64, 32, 16), keeps_weights=True,
+    ),
+    kernel_volume=MappingProxyType({"int8": 3072, "fp16": 3072}),
+    weights=WeightTiles.of_rk3588,
+    depthwise_weights=WeightTiles.of_rk3588_depthwise,
+    operand_group=8,
+    translate=_unchanged,
+    pointers=frozenset({"DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
+)  # fmt: skip
