@@ -9,10 +9,11 @@ from typing import Any
 
 from openrknn.compiler.importer.batch import batch_of, one_item
 from openrknn.compiler.importer.build import build_graph
-from openrknn.compiler.importer.fold import fold
+from openrknn.compiler.importer.fold import fold, simplify
 from openrknn.compiler.importer.qdq import stored_weights
 from openrknn.compiler.importer.read import read_model
 from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs
+from openrknn.compiler.importer.types import as_float, refuse_integers
 from openrknn.compiler.ir import Graph
 
 __all__ = ["Imported", "import_model"]
@@ -34,16 +35,19 @@ def import_model(
     shapes: Mapping[str, Sequence[int]] | None = None,
     outputs: Sequence[str] = (),
 ) -> Imported:
-    """Read, bind open shapes, cut at `outputs`, fold constants, and take one item of a batch."""
+    """Read, bind open shapes, cut at `outputs`, fold constants, take one item of a batch, simplify."""
     model = read_model(source)
     bind_shapes(model, shapes or {})
     if outputs:
         cut_outputs(model, outputs)
+    as_float(model)
     stored = stored_weights(model)
     folded = fold(model)
     batch = batch_of(folded)
     if batch > 1:
         folded = one_item(folded, batch)
+    folded = simplify(folded)
+    refuse_integers(folded)
     graph = build_graph(folded)
     graph.stored = {name: weights for name, weights in stored.items() if name in graph.constants}
     return Imported(graph, folded, batch)

@@ -37,9 +37,12 @@ def build_graph(model: Any) -> Graph:
         )
     for name in (*graph.inputs, *(name for op in graph.ops for name in op.outputs)):
         if name not in shapes:
-            raise ModelError(f"the shape of {name!r} cannot be worked out; bind the inputs with --shapes")
-        graph.values[name] = Value(name, shapes[name])
+            raise ModelError(_shapeless(graph, name, constants))
+        graph.values[name] = Value(name, shapes[name] or (1,))  # a single number is a list of one
     graph.constants = constants
+    for op in graph.ops:
+        if op.type == "Slice" and "starts" in op.attributes:
+            _as_operands(graph, op)
     for name in graph.outputs:
         if name not in graph.values and name in constants:
             raise ModelError(f"output {name!r} is a constant; leave it out with --outputs")
@@ -47,6 +50,35 @@ def build_graph(model: Any) -> Graph:
     graph.prune()
     _check_constants(graph)
     return graph
+
+
+def _as_operands(graph: Graph, op: Op) -> None:
+    """Bounds of a slice as newer models have them."""
+    starts = op.attributes.pop("starts")
+    given = (starts, op.attributes.pop("ends"), op.attributes.pop("axes", None) or list(range(len(starts))))
+    names = [graph.add_constant(f"{op.output}_bounds", np.array(values, np.int64)) for values in given]
+    op.inputs = [op.inputs[0], *names]
+
+
+_COUNTS_DEPEND = {"NonMaxSuppression", "NonZero", "TopK", "Unique", "Loop", "Scan", "If", "Range", "Compress"}
+
+
+def _shapeless(graph: Graph, name: str, constants: dict[str, Array]) -> str:
+    """Who makes a value without a shape, and what to do."""
+    maker = next((op for op in graph.ops if name in op.outputs), None)
+    if maker is None:
+        return f"the shape of {name!r} cannot be worked out; bind the inputs with --shapes"
+    before = next((entry for entry in maker.inputs if entry and entry not in constants), "")
+    cut = "export without it"
+    if before:
+        cut = f"cut the model before it (--outputs {before}) and do the rest in your program"
+    if "." in maker.type:
+        domain = maker.type.rpartition(".")[0]
+        return f"{maker.type} {maker.name!r} is no operator of ONNX but of {domain!r}: {cut}, or export without it"
+    if maker.type in _COUNTS_DEPEND:
+        return f"{maker.type} {maker.name!r} makes {name!r}, whose size is not known before the model runs: {cut}"
+    what = f"the shape of {name!r} ({maker.type} {maker.name!r})"
+    return f"{what} cannot be worked out; bind the inputs with --shapes, or {cut}"
 
 
 def _attribute(onnx: Any, entry: Any) -> object:

@@ -8,10 +8,11 @@ import numpy as np
 
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.read import onnx_package
+from openrknn.compiler.importer.rewrite import rewrite
 from openrknn.compiler.importer.shapes import infer, known_shapes
 from openrknn.compiler.ir import Array
 
-__all__ = ["constants_of", "fold"]
+__all__ = ["constants_of", "fold", "simplify"]
 
 _NEVER = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 _LARGEST = 64 * 1024 * 1024
@@ -37,9 +38,44 @@ def fold(model: Any) -> Any:
         del model.graph.node[:]
         model.graph.node.extend(kept)
         for name, array in found.items():
-            model.graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+            model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array, order="C"), name))
         del model.graph.value_info[:]
     return model
+
+
+def simplify(model: Any) -> Any:
+    """Say operators with simpler ones (`rewrite`), as long as there are some."""
+    for _ in range(_ROUNDS):
+        _drop_unread(model)
+        if not rewrite(model, constants_of(model), known_shapes(model)):
+            break
+        model = fold(model)
+    return model
+
+
+def _drop_unread(model: Any) -> None:
+    """Nodes whose results nobody reads (both branches of an If need shapes), and spare outputs of those that stay."""
+    while True:
+        read = {name for node in model.graph.node for name in _reads(node)}
+        read.update(entry.name for entry in model.graph.output)
+        kept = [node for node in model.graph.node if any(name in read for name in node.output)]
+        for node in kept:
+            while len(node.output) > 1 and node.output[-1] not in read:
+                node.output.pop()
+        if len(kept) == len(model.graph.node):
+            return
+        del model.graph.node[:]
+        model.graph.node.extend(kept)
+
+
+def _reads(node: Any) -> list[str]:
+    """The inputs of a node and of the graphs inside it."""
+    names = list(node.input)
+    for entry in node.attribute:
+        if entry.HasField("g"):
+            names += [name for inner in entry.g.node for name in _reads(inner)]
+            names += [value.name for value in entry.g.output]
+    return names
 
 
 def _constant_results(model: Any) -> dict[str, Array]:

@@ -35,6 +35,10 @@ def read_model(source: str | os.PathLike[str] | bytes | Any) -> Any:
     if not model.graph.node and not model.graph.output:
         raise ModelError(f"{name} is not an ONNX model, or an empty one")
     _check(onnx, model, name)
+    if model.functions:
+        from onnx.inliner import inline_local_functions
+
+        model = inline_local_functions(model, convert_version=True)
     return model
 
 
@@ -69,6 +73,10 @@ def _parse(onnx: Any, source: str | os.PathLike[str] | bytes) -> tuple[Any, str]
 
 
 def _check(onnx: Any, model: Any, name: str) -> None:
+    for entry in model.graph.output:
+        # Exporters leave out shapes of outputs that they do not know. Only the checker minds: they are inferred.
+        if entry.type.HasField("tensor_type") and not entry.type.tensor_type.HasField("shape"):
+            entry.type.tensor_type.shape.SetInParent()
     foreign = sorted({node.domain for node in model.graph.node} - _STANDARD_DOMAINS)
     try:
         if not foreign:

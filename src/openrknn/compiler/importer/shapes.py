@@ -109,10 +109,16 @@ def _shown(dims: Any) -> str:
     return "[" + ", ".join(str(dim.dim_value) if dim.dim_value > 0 else dim.dim_param or "?" for dim in dims) + "]"
 
 
+HEADS = "heads"
+"""Instead of names: the last convolutions."""
+
+
 def cut_outputs(model: Any, names: Sequence[str]) -> None:
     """Make these values the outputs of the model."""
     onnx = onnx_package()
     made = {name for node in model.graph.node for name in node.output if name}
+    if list(names) == [HEADS] and HEADS not in made:
+        names = _heads(model)
     for name in names:
         if name not in made:
             close = ", ".join(sorted(made)[:8])
@@ -120,6 +126,30 @@ def cut_outputs(model: Any, names: Sequence[str]) -> None:
     del model.graph.output[:]
     for name in names:
         model.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
+
+
+def _heads(model: Any) -> list[str]:
+    """The results of the last layers with weights: what detectors decode into boxes comes after them."""
+    sizes = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer}
+    makers = {name: node for node in model.graph.node for name in node.output if name}
+    waiting = [entry.name for entry in model.graph.output]
+    seen: set[str] = set()
+    found = set()
+    while waiting:
+        name = waiting.pop()
+        node = makers.get(name)
+        if name in seen or node is None:
+            continue
+        seen.add(name)
+        weight = sizes.get(node.input[1]) if len(node.input) > 1 else None
+        # One output channel: that is the expected value of a distribution (YOLOv8's boxes), not a layer that learned.
+        if node.op_type in {"Conv", "ConvTranspose", "Gemm"} and (weight is None or weight[0] > 1):
+            found.add(name)
+        else:
+            waiting.extend(node.input)
+    if not found:
+        raise ModelError(f"--outputs {HEADS}: there is no convolution in the model; name the outputs")
+    return [name for node in model.graph.node for name in node.output if name in found]
 
 
 def infer(model: Any) -> Any:

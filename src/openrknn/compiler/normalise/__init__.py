@@ -12,10 +12,12 @@ from openrknn.compiler.normalise.finish import finish
 from openrknn.compiler.normalise.fuse import fuse, fuse_pads
 from openrknn.compiler.normalise.heads import take_heads_apart
 from openrknn.compiler.normalise.layer_norm import normalise_layer_norms
-from openrknn.compiler.normalise.linear import normalise_convolutions, normalise_linear
+from openrknn.compiler.normalise.linear import cut_outputs, normalise_convolutions, normalise_linear
 from openrknn.compiler.normalise.moves import normalise_moves
 from openrknn.compiler.normalise.pooling import normalise_pools
 from openrknn.compiler.normalise.qdq import take_quantization
+from openrknn.compiler.normalise.quotients import find_quotients
+from openrknn.compiler.normalise.ranks import three_dimensions
 from openrknn.compiler.normalise.scale import fold_scales
 from openrknn.compiler.normalise.volume import cut_volumes
 from openrknn.compiler.targets import RK3588, Target
@@ -36,7 +38,9 @@ def normalise(
     clean(graph)
     take_quantization(graph, calibrated=calibrated)
     clean(graph)
+    three_dimensions(graph)
     normalise_layer_norms(graph, calibrated=calibrated)
+    find_quotients(graph, calibrated=calibrated)
     find_activations(graph, calibrated=calibrated)
     normalise_linear(graph)
     clean(graph)
@@ -45,6 +49,7 @@ def normalise(
     normalise_linear_resize(graph)
     normalise_moves(graph, atom)
     normalise_convolutions(graph)
+    cut_outputs(graph, atom)
     normalise_binary(graph, is_float=not calibrated)
     fuse_pads(graph)
     fuse(graph)

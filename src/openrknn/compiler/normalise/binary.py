@@ -53,6 +53,8 @@ def _two(graph: Graph, op: Op, method: str) -> None:
     other = _cube(graph, right, op)
     if other == out:
         kind = "pixel"
+        if right in graph.constants and graph.constants[right].ndim != 4:
+            right = graph.add_constant(f"{right}_cube", graph.constants[right].reshape(1, *out))
     elif other == (out[0], 1, 1):
         kind = "channel"
     elif right in graph.constants and graph.constants[right].size == 1:

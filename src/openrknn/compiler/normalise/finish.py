@@ -9,6 +9,8 @@ from openrknn.compiler.lower.table import CPU_OPERATORS, NPU_OPERATORS
 __all__ = ["finish"]
 
 _SHOWN = 5
+_WIDEST = 2047
+"""Pixels of a row that a convolution reads."""
 _MARKS = {
     "Slice": "start", "Concat": "starts", "Conv": "kernel", "ConvTranspose": "kernel", "Pool": "method",
     "Binary": "broadcast", "Activation": "function", "Repeat": "factors",
@@ -22,6 +24,10 @@ def finish(graph: Graph) -> None:
     """Mark operators of the CPU; one error that names everything that has no home."""
     homeless: list[Op] = []
     for op in graph.ops:
+        if op.type == "Conv" and graph.values[op.inputs[0]].cube[2] > _WIDEST:
+            op.attributes["reason"] = f"rows of {graph.values[op.inputs[0]].cube[2]} pixels; the NPU reads {_WIDEST}"
+            homeless.append(op)
+            continue
         if _is_ready(op):
             continue
         if op.type in CPU_OPERATORS and len(op.outputs) == 1:
@@ -34,8 +40,8 @@ def finish(graph: Graph) -> None:
         more = f"; and {len(homeless) - _SHOWN} more" if len(homeless) > _SHOWN else ""
         cut = ", ".join(dict.fromkeys(name for op in homeless for name in graph.activations(op)))
         raise UnsupportedOperatorError(
-            f"cannot be compiled: {shown}{more}. Cut the model before them (--outputs {cut.split(', ')[0]}), "
-            "or export it without them; docs/compiler/operators lists what there is"
+            f"cannot be compiled: {shown}{more}. Cut the model before them (--outputs {cut.split(', ')[0]}; a "
+            "detector: --outputs heads), or export it without them; docs/operators.md lists what there is"
         )
 
 
@@ -48,6 +54,23 @@ def _is_ready(op: Op) -> bool:
     return op.type not in _MARKS or _MARKS[op.type] in op.attributes
 
 
+_HINTS = {
+    "ArgMax": "take it in your program, from the scores",
+    "ArgMin": "take it in your program",
+    "GridSample": "the NPU cannot pick pixels by numbers that it computes",
+    "If": "its condition depends on what is fed",
+    "LogSoftmax": "the scores before it have the same order",
+    "Loop": "how often it runs depends on what is fed",
+    "LSTM": "more than 128 steps, a batch, or unusual activations",
+    "GRU": "more than 128 steps, a batch, or unusual activations",
+    "NonMaxSuppression": "openrknn.vision and your program have it",
+    "Resize": "nearest and linear by whole factors are there",
+    "RoiAlign": "the NPU cannot pick pixels by numbers that it computes",
+    "TopK": "sort in your program",
+}
+"""What to do about operators that people meet."""
+
+
 def _why(op: Op) -> str:
-    reason = op.attributes.get("reason")
+    reason = op.attributes.get("reason") or _HINTS.get(op.type)
     return f" ({reason})" if reason else ""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.ir.graph import StoredWeights
 from openrknn.compiler.normalise.common import pair, refuse, replace_op, sole_reader
 
-__all__ = ["normalise_convolutions", "normalise_linear"]
+__all__ = ["cut_outputs", "normalise_convolutions", "normalise_linear"]
 
 _KEPT = {"from", "activation", "output_padding", "pad_value", "edges"}
+_LARGEST_STRIDE = 7
+_MAX_OUTPUTS = 8192
+"""Channels that the DPU writes in one task; the dictionaries of text recognisers have more characters."""
 _MAX_FLATTENED = 7
 """Rows and columns of a map that a fully connected layer can be laid over as one kernel."""
 
@@ -125,6 +130,11 @@ def normalise_convolutions(graph: Graph) -> None:
             _keep_stored(graph, old, op.inputs[1], weight.shape)
         summand = np.zeros(outputs) if bias is None else bias.astype(np.float64)
         op.inputs = [*op.inputs[:2], graph.add_constant(f"{op.output}_b", summand), *op.inputs[3:]]
+        if op.type == "Conv" and max(pair(op, "strides", 1)) > _LARGEST_STRIDE:
+            refuse(
+                op, f"a stride of {max(pair(op, 'strides', 1))}; the NPU has up to {_LARGEST_STRIDE}, and patches (a "
+                "kernel as large as the stride, no padding) of up to 49"
+            )  # fmt: skip
         kernel = (weight.shape[2], weight.shape[3])
         strides, dilations = pair(op, "strides", 1), pair(op, "dilations", 1)
         op.attributes = {
@@ -135,6 +145,37 @@ def normalise_convolutions(graph: Graph) -> None:
             "pads": _pads(graph, op, kernel, strides, dilations),
             "group": int(op.attributes.get("group", 1)),
         }
+
+
+def cut_outputs(graph: Graph, atom: int) -> None:
+    """A convolution with more kernels than one task takes becomes several, whose results lie side by side."""
+    for op in list(graph.ops):
+        if op.type != "Conv" or op.attributes["group"] != 1 or len(graph.constants[op.inputs[1]]) <= _MAX_OUTPUTS:
+            continue
+        weight, bias = (graph.constants[name] for name in op.inputs[1:3])
+        size = -(-len(weight) // -(-len(weight) // _MAX_OUTPUTS))
+        size = -(-size // atom) * atom
+        starts = list(range(0, len(weight), size))
+        shape = graph.shape(op.output)
+        steps = []
+        for start in starts:
+            part = slice(start, start + size)
+            name = graph.add_value(f"{op.output}_part", (1, len(weight[part]), *shape[2:]))
+            graph.derived[name] = (op.output, partial(_some_channels, part=part))
+            constants = [graph.add_constant(f"{name}_w", weight[part]), graph.add_constant(f"{name}_b", bias[part])]
+            stored = graph.stored.get(op.inputs[1])
+            if stored is not None:
+                graph.stored[constants[0]] = StoredWeights(
+                    stored.stored[part], stored.scale[part], stored.zero_point[part]
+                )
+            fused = op.fused or (op.name,)
+            steps.append(Op("Conv", name, [op.inputs[0], *constants], [name], dict(op.attributes), fused))
+        joined = Op("Concat", op.name, [step.output for step in steps], [op.output], {"starts": starts}, op.fused)
+        replace_op(graph, op, *steps, joined)
+
+
+def _some_channels(values: Array, part: slice) -> Array:
+    return values[:, part]
 
 
 def _keep_stored(graph: Graph, old: str, new: str, shape: tuple[int, ...]) -> None:

@@ -93,10 +93,10 @@ def _channels(graph: Graph, op: Op, source: str, target: str, start: int, count:
 def _slice(graph: Graph, op: Op, atom: int) -> None:
     windows = _windows(graph, op)
     shape = graph.shape(op.inputs[0])
-    if windows is None or len(shape) not in (3, 4) or shape[0] != 1:
+    if windows is None or len(shape) not in (2, 3, 4) or shape[0] != 1:
         return
     source, steps = op.inputs[0], []
-    spatial = windows[2:] if len(shape) == 4 else [(0, 1, 1), windows[2]]
+    spatial = [*[(0, 1, 1)] * (4 - len(shape)), *windows[2:]]
     wants_pixels = any(window != (0, size, 1) for window, size in zip(windows[2:], shape[2:], strict=True))
     start, stop, step = windows[1]
     wants_channels = (start, stop, step) != (0, shape[1], 1)
@@ -152,13 +152,16 @@ def _pad(graph: Graph, op: Op) -> None:
     array = constant(graph, op, 1)
     if given is None and array is not None:
         given = array.reshape(-1).tolist()
-    if given is None or op.attributes.get("mode", "constant") != "constant" or len(op.inputs) > 3 or len(shape) != 4:
+    is_plain = op.attributes.get("mode", "constant") == "constant" and len(op.inputs) <= 3
+    if given is None or not is_plain or len(shape) not in (3, 4):
         return
     before, after = [int(v) for v in given[: len(shape)]], [int(v) for v in given[len(shape) :]]
     fill = constant(graph, op, 2)
     value = float(fill.reshape(-1)[0]) if fill is not None and fill.size else float(op.attributes.get("value", 0.0))
     if any((*before[:2], *after[:2])) or max(before) > _LARGEST_PAD:
         return
+    if len(shape) == 3:
+        before, after = [*before[:2], 0, before[2]], [*after[:2], 0, after[2]]
     pads = (before[2], before[3], after[2], after[3])
     replace_op(graph, op, identity_conv(graph, op.inputs[0], op.output, op.name, pads=pads, pad_value=value, why="Pad"))
 

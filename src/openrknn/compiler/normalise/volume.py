@@ -97,7 +97,7 @@ def float_convolution(
     """What a convolution over the first channels gives, in float: for the range of sums that ONNX does not have."""
     kernel, strides, dilations = attributes["kernel"], attributes["strides"], attributes["dilations"]
     top, left = attributes["pads"][:2]
-    plane = values.reshape(values.shape[1], -1, values.shape[-1])[: weight.shape[1]]
+    plane = values.reshape(values.shape[1], -1, values.shape[-1] if values.ndim > 2 else 1)[: weight.shape[1]]
     reach = [(out - 1) * step + (taps - 1) * gap + 1
              for out, step, taps, gap in zip(size, strides, kernel, dilations, strict=True)]  # fmt: skip
     room = [max(n, m + p) for n, m, p in zip(reach, plane.shape[1:], (top, left), strict=True)]

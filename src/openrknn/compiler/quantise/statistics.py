@@ -61,7 +61,7 @@ def collect(
     graph: Graph, model: Any, feeds: Iterable[Mapping[str, Array]], progress: Callable[[int], None] | None = None
 ) -> dict[str, Statistics]:
     """Run the float model on every feed."""
-    sources = [source for source, _ in graph.derived.values()]
+    sources = dict.fromkeys(source for source, _ in graph.derived.values())
     runner = FloatModel(model, list(dict.fromkeys([*graph.values, *sources])))
     found: dict[str, Statistics] = {}
     number = 0
@@ -72,7 +72,7 @@ def collect(
                 raise CalibrationError(f"the float model gives NaN or infinity in {name!r} on input {number}")
             seen[name] = values
         for name, (source, function) in graph.derived.items():
-            if name in graph.values and source in seen:
+            if (name in graph.values or name in sources) and source in seen:
                 seen[name] = function(seen[source])
         for name, values in seen.items():
             if name in graph.values:

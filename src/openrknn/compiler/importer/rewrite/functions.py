@@ -1,0 +1,195 @@
+"""Functions and sums that are others in disguise, and those of ONNX Runtime's own operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from openrknn.compiler.importer.rewrite.writer import Writer, attribute
+
+__all__ = ["RULES"]
+
+
+def _selu(writer: Writer, node: Any) -> None:
+    """gamma * elu(x)."""
+    gamma = float(attribute(node, "gamma", 1.0507009873554805))
+    inner = writer.add("Elu", node.input[0], alpha=float(attribute(node, "alpha", 1.6732632423543772)))
+    writer.add("Mul", inner, writer.new(gamma), to=node.output[0])
+
+
+def _celu(writer: Writer, node: Any) -> None:
+    """alpha * elu(x / alpha)."""
+    alpha = float(attribute(node, "alpha", 1.0))
+    if alpha == 1.0:
+        writer.add("Elu", node.input[0], to=node.output[0], alpha=1.0)
+        return
+    inner = writer.add("Elu", writer.add("Mul", node.input[0], writer.new(1 / alpha)), alpha=1.0)
+    writer.add("Mul", inner, writer.new(alpha), to=node.output[0])
+
+
+def _swish(writer: Writer, node: Any) -> None:
+    """x * sigmoid(alpha * x): Swish, and QuickGelu of ONNX Runtime."""
+    alpha = float(attribute(node, "alpha", 1.702 if node.op_type == "QuickGelu" else 1.0))
+    source = node.input[0]
+    scaled = source if alpha == 1.0 else writer.add("Mul", source, writer.new(alpha))
+    writer.add("Mul", source, writer.add("Sigmoid", scaled), to=node.output[0])
+
+
+def _gelu(writer: Writer, node: Any) -> None:
+    """ONNX Runtime's Gelu, BiasGelu and FastGelu: with a bias or without, spelled as PyTorch spells it."""
+    source = node.input[0]
+    if len(node.input) > 1 and node.input[1]:
+        source = writer.add("Add", source, node.input[1])
+    inner = writer.add("Erf", writer.add("Div", source, writer.new(2**0.5)))
+    product = writer.add("Mul", source, writer.add("Add", inner, writer.new(1.0)))
+    writer.add("Mul", product, writer.new(0.5), to=node.output[0])
+
+
+def _many(writer: Writer, node: Any) -> None:
+    """Sum, Max and Min of more than two, one after the other."""
+    kind = "Add" if node.op_type == "Sum" else node.op_type
+    if len(node.input) < 3:
+        if node.op_type == "Sum" and len(node.input) == 2:
+            writer.add("Add", *node.input, to=node.output[0])
+        return
+    total = node.input[0]
+    for name in node.input[1:-1]:
+        total = writer.add(kind, total, name)
+    writer.add(kind, total, node.input[-1], to=node.output[0])
+
+
+def _softplus(writer: Writer, node: Any) -> None:
+    """log(1 + exp(x))."""
+    plus = writer.facts.makers.get(node.input[0])
+    if plus is None or plus.op_type != "Add":
+        return
+    for name, other in (plus.input, plus.input[::-1]):
+        power, one = writer.facts.makers.get(name), writer.constant(other)
+        is_one = one is not None and one.size == 1 and float(one.reshape(-1)[0]) == 1
+        if power is not None and power.op_type == "Exp" and is_one:
+            writer.add("Softplus", power.input[0], to=node.output[0])
+            return
+
+
+def _mean(writer: Writer, node: Any) -> None:
+    total = node.input[0]
+    for name in node.input[1:]:
+        total = writer.add("Add", total, name)
+    writer.add("Mul", total, writer.new(1 / len(node.input)), to=node.output[0])
+
+
+def _softmax(writer: Writer, node: Any) -> None:
+    """Before opset 13 it goes over all dimensions from `axis` on."""
+    shape = writer.shape(node.input[0])
+    if writer.facts.opset >= 13 or shape is None:
+        return
+    axis = int(attribute(node, "axis", 1)) % len(shape)
+    last = max((at for at, size in enumerate(shape) if size > 1 and at >= axis), default=axis)
+    if prod(shape[axis:last]) == 1 and last == len(shape) - 1:
+        if last != axis or attribute(node, "axis") is None:
+            writer.add(node.op_type, node.input[0], to=node.output[0], axis=last)
+        return
+    if len(shape) == 2:
+        return
+    flat = writer.reshape(node.input[0], [prod(shape[:axis]), prod(shape[axis:])])
+    writer.reshape(writer.add(node.op_type, flat, axis=1), shape, to=node.output[0])
+
+
+def _constant_first(writer: Writer, node: Any) -> None:
+    """constant - x is x * -1 + constant, and constant / x is the reciprocal times it."""
+    first, second = node.input
+    array = writer.constant(first)
+    if array is None or writer.constant(second) is not None or array.dtype.kind != "f":
+        return
+    if node.op_type == "Sub":
+        if array.size == 1:
+            return
+        writer.add("Add", writer.add("Mul", second, writer.new(-1.0)), first, to=node.output[0])
+        return
+    if array.size == 1 and float(array.reshape(-1)[0]) == 1.0 and writer.shape(second) == writer.shape(node.output[0]):
+        writer.add("Reciprocal", second, to=node.output[0])
+        return
+    writer.add("Mul", writer.add("Reciprocal", second), first, to=node.output[0])
+
+
+def _fused_conv(writer: Writer, node: Any) -> None:
+    """ONNX Runtime's convolution with an activation in it."""
+    kept = {entry.name for entry in node.attribute} - {"activation", "activation_params"}
+    plain = writer.add("Conv", *node.input[:3], **{name: attribute(node, name) for name in sorted(kept)})
+    if len(node.input) > 3:
+        plain = writer.add("Add", plain, node.input[3])
+    kind = attribute(node, "activation", "")
+    given = [float(value) for value in attribute(node, "activation_params", [])]
+    names = {"LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}.get(kind, ())
+    if kind == "Clip":
+        writer.add("Clip", plain, *(writer.new(value) for value in given[:2]), to=node.output[0])
+    elif kind:
+        writer.add(kind, plain, to=node.output[0], **dict(zip(names, given, strict=False)))
+    else:
+        writer.add("Identity", plain, to=node.output[0])
+
+
+def _power(writer: Writer, node: Any) -> None:
+    """Whole powers and roots that need no table of their own."""
+    exponent = writer.constant(node.input[1])
+    if exponent is None or exponent.size != 1 or writer.constant(node.input[0]) is not None:
+        return
+    value = float(exponent.reshape(-1)[0])
+    source, target = node.input[0], node.output[0]
+    if writer.shape(source) != writer.shape(target):
+        return
+    if value == 1:
+        writer.add("Identity", source, to=target)
+    elif value == 2:
+        writer.add("Mul", source, source, to=target)
+    elif value == 3:
+        writer.add("Mul", writer.add("Mul", source, source), source, to=target)
+    elif value == 0.5:
+        writer.add("Sqrt", source, to=target)
+    elif value == -0.5:
+        writer.add("Reciprocal", writer.add("Sqrt", source), to=target)
+    elif value == -1:
+        writer.add("Reciprocal", source, to=target)
+
+
+def _leaky_where(writer: Writer, node: Any) -> None:
+    """where(x > 0, x, a * x): a leaky ReLU, spelled out."""
+    makers = writer.facts.makers
+    asked, yes, no = (makers.get(name) for name in node.input)
+    x = node.input[1]
+    del yes
+    if asked is None or asked.op_type not in {"Greater", "GreaterOrEqual"} or asked.input[0] != x:
+        return
+    limit = writer.constant(asked.input[1])
+    if limit is None or limit.size != 1 or float(limit.reshape(-1)[0]) != 0 or no is None or no.op_type != "Mul":
+        return
+    slope = next((writer.constant(name) for name in no.input if writer.constant(name) is not None), None)
+    if x not in no.input or slope is None or slope.size != 1:
+        return
+    writer.add("LeakyRelu", x, to=node.output[0], alpha=float(np.asarray(slope).reshape(-1)[0]))
+
+
+RULES: dict[str, Callable[[Writer, Any], None]] = {
+    "Celu": _celu,
+    "Div": _constant_first,
+    "Log": _softplus,
+    "Max": _many,
+    "Mean": _mean,
+    "Min": _many,
+    "Pow": _power,
+    "Selu": _selu,
+    "LogSoftmax": _softmax,
+    "Softmax": _softmax,
+    "Sub": _constant_first,
+    "Sum": _many,
+    "Swish": _swish,
+    "Where": _leaky_where,
+    "com.microsoft.BiasGelu": _gelu,
+    "com.microsoft.FastGelu": _gelu,
+    "com.microsoft.FusedConv": _fused_conv,
+    "com.microsoft.Gelu": _gelu,
+    "com.microsoft.QuickGelu": _swish,
+}

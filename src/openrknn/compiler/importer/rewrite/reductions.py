@@ -1,0 +1,173 @@
+"""Reductions as the NPU has them: over all pixels, and over channels by a convolution with equal weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from openrknn.compiler.importer.rewrite.writer import Writer, attribute, rectangle
+
+__all__ = ["RULES"]
+
+
+def _axes(writer: Writer, node: Any, rank: int) -> tuple[int, ...] | None:
+    given = attribute(node, "axes")
+    if given is None and len(node.input) > 1 and node.input[1]:
+        array = writer.constant(node.input[1])
+        if array is None:
+            return None
+        given = array.reshape(-1).tolist()
+    if not given:
+        return () if attribute(node, "noop_with_empty_axes", 0) else tuple(range(rank))
+    return tuple(sorted(int(axis) % rank for axis in given))
+
+
+def _plain(writer: Writer, node: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
+    """(shape, axes without those of size 1, shape with them kept as 1)."""
+    shape = writer.shape(node.input[0])
+    axes = _axes(writer, node, len(shape)) if shape else None
+    if not shape or axes is None:
+        return None
+    kept = tuple(1 if at in axes else size for at, size in enumerate(shape))
+    return shape, tuple(axis for axis in axes if shape[axis] > 1), kept
+
+
+def _mean_or_sum(writer: Writer, node: Any) -> None:
+    found = _plain(writer, node)
+    if found is None or writer.constant(node.input[0]) is not None:
+        return
+    shape, axes, kept = found
+    out = writer.shape(node.output[0])
+    count = prod(shape[axis] for axis in axes)
+    factor = 1.0 if node.op_type == "ReduceMean" else float(count)
+    rank = len(shape)
+    if out is None or rank > 4:
+        return
+    if not axes:
+        writer.reshape(node.input[0], out, to=node.output[0])
+        return
+    if (rank, axes) == (4, (2, 3)):
+        if node.op_type == "ReduceSum":
+            made = writer.add("Mul", writer.add("GlobalAveragePool", node.input[0]), writer.new(factor))
+            writer.reshape(made, out, to=node.output[0])
+        return
+    if shape[0] != 1 or (axes == (rank - 1,) and rank > 2 and _is_layer_norm(writer, node)):
+        return
+    if axes == (1,) and rank >= 2:
+        _channels(writer, node, node.input[0], factor, to=node.output[0])
+    elif axes in {(1, 2, 3), (1, 2)} or (rank == 3 and axes == (2,)) or (rank == 4 and len(axes) == 1):
+        _pixels_first(writer, node, axes, kept, factor)
+
+
+def _is_layer_norm(writer: Writer, node: Any) -> bool:
+    """Whether the mean belongs to a normalisation that is spelled out: that is recognised as a whole, later."""
+    readers = writer.facts.readers.get(node.output[0], [])
+    if any(reader.op_type == "Sub" and reader.input[0] == node.input[0] for reader in readers):
+        return True
+    square = writer.facts.makers.get(node.input[0])
+    if square is None or square.op_type not in {"Pow", "Mul"}:
+        return False
+    difference = writer.facts.makers.get(square.input[0])
+    return difference is not None and difference.op_type == "Sub" and (
+        square.op_type == "Pow" or square.input[0] == square.input[1]
+    )
+
+
+def _pixels_first(
+    writer: Writer, node: Any, axes: tuple[int, ...], kept: tuple[int, ...], factor: float
+) -> None:
+    """Over rows or columns alone, or over everything."""
+    shape = writer.shape(node.input[0]) or ()
+    out = writer.shape(node.output[0]) or ()
+    source = node.input[0]
+    full = (1, shape[1], *rectangle(shape[2])) if len(shape) == 3 else shape
+    if len(shape) == 3:
+        source = writer.reshape(source, full)
+    pixels = [axis for axis in axes if axis > 1]
+    if len(shape) == 4 and len(pixels) == 1 and axes != (1, 2, 3):  # a window as high or as wide as the map
+        sides = [full[axis] if axis in pixels else 1 for axis in (2, 3)]
+        if max(sides) > _WINDOW:
+            return _undo(writer)
+        mean = writer.add("AveragePool", source, kernel_shape=sides, strides=sides)
+    else:
+        mean = writer.add("GlobalAveragePool", source)
+    if 1 in axes:
+        return _channels(writer, node, mean, factor, to=node.output[0], shape=(1, full[1], 1, 1))
+    if factor != 1:
+        mean = writer.add("Mul", mean, writer.new(factor))
+    writer.reshape(mean, out, to=node.output[0])
+    return None
+
+
+_WINDOW = 16
+"""The largest window that the PPU has."""
+
+
+def _undo(writer: Writer) -> None:
+    writer.nodes.clear()
+    writer.is_done = False
+
+
+def _channels(
+    writer: Writer, node: Any, source: str, factor: float, *, to: str, shape: tuple[int, ...] | None = None
+) -> None:
+    """One output channel with the weight 1/C for each of the inputs; `factor` on top."""
+    own = shape or writer.shape(source) or ()
+    out = writer.shape(node.output[0]) or ()
+    whole = writer.shape(node.input[0]) or ()
+    total = prod(whole[axis] for axis in _axes(writer, node, len(whole)) or ())
+    scale = factor / (own[1] if factor == 1 else total)
+    cube = own if len(own) == 4 else (1, own[1], 1, prod(own[2:]))
+    flat = source if cube == own else writer.reshape(source, cube)
+    made = writer.add("Conv", flat, writer.new(np.full((1, own[1], 1, 1), scale)), kernel_shape=[1, 1])
+    writer.reshape(made, out, to=to)
+
+
+def _square(writer: Writer, node: Any) -> None:
+    """ReduceL2 and ReduceSumSquare."""
+    square = writer.add("Mul", node.input[0], node.input[0])
+    root = node.op_type == "ReduceL2"
+    given = {entry.name: attribute(node, entry.name) for entry in node.attribute}
+    target = "" if root else node.output[0]
+    total = writer.add("ReduceSum", square, *_axes_operand(writer, node, given), to=target, **given)
+    if root:
+        writer.add("Sqrt", total, to=node.output[0])
+
+
+def _absolute(writer: Writer, node: Any) -> None:
+    """ReduceL1."""
+    given = {entry.name: attribute(node, entry.name) for entry in node.attribute}
+    size = writer.add("Abs", node.input[0])
+    writer.add("ReduceSum", size, *_axes_operand(writer, node, given), to=node.output[0], **given)
+
+
+def _axes_operand(writer: Writer, node: Any, given: dict[str, Any]) -> list[str]:
+    """ReduceSum takes its axes as an operand from opset 13 on, the others from 18 on."""
+    if writer.facts.opset >= 13 and given.get("axes") is not None:
+        return [writer.new(given.pop("axes"), np.int64)]
+    return [name for name in node.input[1:] if name]
+
+
+def _unit_length(writer: Writer, node: Any) -> None:
+    """LpNormalization: x divided by its length along an axis."""
+    axis = int(attribute(node, "axis", -1))
+    power = int(attribute(node, "p", 2))
+    kind = "ReduceL2" if power == 2 else "ReduceL1"
+    if writer.facts.opset >= 18:
+        length = writer.add(kind, node.input[0], writer.new([axis], np.int64), keepdims=1)
+    else:
+        length = writer.add(kind, node.input[0], axes=[axis], keepdims=1)
+    writer.add("Div", node.input[0], length, to=node.output[0])
+
+
+RULES: dict[str, Callable[[Writer, Any], None]] = {
+    "LpNormalization": _unit_length,
+    "ReduceL1": _absolute,
+    "ReduceL2": _square,
+    "ReduceMean": _mean_or_sum,
+    "ReduceSum": _mean_or_sum,
+    "ReduceSumSquare": _square,
+}

@@ -1,0 +1,134 @@
+"""What a rule sees of the model, and how it writes nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.compiler.importer.read import onnx_package
+from openrknn.compiler.ir import Array
+
+__all__ = ["Facts", "Writer", "attribute", "rectangle"]
+
+_WIDEST = 1024
+"""Pixels of a row that every block of the NPU takes."""
+
+
+class Facts:
+    """One look at the model, shared by all rules of a round."""
+
+    def __init__(self, model: Any, constants: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self.model = model
+        self.constants = constants
+        self.shapes = shapes
+        self.opset = max((entry.version for entry in model.opset_import if entry.domain in {"", "ai.onnx"}), default=1)
+        self.outputs = {entry.name for entry in model.graph.output}
+        self.added: list[Any] = []
+        self._readers: dict[str, list[Any]] | None = None
+        self._makers: dict[str, Any] | None = None
+        self._taken = {name for node in model.graph.node for name in (*node.input, *node.output)} | set(constants)
+
+    @property
+    def readers(self) -> dict[str, list[Any]]:
+        if self._readers is None:
+            self._readers = {}
+            for node in self.model.graph.node:
+                for name in dict.fromkeys(node.input):
+                    self._readers.setdefault(name, []).append(node)
+        return self._readers
+
+    @property
+    def makers(self) -> dict[str, Any]:
+        if self._makers is None:
+            self._makers = {name: node for node in self.model.graph.node for name in node.output if name}
+        return self._makers
+
+    def fresh(self, base: str) -> str:
+        """A name that nothing has yet; the same model gets the same names."""
+        name, number = base, 0
+        while name in self._taken:
+            number += 1
+            name = f"{base}_{number}"
+        self._taken.add(name)
+        return name
+
+
+class Writer:
+    """Nodes in the place of one node."""
+
+    def __init__(self, facts: Facts, node: Any) -> None:
+        self.facts = facts
+        self.name = node.name or next(iter(node.output), node.op_type)
+        self._first = next(iter(node.output), "")
+        self.nodes: list[Any] = []
+        self.is_done = False
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """Of a value or a constant, where it is known."""
+        array = self.facts.constants.get(name)
+        return self.facts.shapes.get(name) if array is None else tuple(array.shape)
+
+    def constant(self, name: str) -> Array | None:
+        """A constant operand; None if it is left out or computed."""
+        return self.facts.constants.get(name) if name else None
+
+    def operand(self, node: Any, index: int) -> Array | None:
+        return self.constant(node.input[index]) if index < len(node.input) else None
+
+    def new(self, array: npt.ArrayLike, dtype: Any = np.float32) -> str:
+        """A new constant."""
+        onnx = onnx_package()
+        name = self.facts.fresh(f"{self.name}_k")
+        self.facts.added.append(onnx.numpy_helper.from_array(np.asarray(array, dtype, order="C"), name))
+        return name
+
+    def add(self, kind: str, *inputs: str, to: str = "", **attributes: Any) -> str:
+        """A node with one output: `to`, or a new value."""
+        onnx = onnx_package()
+        output = to or self.facts.fresh(f"{self.name}_{kind}")
+        self.nodes.append(onnx.helper.make_node(kind, list(inputs), [output], name=f"{output}_node", **attributes))
+        if to and to == self._first:
+            self.nodes[-1].name = self.name
+        self.is_done = True
+        return output
+
+    def put(self, node: Any) -> None:
+        """A node that is made already."""
+        self.nodes.append(node)
+        self.is_done = True
+
+    def reshape(self, name: str, shape: Sequence[int], to: str = "") -> str:
+        return self.add("Reshape", name, self.new(shape, np.int64), to=to)
+
+    def transpose(self, name: str, order: Sequence[int], to: str = "") -> str:
+        if not to and list(order) == sorted(order):
+            return name
+        return self.add("Transpose", name, to=to, perm=list(order))
+
+    def cut(self, name: str, axis: int, start: int, stop: int, to: str = "") -> str:
+        """A slice along one axis."""
+        if self.facts.opset < 10:
+            return self.add("Slice", name, to=to, axes=[axis], starts=[start], ends=[stop])
+        numbers = [self.new([value], np.int64) for value in (start, stop, axis)]
+        return self.add("Slice", name, *numbers, to=to)
+
+
+def rectangle(count: int) -> tuple[int, int]:
+    """(rows, columns) of so many pixels, where only their number matters."""
+    columns = next((width for width in range(min(count, _WIDEST), 0, -1) if count % width == 0), 1)
+    return count // columns, columns
+
+
+def attribute(node: Any, name: str, default: Any = None) -> Any:
+    """Of a node, in Python's types."""
+    onnx = onnx_package()
+    for entry in node.attribute:
+        if entry.name == name:
+            value = onnx.helper.get_attribute_value(entry)
+            if isinstance(value, bytes):
+                return value.decode(errors="replace")
+            return list(value) if not isinstance(value, int | float | str) and hasattr(value, "__iter__") else value
+    return default

@@ -1,0 +1,76 @@
+"""Quotients: int8 multiplies by a reciprocal from a table, fp16 divides and has no such table."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openrknn.compiler.ir import Graph, Op
+from openrknn.compiler.normalise.common import replace_op
+
+__all__ = ["find_quotients"]
+
+_NO_TABLE = "without calibration data nobody knows how far its table has to reach; give --calibrate"
+
+
+def find_quotients(graph: Graph, *, calibrated: bool) -> None:
+    """Before activations are found: what this writes are ordinary operators."""
+    for op in list(graph.ops):
+        if calibrated and op.type == "Div" and op.inputs[1] not in graph.constants:
+            _by_product(graph, op)
+        elif not calibrated and op.type == "Mul" and len(op.inputs) == 2:
+            _by_quotient(graph, op)
+        elif not calibrated and op.type == "Abs":
+            _larger(graph, op)
+        elif not calibrated and op.type == "Softsign":
+            _softsign(graph, op)
+        elif not calibrated and op.type in {"Log", "Reciprocal", "Pow", "Cos"}:
+            op.attributes["reason"] = _NO_TABLE
+    graph.prune()
+
+
+def _by_product(graph: Graph, op: Op) -> None:
+    """a / b is a * (1 / b)."""
+    inverse = graph.add_value(f"{op.output}_inverse", graph.shape(op.inputs[1]))
+    graph.derived[inverse] = (op.inputs[1], lambda values: 1 / np.where(values == 0, 1e-3, values))
+    replace_op(
+        graph, op,
+        Op("Reciprocal", inverse, [op.inputs[1]], [inverse], {}, (op.name,)),
+        Op("Mul", op.name, [op.inputs[0], inverse], [op.output], {}, (op.name,)),
+    )  # fmt: skip
+
+
+def _by_quotient(graph: Graph, op: Op) -> None:
+    """a * (1 / b) is a / b, if a has the shape of the result."""
+    for name, other in (op.inputs, op.inputs[::-1]):
+        maker = graph.producers().get(name)
+        if maker is not None and maker.type == "Reciprocal" and graph.shape(other) == graph.shape(op.output):
+            op.type, op.inputs, op.fused = "Div", [other, maker.inputs[0]], (*op.fused, op.name, maker.name)
+            return
+
+
+def _negated(graph: Graph, op: Op) -> tuple[str, Op]:
+    name = graph.add_value(f"{op.output}_minus", graph.shape(op.inputs[0]))
+    graph.derived[name] = (op.inputs[0], lambda values: -values)
+    minus = graph.add_constant(f"{op.output}_sign", np.array(-1.0))
+    return name, Op("Mul", name, [op.inputs[0], minus], [name], {}, (op.name,))
+
+
+def _larger(graph: Graph, op: Op) -> None:
+    """|x| is the larger one of x and -x."""
+    name, step = _negated(graph, op)
+    replace_op(graph, op, step, Op("Max", op.name, [op.inputs[0], name], [op.output], {}, (op.name,)))
+
+
+def _softsign(graph: Graph, op: Op) -> None:
+    """x / (1 + |x|)."""
+    shape = graph.shape(op.inputs[0])
+    name, step = _negated(graph, op)
+    size, whole = (graph.add_value(f"{op.output}_{part}", shape) for part in ("size", "whole"))
+    one = graph.add_constant(f"{op.output}_one", np.array(1.0))
+    replace_op(
+        graph, op,
+        step,
+        Op("Max", size, [op.inputs[0], name], [size], {}, (op.name,)),
+        Op("Add", whole, [size, one], [whole], {}, (op.name,)),
+        Op("Div", op.name, [op.inputs[0], whole], [op.output], {}, (op.name,)),
+    )  # fmt: skip
