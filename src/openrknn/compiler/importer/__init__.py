@@ -46,7 +46,7 @@ def import_model(
     batch = batch_of(folded)
     if batch > 1:
         folded = one_item(folded, batch)
-    folded = simplify(folded)
+    folded = simplify(folded, lambda some: stored.update(stored_weights(some)))
     refuse_integers(folded)
     graph = build_graph(folded)
     graph.stored = {name: weights for name, weights in stored.items() if name in graph.constants}

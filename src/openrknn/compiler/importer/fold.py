@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,12 +44,13 @@ def fold(model: Any) -> Any:
     return model
 
 
-def simplify(model: Any) -> Any:
-    """Say operators with simpler ones (`rewrite`), as long as there are some."""
+def simplify(model: Any, seen: Callable[[Any], None] = lambda model: None) -> Any:
+    """Say operators with simpler ones (`rewrite`), as long as there are some; `seen` looks before they are folded."""
     for _ in range(_ROUNDS):
         _drop_unread(model)
         if not rewrite(model, constants_of(model), known_shapes(model)):
             break
+        seen(model)
         model = fold(model)
     return model
 
