@@ -130,6 +130,13 @@ static void start_helpers(int count)
     pthread_attr_destroy(&attributes);
 }
 
+/* In this order: a helper that comes late and leaves at once must not be counted for one who is still at work. */
+static int somebody_is_inside(void)
+{
+    int left = atomic_load(&pool.left);
+    return atomic_load(&pool.entered) != left;
+}
+
 void run_units(int32_t units, unit_function function, void *job)
 {
     int wanted = atomic_load_explicit(&pool.wanted, memory_order_relaxed);
@@ -155,7 +162,7 @@ void run_units(int32_t units, unit_function function, void *job)
     }
     take_units(0);
     atomic_store(&pool.is_open, 0);
-    for (int look = 0; atomic_load(&pool.entered) != atomic_load(&pool.left); look++) {
+    for (int look = 0; somebody_is_inside(); look++) {
         RELAX();
         if (look > LOOKS_OF_CALLER)
             sched_yield();

@@ -81,14 +81,16 @@ class Places:
         self._writes.append(self._use(span))
         return int(self._keep(view).ctypes.data)
 
-    def check_order(self) -> Span | None:
-        """NumPy reads everything before it writes; a kernel does not. In-place work on the same walk is the same.
+    def check_order(self, *, in_place: bool) -> Span | None:
+        """NumPy reads everything before it writes; a kernel does not.
 
-        The main data that have to be copied before, or None.
+        `in_place`: each place of the result depends on the main data of that place alone (or of its surface, where a
+        kernel copies that before it writes), so that work on the same walk is the same. Main data that have to be
+        copied before, or None.
         """
         if any(_collide(target, source) for target in self._writes for source in self._reads):
             raise RefusedError("what is written overlaps what is read")
-        if not any(_collide(target, source) for target in self._writes for source in self._main):
+        if not any(_collide(target, source, in_place=in_place) for target in self._writes for source in self._main):
             return None
         span = Span(min(span.start for span in self._main), max(span.end for span in self._main), ())
         self.memory.at(span.start, span.end - span.start, "main data")
@@ -187,9 +189,11 @@ def _span(address: int, shape: Sequence[int], steps: Sequence[int]) -> Span:
     return Span(start, end, (address, *walk))
 
 
-def _collide(target: Span, source: Span) -> bool:
+def _collide(target: Span, source: Span, *, in_place: bool = True) -> bool:
     """Whether writing one may destroy what is still to be read of the other."""
-    return source.start < target.end and target.start < source.end and source.walk != target.walk
+    if source.start >= target.end or target.start >= source.end:
+        return False
+    return not in_place or source.walk != target.walk
 
 
 def _meets_itself(shape: Sequence[int], steps: Sequence[int]) -> bool:

@@ -54,7 +54,7 @@ def build(step: Step, places: Places, context: Context) -> StepStructure:
     _refuse_huge(step)
     structure = builder(step, places, context)
     structure.kind, structure.kernels = structure.KIND, context.kernels
-    overlap = places.check_order()
+    overlap = places.check_order(in_place=_looks_at_one_place(step))
     if overlap is not None:
         _read_first(structure, overlap, places)
     return structure
@@ -78,6 +78,15 @@ def _refuse_huge(step: Step) -> None:
         sizes = (step.config.height * step.config.width, step.config.out_height * step.config.out_width)
     if max(sizes, default=0) >= _INT32 // 2:
         raise RefusedError("too large for the kernels")
+
+
+def _looks_at_one_place(step: Step) -> bool:
+    """Whether the result at a place needs no main data but that place's (depthwise: that surface's)."""
+    if isinstance(step, Convolution):
+        return step.source.depthwise
+    if isinstance(step, Pooling):
+        return (step.config.kernel_height, step.config.kernel_width) == (1, 1)
+    return True
 
 
 def _read_first(structure: StepStructure, overlap: Span, places: Places) -> None:
