@@ -34,13 +34,14 @@ def same_on_all_cores(model: Model, value: Any) -> None:
 
 
 def links(model: Model, entry: TaskList) -> list[tuple[int, str, int]]:
-    """(operator, P for a pooling or C, cores to wait for) of each task."""
+    """(operator, P for a pooling, C for a convolution, E for the rest, cores to wait for) of each task."""
     graph = model.graphs[0]
     found = []
     for number in graph.task_lists[entry]:
         task = graph.tasks[number]
         amounts = graph.commands[task.first_command + task.amount + 1]
-        found.append((task.op_index, "P" if task.enable_mask == 0x60 else "C", amounts >> 32 & 3))
+        kind = "P" if task.enable_mask == 0x60 else "C" if task.enable_mask & 1 else "E"
+        found.append((task.op_index, kind, amounts >> 32 & 3))
     return found
 
 
@@ -89,25 +90,72 @@ def test_a_whole_network(name: str) -> None:
 
 
 def test_cores_meet_after_each_shared_step() -> None:
-    """Between shared steps in the link; before others, and at the end, in a task of the PPU."""
+    """As in the vendor's files: between convolutions in the link, else and at the end in a task of the PPU."""
     net = Net()
     a = net.conv("x", 32, 64)
     b = net.conv(a, 64, 64, 3, pads=[1, 1, 1, 1])
     c = net.conv(net.add("MaxPool", b, kernel_shape=[3, 3]), 64, 96)
     model = compile_model(net.model({"x": SHAPE}, [c]), cores=3).model
-    shared = [(1, "C", 1), (2, "C", 1), (2, "P", 0), (4, "C", 1), (4, "P", 0)]
-    assert links(model, TaskList(2, 0)) == [*shared[:3], (3, "P", 0), *shared[3:]]
-    assert links(model, TaskList(2, 1)) == shared
+    shared = [(1, "C", 1), (2, "C", 1), (2, "P", 0), (3, "P", 1), (3, "P", 0), (4, "C", 1), (4, "P", 0)]
+    assert links(model, TaskList(2, 0)) == links(model, TaskList(2, 1)) == shared
     assert links(model, TaskList(3, 2)) == [(op, kind, wait * 2) for op, kind, wait in shared]
 
 
-def test_tables_stay_on_one_core() -> None:
+def test_every_core_loads_the_table_where_the_first_one_does() -> None:
     net = Net()
-    out = net.conv(net.add("Sigmoid", net.conv("x", 32, 64)), 64, 96)
+    a = net.conv(net.add("Sigmoid", net.conv("x", 32, 64)), 64, 96)
+    out = net.add("Sigmoid", net.conv(a, 96, 64))
     compiled = compile_model(net.model({"x": SHAPE}, [out]), calibration=feeds(SHAPE), cores=3)
-    counts = {node.name: node.task_counts for node in compiled.model.graphs[0].nodes if node.target}
-    assert [bool(count[2]) for count in counts.values()] == [False, True]
+    nodes = [node for node in compiled.model.graphs[0].nodes if node.target]
+    assert [(node.task_counts[:3], node.lut_task_counts[0]) for node in nodes] == [
+        ((1, 3, 3), 1), ((1, 1, 1), 0), ((1, 2, 2), 0),
+    ]  # fmt: skip
+    loading = [(1, "E", 0), (1, "C", 2), (1, "P", 0)]
+    for core in range(3):
+        assert links(compiled.model, TaskList(3, core))[:3] == loading
     same_on_all_cores(compiled.model, feeds(SHAPE)[0])
+
+
+def test_a_table_is_loaded_by_all_even_if_one_core_uses_it_first() -> None:
+    """The first user is too small to share; the second is not."""
+    net = Net()
+    one = net.add("Sigmoid", net.conv(net.add("GlobalAveragePool", "x"), 32, 8))
+    wide = net.add("Sigmoid", net.conv("x", 32, 96, 3, pads=[1, 1, 1, 1]))
+    model = net.model({"x": (1, 32, 40, 40)}, [one, wide])
+    compiled = compile_model(model, calibration=feeds((1, 32, 40, 40)))
+    steps = {step.outputs[0]: step for step in compiled.lowering.program.steps}
+    assert [len(tasks) for tasks in steps[one].shares[3]] == [1, 0, 0]
+    assert all(len(tasks) for tasks in steps[wide].shares[3])
+    same_on_all_cores(compiled.model, feeds((1, 32, 40, 40))[0])
+
+
+def every_kind(net: Net) -> list[str]:
+    """Activations, sums, products per channel, pooling with pads, repeated pixels, parts that are copied."""
+    a = net.add("Tanh", "x")
+    b = net.add("Mul", net.add("Add", a, net.conv("x", 32, 32)), net.add("GlobalAveragePool", "x"))
+    c = net.add("MaxPool", b, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    d = net.add("AveragePool", c, kernel_shape=[2, 3], strides=[1, 2])
+    e = net.add("Resize", c, "", net.constant(np.array([1, 1, 2, 3]), np.float32), mode="nearest")
+    f = net.add("Concat", a, b, a, axis=1)
+    return [d, e, f]
+
+
+@pytest.mark.parametrize("form", ["int8", "fp16"])
+@pytest.mark.parametrize("size", [(13, 10), (1, 37), (30, 1), (2, 5)])
+def test_everything_is_shared(form: str, size: tuple[int, int]) -> None:
+    """By rows, by columns of a single row, or not at all where there is too little."""
+    net = Net()
+    shape = (1, 32, *size)
+    outputs = every_kind(net) if min(size) > 2 else [
+        net.add("Tanh", net.add("Mul", net.add("Add", "x", net.conv("x", 32, 32)), net.add("Relu", "x")))
+    ]  # fmt: skip
+    compiled = compile_model(net.model({"x": shape}, outputs), calibration=feeds(shape) if form == "int8" else None,
+                             cores=3)  # fmt: skip
+    steps = compiled.lowering.program.steps
+    flying = [step for step in steps if step.tasks and not any("CNA" in task.blocks for task in step.tasks)]
+    assert flying
+    assert all(bool(step.shares) == (size != (2, 5) or 2 in step.shares) for step in flying)
+    same_on_all_cores(compiled.model, feeds(shape)[0])
 
 
 def test_lists_are_written_when_they_are_worth_it() -> None:

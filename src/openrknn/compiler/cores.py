@@ -1,8 +1,8 @@
 """Which steps several cores share, and whether a model is worth more than one task list.
 
-The rule: a convolution that needs no lookup table (each core has tables of its own, and only core 0 loads them) is
-shared if the slowest core, meeting included, is estimated to save a microsecond. Lists for two and three cores are
-written if three cores save a tenth of the model's cycles that way. Whoever asks for the lists gets every share.
+The rule: a step is shared if the slowest core, meeting included, is estimated to save a microsecond. Lists for two and
+three cores are written if three cores save a tenth of the model's cycles that way. Whoever asks for the lists gets all
+shares.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COMMAND_CYCLES = 65
 def choose_shares(program: Program, cores: int | None) -> None:
     """Drop the shares that are not to be written; `cores` is what the user asked for, None if nothing."""
     for step in program.steps:
-        if step.table is not None or cores == 1:
+        if cores == 1:
             step.shares.clear()
         for count, lists in list(step.shares.items()):
             if not all(lists) or (cores is None and _saved(step, count) < _SAVED_CYCLES):

@@ -180,8 +180,9 @@ class _Back:
         lowering = lower(graph, self.form, choice, statistics, TARGETS[chip.family])
         program = lowering.program
         choose_shares(program, cores)
-        linked = link(program, {function.key: function.table for function in lowering.functions.values()})
-        link_cores(program, linked)
+        tables = {function.key: function.table for function in lowering.functions.values()}
+        linked = link(program, tables)
+        link_cores(program, linked, tables)
         plan(program)
         model = build_model(
             program, linked, chip, self.preprocess.pairs, version=f"openrknn {__version__}",

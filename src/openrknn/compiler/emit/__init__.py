@@ -6,12 +6,12 @@ Every task writes all registers of its blocks, so no task depends on what an ear
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 from openrknn import isa
 from openrknn.compiler.program import Place, Program, Task
 from openrknn.compiler.targets import TARGETS, Target
-from openrknn.isa.blocks import Block
 
 __all__ = ["Commands", "emit_task"]
 
@@ -49,9 +49,18 @@ class Commands:
         return kept
 
 
+class _Template(NamedTuple):
+    """A task that writes 0 everywhere: pointers first, then block by block in order of offset."""
+
+    mask: int
+    words: list[int]
+    places: dict[int, int]
+    numbers: dict[str, tuple[int, int]]
+    """BLOCK.REGISTER -> (number of the word, code of the block)."""
+
+
 @cache
-def _order(family: str, blocks: tuple[str, ...]) -> tuple[tuple[Block, type[isa.Register]], ...]:
-    """Pointers first, then block by block in order of offset."""
+def _template(family: str, blocks: tuple[str, ...]) -> _Template:
     target = TARGETS[family]
     pointers, rest = [], []
     for name in blocks:
@@ -59,36 +68,48 @@ def _order(family: str, blocks: tuple[str, ...]) -> tuple[tuple[Block, type[isa.
         for register in block.registers:
             if register.name in _NEVER_WRITTEN:
                 continue
+            entry = f"{name}.{register.name}", block.target or 0, register
             if register.name.endswith("S_POINTER"):
                 if name in target.pointers:
-                    pointers.append((block, register))
+                    pointers.append(entry)
             else:
-                rest.append((block, register))
-    return (*pointers, *rest)
+                rest.append(entry)
+    entries = [*pointers, *rest]
+    return _Template(
+        sum(1 << (target.registers.block(name).enable_bit or 0) for name in blocks),
+        [_word(family, code, path, ()) for path, code, _ in entries],
+        {register.offset: number for number, (_, _, register) in enumerate(entries)},
+        {path: (number, code) for number, (path, code, _) in enumerate(entries)},
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def _word(family: str, code: int, path: str, fields: tuple[tuple[str, int], ...]) -> int:
+    """Many tasks of a network write the same values."""
+    register = TARGETS[family].registers.find(path)
+    return isa.Command(code, register.offset, register.encode(dict(fields))).word
 
 
 def emit_task(task: Task, program: Program) -> Commands:
     """The commands of a task; fields that the register table does not have raise its own error."""
     target = program.target
     blocks, registers = target.translate(task.blocks, task.registers)
-    made = Commands(sum(1 << (target.registers.block(name).enable_bit or 0) for name in blocks))
-    known = set()
-    for block, register in _order(target.name, blocks):
-        path = f"{block.name}.{register.name}"
-        known.add(path)
-        values = {}
-        for name, value in registers.get(path, {}).items():
+    template = _template(target.name, blocks)
+    made = Commands(template.mask, list(template.words), places=dict(template.places))
+    for path, fields in registers.items():
+        if path not in template.numbers:
+            raise ValueError(f"a task of {blocks} cannot write {path}")
+        number, code = template.numbers[path]
+        values = []
+        for name, value in fields.items():
             if isinstance(value, Place):
                 root, offset = program.root(value.tensor)
-                made.relocations.append((len(made.words), Place(root.name, value.offset + offset)))
-                values[name] = 0
+                made.relocations.append((number, Place(root.name, value.offset + offset)))
             else:
-                values[name] = value
-        made.places[register.offset] = len(made.words)
-        made.words.append(isa.Command(block.target or 0, register.offset, register.encode(values)).word)
-    unknown = sorted(set(registers) - known)
-    if unknown:
-        raise ValueError(f"a task of {blocks} cannot write {unknown[0]}")
+                values.append((name, value))
+        if values:
+            made.words[number] = _word(target.name, code, path, tuple(values))
+    made.relocations.sort(key=lambda entry: entry[0])
     if task.table is not None:
         _table(made, task, target)
     return made

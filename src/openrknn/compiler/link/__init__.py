@@ -13,7 +13,7 @@ from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_regist
 from openrknn.compiler.program import ELEMENTWISE, Place, Program, Registers, Table, Task, Tensor
 from openrknn.container.parts import DataType, Kind
 
-__all__ = ["Linked", "LinkedTask", "append", "chain", "link"]
+__all__ = ["Linked", "LinkedTask", "append", "chain", "cleared", "link", "load_tasks"]
 
 _STREAM_ALIGNMENT = 8
 """Words: streams start at multiples of 64 bytes."""
@@ -34,6 +34,8 @@ class LinkedTask:
     task: Task
     places: dict[int, int]
     core: int = 0
+    is_meeting: bool = False
+    """Nothing but a place for cores to meet."""
 
 
 @dataclass(slots=True)
@@ -89,18 +91,22 @@ def _tasks(program: Program, tables: dict[str, Table]) -> Iterator[tuple[int, Ta
         changes = step.table is not None and step.table != loaded
         if changes and step.table is not None:
             loaded = step.table
-            for task in _loads(program, tables[loaded]):
+            for task in load_tasks(program, tables[loaded]):
                 yield number, task, True
         for task in step.tasks:
-            if changes and task.registers["DPU.EW_CFG"].get("ew_lut_bypass") == 0:
-                registers: Registers = {**task.registers}
-                registers |= {name: {**CLEARED} for name in _POINTERS}
-                yield number, replace(task, registers=registers), False
-            else:
-                yield number, task, False
+            yield number, cleared(task) if changes else task, False
 
 
-def _loads(program: Program, table: Table) -> list[Task]:
+def cleared(task: Task) -> Task:
+    """The task as it runs behind a freshly loaded table, if it uses the table."""
+    if task.registers["DPU.EW_CFG"].get("ew_lut_bypass") != 0:
+        return task
+    registers: Registers = {**task.registers}
+    registers |= {name: {**CLEARED} for name in _POINTERS}
+    return replace(task, registers=registers)
+
+
+def load_tasks(program: Program, table: Table) -> list[Task]:
     """Copies one atom of scratch memory onto itself; what counts are the table's words behind its registers."""
     name = "lut_scratch"
     if name not in program.tensors:
@@ -114,7 +120,9 @@ def _loads(program: Program, table: Table) -> list[Task]:
     return [Task(ELEMENTWISE, registers, table=table, halves=halves) for halves in parts]
 
 
-def append(linked: Linked, step: int, task: Task, commands: Commands, core: int = 0) -> LinkedTask:
+def append(
+    linked: Linked, step: int, task: Task, commands: Commands, core: int = 0, *, is_meeting: bool = False
+) -> LinkedTask:
     """One more task in the stream."""
     linked.words += [isa.NOP_WORD] * (-len(linked.words) % _STREAM_ALIGNMENT)
     first = len(linked.words)
@@ -127,7 +135,7 @@ def append(linked: Linked, step: int, task: Task, commands: Commands, core: int 
     linked.words += [isa.NOP_WORD, isa.Command(isa.Target.PC, 0x14, 0).word, isa.SYNC_WORD, isa.enable_word(mask)]
     places = {offset: first + word for offset, word in commands.places.items()}
     interrupts = 0xC00 if "PPU" in task.blocks else 0x300
-    made = LinkedTask(step, mask, interrupts, first, len(commands.words), task, places, core)
+    made = LinkedTask(step, mask, interrupts, first, len(commands.words), task, places, core, is_meeting)
     linked.tasks.append(made)
     return made
 
@@ -135,13 +143,12 @@ def append(linked: Linked, step: int, task: Task, commands: Commands, core: int 
 def chain(linked: Linked, tasks: Sequence[LinkedTask], meet: int = 0) -> None:
     """Each task names the next one and how much of it to fetch; with `meet`, cores wait for each other between steps.
 
-    A barrier is in the last convolution of a step: the next stream, of the next step or the closing task of this one,
+    A barrier is in the last working task of a step: the next stream, of the next step or the closing task of this one,
     is fetched when so many other cores are there too.
     """
     for task, following in pairwise(tasks):
         tail = task.first_word + task.amount
-        is_closing = "PPU" in task.task.blocks
-        is_last = meet and not is_closing and (task.step != following.step or "PPU" in following.task.blocks)
+        is_last = meet and not task.is_meeting and (task.step != following.step or following.is_meeting)
         amount = isa.fetch_amount(following.amount, linked.words_per_fetch) | (meet << _BARRIER if is_last else 0)
         linked.words[tail] = isa.Command(isa.Target.PC, 0x10, following.first_word * 8).word
         linked.words[tail + 1] = isa.Command(isa.Target.PC, 0x14, amount).word

@@ -1,17 +1,22 @@
 """The task lists for two and three cores, behind the one for one core.
 
 As in the vendor's files: a step that is not shared has its tasks of the one-core list, on core 0 only, and runs as a
-job of that core. Shared steps are chained past it. Where the next step is not shared, a step ends with a task in which
-all its cores meet: one pixel of scratch memory through the PPU.
+job of that core. Shared steps are chained past it. Between convolutions cores meet on the way to the next one; every
+other step ends with a task in which all its cores meet: one pixel of scratch memory through the PPU.
+
+Each core has lookup tables of its own. Where the one-core list loads a table, every core loads it, if any step that
+needs it is shared: that step runs without ping-pong anyway, as a job of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from openrknn.compiler.emit import Commands, emit_task
 from openrknn.compiler.formats import INT8
-from openrknn.compiler.link import Linked, LinkedTask, append, chain
+from openrknn.compiler.link import Linked, LinkedTask, append, chain, cleared, load_tasks
 from openrknn.compiler.lower.recipes.pooling import PoolingTask, pooling_registers
-from openrknn.compiler.program import POOLING, Place, Program, Task, Tensor
+from openrknn.compiler.program import POOLING, Place, Program, Step, Table, Task, Tensor
 from openrknn.container.parts import DataType, Kind
 
 __all__ = ["link_cores"]
@@ -21,23 +26,37 @@ _CHANNELS = 32
 _SCRATCH_BYTES = 1024
 
 
-def link_cores(program: Program, linked: Linked) -> None:
+def link_cores(program: Program, linked: Linked, tables: Mapping[str, Table]) -> None:
     """Add the lists, if any step is shared."""
     counts = sorted({cores for step in program.steps for cores in step.shares})
     if not counts:
         return
+    for cores in counts:
+        _share_loads(program, linked, cores)
     meeting = _meeting(program)
     alone: dict[int, list[LinkedTask]] = {}
     for entry in linked.lists[0]:
         alone.setdefault(entry.step, []).append(entry)
     for cores in (2, 3):
         for core in range(cores):
-            linked.lists.append(_list(program, linked, alone, cores, core, meeting))
+            linked.lists.append(_list(program, linked, tables, alone, cores, core, meeting))
+
+
+def _share_loads(program: Program, linked: Linked, cores: int) -> None:
+    """A step that loads a table for shared ones has lists for all cores, even if core 0 does the rest of it alone."""
+    loading: int | None = None
+    for number, step in enumerate(program.steps):
+        if number in linked.table_tasks:
+            loading = number
+        if loading is not None and step.table is not None and cores in step.shares:
+            first = program.steps[loading]
+            first.shares.setdefault(cores, [list(first.tasks), *([] for _ in range(1, cores))])
 
 
 def _list(
-    program: Program, linked: Linked, alone: dict[int, list[LinkedTask]], cores: int, core: int, meeting: Task
-) -> list[LinkedTask]:
+    program: Program, linked: Linked, tables: Mapping[str, Table], alone: dict[int, list[LinkedTask]], cores: int,
+    core: int, meeting: Task,
+) -> list[LinkedTask]:  # fmt: skip
     made: list[LinkedTask] = []
     own: list[LinkedTask] = []
     for number, step in enumerate(program.steps):
@@ -45,14 +64,18 @@ def _list(
             made += alone.get(number, []) if core == 0 else []
             continue
         tasks = list(step.shares[cores][core])
-        if not _is_followed(program, number, cores):
+        loads = number in linked.table_tasks
+        if loads and step.table is not None:
+            tasks = [*load_tasks(program, tables[step.table]), *map(cleared, tasks)]
+        if not _is_followed(program, linked, number, cores):
             tasks.append(meeting)
         before: list[Commands] = []
         for task in tasks:
             commands = emit_task(task, program)
             # As for one core: two register groups take turns.
-            is_plain = task is not meeting and task.picture is None and len(before) > 1
-            entry = append(linked, number, task, commands.without(before[-2]) if is_plain else commands, core)
+            is_plain = task is not meeting and task.picture is None and not loads and len(before) > 1
+            kept = commands.without(before[-2]) if is_plain else commands
+            entry = append(linked, number, task, kept, core, is_meeting=task is meeting)
             before.append(commands)
             made.append(entry)
             own.append(entry)
@@ -60,14 +83,20 @@ def _list(
     return made
 
 
-def _is_followed(program: Program, number: int, cores: int) -> bool:
-    """Whether the next step with work is shared too, so that its first task is the place to meet."""
-    for step in program.steps[number + 1 :]:
+def _is_followed(program: Program, linked: Linked, number: int, cores: int) -> bool:
+    """Whether the next step with work is a shared convolution in the same job, and its first task the place to meet."""
+    if number in linked.table_tasks or not _convolves(program.steps[number]):
+        return False
+    for following, step in enumerate(program.steps[number + 1 :], start=number + 1):
         if step.is_cpu:
             return False
         if step.tasks:
-            return cores in step.shares
+            return cores in step.shares and _convolves(step) and following not in linked.table_tasks
     return False
+
+
+def _convolves(step: Step) -> bool:
+    return all("CNA" in task.blocks for task in step.tasks)
 
 
 def _meeting(program: Program) -> Task:

@@ -187,7 +187,7 @@ def _copy_parts(low: Lowering, op: Op, parts: list[str]) -> None:
             step = low.step(op, "Concat")
         window = f"{op.output}_part{number}"
         low.program.tensors[window] = _window(low, window, name, op.output, op.attributes["starts"][number])
-        low.add(step, copy_task(low, name, window))
+        low.add_rows(step, copy_task(low, name, window))
 
 
 def _copy_slice(low: Lowering, op: Op) -> None:
@@ -198,7 +198,7 @@ def _copy_slice(low: Lowering, op: Op) -> None:
     target.parent, target.parent_offset = None, 0
     pixels = target.cube[1] * target.cube[2]
     target.pitch = -(-pixels // 4) * 4 if pixels > 1 else 1
-    low.add(low.step(op, "Slice"), copy_task(low, window, op.output))
+    low.add_rows(low.step(op, "Slice"), copy_task(low, window, op.output))
 
 
 def _window(low: Lowering, name: str, like: str, parent: str, channel: int) -> Tensor:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from openrknn.compiler.formats import Format, align
 from openrknn.compiler.ir import Array, Graph, Op, Quantization
 from openrknn.compiler.lower.functions import Function
-from openrknn.compiler.lower.recipes.elementwise import Cube
+from openrknn.compiler.lower.recipes.elementwise import Cube, band_registers
 from openrknn.compiler.program import Program, Step, Task, Tensor
 from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.targets import Target
+from openrknn.compiler.tile import parts
 from openrknn.container.parts import DataType, Kind
 from openrknn.layout.features import FeatureLayout
 
@@ -82,6 +83,15 @@ class Lowering:
 
     def add(self, step: Step, task: Task) -> None:
         step.tasks.append(task)
+
+    def add_rows(self, step: Step, task: Task) -> None:
+        """A task of the DPU that works pixel by pixel: cores share its rows, or the columns of its only row."""
+        self.add(step, task)
+        sides = [task.registers[f"DPU.DATA_CUBE_{side.upper()}"][side] for side in ("height", "width")]
+        size = next((side for side in sides if isinstance(side, int) and side > 1), 1)
+        for cores in self.options.core_counts:
+            bands = [replace(task, registers=band_registers(task.registers, *part)) for part in parts(size, 1, cores)]
+            self.share(step, cores, [[band] for band in bands] or [[task]])
 
     def share(self, step: Step, cores: int, lists: list[list[Task]]) -> None:
         """More tasks for each core; what cannot be shared is for the first."""

@@ -50,7 +50,7 @@ def lower_convert(low: Lowering, op: Op) -> None:
         merge(finish, _pairs(low.cube(op.inputs[0]), rows * columns))
     finish["DPU.DATA_CUBE_CHANNEL"] = {"orig_channel": written}
     registers = elementwise_registers(form, size, low.cube(op.inputs[0]), low.cube(op.output), finish)
-    low.add(step, Task(ELEMENTWISE, registers))
+    low.add_rows(step, Task(ELEMENTWISE, registers))
 
 
 def _to_fp16(source: Quantization) -> Registers:

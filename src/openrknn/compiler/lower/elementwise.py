@@ -12,6 +12,7 @@ from openrknn.compiler.lower.recipes.finish import Finish
 from openrknn.compiler.lower.wide import is_wide, scale_task, wide_tensor
 from openrknn.compiler.program import ELEMENTWISE, Step, Task
 from openrknn.compiler.quantise.ranges import quantization_for
+from openrknn.compiler.tile import parts
 from openrknn.isa.enums import EwAlgorithm, EwOperation
 
 __all__ = ["copy_task", "lower_activation", "lower_binary", "lower_repeat"]
@@ -21,6 +22,8 @@ _ALGORITHMS = {
     "div": EwAlgorithm.DIV,
 }  # fmt: skip
 _LARGEST_SIDE = 8191
+_MANY_SURFACES = 4
+"""Per core: one more or less does not matter then."""
 _TYPES = {"relu": "Relu", "clip": "Clip", "leaky": "LeakyRelu", "prelu": "PRelu", "silu": "exSwish"}
 
 
@@ -93,7 +96,7 @@ def lower_binary(low: Lowering, op: Op) -> None:
     registers = elementwise_registers(
         low.format, cube, source, low.cube(op.output), finish.registers, other, per_channel=per_channel
     )
-    low.add(step, Task(ELEMENTWISE, registers))
+    low.add_rows(step, Task(ELEMENTWISE, registers))
 
 
 def _without_difference(low: Lowering, op: Op) -> tuple[str, str, str]:
@@ -109,16 +112,27 @@ def _without_difference(low: Lowering, op: Op) -> tuple[str, str, str]:
 
 
 def lower_repeat(low: Lowering, op: Op) -> None:
-    """Nearest upsampling, one task per surface."""
+    """Nearest upsampling, one task per surface; cores share surfaces, or rows where these are few."""
     source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
     channels, rows, columns = source.cube
+    factors = op.attributes["factors"]
     step = low.step(op, "Resize")
-    for channel in range(0, align(channels, low.format.atom), low.format.atom):
-        registers = repeat_registers(
-            low.format, rows, columns, op.attributes["factors"], Cube(source.at(channel), source.pitch),
-            target.at(channel),
-        )  # fmt: skip
-        low.add(step, Task(ELEMENTWISE, registers))
+
+    def made(channel: int, row: int, count: int) -> Task:
+        cube = Cube(source.at(channel, row), source.pitch)
+        place = target.at(channel, row * factors[0])
+        return Task(ELEMENTWISE, repeat_registers(low.format, count, columns, factors, cube, place))
+
+    every = range(0, align(channels, low.format.atom), low.format.atom)
+    for channel in every:
+        low.add(step, made(channel, 0, rows))
+    for cores in low.options.core_counts:
+        if len(every) % cores and len(every) < _MANY_SURFACES * cores:
+            bands = [[made(channel, *part) for channel in every] for part in parts(rows, 1, cores)]
+        else:
+            bands = [[made(channel, 0, rows) for channel in every[first : first + count]]
+                     for first, count in parts(len(every), 1, cores)]  # fmt: skip
+        low.share(step, cores, bands or [step.tasks])
 
 
 def copy_task(low: Lowering, source: str, target: str) -> Task:
@@ -138,4 +152,4 @@ def _flying(
     if max(cube) > _LARGEST_SIDE:
         raise UnsupportedOperatorError(f"{step.name}: a side of {max(cube)} is more than the NPU's {_LARGEST_SIDE}")
     registers = elementwise_registers(low.format, cube, low.cube(source), written or low.cube(target), finish.registers)
-    low.add(step, Task(ELEMENTWISE, registers))
+    low.add_rows(step, Task(ELEMENTWISE, registers))

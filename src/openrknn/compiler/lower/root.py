@@ -36,4 +36,4 @@ def lower_guess(low: Lowering, op: Op) -> None:
     }
     cube = low.tensor(op.output).cube
     registers = elementwise_registers(FP16, cube, low.cube(op.inputs[0]), low.cube(op.output), finish)
-    low.add(step, Task(ELEMENTWISE, registers))
+    low.add_rows(step, Task(ELEMENTWISE, registers))

@@ -1,4 +1,4 @@
-"""How a convolution is shared by cores: rows of the output, or groups of output channels.
+"""How work is shared by cores: rows of the output, or groups of output channels.
 
 Cores that share rows all read the weights, cores that share channels all read the input: the smaller one is read
 several times. Each share is tiled like a convolution of its own.
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from openrknn.compiler.formats import Format
 from openrknn.compiler.tile.convolution import Band, Shape, tile
 
-__all__ = ["Share", "share_bands", "shares"]
+__all__ = ["Share", "parts", "share_bands", "shares"]
 
 
 class Share(NamedTuple):
@@ -27,8 +27,8 @@ class Share(NamedTuple):
 
 def shares(shape: Shape, format: Format, kernels: int, weight_bytes: int, cores: int) -> list[Share] | None:  # noqa: A002
     """One share per core, or None if there is not enough for all of them."""
-    by_rows = [Share(row, rows, 0, kernels) for row, rows in _parts(shape.out_height, 1, cores)]
-    by_kernels = [Share(0, shape.out_height, first, count) for first, count in _parts(kernels, format.group, cores)]
+    by_rows = [Share(row, rows, 0, kernels) for row, rows in parts(shape.out_height, 1, cores)]
+    by_kernels = [Share(0, shape.out_height, first, count) for first, count in parts(kernels, format.group, cores)]
     # Transposed ones begin between rows that are there; depthwise ones have their channels in chunks.
     can_rows = shape.spread == 1 and len(by_rows) == cores and all(_has_input(shape, share) for share in by_rows)
     can_kernels = not shape.depthwise and len(by_kernels) == cores
@@ -46,8 +46,8 @@ def _has_input(shape: Shape, share: Share) -> bool:
     return start < shape.height and start + (share.rows - 1) * shape.stride + shape.reach > 0
 
 
-def _parts(size: int, unit: int, cores: int) -> Iterator[tuple[int, int]]:
-    """(first, count) in whole units, the first ones larger by at most one unit."""
+def parts(size: int, unit: int, cores: int) -> Iterator[tuple[int, int]]:
+    """(first, count) in whole units, the first ones larger by at most one unit; nothing if there are too few."""
     units = -(-size // unit)
     if units < cores:
         return

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from openrknn.compiler.formats import ceil_div
 
-__all__ = ["Stripe", "stripes"]
+__all__ = ["Rows", "Stripe", "pool_rows", "stripes"]
 
 _LINE = 128
 
@@ -21,6 +22,26 @@ class Stripe:
     pad_right: int
     out_column: int
     out_columns: int
+
+
+class Rows(NamedTuple):
+    """Rows of the input for some rows of the output."""
+
+    row: int
+    rows: int
+    pad_top: int
+    pad_bottom: int
+    out_row: int
+    out_rows: int
+
+
+def pool_rows(height: int, kernel: int, stride: int, top: int, out_row: int, out_rows: int) -> Rows | None:
+    """What these rows of the output need; None if they see nothing but padding."""
+    start = out_row * stride - top
+    pad, start = max(0, -start), max(0, start)
+    needed = (out_rows - 1) * stride + kernel - pad
+    rows = min(height - start, needed)
+    return Rows(start, rows, pad, needed - rows, out_row, out_rows) if rows > 0 else None
 
 
 def stripes(width: int, out_width: int, kernel: tuple[int, int], strides: tuple[int, int], left: int) -> list[Stripe]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -191,12 +192,11 @@ def _workloads(step: Step) -> tuple[int, ...]:
 
 
 def _results(task: Work) -> int:
-    sizes = (("DPU.DATA_CUBE_WIDTH", "width"), ("DPU.DATA_CUBE_HEIGHT", "height"), ("DPU.DATA_CUBE_CHANNEL", "channel"))
-    product = 1
-    for register, name in sizes:
-        value = task.registers[register][name]
-        product *= value if isinstance(value, int) else 0
-    return product
+    block, prefix = ("PPU", "cube_out_") if "PPU" in task.blocks else ("DPU", "")
+    middle = "OUT_" if prefix else ""
+    sides = (task.registers[f"{block}.DATA_CUBE_{middle}{side.upper()}"][f"{prefix}{side}"]
+             for side in ("width", "height", "channel"))  # fmt: skip
+    return math.prod(side if isinstance(side, int) else 0 for side in sides)
 
 
 def _end(kind: str, index: int, name: str, numbers: Mapping[str, int]) -> Node:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openrknn.compiler.formats import Format, align
+from openrknn.compiler.formats import ATOM_BYTES, Format, align
 from openrknn.compiler.lower.recipes.base import dpu_base, merge
 from openrknn.compiler.program import Place, Registers
+from openrknn.isa.enums import OperandMode
 
-__all__ = ["Cube", "elementwise_registers", "repeat_registers"]
+__all__ = ["Cube", "band_registers", "elementwise_registers", "repeat_registers"]
 
 _SHORT_ATOM = 8
 
@@ -63,6 +64,41 @@ def elementwise_registers(
             },
         )
     return registers
+
+
+def band_registers(whole: Registers, first: int, count: int) -> Registers:
+    """The same work on some rows only, of a map with several; of a map with one row, on some of its columns."""
+    height, width = (_number(whole, f"DPU.DATA_CUBE_{side.upper()}", side) for side in ("height", "width"))
+    side, skipped, left = ("width", first, width - count)
+    if height > 1:
+        side, skipped, left = ("height", first * width, (height - count) * width)
+    registers = {name: dict(fields) for name, fields in whole.items()}
+    registers[f"DPU.DATA_CUBE_{side.upper()}"][side] = count
+    registers[f"DPU_RDMA.RDMA_DATA_CUBE_{side.upper()}"][side] = count
+    registers["DPU.WDMA_SIZE_1"][f"{side}_wdma"] = count
+    _move(registers["DPU.DST_BASE_ADDR"], "dst_base_addr", skipped)
+    _move(registers["DPU_RDMA.RDMA_SRC_BASE_ADDR"], "src_base_addr", skipped)
+    registers["DPU_RDMA.RDMA_SURF_NOTCH"] = {
+        "surf_notch_addr": _number(whole, "DPU_RDMA.RDMA_SURF_NOTCH", "surf_notch_addr") + left
+    }
+    mode = _number(whole, "DPU_RDMA.RDMA_ERDMA_CFG", "erdma_data_mode")
+    if "DPU_RDMA.RDMA_EW_BASE_ADDR" in registers and mode != OperandMode.PER_CHANNEL:
+        _move(registers["DPU_RDMA.RDMA_EW_BASE_ADDR"], "ew_base_addr", skipped)
+        registers["DPU_RDMA.RDMA_EW_SURF_NOTCH"] = {
+            "ew_surf_notch": _number(whole, "DPU_RDMA.RDMA_EW_SURF_NOTCH", "ew_surf_notch") + left
+        }
+    return registers
+
+
+def _number(registers: Registers, register: str, name: str) -> int:
+    value = registers.get(register, {}).get(name, 0)
+    return value if isinstance(value, int) else 0
+
+
+def _move(fields: dict[str, int | Place], name: str, atoms: int) -> None:
+    place = fields[name]
+    assert isinstance(place, Place)
+    fields[name] = Place(place.tensor, place.offset + atoms * ATOM_BYTES)
 
 
 def repeat_registers(
