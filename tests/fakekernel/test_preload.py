@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from openrknn.errors import UnsupportedError
-from openrknn.fakekernel import c_header
+from openrknn.fakekernel import c_header, launch
 from openrknn.fakekernel.device import Device
 from openrknn.fakekernel.launch import machine_of, prepare
 from openrknn.fakekernel.preload import host_machine, library_for
@@ -215,3 +216,25 @@ def test_what_is_missing_for_another_machine_is_named(monkeypatch: pytest.Monkey
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(UnsupportedError, match="apt install gcc"):
         library_for("aarch64" if host_machine() != "aarch64" else "x86_64")
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_qemu_is_told_of_its_libraries_unless_the_environment_does(
+    given: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment is the one that the program is going to have, not the one of this process."""
+    other = "aarch64" if host_machine() == "x86_64" else "x86_64"
+    program = tmp_path / "program"
+    program.write_bytes(struct.pack("<4sBB10xHH", b"\x7fELF", 2, 1, 2, {"x86_64": 62, "aarch64": 183}[other]))
+    program.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(program) if "qemu" not in name else f"/bin/{name}")
+    monkeypatch.setattr(launch, "library_for", lambda machine, name: tmp_path / f"{name}.so")
+    monkeypatch.setattr(Path, "is_dir", lambda path: True)
+    if given:
+        monkeypatch.delenv("QEMU_LD_PREFIX", raising=False)
+    else:
+        monkeypatch.setenv("QEMU_LD_PREFIX", "/of/another/process")
+    environment = {"QEMU_LD_PREFIX": "/root/of/it"} if given else {}
+    command = prepare(["program"], {}, tmp_path, environment)
+    assert ("-L" in command.arguments) is not given
+    assert command.environment.get("QEMU_LD_PREFIX") == environment.get("QEMU_LD_PREFIX")

@@ -367,12 +367,7 @@ def test_a_job_waits_for_a_fence(npu: File) -> None:
 def test_addresses_that_count_from_a_base(npu: File) -> None:
     """What PC.TASK_DMA_BASE_ADDR is for: images that are linked at 0, as those of RV1103 and RV1106 are."""
     job = product(npu)
-    base = min(memory.address for memory in (job.a, job.b, job.c, job.commands))
-    a, b, c, commands = (memory.address - base for memory in (job.a, job.b, job.c, job.commands))
-    body = streams.product_body(a, b, c)
-    job.commands.write(streams.to_bytes(body + streams.tail(streams.PRODUCT_MASK)))
-    job.tasks.write(task(commands, len(body)))
-    job.submit(task_base_addr=base)
+    job.submit(task_base_addr=job.count_from_base())
     assert job.result == job.wanted
     job.c.write(bytes(len(job.wanted)))
     with refused(errno.ETIMEDOUT):

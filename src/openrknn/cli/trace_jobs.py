@@ -95,8 +95,8 @@ def tasks(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
         names = _names(arguments, job)
         table = Table("task", "what", "reads", "writes", box=None, header_style="bold", title=f"job {number}")
         for step in job.program.steps:
-            reads = [_place(job, names, address) for _, address in reads_of(step)]
-            writes = [_place(job, names, address) for address, _ in step.writes()]
+            reads = [_place(job, names, address + job.submit.base) for _, address in reads_of(step)]
+            writes = [_place(job, names, address + job.submit.base) for address, _ in step.writes()]
             table.add_row(str(step.task), step.kind, "\n".join(reads), "\n".join(writes))
             rows.append({"job": number, "task": step.task, "kind": step.kind, "reads": reads, "writes": writes})
         output.show(table)
@@ -105,7 +105,7 @@ def tasks(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _place(job: LoadedJob, names: Names, address: int) -> str:
-    """An address, the role of its buffer, and a name if there is one."""
+    """A device address, the role of its buffer, and a name if there is one."""
     holders = (state for state in job.submit.buffers if state.address <= address < state.address + state.size)
     role = next((job.roles[state.serial] for state in holders), "no buffer")
     name = names.at(address)
@@ -125,7 +125,7 @@ def regs(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
                 size = (task.amount + isa.TAIL_WORDS) * 8
                 words = job.memory.view(task.address, size, "commands").view("<u8").tolist()
                 place = f"job {number}, core {core}, task {task.number}"
-                output.line(f"# {place}, operator {task.operator}, at {task.address:#x}")
+                output.line(f"# {place}, operator {task.operator}, at {task.address + job.submit.base:#x}")
                 for instruction in isa.disassemble(words, registers):
                     text = isa.format_instruction(instruction)
                     listing.append({"job": number, "core": core, "task": task.number, "text": text})

@@ -56,7 +56,7 @@ def prepare(
         extra["LD_LIBRARY_PATH"] = _joined(names.get("LD_LIBRARY_PATH"), str(folder / "lib"))
     if machine == host_machine():
         return Command(program, tuple(words), {**names, **extra})
-    emulator = _emulator(machine)
+    emulator = _emulator(machine, names.get("QEMU_LD_PREFIX", ""))
     options = [word for name, value in extra.items() for word in ("-E", f"{name}={value}")]
     return Command(emulator[0], (*emulator, *options, "-0", words[0], program, *words[1:]), {**names, **device})
 
@@ -84,14 +84,15 @@ def machine_of(program: Path) -> str:
     return _MACHINES[machine]
 
 
-def _emulator(machine: str) -> list[str]:
+def _emulator(machine: str, prefix: str) -> list[str]:
+    """qemu, told where the libraries of the machine are unless its environment does (`prefix`)."""
     found = shutil.which(f"qemu-{machine}") or shutil.which(f"qemu-{machine}-static")
     if found is None:
         raise UnsupportedError(
             f"this is a program for {machine}, and qemu-{machine} is not here (Debian: apt install qemu-user)"
         )
     root = Path(f"/usr/{machine}-linux-gnu")
-    if os.environ.get("QEMU_LD_PREFIX") or not root.is_dir():
+    if prefix or not root.is_dir():
         return [found]
     return [found, "-L", str(root)]
 

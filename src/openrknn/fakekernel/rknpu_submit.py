@@ -22,7 +22,7 @@ from openrknn.fakekernel.wire import Call
 from openrknn.uapi import rknpu
 from openrknn.uapi.rknpu import JobFlag, MemoryFlag
 
-__all__ = ["SubmitMixin", "cores_of", "range_of"]
+__all__ = ["SubmitMixin", "base_of", "cores_of", "range_of"]
 
 _PAIRS = (0x3, 0xC, 0x30, 0xC0, 0x300, 0xC00)
 _MASKS = {1: (0,), 2: (1,), 4: (2,), 3: (0, 1), 7: (0, 1, 2)}
@@ -34,6 +34,11 @@ _BASE_BITS = 0xFFFF_FFF0
 def cores_of(mask: int) -> tuple[int, ...] | None:
     """The cores of a mask; None for a mask that the driver accepts and then never starts."""
     return _MASKS.get(mask)
+
+
+def base_of(values: Mapping[str, int]) -> int:
+    """What the NPU adds to every address of the job: PC.TASK_DMA_BASE_ADDR."""
+    return values.get("task_base_addr", 0) & _BASE_BITS
 
 
 def range_of(values: Mapping[str, int], core: int, used: int, cores: int) -> tuple[int, int]:
@@ -91,7 +96,7 @@ class SubmitMixin:
             raise OSError(errno.EINVAL, f"no job starts with the core mask {mask:#x}")
         lists = {core: self._range(values, core, len(cores), tasks) for core in cores}
         count = sum(len(raw) for _, raw in lists.values()) // rknpu.TASK.size
-        space, base = self.domain(values["iommu_domain_id"]), values["task_base_addr"] & _BASE_BITS
+        space, base = self.domain(values["iommu_domain_id"]), base_of(values)
         return Job(file, space, rknpu.DRIVER_NAME, lists, count, values["timeout"] / 1000, base), tasks
 
     def _range(self, values: dict[str, int], core: int, used: int, tasks: Buffer) -> tuple[int, bytes]:

@@ -71,8 +71,8 @@ def names_from_model(model: Model, job: LoadedJob) -> Names:
             continue
         sizes = {tensor.name: tensor.size_bytes for tensor in graph.tensors}
         for name, address in _located(graph, job, commands):
-            names.add(address, sizes.get(name, 0), name)
-        names.add(commands, graph.commands.nbytes, "commands")
+            names.add(address + job.submit.base, sizes.get(name, 0), name)
+        names.add(commands + job.submit.base, graph.commands.nbytes, "commands")
     return names
 
 

@@ -52,7 +52,7 @@ class Recorder:
         self._running[job.number] = event.buffers
         lists = {core: (first, raw.hex()) for core, (first, raw) in job.lists.items()}
         states = tuple(self._states(event.buffers))
-        self._writer.add(SubmitRecord(job.number, job.file.number, job.kind, lists, states, at))
+        self._writer.add(SubmitRecord(job.number, job.file.number, job.kind, lists, states, at, job.base))
 
     def _finished(self, event: events.Finished, at: int) -> None:
         number, outcome = event.job.number, event.outcome

@@ -75,6 +75,8 @@ class SubmitRecord:
     buffers: tuple[BufferState, ...] = field(repr=False)
     at: int = 0
     """Nanoseconds since the recording began."""
+    base: int = 0
+    """What the NPU adds to every address of the job (PC.TASK_DMA_BASE_ADDR)."""
 
 
 @dataclass(frozen=True, slots=True)

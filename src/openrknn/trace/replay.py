@@ -7,7 +7,7 @@ recorded on a board answers the real question: does the software NPU do what sil
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -68,13 +68,15 @@ class Replayer:
         for buffer in list(self._memory):
             self._memory.remove(buffer)
         arrays = {}
-        for state in submit.buffers:
+        # Where the tasks of the job see them.
+        based = tuple(replace(state, address=state.address - submit.base) for state in submit.buffers)
+        for state in based:
             arrays[state.serial] = np.frombuffer(self._trace.contents(state), np.uint8).copy()
             self._memory.add(Buffer(state.address, arrays[state.serial], f"buffer {state.serial}"))
         lists = [list(task_references(submit, core)) for core in sorted(submit.lists)]
         program = self._machine.prepare(lists)
         commands = [task.address for tasks in lists for task in tasks]
-        roles = buffer_roles(submit.buffers, program.steps, commands, _task_buffer(submit, arrays))
+        roles = buffer_roles(based, program.steps, commands, _task_buffer(submit, arrays))
         return LoadedJob(submit, self._memory, arrays, program, roles)
 
     def run(self, job: LoadedJob, finish: FinishRecord | None) -> list[Difference]:
@@ -93,7 +95,7 @@ class Replayer:
             wrong = np.nonzero(recorded != replayed)[0] if recorded.size == replayed.size else np.array([0])
             if wrong.size:
                 first = int(wrong[0])
-                step, register, element = _writer(job.program.steps, state.address + first)
+                step, register, element = _writer(job.program.steps, state.address - job.submit.base + first)
                 yield Difference(
                     serial=state.serial,
                     role=job.roles[state.serial],

@@ -21,6 +21,7 @@ from openrknn.fakekernel.c_header import version
 from openrknn.fakekernel.log import unharmed
 from openrknn.fakekernel.protocol import Op
 from openrknn.fakekernel.replies import Reply, Request, receive, send
+from openrknn.fakekernel.rknpu_submit import base_of
 from openrknn.fakekernel.wire import Call
 from openrknn.trace.archive import TraceWriter
 from openrknn.trace.nodes import Node, is_same_file, peer_of
@@ -185,7 +186,7 @@ class Spy:
             raw = {core: (first, data.hex()) for core, (first, data) in lists.items()}
             kind = "rocket" if file.table is ROCKET else "rknpu"
             states = tuple(state for other in self._neighbours(file) for state in other.states(self._writer))
-            self._writer.add(SubmitRecord(self.jobs, file.number, kind, raw, states, at))
+            self._writer.add(SubmitRecord(self.jobs, file.number, kind, raw, states, at, base_of(call.values)))
             jobs.append((self.jobs, sum(len(data) // size for _, data in lists.values())))
         return tuple(jobs)
 
