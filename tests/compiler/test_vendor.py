@@ -13,6 +13,7 @@ from openrknn.compiler import compile_model
 from openrknn.fakekernel.device import Device
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Array, Net, feeds, small_cnn
+from tests.compiler.test_shapes import flexible
 from tests.fakekernel.vendor import run
 from tests.witness.witness import Input, Witness, WitnessMissingError
 
@@ -131,3 +132,47 @@ def test_two_and_three_cores(device: Device, witness: Witness, tmp_path: Path, c
         for core, (start, count) in submit.ranges.items():
             walked[core] += range(start, start + count)
     assert walked == {core: list(lists[TaskList(cores, core)]) for core in range(cores)}
+
+
+@pytest.mark.parametrize("form", ["int8", "fp16"])
+def test_several_shapes(device: Device, witness: Witness, tmp_path: Path, form: str) -> None:
+    sizes = [(1, 3, 24, 16), (1, 3, 32, 40)]
+    arrays = [array for size in sizes for array in feeds(size)]
+    compiled = compile_model(flexible(), shapes={"x": sizes}, calibration=arrays if form == "int8" else None)
+    path = tmp_path / "net.rknn"
+    path.write_bytes(compiled.data)
+    for _, _, height, width in sizes:
+        value = np.random.default_rng(3).integers(0, 256, (1, height, width, 3)).astype(np.uint8)
+        with Session(path, "software") as session:
+            session.set_shapes({"x": value.shape})
+            ours = session.run(value, outputs="raw")
+        options = ("--shape", ",".join(map(str, value.shape)))
+        theirs = run(device, witness, path, [Input(value.tobytes(), "uint8", "nhwc")], options)
+        assert theirs.codes == {}, theirs.text
+        assert tuple(array.tobytes() for array in ours.values()) == theirs.outputs
+
+
+@pytest.mark.parametrize("form", ["int8", "fp16"])
+@pytest.mark.parametrize("kind", ["picture", "features", "cpu"])
+def test_items_of_a_batch(device: Device, witness: Witness, tmp_path: Path, form: str, kind: str) -> None:
+    net = Net()
+    if kind == "cpu":
+        turned = net.add("Transpose", "x", perm=[0, 1, 3, 2])
+        model = net.model({"x": (3, 6, 7, 5)}, [net.add("Reshape", turned, net.constant([3, -1], np.int64))])
+    else:
+        channels = 3 if kind == "picture" else 24
+        a = net.add("Tanh", net.conv("x", channels, 20, 3, pads=[1] * 4))
+        mean = net.add("Flatten", net.add("GlobalAveragePool", a))
+        model = net.model({"x": (3, channels, 7, 5)}, [a, net.add("Gemm", mean, net.weights(10, 20), transB=1)])
+    value = feeds([dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim], 1)[0]
+    compiled = compile_model(model, calibration=[value] if form == "int8" else None)
+    check(device, witness, compiled.data, np.ascontiguousarray(value.transpose(0, 2, 3, 1)), tmp_path, picture=False)
+
+
+def test_items_that_the_runtime_makes(device: Device, witness: Witness, tmp_path: Path) -> None:
+    """rknn_batch_size: 1.5.2 takes pictures only, and no floats."""
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 16, 12, 3)).astype(np.uint8)
+    model = flexible("n")
+    del model.graph.output[1]
+    compiled = compile_model(model, shapes={"x": (1, 3, 16, 12)}, batch=4, calibration=[pixels], std=255.0)
+    check(device, witness, compiled.data, pixels, tmp_path, picture=True)

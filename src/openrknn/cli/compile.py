@@ -229,10 +229,12 @@ def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) ->
 
 def _variants(compiled: Compiled) -> dict[str, Any]:
     """Nothing for models with one shape and one item a run."""
+    from openrknn.compiler.trials import items_of
+
     model = compiled.model
     facts: dict[str, Any] = {}
-    if model.batch_size > 1:
-        facts["batch"] = model.batch_size
+    if model.batch_size > 1 or compiled.variants[0].batch > 1:
+        facts |= {"batch": items_of(model, compiled.variants[0]), "is_repeated_by_runtime": model.batch_size > 1}
     if model.is_dynamic:
         facts["shapes"] = [
             {
@@ -298,7 +300,8 @@ def _tell(
 
 def _variant_lines(facts: dict[str, Any]) -> Iterator[str]:
     if "batch" in facts:
-        yield f"batch    {facts['batch']} items a run, by turns or on several cores; numbers below are for one"
+        note = "; the runtime repeats the model, numbers below are for one" if facts["is_repeated_by_runtime"] else ""
+        yield f"batch    {facts['batch']} items a run{note}"
     for number, entry in enumerate(facts.get("shapes", ())):
         inputs = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in entry["inputs"].items())
         cycles = entry["estimated_cycles"] / 1e6

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from openrknn.compiler.calibration import Preprocess, feeds_for
 from openrknn.compiler.cores import CORE_COUNTS, choose_shares
-from openrknn.compiler.cost import linked_costs
+from openrknn.compiler.cost import Cost, linked_costs
 from openrknn.compiler.errors import OptionError
 from openrknn.compiler.formats import Format
 from openrknn.compiler.importer import Imported, import_model
 from openrknn.compiler.ir import Array, Graph
-from openrknn.compiler.link import Linked, link
+from openrknn.compiler.link import link
 from openrknn.compiler.link.cores import link_cores
 from openrknn.compiler.lower import Lowering, Options, lower
 from openrknn.compiler.normalise import normalise
@@ -26,6 +26,7 @@ from openrknn.compiler.quantise import quantise
 from openrknn.compiler.quantise.precision import Choice, set_precision
 from openrknn.compiler.quantise.shapes import Shaped, calibrate, equalise_together
 from openrknn.compiler.quantise.statistics import Statistics
+from openrknn.compiler.repeat import repeat
 from openrknn.compiler.result import Compiled, Variant
 from openrknn.compiler.targets import TARGETS
 from openrknn.compiler.write import build_model, join_models
@@ -57,12 +58,12 @@ def compile_stages(onnx: Any, options: CompileOptions, seen: dict[str, Statistic
     is_fp16 = options.is_fp16(is_quantised=any(op.type == "QuantizeLinear" for op in imports[0].graph.ops))
     target = TARGETS[options.chip.family]
     form = target.fp16 if is_fp16 else target.int8
-    batch = _batch(imports, options)
+    items, batch = _items(imports, options)
     preprocess = Preprocess.of(imports[0].graph, options.mean, options.std, options.order)
     tell("normalise", 0, 1)
     fronts = [_front(imported, options, form) for imported in imports]
     if not is_fp16:
-        _quantise(fronts, options, preprocess, batch, seen)
+        _quantise(fronts, options, preprocess, seen)
     tell("lower", 0, 1)
     back = _Back(options, form, preprocess, batch)
     choices: tuple[Choice, ...] = ()
@@ -73,28 +74,28 @@ def compile_stages(onnx: Any, options: CompileOptions, seen: dict[str, Statistic
         for front in fronts:
             if front.graph.floats:
                 set_precision(front.graph, front.graph.floats)
-    built = [back.build(front.graph, front.statistics, options.cores) for front in fronts]
-    data = encode(join_models([model for model, _, _ in built]))
+    built = [
+        back.build(front.graph, front.statistics, options.cores, count)
+        for front, count in zip(fronts, items, strict=True)
+    ]
+    data = encode(join_models([entry.model for entry in built]))
     tell("write", 1, 1)
     variants = tuple(
-        Variant(front.graph, lowering, front.imported.model, front.samples, linked_costs(lowering.program, linked))
-        for front, (_, lowering, linked) in zip(fronts, built, strict=True)
+        Variant(front.graph, entry.lowering, front.imported.model, front.samples, entry.costs, count)
+        for front, entry, count in zip(fronts, built, items, strict=True)
     )
     return Compiled(data, load(data), variants, preprocess, choices, decibels, way={"method": options.method})
 
 
-def _batch(imports: list[Imported], options: CompileOptions) -> int:
-    """Items of one run; a file has one number for all its graphs."""
-    found = {imported.batch for imported in imports}
-    if len(found) > 1:
-        told = " and ".join(map(str, sorted(found)))
-        raise OptionError(f"the shapes have batches of {told}; all graphs of a file take the same number of items")
-    batch = found.pop()
-    if options.batch is None or options.batch == batch:
-        return batch
-    if batch > 1:
-        raise OptionError(f"batch={options.batch}, but the model takes {batch} items itself; leave one of both out")
-    return options.batch
+def _items(imports: list[Imported], options: CompileOptions) -> tuple[list[int], int]:
+    """Items that each graph takes itself, and items that the runtime makes of one run."""
+    found = [imported.batch for imported in imports]
+    if options.batch is None:
+        return found, 1
+    for batch in found:
+        if batch not in {1, options.batch}:
+            raise OptionError(f"batch={options.batch}, but the model takes {batch} items itself; leave one of both out")
+    return [1] * len(found), options.batch
 
 
 def _front(imported: Imported, options: CompileOptions, form: Format) -> _Front:
@@ -108,14 +109,13 @@ def _front(imported: Imported, options: CompileOptions, form: Format) -> _Front:
 
 
 def _quantise(
-    fronts: list[_Front], options: CompileOptions, preprocess: Preprocess, batch: int, seen: dict[str, Statistics]
+    fronts: list[_Front], options: CompileOptions, preprocess: Preprocess, seen: dict[str, Statistics]
 ) -> None:
     if options.calibration is not None:
         parts = []
         for front in fronts:
-            feeds = feeds_for(
-                options.calibration, front.graph, preprocess, batch=batch, is_choosy=len(fronts) > 1
-            )
+            batch = options.batch or front.imported.batch
+            feeds = feeds_for(options.calibration, front.graph, preprocess, batch=batch, is_choosy=len(fronts) > 1)
             front.samples = list(islice(feeds, _SAMPLES))
             parts.append(Shaped(front.graph, front.imported.model, feeds, front.samples))
         if options.equalize:
@@ -155,6 +155,12 @@ def _mix(fronts: list[_Front], back: _Back) -> tuple[tuple[Choice, ...], float |
     return choices, decibels
 
 
+class _Built(NamedTuple):
+    model: Model
+    lowering: Lowering
+    costs: dict[int, Cost]
+
+
 @dataclass(frozen=True, slots=True)
 class _Back:
     """From a quantised graph to a model of that graph alone."""
@@ -166,11 +172,9 @@ class _Back:
 
     def single(self, statistics: Mapping[str, Statistics], graph: Graph) -> Model:
         """One item, one core: to measure with."""
-        return load(encode(replace(self, batch=1).build(graph, statistics, 1)[0]))
+        return load(encode(replace(self, batch=1).build(graph, statistics, 1, 1).model))
 
-    def build(
-        self, graph: Graph, statistics: Mapping[str, Statistics], cores: int | None
-    ) -> tuple[Model, Lowering, Linked]:
+    def build(self, graph: Graph, statistics: Mapping[str, Statistics], cores: int | None, items: int) -> _Built:
         """The graph is changed."""
         from openrknn import __version__
 
@@ -178,8 +182,8 @@ class _Back:
         core_counts = CORE_COUNTS if cores != 1 and chip.cores > 1 else ()
         choice = Options(bias_correction=self.options.bias_correction, core_counts=core_counts)
         lowering = lower(graph, self.form, choice, statistics, TARGETS[chip.family])
-        program = lowering.program
-        choose_shares(program, cores)
+        choose_shares(lowering.program, cores)
+        program = repeat(lowering.program, items)
         tables = {function.key: function.table for function in lowering.functions.values()}
         linked = link(program, tables)
         link_cores(program, linked, tables)
@@ -188,4 +192,4 @@ class _Back:
             program, linked, chip, self.preprocess.pairs, version=f"openrknn {__version__}",
             custom_string=self.options.custom_string, batch=self.batch,
         )  # fmt: skip
-        return model, lowering, linked
+        return _Built(model, lowering, linked_costs(program, linked))

@@ -28,10 +28,18 @@ class Variant:
     costs: dict[int, Cost] = field(default_factory=dict)
     """Number of cores -> what a run costs on a board, for each number that there are task lists for."""
 
+    batch: int = 1
+    """Items that this graph takes; graph and source are for one of them."""
+
+    @property
+    def item_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the inputs, for one item."""
+        return {name: self.graph.values[name].shape for name in self.graph.inputs}
+
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the inputs."""
-        return {name: self.graph.values[name].shape for name in self.graph.inputs}
+        """Of the inputs, for all items."""
+        return {name: (shape[0] * self.batch, *shape[1:]) for name, shape in self.item_shapes.items()}
 
 
 @dataclass(slots=True)

@@ -9,10 +9,11 @@ import numpy as np
 
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.result import Compiled, Variant
+from openrknn.container.model import Model
 from openrknn.runtime.outputs import OutputKind
 from openrknn.runtime.session import Session
 
-__all__ = ["Feeds", "choose_shapes", "grouped", "named", "raw_inputs", "run_items", "shapes_text", "trials"]
+__all__ = ["Feeds", "choose_shapes", "grouped", "items_of", "named", "raw_inputs", "run_items", "shapes_text", "trials"]
 
 Feeds: TypeAlias = list[dict[str, Array]]
 
@@ -20,7 +21,7 @@ Feeds: TypeAlias = list[dict[str, Array]]
 def trials(compiled: Compiled, feeds: Feeds | None, count: int) -> Iterator[tuple[int, Variant, Feeds]]:
     """(number of the graph, the variant, what to try it on); those without data are left out if others have some."""
     for number, variant in enumerate(compiled.variants):
-        shapes = variant.shapes
+        shapes = variant.item_shapes
         fitting = [feed for feed in feeds or () if all(feed[name].shape == shape for name, shape in shapes.items())]
         used = fitting if feeds else variant.samples[:count]
         if not used and not feeds and not any(other.samples for other in compiled.variants):
@@ -36,11 +37,16 @@ def choose_shapes(session: Session, number: int) -> None:
         session.set_shapes({graph.tensors[index].name: graph.tensors[index].shape for index in graph.inputs})
 
 
+def items_of(model: Model, variant: Variant) -> int:
+    """How many one run takes: what the graph has, or what the runtime makes of it."""
+    return variant.batch * max(1, model.batch_size)
+
+
 def run_items(
-    session: Session, raws: Sequence[Mapping[str, Array]], *, layout: str = "nchw", outputs: OutputKind = "float"
-) -> list[dict[str, Array]]:
+    session: Session, raws: Sequence[Mapping[str, Array]], batch: int = 1, *, layout: str = "nchw",
+    outputs: OutputKind = "float",
+) -> list[dict[str, Array]]:  # fmt: skip
     """Run every item; a model for batches takes them in groups, the last one filled up."""
-    batch = max(1, session.model.batch_size)
     layouts = {spec.name: layout for spec in session.inputs if len(spec.shape) == 4}
     found: list[dict[str, Array]] = []
     for group in grouped(raws, batch):

@@ -15,7 +15,7 @@ import numpy as np
 from openrknn.compiler.ir import Array
 from openrknn.compiler.quantise.evaluate import FloatModel
 from openrknn.compiler.result import Compiled
-from openrknn.compiler.trials import Feeds, choose_shapes, named, raw_inputs, run_items, shapes_text, trials
+from openrknn.compiler.trials import Feeds, choose_shapes, items_of, named, raw_inputs, run_items, shapes_text, trials
 from openrknn.distance import Distance, measure
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.session import Session
@@ -68,7 +68,8 @@ def verify(compiled: Compiled, feeds: Feeds | None = None, *, count: int = _INPU
             choose_shapes(session, number)
             float_model = FloatModel(variant.source, variant.graph.outputs)
             wanted = [dict(float_model.run(feed)) for feed in used]
-            given = run_items(session, [raw_inputs(compiled, feed) for feed in used])
+            items = items_of(compiled.model, variant)
+            given = run_items(session, [raw_inputs(compiled, feed) for feed in used], items)
             for name in variant.lowering.program.outputs:
                 distance = measure(_joined(run[name] for run in given), _joined(run[name] for run in wanted))
                 found.append(Verdict(name, distance, len(used), limit, shapes_text(compiled, variant)))

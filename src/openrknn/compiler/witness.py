@@ -15,7 +15,7 @@ import numpy as np
 
 from openrknn.compiler.ir import Array
 from openrknn.compiler.result import Compiled
-from openrknn.compiler.trials import choose_shapes, run_items
+from openrknn.compiler.trials import choose_shapes, grouped, items_of, run_items
 from openrknn.container.writer import encode
 from openrknn.distance import in_bits
 from openrknn.errors import UnsupportedError
@@ -66,24 +66,28 @@ def ask_vendor(
     from openrknn.fakekernel.vendor_run import VendorRuntime
 
     runtime = VendorRuntime.find(library)
-    model = compiled.model
+    model, variant = compiled.model, compiled.variants[number]
     with Session(model, "software") as session:
         choose_shapes(session, number)
         names = [spec.name for spec in session.inputs]
         fed = [{name: _channels_last(raw[name]) for name in names} for raw in raws]
-        ours = run_items(session, fed, layout="nhwc", outputs="raw")
-    # Runtime 1.5.2 crashes on float inputs of batches, in the vendor's own files too: it gets one item at a time.
+        ours = run_items(session, fed, items_of(model, variant), layout="nhwc", outputs="raw")
+    # Runtime 1.5.2 crashes on float inputs of rknn_batch_size, in the vendor's own files too: it gets one at a time.
     single = replace(model, batch_text="0")
     shapes = [spec.shape for spec in specs(single, model.graphs[number], inputs=True)] if model.is_dynamic else None
     data = encode(single) if model.batch_size > 1 else compiled.data
-    theirs = runtime.run(model.chip.name, data, [[raw[name] for name in names] for raw in fed], shapes=shapes)
+    batch = variant.batch
+    groups = [[group[name] for name in names] for group in grouped(fed, batch)]
+    theirs = runtime.run(model.chip.name, data, groups, shapes=shapes)
     graph = model.graphs[number]
     found = []
     for index, output in enumerate(graph.outputs):
         tensor = graph.tensors[output]
-        name = tensor.name
-        pairs = [(mine[name], _like(mine[name], other, index, name)) for mine, other in zip(ours, theirs, strict=True)]
-        found.append(_compare(name, pairs, tensor))
+        pairs = []
+        for item, mine in enumerate(ours):
+            whole = _like(mine[tensor.name], theirs[item // batch], index, tensor.name, batch)
+            pairs.append((mine[tensor.name], whole[item % batch]))
+        found.append(_compare(tensor.name, pairs, tensor))
     return found
 
 
@@ -91,11 +95,12 @@ def _channels_last(array: Array) -> Array:
     return np.ascontiguousarray(array.transpose(0, 2, 3, 1) if array.ndim == 4 else array, np.float32)
 
 
-def _like(mine: Array, outputs: list[bytes], index: int, name: str) -> Array:
-    """The runtime's buffer may be larger than the tensor."""
-    if index >= len(outputs) or len(outputs[index]) < mine.nbytes:
-        raise UnsupportedError(f"the vendor's runtime gave no output {name!r} of {mine.nbytes} bytes")
-    return np.frombuffer(outputs[index], mine.dtype, mine.size).reshape(mine.shape)
+def _like(mine: Array, outputs: list[bytes], index: int, name: str, batch: int) -> Array:
+    """The items of an output; the runtime's buffer may be larger than they are."""
+    size = mine.nbytes * batch
+    if index >= len(outputs) or len(outputs[index]) < size:
+        raise UnsupportedError(f"the vendor's runtime gave no output {name!r} of {size} bytes")
+    return np.frombuffer(outputs[index], mine.dtype, mine.size * batch).reshape(batch, *mine.shape)
 
 
 def _compare(name: str, pairs: list[tuple[Array, Array]], tensor: Any) -> Witness:

@@ -6,6 +6,7 @@ model for one on each of them, have to agree in every value. Where they part, th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -82,30 +83,38 @@ def _repeated(values: Array, shape: tuple[int, ...], batch: int) -> Array | None
 
 
 def _prove(whole: Any, item: Any, batch: int) -> None:
+    outputs = [entry.name for entry in whole.graph.output]
+    if _parts_at(whole, item, batch, outputs) is None:
+        return
+    shapes, single = known_shapes(whole), known_shapes(item)
+    makers = {name: node for node in whole.graph.node for name in node.output if name}
+    names = [name for name in makers if _is_split(shapes.get(name), single.get(name), batch) or name in outputs]
+    first = _parts_at(whole, item, batch, names) or outputs[0]
+    node = makers[first]
+    raise UnsupportedOperatorError(
+        f"{node.op_type} {node.name or first!r} mixes the {batch} items of the batch; the NPU computes one item "
+        "at a time. Export the model for one item, or cut it before this operator with --outputs"
+    )
+
+
+def _parts_at(whole: Any, item: Any, batch: int, names: Sequence[str]) -> str | None:
+    """The first of these values that is not what the items give one by one."""
     from openrknn.compiler.quantise.evaluate import FloatModel
 
     random = np.random.default_rng(0)
-    shapes, single = known_shapes(whole), known_shapes(item)
-    makers = {name: node for node in whole.graph.node for name in node.output if name}
-    outputs = [entry.name for entry in whole.graph.output]
-    names = [name for name in makers if _is_split(shapes.get(name), single.get(name), batch) or name in outputs]
-    feed = {
-        entry.name: random.normal(0, 1, shapes[entry.name]).astype(_dtype(entry)) for entry in model_inputs(whole)
-    }
-    wanted = dict(FloatModel(whole, names).run(feed))
+    shapes = known_shapes(whole)
+    feed = {entry.name: random.normal(0, 1, shapes[entry.name]).astype(_dtype(entry)) for entry in model_inputs(whole)}
     runner = FloatModel(item, names)
     try:
         runs = [dict(runner.run({name: values[at : at + 1] for name, values in feed.items()})) for at in range(batch)]
     except CompileError as error:
         raise UnsupportedOperatorError(f"the model takes {batch} items at once, and not one of them: {error}") from None
-    for name in names:
-        joined = np.concatenate([np.atleast_1d(run[name]) for run in runs])
-        if joined.shape != wanted[name].shape or not _is_close(joined, wanted[name]):
-            node = makers[name]
-            raise UnsupportedOperatorError(
-                f"{node.op_type} {node.name or name!r} mixes the {batch} items of the batch; the NPU computes one item "
-                "at a time. Export the model for one item, or cut it before this operator with --outputs"
-            )
+    for name, wanted in FloatModel(whole, names).run(feed):
+        if name in names and name in runs[0]:
+            joined = np.concatenate([np.atleast_1d(run[name]) for run in runs])
+            if joined.shape != wanted.shape or not _is_close(joined, wanted):
+                return name
+    return None
 
 
 def _dtype(entry: Any) -> Any:

@@ -64,9 +64,7 @@ def _bind(entry: Any, given: Sequence[int], symbols: dict[str, int]) -> None:
             dims.add()
     for dim, size in zip(dims, given, strict=True):
         if dim.dim_param and symbols.setdefault(dim.dim_param, size) != size:
-            raise ModelError(
-                f"the size {dim.dim_param!r} is {symbols[dim.dim_param]} in another input and {size} in {entry.name!r}"
-            )
+            symbols[dim.dim_param] = 0  # some exporters call every open size "?"
         dim.dim_value = size
 
 

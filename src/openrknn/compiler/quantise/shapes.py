@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -41,26 +41,37 @@ def calibrate(parts: Sequence[Shaped], progress: Callable[[int], None]) -> dict[
             else:
                 found[name] = entry
         done += len(part.feeds)
-    _check(parts, found)
+    _check(parts)
+    for part in parts:
+        missing = [name for name in part.graph.values if name not in found and name not in part.graph.floats]
+        if missing:
+            guessed = collect(part.graph, part.model, _fitted(parts, part.graph))
+            found |= {name: guessed[name] for name in missing}
     return found
+
+
+def _fitted(parts: Sequence[Shaped], graph: Graph) -> Iterator[dict[str, Array]]:
+    """Inputs of other shapes, cropped or repeated: for what only this shape computes, as steps of a large mean."""
+    for other in parts:
+        for feed in other.samples:
+            yield {name: _wrapped(values, graph.values[name].shape) for name, values in feed.items()}
+
+
+def _wrapped(values: Array, shape: tuple[int, ...]) -> Array:
+    for axis, size in enumerate(shape):
+        values = np.take(values, np.arange(size) % values.shape[axis], axis)
+    return values
 
 
 def _tell(progress: Callable[[int], None], before: int, done: int) -> None:
     progress(before + done)
 
 
-def _check(parts: Sequence[Shaped], found: Mapping[str, Statistics]) -> None:
-    wanted = "; ".join(_shapes(part.graph) for part in parts)
+def _check(parts: Sequence[Shaped]) -> None:
     unused = set(range(1, len(parts[0].feeds) + 1)).difference(*(part.feeds.used for part in parts))
     if unused:
+        wanted = "; ".join(_shapes(part.graph) for part in parts)
         raise CalibrationError(f"calibration input {min(unused)} fits none of the shapes; there are {wanted}")
-    for part in parts:
-        missing = [name for name in part.graph.values if name not in found and name not in part.graph.floats]
-        if missing:
-            raise CalibrationError(
-                f"no calibration data have the shapes {_shapes(part.graph)}, and {missing[0]!r} is computed for these "
-                "only; give some arrays of these shapes too"
-            )
 
 
 def equalise_together(parts: Sequence[Shaped]) -> None:

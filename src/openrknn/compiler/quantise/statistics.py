@@ -44,8 +44,10 @@ class Statistics:
         """What was seen of the same value elsewhere: with other shapes of the input."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         self.samples += other.samples
-        if other.channel_sum is not None:
-            self.channel_sum = other.channel_sum if self.channel_sum is None else self.channel_sum + other.channel_sum
+        mine, others, self.channel_sum = self.channel_sum, other.channel_sum, None
+        # Where the second axis depends on the shape of the input, it is none of channels.
+        if mine is not None and others is not None and len(mine) == len(others):
+            self.channel_sum = mine + others
         self.count += other.count
 
     @property
