@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -37,7 +38,13 @@ def test_int8_with_verification_and_report(source: Path, tmp_path: Path, capsys:
     assert facts["verify"][0]["snr_db"] > 28
     assert facts["cpu_operators"] == []
     assert openrknn.load(out).outputs[0].dtype == "int8"
-    assert "Against ONNX in float" in page.read_text()
+    html = page.read_text()
+    assert "Against ONNX in float" in html
+    for number in range(facts["operators"]):
+        assert f'id="op{number}"' in html
+        assert f'id="tasks{number}"' in html
+    assert "Output dB" in html
+    assert html.count('class="spot') == facts["operators"]
 
 
 def test_fp16_beside_the_model(source: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -76,3 +83,40 @@ def test_what_goes_wrong_leaves_no_file(source: Path, tmp_path: Path, capsys: Ca
         assert message in result.err
         assert result.err.count("\n") == 1
         assert not out.exists()
+
+
+def test_a_model_from_standard_input(
+    source: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(source.read_bytes()))
+    monkeypatch.setattr("sys.stdin", stream)
+    assert "say where to write" in run(capsys, "compile", "-").err
+    assert run(capsys, "compile", "-", "-o", tmp_path / "a.rknn").code == 0
+    assert run(capsys, "compile", source, "-o", tmp_path / "b.rknn").code == 0
+    assert (tmp_path / "a.rknn").read_bytes() == (tmp_path / "b.rknn").read_bytes()
+
+
+def test_the_last_word_of_calibrate_may_be_the_model(source: Path, tmp_path: Path, capsys: Capture) -> None:
+    np.save(tmp_path / "x.npy", feeds((1, 3, 32, 32))[0])
+    result = run(capsys, "compile", "-o", tmp_path / "a.rknn", "--calibrate", tmp_path / "x.npy", source)
+    assert result.code == 0, result.err
+    assert result.out.count("int8") > 1
+
+
+def test_places_are_looked_at_before_the_work(source: Path, tmp_path: Path, capsys: Capture) -> None:
+    for words, message in (
+        (["-o", tmp_path], "this is a directory; give the name of a file"),
+        (["-o", tmp_path / "none" / "a.rknn"], "there is no such directory"),
+        (["-o", tmp_path / "a.rknn", "--report", tmp_path], "this is a directory"),
+        (["-o", tmp_path / "a.rknn", "--report", tmp_path / "a.rknn"], "would overwrite the model"),
+    ):
+        result = run(capsys, "compile", source, *words)
+        assert (result.code, result.out) == (2, "")
+        assert message in result.err
+    assert not list(tmp_path.iterdir())
+    assert "which model?" in run(capsys, "compile").err
+
+
+def test_other_kinds_of_files_are_named(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "yolo.pt").write_bytes(b"PK\x03\x04" + bytes(64))
+    assert "is a PyTorch checkpoint" in run(capsys, "compile", tmp_path / "yolo.pt").err

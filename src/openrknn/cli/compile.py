@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from openrknn.cli.output import CommandError, Output
+from openrknn.cli.compile_options import add_arguments, compile_options, source_of, target_of
+from openrknn.cli.output import Output
 
 if TYPE_CHECKING:
-    from openrknn.compiler import Compiled, CompileOptions
+    from openrknn.compiler import Compiled
+
+__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "NAME", "add_arguments", "run"]
 
 NAME = "compile"
 HELP = "make a .rknn model of an ONNX file"
@@ -24,6 +26,7 @@ EXAMPLES = (
     "openrknn compile net.onnx -o net.rknn --calibrate pictures/ --mean 123.675,116.28,103.53 --std 58.4,57.12,57.38",
     "openrknn compile net.onnx -o net.rknn                            fp16",
     "openrknn compile net.onnx -o net.rknn --shapes images=1,3,640,640 --outputs boxes,scores",
+    "openrknn compile yolo.onnx -o yolo.rknn --outputs heads --calibrate pictures/ --std 255",
     "openrknn compile net.onnx -o net.rknn --shapes x=1,3,224,224 --shapes x=1,3,192,192",
     "openrknn compile net.onnx -o net.rknn --calibrate a.npy b.npy --verify --report net.html",
     "openrknn compile net.onnx -o net.rknn --calibrate pictures/ --auto-mixed --min-snr 30",
@@ -31,147 +34,35 @@ EXAMPLES = (
 SCHEMA_VERSION = 1
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's own arguments."""
-    parser.add_argument("model", metavar="MODEL.onnx", help="the model to compile")
-    parser.add_argument("-o", "--output", metavar="OUT.rknn", help="the file to write (default: beside the model)")
-    parser.add_argument("--force", action="store_true", help="overwrite OUT if it is there")
-    parser.add_argument("--target", default="rk3588", help="the chip (default: rk3588)")
-    parser.add_argument(
-        "--calibrate", metavar="DATA", nargs="+", default=[],
-        help="a folder of pictures or .npy files, a list file, or single files: makes the model int8",
-    )  # fmt: skip
-    parser.add_argument("--fp16", action="store_true", help="fp16, even with calibration data")
-    parser.add_argument("--mean", type=_numbers, metavar="M,...", help="subtracted from pixels, inside the model")
-    parser.add_argument("--std", type=_numbers, metavar="S,...", help="what pixels are divided by, inside the model")
-    parser.add_argument("--order", choices=("rgb", "bgr"), default="rgb", help="channels of calibration pictures")
-    parser.add_argument(
-        "--shapes", metavar="NAME=N,...", action="append", default=[],
-        help="the shape of an input that is open; several times for one input: a file that runs with each of them",
-    )  # fmt: skip
-    parser.add_argument(
-        "--batch", type=int, metavar="N", help="items of one run (default: what the model's own batch dimension says)"
-    )
-    parser.add_argument("--outputs", type=_names, default=[], metavar="NAME,...", help="make these values the outputs")
-    parser.add_argument(
-        "--method", choices=("minmax", "percentile", "mse", "entropy", "auto"), default="minmax",
-        help="how the range of each value is chosen; auto tries minmax and mse and keeps the better",
-    )  # fmt: skip
-    parser.add_argument(
-        "--split-outputs", action="store_true", help="parts of a final Concat become outputs with scales of their own"
-    )
-    parser.add_argument("--no-bias-correction", action="store_true", help="leave the mean error of rounded weights in")
-    parser.add_argument(
-        "--equalize", action="store_true", help="even out the channels between convolutions (uneven ones lose in int8)"
-    )
-    parser.add_argument(
-        "--auto-mixed", action="store_true", help="fp16 for the operators that int8 costs most, so many that are needed"
-    )
-    parser.add_argument(
-        "--min-snr", type=float, default=30.0, metavar="DB",
-        help="--auto-mixed: decibels that every output has to reach on the calibration data (default: 30)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--fp16-layers", type=_names, default=[], metavar="NAME,...", help="operators that are fp16 in an int8 model"
-    )
-    parser.add_argument("--bold", action="store_true", help="forms that no board has been seen to run yet")
-    parser.add_argument(
-        "--cores", type=int, choices=(1, 3),
-        help="1: the task list for one core only; 3: lists for two and three cores, with all that can be shared "
-        "(default: these too, if they are worth it)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--verify", action="store_true",
-        help="run the result and compare it with ONNX in float, and with the vendor's runtime if it is here",
-    )  # fmt: skip
-    parser.add_argument("--library", metavar="PATH", help="the vendor's librknnrt.so for --verify")
-    parser.add_argument("--report", metavar="OUT.html", help="write a page: what runs where, tiles, bytes, cycles")
-    parser.add_argument("--show-graph", action="store_true", help="print the normalised graph")
-
-
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Compile, check, write."""
     from openrknn.cli.save import save_atomically
     from openrknn.compiler import compile_with
 
-    target = _target(arguments)
+    source = source_of(arguments)
+    target = target_of(arguments)
+    page = ""
     started = time.perf_counter()
     with _progress(output) as tell:
-        compiled = compile_with(arguments.model, _options(arguments, tell))
-    seconds = time.perf_counter() - started
-    facts = _facts(compiled, arguments, seconds)
-    if arguments.verify:
-        from openrknn.compiler.verify import verify, verify_vendor
+        compiled = compile_with(source, compile_options(arguments, tell))
+        facts = _facts(compiled, arguments, time.perf_counter() - started)
+        if arguments.verify:
+            from openrknn.compiler.verify import verify, verify_vendor
 
-        facts["verify"] = [entry.as_json() for entry in verify(compiled)]
-        facts["vendor"] = verify_vendor(compiled, arguments.library)
-    if arguments.report:
-        from openrknn.cli.compile_report import render
+            tell("verify", 0, 1)
+            facts["verify"] = [entry.as_json() for entry in verify(compiled)]
+            facts["vendor"] = verify_vendor(compiled, arguments.library)
+        if arguments.report:
+            from openrknn.cli.compile_page import render
 
-        save_atomically(arguments.report, render(compiled, facts).encode())
+            tell("report", 0, 1)
+            page = render(compiled, facts)
+    # Both or none: what goes wrong before leaves nothing behind.
     save_atomically(target, compiled.data)
+    if arguments.report:
+        save_atomically(arguments.report, page.encode())
     _tell(output, compiled, facts, target, arguments)
     return 0
-
-
-def _options(arguments: argparse.Namespace, tell: Callable[[str, int, int], None]) -> CompileOptions:
-    from openrknn.compiler import CompileOptions
-
-    return CompileOptions(
-        target=arguments.target, calibration=_calibration(arguments.calibrate), fp16=True if arguments.fp16 else None,
-        mean=arguments.mean, std=arguments.std, order=arguments.order, shapes=_shapes(arguments.shapes),
-        batch=arguments.batch, outputs=arguments.outputs, method=arguments.method,
-        bias_correction=not arguments.no_bias_correction, equalize=arguments.equalize, bold=arguments.bold,
-        split_outputs=arguments.split_outputs,
-        auto_mixed=arguments.auto_mixed, min_snr=arguments.min_snr, fp16_layers=arguments.fp16_layers,
-        cores=arguments.cores, progress=tell,
-    )  # fmt: skip
-
-
-def _target(arguments: argparse.Namespace) -> str:
-    wanted: str = arguments.output or os.path.splitext(arguments.model)[0] + ".rknn"
-    if os.path.isdir(wanted):
-        raise CommandError(f"{wanted}: this is a directory; give the name of a file")
-    if os.path.exists(wanted):
-        if os.path.exists(arguments.model) and os.path.samefile(wanted, arguments.model):
-            raise CommandError(f"{wanted}: this is the model itself; give another name with -o")
-        if not arguments.force:
-            raise CommandError(f"{wanted}: there already; give another name with -o, or --force to overwrite it")
-    folder = os.path.dirname(os.path.abspath(wanted))
-    if not os.path.isdir(folder):
-        raise CommandError(f"{folder}: there is no such directory to write into")
-    return wanted
-
-
-def _calibration(given: list[str]) -> Any:
-    if not given:
-        return None
-    return given[0] if len(given) == 1 else given
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers like 123.675,116.28,103.53") from None
-
-
-def _names(text: str) -> list[str]:
-    return [part for part in text.split(",") if part]
-
-
-def _shapes(given: list[str]) -> dict[str, list[list[int]]]:
-    """Input -> its shapes, in the order in which they were written."""
-    shapes: dict[str, list[list[int]]] = {}
-    for text in given:
-        name, equals, sizes = text.rpartition("=")
-        try:
-            shapes.setdefault(name, []).append([int(size) for size in sizes.split(",")])
-        except ValueError:
-            equals = ""
-        if not equals or not name:
-            raise CommandError(f"--shapes takes NAME=1,3,640,640, not {text!r}")
-    return shapes
 
 
 @contextmanager
@@ -183,13 +74,20 @@ def _progress(output: Output) -> Iterator[Callable[[str, int, int], None]]:
         yield lambda stage, done, of: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(),
+        TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("import", total=1)
+        stages = [""]
 
         def tell(stage: str, done: int, of: int) -> None:
+            if stage != stages[-1]:  # time that is left is counted from the start of the stage
+                stages.append(stage)
+                bar.reset(task, total=max(of, 1))
             bar.update(task, description=f"{stage:9}", completed=done, total=max(of, 1))
 
         yield tell

@@ -121,8 +121,10 @@ class Output:
 
     @staticmethod
     def complain(text: str) -> None:
-        """One line on standard error."""
-        sys.stderr.write(f"openrknn: {printable(text)}\n")
+        """One line on standard error; red in front on a terminal that has colours."""
+        stream = sys.stderr
+        paints = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        stream.write(f"{_paint('openrknn:', 'red' if paints else '')} {printable(text)}\n")
 
 
 _PAINT = {"bold": "1", "dim": "2", "red": "1;31"}

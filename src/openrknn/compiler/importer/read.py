@@ -11,6 +11,14 @@ from openrknn.compiler.errors import CompileError, ModelError
 __all__ = ["onnx_package", "read_model"]
 
 _MAX_BYTES = 2**31 - 1
+_FOREIGN = (
+    (0, b"PK\x03\x04", "a PyTorch checkpoint (.pt, .pth) or another archive"),
+    (0, b"\x80\x02", "a pickled PyTorch checkpoint"),
+    (4, b"TFL3", "a TensorFlow Lite model"),
+    (0, b"\x89HDF", "a Keras model (.h5)"),
+    (0, b"GGUF", "a language model for llama.cpp"),
+)
+"""Files that people try: where the mark stands, the mark, what it is."""
 _STANDARD_DOMAINS = {"", "ai.onnx"}
 
 
@@ -60,6 +68,9 @@ def _parse(onnx: Any, source: str | os.PathLike[str] | bytes) -> tuple[Any, str]
         raise ModelError(f"{name} is larger than 2 GB; store its weights beside it (external data)")
     if data[:4] == b"RKNN":
         raise ModelError(f"{name} is a .rknn already; run it, or compile the ONNX file that it was made from")
+    foreign = next((what for where, mark, what in _FOREIGN if data[where : where + len(mark)] == mark), None)
+    if foreign is not None:
+        raise ModelError(f"{name} is {foreign}; the compiler reads ONNX. docs/ten-minutes.md says how to export")
     try:
         model = onnx.load_model_from_string(data)
     except (DecodeError, ValueError) as error:

@@ -1,0 +1,175 @@
+"""What the page shows of each operator and task, as plain numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from openrknn.distance import EQUAL_DB, measure
+from openrknn.isa.enums import ConvMode
+
+if TYPE_CHECKING:
+    from openrknn.compiler import Compiled
+    from openrknn.compiler.program import Step, Task
+
+__all__ = ["Row", "TaskRow", "rows_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """One task."""
+
+    blocks: str
+    made: str
+    """Channels x rows x columns that it writes."""
+    keeps_weights: bool
+    read_bytes: int
+    written_bytes: int
+    array_cycles: int
+    cycles: int
+    registers: int
+
+
+@dataclass(slots=True)
+class Row:
+    """One operator of the file."""
+
+    number: int
+    type: str
+    name: str
+    is_cpu: bool
+    format: str
+    sources: list[str]
+    shape: str
+    tasks: list[TaskRow] = field(default_factory=list)
+    tiles: str = ""
+    cores: int = 1
+    read_bytes: int = 0
+    written_bytes: int = 0
+    cycles: int = 0
+    array_cycles: int = 0
+    macs: int = 0
+    weights_db: float | None = None
+    output_db: float | None = None
+    is_depthwise: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What decides its colour."""
+        if self.is_cpu:
+            return "cpu"
+        if self.type.startswith("Conv"):
+            return "deep" if self.is_depthwise else "conv"
+        return "pool" if "Pool" in self.type else "other"
+
+    @property
+    def bound(self) -> str:
+        """What it waits for."""
+        if not self.tasks:
+            return ""
+        return "arithmetic" if self.array_cycles * 2 > self.cycles else "memory"
+
+
+def rows_of(compiled: Compiled) -> list[Row]:
+    """In execution order."""
+    program = compiled.lowering.program
+    costs = {entry.index: entry for entry in compiled.variants[0].costs[1].operators}
+    noise = _noise(compiled)
+    rows = []
+    for number, step in enumerate(program.steps):
+        tensors = program.tensors
+        source, target = (tensors[names[0]].dtype.label for names in (step.inputs, step.outputs))
+        row = Row(
+            number, step.type, step.name.partition(":")[2] or step.name, step.is_cpu,
+            f"{source} to {target}" if step.type == "exDataConvert" else target,
+            list(dict.fromkeys(step.fused)), "×".join(map(str, tensors[step.outputs[0]].shape)),
+        )  # fmt: skip
+        row.weights_db = compiled.lowering.errors.get(row.name)
+        row.output_db = noise.get(step.outputs[0])
+        cost = costs.get(number + len(program.inputs))
+        if cost is not None:
+            row.cores = max(step.shares, default=1)
+            row.read_bytes, row.written_bytes, row.cycles = cost.read_bytes, cost.written_bytes, cost.cycles
+            row.macs = cost.macs
+            row.tasks = [_task(task, compiled) for task in step.tasks]
+            row.array_cycles = sum(task.array_cycles for task in row.tasks)
+            row.is_depthwise = any(
+                task.registers.get("CNA.CONV_CON1", {}).get("conv_mode") == ConvMode.DEPTHWISE for task in step.tasks
+            )
+            row.tiles = _tiles(step, tensors[step.outputs[0]].cube)
+        rows.append(row)
+    return rows
+
+
+def _task(task: Task, compiled: Compiled) -> TaskRow:
+    from openrknn.compiler.traffic import traffic_of
+
+    traffic = traffic_of(task, compiled.lowering.program.target)
+    blocks = " + ".join(block for block in task.blocks if not block.endswith("_RDMA"))
+    reuse = task.registers.get("CNA.CBUF_CON0", {}).get("weight_reuse", 0)
+    return TaskRow(
+        blocks + (f" (loads the table of {task.table.name.partition('@')[0]})" if task.table else ""),
+        "×".join(map(str, _made(task))), bool(reuse), traffic.read_bytes, traffic.written_bytes,
+        traffic.array_cycles, traffic.cycles, len(task.registers),
+    )  # fmt: skip
+
+
+def _made(task: Task) -> tuple[int, int, int]:
+    """(channels, rows, columns)."""
+
+    def number(register: str, name: str) -> int:
+        value = task.registers.get(register, {}).get(name, 0)
+        return int(value) if isinstance(value, int) else 0
+
+    if "PPU" in task.blocks:
+        sides = ("channel", "height", "width")
+        channels, rows, columns = (number(f"PPU.DATA_CUBE_OUT_{side.upper()}", f"cube_out_{side}") for side in sides)
+        return channels, rows, columns
+    return (
+        number("DPU.DATA_CUBE_CHANNEL", "orig_channel") or number("DPU.DATA_CUBE_CHANNEL", "channel"),
+        number("DPU.DATA_CUBE_HEIGHT", "height"), number("DPU.DATA_CUBE_WIDTH", "width"),
+    )  # fmt: skip
+
+
+def _tiles(step: Step, cube: tuple[int, int, int]) -> str:
+    """How the tasks cut the result, in words."""
+    parts = [_made(task) for task in step.tasks if task.table is None]
+    if len(parts) <= 1:
+        return "whole" if parts and all(parts[0]) else ""
+    counts = Counter(parts)
+    channels, rows, columns = max(counts, key=lambda part: (counts[part], part))
+    cuts = []
+    if rows < cube[1]:
+        cuts.append(f"{rows} rows")
+    if columns < cube[2]:
+        cuts.append(f"{columns} columns")
+    if channels < cube[0]:
+        cuts.append(f"{channels} channels")
+    return f"{len(parts)} × " + (" × ".join(cuts) or "one part of the sum")
+
+
+def _noise(compiled: Compiled) -> dict[str, float]:
+    """Value -> decibels against ONNX in float, on the first calibration input (or noise)."""
+    from openrknn.cli.compare.capture import Inspector
+    from openrknn.compiler.quantise.evaluate import FloatModel
+    from openrknn.compiler.trials import raw_inputs, trials
+
+    number, variant, feeds = next(iter(trials(compiled, None, 1)))
+    if number or compiled.model.batch_size > 1:
+        return {}
+    feed, graph = feeds[0], variant.graph
+    sources = [source for source, _ in graph.derived.values()]
+    wanted = dict(FloatModel(variant.source, list(dict.fromkeys([*graph.values, *sources]))).run(feed))
+    for name, (source, function) in graph.derived.items():
+        if name not in wanted and source in wanted:
+            wanted[name] = function(wanted[source])
+    found: dict[str, float] = {}
+    with Inspector(compiled.model, "software") as inspector:
+        inspector.feed(raw_inputs(compiled, feed), "nchw")
+        for item in inspector.captured():
+            reference = wanted.get(item.tensor.name)
+            if reference is None or item.operator is None or reference.size != item.stored.size:
+                continue
+            found[item.tensor.name] = min(measure(item.real, reference).snr_db, EQUAL_DB)
+    return found
