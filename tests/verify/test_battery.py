@@ -12,7 +12,7 @@ import pytest
 from openrknn.chips import CHIPS
 from openrknn.cli.main import main
 from openrknn.device.software import SoftwareDevice
-from openrknn.verify import battery
+from openrknn.verify import battery, cases
 from openrknn.verify.cases import CASES, Case
 
 CASE = {case.name: case for case in CASES}
@@ -50,6 +50,30 @@ def saturated(value: int) -> int:
 def test_element_wise_cases_by_formula(name: str, rule: object) -> None:
     assert callable(rule)
     assert answer(name).tolist() == [rule(value) for value in ramp(name)]
+
+
+@pytest.mark.parametrize(("name", "factor"), [("lookup", 97), ("lookup_beyond", 201)])
+def test_lookups_by_formula(name: str, factor: int) -> None:
+    """LE from -16384 to 0 and LO from 0 to 16384, entries 32 apart; beyond them straight lines; one rounding."""
+    low, high = ([int(entry) for entry in table] for table in cases._TABLES)
+    below, above = cases._BEYOND_BELOW, cases._BEYOND_ABOVE
+
+    def rule(x: int) -> int:
+        if x < -16384:
+            return round(low[0] + Fraction((x + 16384) * below[0], 1 << below[1]))
+        if x > 16384:
+            return round(high[512] + Fraction((x - 16384) * above[0], 1 << above[1]))
+        index, rest = divmod(x + 16384 if x < 0 else x, 32)
+        table = low if x < 0 else high
+        return round(table[index] + Fraction((table[index + 1] - table[index]) * rest, 32)) if rest else table[index]
+
+    wanted = [saturated(rule(factor * value)) for value in ramp(name)]
+    assert answer(name).tolist() == wanted
+    assert len(set(wanted)) > 90
+
+
+def test_registers_that_stay_by_formula() -> None:
+    assert answer("kept_registers").tolist() == [saturated(3 * value + 5) for value in ramp("kept_registers")]
 
 
 @pytest.mark.parametrize(("name", "factor"), [("half_copy", 0x3C00), ("half_product", 0x3C01), ("half_third", 0x3555)])

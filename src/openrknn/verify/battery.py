@@ -11,6 +11,7 @@ from openrknn.container.parts import Task
 from openrknn.device import Device, Job
 from openrknn.device.software import SoftwareDevice
 from openrknn.errors import RknnError
+from openrknn.verify import streams
 from openrknn.verify.cases import CASES, Case
 
 __all__ = ["Verdict", "run_battery"]
@@ -62,10 +63,20 @@ def _run(case: Case, device: Device) -> np.ndarray:
     try:
         source, weights = place(case.source, "source"), place(case.weights, "weights")
         target = place(np.full(case.target_bytes, case.fill, np.uint8), "target")
-        words = np.array(case.words(source, weights, target), np.uint64)
-        commands = place(words.view(np.uint8), "commands")
-        task = Task(0, 0, case.enable, case.int_mask, _INT_CLEAR, 0, len(words) - _TAIL_WORDS, 0, commands)
-        device.prepare(Job((task,), ((0,),))).run()
+
+        def task(words: list[int], name: str) -> Task:
+            commands = place(np.array(words, np.uint64).view(np.uint8), name)
+            return Task(0, 0, case.enable, case.int_mask, _INT_CLEAR, 0, len(words) - _TAIL_WORDS, 0, commands)
+
+        words = case.words(source, weights, target)
+        if case.first is None:
+            job = Job((task(words, "commands"),), ((0,),))
+        else:
+            last = task(streams.without_ping_pong(words), "commands")
+            before = streams.without_ping_pong(case.first(source, weights, target))
+            linked = streams.leading_to(before, last.address, last.amount)
+            job = Job((task(linked, "commands before"), last), ((0, 1),), ping_pong=False)
+        device.prepare(job).run()
         return buffers[2].array[: case.target_bytes].view(np.int8).copy()
     finally:
         for buffer in buffers:

@@ -1,4 +1,7 @@
-"""What the battery asks: each case is a task on data that make one rule visible."""
+"""What the battery asks: each case is a task on data that make one rule visible.
+
+Compressed weights are not among them: nobody knows their format.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.isa import Register, core, dpu, dpu_stages
+from openrknn.isa import Register, core, dpu, dpu_lut, dpu_stages
 from openrknn.isa.enums import AluAlgorithm, PoolingMethod
 from openrknn.verify import streams
 
@@ -36,6 +39,8 @@ class Case:
     int_mask: int = 0x300
     fill: int = 0
     """What is in every byte of the target before."""
+    first: Callable[[int, int, int], list[int]] | None = None
+    """A task that runs before it, in the same job and without ping-pong."""
 
 
 def _ramp() -> Bytes:
@@ -137,6 +142,43 @@ def _half_convolution(name: str, question: str) -> Case:
     )
 
 
+_TABLES = np.random.default_rng(5).integers(-100, 101, (2, 513))
+_BEYOND_BELOW, _BEYOND_ABOVE = (-13, 9), (11, 8)
+"""Scale and shift of the slopes: odd ones, so that results end between two numbers."""
+
+
+def _lookup(name: str, question: str, multiplier: int) -> Case:
+    """int8 times a number is looked up in tables of noise that needs no scaling afterwards."""
+    below, above = _BEYOND_BELOW, _BEYOND_ABOVE
+    changes = (
+        *streams.LOOKUP,
+        *_scaled_bias(multiplier, 0, 0),
+        dpu_lut.LutLeSlopeScale.of(lut_le_slope_uflow_scale=below[0]),
+        dpu_lut.LutLeSlopeShift.of(lut_le_slope_uflow_shift=below[1]),
+        dpu_lut.LutLoSlopeScale.of(lut_lo_slope_oflow_scale=above[0]),
+        dpu_lut.LutLoSlopeShift.of(lut_lo_slope_oflow_shift=above[1]),
+    )
+    return replace(
+        _element(name, question, *changes),
+        first=lambda source, weights, target: streams.table_load(weights, _TABLES.tolist()),
+    )
+
+
+def _kept_registers() -> Case:
+    """The first task writes everything, and its result beside; the second one only what is different."""
+
+    def first(source: int, weights: int, target: int) -> list[int]:
+        return streams.element_wise(source, weights, _PIXELS, dpu_stages.OutCvtScale.of(out_cvt_scale=3))
+
+    def second(source: int, weights: int, target: int) -> list[int]:
+        changes = dpu.DstBaseAddr.of(dst_base_addr=target), dpu_stages.OutCvtOffset.of(out_cvt_offset=5)
+        return streams.rest_of_element_wise(*changes)
+
+    question = "without ping-pong: does the next task find the registers of the one before?"
+    case = _element("kept_registers", question)
+    return replace(case, weights=np.zeros(case.target_bytes, np.uint8), words=second, first=first)
+
+
 CASES: tuple[Case, ...] = (
     _element("copy", "does an idle DPU hand int8 data through?"),
     _element("bs_ties", "BS shift: do halves go to even?", *_scaled_bias(1, 1, 1)),
@@ -220,4 +262,7 @@ CASES: tuple[Case, ...] = (
         dpu_stages.OutCvtOffset.of(out_cvt_offset=1),
     ),
     _half_convolution("half_sums", "fp16: how wide are the sums of a convolution, and where are they rounded?"),
+    _lookup("lookup", "lookup tables: how are numbers between two entries rounded?", 97),
+    _lookup("lookup_beyond", "lookup tables: how are the slopes beyond both ends rounded?", 201),
+    _kept_registers(),
 )

@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from openrknn import isa
-from openrknn.isa import Block, Precision, Register, cna, core, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
-from openrknn.isa.enums import OutputMode, PixelBits, PoolingMethod
+from openrknn.isa import Block, Precision, Register, cna, core, dpu, dpu_lut, dpu_rdma, dpu_stages, pc, ppu, ppu_rdma
+from openrknn.isa.enums import LutTable, OutputMode, PixelBits, PoolingMethod
 
 __all__ = [
-    "CONVOLUTION", "ELEMENT_WISE", "HALF_CONVOLUTION", "HALVES", "POOLING", "convolution", "element_wise", "pooling",
-    "stream",
+    "CONVOLUTION", "ELEMENT_WISE", "HALF_CONVOLUTION", "HALVES", "LOOKUP", "POOLING", "convolution", "element_wise",
+    "leading_to", "pooling", "rest_of_element_wise", "stream", "table_load", "without_ping_pong",
 ]  # fmt: skip
 
 ELEMENT_WISE, CONVOLUTION, POOLING = 0x18, 0x1D, 0x60
 """Enable masks."""
 _READ_ONLY = {"S_STATUS", "RDMA_S_STATUS", "OPERATION_ENABLE", "RDMA_OPERATION_ENABLE", "CLK_GATE", "MAC_GATING"}
-_PING_PONG = 0x0E
+_PING_PONG, _CLEARED = 0x0E, 0x30
+"""S_POINTER: the register groups take turns; both pointers at the first group, where they stay."""
+_POINTERS = {0x4004, 0x5004}
+_TAIL_WORDS = 4
 _ATOM_CHANNELS = 16
 _KERNELS = 32
 
@@ -92,6 +95,51 @@ def element_wise(source: int, target: int, width: int, *changes: Register) -> li
         *changes,
     ]
     return stream(("DPU", "DPU_RDMA"), registers, ELEMENT_WISE)
+
+
+def rest_of_element_wise(*changes: Register) -> list[int]:
+    """A task that writes these registers of the DPU alone; the others have to be there."""
+    block = isa.RK3588.block("DPU")
+    tail = [isa.NOP_WORD, isa.Command(isa.Target.PC, 0x14, 0).word, isa.SYNC_WORD, isa.enable_word(ELEMENT_WISE)]
+    return [*(block.command(register).word for register in changes), *tail]
+
+
+def without_ping_pong(words: list[int]) -> list[int]:
+    """The same task in the first group of registers."""
+
+    def changed(word: int) -> int:
+        command = isa.Command.decode(word)
+        return isa.Command(command.target, command.offset, _CLEARED).word if command.offset in _POINTERS else word
+
+    return [changed(word) for word in words]
+
+
+def leading_to(words: list[int], address: int, amount: int) -> list[int]:
+    """The same task with another one after it in the same job: where its commands are, and how many of its body."""
+    fetched = isa.RK3588.fetch_amount(amount)
+    jump = isa.Command(isa.Target.PC, pc.BaseAddress.offset, address).word
+    return [*words[:-_TAIL_WORDS], jump, isa.Command(isa.Target.PC, 0x14, fetched).word, *words[-_TAIL_WORDS + 2 :]]
+
+
+def table_load(place: int, tables: Sequence[Sequence[int]]) -> list[int]:
+    """Both lookup tables, as compilers load them: beside an atom that is copied onto itself."""
+    words = element_wise(place, place, 1)
+    block = isa.RK3588.block("DPU")
+    loads = []
+    for table, entries in zip(LutTable, tables, strict=True):
+        loads.append(block.command(dpu_lut.LutAccessCfg.of(lut_table_id=table, lut_access_type=True)).word)
+        loads += [block.command(dpu_lut.LutAccessData.of(lut_access_data=entry)).word for entry in entries]
+    return [*words[:-_TAIL_WORDS], *loads, *words[-_TAIL_WORDS:]]
+
+
+LOOKUP: tuple[Register, ...] = (
+    dpu_stages.EwCfg.of(ew_op_bypass=True, ew_op_cvt_bypass=True, ew_relu_bypass=True),
+    dpu_lut.LutCfg.of(lut_lo_le_mux=2, lut_oflow_priority=LutTable.LO, lut_hybrid_priority=LutTable.LO),
+    dpu_lut.LutInfo.of(lut_le_index_select=5, lut_lo_index_select=5),
+    dpu_lut.LutLeStart.of(lut_le_start=-16384),
+    dpu_lut.LutLoEnd.of(lut_lo_end=16384),
+)
+"""Changes that make an element-wise task one that looks its numbers up, in the domain that compilers use."""
 
 
 HALVES: tuple[Register, ...] = (
