@@ -19,7 +19,7 @@ from acceptance.toolkit import build
 from openrknn.compiler import compile_model
 from openrknn.compiler.cost import Cost, cost_of
 from openrknn.compiler.quantise.evaluate import FloatModel
-from openrknn.compiler.verify import snr
+from openrknn.distance import measure as distance
 from openrknn.errors import RknnError
 
 
@@ -128,7 +128,7 @@ def _run(model: Any, feeds: Sequence[Outputs], wanted: Sequence[Outputs]) -> lis
 
 def _snr(wanted: Sequence[Outputs], found: Sequence[Outputs]) -> float:
     pair = [np.concatenate([array.ravel() for run in side for array in run]) for side in (wanted, found)]
-    return snr(*pair)
+    return float(distance(pair[1], pair[0]).snr_db)
 
 
 def _cost(prefix: str, cost: Cost) -> dict[str, Any]:
