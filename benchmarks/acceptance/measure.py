@@ -146,7 +146,7 @@ def _other_runtime(compiled: Any, feeds: Sequence[Outputs], tools: Tools) -> dic
         names = [spec.name for spec in session.inputs]
     raws = [dict(zip(names, (_channels_first(array) for array in arrays), strict=True)) for arrays in feeds[:3]]
     try:
-        found = ask_vendor(compiled, raws, tools.library)
+        found = ask_vendor(compiled, 0, raws, library=tools.library)
     except RknnError as error:
         return {"runtime": f"{type(error).__name__}: {error}"}
     different = [entry for entry in found if not entry.is_same]

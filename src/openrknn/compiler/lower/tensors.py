@@ -46,11 +46,16 @@ def fit_cpu(graph: Graph) -> None:
                 plain = _like(graph, name)
                 op.inputs = [plain if entry == name else entry for entry in op.inputs]
                 graph.ops.insert(graph.ops.index(op), Op("Reshape", plain, [name], [plain]))
-        if len(graph.shape(op.output)) == 3 and not _is_plain(graph, op.output):
+        if (len(graph.shape(op.output)) == 3 or _is_cut_off(graph, op)) and not _is_plain(graph, op.output):
             name = op.output
             plain = _like(graph, name)
             op.outputs = [plain]
             graph.ops.insert(graph.ops.index(op) + 1, Op("Reshape", name, [plain], [name]))
+
+
+def _is_cut_off(graph: Graph, op: Op) -> bool:
+    """Runtime 1.5.2 cuts int8 results of Softmax off, instead of rounding, where it writes them in the NPU's layout."""
+    return op.attributes["operator"] == "Softmax" and graph.values[op.output].quantization is not None
 
 
 def _is_plain(graph: Graph, name: str) -> bool:

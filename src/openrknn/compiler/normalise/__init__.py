@@ -19,6 +19,7 @@ from openrknn.compiler.normalise.qdq import take_quantization
 from openrknn.compiler.normalise.quotients import find_quotients
 from openrknn.compiler.normalise.ranks import three_dimensions
 from openrknn.compiler.normalise.scale import fold_scales
+from openrknn.compiler.normalise.softmax import normalise_softmax
 from openrknn.compiler.normalise.volume import cut_volumes
 from openrknn.compiler.targets import RK3588, Target
 
@@ -47,6 +48,7 @@ def normalise(
     fold_scales(graph)
     normalise_pools(graph)
     normalise_linear_resize(graph)
+    normalise_softmax(graph)
     normalise_moves(graph, atom)
     normalise_convolutions(graph)
     cut_outputs(graph, atom)

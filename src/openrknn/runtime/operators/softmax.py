@@ -85,7 +85,9 @@ def _polynomial(small: Array) -> Array:
     bounded = np.maximum(small, _SMALLEST)
     power = np.floor(_fused(bounded, _LOG2_E, np.float32(0.5)))
     rest = _fused(-power, _LN2_LOW, _fused(-power, _LN2_HIGH, bounded))
-    value = reduce(lambda sum_, number: _fused(sum_, rest, number), _COEFFICIENTS[1:], _COEFFICIENTS[0])
+    value = np.asarray(_COEFFICIENTS[0])
+    for coefficient in _COEFFICIENTS[1:]:
+        value = _fused(value, rest, coefficient)
     value = _fused(value, rest * rest, rest + np.float32(1))
     return np.where(power < _SMALLEST_EXPONENT, np.float32(0), np.ldexp(value, power.astype(np.int32)))
 
