@@ -5,11 +5,14 @@ import copy
 import numpy as np
 import pytest
 
+from openrknn.compiler import compile_model
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.importer import import_model
 from openrknn.compiler.ir import Graph, diff_graphs
 from openrknn.compiler.normalise import normalise
-from tests.compiler.nets import Net
+from openrknn.compiler.quantise.evaluate import FloatModel
+from openrknn.runtime.session import Session
+from tests.compiler.nets import Net, feeds
 
 
 def normalised(net: Net, outputs: list[str], shape: tuple[int, ...] = (1, 16, 8, 8), atom: int = 16) -> Graph:
@@ -131,3 +134,17 @@ def test_a_layer_normalisation_that_is_spelled_out_is_recognised() -> None:
     graph = normalised(net, [out], (1, 20, 48))
     assert sum(op.type == "Guess" for op in graph.ops) == 1
     assert sum(op.type == "Cpu" for op in graph.ops) == 2
+
+
+@pytest.mark.parametrize("opset", [12, 13])
+@pytest.mark.parametrize("axis", [1, 2, -1, None])
+def test_softmax_of_old_models_flattens_what_is_behind_its_axis(opset: int, axis: int | None) -> None:
+    net = Net()
+    out = net.add("Softmax", "x", **({} if axis is None else {"axis": axis}))
+    shape = (1, 6, 5, 4)
+    compiled = compile_model(net.model({"x": shape}, [out], opset=opset))
+    (value,) = feeds(shape, 1)[:1]
+    wanted = dict(FloatModel(compiled.source, [out]).run({"x": value}))[out]
+    with Session(compiled.model, "software") as session:
+        found = session.run(value, layout="nchw")[out]
+    assert np.abs(found.reshape(wanted.shape) - wanted).max() < 1e-3

@@ -176,3 +176,17 @@ def test_items_that_the_runtime_makes(device: Device, witness: Witness, tmp_path
     del model.graph.output[1]
     compiled = compile_model(model, shapes={"x": (1, 3, 16, 12)}, batch=4, calibration=[pixels], std=255.0)
     check(device, witness, compiled.data, pixels, tmp_path, picture=True)
+
+
+@pytest.mark.parametrize("form", ["int8", "fp16"])
+def test_softmax_along_every_axis(device: Device, witness: Witness, tmp_path: Path, form: str) -> None:
+    """Groups of 4 or 16 and what is left of them, other ranks than four, and results that the NPU reads."""
+    net = Net()
+    axes = [net.add("Softmax", "x", axis=axis) for axis in (1, 2, 3)]
+    flat = net.add("Softmax", net.add("Reshape", "x", net.constant([1, 19, 315], np.int64)), axis=1)
+    shape = (1, 19, 9, 35)
+    model = net.model({"x": shape}, [*axes, flat, net.conv(axes[0], 19, 5)])
+    data = feeds(shape, 1)
+    compiled = compile_model(model, calibration=data if form == "int8" else None)
+    value = np.ascontiguousarray(data[0].transpose(0, 2, 3, 1))
+    check(device, witness, compiled.data, value, tmp_path, picture=False)

@@ -50,9 +50,17 @@ def decode(stored: Array, tensor: Tensor, dtype: type[np.floating[Any]] = np.flo
 
 
 def encode(values: Array, tensor: Tensor, dtype: np.dtype[Any]) -> Array:
-    """The other way round; the zero point is added before rounding, as in the vendor's runtime 1.5.2 (ties tell)."""
+    """The other way round; the zero point is added before rounding, as in the vendor's runtime 1.5.2 (ties tell).
+
+    What was computed in single precision as it does is multiplied by 1 / scale and added in one step, as it does.
+    """
     if tensor.quantization is not None and dtype.kind == "i":
-        steps = np.asarray(values, np.float64) / tensor.quantization.scale[0] + tensor.quantization.zero_point[0]
+        scale, zero_point = np.float32(tensor.quantization.scale[0]), tensor.quantization.zero_point[0]
+        steps: Array
+        if values.dtype == np.float32:
+            steps = (values.astype(np.float64) * (np.float32(1) / scale) + zero_point).astype(np.float32)
+        else:
+            steps = np.asarray(values, np.float64) / scale + zero_point
         return numerics.saturate(numerics.round_to_integer(steps), dtype.type)
     if dtype == np.float16:
         return numerics.encode_fp16(values).view(np.float16)
