@@ -13,8 +13,8 @@ _PLANES = 4
 
 
 def normalise_softmax(graph: Graph) -> None:
-    """The vendor's runtime 1.5.2 flattens what is behind the axis, as ONNX did before opset 13, where there are not four
-    dimensions; so axes other than the last become the third of four."""
+    """Axes other than the last become the third of four: where there are not four dimensions, the vendor's runtime
+    1.5.2 flattens what is behind the axis, as ONNX did before opset 13."""
     for op in list(graph.ops):
         if op.type != "Softmax":
             continue
