@@ -1,39 +1,50 @@
 #!/usr/bin/env python3
 """Seconds and memory of a compilation: `openrknn compile` beside the vendor's toolkit, turn by turn in one run.
 
-    python benchmarks/compiler_cost.py PYTHON_OF_THE_TOOLKIT NET.onnx=BUILD.rknn ... [--rounds 3] [-- OPTION ...]
+    python benchmarks/compiler_cost.py PYTHON_OF_THE_TOOLKIT --corpus CORPUS --models MODELS --sources SOURCES
+    python benchmarks/compiler_cost.py PYTHON_OF_THE_TOOLKIT --net NET.onnx=BUILD.rknn ... [-- OPTION ...]
 
-BUILD.rknn is the vendor's build of the net, with an input in BUILD.npz: mean and std come from it, and the input
-is what both calibrate with. Each compilation is a process of its own, from its start to the written file; the memory
-is the largest resident set of it. OPTIONs go to `openrknn compile`.
+CORPUS and MODELS hold networks with the vendor's builds, SOURCES what `acceptance/fetch.py` fetches; what is not there
+is left out. BUILD.rknn is the vendor's build of a net, with an input in BUILD.npz: mean and std come from it, and the
+input is what both calibrate with. Networks that are there with quantised weights only are made float for this.
+
+Each compilation is a process of its own, from its start to the written file; the memory is the largest resident set of
+it. A first round, which fills the caches of both, does not count. The bars: at most half the seconds, at most half the
+memory. OPTIONs go to `openrknn compile`; exit status 1 says that a bar is missed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
+from onnx import numpy_helper
 
 import openrknn
 
+BAR = 0.5
 VENDOR = """
-import sys
+import json, sys
 from rknn.api import RKNN
-source, dataset, target, mean, std = sys.argv[1:]
+ask = json.loads(sys.argv[1])
 rknn = RKNN(verbose=False)
-numbers = [[[float(n) for n in text.split(",")]] for text in (mean, std)]
 steps = (
-    lambda: rknn.config(mean_values=numbers[0], std_values=numbers[1], target_platform="rk3588"),
-    lambda: rknn.load_onnx(model=source),
-    lambda: rknn.build(do_quantization=True, dataset=dataset),
-    lambda: rknn.export_rknn(target),
+    lambda: rknn.config(target_platform="rk3588", **ask["config"]),
+    lambda: rknn.load_onnx(model=ask["source"], **ask["load"]),
+    lambda: rknn.build(do_quantization=ask["quantise"], dataset=ask["dataset"]),
+    lambda: rknn.export_rknn(ask["target"]),
 )
 for step in steps:
     if step() not in (0, None):
@@ -41,11 +52,73 @@ for step in steps:
 """
 
 
+@dataclass(frozen=True)
+class Net:
+    """One network: its source, and the vendor's build with an input beside it."""
+
+    name: str
+    source: Path
+    build: Path
+
+
+def known(corpus: Path | None, models: Path | None, sources: Path | None) -> Iterator[Net]:
+    """Networks that everybody has who has the folders."""
+    for name in ("mbv2", "resnet", "yolo") if corpus else ():
+        yield Net(f"{name} (corpus)", corpus / f"{name}.onnx", corpus / f"{name}_rk3588_i8.rknn")
+    if models:
+        yield Net("YOLOX-nano 416", models / "yolox_nano_416.onnx", models / "yolox_nano_rk3588_i8.rknn")
+        for name, title in (("resnet18", "ResNet18 224"), ("mbv2", "MobileNetV2 224"), ("v8n", "YOLOv8n-shaped 640")):
+            yield Net(title, models / "bench" / f"{name}_qdq.onnx", models / "bench" / f"{name}_rk3588_i8.rknn")
+    trained = (("EfficientNet-Lite0", "efficientnet_lite0.onnx", "effnet_lite0"),
+               ("PP-OCR detection", "ch_PP-OCRv4_det_infer.onnx", "ppocrv4_det"))  # fmt: skip
+    for title, file, stored in trained if models and sources else ():
+        for path in sorted(sources.rglob(file))[:1]:
+            yield Net(title, path, models / f"{stored}_rk3588_i8.rknn")
+
+
+def as_float(path: Path, folder: Path) -> Path:
+    """Without the pairs that quantise: weights become floats."""
+    model = onnx.load(path)
+    graph = model.graph
+    if not any(node.op_type == "QuantizeLinear" for node in graph.node):
+        return path
+    arrays = {entry.name: numpy_helper.to_array(entry) for entry in graph.initializer}
+    renamed: dict[str, str] = {}
+    made, kept = [], []
+    for node in graph.node:
+        if node.op_type == "DequantizeLinear" and node.input[0] in arrays:
+            stored, scale, zero = (arrays[name].astype(np.float32) for name in node.input)
+            axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
+            shape = [-1 if number == axis and scale.size > 1 else 1 for number in range(stored.ndim)]
+            made.append(numpy_helper.from_array((stored - zero.reshape(shape)) * scale.reshape(shape), node.output[0]))
+        elif node.op_type in {"QuantizeLinear", "DequantizeLinear"}:
+            renamed[node.output[0]] = renamed.get(node.input[0], node.input[0])
+        else:
+            for number, name in enumerate(node.input):
+                node.input[number] = renamed.get(name, name)
+            kept.append(node)
+    writers = {renamed[entry.name]: entry.name for entry in graph.output if entry.name in renamed}
+    for node in kept:
+        node.input[:] = [writers.get(name, name) for name in node.input]
+        node.output[:] = [writers.get(name, name) for name in node.output]
+    del graph.node[:], graph.value_info[:]
+    graph.node.extend(kept)
+    used = {name for node in kept for name in node.input}
+    others = [entry for entry in graph.initializer if entry.name in used]
+    del graph.initializer[:]
+    graph.initializer.extend([*others, *made])
+    onnx.save(model, folder / path.name)
+    return folder / path.name
+
+
 def spent(words: list[str], folder: Path) -> tuple[float, float]:
     """Seconds and MB of a process and what it starts."""
+    # Installed packages have compiled modules; so have both here, whatever this process was told.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / f"compiler_cost_{os.getuid()}")
     started = time.perf_counter()
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(words, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(words, cwd=folder, stdout=log, stderr=subprocess.STDOUT, env=environment)
         _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -53,41 +126,90 @@ def spent(words: list[str], folder: Path) -> tuple[float, float]:
     return time.perf_counter() - started, usage.ru_maxrss / 1024
 
 
-def measure(pair: str, toolkit: str, rounds: int, options: list[str], folder: Path) -> str:
-    """One line of the table."""
-    source, _, build = pair.partition("=")
-    with np.load(Path(build).with_suffix(".npz")) as archive:
+def commands(net: Net, form: str, toolkit: str, options: list[str], folder: Path) -> tuple[list[str], list[str]]:
+    """What to run: ours and theirs."""
+    source = as_float(net.source, folder).resolve()
+    with np.load(net.build.with_suffix(".npz")) as archive:
         picture = archive["x0"]
-    norm = openrknn.load(build).graphs[0].normalizations[0]
     planes = picture.transpose(0, 3, 1, 2) if picture.dtype == np.uint8 else picture  # what the toolkit wants
-    channels = planes.shape[1]
-    mean, std = (",".join(f"{number:g}" for number in part[:channels]) for part in (norm.mean, norm.std))
     np.save(folder / "picture.npy", picture)
     np.save(folder / "planes.npy", np.ascontiguousarray(planes))
     (folder / "dataset.txt").write_text(f"{folder / 'planes.npy'}\n")
-    name = str(Path(source).resolve())
-    ours = [sys.executable, "-m", "openrknn.cli", "compile", name, "-o", str(folder / "ours.rknn"), "--force",
-            "--calibrate", str(folder / "picture.npy"), f"--mean={mean}", f"--std={std}", *options]  # fmt: skip
-    theirs = [toolkit, "-c", VENDOR, name, str(folder / "dataset.txt"), str(folder / "theirs.rknn"), mean, std]
-    found = [(spent(ours, folder), spent(theirs, folder)) for _ in range(rounds)]
-    (a, b), (c, d) = (map(statistics.median, zip(*(row[side] for row in found), strict=True)) for side in (0, 1))
-    return f"| {Path(source).stem} | {a:.1f} | {c:.1f} | {c / a:.1f} | {b:.0f} | {d:.0f} | {d / b:.1f} |"
+    ours = [sys.executable, "-m", "openrknn.cli", "compile", str(source), "-o", str(folder / "ours.rknn"), "--force"]
+    ask: dict[str, Any] = {"source": str(source), "config": {}, "load": {}, "quantise": form == "int8",
+                           "dataset": str(folder / "dataset.txt"), "target": str(folder / "theirs.rknn")}  # fmt: skip
+    if form == "int8":
+        ours += ["--calibrate", str(folder / "picture.npy")]
+    if picture.dtype == np.uint8:
+        norm, channels = openrknn.load(net.build).graphs[0].normalizations[0], picture.shape[-1]
+        mean, std = (list(part[:channels]) for part in (norm.mean, norm.std))
+        ours += [f"--mean={','.join(map(str, mean))}", f"--std={','.join(map(str, std))}"]
+        ask["config"] = {"mean_values": [mean], "std_values": [std]}
+    entry = onnx.load(source, load_external_data=False).graph.input[0]
+    if not all(dim.dim_value for dim in entry.type.tensor_type.shape.dim):
+        ours += ["--shapes", f"{entry.name}={','.join(map(str, planes.shape))}"]
+        ask["load"] = {"inputs": [entry.name], "input_size_list": [list(planes.shape)]}
+    return [*ours, *options], [toolkit, "-c", VENDOR, json.dumps(ask)]
+
+
+def measure(net: Net, form: str, toolkit: str, rounds: int, options: list[str]) -> dict[str, Any]:
+    """One row: medians."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ours, theirs = commands(net, form, toolkit, options, folder)
+        found = [(spent(ours, folder), spent(theirs, folder)) for _ in range(rounds + 1)][1:]
+    (a, b), (c, d) = (tuple(map(statistics.median, zip(*(row[side] for row in found), strict=True))) for side in (0, 1))
+    return {
+        "net": net.name, "form": form, "rounds": rounds,
+        "seconds": a, "vendor_seconds": c, "seconds_ok": a <= BAR * c,
+        "megabytes": b, "vendor_megabytes": d, "megabytes_ok": b <= BAR * d,
+    }  # fmt: skip
+
+
+def line(row: dict[str, Any]) -> str:
+    """Of the table."""
+    a, c, b, d = (row[name] for name in ("seconds", "vendor_seconds", "megabytes", "vendor_megabytes"))
+    words = " ".join("pass" if row[name] else "FAIL" for name in ("seconds_ok", "megabytes_ok"))
+    numbers = f"{a:.2f} | {c:.2f} | {c / a:.1f} | {b:.0f} | {d:.0f} | {d / b:.1f}"
+    return f"| {row['net']} | {row['form']} | {numbers} | {words} |"
 
 
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("toolkit", help="a Python that can import rknn.api")
-    parser.add_argument("pairs", nargs="+", metavar="NET.onnx=BUILD.rknn")
+    for name in ("corpus", "models", "sources"):
+        parser.add_argument(f"--{name}", type=Path)
+    parser.add_argument("--net", action="append", default=[], metavar="NET.onnx=BUILD.rknn")
+    parser.add_argument("--only", nargs="*", help="networks whose names contain one of these")
+    parser.add_argument("--forms", default="int8,fp16")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
     given = sys.argv[1:]
     at = given.index("--") if "--" in given else len(given)
     arguments = parser.parse_args(given[:at])
-    print("| net | s ours | s vendor | times | MB ours | MB vendor | times |\n|---|---|---|---|---|---|---|")
-    for pair in arguments.pairs:
-        with tempfile.TemporaryDirectory() as name:
-            print(measure(pair, arguments.toolkit, arguments.rounds, given[at + 1 :], Path(name)), flush=True)
-    return 0
+    nets = [net for net in known(arguments.corpus, arguments.models, arguments.sources) if net.source.exists()]
+    for pair in arguments.net:
+        source, _, build = pair.partition("=")
+        nets.append(Net(Path(source).stem, Path(source), Path(build)))
+    if arguments.only:
+        nets = [net for net in nets if any(word.lower() in net.name.lower() for word in arguments.only)]
+    out = sys.stderr if arguments.json else sys.stdout
+    head = "| net | form | s ours | s vendor | times | MB ours | MB vendor | times | bars |"
+    print(head, "|---|---|---|---|---|---|---|---|---|", sep="\n", file=out)
+    rows = []
+    for net in nets:
+        for form in arguments.forms.split(","):
+            rows.append(measure(net, form, arguments.toolkit, arguments.rounds, given[at + 1 :]))
+            print(line(rows[-1]), file=out, flush=True)
+    passed = {name: sum(row[name] for row in rows) for name in ("seconds_ok", "megabytes_ok")}
+    is_good = bool(rows) and all(count == len(rows) for count in passed.values())
+    summary = (f"{'pass' if is_good else 'FAIL'}: at most half the seconds in {passed['seconds_ok']} of {len(rows)}, "
+               f"at most half the memory in {passed['megabytes_ok']} of {len(rows)}")  # fmt: skip
+    print(summary, file=out)
+    if arguments.json:
+        print(json.dumps({"rows": rows, "pass": is_good, "summary": summary}))
+    return 0 if is_good else 1
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ ALL_PROGRAM = """
 import sys
 import openrknn
 from openrknn.chips import CHIPS
-from openrknn.cli.compare.capture import Inspector
+from openrknn.runtime.inspector import Inspector
 from openrknn.device import open_device
 
 with openrknn.Session(sys.argv[1]) as session, openrknn.Matmul(4, 64, 32, "int8", device="auto") as matmul:

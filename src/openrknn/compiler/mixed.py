@@ -1,14 +1,13 @@
-"""int8 where it costs little, fp16 where it costs much: measured on the calibration data, on the software NPU.
+"""int8 where it costs little, fp16 where it costs much: measured on the calibration data.
 
-Each operator alone is made int8 in a model that is fp16 otherwise: what the outputs lose is what its quantisation
-costs. The worst become fp16, so many that the worst output reaches the wanted signal-to-noise ratio; of these, those
-that are not needed for it become int8 again. All numbers come from compiled models that were run, so what is promised
-is what the file does.
+What the quantisation of each operator costs is estimated (see `sensitivity`), and the operators are put in the order in
+which they should become fp16. How many of them have to is measured: compiled models are run on the software NPU, so
+what is promised is what the file does. Of the chosen ones those that turn out not to be needed become int8 again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +16,7 @@ from openrknn.compiler.errors import CalibrationError
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.quantise.evaluate import FloatModel
 from openrknn.compiler.quantise.precision import Choice, choosable, copy_graph, find_operators, set_precision
+from openrknn.compiler.sensitivity import estimate_noise, rank
 from openrknn.container.model import Model
 from openrknn.distance import measure
 from openrknn.runtime.session import Session
@@ -25,6 +25,15 @@ __all__ = ["Judge", "choose_precision", "mix"]
 
 Build = Callable[[frozenset[str]], Model]
 """Outputs of the operators in fp16 -> the model."""
+_SAMPLES = 2
+"""Calibration inputs that the costs are estimated with."""
+_TRIES = 12
+"""Operators at most that are tried in int8 again."""
+_FEW = 32
+"""Up to so many operators two orders are tried: by the worst output, and by what each operator costs alone."""
+_MODEL_RUNS = 16
+"""For the progress bar: to compile and run a model takes as long as so many runs in float, more or less."""
+_USUAL_MODELS = 8
 
 
 class Judge:
@@ -37,6 +46,7 @@ class Judge:
         """`feeds` is what ONNX takes, `raw` what the compiled model takes."""
         if not feeds:
             raise CalibrationError("choosing the precision needs calibration data: it is measured on them")
+        self.source, self.feeds = source, list(feeds)
         self._outputs, self._raw = list(outputs), raw
         runner = FloatModel(source, self._outputs)
         runs = [dict(runner.run(feed)) for feed in feeds]
@@ -54,63 +64,89 @@ def _joined(arrays: list[Array]) -> Array:
     return np.concatenate([array.reshape(-1) for array in arrays])
 
 
+class _Search:
+    """How many of the ranked operators have to be fp16; every number is measured once."""
+
+    def __init__(self, build: Build, judge: Callable[[Model], float], always: frozenset[str], wanted: float) -> None:
+        self._build, self._judge, self._always, self._wanted = build, judge, always, wanted
+        self._known: dict[frozenset[str], float] = {}
+        self.tell: Callable[[int], None] = lambda done: None
+
+    def __call__(self, chosen: Iterable[str]) -> float:
+        """Decibels of the worst output with these in fp16."""
+        key = frozenset({*chosen, *self._always})
+        if key not in self._known:
+            self._known[key] = self._judge(self._build(key))
+            self.tell(len(self._known))
+        return self._known[key]
+
+    def fewest(self, ranked: Sequence[str], guess: int) -> int:
+        """How many from the front are enough; all of them if not even these are."""
+        low, high = 0, len(ranked)  # `low` are too few
+        middle = min(max(guess, 1), high)
+        while high - low > 1:
+            if self(ranked[:middle]) >= self._wanted:
+                high = middle
+            else:
+                low = middle
+            middle = (low + high) // 2
+        return high
+
+    def without(self, chosen: list[str], tries: int) -> list[str]:
+        """Borders cost too: what is fp16 in vain becomes int8 again. The last one was needed beside all others."""
+        kept = list(chosen)
+        for name in (*chosen[-2::-1][:tries], chosen[-1]):
+            fewer = [entry for entry in kept if entry != name]
+            if self(fewer) >= self._wanted:
+                kept = fewer
+        return kept
+
+
 def choose_precision(
-    graph: Graph, build: Build, judge: Callable[[Model], float], wanted: float, *, always: frozenset[str] = frozenset(),
+    graph: Graph, build: Build, judge: Judge, wanted: float, *, always: frozenset[str] = frozenset(),
     tell: Callable[[int, int], None] = lambda done, of: None,
 ) -> tuple[frozenset[str], float, dict[str, Choice]]:  # fmt: skip
     """(outputs of the operators that become fp16, decibels reached, why); `always` are fp16 in any case."""
     operators = choosable(graph)
     names = {op.output: op.name for op in operators}
     candidates = [op.output for op in operators if op.output not in always]
-    everything = frozenset({*candidates, *always})
-    total = 2 * len(candidates)  # more or less: nobody knows how many of them are tried twice
-    reached = judge(build(always))
-    tell(1, total)
+    search = _Search(build, judge, always, wanted)
+    floats = len(candidates) * min(len(judge.feeds), _SAMPLES)
+    # Runs in float are quick, and nobody knows how many models have to be measured: the bar may end early.
+    total = floats + _MODEL_RUNS * (_USUAL_MODELS + min(len(candidates), _TRIES))
+    reached = search(())
+    tell(_MODEL_RUNS, total)
     if reached >= wanted or not candidates:
         return always, reached, {}
-    alone: dict[str, float] = {}
-    for number, name in enumerate(candidates, start=2):
-        alone[name] = judge(build(everything - {name}))
-        tell(number, total)
-    ranked = sorted(candidates, key=lambda name: (round(alone[name], 6), candidates.index(name)))
-    low, high = 0, len(ranked)  # `low` are too few; `high` are enough, or all
-    best = None
-    done = len(candidates) + 1
-    while high - low > 1 or best is None:
-        middle = high if best is None else (low + high) // 2
-        decibels = judge(build(frozenset({*ranked[:middle], *always})))
-        done += 1
-        tell(done, max(done, total))
-        if best is None or decibels >= wanted:
-            best, high = decibels, middle
-            if decibels < wanted:  # not even fp16 gets there
-                break
-        else:
-            low = middle
-    chosen = frozenset({*ranked[:high], *always})
-    for name in reversed(ranked[:high]):  # borders cost too: what is fp16 in vain becomes int8 again
-        if best < wanted:
-            break
-        fewer = chosen - {name}
-        decibels = judge(build(fewer))
-        done += 1
-        tell(done, max(done, total))
-        if decibels >= wanted:
-            chosen, best = fewer, decibels
+    noise = estimate_noise(
+        graph, judge.source, build(always), judge.feeds[:_SAMPLES], candidates,
+        lambda done: tell(_MODEL_RUNS + done, total),
+    )  # fmt: skip
+    search.tell = lambda done: tell(min(floats + _MODEL_RUNS * done, total), total)
+    ranked = rank(noise, candidates)
+    orders = [ranked]
+    if len(ranked) <= _FEW:
+        orders.append(sorted(ranked, key=lambda name: (noise.decibels(name), ranked.index(name))))
+    found = []
+    for order in orders:
+        guess = next(count for count in range(len(order) + 1) if noise.predicted(order[count:]) >= wanted)
+        chosen = order[: search.fewest(order, guess)]
+        found.append(search.without(chosen, _TRIES) if search(chosen) >= wanted else chosen)
+    chosen = min(found, key=len)
     place = {name: number for number, name in enumerate(ranked, start=1)}
     choices = {
         name: Choice(
             names[name], name, "fp16" if name in chosen else "int8",
-            f"int8 here alone leaves {alone[name]:.1f} dB, number {place[name]} of {len(ranked)} from the worst",
-            alone[name],
+            f"int8 here alone leaves about {noise.decibels(name):.1f} dB, number {place[name]} of {len(ranked)} to "
+            "become fp16", noise.decibels(name),
         )
         for name in candidates
     }  # fmt: skip
-    return chosen, best, choices
+    return frozenset({*chosen, *always}), search(chosen), choices
 
 
 def mix(
-    graph: Graph, build: Callable[[Graph], Model], judge: Callable[[Model], float] | None, wanted: float,
+    graph: Graph, build: Callable[[Graph], Model], judge: Judge | None, wanted: float,
     by_hand: Sequence[str], *, tell: Callable[[int, int], None],
 ) -> tuple[Graph, tuple[Choice, ...], float | None]:  # fmt: skip
     """(the graph with its borders, the precision of each operator, decibels if they were measured).

@@ -95,12 +95,12 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 def _compare(arguments: argparse.Namespace, model: Model, fed: list[Fed]) -> Comparison:
     from onnx import numpy_helper
 
-    from openrknn.cli.compare.capture import Inspector
     from openrknn.cli.compare.feeds import feeds_for
     from openrknn.cli.compare.measure import Bench
     from openrknn.cli.compare.reference import Reference
     from openrknn.cli.compare.report import Comparison
     from openrknn.cli.compare.weights import read_weights
+    from openrknn.runtime.inspector import Inspector
 
     reference = Reference.load(arguments.onnx)
     arrays = {item.name: item.array for item in fed}

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.cli.compare.capture import Captured, Inspector, stored_as
 from openrknn.cli.compare.metrics import Cloud, Metrics, cloud_of, compare
 from openrknn.cli.compare.reference import Arrays, Reference
 from openrknn.cli.compare.weights import FileWeights
 from openrknn.container.model import Operator
 from openrknn.container.parts import Tensor
 from openrknn.runtime.cpu import decode
+from openrknn.runtime.inspector import Captured, Inspector, stored_as
 
 __all__ = ["Bench", "Layer"]
 

@@ -21,7 +21,8 @@ _QUIET = 3
 class FloatModel:
     """Computes named values of a model from its inputs."""
 
-    def __init__(self, model: Any, names: Sequence[str]) -> None:
+    def __init__(self, model: Any, names: Sequence[str], *, fuses: bool = False) -> None:
+        """`fuses`: faster, if only values at the end are asked for."""
         onnx = onnx_package()
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
@@ -30,7 +31,7 @@ class FloatModel:
         del copy.graph.output[:]
         for name in self.names:
             copy.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
-        self.engine, self._run = _engine(copy, self.names)
+        self.engine, self._run = _engine(copy, self.names, fuses=fuses)
 
     def run(self, feed: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
         """(name, value) for every value, the inputs included."""
@@ -42,7 +43,7 @@ class FloatModel:
         yield from feed.items()
 
 
-def _engine(model: Any, names: list[str]) -> tuple[str, Any]:
+def _engine(model: Any, names: list[str], *, fuses: bool) -> tuple[str, Any]:
     if not names:
         return "none", lambda feed: []
     try:
@@ -55,7 +56,8 @@ def _engine(model: Any, names: list[str]) -> tuple[str, Any]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _QUIET
     # Fused operators would hide the values that are asked for, and more threads would change the order of sums.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if fuses else levels.ORT_DISABLE_ALL
     options.use_deterministic_compute = True
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return f"onnxruntime {onnxruntime.__version__}", lambda feed: session.run(names, feed)

@@ -27,7 +27,7 @@ _KNOWN: dict[type, frozenset[str]] = {
             "converter pad_top pad_left pad_bits out_height out_width weight_address weight_bytes weight_channels "
             "weight_precision kernels kernel_height kernel_width stride_x stride_y dilation_x dilation_y spread_x "
             "spread_y depthwise atom_bytes kernel_group input_group depthwise_group inline_zero_points weight_offset "
-            "packed_rows"
+            "packed_rows reuses_weights"
         ),
         cna.Converter: "add_first rounding shifts scales offsets lanes",
         core.Config: "window_sums shift rounding",

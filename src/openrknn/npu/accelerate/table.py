@@ -6,6 +6,8 @@ byte before, the byte after and the place of the change: one word.
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
@@ -55,8 +57,39 @@ def build(config: ew.Config, out: out_cvt.Config, low: int, high: int, cache: Ca
          table.below, table.above, table.further_below, table.further_above),
     )
     if key not in cache:
-        cache[key] = _build(config, out, low, high)
+        cache[key] = _KEPT.get(key) or _KEPT.keep(key, _build(config, out, low, high))
     return cache[key]
+
+
+class _Kept:
+    """The tables made last, for the next session on the same model or one that resembles it."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._size = limit, 0
+        self._tables: OrderedDict[object, Table] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: object) -> Table | None:
+        with self._lock:
+            if key in self._tables:
+                self._tables.move_to_end(key)
+            return self._tables.get(key)
+
+    def keep(self, key: object, table: Table) -> Table:
+        table.entries.flags.writeable = False
+        with self._lock:
+            if key not in self._tables:
+                self._tables[key] = table
+                self._size += table.entries.nbytes + _KEY_BYTES
+            while self._size > self._limit:
+                _, oldest = self._tables.popitem(last=False)
+                self._size -= oldest.entries.nbytes + _KEY_BYTES
+        return table
+
+
+_KEY_BYTES = 10_000
+"""A key holds the whole lookup table."""
+_KEPT = _Kept(16 << 20)
 
 
 def _build(config: ew.Config, out: out_cvt.Config, low: int, high: int) -> Table:

@@ -19,7 +19,7 @@ from openrknn.runtime.program import Program
 from openrknn.runtime.tensors import StoredTensor
 from openrknn.runtime.weights import WeightStore
 
-__all__ = ["Captured", "Inspector"]
+__all__ = ["Captured", "Inspector", "stored_as"]
 
 Array: TypeAlias = npt.NDArray[Any]
 

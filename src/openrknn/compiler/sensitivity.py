@@ -1,0 +1,135 @@
+"""What the quantisation of each operator costs at the outputs, estimated with two kinds of runs.
+
+Its own error: the int8 model on the software NPU, operator by operator, each on the float model's numbers. What that
+does to the outputs: the float model with this error added where the operator's result is. One compilation serves all
+operators, and a run in float takes a fraction of one on the software NPU.
+
+Errors of different operators hardly know of each other, so their powers at an output add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from openrknn.compiler.importer.read import onnx_package
+from openrknn.compiler.ir import Array, Graph
+from openrknn.compiler.quantise.evaluate import FloatModel
+from openrknn.container.model import Model
+from openrknn.runtime.inspector import Inspector
+
+__all__ = ["Noise", "estimate_noise", "rank"]
+
+_TINY = 1e-30
+_SUFFIX = "_error"
+
+
+@dataclass(slots=True)
+class Noise:
+    """Powers at the outputs, summed over the samples."""
+
+    signal: Array
+    of: dict[str, Array] = field(default_factory=dict)
+    """Operator, by what it writes -> the power of its error at each output."""
+
+    def decibels(self, name: str) -> float:
+        """Of the worst output, if this operator alone is int8."""
+        return float(np.min(10 * np.log10(np.maximum(self.signal, _TINY) / np.maximum(self.of[name], _TINY))))
+
+    def predicted(self, names: Sequence[str]) -> float:
+        """Of the worst output, if these are int8."""
+        power = np.sum([self.of[name] for name in names], axis=0) if names else np.zeros_like(self.signal)
+        return float(np.min(10 * np.log10(np.maximum(self.signal, _TINY) / np.maximum(power, _TINY))))
+
+
+def estimate_noise(
+    graph: Graph, source: Any, model: Model, feeds: Sequence[Mapping[str, Array]], names: Sequence[str],
+    tell: Callable[[int], None] = lambda done: None,
+) -> Noise:  # fmt: skip
+    """`model` is the int8 model of the graph, `source` its ONNX model; `tell` hears how many runs are done."""
+    sources = {origin for origin, _ in graph.derived.values()}
+    teacher_model = FloatModel(source, [*graph.values, *sorted(sources)])
+    made = {name for node in source.graph.node for name in node.output}
+    followed = [name for name in names if name in made]
+    probe = FloatModel(_with_errors(source, followed), graph.outputs, fuses=True)
+    noise = Noise(np.zeros(len(graph.outputs)), {name: np.zeros(len(graph.outputs)) for name in names})
+    sizes = {tensor.name: tensor.elements for tensor in model.graphs[0].tensors}
+    done = 0
+    with Inspector(model, "software") as inspector:
+        for feed in feeds:
+            teacher = _teacher(graph, dict(teacher_model.run(feed)))
+            wanted = [teacher[name].astype(np.float64) for name in graph.outputs]
+            noise.signal += [float(np.sum(values**2)) for values in wanted]
+            errors = {}
+            taught = {name: values for name, values in teacher.items() if sizes.get(name) == values.size}
+            for item in inspector.isolated(taught):
+                values = teacher.get(item.tensor.name)
+                if item.tensor.name in noise.of and values is not None and values.size == item.tensor.elements:
+                    errors[item.tensor.name] = (item.real.reshape(values.shape) - values).astype(np.float32)
+            for name in names:
+                done += 1
+                tell(done)
+                if name in errors:
+                    noise.of[name] += _reached(probe, feed, graph, name if name in made else None, errors[name], wanted)
+    return noise
+
+
+def _reached(
+    probe: FloatModel, feed: Mapping[str, Array], graph: Graph, place: str | None, error: Array, wanted: list[Array]
+) -> Array:
+    """The power of an error at each output; of one that cannot be followed, its own."""
+    if place is None or graph.shape(place) != error.shape:
+        return np.full(len(wanted), float(np.sum(error.astype(np.float64) ** 2)))
+    found = dict(probe.run({**feed, place + _SUFFIX: error}))
+    return np.array([np.sum((found[name] - values) ** 2) for name, values in zip(graph.outputs, wanted, strict=True)])
+
+
+def _teacher(graph: Graph, seen: dict[str, Array]) -> dict[str, Array]:
+    for name, (source, function) in graph.derived.items():
+        if source in seen and name not in seen:
+            seen[name] = function(seen[source])
+    return seen
+
+
+def _with_errors(model: Any, names: Sequence[str]) -> Any:
+    """The model with an input for each of these values that is added to it, 0 if it is not given."""
+    onnx = onnx_package()
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    raw = {name: f"{name}_raw" for name in names}
+    nodes = []
+    for node in copy.graph.node:
+        node.output[:] = [raw.get(name, name) for name in node.output]
+        nodes.append(node)
+        nodes += [
+            onnx.helper.make_node("Add", [raw[name], name + _SUFFIX], [name])
+            for name in names
+            if raw[name] in node.output
+        ]
+    ordered = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del copy.graph.node[:]
+    copy.graph.node.extend(ordered)
+    for name in names:
+        zero = onnx.numpy_helper.from_array(np.zeros(1, np.float32), name + _SUFFIX)
+        copy.graph.initializer.append(zero)
+        info = onnx.helper.make_tensor_value_info(name + _SUFFIX, onnx.TensorProto.FLOAT, None)
+        copy.graph.input.append(info)
+    del copy.graph.value_info[:]
+    return copy
+
+
+def rank(noise: Noise, names: Sequence[str]) -> list[str]:
+    """The order in which operators should become fp16: each time the one that the worst output suffers from most."""
+    left = list(names)
+    total = np.sum([noise.of[name] for name in left], axis=0) if left else np.zeros_like(noise.signal)
+    ordered: list[str] = []
+    while left:
+        worst = int(np.argmax(total / np.maximum(noise.signal, _TINY)))
+        chosen = max(left, key=lambda name: noise.of[name][worst])  # the first one of equals
+        left.remove(chosen)
+        ordered.append(chosen)
+        total = np.maximum(total - noise.of[chosen], 0)
+    return ordered
