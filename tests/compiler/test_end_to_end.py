@@ -12,6 +12,7 @@ import openrknn
 from openrknn.compiler import compile_model
 from openrknn.compiler.errors import CalibrationError, CompileError
 from openrknn.compiler.fixed_point import factor
+from openrknn.compiler.quantise.evaluate import FloatModel
 from openrknn.compiler.quantise.weights import quantize_weights
 from openrknn.compiler.verify import verify
 from openrknn.runtime.session import Session
@@ -289,3 +290,16 @@ def test_projections_in_a_row_turn_the_map_only_at_their_ends() -> None:
     b = net.add("MatMul", a, net.weights(64, 32))
     compiled = compile_model(net.model({"x": (1, 20, 32)}, [b]))
     assert [step.type for step in compiled.lowering.program.steps].count("Transpose") == 2
+
+
+@pytest.mark.parametrize("function", ["Sigmoid", "Tanh", "HardSwish", "Gelu", "Softplus"])
+def test_a_function_stays_right_far_outside_of_its_table(function: str) -> None:
+    net = Net()
+    shape = (1, 8, 8, 8)
+    value = np.linspace(-60, 60, 512, dtype=np.float32).reshape(shape)
+    model = net.model({"x": shape}, [net.add(function, "x")], opset=20 if function == "Gelu" else 17)
+    compiled = compile_model(model)
+    wanted = dict(FloatModel(compiled.source, ["t1"]).run({"x": value}))["t1"]
+    with Session(compiled.model, "software") as session:
+        found = session.run(value, layout="nchw")["t1"]
+    assert np.abs(found - wanted).max() <= 1e-3 + np.abs(wanted).max() * 2**-11

@@ -25,6 +25,7 @@ _HALF = 1 << 14
 _LARGEST = 32767
 _SLOPE_BITS = 15
 _LARGEST_SHIFT = 31
+_FAR = 8.0
 
 Shape = Callable[[Array, Mapping[str, Any]], Array]
 
@@ -107,11 +108,17 @@ class Function:
 
     @cached_property
     def slopes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """(multiplier, shift) of the lines below and above the table, in entries per table unit."""
+        """(multiplier, shift) of the lines below and above the table, in entries per table unit.
+
+        A table that reaches as far as it ever has to ends where the function is as good as straight: the line is that
+        of far away. The slope at the end would be wrong by little, times a distance that may be large (a sigmoid of
+        -50 was -0.014).
+        """
         unit = self.reach / _HALF
-        edge = np.array([-1.001 * self.reach, -self.reach, self.reach, 1.001 * self.reach])
-        values = self.compute(edge) * self.gain
-        per_unit = 0.001 * self.reach / unit
+        is_straight = self.reach >= FUNCTIONS[self.name][1]
+        near, far = (_FAR, 2 * _FAR) if is_straight else (1.0, 1.001)
+        values = self.compute(np.array([-far, -near, near, far]) * self.reach) * self.gain
+        per_unit = (far - near) * self.reach / unit
         return _slope((values[1] - values[0]) / per_unit), _slope((values[3] - values[2]) / per_unit)
 
 
