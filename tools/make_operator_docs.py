@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from openrknn.compiler.importer.rewrite import RULES
 from openrknn.compiler.lower.functions import FUNCTIONS
 from openrknn.compiler.lower.table import CPU_OPERATORS, NPU_OPERATORS
 
@@ -31,6 +32,17 @@ one in its middle is slower than one that does not.
 |---|---|
 """
 
+OTHERS = """
+## Said with others
+
+When a model is read, these become operators of the two tables above; the float model that calibration runs has the same
+values. `src/openrknn/compiler/importer/rewrite` has one small file per family, and [how the compiler
+works](how-the-compiler-works.md) shows how to add one.
+
+| ONNX | becomes |
+|---|---|
+"""
+
 TAIL = """
 Everything else is refused when compiling, with the operator's name and where to cut the model.
 
@@ -48,11 +60,16 @@ def page() -> str:
     """The whole page."""
     npu = "".join(f"| {name} | {row.onnx} | {row.how} |\n" for name, row in NPU_OPERATORS.items())
     cpu = "".join(f"| {row.onnx} | {row.how} |\n" for row in CPU_OPERATORS.values())
+    becomes: dict[str, list[str]] = {}
+    for name, rule in sorted(RULES.items()):
+        said = (rule.__doc__ or "").splitlines()[0].rstrip(".")
+        becomes.setdefault(said, []).append(name.removeprefix("com.microsoft."))
+    others = "".join(f"| {', '.join(names)} | {said} |\n" for said, names in becomes.items())
     functions = "".join(
         f"| {name} | {'as far as the inputs' if limit == float('inf') else f'{limit:g}'} |\n"
         for name, (_, limit) in FUNCTIONS.items()
     )
-    return HEAD + npu + CPU + cpu + TAIL + functions
+    return HEAD + npu + CPU + cpu + OTHERS + others + TAIL + functions
 
 
 if __name__ == "__main__":

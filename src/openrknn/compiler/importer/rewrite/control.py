@@ -12,7 +12,7 @@ __all__ = ["RULES"]
 
 
 def _if(writer: Writer, node: Any) -> None:
-    """PyTorch's squeeze asks for the size of a dimension; with shapes bound the answer is known."""
+    """The branch that is taken, where bound shapes answer the question (PyTorch's squeeze asks for a size)."""
     condition = writer.constant(node.input[0])
     if condition is None or condition.size != 1:
         return

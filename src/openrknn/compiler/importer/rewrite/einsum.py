@@ -12,7 +12,7 @@ __all__ = ["RULES"]
 
 
 def _einsum(writer: Writer, node: Any) -> None:
-    """Letters in both operands and in the result are batches, letters in both only are summed over."""
+    """A MatMul between transpositions: letters in both operands are batches, or summed over."""
     equation = str(attribute(node, "equation", "")).replace(" ", "")
     left, arrow, result = equation.partition("->")
     terms = left.split(",")

@@ -30,8 +30,16 @@ def _celu(writer: Writer, node: Any) -> None:
     writer.add("Mul", inner, writer.new(alpha), to=node.output[0])
 
 
+def _shrink(writer: Writer, node: Any) -> None:
+    """Soft shrinking: x - clip(x, -lambda, lambda), where bias and lambda are the same."""
+    limit, bias = float(attribute(node, "lambd", 0.5)), float(attribute(node, "bias", 0.0))
+    if bias == limit:
+        inner = writer.add("Clip", node.input[0], writer.new(-limit), writer.new(limit))
+        writer.add("Sub", node.input[0], inner, to=node.output[0])
+
+
 def _swish(writer: Writer, node: Any) -> None:
-    """x * sigmoid(alpha * x): Swish, and QuickGelu of ONNX Runtime."""
+    """x * sigmoid(alpha * x)."""
     alpha = float(attribute(node, "alpha", 1.702 if node.op_type == "QuickGelu" else 1.0))
     source = node.input[0]
     scaled = source if alpha == 1.0 else writer.add("Mul", source, writer.new(alpha))
@@ -39,7 +47,7 @@ def _swish(writer: Writer, node: Any) -> None:
 
 
 def _gelu(writer: Writer, node: Any) -> None:
-    """ONNX Runtime's Gelu, BiasGelu and FastGelu: with a bias or without, spelled as PyTorch spells it."""
+    """The bias, and the gelu as PyTorch spells it."""
     source = node.input[0]
     if len(node.input) > 1 and node.input[1]:
         source = writer.add("Add", source, node.input[1])
@@ -49,7 +57,7 @@ def _gelu(writer: Writer, node: Any) -> None:
 
 
 def _many(writer: Writer, node: Any) -> None:
-    """Sum, Max and Min of more than two, one after the other."""
+    """More than two operands, one after the other."""
     kind = "Add" if node.op_type == "Sum" else node.op_type
     if len(node.input) < 3:
         if node.op_type == "Sum" and len(node.input) == 2:
@@ -62,7 +70,7 @@ def _many(writer: Writer, node: Any) -> None:
 
 
 def _softplus(writer: Writer, node: Any) -> None:
-    """log(1 + exp(x))."""
+    """Softplus, where it is log(1 + exp(x))."""
     plus = writer.facts.makers.get(node.input[0])
     if plus is None or plus.op_type != "Add":
         return
@@ -75,6 +83,7 @@ def _softplus(writer: Writer, node: Any) -> None:
 
 
 def _mean(writer: Writer, node: Any) -> None:
+    """A sum, and a product with 1/n."""
     total = node.input[0]
     for name in node.input[1:]:
         total = writer.add("Add", total, name)
@@ -116,7 +125,7 @@ def _constant_first(writer: Writer, node: Any) -> None:
 
 
 def _fused_conv(writer: Writer, node: Any) -> None:
-    """ONNX Runtime's convolution with an activation in it."""
+    """Conv, and the activation."""
     kept = {entry.name for entry in node.attribute} - {"activation", "activation_params"}
     plain = writer.add("Conv", *node.input[:3], **{name: attribute(node, name) for name in sorted(kept)})
     if len(node.input) > 3:
@@ -156,7 +165,7 @@ def _power(writer: Writer, node: Any) -> None:
 
 
 def _leaky_where(writer: Writer, node: Any) -> None:
-    """where(x > 0, x, a * x): a leaky ReLU, spelled out."""
+    """A leaky ReLU, where it is one spelled out: where(x > 0, x, a * x)."""
     makers = writer.facts.makers
     asked, yes, no = (makers.get(name) for name in node.input)
     x = node.input[1]
@@ -182,6 +191,7 @@ RULES: dict[str, Callable[[Writer, Any], None]] = {
     "Pow": _power,
     "Selu": _selu,
     "LogSoftmax": _softmax,
+    "Shrink": _shrink,
     "Softmax": _softmax,
     "Sub": _constant_first,
     "Sum": _many,

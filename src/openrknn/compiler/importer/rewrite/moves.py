@@ -47,6 +47,7 @@ def _survives(writer: Writer, reader: Any, name: str, smaller: tuple[int, ...]) 
 
 
 def _tile(writer: Writer, node: Any) -> None:
+    """Copies side by side: a Resize of single pixels, else a Concat."""
     shape, wanted = writer.shape(node.input[0]), writer.shape(node.output[0])
     if shape is not None and wanted is not None:
         _repeat(writer, node, shape, wanted)

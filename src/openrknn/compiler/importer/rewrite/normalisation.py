@@ -27,7 +27,7 @@ def _instance(writer: Writer, node: Any) -> None:
 
 
 def _group(writer: Writer, node: Any) -> None:
-    """GroupNormalization of opset 21: one mean for several channels."""
+    """InstanceNormalization with one mean for several channels."""
     shape = writer.shape(node.input[0])
     gamma, beta = writer.operand(node, 1), writer.operand(node, 2)
     groups = int(attribute(node, "num_groups", 1))

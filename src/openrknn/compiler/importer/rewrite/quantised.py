@@ -17,7 +17,7 @@ def _attributes(node: Any) -> dict[str, Any]:
 
 
 def _dynamic(writer: Writer, node: Any) -> None:
-    """Quantised at run time: the NPU has its own numbers, so the float ones go on, with scale 1 and zero point 0."""
+    """Nothing: the NPU quantises in its own way, so the float numbers go on, with scale 1 and zero point 0."""
     writer.add("Identity", node.input[0], to=node.output[0])
     if len(node.output) > 1 and node.output[1]:
         writer.add("Identity", writer.new(1.0), to=node.output[1])
@@ -26,7 +26,7 @@ def _dynamic(writer: Writer, node: Any) -> None:
 
 
 def _integer(writer: Writer, node: Any) -> None:
-    """ConvInteger, MatMulInteger: after the rule above their first operand is float."""
+    """Conv and MatMul in float: the weights minus their zero point."""
     maker = writer.facts.makers.get(node.input[0])
     if maker is not None and maker.op_type == "DynamicQuantizeLinear":
         return  # next round
@@ -50,6 +50,7 @@ def _real(writer: Writer, *operands: str, axis: int | None = None) -> str:
 
 
 def _qlinear_conv(writer: Writer, node: Any) -> None:
+    """Conv between DequantizeLinear and QuantizeLinear: the integers of the file are kept."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = node.input[:8]
     scales = [writer.constant(name) for name in (x_scale, w_scale)]
     if scales[0] is None or scales[1] is None:
@@ -63,6 +64,7 @@ def _qlinear_conv(writer: Writer, node: Any) -> None:
 
 
 def _qlinear_matmul(writer: Writer, node: Any) -> None:
+    """MatMul between DequantizeLinear and QuantizeLinear."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.input[:8]
     per_column = (writer.constant(b_scale) is not None) and writer.facts.constants[b_scale].size > 1
     left = _real(writer, a, a_scale, a_zero)
@@ -71,14 +73,14 @@ def _qlinear_matmul(writer: Writer, node: Any) -> None:
 
 
 def _qlinear_two(writer: Writer, node: Any) -> None:
-    """ONNX Runtime's QLinearAdd and QLinearMul."""
+    """The float operator between DequantizeLinear and QuantizeLinear."""
     left, right = _real(writer, *node.input[0:3]), _real(writer, *node.input[3:6])
     made = writer.add(node.op_type.removeprefix("QLinear"), left, right)
     writer.add("QuantizeLinear", made, *node.input[6:8], to=node.output[0])
 
 
 def _qlinear_one(writer: Writer, node: Any) -> None:
-    """ONNX Runtime's QLinearSigmoid, QLinearLeakyRelu, QLinearGlobalAveragePool ...: x, scale, zero, scale, zero."""
+    """The float operator of one operand between DequantizeLinear and QuantizeLinear."""
     if int(attribute(node, "channels_last", 0)):
         return
     given = _attributes(node)
@@ -89,13 +91,14 @@ def _qlinear_one(writer: Writer, node: Any) -> None:
 
 
 def _qlinear_concat(writer: Writer, node: Any) -> None:
-    """y scale, y zero point, then (numbers, scale, zero point) of each part."""
+    """Concat between DequantizeLinear and QuantizeLinear."""
+    # y scale, y zero point, then (numbers, scale, zero point) of each part
     parts = [_real(writer, *node.input[at : at + 3]) for at in range(2, len(node.input), 3)]
     writer.add("QuantizeLinear", writer.add("Concat", *parts, **_attributes(node)), *node.input[:2], to=node.output[0])
 
 
 def _qgemm(writer: Writer, node: Any) -> None:
-    """ONNX Runtime's QGemm."""
+    """Gemm between DequantizeLinear and QuantizeLinear."""
     a, a_scale, a_zero, b, b_scale, b_zero = node.input[:6]
     scales = [writer.constant(name) for name in (a_scale, b_scale)]
     if scales[0] is None or scales[1] is None:

@@ -70,6 +70,7 @@ def _gru_step(cell: _Cell, x: str, h: str, *, linear_before_reset: bool) -> str:
 
 
 def _recurrent(writer: Writer, node: Any) -> None:
+    """Up to 128 steps, written out one by one, in both directions."""
     shape = writer.shape(node.input[0])
     gates = 4 if node.op_type == "LSTM" else 3
     if shape is None or len(shape) != 3 or shape[1] != 1 or shape[0] > _MOST_STEPS:

@@ -36,6 +36,7 @@ def _plain(writer: Writer, node: Any) -> tuple[tuple[int, ...], tuple[int, ...],
 
 
 def _mean_or_sum(writer: Writer, node: Any) -> None:
+    """GlobalAveragePool over pixels, a 1x1 convolution with equal weights over channels, or both."""
     found = _plain(writer, node)
     if found is None or writer.constant(node.input[0]) is not None:
         return
@@ -127,7 +128,7 @@ def _channels(
 
 
 def _square(writer: Writer, node: Any) -> None:
-    """ReduceL2 and ReduceSumSquare."""
+    """The sum of the squares, and its root."""
     square = writer.add("Mul", node.input[0], node.input[0])
     root = node.op_type == "ReduceL2"
     given = {entry.name: attribute(node, entry.name) for entry in node.attribute}
@@ -138,7 +139,7 @@ def _square(writer: Writer, node: Any) -> None:
 
 
 def _absolute(writer: Writer, node: Any) -> None:
-    """ReduceL1."""
+    """The sum of the absolute values."""
     given = {entry.name: attribute(node, entry.name) for entry in node.attribute}
     size = writer.add("Abs", node.input[0])
     writer.add("ReduceSum", size, *_axes_operand(writer, node, given), to=node.output[0], **given)
@@ -152,7 +153,7 @@ def _axes_operand(writer: Writer, node: Any, given: dict[str, Any]) -> list[str]
 
 
 def _unit_length(writer: Writer, node: Any) -> None:
-    """LpNormalization: x divided by its length along an axis."""
+    """x divided by its length along an axis."""
     axis = int(attribute(node, "axis", -1))
     power = int(attribute(node, "p", 2))
     kind = "ReduceL2" if power == 2 else "ReduceL1"

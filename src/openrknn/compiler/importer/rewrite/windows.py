@@ -18,6 +18,7 @@ _WIDEST = 2047
 
 
 def _conv(writer: Writer, node: Any) -> None:
+    """Patches of 8 to 49 pixels in two steps, long strides of 1-D signals by phases, wide rows as rectangles."""
     weight, shape = writer.operand(node, 1), writer.shape(node.input[0])
     if weight is None or shape is None or weight.ndim != len(shape):
         return
