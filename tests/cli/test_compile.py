@@ -15,6 +15,7 @@ from tests.cli.run import run
 from tests.compiler.nets import Net, feeds, small_cnn
 
 Capture = pytest.CaptureFixture[str]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +35,8 @@ def test_int8_with_verification_and_report(source: Path, tmp_path: Path, capsys:
     result = run(capsys, "compile", source, *words)
     assert result.code == 0, result.err
     facts = json.loads(result.out)
+    documented = (ROOT / "docs" / "compiler.md").read_text().partition("## What programs read")[2].partition("\n## ")[0]
+    assert [key for key in facts if f"`{key}`" not in documented] == []
     assert facts["format"] == "int8"
     assert facts["verify"][0]["snr_db"] > 28
     assert facts["cpu_operators"] == []

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from openrknn.compiler.calibration import Preprocess, feeds_for
 from openrknn.compiler.cores import CORE_COUNTS, choose_shares
 from openrknn.compiler.cost import Cost, linked_costs
-from openrknn.compiler.errors import OptionError
+from openrknn.compiler.errors import OptionError, UnsupportedOperatorError
 from openrknn.compiler.formats import Format
 from openrknn.compiler.importer import Imported, import_model
 from openrknn.compiler.ir import Array, Graph
@@ -33,6 +33,7 @@ from openrknn.compiler.write import build_model, join_models
 from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.container.writer import encode
+from openrknn.isa.errors import EncodingError
 
 __all__ = ["compile_stages"]
 
@@ -185,7 +186,13 @@ class _Back:
         choose_shares(lowering.program, cores)
         program = repeat(lowering.program, items)
         tables = {function.key: function.table for function in lowering.functions.values()}
-        linked = link(program, tables)
+        try:
+            linked = link(program, tables)
+        except EncodingError as error:
+            raise UnsupportedOperatorError(
+                f"a size in the model is beyond a register of the NPU: {error}. Cut the model before what is so large "
+                "(--outputs NAME; a detector: --outputs heads), or choose smaller input shapes"
+            ) from error
         link_cores(program, linked, tables)
         plan(program)
         model = build_model(

@@ -63,7 +63,10 @@ def _bind(entry: Any, given: Sequence[int], symbols: dict[str, int]) -> None:
         for _ in given:
             dims.add()
     for dim, size in zip(dims, given, strict=True):
-        if dim.dim_param and symbols.setdefault(dim.dim_param, size) != size:
+        if dim.dim_param in {"", "?"}:  # Paddle's name for any size
+            dim.dim_value = size
+            continue
+        if symbols.setdefault(dim.dim_param, size) != size:
             symbols[dim.dim_param] = 0  # some exporters call every open size "?"
         dim.dim_value = size
 
