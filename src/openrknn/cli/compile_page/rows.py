@@ -151,9 +151,9 @@ def _tiles(step: Step, cube: tuple[int, int, int]) -> str:
 
 def _noise(compiled: Compiled) -> dict[str, float]:
     """Value -> decibels against ONNX in float, on the first calibration input (or noise)."""
-    from openrknn.cli.compare.capture import Inspector
     from openrknn.compiler.quantise.evaluate import FloatModel
     from openrknn.compiler.trials import raw_inputs, trials
+    from openrknn.runtime.inspector import Inspector
 
     number, variant, feeds = next(iter(trials(compiled, None, 1)))
     if number or compiled.model.batch_size > 1:
