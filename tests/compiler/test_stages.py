@@ -33,7 +33,7 @@ def test_outliers_cost_precision_only_with_minmax(method: str) -> None:
     seen = Statistics()
     seen.add(values)
     bulk = values[np.abs(values) < 5].astype(np.float64)
-    errors = {name: squared_error(bulk, quantization_for(*METHODS[name](seen))) for name in ("minmax", method)}
+    errors = {name: squared_error(bulk, quantization_for(*METHODS[name](seen, None))) for name in ("minmax", method)}
     assert errors[method] < errors["minmax"]
 
 
@@ -42,7 +42,7 @@ def test_mse_never_has_a_larger_error_than_minmax() -> None:
         seen = Statistics()
         seen.add(np.random.default_rng(power).normal(0, 1, 50_000) ** power)
         sample = seen.sample.astype(np.float64)
-        errors = [squared_error(sample, quantization_for(*METHODS[name](seen))) for name in ("mse", "minmax")]
+        errors = [squared_error(sample, quantization_for(*METHODS[name](seen, None))) for name in ("mse", "minmax")]
         assert errors[0] <= errors[1]
 
 

@@ -9,6 +9,7 @@ from openrknn.compiler.normalise.binary import normalise_binary
 from openrknn.compiler.normalise.clean import clean
 from openrknn.compiler.normalise.find_layer_norm import find_layer_norms
 from openrknn.compiler.normalise.finish import finish
+from openrknn.compiler.normalise.forward import fold_forward
 from openrknn.compiler.normalise.fuse import fuse, fuse_pads
 from openrknn.compiler.normalise.heads import take_heads_apart
 from openrknn.compiler.normalise.layer_norm import normalise_layer_norms
@@ -53,6 +54,7 @@ def normalise(
     normalise_convolutions(graph)
     cut_outputs(graph, atom)
     normalise_binary(graph, is_float=not calibrated)
+    fold_forward(graph)
     fuse_pads(graph)
     fuse(graph)
     if kernel_volume:

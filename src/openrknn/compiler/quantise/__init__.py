@@ -9,6 +9,7 @@ from openrknn.compiler.errors import CalibrationError
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.normalise.layer_norm import fit_layer_norms
 from openrknn.compiler.quantise.groups import groups_of, spread_ranges, unite
+from openrknn.compiler.quantise.importance import importance
 from openrknn.compiler.quantise.ranges import METHODS, Range, quantization_for
 from openrknn.compiler.quantise.statistics import Statistics, collect
 
@@ -41,14 +42,27 @@ def quantise(
         unite(graph, ranges)
     else:
         ranges = dict.fromkeys(graph.floats.intersection(graph.values), unseen)
-        ranges |= {name: METHODS[method](entry) for name, entry in seen.items() if name in graph.values}
-        for name in graph.inputs:  # pictures use their whole range, always
+        weights = importance(graph)
+        for name, entry in seen.items():
+            if name in graph.values:
+                ranges[name] = METHODS[method](entry, weights.get(name))
+        for name in (*graph.inputs, *graph.outputs):  # pictures and results keep their whole range, always
             ranges[name] = seen[name].low, seen[name].high
+        _hold_padding(graph, ranges)
         spread_ranges(graph, ranges)
     for name, (low, high) in ranges.items():
         graph.values[name].quantization = quantization_for(low, high)
     fit_layer_norms(graph)
     return seen
+
+
+def _hold_padding(graph: Graph, ranges: dict[str, Range]) -> None:
+    """Ranges that hold what convolutions pad with."""
+    for op in graph.ops:
+        pad = op.attributes.get("pad_value") if op.type == "Conv" else None
+        if pad and any(op.attributes["pads"]):
+            low, high = ranges[op.inputs[0]]
+            ranges[op.inputs[0]] = min(low, pad), max(high, pad)
 
 
 def _given_ranges(graph: Graph, seen: Mapping[str, Statistics]) -> dict[str, Range]:

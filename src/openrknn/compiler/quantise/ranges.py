@@ -27,28 +27,43 @@ def quantization_for(low: float, high: float) -> Quantization:
     return Quantization(float(np.float32(step)), int(np.clip(round(-128 - low / step), -128, 127)))
 
 
-def _minmax(seen: Statistics) -> Range:
+def _minmax(seen: Statistics, importance: Array | None = None) -> Range:
     return seen.low, seen.high
 
 
-def _percentile(seen: Statistics) -> Range:
+def _percentile(seen: Statistics, importance: Array | None = None) -> Range:
     values = seen.sample
     return float(np.percentile(values, 100 - _PERCENTILE)), float(np.percentile(values, _PERCENTILE))
 
 
-def _mse(seen: Statistics) -> Range:
-    """The fraction of the full range with the smallest squared error on the sample."""
-    values = seen.sample.astype(np.float64)
+def _mse(seen: Statistics, importance: Array | None = None) -> Range:
+    """The fraction of the full range with the smallest squared error, rounding and clipping together."""
+    counts, centres = _histogram(seen, importance)
     best, chosen = np.inf, (seen.low, seen.high)
     for factor in _FACTORS[::-1]:
         low, high = seen.low * factor, seen.high * factor
-        error = squared_error(values, quantization_for(low, high))
+        made = quantization_for(low, high)
+        beyond = np.maximum(np.maximum(made.low - centres, centres - made.high), 0)
+        error = float(np.sum(counts * np.where(beyond > 0, beyond**2, made.scale**2 / 12)))
         if error < best * 0.999:
             best, chosen = error, (low, high)
     return chosen
 
 
-def _entropy(seen: Statistics) -> Range:
+def _histogram(seen: Statistics, importance: Array | None) -> tuple[Array, Array]:
+    """How often which numbers occur, each as much as its channel matters."""
+    parts = [*seen.samples, *seen.extremes]
+    weights = [np.full(len(part.values), part.each) for part in parts]
+    if importance is not None and len(importance) > max(int(part.channels.max()) for part in parts):
+        weights = [weight * importance[part.channels] for weight, part in zip(weights, parts, strict=True)]
+    bounds = min(seen.low, 0.0), max(seen.high, 0.0)
+    counts, edges = np.histogram(
+        np.concatenate([part.values for part in parts]), bins=_BINS, range=bounds, weights=np.concatenate(weights)
+    )
+    return counts, (edges[1:] + edges[:-1]) / 2
+
+
+def _entropy(seen: Statistics, importance: Array | None = None) -> Range:
     """The clipped histogram that is closest to the true one once it is quantized (Kullback-Leibler)."""
     values = np.abs(seen.sample)
     limit = max(abs(seen.low), abs(seen.high))
@@ -84,6 +99,6 @@ def squared_error(values: Array, quantization: Quantization) -> float:
     return float(np.mean(((stored - quantization.zero_point) * quantization.scale - values) ** 2))
 
 
-METHODS: Mapping[str, Callable[[Statistics], Range]] = MappingProxyType(
+METHODS: Mapping[str, Callable[[Statistics, Array | None], Range]] = MappingProxyType(
     {"minmax": _minmax, "percentile": _percentile, "mse": _mse, "entropy": _entropy}
 )

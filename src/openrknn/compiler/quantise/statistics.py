@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,10 +12,18 @@ from openrknn.compiler.errors import CalibrationError
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.quantise.evaluate import FloatModel
 
-__all__ = ["Statistics", "collect"]
+__all__ = ["Sample", "Statistics", "collect"]
 
 _SAMPLE = 4096
 """Numbers that are kept of each value and picture."""
+
+
+class Sample(NamedTuple):
+    """Some numbers of a value, the channels that they are from, and for how many numbers each of them stands."""
+
+    values: Array
+    channels: Array
+    each: float
 
 
 @dataclass(slots=True)
@@ -24,19 +32,27 @@ class Statistics:
 
     low: float = np.inf
     high: float = -np.inf
-    samples: list[Array] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    extremes: list[Sample] = field(default_factory=list)
+    """Of each channel and input: what lies between the samples."""
     channel_sum: Array | None = None
     count: int = 0
 
     def add(self, values: Array) -> None:
         flat = np.asarray(values, np.float32).reshape(-1)
-        self.low = min(self.low, float(flat.min()))
-        self.high = max(self.high, float(flat.max()))
+        channels = values.shape[1] if values.ndim > 1 else 1
+        split = flat.reshape(values.shape[0] if values.ndim > 1 else 1, channels, -1)
+        lows, highs = split.min((0, 2)), split.max((0, 2))
+        self.low = min(self.low, float(lows.min()))
+        self.high = max(self.high, float(highs.max()))
         # Every n-th number: the same ones each time, so that the same data give the same file.
         step = max(1, flat.size // _SAMPLE)
-        self.samples.append(flat[::step].copy())
+        owners = np.arange(0, flat.size, step) // split.shape[2] % channels
+        self.samples.append(Sample(flat[::step].copy(), owners, float(step)))
+        if step > 1:  # else they are in it
+            self.extremes.append(Sample(np.concatenate([lows, highs]), np.tile(np.arange(channels), 2), 1.0))
         if values.ndim > 1:
-            means = values.reshape(values.shape[0], values.shape[1], -1).mean((0, 2), dtype=np.float64)
+            means = split.mean((0, 2), dtype=np.float64)
             self.channel_sum = means if self.channel_sum is None else self.channel_sum + means
         self.count += 1
 
@@ -48,11 +64,12 @@ class Statistics:
         # Where the second axis depends on the shape of the input, it is none of channels.
         if mine is not None and others is not None and len(mine) == len(others):
             self.channel_sum = mine + others
+        self.extremes += other.extremes
         self.count += other.count
 
     @property
     def sample(self) -> Array:
-        return np.concatenate(self.samples)
+        return np.concatenate([part.values for part in self.samples])
 
     @property
     def channel_mean(self) -> Array | None:

@@ -1,0 +1,84 @@
+"""y = a * x + b per channel in front of convolutions becomes part of them: no task, and no rounding in between.
+
+    w' = w * a        bias' = bias + sum of w * b
+
+Padding holds y = 0 there, which is x = -b / a: the convolution pads with that number, if all channels have the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openrknn.compiler.ir import Array, Graph, Op
+
+__all__ = ["fold_forward"]
+
+_MOST_UNEVEN = 8.0
+"""Factors that differ more would spoil the scale of the weights that they go into."""
+_LARGEST_PAD = 4.0
+"""The range of x has to hold the number that it is padded with."""
+_MOVING = {"Slice", "Concat", "Pad", "Input", "Expand"}
+
+
+def fold_forward(graph: Graph) -> None:
+    """Scaling operators whose readers are all convolutions; after convolutions have their final attributes."""
+    if graph.given:  # quantised models say how each of these values is rounded
+        return
+    for op in list(graph.ops):
+        readers = [entry for entry in graph.ops if op.output in entry.inputs]
+        if not _scales(graph, op) or op.output in graph.outputs or not readers:
+            continue
+        factor = graph.constants[op.inputs[1]].astype(np.float64).reshape(-1)
+        summand = graph.constants[op.inputs[2]].astype(np.float64).reshape(-1)
+        if all(_takes(graph, reader, op.output, factor, summand) for reader in readers):
+            for reader in readers:
+                _into(graph, reader, op, factor, summand)
+            graph.ops.remove(op)
+    graph.prune()
+
+
+def _scales(graph: Graph, op: Op) -> bool:
+    """A depthwise convolution of one tap, and nothing else."""
+    if op.type != "Conv" or len(op.inputs) != 3 or op.attributes.get("activation") or any(op.attributes["pads"]):
+        return False
+    weight = graph.constants[op.inputs[1]]
+    shape = graph.shape(op.inputs[0])
+    is_point = tuple(op.attributes["kernel"]) == tuple(op.attributes["strides"]) == (1, 1)
+    if not is_point or op.attributes["group"] != len(weight) or weight.shape[1] != 1 or len(shape) != 4:
+        return False
+    size = np.abs(weight)
+    return op.attributes.get("from") not in _MOVING and bool(size.min() > 0 and size.max() / size.min() <= _MOST_UNEVEN)
+
+
+def _takes(graph: Graph, op: Op, name: str, factor: Array, summand: Array) -> bool:
+    if op.type != "Conv" or op.inputs[0] != name or name in op.inputs[1:] or op.attributes.get("from") in _MOVING:
+        return False
+    if op.inputs[1] in graph.stored or op.attributes["group"] not in {1, len(factor)}:
+        return False
+    pad = _padding(op, factor, summand)
+    return not any(op.attributes["pads"]) or bool(np.ptp(pad) <= 1e-3 * abs(pad[0]) and abs(pad[0]) <= _LARGEST_PAD)
+
+
+def _padding(op: Op, factor: Array, summand: Array) -> Array:
+    result: Array = (float(op.attributes.get("pad_value") or 0.0) - summand) / factor
+    return result
+
+
+def _into(graph: Graph, op: Op, scale: Op, factor: Array, summand: Array) -> None:
+    weight = graph.constants[op.inputs[1]].astype(np.float64)
+    if op.attributes["group"] == 1:
+        added = weight.sum((2, 3)) @ summand
+        weight = weight * factor.reshape(1, -1, 1, 1)
+    else:
+        per_output = len(weight) // len(factor)
+        added = weight.sum((1, 2, 3)) * np.repeat(summand, per_output)
+        weight = weight * np.repeat(factor, per_output).reshape(-1, 1, 1, 1)
+    bias = graph.constants[op.inputs[2]].astype(np.float64) + added
+    pad = float(_padding(op, factor, summand)[0])
+    op.inputs = [
+        scale.inputs[0], graph.add_constant(f"{op.output}_weight", weight),
+        graph.add_constant(f"{op.output}_bias", bias), *op.inputs[3:],
+    ]  # fmt: skip
+    op.fused = (*scale.fused, *op.fused)
+    if any(op.attributes["pads"]):
+        op.attributes = {**op.attributes, "pad_value": pad}
