@@ -128,7 +128,6 @@ def test_a_converted_model_runs_at_once(lab: Lab) -> None:
 def test_what_the_compiler_does_not_have_is_refused_by_name(lab: Lab) -> None:
     rknn = RKNN()
     assert rknn.config() == -1
-    assert rknn.config(target_platform="rk3588", dynamic_input=[[[1, 3, 8, 8]]]) == -1
     assert rknn.config(target_platform="rk3588", quantized_dtype="w4a16") == -1
     assert rknn.config(target_platform="rk3588") == 0
     assert rknn.build() == -1

@@ -1,4 +1,4 @@
-"""The vendor's words for a conversion, as arguments of openrknn's compiler."""
+"""A conversion in the vendor's steps: `config`, `load_onnx`, `build`, as calls of openrknn's compiler."""
 
 from __future__ import annotations
 
@@ -7,76 +7,93 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from openrknn.compiler import Compiled, compile_model
+from openrknn.compiler import Compiled, CompileOptions, compile_with
+from openrknn.compiler.importer.read import read_model
+from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, model_inputs
+from openrknn.compiler.options import Shapes
+from rknn.api.settings import Settings
 
 __all__ = ["Conversion"]
-
-_METHODS = {"normal": "minmax", "mmse": "mse", "kl_divergence": "entropy"}
-_TYPES = {None, "asymmetric_quantized-8", "w8a8", "float16"}
-_HARMLESS = {"optimization_level", "single_core_mode", "model_pruning", "float_dtype", "verbose", "quantized_method"}
-"""They say how the vendor's converter should work; the result is what counts."""
 
 
 @dataclass(slots=True)
 class Conversion:
-    """What `config` and `load_onnx` were told."""
+    """What the program said so far."""
 
-    target: str = ""
-    mean: Sequence[Any] | None = None
-    std: Sequence[Any] | None = None
-    bgr: bool = False
-    method: str = "minmax"
-    is_float: bool = False
-    custom_string: str = ""
+    settings: Settings | None = None
     model: str | os.PathLike[str] | None = None
     inputs: list[str] = field(default_factory=list)
-    shapes: list[Sequence[int]] = field(default_factory=list)
+    """All inputs of the model, those first that `load_onnx` named."""
+    shapes: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
 
     def configure(self, options: dict[str, Any]) -> None:
         """Take the options of `config`; those that would change the result and are not there are refused by name."""
-        given = {name: value for name, value in options.items() if value not in (None, False, [], "")}
-        self.target = str(given.pop("target_platform", "") or "")
-        if not self.target:
-            raise ValueError("config: target_platform has to be named, for example 'rk3588'")
-        self.mean, self.std = given.pop("mean_values", None), given.pop("std_values", None)
-        self.bgr = bool(given.pop("quant_img_RGB2BGR", False))
-        algorithm = given.pop("quantized_algorithm", "normal")
-        if algorithm not in _METHODS:
-            raise ValueError(f"config: quantized_algorithm {algorithm!r}; there are {', '.join(_METHODS)}")
-        self.method = _METHODS[algorithm]
-        kind = given.pop("quantized_dtype", None)
-        if kind not in _TYPES:
-            raise ValueError(f"config: quantized_dtype {kind!r} cannot be compiled; there are w8a8 and float16")
-        self.is_float = kind == "float16"
-        self.custom_string = str(given.pop("custom_string", "") or "")
-        left = sorted(set(given) - _HARMLESS)
-        if left:
-            raise ValueError(f"config: openrknn's compiler does not have {', '.join(left)}")
+        self.settings = Settings.of(options)
 
-    def build(self, *, quantize: bool, dataset: Any) -> Compiled:
+    def load(
+        self, path: str | os.PathLike[str], inputs: Sequence[str], sizes: Sequence[Sequence[int]],
+        outputs: Sequence[str],
+    ) -> None:  # fmt: skip
+        """Read the model and check the names and shapes, so that mistakes show here and not in `build`."""
+        settings = self._settings("load_onnx")
+        model = read_model(path)
+        known = [entry.name for entry in model_inputs(model)]
+        wrong = [name for name in inputs if name not in known]
+        if wrong:
+            raise ValueError(
+                f"load_onnx: {wrong[0]!r} is no input of the model; there are {', '.join(known)} (a model can be cut "
+                "at its outputs, not at its inputs)"
+            )
+        names = [*inputs, *(name for name in known if name not in inputs)]
+        if len(sizes) > len(names):
+            raise ValueError(f"load_onnx: {len(sizes)} shapes in input_size_list, the model has {len(names)} inputs")
+        shapes = {name: [tuple(size)] for name, size in zip(names, sizes, strict=False)}
+        for number, entry in enumerate(settings.shape_sets):
+            if len(entry) != len(names):
+                raise ValueError(f"config: dynamic_input has {len(entry)} shapes, the model {len(names)} inputs")
+            for name, shape in zip(names, entry, strict=True):
+                shapes.setdefault(name, [])
+                shapes[name] = [*(shapes[name] if number else []), shape]
+        bind_shapes(model, {name: entries[0] for name, entries in shapes.items()})
+        if outputs:
+            cut_outputs(model, outputs)
+        self.model, self.inputs, self.shapes, self.outputs = path, names, shapes, list(outputs)
+
+    def build(
+        self, *, quantize: bool, dataset: Any, batch: int | None = None, auto_hybrid: bool = False,
+        fp16_layers: Sequence[str] = (),
+    ) -> Compiled:  # fmt: skip
         """Compile; pictures of the data set are normalised as the model will."""
+        settings = self._settings("build")
         if self.model is None:
             raise ValueError("build: call load_onnx first")
-        if not self.target:
-            raise ValueError("build: call config(target_platform=...) first")
-        is_int8 = quantize and not self.is_float
+        is_int8 = quantize and not settings.is_float
         if is_int8 and dataset is None:
             raise ValueError("build: do_quantization needs a dataset, a text file with one input per line")
-        return compile_model(
-            self.model, self.target, calibration=dataset if is_int8 else None, fp16=not is_int8,
-            mean=self._per_input(self.mean), std=self._per_input(self.std), order="bgr" if self.bgr else "rgb",
-            shapes=dict(zip(self.inputs, self.shapes, strict=False)), outputs=self.outputs, method=self.method,
-            custom_string=self.custom_string,
+        # A model that is quantised already stays so without do_quantization.
+        fp16 = False if is_int8 else True if settings.is_float else None
+        options = CompileOptions(
+            target=settings.target, calibration=dataset if is_int8 else None, fp16=fp16,
+            mean=self._per_input(settings.mean), std=self._per_input(settings.std), order=settings.order,
+            shapes=self._shapes(), batch=batch or None, outputs=self.outputs, method=settings.method,
+            auto_mixed=auto_hybrid and is_int8, min_snr=settings.min_snr, fp16_layers=fp16_layers if is_int8 else (),
+            custom_string=settings.custom_string, cores=settings.cores,
         )  # fmt: skip
+        return compile_with(self.model, options)
+
+    def _settings(self, method: str) -> Settings:
+        if self.settings is None:
+            raise ValueError(f"{method}: call config(target_platform=...) first")
+        return self.settings
+
+    def _shapes(self) -> Shapes:
+        return {name: list(entries) for name, entries in self.shapes.items()}
 
     def _per_input(self, values: Sequence[Any] | None) -> Any:
-        """[[m, m, m]] for the first input, or by name where `load_onnx` named the inputs."""
-        if values is None:
+        """[[m, m, m]] for the first input, [[...], [...]] in the order of the inputs, or one flat list for all."""
+        if values is None or not len(values):
             return None
-        nested = [list(entry) if isinstance(entry, list | tuple) else [entry] for entry in values]
         if not isinstance(values[0], list | tuple):
             return list(values)
-        if self.inputs:
-            return dict(zip(self.inputs, nested, strict=False))
-        return nested[0]
+        return dict(zip(self.inputs, ([float(number) for number in entry] for entry in values), strict=False))

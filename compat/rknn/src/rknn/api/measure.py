@@ -45,11 +45,15 @@ def memory_table(runtime: RKNNRuntime) -> tuple[dict[str, int], str]:
 
 
 def accuracy_report(
-    model: str | os.PathLike[str], onnx: str | os.PathLike[str], inputs: list[str], folder: str | os.PathLike[str]
-) -> None:
-    """`openrknn compare`, with its page and its numbers in a folder."""
+    model: str | os.PathLike[str] | bytes, onnx: str | os.PathLike[str], inputs: list[str],
+    folder: str | os.PathLike[str],
+) -> None:  # fmt: skip
+    """`openrknn compare`, with its page and its numbers in a folder; a model that is no file yet goes there too."""
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
+    if isinstance(model, bytes):
+        (target / "model.rknn").write_bytes(model)
+        model = target / "model.rknn"
     words = [os.fspath(model), os.fspath(onnx), *(word for path in inputs for word in ("--input", path))]
     for options, name in ((["--json"], "error_analysis.json"), ([], "error_analysis.txt")):
         text = _compare([*words, *options])

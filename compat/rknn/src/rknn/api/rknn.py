@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 from typing import Any, NoReturn
 
+import numpy as np
+
 from openrknn.chips import chip_named
 from openrknn.cli.output import CommandError
 from openrknn.cli.save import save_atomically
 from openrknn.errors import UnsupportedError
 from rknn.api.convert import Conversion
+from rknn.api.hybrid import read_layers, read_steps, write_steps
 from rknn.api.measure import accuracy_report, memory_table, performance_table
 from rknnlite.api import RKNNLite
 from rknnlite.api.platforms import show
@@ -45,7 +48,7 @@ class RKNN:
 
     def load_rknn(self, path: str | os.PathLike[str]) -> int:
         """Read the file."""
-        self._path = path
+        self._path, self._built = path, None
         return self.rknn_base.load_rknn(path)
 
     def init_runtime(  # noqa: PLR0917  (the vendor's signature)
@@ -76,7 +79,14 @@ class RKNN:
         inputs_pass_through: list[int] | None = None,
         get_frame_id: bool = False,
     ) -> list[Any] | None:
-        """Run the model on a list of arrays."""
+        """Run the model on a list of arrays; a picture may come without its batch dimension, as in the toolkit."""
+        runtime = self.rknn_base.rknn_runtime
+        if runtime is not None and isinstance(inputs, list):
+            ranks = [len(spec.shape) for spec in runtime.session.inputs]
+            inputs = [
+                value[None] if isinstance(value, np.ndarray) and value.ndim == rank - 1 == 3 else value
+                for value, rank in zip(inputs, [*ranks, *[0] * len(inputs)], strict=False)
+            ]
         return self.rknn_base.inference(inputs, None, data_format, inputs_pass_through, get_frame_id)
 
     def get_sdk_version(self) -> str | None:
@@ -122,12 +132,14 @@ class RKNN:
     ) -> int:
         """Compare the model with its ONNX source, layer by layer; text and numbers go to `output_dir`.
 
-        The vendor's toolkit has the source because it converted it a moment ago; here `onnx` names it.
+        After `build` the source is known; after `load_rknn` the argument `onnx` names it.
         """
-        if self._path is None or onnx is None:
-            return failed(-1, "accuracy_analysis: call load_rknn first, and name the model's source with onnx=")
+        source = onnx or (self._conversion.model if self._built is not None else None)
+        model = self._built if self._built is not None else self._path
+        if source is None or model is None:
+            return failed(-1, "accuracy_analysis: call build first, or load_rknn and name the source with onnx=")
         try:
-            accuracy_report(self._path, onnx, inputs, output_dir)
+            accuracy_report(model, source, inputs, output_dir)
         except CAUGHT as error:
             return failed(-1, "Catch exception when comparing the models.", error)
         return 0
@@ -135,7 +147,7 @@ class RKNN:
     # -- making models -------------------------------------------------------------------------------------------
 
     def config(self, mean_values: Any = None, std_values: Any = None, **options: Any) -> int:
-        """What the conversion should make: `target_platform`, mean and std, the way to choose ranges."""
+        """What the conversion should make; `rknn.api.settings` lists the options of toolkit 2.5.0."""
         try:
             self._conversion.configure({"mean_values": mean_values, "std_values": std_values, **options})
         except CAUGHT as error:
@@ -150,26 +162,72 @@ class RKNN:
         input_initial_val: Any = None,
         outputs: list[str] | None = None,
     ) -> int:
-        """Name the model; it is read by `build`."""
-        if input_initial_val is not None or not os.path.exists(model):
-            return failed(-1, f"load_onnx: {model} is not there, or input_initial_val is given, which is not supported")
-        self._conversion.model = model
-        self._conversion.inputs = list(inputs or ())
-        self._conversion.shapes = list(input_size_list or ())
-        self._conversion.outputs = list(outputs or ())
+        """Read the model; names and shapes are checked here, the rest by `build`."""
+        try:
+            if input_initial_val is not None:
+                raise ValueError("load_onnx: input_initial_val is not supported; fix the input in the ONNX file")
+            self._conversion.load(model, inputs or (), input_size_list or (), outputs or ())
+        except CAUGHT as error:
+            return failed(-1, "Catch exception when loading the ONNX model!", error)
         return 0
 
     def build(
-        self, do_quantization: bool = True, dataset: Any = None, rknn_batch_size: int | None = None, **_: Any
+        self,
+        do_quantization: bool = True,
+        dataset: Any = None,
+        rknn_batch_size: int | None = None,
+        auto_hybrid: bool = False,
     ) -> int:
         """Compile with openrknn's own compiler; int8 with the pictures or arrays that `dataset` lists."""
         try:
-            if rknn_batch_size not in (None, 0, 1):
-                raise ValueError("build: rknn_batch_size is not supported; run a session per picture")
-            self._built = self._conversion.build(quantize=do_quantization, dataset=dataset).data
-            self.rknn_base.rknn_data = self._built
+            made = self._conversion.build(
+                quantize=do_quantization, dataset=dataset, batch=rknn_batch_size, auto_hybrid=auto_hybrid
+            )
         except CAUGHT as error:
             return failed(-1, "Catch exception when building RKNN model!", error)
+        return self._take(made.data)
+
+    def hybrid_quantization_step1(
+        self,
+        dataset: str = "dataset.txt",
+        rknn_batch_size: int | None = None,
+        proposal: bool = False,
+        proposal_dataset_size: int = 1,
+        custom_hybrid: Any = None,
+    ) -> int:
+        """Write NAME.quantization.cfg, where operators can be given to fp16, and two files for step 2.
+
+        With `proposal` it lists those that `auto_hybrid` would choose.
+        """
+        try:
+            if custom_hybrid is not None:
+                raise ValueError("custom_hybrid is not supported; list operators in the .quantization.cfg")
+            if self._conversion.model is None:
+                raise ValueError("call load_onnx first")
+            made = self._conversion.build(quantize=True, dataset=dataset, auto_hybrid=proposal)
+            layers = [choice.output for choice in made.precision if choice.precision == "fp16"]
+            write_steps(self._conversion.model, made, dataset, rknn_batch_size, layers)
+        except (CommandError, *CAUGHT) as error:
+            return failed(-1, "Catch exception in hybrid_quantization_step1!", error)
+        return 0
+
+    def hybrid_quantization_step2(self, model_input: str, data_input: str, model_quantization_cfg: str) -> int:
+        """Build with the operators of the .quantization.cfg in fp16. `config` and `load_onnx` may be left as they are.
+
+        In a new program `config` has to be called again, with the options of step 1.
+        """
+        try:
+            model, dataset, batch = read_steps(model_input, data_input)
+            if self._conversion.model is None:
+                self._conversion.load(model, (), (), ())
+            layers = read_layers(model_quantization_cfg)
+            made = self._conversion.build(quantize=True, dataset=dataset, batch=batch, fp16_layers=layers)
+        except CAUGHT as error:
+            return failed(-1, "Catch exception in hybrid_quantization_step2!", error)
+        return self._take(made.data)
+
+    def _take(self, data: bytes) -> int:
+        self._built = self.rknn_base.rknn_data = data
         return 0
 
     def export_rknn(self, export_path: str | os.PathLike[str], **_: Any) -> int:
@@ -191,6 +249,33 @@ class RKNN:
         """Only ONNX is compiled."""
         _cannot("load_tflite")
 
+    def load_tensorflow(self, *_arguments: object, **_options: object) -> NoReturn:
+        """Only ONNX is compiled."""
+        _cannot("load_tensorflow")
+
+    def load_caffe(self, *_arguments: object, **_options: object) -> NoReturn:
+        """Only ONNX is compiled."""
+        _cannot("load_caffe")
+
+    def load_darknet(self, *_arguments: object, **_options: object) -> NoReturn:
+        """Only ONNX is compiled."""
+        _cannot("load_darknet")
+
+    def optimize_onnx(self, *_arguments: object, **_options: object) -> NoReturn:
+        """The compiler cleans models up by itself."""
+        _has_not("optimize_onnx", "the compiler folds and fuses by itself; `openrknn compile --show-graph` prints it")
+
+    def codegen(self, *_arguments: object, **_options: object) -> NoReturn:
+        """No C code is written."""
+        _has_not("codegen", "the exported file runs in every program that uses the C API")
+
+    def reg_custom_op(self, *_arguments: object, **_options: object) -> NoReturn:
+        """Operators of one's own are given when the model runs."""
+        _has_not("reg_custom_op", "cut the model before the operator with load_onnx(outputs=...)")
+
+    def clear_op_cache(self) -> None:
+        """There is no cache: nothing to do."""
+
     def _check_target(self, target: str) -> None:
         runtime = self.rknn_base.rknn_runtime
         if runtime is not None and chip_named(target).target != chip_named(runtime.target_soc).target:
@@ -203,3 +288,7 @@ def _cannot(method: str) -> NoReturn:
         f"RKNN.{method}: openrknn compiles ONNX models only. Export the model to ONNX and use load_onnx, or convert "
         "with the vendor's rknn-toolkit2 in an environment of its own and load the result here with load_rknn"
     )
+
+
+def _has_not(method: str, instead: str) -> NoReturn:
+    raise UnsupportedError(f"RKNN.{method}: openrknn does not have it; {instead}")
