@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 import openrknn
-from openrknn.cli.compare.capture import Inspector
 from openrknn.cli.compare.feeds import feeds_for
 from openrknn.cli.compare.measure import Bench, Layer
 from openrknn.cli.compare.reference import Reference
 from openrknn.cli.compare.weights import read_weights
 from openrknn.distance import in_steps, measure
+from openrknn.runtime.inspector import Inspector
 
 Array = npt.NDArray[Any]
 

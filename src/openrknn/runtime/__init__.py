@@ -9,5 +9,6 @@
     inputs      from users' arrays to the bytes of input buffers;  outputs: back
     tensors     tensors in device memory, read and written as arrays
     operators   operators that the compiler left to the CPU
+    inspector   operator by operator, with a look at each result
     profile     what each operator costs;  memory: how much each part needs
 """

@@ -1,7 +1,6 @@
 """`openrknn compare`: a `.rknn` on the software NPU beside the ONNX model that it was made from, layer by layer.
 
     reference   the ONNX graph, whole or cut between tensors;  feeds: its inputs
-    capture     the .rknn, operator by operator
     weights     the weights that the file really holds
     measure     both beside each other, free or isolated;  metrics: how far apart
     report      what it says;  text, page: for people
