@@ -64,16 +64,18 @@ class Linked:
 def link(program: Program, tables: dict[str, Table]) -> Linked:
     """Emit all tasks in order."""
     linked = Linked(words_per_fetch=program.target.registers.words_per_fetch)
-    before: dict[int, list[Commands]] = {}
+    before: dict[int, list[tuple[Task, Commands]]] = {}
     for number, task, loads in _tasks(program, tables):
         if loads:
             linked.table_tasks[number] = linked.table_tasks.get(number, 0) + 1
         commands = emit_task(task, program)
         earlier = before.setdefault(number, [])
         is_plain = not loads and task.picture is None and number not in linked.table_tasks
-        # Two register groups take turns: what the last task but one of the same step wrote is still there.
-        append(linked, number, task, commands.without(earlier[-2]) if is_plain and len(earlier) > 1 else commands)
-        earlier.append(commands)
+        # Two register groups take turns: what the last task but one of the same step wrote is still there, if the same
+        # blocks took part in both since.
+        is_alike = len(earlier) > 1 and all(other.blocks == task.blocks for other, _ in earlier[-2:])
+        append(linked, number, task, commands.without(earlier[-2][1]) if is_plain and is_alike else commands)
+        earlier.append((task, commands))
     chain(linked, linked.tasks)
     linked.lists.append(list(linked.tasks))
     return linked

@@ -17,7 +17,9 @@ from openrknn.compiler.lower.cpu import lower_cpu, lower_reshape
 from openrknn.compiler.lower.elementwise import copy_task, lower_activation, lower_binary, lower_repeat
 from openrknn.compiler.lower.functions import FUNCTIONS, function_for
 from openrknn.compiler.lower.pooling import lower_pool
+from openrknn.compiler.lower.product import lower_product
 from openrknn.compiler.lower.root import lower_guess
+from openrknn.compiler.lower.softmax import lower_softmax, softmax_table
 from openrknn.compiler.lower.tensors import fit_cpu, fit_ends, make_tensors, picture_inputs
 from openrknn.compiler.lower.views import place_views
 from openrknn.compiler.normalise.moves import selection_conv
@@ -37,8 +39,10 @@ _LOWER: Mapping[str, Callable[[Lowering, Op], None]] = {
     "Cpu": lower_cpu,
     "Guess": lower_guess,
     "Pool": lower_pool,
+    "Product": lower_product,
     "Repeat": lower_repeat,
     "Reshape": lower_reshape,
+    "Softmax": lower_softmax,
 }
 
 
@@ -95,6 +99,8 @@ def _choose_tables(low: Lowering) -> None:
     """One table per function: it reaches as far as the farthest of its users needs."""
     users: dict[tuple[Any, ...], list[tuple[dict[str, Any], float]]] = {}
     for op in low.graph.ops:
+        if op.type == "Softmax":
+            low.functions[id(op.attributes)] = softmax_table()
         attributes = op.attributes if op.type == "Activation" else op.attributes.get("activation")
         if not attributes or attributes["function"] not in FUNCTIONS:
             continue
@@ -173,7 +179,7 @@ def _write_order(low: Lowering) -> dict[str, str]:
 
 
 def _table(low: Lowering, op: Op) -> str | None:
-    attributes = op.attributes if op.type == "Activation" else op.attributes.get("activation")
+    attributes = op.attributes if op.type in {"Activation", "Softmax"} else op.attributes.get("activation")
     function = low.functions.get(id(attributes)) if attributes else None
     return function.key if function else None
 

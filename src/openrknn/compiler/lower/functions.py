@@ -18,7 +18,7 @@ import numpy as np
 from openrknn.compiler.ir import Array
 from openrknn.compiler.program import Table
 
-__all__ = ["FUNCTIONS", "Function", "function_for"]
+__all__ = ["FUNCTIONS", "SOFTMAX_REACH", "Function", "function_for"]
 
 _ENTRIES = 513
 _HALF = 1 << 14
@@ -26,6 +26,11 @@ _LARGEST = 32767
 _SLOPE_BITS = 15
 _LARGEST_SHIFT = 31
 _FAR = 8.0
+
+SOFTMAX_REACH = _HALF / 3072
+"""exp(x) for x from -2 * reach to 0, moved to the middle of the table; 3072 table units to one are exact in fp16."""
+_SOFTMAX_END = math.exp(-2 * SOFTMAX_REACH)
+"""Less than one unit of the table: what is further away is exactly zero."""
 
 Shape = Callable[[Array, Mapping[str, Any]], Array]
 
@@ -54,6 +59,7 @@ FUNCTIONS: Mapping[str, tuple[Shape, float]] = MappingProxyType(
         "softsign": (lambda x, _: x / (1 + np.abs(x)), math.inf),
         "erf": (lambda x, _: _erf(x), 3.5),
         "exp": (lambda x, _: np.exp(x), math.inf),
+        "softmax": (lambda x, _: np.exp(np.maximum(x, -SOFTMAX_REACH) - SOFTMAX_REACH) - _SOFTMAX_END, SOFTMAX_REACH),
         "bounds": (lambda x, a: np.clip(x, a["alpha"], a["beta"]), math.inf),
         "leakyfloor": (lambda x, a: np.maximum(np.where(x < 0, a["alpha"] * x, x), a["beta"]), 16.0),
         "sqrt": (lambda x, _: np.sqrt(np.maximum(x, 0)), math.inf),

@@ -37,6 +37,15 @@ NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
             "in fp16, in int8 models too: convolutions, products, and Newton's method for the root; the two "
             "transpositions on the CPU",
         ),
+        "Softmax": Row(
+            "Softmax over channels, or over the last dimension of attention scores, where something follows it",
+            "DPU for the maximum, the exponential by table and the division, 1x1 convolutions for the sum; fp16, also "
+            "in int8 models",
+        ),
+        "Product": Row(
+            "MatMul of two activations [1, H, M, K] x [1, H, K, N]",
+            "DPU rearranges the second operand as weights, a 1x1 convolution per head; fp16, also in int8 models",
+        ),
         "Pool": Row("MaxPool, AveragePool, GlobalMaxPool", "PPU; wide maps in stripes"),
         "Activation": Row(
             "Relu, Clip, LeakyRelu, PRelu, Sigmoid, Tanh, HardSwish, HardSigmoid, Elu, Gelu, Mish, Softplus, Erf, "
@@ -60,8 +69,11 @@ CPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
         "Sin": Row("Sin (fp16)", "the same"),
         "Sqrt": Row("Sqrt (fp16)", "the same"),
         "Reshape": Row("Reshape that moves channels", "the NPU keeps 16 bytes of channels together"),
-        "MatMul": Row("MatMul of two activations", "weights of the NPU are constants in this compiler"),
-        "Softmax": Row("Softmax", "exact; the vendor's NPU recipe is up to 4 % wrong"),
+        "MatMul": Row("MatMul of two activations with broadcast, or more than 3072 deep", "no recipe"),
+        "Softmax": Row(
+            "Softmax that an output follows; Softmax over pixels",
+            "exact on the CPU, and nothing waits for it; the NPU reduces over channels only",
+        ),
         "Transpose": Row("Transpose", "between the NPU's layout and any other order"),
     }
 )

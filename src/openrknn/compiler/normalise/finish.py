@@ -14,6 +14,7 @@ _WIDEST = 2047
 _MARKS = {
     "Slice": "start", "Concat": "starts", "Conv": "kernel", "ConvTranspose": "kernel", "Pool": "method",
     "Binary": "broadcast", "Activation": "function", "Repeat": "factors",
+    "Softmax": "groups", "Product": "heads",
 }  # fmt: skip
 _OURS = {"Convert", "Guess"}
 """Operators that no model has."""

@@ -17,7 +17,7 @@ _MOST_UNEVEN = 8.0
 """Factors that differ more would spoil the scale of the weights that they go into."""
 _LARGEST_PAD = 4.0
 """The range of x has to hold the number that it is padded with."""
-_MOVING = {"Slice", "Concat", "Pad", "Input", "Expand"}
+_MOVING = {"Slice", "Concat", "Pad", "Input", "Expand", "Pick"}
 
 
 def fold_forward(graph: Graph) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import constant, replace_op
 
-__all__ = ["identity_conv", "normalise_moves", "selection_conv"]
+__all__ = ["identity_conv", "normalise_moves", "selection_conv", "windows_of"]
 
 _LARGEST_REPEAT = 8
 _LARGEST_PAD = 15
@@ -91,7 +91,7 @@ def _channels(graph: Graph, op: Op, source: str, target: str, start: int, count:
 
 
 def _slice(graph: Graph, op: Op, atom: int) -> None:
-    windows = _windows(graph, op)
+    windows = windows_of(graph, op)
     shape = graph.shape(op.inputs[0])
     if windows is None or len(shape) not in (2, 3, 4) or shape[0] != 1:
         return
@@ -121,7 +121,7 @@ def _slice(graph: Graph, op: Op, atom: int) -> None:
         replace_op(graph, op, *steps)
 
 
-def _windows(graph: Graph, op: Op) -> list[tuple[int, int, int]] | None:
+def windows_of(graph: Graph, op: Op) -> list[tuple[int, int, int]] | None:
     """(start, stop, step) of every dimension, resolved; None where they are not constant."""
     shape = graph.shape(op.inputs[0])
     if "starts" in op.attributes:

@@ -16,7 +16,7 @@ def normalise_softmax(graph: Graph) -> None:
     """Axes other than the last become the third of four: where there are not four dimensions, the vendor's runtime
     1.5.2 flattens what is behind the axis, as ONNX did before opset 13."""
     for op in list(graph.ops):
-        if op.type != "Softmax":
+        if op.type != "Softmax" or "groups" in op.attributes:  # the NPU has them over channels
             continue
         shape = graph.shape(op.inputs[0])
         axis = range(len(shape))[int(op.attributes.get("axis", -1))]

@@ -75,7 +75,10 @@ def set_precision(graph: Graph, chosen: Collection[str]) -> dict[str, str]:
     for name in list(graph.values):
         users = [op for op in graph.ops if name in op.inputs]
         in_fp16 = [op for op in users if op.output in reasons]
-        is_float = makers[name] in reasons if name in made else bool(users) and len(in_fp16) == len(users)
+        if name in made:
+            is_float = makers[name] in reasons
+        else:  # operators that are fp16 in every model do not change what it takes
+            is_float = bool(users) and len(in_fp16) == len(users) and not any(op.output in graph.floats for op in users)
         others = [op for op in users if op not in in_fp16 and op.type != "Convert"] if is_float else in_fp16
         if others:
             _convert(graph, name, others, to_float=not is_float)
@@ -111,7 +114,8 @@ def _spread(graph: Graph, chosen: Collection[str]) -> dict[str, str]:
                     reasons.setdefault(source.output, "beside fp16 on the CPU")
         for name in graph.inputs:
             users = [op for op in graph.ops if name in op.inputs]
-            if any(op.type in _PLAIN for op in users) and any(op.output in reasons for op in users):
+            in_fp16 = [op for op in users if op.output in reasons and op.output not in graph.floats]
+            if any(op.type in _PLAIN for op in users) and in_fp16:
                 for op in users:
                     reasons.setdefault(op.output, "beside fp16 on the CPU")
     return reasons

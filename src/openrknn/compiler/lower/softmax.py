@@ -1,0 +1,164 @@
+"""Softmax over channels, in fp16:  e = exp(x - max(x));  y = e / sum(e).
+
+The vendor's converter has the same steps, but takes the exponential from the bits of a rounded number, which is up to
+4 % wrong; here it comes from a table that is right to 2**-16. The maximum of each pixel is packed, one number after the
+other; a 1x1 convolution with ones spreads it over the channels. Another one adds up, and spreads too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openrknn.compiler.formats import FP16, align
+from openrknn.compiler.ir import Array, Op
+from openrknn.compiler.lower.context import Lowering
+from openrknn.compiler.lower.functions import SOFTMAX_REACH, Function
+from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch
+from openrknn.compiler.lower.recipes.base import merge
+from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers
+from openrknn.compiler.lower.recipes.finish import Finish, fp16_bits, fp32_bits
+from openrknn.compiler.program import ELEMENTWISE, Place, Task
+from openrknn.container.parts import DataType
+from openrknn.isa.enums import ChannelReduction, EwAlgorithm, Rounding
+from openrknn.layout.weights import WeightTiles, pack_weights
+
+__all__ = ["lower_softmax", "softmax_table"]
+
+_LOWEST = 0xFBFF
+"""-65504, the lowest number of fp16."""
+_TABLE_UNITS = 1 << 14
+_TOGETHER = 64
+"""Up to so many channels, one convolution adds up and spreads: its weights are a square."""
+
+
+def softmax_table() -> Function:
+    """The table of the exponential: all of them are equal."""
+    return Function("softmax", (), SOFTMAX_REACH, power_of_two=True)
+
+
+def lower_softmax(low: Lowering, op: Op) -> None:
+    """Three steps: the distance from the maximum, the table, the division."""
+    source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
+    channels, rows, columns = source.cube
+    pixels, groups = rows * columns, int(op.attributes["groups"])
+    size = channels // groups
+    padded = align(channels, FP16.atom)
+    pitch = align(pixels, 4)
+    x, y = Line(source.at(), source.pitch, channels), Line(target.at(), target.pitch, channels)
+    wide = padded // FP16.atom * pitch * 16 * (2 if channels % FP16.group else 1)
+    spread = Line(Place(scratch(low, f"{op.output}_spread", wide)), pitch, channels)
+    power = Line(Place(scratch(low, f"{op.output}_power", wide)), pitch, channels)
+    peaks = scratch(low, f"{op.output}_peaks", groups * align(pixels, 8) * 2)
+    lines = line_pixels(channels, pixels)
+
+    step = low.step(op, "exSoftmax13", outputs=[power.place.tensor])
+    if channels % FP16.atom:
+        # In place, unless somebody else reads what would be there then.
+        readers = [other for other in low.graph.ops if op.inputs[0] in other.inputs]
+        alone = len(readers) == 1 and op.inputs[0] not in low.graph.outputs
+        guarded = x if alone else power
+        low.add(step, _guard(x, guarded, pixels, whole=not alone))
+        x = guarded
+    for group in range(groups):
+        part, wide_part = (_channels(line, group * size, size) for line in (x, spread))
+        ones = _weights(low, f"{op.name}_spread", np.ones((size, 1)))
+        for first, count in lines:
+            peak = Place(peaks, 2 * (group * align(pixels, 8) + first))
+            low.add(step, _peak(part.at(first), count, peak))
+            low.add(step, pointwise_task(Line(peak, 1, 1), wide_part.at(first), count, ones, packed=True))
+    for first, count in lines:
+        low.add(step, _two(x.at(first), spread.at(first), power.at(first), count, EwAlgorithm.MINUS))
+
+    step = low.step(op, "Exp", inputs=[power.place.tensor], outputs=[power.place.tensor])
+    function = low.functions[id(op.attributes)]
+    step.table = function.key
+    for first, count in lines:
+        low.add(step, _exponential(power.at(first), count, function))
+
+    step = low.step(op, "exSoftmaxDiv", inputs=[power.place.tensor])
+    for first, count in lines:
+        for task in _sums(low, op, power.at(first), spread.at(first), count, groups):
+            low.add(step, task)
+        low.add(step, _two(power.at(first), spread.at(first), y.at(first), count, EwAlgorithm.DIV))
+
+
+def _channels(line: Line, first: int, count: int) -> Line:
+    return Line(moved(line.place, first // FP16.atom * line.pitch), line.pitch, count)
+
+
+def _guard(x: Line, target: Line, pixels: int, *, whole: bool) -> Task:
+    """Lanes of the last atom that are no channels must not win: they become the lowest number."""
+    rest = x.channels if whole else x.channels % FP16.atom
+    last, made = (_channels(line, x.channels - rest, rest) for line in (x, target))
+    size = (align(rest, FP16.atom), 1, pixels)
+    registers = elementwise_registers(FP16, size, Cube(last.place, x.pitch), Cube(made.place, target.pitch), {})
+    merge(registers, {
+        "DPU.OFFSET_PEND": {"offset_pend": _LOWEST},
+        "DPU.DATA_CUBE_CHANNEL": {"channel": rest, "orig_channel": rest},
+        "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL": {"channel": rest},
+    })  # fmt: skip
+    return Task(ELEMENTWISE, registers)
+
+
+def _peak(x: Line, pixels: int, target: Place) -> Task:
+    """The largest channel of each pixel, packed."""
+    padded = align(x.channels, FP16.atom)
+    size = (padded, 1, pixels)
+    registers = elementwise_registers(FP16, size, Cube(x.place, x.pitch), Cube(target, 0), {})
+    merge(registers, {
+        "DPU.FEATURE_MODE_CFG": {"nonalign": 1, "surf_len": align(pixels * FP16.element_bytes, 16) // 16},
+        "DPU.OFFSET_PEND": {"offset_pend": _LOWEST},
+        "DPU.DATA_CUBE_HEIGHT": {
+            "minmax_ctl": ChannelReduction.ENABLE | ChannelReduction.MAXIMUM | ChannelReduction.VALUE_ONLY
+        },
+        "DPU.DATA_CUBE_CHANNEL": {"orig_channel": x.channels},
+        "DPU.OUT_CVT_SCALE": {"fp32tofp16_en": 0},
+        "DPU.OUT_CVT_SHIFT": {"cvt_round": Rounding.TIES_UP},
+        "DPU_RDMA.RDMA_ERDMA_CFG": {"ov4k_bypass": 1},
+        "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {"mrdma_fp16tofp32_en": 0},
+    })  # fmt: skip
+    return Task(ELEMENTWISE, registers)
+
+
+def _two(left: Line, right: Line, target: Line, pixels: int, method: EwAlgorithm) -> Task:
+    finish = Finish(1.0, None, flying=True)
+    finish.operand(method, None, per_channel=False, relu=False)
+    if method is EwAlgorithm.DIV:  # as the vendor has it: fp16 all the way
+        finish.set("DPU.EW_CFG", ew_op_cvt_bypass=1)
+        finish.set("DPU.OUT_CVT_SCALE", fp32tofp16_en=0)
+        finish.set("DPU_RDMA.RDMA_FEATURE_MODE_CFG", mrdma_fp16tofp32_en=0)
+    registers = elementwise_registers(
+        FP16, (left.channels, 1, pixels), Cube(left.place, left.pitch), Cube(target.place, target.pitch),
+        finish.registers, Cube(right.place, right.pitch),
+    )  # fmt: skip
+    return Task(ELEMENTWISE, registers)
+
+
+def _exponential(line: Line, pixels: int, function: Function) -> Task:
+    finish = Finish(1.0, None, flying=True)
+    finish.lookup(function, None)
+    finish.set("DPU.BN_ALU_CFG", bn_alu_operand=fp32_bits(float(_TABLE_UNITS)))
+    cube = Cube(line.place, line.pitch)
+    return Task(ELEMENTWISE, elementwise_registers(FP16, (line.channels, 1, pixels), cube, cube, finish.registers))
+
+
+def _sums(low: Lowering, op: Op, power: Line, target: Line, pixels: int, groups: int) -> list[Task]:
+    """The sum of each group of channels, in each of its channels; 1 in lanes that pad, which are divided too."""
+    channels, one = power.channels, fp16_bits(1.0)
+    size = channels // groups
+    if channels <= _TOGETHER:
+        square = np.kron(np.eye(groups), np.ones((size, size)))
+        return [pointwise_task(power, target, pixels, _weights(low, f"{op.name}_sum", square), fill=one)]
+    few = Line(Place(scratch(low, f"{op.output}_few", 2 * align(groups, 8) // 8 * pixels * 16)), pixels, groups)
+    rows = np.kron(np.eye(groups), np.ones((1, size)))
+    return [
+        pointwise_task(power, few, pixels, _weights(low, f"{op.name}_add", rows)),
+        pointwise_task(few, target, pixels, _weights(low, f"{op.name}_each", rows.T), fill=one),
+    ]
+
+
+def _weights(low: Lowering, name: str, matrix: Array) -> Place:
+    outputs, inputs = matrix.shape
+    tiles = WeightTiles.of_rk3588((outputs, inputs, 1, 1), FP16.element_bytes)
+    packed = pack_weights(matrix.astype(np.float16)[:, :, None, None], tiles, np.zeros(outputs, np.float16))
+    return Place(low.data(name, packed.tobytes(), (outputs, inputs, 1, 1), DataType.FLOAT16, "weights"))
