@@ -78,6 +78,8 @@ def _pooling(task: Task, target: Target) -> Traffic:
 
 def _operands(task: Task) -> int:
     """Per channel, and the second operand."""
+    if "DPU_RDMA" not in task.blocks:
+        return 0
     channels = _number(task, "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL", "channel")
     kinds = (_number(task, "DPU_RDMA.RDMA_BRDMA_CFG", "brdma_data_use"),
              _number(task, "DPU_RDMA.RDMA_NRDMA_CFG", "nrdma_data_use"))  # fmt: skip
@@ -97,6 +99,8 @@ def _operands(task: Task) -> int:
 
 def _written(task: Task, pixels: int, target: Target) -> int:
     size = _WIDTHS[_number(task, "DPU.DATA_FORMAT", "out_precision")]
+    if _number(task, "DPU.DATA_CUBE_HEIGHT", "minmax_ctl"):
+        return size * pixels
     return _atoms(_number(task, "DPU.DATA_CUBE_CHANNEL", "orig_channel"), size, target) * pixels
 
 

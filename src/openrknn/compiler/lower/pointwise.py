@@ -10,15 +10,15 @@ from openrknn.compiler.lower.recipes.base import merge
 from openrknn.compiler.lower.recipes.convolution import ConvolutionTask, convolution_registers
 from openrknn.compiler.lower.recipes.finish import fp16_bits
 from openrknn.compiler.program import CONVOLUTION, Place, Registers, Task, Tensor
+from openrknn.compiler.targets import RK3588
 from openrknn.compiler.tile import Band, row_entries
-from openrknn.compiler.tile.convolution import BANK_ENTRIES, BANKS, PIXELS_PER_BANK
 from openrknn.container.parts import DataType, Kind
 
 __all__ = ["Line", "line_pixels", "moved", "pointwise_task", "scratch", "stored_channels"]
 
 _BLOCKS = CONVOLUTION[:3]
 """Nothing is read for the DPU."""
-_DATA_BANKS = 9
+_BUFFER = RK3588.buffer
 _LONGEST = 2040
 """Columns that a convolution can read."""
 
@@ -43,7 +43,7 @@ def moved(place: Place, atoms: int) -> Place:
 def line_pixels(channels: int, pixels: int) -> list[tuple[int, int]]:
     """(first, count) of lines that fit into the convolution buffer beside the weights; multiples of 8 but the last."""
     per_pixel = row_entries(channels, 64, FP16) / 64
-    most = min(_LONGEST, int(_DATA_BANKS * BANK_ENTRIES / per_pixel)) // 8 * 8
+    most = min(_LONGEST, int(_BUFFER.single_band_data * _BUFFER.bank_entries / per_pixel)) // 8 * 8
     return [(first, min(most, pixels - first)) for first in range(0, pixels, most)]
 
 
@@ -62,9 +62,9 @@ def pointwise_task(
     """
     stored = stored_channels(source.channels)
     entries = pixels if packed else row_entries(source.channels, pixels, FP16)
-    banks = ceil_div(pixels, PIXELS_PER_BANK) if packed else ceil_div(entries, BANK_ENTRIES)
+    banks = ceil_div(ceil_div(pixels, 4) if packed else entries, _BUFFER.bank_entries)
     task = ConvolutionTask(
-        format=FP16, band=Band(0, source.channels, 0, 1, 0, 1, 0, banks, BANKS - banks, False),
+        format=FP16, band=Band(0, source.channels, 0, 1, 0, 1, 0, banks, _BUFFER.banks - banks, False),
         source=source.place, weights=weights, bias=weights, target=target.place, width=pixels, line_pixels=pixels,
         source_pitch=source.pitch, target_pitch=target.pitch, out_width=pixels, kernels=target.channels,
         stored_kernels=kernels or target.channels, kernel_bytes=stored * FP16.element_bytes, kernel=(1, 1),

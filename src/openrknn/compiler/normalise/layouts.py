@@ -33,6 +33,8 @@ class Layouts:
         self._made: dict[tuple[object, ...], str] = {}
         self._ops: list[Op] = []
         self._done: set[str] = set()
+        self._names: dict[str, tuple[str, ...]] = {}
+        """Value -> the ONNX operators that moved it."""
 
     def run(self) -> None:
         graph = self.graph
@@ -50,7 +52,8 @@ class Layouts:
         made: list[Op] = []
         for op in self._ops:
             is_end = op.type in {"Reshape", "Transpose"} and op.output in graph.outputs and op.output in self.views
-            made += self._chain(self.views[op.output], op.output, op.name) if is_end else [op]
+            fused = self._names.get(op.output, ())
+            made += self._chain(self.views[op.output], op.output, op.name, fused) if is_end else [op]
         graph.ops = made
         graph.sort()
         graph.prune()
@@ -91,7 +94,7 @@ class Layouts:
             made = graph.add_value(f"{name}_moved", shape)
             base = plain.base
             graph.derived[made] = derived_from(graph, base, lambda x: plain.forward(x, shape))
-            self.emit(*self._chain(plain, made, made))
+            self.emit(*self._chain(plain, made, made, self._names.get(name, (name,))))
             self._made[key] = made
         return self._made[key]
 
@@ -105,6 +108,8 @@ class Layouts:
     # -- operators ---------------------------------------------------------------------------------------------
 
     def _follow(self, op: Op) -> None:
+        known = self._names.get(op.inputs[0], ())
+        self._names[op.output] = (*known, *(name for name in op.fused or (op.name,) if name not in known))
         view, shape = self.view(op.inputs[0]), self.graph.shape(op.inputs[0])
         moved: View | None = view
         if op.type == "Transpose":
@@ -179,30 +184,31 @@ class Layouts:
 
     # -- moves -------------------------------------------------------------------------------------------------
 
-    def _chain(self, view: View, target: str, name: str) -> list[Op]:
+    def _chain(self, view: View, target: str, name: str, fused: tuple[str, ...] = ()) -> list[Op]:
         """Reshape, Transpose, Reshape: what is needed of it."""
+        fused = fused or (name,)
         graph = self.graph
         view, shape = view.joined(), graph.shape(target)
         if view.is_plain:
-            return [Op("Reshape", name, [view.base], [target], {}, (name,))]
+            return [Op("Reshape", name, [view.base], [target], {}, fused)]
         order = self._as_one(view, shape)
         if order is not None:
-            return [Op("Transpose", name, [view.base], [target], {"perm": order}, (name,))]
+            return [Op("Transpose", name, [view.base], [target], {"perm": order}, fused)]
         steps, source = [], view.base
         sizes = (1, *view.sizes)
         if graph.shape(source) != sizes:
             apart = graph.add_value(f"{target}_apart", sizes)
             graph.derived[apart] = derived_from(graph, view.base, lambda x: x.reshape(sizes))
-            steps.append(Op("Reshape", apart, [source], [apart], {}, (name,)))
+            steps.append(Op("Reshape", apart, [source], [apart], {}, fused))
             source = apart
         order = [0, *(entry + 1 for entry in view.order)]
         turned = tuple(sizes[entry] for entry in order)
         if turned == tuple(shape):
-            return [*steps, Op("Transpose", name, [source], [target], {"perm": order}, (name,))]
+            return [*steps, Op("Transpose", name, [source], [target], {"perm": order}, fused)]
         ordered = graph.add_value(f"{target}_turned", turned)
         graph.derived[ordered] = derived_from(graph, view.base, lambda x: view.forward(x, turned))
-        steps.append(Op("Transpose", ordered, [source], [ordered], {"perm": order}, (name,)))
-        return [*steps, Op("Reshape", name, [ordered], [target], {}, (name,))]
+        steps.append(Op("Transpose", ordered, [source], [ordered], {"perm": order}, fused))
+        return [*steps, Op("Reshape", name, [ordered], [target], {}, fused)]
 
     def _as_one(self, view: View, shape: Sequence[int]) -> list[int] | None:
         """The order of a single Transpose, where dimensions only change places."""
