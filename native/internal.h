@@ -164,6 +164,12 @@ typedef struct kernel_set {
     void (*pool)(const openrknn_pooling *step, int32_t surface, int32_t row);
 } kernel_set;
 
+/* The part of a set that has the same names in every file: most of it comes from the templates. */
+#define KERNELS_OF_TEMPLATES                                                                                           \
+    .strip_bytes = strip_bytes, .store_strip = store_strip, .float_lengths = float_lengths,                           \
+    .float_segment = float_segment, .float_depthwise = float_depthwise, .chain = chain_run, .general = general,       \
+    .map = map, .pool = pool_row
+
 extern const kernel_set kernels_scalar;
 #ifdef OPENRKNN_HAS_AVX2
 extern const kernel_set kernels_avx2;

@@ -1,0 +1,162 @@
+/* What the files of the convolution share: its plan, and sizes that follow from a step. */
+#ifndef OPENRKNN_CONVOLUTION_H
+#define OPENRKNN_CONVOLUTION_H
+
+#include "internal.h"
+
+enum { PICTURE_CHANNELS = 4, FLOAT_CHANNELS = 8, LARGEST_KERNEL = 32 };
+
+typedef struct {
+    const openrknn_convolution *step;
+    const kernel_set *kernels;
+
+    /* the copied input: [atom][row][phase][column][element], in bytes */
+    uint8_t *copy;
+    int32_t atoms; /* of input channels */
+    int32_t rows;
+    int32_t columns; /* of one phase */
+    int32_t element; /* bytes of one atom, or of one pixel of a picture */
+    int64_t row_bytes;
+    int64_t plane_bytes;
+
+    /* what the kernels read */
+    const uint8_t *input;
+    int64_t out_row_step; /* from one row of outputs to the next */
+    const int32_t *offsets;
+    int32_t taps;
+    int32_t out_rows;
+    int32_t out_columns;
+
+    const int32_t *factors;
+    const int32_t *addends; /* of the chain; NULL without one */
+    const uint8_t *weights;
+    int64_t block_bytes;
+    int32_t out_atoms;
+    int32_t blocks;
+
+    int32_t segments_per_row;
+    int32_t segments;
+    int32_t segment_units; /* into which the segments are divided */
+    int32_t blocks_per_unit;
+    int32_t unit_columns; /* units that share the same segments */
+    int32_t copies_late;  /* depthwise: each unit copies its own input */
+    int32_t chunks;       /* of rows, to be copied */
+    int32_t copied_atoms;
+} convolution;
+
+/* ---------------------------------------------------------------------------------------------- sizes */
+
+static inline int32_t is_float(const openrknn_convolution *step)
+{
+    return step->format != OPENRKNN_INT8;
+}
+
+/* Channels of one atom of the input, or of a pixel of a picture. */
+static inline int32_t lanes_of(const openrknn_convolution *step)
+{
+    return step->picture ? PICTURE_CHANNELS : is_float(step) ? FLOAT_CHANNELS : ATOM;
+}
+
+static inline int32_t input_atoms(const openrknn_convolution *step)
+{
+    return step->picture ? 1 : divide_up(step->channels, lanes_of(step));
+}
+
+static inline int32_t tap_count(const openrknn_convolution *step)
+{
+    return step->kernel_height * step->kernel_width * input_atoms(step);
+}
+
+static inline int32_t out_atoms(const openrknn_convolution *step)
+{
+    int32_t written = step->dpu.halves ? divide_up(step->dpu.target.atoms, 2) : step->dpu.target.atoms;
+    return at_most(divide_up(step->dpu.channels, ATOM), written);
+}
+
+static inline int64_t factor_bytes(const openrknn_convolution *step, const kernel_set *kernels)
+{
+    return round_up(round_up(out_atoms(step), kernels->block) * ATOM * (int64_t)sizeof(int32_t), 64);
+}
+
+/* The columns of a kernel in runs; the number of runs. */
+static inline int32_t column_runs(const openrknn_convolution *step, column_run *runs)
+{
+    int32_t distance = step->stride_x % step->dilation_x ? step->kernel_width : step->stride_x / step->dilation_x;
+    int32_t count = at_most(distance, step->kernel_width);
+    for (int32_t first = 0; first < count; first++) {
+        runs[first].first = first;
+        runs[first].step = distance;
+        runs[first].width = divide_up(step->kernel_width - first, distance);
+    }
+    return count;
+}
+
+/* Of one atom of channels. */
+static inline int64_t depthwise_bytes(const openrknn_convolution *step, const kernel_set *kernels)
+{
+    column_run runs[LARGEST_KERNEL];
+    int64_t bytes = 0;
+    for (int32_t run = 0, count = column_runs(step, runs); run < count; run++)
+        bytes += kernels->strip_bytes(runs[run].width);
+    return bytes * step->kernel_height;
+}
+
+/* Floating point, of one block: [tap][channel in][16 channels out], 16 lengths; depthwise [tap][16 channels]. */
+static inline int64_t float_block_bytes(const openrknn_convolution *step)
+{
+    int64_t window = (int64_t)step->kernel_height * step->kernel_width;
+    if (step->depthwise)
+        return window * ATOM * (int64_t)sizeof(float32);
+    return ATOM * ((int64_t)tap_count(step) * lanes_of(step) * (int64_t)sizeof(float32) + (int64_t)sizeof(double));
+}
+
+static inline float32 decode(int32_t format, const uint8_t *at)
+{
+    uint16_t bits;
+    memcpy(&bits, at, sizeof bits);
+    return format == OPENRKNN_FP16 ? half_to_float(bits) : bits_to_float((uint32_t)bits << 16);
+}
+
+/* ---------------------------------------------------------------------------------------------- copying the input */
+
+static inline void plan_copy(convolution *c)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t needed = (step->out_width - 1) * step->stride_x + (step->kernel_width - 1) * step->dilation_x + 1;
+    c->rows = (step->out_height - 1) * step->stride_y + (step->kernel_height - 1) * step->dilation_y + 1;
+    c->columns = divide_up(needed, step->stride_x);
+    c->element = lanes_of(step) * (is_float(step) ? (int32_t)sizeof(double) : c->kernels->input_bytes);
+    c->row_bytes = (int64_t)step->stride_x * c->columns * c->element;
+    c->plane_bytes = c->rows * c->row_bytes;
+}
+
+/* From the first pixel of a run to what tap `tap` of the kernel sees. */
+static inline int64_t tap_offset(const convolution *c, int32_t y, int32_t x)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t column = x * step->dilation_x;
+    return y * step->dilation_y * c->row_bytes +
+           ((int64_t)(column % step->stride_x) * c->columns + column / step->stride_x) * c->element;
+}
+
+/* All rows of an atom, or one row of a picture. */
+void copy_unit(void *job, int32_t unit);
+
+/* All rows of so many atoms, by all threads. */
+void copy_all(convolution *c, int32_t atoms);
+
+/* ---------------------------------------------------------------------------------------------- computing */
+
+/* Row, first column and pixels of a segment of the output. */
+static inline void segment_place(const convolution *c, int32_t segment, int32_t *row, int32_t *first, int32_t *pixels)
+{
+    int32_t part = segment % c->segments_per_row;
+    *row = segment / c->segments_per_row;
+    *first = (int32_t)((int64_t)part * c->out_columns / c->segments_per_row);
+    *pixels = (int32_t)((int64_t)(part + 1) * c->out_columns / c->segments_per_row) - *first;
+}
+
+int run_depthwise(convolution *c);
+int run_float_depthwise(convolution *c);
+
+#endif

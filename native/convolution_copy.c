@@ -1,0 +1,268 @@
+/*
+ * The input of a convolution, copied with its padding, so that no window ever leaves it; a column goes to the place
+ * where all columns that one kernel position sees are neighbours, whatever the stride. Pictures become 4 bytes per
+ * pixel, fp16 and bf16 become doubles.
+ */
+#include "convolution.h"
+
+/* The column (or row) of the source that stands at `place` of the padded input; -1: padding. */
+static int32_t source_place(int32_t place, int32_t pad, int32_t spread, int32_t size)
+{
+    int32_t at = place - pad;
+    if (at < 0 || (spread > 1 && at % spread))
+        return -1;
+    at /= spread;
+    return at < size ? at : -1;
+}
+
+/* One pixel of a picture as 4 bytes. */
+static inline uint32_t picture_pixel(const openrknn_convolution *step, const uint8_t *source)
+{
+    uint32_t pixel = 0;
+    for (int32_t i = 0; i < step->channels; i++) {
+        uint8_t byte = step->converter ? (uint8_t)step->converter[i * 256 + source[i]] : source[i];
+        pixel |= (uint32_t)byte << (8 * i);
+    }
+    return pixel;
+}
+
+static inline void put_picture(const convolution *c, uint8_t *target, uint32_t pixel)
+{
+    if (c->kernels->input_bytes == 2)
+        for (int32_t i = 0; i < PICTURE_CHANNELS; i++)
+            ((int16_t *)target)[i] = (int8_t)(pixel >> (8 * i));
+    else
+        memcpy(target, &pixel, PICTURE_CHANNELS);
+}
+
+/* The usual picture, three converted channels: nothing is decided in the loop. */
+static void put_three(const openrknn_convolution *step, uint8_t *target, const uint8_t *source, int32_t count, int64_t stride)
+{
+    const uint8_t *red = (const uint8_t *)step->converter, *green = red + 256, *blue = red + 512;
+    for (int32_t i = 0; i < count; i++, source += stride, target += PICTURE_CHANNELS) {
+        uint32_t pixel = red[source[0]] | (uint32_t)green[source[1]] << 8 | (uint32_t)blue[source[2]] << 16;
+        memcpy(target, &pixel, PICTURE_CHANNELS);
+    }
+}
+
+/* Columns first .. end - 1 of a phase have data. */
+static void data_columns(const convolution *c, int32_t phase, int32_t *first, int32_t *end)
+{
+    const openrknn_convolution *step = c->step;
+    *first = at_most(divide_up(at_least(step->pad_left - phase, 0), step->stride_x), c->columns);
+    *end = divide_up(at_least(step->pad_left + step->width - phase, 0), step->stride_x);
+    *end = at_least(at_most(*end, c->columns), *first);
+}
+
+static void copy_picture_row(const convolution *c, int32_t row)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t from = source_place(row, step->pad_top, step->spread_y, step->height), first, end;
+    const uint8_t *source = step->source + from * step->line;
+    uint8_t *target = c->copy + row * c->row_bytes;
+    uint32_t pad = 0;
+
+    for (int32_t i = 0; i < step->channels; i++)
+        pad |= (uint32_t)(uint8_t)step->pads[0] << (8 * i);
+    for (int32_t phase = 0; phase < step->stride_x; phase++, target += (int64_t)c->columns * c->element) {
+        if (from < 0 || step->spread_x > 1) {
+            for (int32_t i = 0; i < c->columns; i++) {
+                int32_t at = source_place(i * step->stride_x + phase, step->pad_left, step->spread_x, step->width);
+                int32_t is_pad = from < 0 || at < 0;
+                put_picture(c, target + i * c->element,
+                            is_pad ? pad : picture_pixel(step, source + (int64_t)at * step->picture));
+            }
+            continue;
+        }
+        data_columns(c, phase, &first, &end);
+        const uint8_t *at = source + ((int64_t)first * step->stride_x + phase - step->pad_left) * step->picture;
+        int64_t stride = (int64_t)step->stride_x * step->picture;
+        for (int32_t i = 0; i < first; i++)
+            put_picture(c, target + i * c->element, pad);
+        if (step->picture == 3 && step->channels == 3 && step->converter && c->kernels->input_bytes == 1)
+            put_three(step, target + first * c->element, at, end - first, stride);
+        else
+            for (int32_t i = first; i < end; i++, at += stride)
+                put_picture(c, target + i * c->element, picture_pixel(step, at));
+        for (int32_t i = end; i < c->columns; i++)
+            put_picture(c, target + i * c->element, pad);
+    }
+}
+
+/* Atoms that are converted or widened on the way. */
+static void change_atoms(const convolution *c, uint8_t *target, const uint8_t *source, int32_t count, int64_t stride)
+{
+    for (int32_t i = 0; i < count; i++, source += stride, target += c->element) {
+        int8_t bytes[ATOM];
+        memcpy(bytes, source, ATOM);
+        if (c->step->converter)
+            for (int32_t lane = 0; lane < ATOM; lane++)
+                bytes[lane] = c->step->converter[lane * 256 + (uint8_t)bytes[lane]];
+        if (c->kernels->input_bytes == 2)
+            for (int32_t lane = 0; lane < ATOM; lane++)
+                ((int16_t *)target)[lane] = bytes[lane];
+        else
+            memcpy(target, bytes, ATOM);
+    }
+}
+
+static void copy_atoms(const convolution *c, uint8_t *target, const uint8_t *source, int32_t count, int64_t stride)
+{
+    if (c->step->converter || c->kernels->input_bytes == 2)
+        change_atoms(c, target, source, count, stride);
+    else if (stride == ATOM)
+        memcpy(target, source, (size_t)count * ATOM);
+    else
+        for (int32_t i = 0; i < count; i++)
+            memcpy(target + i * ATOM, source + i * stride, ATOM);
+}
+
+static void pad_atoms(const convolution *c, uint8_t *target, int32_t count)
+{
+    int8_t pads[ATOM];
+    int16_t wide[ATOM];
+    for (int32_t i = 0; i < ATOM; i++)
+        wide[i] = pads[i] = (int8_t)c->step->pads[i & 1];
+    for (int32_t i = 0; i < count; i++, target += c->element)
+        if (c->kernels->input_bytes == 2)
+            memcpy(target, wide, sizeof wide);
+        else
+            memcpy(target, pads, sizeof pads);
+}
+
+/* Atoms of which memory has two halves; `high` is NULL where the second one is not there. */
+static void copy_halves(const convolution *c, uint8_t *target, const uint8_t *low, const uint8_t *high, int32_t count,
+                        int64_t stride)
+{
+    int32_t changes = c->step->converter || c->kernels->input_bytes == 2;
+    for (int32_t i = 0; i < count; i++, target += c->element) {
+        uint8_t bytes[ATOM] = {0};
+        memcpy(bytes, low + i * stride, ATOM / 2);
+        if (high)
+            memcpy(bytes + ATOM / 2, high + i * stride, ATOM / 2);
+        if (changes)
+            change_atoms(c, target, bytes, 1, ATOM);
+        else
+            memcpy(target, bytes, ATOM);
+    }
+}
+
+static void copy_half_row(const convolution *c, int32_t atom, int32_t row)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t from = source_place(row, step->pad_top, step->spread_y, step->height), columns = c->columns, first, end;
+    const uint8_t *low = step->source + 2 * atom * step->surface + from * step->line;
+    const uint8_t *high = step->channels > atom * ATOM + ATOM / 2 ? low + step->surface : NULL;
+    uint8_t *target = c->copy + atom * c->plane_bytes + row * c->row_bytes;
+
+    for (int32_t phase = 0; phase < step->stride_x; phase++, target += (int64_t)columns * c->element) {
+        first = end = 0;
+        if (from >= 0 && step->spread_x == 1) {
+            data_columns(c, phase, &first, &end);
+            int64_t at = ((int64_t)first * step->stride_x + phase - step->pad_left) * (ATOM / 2);
+            copy_halves(c, target + first * c->element, low + at, high ? high + at : NULL, end - first,
+                        (int64_t)step->stride_x * (ATOM / 2));
+        }
+        pad_atoms(c, target, first);
+        pad_atoms(c, target + end * c->element, columns - end);
+        for (int32_t i = 0; from >= 0 && step->spread_x > 1 && i < columns; i++) {
+            int64_t at = source_place(i * step->stride_x + phase, step->pad_left, step->spread_x, step->width);
+            if (at >= 0)
+                copy_halves(c, target + i * c->element, low + at * (ATOM / 2),
+                            high ? high + at * (ATOM / 2) : NULL, 1, ATOM / 2);
+        }
+    }
+}
+
+static void copy_atom_row(const convolution *c, int32_t atom, int32_t row)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t from = source_place(row, step->pad_top, step->spread_y, step->height), columns = c->columns, first, end;
+    const uint8_t *source = step->source + atom * step->surface + from * step->line;
+    uint8_t *target = c->copy + atom * c->plane_bytes + row * c->row_bytes;
+
+    if (from < 0) {
+        pad_atoms(c, target, columns * step->stride_x);
+        return;
+    }
+    for (int32_t phase = 0; phase < step->stride_x; phase++, target += (int64_t)columns * c->element) {
+        if (step->spread_x > 1) {
+            for (int32_t i = 0; i < columns; i++) {
+                int32_t at = source_place(i * step->stride_x + phase, step->pad_left, step->spread_x, step->width);
+                if (at < 0)
+                    pad_atoms(c, target + i * c->element, 1);
+                else
+                    copy_atoms(c, target + i * c->element, source + (int64_t)at * ATOM, 1, ATOM);
+            }
+            continue;
+        }
+        data_columns(c, phase, &first, &end);
+        pad_atoms(c, target, first);
+        copy_atoms(c, target + first * c->element,
+                   source + ((int64_t)first * step->stride_x + phase - step->pad_left) * ATOM, end - first,
+                   (int64_t)step->stride_x * ATOM);
+        pad_atoms(c, target + end * c->element, columns - end);
+    }
+}
+
+/* Floating point: one row of one atom of channels (or of a picture) as doubles; channels without data are 0. */
+static void copy_float_row(const convolution *c, int32_t atom, int32_t row)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t from = source_place(row, step->pad_top, step->spread_y, step->height), lanes = lanes_of(step);
+    int32_t count = at_least(at_most(step->channels - atom * lanes, lanes), 0), pixel = step->picture ? step->picture * 2 : ATOM;
+    const uint8_t *source = step->source + atom * step->surface + from * step->line, bits[2] = {
+        (uint8_t)step->pads[0], (uint8_t)(step->pads[0] >> 8)};
+    double *target = (double *)(c->copy + atom * c->plane_bytes + row * c->row_bytes);
+    const double pad = decode(step->format, bits);
+
+    for (int32_t phase = 0; phase < step->stride_x; phase++)
+        for (int32_t column = 0; column < c->columns; column++, target += lanes) {
+            int32_t at = source_place(column * step->stride_x + phase, step->pad_left, step->spread_x, step->width);
+            for (int32_t i = 0; i < lanes; i++)
+                target[i] = i >= count          ? 0.0
+                            : from < 0 || at < 0 ? pad
+                                                 : decode(step->format, source + (int64_t)at * pixel + 2 * i);
+        }
+}
+
+static void copy_rows(const convolution *c, int32_t atom, int32_t from, int32_t to)
+{
+    for (int32_t row = from; row < to; row++)
+        if (is_float(c->step))
+            copy_float_row(c, atom, row);
+        else if (c->step->dpu.halves)
+            copy_half_row(c, atom, row);
+        else
+            copy_atom_row(c, atom, row);
+}
+
+void copy_unit(void *job, int32_t unit)
+{
+    const convolution *c = job;
+    if (c->step->picture) {
+        if (is_float(c->step))
+            copy_float_row(c, 0, unit);
+        else
+            copy_picture_row(c, unit);
+        return;
+    }
+    copy_rows(c, unit, 0, c->rows);
+}
+
+/* Some rows of every atom: those that the same thread is going to use. */
+static void copy_chunk(void *job, int32_t chunk)
+{
+    const convolution *c = job;
+    int32_t from = (int32_t)((int64_t)chunk * c->rows / c->chunks);
+    int32_t to = (int32_t)((int64_t)(chunk + 1) * c->rows / c->chunks);
+    for (int32_t atom = 0; atom < c->copied_atoms; atom++)
+        copy_rows(c, atom, from, to);
+}
+
+void copy_all(convolution *c, int32_t atoms)
+{
+    c->copied_atoms = atoms;
+    c->chunks = at_most(c->rows, 4 * openrknn_threads());
+    run_units(c->chunks, copy_chunk, c);
+}

@@ -1,0 +1,150 @@
+/* Depthwise convolution: 16 channels at a time, in integers and in floating point. */
+#include "convolution.h"
+
+static void depthwise_unit(void *job, int32_t unit)
+{
+    const convolution *c = job;
+    const openrknn_convolution *step = c->step;
+    int32_t atom = unit % c->out_atoms, part = unit / c->out_atoms;
+    int32_t from = (int32_t)((int64_t)part * c->segments / c->unit_columns);
+    int32_t to = (int32_t)((int64_t)(part + 1) * c->segments / c->unit_columns), row, first, pixels;
+    int32_t sums[SEGMENT * ATOM] __attribute__((aligned(64)));
+
+    /* With one unit per atom its input is copied here, while it is near. */
+    if (c->copies_late && atom < c->atoms)
+        copy_unit(job, atom);
+    for (int32_t s = from; s < to; s++) {
+        segment_place(c, s, &row, &first, &pixels);
+        if (atom < c->atoms) {
+            depthwise_task task = {
+                .input = c->copy + atom * c->plane_bytes + row * c->out_row_step + (int64_t)first * c->element,
+                .offsets = c->offsets,
+                .widths = c->offsets + c->taps,
+                .strips = c->taps,
+                .pixels = pixels,
+                .pixel_step = c->element,
+                .weights = c->weights + atom * c->block_bytes,
+                .addends = c->addends ? c->addends + atom * ATOM : NULL,
+                .sums = sums,
+            };
+            c->kernels->depthwise(&task);
+        } else {
+            /* Channels without data. */
+            for (int32_t i = 0; i < SEGMENT * ATOM; i++)
+                sums[i] = c->addends ? c->addends[atom * ATOM + i % ATOM] : 0;
+        }
+        dpu_task finish = {
+            .dpu = &step->dpu,
+            .kernels = c->kernels,
+            .channel = atom * ATOM,
+            .pixel = row * c->out_columns + first,
+            .pixels = pixels,
+            .sums = sums,
+        };
+        dpu_finish(&finish);
+    }
+}
+
+int run_depthwise(convolution *c)
+{
+    const openrknn_convolution *step = c->step;
+    column_run runs[LARGEST_KERNEL];
+    int32_t threads = openrknn_threads(), count = column_runs(step, runs), strip = 0;
+    int32_t *offsets = scratch(SCRATCH_OFFSETS, 2 * step->kernel_height * count * (int64_t)sizeof(int32_t));
+
+    if (!offsets)
+        return -1;
+    plan_copy(c);
+    c->offsets = offsets;
+    c->taps = step->kernel_height * count;
+    for (int32_t y = 0; y < step->kernel_height; y++)
+        for (int32_t run = 0; run < count; run++, strip++) {
+            offsets[strip] = (int32_t)tap_offset(c, y, runs[run].first);
+            offsets[c->taps + strip] = runs[run].width;
+        }
+    c->copy = scratch(SCRATCH_INPUT, c->atoms * c->plane_bytes + SLACK);
+    if (!c->copy)
+        return -1;
+    c->out_rows = step->out_height;
+    c->out_columns = step->out_width;
+    c->out_row_step = step->stride_y * c->row_bytes;
+    c->out_atoms = out_atoms(step);
+    c->weights = step->packed;
+    c->block_bytes = depthwise_bytes(step, c->kernels);
+    c->segments_per_row = divide_up(c->out_columns, SEGMENT);
+    c->segments = c->out_rows * c->segments_per_row;
+    c->unit_columns = threads > 1 && c->out_atoms < 2 * threads ? at_most(c->segments, 2 * threads) : 1;
+    c->copies_late = c->unit_columns == 1 && !step->copies_first;
+    if (!c->copies_late)
+        copy_all(c, at_most(c->atoms, c->out_atoms));
+    run_units(c->out_atoms * c->unit_columns, depthwise_unit, c);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------- floating point */
+
+static void float_depthwise_unit(void *job, int32_t group)
+{
+    const convolution *c = job;
+    const openrknn_convolution *step = c->step;
+    int32_t row, first, pixels;
+    float32 sums[SEGMENT * ATOM] __attribute__((aligned(64)));
+
+    if (c->copies_late) {
+        copy_unit(job, 2 * group);
+        copy_unit(job, 2 * group + 1);
+    }
+    for (int32_t s = 0; s < c->segments; s++) {
+        segment_place(c, s, &row, &first, &pixels);
+        const uint8_t *input = c->copy + 2 * group * c->plane_bytes + row * c->out_row_step + (int64_t)first * c->element;
+        float_depthwise_task task = {
+            .input = {input, input + c->plane_bytes},
+            .offsets = c->offsets,
+            .taps = c->taps,
+            .pixels = pixels,
+            .weights = c->weights + group * c->block_bytes,
+            .sums = sums,
+        };
+        dpu_task finish = {
+            .dpu = &step->dpu,
+            .kernels = c->kernels,
+            .channel = group * ATOM,
+            .pixel = row * c->out_columns + first,
+            .pixels = pixels,
+            .floats = sums,
+        };
+        c->kernels->float_depthwise(&task);
+        dpu_finish(&finish);
+    }
+}
+
+int run_float_depthwise(convolution *c)
+{
+    const openrknn_convolution *step = c->step;
+    int32_t taps = step->kernel_height * step->kernel_width;
+    int32_t *offsets = scratch(SCRATCH_OFFSETS, taps * (int64_t)sizeof(int32_t));
+
+    if (!offsets)
+        return -1;
+    plan_copy(c);
+    c->out_atoms = out_atoms(step);
+    c->copy = scratch(SCRATCH_INPUT, 2 * c->out_atoms * c->plane_bytes + SLACK);
+    if (!c->copy)
+        return -1;
+    c->offsets = offsets;
+    c->taps = taps;
+    for (int32_t tap = 0; tap < taps; tap++)
+        offsets[tap] = (int32_t)tap_offset(c, tap / step->kernel_width, tap % step->kernel_width);
+    c->out_rows = step->out_height;
+    c->out_columns = step->out_width;
+    c->out_row_step = step->stride_y * c->row_bytes;
+    c->weights = step->packed;
+    c->block_bytes = float_block_bytes(step);
+    c->segments_per_row = divide_up(c->out_columns, SEGMENT);
+    c->segments = c->out_rows * c->segments_per_row;
+    c->copies_late = !step->copies_first;
+    if (!c->copies_late)
+        run_units(2 * c->out_atoms, copy_unit, c);
+    run_units(c->out_atoms, float_depthwise_unit, c);
+    return 0;
+}
