@@ -79,10 +79,10 @@ def input_values(model: Model, graph: Graph, raw_pixels: Mapping[str, bool]) -> 
                 continue
             yield from _convert(model, patch, tensor, graph.normalizations[number], raw_pixels.get(patch.input, False))
     for patch in graph.image_patches:
-        if patch.input in names and model.chip.family == "rk3588":
+        if patch.input in names and model.chip.family in _ROWS:
             tensor = graph.tensors[graph.inputs[names[patch.input]]]
             if tensor.row_alignment:
-                yield from _rows(patch, tensor)
+                yield from _ROWS[model.chip.family](patch, tensor)
 
 
 def _convert(
@@ -175,10 +175,7 @@ def _rv1106b(tensor: Tensor, normalization: Normalization, *, raw: bool) -> dict
 
 
 def _rows(patch: InputPatch, tensor: Tensor) -> Iterator[tuple[int, int]]:
-    """Rows that are padded in memory make the image wider; the output size stays, so the padding is never used.
-
-    RK3566/68 need no patch: their line stride counts 8 bytes, and the compiler has rounded it up already.
-    """
+    """Rows that are padded in memory make the image wider; the output size stays, so the padding is never used."""
     width, pixels = tensor.shape[3], row_pixels(tensor)
     if pixels == width:
         return
@@ -189,3 +186,14 @@ def _rows(patch: InputPatch, tensor: Tensor) -> Iterator[tuple[int, int]]:
         yield line.command, line.value // width * pixels
     if surface is not None:
         yield surface.command, surface.value // width * pixels
+
+
+def _lines(patch: InputPatch, tensor: Tensor) -> Iterator[tuple[int, int]]:
+    """RK3566/68: the line stride counts 8 bytes; the file has that of rows without padding."""
+    line, size = patch.slots[3], 2 if tensor.dtype is DataType.FLOAT16 else 1
+    if line is not None:
+        yield line.command, row_pixels(tensor) * tensor.shape[1] * size // _LITE_ATOM
+
+
+_ROWS = {"rk3588": _rows, "rk3566": _lines}
+_LITE_ATOM = 8

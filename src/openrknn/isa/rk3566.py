@@ -23,7 +23,7 @@ from openrknn.isa.enums import (
     Rounding,
     ShortAlgorithm,
 )
-from openrknn.isa.fields import Atoms, Bits, Choice, Flag, Mask, Signed, SignedAtoms, Size, Unsigned
+from openrknn.isa.fields import Address, Atoms, Bits, Choice, Flag, Mask, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register, array
 from openrknn.isa.rk3588 import RK3588
 
@@ -305,6 +305,12 @@ class OperationModeCfg(Register, offset=0x6024, name="OPERATION_MODE_CFG", evide
     notch_addr = Unsigned(28, 16, "Atoms to skip after each output line.")
 
 
+class PpuDstBaseAddr(Register, offset=0x6070, name="DST_BASE_ADDR", evidence="I"):
+    """Where the result goes. Relocated by the loader."""
+
+    dst_base_addr = Address(31, 3, "Address of the first atom.")
+
+
 class PpuDstSurfStride(Register, offset=0x607C, name="DST_SURF_STRIDE", evidence="I"):
     """Pitch of the output surfaces."""
 
@@ -339,7 +345,7 @@ class RdmaDataFormat(Register, offset=0x7030, name="RDMA_DATA_FORMAT", evidence=
 
 PPU = RK3588.block("PPU").derive(
     *PaddingValues,
-    *(OperationModeCfg, PpuDstSurfStride, PpuDataFormat),
+    *(OperationModeCfg, PpuDstBaseAddr, PpuDstSurfStride, PpuDataFormat),
     remove=["PADDING_VALUE_1_CFG", "PADDING_VALUE_2_CFG"],
 )
 PPU_RDMA = RK3588.block("PPU_RDMA").derive(SrcLineStride, SrcSurfStride, RdmaDataFormat, *unknown(0x7018))

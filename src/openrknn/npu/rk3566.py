@@ -238,7 +238,7 @@ def configure_pooling(registers: Registers) -> npu_ppu.Config:
         source_address=registers.read(ppu_rdma.SrcBaseAddr).src_base_addr,
         source_line_bytes=registers.read(regs.SrcLineStride).src_line_stride * _ATOM,
         source_surface_bytes=registers.read(regs.SrcSurfStride).src_surf_stride * _ATOM,
-        target_address=registers.read(ppu.DstBaseAddr).dst_base_addr,
+        target_address=registers.read(regs.PpuDstBaseAddr).dst_base_addr,
         target_line_bytes=(out_width + mode.notch_addr) * _ATOM,
         target_surface_bytes=registers.read(regs.PpuDstSurfStride).dst_surf_stride * _ATOM,
         channels=registers.read(ppu.DataCubeInChannel).cube_in_channel,

@@ -66,7 +66,7 @@ def _template(family: str, blocks: tuple[str, ...]) -> _Template:
     for name in blocks:
         block = target.registers.block(name)
         for register in block.registers:
-            if register.name in _NEVER_WRITTEN:
+            if register.name in _NEVER_WRITTEN or f"{name}.{register.name}" in target.unwritten:
                 continue
             entry = f"{name}.{register.name}", block.target or 0, register
             if register.name.endswith("S_POINTER"):

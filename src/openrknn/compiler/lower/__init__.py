@@ -22,7 +22,7 @@ from openrknn.compiler.lower.root import lower_guess
 from openrknn.compiler.lower.softmax import lower_softmax, softmax_table
 from openrknn.compiler.lower.tensors import fit_cpu, fit_ends, make_tensors, picture_inputs
 from openrknn.compiler.lower.views import place_views
-from openrknn.compiler.normalise.moves import selection_conv
+from openrknn.compiler.normalise.moves import identity_conv, selection_conv
 from openrknn.compiler.program import Program, Tensor
 from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.targets import RK3588, Target
@@ -51,7 +51,9 @@ def lower(
     target: Target = RK3588,
 ) -> Lowering:  # fmt: skip
     """The program of a normalised (and, for int8, quantised) graph. Steps are in execution order."""
-    pictures = _free_pictures(graph)
+    pictures = _free_pictures(graph, form)
+    if target.aligned_inputs:
+        _align_inputs(graph, pictures)
     fit_cpu(graph)
     fit_ends(graph)
     program = Program(graph.name, form, list(graph.inputs), list(graph.outputs), target)
@@ -77,12 +79,12 @@ def lower(
     return low
 
 
-def _free_pictures(graph: Graph) -> set[str]:
+def _free_pictures(graph: Graph, form: Format) -> set[str]:
     """Picture inputs that something else than a convolution reads go through one that changes nothing."""
     for name in graph.inputs:
         shape = graph.values[name].shape
         readers = [op for op in graph.ops if name in op.inputs]
-        if len(shape) != 4 or shape[1] not in (1, 3, 4) or not readers:
+        if len(shape) != 4 or shape[1] not in (1, 3, 4) or shape[1] == form.atom or not readers:
             continue
         others = [op for op in readers if op.type not in {"Conv", "Cpu", "Reshape"} or name in op.inputs[1:]]
         if not others:
@@ -92,7 +94,24 @@ def _free_pictures(graph: Graph) -> set[str]:
         for op in others:
             op.inputs = [inner if entry == name else entry for entry in op.inputs]
         graph.ops.insert(0, selection_conv(graph, name, inner, inner, np.arange(shape[1]), "Input"))
-    return picture_inputs(graph)
+    return picture_inputs(graph, form)
+
+
+def _align_inputs(graph: Graph, pictures: set[str]) -> None:
+    """Inputs whose surfaces are not whole fours of pixels: what is no convolution reads a copy, as the vendor's do."""
+    for name in graph.inputs:
+        _, height, width = graph.values[name].cube
+        others = [
+            op for op in graph.ops if name in op.inputs and op.type not in {"Cpu", "Reshape"}
+            and (op.type != "Conv" or name in op.inputs[1:])
+        ]  # fmt: skip
+        if name in pictures or height * width % 4 == 0 or len(graph.shape(name)) != 4 or not others:
+            continue
+        inner = graph.add_value(f"{name}_aligned", graph.shape(name))
+        graph.values[inner].quantization = graph.values[name].quantization
+        for op in others:
+            op.inputs = [inner if entry == name else entry for entry in op.inputs]
+        graph.ops.insert(0, identity_conv(graph, name, inner, inner, why="Input"))
 
 
 def _choose_tables(low: Lowering) -> None:

@@ -6,7 +6,6 @@ does that, and comes close in the mantissa too. The vendor's exNorm does it with
 
 from __future__ import annotations
 
-from openrknn.compiler.formats import FP16
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.recipes.elementwise import elementwise_registers
@@ -35,5 +34,5 @@ def lower_guess(low: Lowering, op: Op) -> None:
         "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {**integers, "mrdma_fp16tofp32_en": 0},
     }
     cube = low.tensor(op.output).cube
-    registers = elementwise_registers(FP16, cube, low.cube(op.inputs[0]), low.cube(op.output), finish)
+    registers = elementwise_registers(low.target.fp16, cube, low.cube(op.inputs[0]), low.cube(op.output), finish)
     low.add_rows(step, Task(ELEMENTWISE, registers))

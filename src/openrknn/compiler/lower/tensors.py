@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openrknn.compiler.formats import align
+from openrknn.compiler.formats import Format, align
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.program import Tensor
@@ -88,13 +88,13 @@ def make_tensors(low: Lowering, pictures: set[str]) -> None:
         low.program.tensors[name] = _tensor(low, value, kind, name in pictures, makers.get(name), readers[name])
 
 
-def picture_inputs(graph: Graph) -> set[str]:
-    """Inputs of 1, 3 or 4 channels that only ordinary convolutions read."""
+def picture_inputs(graph: Graph, form: Format) -> set[str]:
+    """Inputs of 1, 3 or 4 channels that only ordinary convolutions read; a pixel that is an atom is no picture's."""
     found = set()
     for name in graph.inputs:
         shape = graph.values[name].shape
         readers = [op for op in graph.ops if name in op.inputs]
-        if len(shape) != 4 or shape[1] not in _PICTURE_CHANNELS or not readers:
+        if len(shape) != 4 or shape[1] not in _PICTURE_CHANNELS or shape[1] == form.atom or not readers:
             continue
         if all(op.type == "Conv" and op.inputs[0] == name and name not in op.inputs[1:] for op in readers):
             found.add(name)

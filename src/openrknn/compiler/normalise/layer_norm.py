@@ -30,10 +30,12 @@ _LARGEST_SQUARE = 2.0**13
 _MARK = "norm"
 
 
-def normalise_layer_norms(graph: Graph, *, calibrated: bool) -> None:
+def normalise_layer_norms(graph: Graph, *, calibrated: bool, can_mix: bool = True) -> None:
     """LayerNormalization of [1, T, C] or [1, H, W, C] over C with constant gamma and beta."""
     for op in list(graph.ops):
-        if op.type == "LayerNormalization":
+        if op.type == "LayerNormalization" and calibrated and not can_mix:
+            op.attributes["reason"] = "int8 models compute it in fp16, and for this chip nothing is mixed; choose fp16"
+        elif op.type == "LayerNormalization":
             _one(graph, op, calibrated=calibrated)
 
 

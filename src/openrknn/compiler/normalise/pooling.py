@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -14,24 +15,27 @@ __all__ = ["normalise_pools"]
 
 _LARGEST_STEP = 7
 """The vendor's converter never takes the mean of more than 7x7 pixels at once."""
-_LARGEST_KERNEL = 16
+_LARGEST_CASCADE = 16
 _LARGEST_PAD = 7
 
 
-def normalise_pools(graph: Graph) -> None:
-    """MaxPool and AveragePool become Pool, global means become depthwise convolutions."""
+def normalise_pools(graph: Graph, largest: int = 16) -> None:
+    """MaxPool and AveragePool become Pool, global means become depthwise convolutions.
+
+    `largest` is the side of the largest window; larger maxima are taken in two steps.
+    """
     for op in list(graph.ops):
         if op.type in {"MaxPool", "AveragePool"}:
-            _window(graph, op)
+            _window(graph, op, largest)
         elif op.type == "GlobalAveragePool" or (op.type == "ReduceMean" and _over_pixels(graph, op)):
             _mean(graph, op)
         elif op.type == "GlobalMaxPool" or (op.type == "ReduceMax" and _over_pixels(graph, op)):
-            _largest(graph, op)
+            _largest(graph, op, largest)
 
 
 def _pool(
     method: str, kernel: tuple[int, int], strides: tuple[int, int], pads: tuple[int, int, int, int]
-) -> dict[str, object]:
+) -> dict[str, Any]:
     return {"method": method, "kernel": kernel, "strides": strides, "pads": pads}
 
 
@@ -40,7 +44,7 @@ def _over_pixels(graph: Graph, op: Op) -> bool:
     return len(shape) == 4 and shape[0] == 1 and axes_of(graph, op, 4) == (2, 3)
 
 
-def _window(graph: Graph, op: Op) -> None:
+def _window(graph: Graph, op: Op, largest: int) -> None:
     kernel, strides = pair(op, "kernel_shape", 1), pair(op, "strides", 1)
     pads = _pads(graph, op, kernel, strides, (1, 1))
     _, height, width = graph.values[op.inputs[0]].cube
@@ -58,22 +62,45 @@ def _window(graph: Graph, op: Op) -> None:
         op.attributes = {**op.attributes, "pads": list(pads), "reason": "the mean leaves padding pixels out"}
         return
     dilated = any(int(value) != 1 for value in op.attributes.get("dilations") or ())
-    if dilated or max(kernel) > _LARGEST_KERNEL or max(*pads, *reach) > _LARGEST_PAD or len(op.outputs) > 1:
-        op.attributes["reason"] = "window beyond the NPU's limits (16 pixels, padding of 7, no dilation, no indices)"
+    is_large = max(kernel) > (_LARGEST_CASCADE if method == "max" else largest)
+    if dilated or is_large or max(*pads, *reach) > _LARGEST_PAD or len(op.outputs) > 1:
+        op.attributes["reason"] = f"window beyond the NPU's limits ({largest} pixels, padding 7; no dilation, indices)"
         return
     if method == "average" and (kernel == (height, width)) and not padded:
         _mean(graph, op)
         return
     op.type = "Pool"
     op.attributes = _pool(method, kernel, strides, (pads[0], pads[1], max(reach[0], 0), max(reach[1], 0)))
+    while max(op.attributes["kernel"]) > largest:
+        _cascade(graph, op, largest)
 
 
-def _largest(graph: Graph, op: Op) -> None:
+def _cascade(graph: Graph, op: Op, largest: int) -> None:
+    """A maximum of maxima: windows of `largest` first, and what is left of the window by this operator."""
+    source = op.inputs[0]
+    channels, height, width = graph.values[source].cube
+    first = tuple(min(size, largest) for size in op.attributes["kernel"])
+    rest = tuple(size - step + 1 for size, step in zip(op.attributes["kernel"], first, strict=True))
+    # Padding that the second step adds must not hide a pixel that only windows in it would see.
+    pads = tuple(
+        max(min(pad, first[side % 2] // 2), pad - rest[side % 2] + 1) for side, pad in enumerate(op.attributes["pads"])
+    )
+    rows, columns = height + pads[0] + pads[2] - first[0] + 1, width + pads[1] + pads[3] - first[1] + 1
+    inner = graph.add_value(f"{op.output}_maxima", (1, channels, rows, columns))
+    graph.derived[inner] = (source, lambda values: values)
+    left = tuple(pad - used for pad, used in zip(op.attributes["pads"], pads, strict=True))
+    before = Op("Pool", inner, [source], [inner], _pool("max", first, (1, 1), pads), op.fused)
+    graph.ops.insert(graph.ops.index(op), before)
+    op.inputs[0] = inner
+    op.attributes = _pool("max", rest, op.attributes["strides"], left)
+
+
+def _largest(graph: Graph, op: Op, largest: int) -> None:
     """The maximum of a whole map, in steps of windows that the PPU has; its padding never wins."""
     source, steps = op.inputs[0], []
     channels, height, width = graph.values[source].cube
     while True:
-        kernel = _window_of(height), _window_of(width)
+        kernel = _window_of(height, largest), _window_of(width, largest)
         rows, columns = -(-height // kernel[0]), -(-width // kernel[1])
         is_last = rows == columns == 1
         target = op.output if is_last else graph.add_value(f"{op.output}_part", (1, channels, rows, columns))
@@ -88,8 +115,8 @@ def _largest(graph: Graph, op: Op) -> None:
     replace_op(graph, op, *steps)
 
 
-def _window_of(size: int) -> int:
-    return -(-size // -(-size // _LARGEST_KERNEL))
+def _window_of(size: int, largest: int) -> int:
+    return -(-size // -(-size // largest))
 
 
 def _mean(graph: Graph, op: Op) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import FP16, INT8, ceil_div
 from openrknn.compiler.registers import Place, Registers
 from openrknn.compiler.targets.target import Buffer, Target, Translation
@@ -35,17 +36,33 @@ _START_PIXELS = 16
 _KIND_BYTES = {OperandKinds.ALU: 4, OperandKinds.CPEND: 2, OperandKinds.MUL: 2}
 _DROPPED = ("CNA.CVT_CON5", "CNA.PAD_CON1", "DPU.WDMA_SIZE_0", "DPU.WDMA_SIZE_1", "DPU_RDMA.RDMA_EW_SURF_NOTCH",
             "PPU.PADDING_VALUE_1_CFG", "PPU.PADDING_VALUE_2_CFG")  # fmt: skip
-_PADS = 7
-_FILLED = 4
-"""Pad values of the PPU that streams hold; the others are 0."""
+_PADS = 4
+"""Pad values of the PPU that streams write; there are seven."""
 _LOWEST = {Precision.INT8: -128 & 0x7FFFF, Precision.FP16: 0xFBFF}
 """What loses against every number."""
 
+_STAGE = {"bypass", "alu_bypass", "alu_algo", "alu_src", "mul_bypass", "mul_prelu", "relu_bypass", "relux_en"}
+_KNOWN: Mapping[str, frozenset[str]] = MappingProxyType({
+    "DPU.FEATURE_MODE_CFG": frozenset({"flying_mode", "output_mode", "conv_mode", "burst_len"}),
+    "DPU.BS_CFG": frozenset(f"bs_{name}" for name in _STAGE),
+    "DPU.BN_CFG": frozenset(f"bn_{name}" for name in _STAGE),
+    "DPU.BS_OW_CFG": frozenset({"od_bypass", "ow_src", "size_e_0", "size_e_1", "size_e_2"}),
+    "DPU.OUT_CVT_SHIFT": frozenset({"out_cvt_shift"}),
+    "DPU_RDMA.RDMA_SRC_DMA_CFG": frozenset({
+        "line_notch_addr", "kernel_width", "kernel_height", "kernel_stride_width", "kernel_stride_height",
+        "unpooling_en",
+    }),
+})  # fmt: skip
+"""Fields that streams of these chips use; what else RK3588's recipes ask for is refused."""
 Fields = dict[str, Any]
 
 
 def _translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
     old: Mapping[str, Fields] = registers
+    for name, known in _KNOWN.items():
+        more = [field for field, value in old.get(name, {}).items() if value and field not in known]
+        if more:
+            raise UnsupportedOperatorError(f"RK3566 and RK3568 have no {more[0]} ({name}), or nobody has seen it used")
     new: Registers = {name: dict(fields) for name, fields in registers.items() if name not in _DROPPED}
     if "PPU" in blocks:
         _pooling(old, new)
@@ -103,7 +120,7 @@ def _grains(old: Mapping[str, Fields], height: int, con3: Fields) -> int:
     kernel = old["CNA.WEIGHT_SIZE2"]["weight_height"]
     reach = (kernel - 1) * con3["atrous_y_dilation"] + 1
     more = _START_PIXELS // old["CNA.DATA_SIZE2"]["dataout_width"] + 1
-    return int(min(height, reach + con3["conv_y_stride"] * more))
+    return int(min(height, reach + con3["conv_y_stride"] * con3["deconv_y_stride"] * more))
 
 
 def _signed(bits: int, precision: Precision) -> int:
@@ -130,6 +147,8 @@ def _stages(old: Mapping[str, Fields], new: Registers) -> None:
     element_wise.pop("edata_size", None)
     if "ew_alu_algo" in element_wise:
         algorithm = EwAlgorithm(element_wise["ew_alu_algo"])
+        if algorithm.name not in ShortAlgorithm.__members__:
+            raise UnsupportedOperatorError(f"RK3566 and RK3568 have no element-wise {algorithm.name.lower()}")
         element_wise["ew_alu_algo"] = ShortAlgorithm[algorithm.name]
     new["DPU.EW_CFG"] = element_wise
     scale = dict(old["DPU.OUT_CVT_SCALE"])
@@ -139,6 +158,8 @@ def _stages(old: Mapping[str, Fields], new: Registers) -> None:
 
 def _readers(old: Mapping[str, Fields], new: Registers, *, is_convolution: bool) -> None:
     mode = old["DPU_RDMA.RDMA_FEATURE_MODE_CFG"]
+    if mode.get("comb_use") and not is_convolution:
+        raise UnsupportedOperatorError("RK3566 and RK3568 have no pair of readers for one tensor")
     channels = old["DPU_RDMA.RDMA_DATA_CUBE_CHANNEL"]["channel"]
     pixels = old["DPU.DATA_CUBE_HEIGHT"]["height"] * old["DPU.DATA_CUBE_WIDTH"]["width"]
     for letter in "bn":
@@ -155,6 +176,9 @@ def _readers(old: Mapping[str, Fields], new: Registers, *, is_convolution: bool)
         precision = Precision.FP32  # the bias
     if not operand.get("erdma_disable"):
         pitch = old["DPU_RDMA.RDMA_EW_SURF_STRIDE"]["ew_surf_stride"]
+        notch = old["DPU_RDMA.RDMA_SURF_NOTCH"]["surf_notch_addr"]
+        if not is_convolution and pitch > 1 and pitch - pixels != notch:
+            raise UnsupportedOperatorError("RK3566 and RK3568 read two operands only if their surfaces are alike")
         operand["erdma_data_size"] = int(is_float)
         if pitch == 1:
             operand["erdma_data_mode"] = OperandMode.PER_CHANNEL
@@ -188,7 +212,7 @@ def _pooling(old: Mapping[str, Fields], new: Registers) -> None:
             value = number * _signed(pad, Precision.INT8) & 0x7FFFF if precision is Precision.INT8 else 0
         else:
             value = _LOWEST[precision]
-        new[f"PPU.PADDING_VALUE_{number}"] = {"pad_value": value if number <= _FILLED else 0}
+        new[f"PPU.PADDING_VALUE_{number}"] = {"pad_value": value}
     new["PPU.DATA_FORMAT"] = {**form, "proc_precision": int(precision)}
     new["PPU_RDMA.UNKNOWN_7018"] = {"bits": 1}
     new["PPU_RDMA.RDMA_DATA_FORMAT"] = {"in_precision": precision}
@@ -200,7 +224,8 @@ RK3566 = Target(
     int8=replace(INT8, atom_bytes=_ATOM),
     fp16=replace(FP16, atom_bytes=_ATOM),
     buffer=Buffer(
-        banks=8, bank_entries=1024, single_band_data=7, streamed_bytes=(16,), keeps_weights=False,
+        banks=8, bank_entries=1024, single_band_data=7, streamed_bytes=(16,), spread_streamed_bytes=(32, 16),
+        keeps_weights=False,
         cuts_pointwise=True, chunks_first=True, counts_spread=False, whole_pictures=False,
     ),
     kernel_volume=MappingProxyType({"int8": 6144, "fp16": 3072}),
@@ -209,6 +234,8 @@ RK3566 = Target(
     operand_group=4,
     translate=_translate,
     pointers=frozenset({"CNA", "CMAC", "CORE", "DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
+    unwritten=frozenset(f"PPU.PADDING_VALUE_{number}" for number in range(_PADS + 1, 8)),
+    largest_pool=7,
     halves_in_tasks=True,
     crops_columns=False,
     scales_tables=False,

@@ -32,6 +32,8 @@ class Buffer:
     """The most banks of a map that is read at once while weights stream through the rest."""
     streamed_bytes: tuple[int, ...]
     """Weights that stream: so many bytes of outputs at a time; the later ones where the earlier do not fit."""
+    spread_streamed_bytes: tuple[int, ...]
+    """The same for transposed convolutions."""
     keeps_weights: bool
     """Bands leave room for all weights, if that is possible."""
     cuts_pointwise: bool = False
@@ -66,6 +68,10 @@ class Target:
     """The blocks and registers of a task as this chip has them."""
     pointers: frozenset[str]
     """Blocks whose S_POINTER the streams write; the kernel writes the others."""
+    unwritten: frozenset[str] = frozenset()
+    """Registers that streams leave alone."""
+    largest_pool: int = 16
+    """Side of the largest pooling window."""
     halves_in_tasks: bool = False
     """Each half of a lookup table is loaded by a task of its own."""
     crops_columns: bool = True
@@ -101,7 +107,8 @@ RK3588 = Target(
     int8=INT8,
     fp16=FP16,
     buffer=Buffer(
-        banks=12, bank_entries=512, single_band_data=9, streamed_bytes=(64, 32, 16), keeps_weights=True,
+        banks=12, bank_entries=512, single_band_data=9, streamed_bytes=(64, 32, 16),
+        spread_streamed_bytes=(64, 32, 16), keeps_weights=True,
     ),
     kernel_volume=MappingProxyType({"int8": 3072, "fp16": 3072}),
     weights=WeightTiles.of_rk3588,

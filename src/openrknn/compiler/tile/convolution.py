@@ -99,7 +99,7 @@ def tile(shape: Shape, format: Format, name: str) -> list[Band]:  # noqa: A002
             weight = max(1, min(all_weights, weight))
             data = buffer.banks - weight
     else:
-        weight = all_weights if buffer.keeps_weights else few_weights
+        weight = all_weights if buffer.keeps_weights or shape.spread > 1 else few_weights
         if weight >= buffer.banks or _rows(shape, format, first, buffer.banks - weight) * shape.spread < shape.reach:
             weight = few_weights
         data = buffer.banks - weight
@@ -111,7 +111,10 @@ def tile(shape: Shape, format: Format, name: str) -> list[Band]:  # noqa: A002
             )
     fits = kernel_bytes * shape.stored_kernels <= weight * buffer.bank_bytes
     if buffer.chunks_first:
-        bands = [band for chunk in chunks for band in _bands(shape, rows, data, weight, [chunk], fits)]
+        bands: list[Band] = []
+        for chunk in chunks:
+            own = _banks(shape, format, chunk[1], shape.height) if rows == shape.height and shape.spread == 1 else data
+            bands += _bands(shape, rows, own, buffer.banks - own, [chunk], fits)
     else:
         bands = list(_bands(shape, rows, data, weight, chunks, fits and len(chunks) == 1))
     if fits or not buffer.cuts_pointwise or shape.kernel != (1, 1) or shape.pixels <= 1:
@@ -125,7 +128,7 @@ def _few_weights(shape: Shape, format: Format, channels: int, kernel_bytes: int)
     """Banks for the kernels that are at work while the next ones come; fewer of them if they must be."""
     most = shape.buffer.banks
     banks = most
-    for kernels in shape.buffer.streamed_bytes:
+    for kernels in shape.buffer.streamed_bytes if shape.spread == 1 else shape.buffer.spread_streamed_bytes:
         streamed = kernel_bytes * min(shape.stored_kernels, kernels // format.element_bytes)
         banks = ceil_div(streamed, shape.buffer.bank_bytes)
         if banks < most and _rows(shape, format, channels, most - banks) * shape.spread >= shape.reach:

@@ -95,6 +95,7 @@ def _cna(task: ConvolutionTask) -> Registers:
     return {
         "CNA.CBUF_CON0": {
             "data_bank": band.data_banks, "weight_bank": band.weight_banks, "weight_reuse": int(band.reuses_weights),
+            "data_reuse": int(band.kernel > 0),
         },
         "CNA.CONV_CON1": conv,
         "CNA.CONV_CON2": {"feature_grains": _grains(task, entries)},
