@@ -22,7 +22,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +48,18 @@ steps = (
 for step in steps:
     if step() not in (0, None):
         sys.exit(1)
+"""
+LAUNCHER = """
+import os, sys, time
+started = time.perf_counter()
+pid = os.fork()
+if not pid:
+    log = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.execv(sys.argv[2], sys.argv[2:])
+_, status, usage = os.wait4(pid, 0)
+print(time.perf_counter() - started, usage.ru_maxrss, os.waitstatus_to_exitcode(status))
 """
 
 
@@ -116,14 +127,13 @@ def spent(words: list[str], folder: Path) -> tuple[float, float]:
     # Installed packages have compiled modules; so have both here, whatever this process was told.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / f"compiler_cost_{os.getuid()}")
-    started = time.perf_counter()
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(words, cwd=folder, stdout=log, stderr=subprocess.STDOUT, env=environment)
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
+    # A process starts with the largest resident set of the one that started it: that has to be a small one.
+    launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(folder / "log"), *words]
+    done = subprocess.run(launcher, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    seconds, kilobytes, code = done.stdout.split()
+    if int(code):
         raise SystemExit(f"{words[0]} failed: {(folder / 'log').read_text(errors='replace')[-2000:]}")
-    return time.perf_counter() - started, usage.ru_maxrss / 1024
+    return float(seconds), int(kilobytes) / 1024
 
 
 def commands(net: Net, form: str, toolkit: str, options: list[str], folder: Path) -> tuple[list[str], list[str]]:

@@ -12,6 +12,9 @@ from openrknn.compiler.importer.read import onnx_package
 __all__ = ["bind_shapes", "cut_outputs", "infer", "known_shapes", "model_inputs", "set_size"]
 
 
+_LARGE_BYTES = 1 << 16
+
+
 def model_inputs(model: Any) -> list[Any]:
     """What has to be fed: constants may be listed as inputs too."""
     constants = {tensor.name for tensor in model.graph.initializer}
@@ -156,10 +159,20 @@ def _heads(model: Any) -> list[str]:
 def infer(model: Any) -> Any:
     """The model with the shapes of all values that inference finds."""
     onnx = onnx_package()
+    # Inference copies the model twice; no shape depends on large constants, so their numbers wait outside.
+    waiting = {tensor.name: tensor.raw_data for tensor in model.graph.initializer if tensor.ByteSize() > _LARGE_BYTES}
+    waiting = {name: data for name, data in waiting.items() if data}
+    for tensor in model.graph.initializer:
+        if tensor.name in waiting:
+            tensor.ClearField("raw_data")
     try:
-        return onnx.shape_inference.infer_shapes(model, check_type=False, strict_mode=False, data_prop=True)
+        found = onnx.shape_inference.infer_shapes(model, check_type=False, strict_mode=False, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
         raise ModelError(f"the shapes of the model contradict each other: {str(error).splitlines()[0]}") from None
+    for tensor in found.graph.initializer:
+        if tensor.name in waiting:
+            tensor.raw_data = waiting.pop(tensor.name)
+    return found
 
 
 def known_shapes(model: Any) -> dict[str, tuple[int, ...]]:

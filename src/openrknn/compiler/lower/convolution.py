@@ -97,7 +97,7 @@ def _suffix(op: Op) -> str:
 
 
 def _geometry(low: Lowering, op: Op) -> _Geometry:
-    weights = low.graph.constants[op.inputs[1]]
+    weights = low.graph.constants[op.inputs[1]].astype(np.float64)
     strides, dilations = op.attributes["strides"], op.attributes["dilations"]
     top, left = op.attributes["pads"][:2]
     group = op.attributes["group"]

@@ -124,9 +124,11 @@ def normalise_convolutions(graph: Graph) -> None:
             refuse(op, f"a batch of {graph.shape(op.inputs[0])[0]}; compile for batch 1 with --shapes")
         outputs = weight.shape[0] if op.type == "Conv" else weight.shape[1] * int(op.attributes.get("group", 1))
         bias = graph.constants.get(op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else None
-        if weight.shape != graph.constants[op.inputs[1]].shape or weight.dtype != np.float64:
+        # Single precision stays so: whoever computes with the weights widens them, layer by layer.
+        wide = weight if weight.dtype in {np.dtype(np.float32), np.dtype(np.float64)} else weight.astype(np.float64)
+        if weight.shape != graph.constants[op.inputs[1]].shape or wide is not weight:
             old = op.inputs[1]
-            op.inputs[1] = graph.add_constant(f"{old}_f", weight.astype(np.float64))
+            op.inputs[1] = graph.add_constant(f"{old}_f", wide)
             _keep_stored(graph, old, op.inputs[1], weight.shape)
         summand = np.zeros(outputs) if bias is None else bias.astype(np.float64)
         op.inputs = [*op.inputs[:2], graph.add_constant(f"{op.output}_b", summand), *op.inputs[3:]]

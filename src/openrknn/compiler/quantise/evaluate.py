@@ -23,15 +23,9 @@ class FloatModel:
 
     def __init__(self, model: Any, names: Sequence[str], *, fuses: bool = False) -> None:
         """`fuses`: faster, if only values at the end are asked for."""
-        onnx = onnx_package()
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
-        made = {name for node in copy.graph.node for name in node.output}
+        made = {name for node in model.graph.node for name in node.output}
         self.names = [name for name in names if name in made]
-        del copy.graph.output[:]
-        for name in self.names:
-            copy.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
-        self.engine, self._run = _engine(copy, self.names, fuses=fuses)
+        self.engine, self._run = _engine(_with_outputs(model, self.names), self.names, fuses=fuses)
 
     def run(self, feed: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
         """(name, value) for every value, the inputs included."""
@@ -43,7 +37,21 @@ class FloatModel:
         yield from feed.items()
 
 
-def _engine(model: Any, names: list[str], *, fuses: bool) -> tuple[str, Any]:
+def _with_outputs(model: Any, names: list[str]) -> bytes:
+    """The stored model with other outputs. Its weights are not copied on the way: models are large."""
+    onnx = onnx_package()
+    outputs = [onnx.ValueInfoProto.FromString(entry.SerializeToString()) for entry in model.graph.output]
+    del model.graph.output[:]
+    try:
+        model.graph.output.extend([onnx.helper.make_empty_tensor_value_info(name) for name in names])
+        data: bytes = model.SerializeToString()
+    finally:
+        del model.graph.output[:]
+        model.graph.output.extend(outputs)
+    return data
+
+
+def _engine(model: bytes, names: list[str], *, fuses: bool) -> tuple[str, Any]:
     if not names:
         return "none", lambda feed: []
     try:
@@ -51,7 +59,7 @@ def _engine(model: Any, names: list[str], *, fuses: bool) -> tuple[str, Any]:
     except ImportError:
         from onnx.reference import ReferenceEvaluator
 
-        evaluator = ReferenceEvaluator(model)
+        evaluator = ReferenceEvaluator(onnx_package().load_model_from_string(model))
         return "onnx reference evaluator", lambda feed: evaluator.run(names, feed)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _QUIET
@@ -59,5 +67,5 @@ def _engine(model: Any, names: list[str], *, fuses: bool) -> tuple[str, Any]:
     levels = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if fuses else levels.ORT_DISABLE_ALL
     options.use_deterministic_compute = True
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     return f"onnxruntime {onnxruntime.__version__}", lambda feed: session.run(names, feed)
