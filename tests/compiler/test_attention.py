@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -162,13 +162,63 @@ def test_int8_models_keep_int8_at_their_ends() -> None:
     assert decibels(made, shape) > WANTED["int8"]
 
 
+def block(tokens: int = 20, heads: int = 2, depth: int = 32) -> tuple[onnx.ModelProto, tuple[int, ...]]:
+    """An encoder block: normalise, attend, add; normalise, two layers with GELU, add."""
+    net, width = Net(), heads * depth
+
+    def linear(source: str, inputs: int, outputs: int) -> str:
+        return net.add("Add", net.add("MatMul", source, net.weights(inputs, outputs)), net.weights(outputs))
+
+    def norm(source: str) -> str:
+        gamma, beta = net.constant(net.random.normal(1, 0.1, width)), net.constant(net.random.normal(0, 0.1, width))
+        return net.add("LayerNormalization", source, gamma, beta, axis=-1)
+
+    def apart(source: str, order: list[int]) -> str:
+        return net.add("Transpose", net.add("Reshape", linear(source, width, width), sizes), perm=order)
+
+    sizes = net.constant([1, tokens, heads, depth], np.int64)
+    first = norm("x")
+    scores = net.add("MatMul", apart(first, [0, 2, 1, 3]), apart(first, [0, 2, 3, 1]))
+    weights = net.add("Softmax", net.add("Mul", scores, net.constant(depth**-0.5)), axis=-1)
+    mixed = net.add("Transpose", net.add("MatMul", weights, apart(first, [0, 2, 1, 3])), perm=[0, 2, 1, 3])
+    joined = net.add("Reshape", mixed, net.constant([1, tokens, width], np.int64))
+    middle = net.add("Add", "x", linear(joined, width, width))
+    wide = linear(norm(middle), width, 4 * width)
+    half = net.add("Erf", net.add("Div", wide, net.constant(2**0.5)))
+    gelu = net.add("Mul", net.add("Mul", wide, net.add("Add", half, net.constant(1.0))), net.constant(0.5))
+    out = net.add("Add", middle, linear(gelu, 4 * width, width))
+    return net.model({"x": (1, tokens, width)}, [out]), (1, tokens, width)
+
+
+def both() -> tuple[onnx.ModelProto, tuple[int, ...]]:
+    """A softmax that is an output, and that a convolution reads too."""
+    net = Net()
+    soft = net.add("Softmax", net.conv("x", 16, 24), axis=1)
+    shape = (1, 16, 6, 4)
+    return net.model({"x": shape}, [soft, net.conv(soft, 24, 16)]), shape
+
+
+_CASES: Mapping[str, Callable[[], tuple[onnx.ModelProto, tuple[int, ...]]]] = {
+    "softmax": lambda: softmax(20, 7, 5), "attention": lambda: attention(20, 2, 40), "shuffle": shuffle, "both": both,
+    "block": block,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["fp16", "int8"])
+def test_a_transformer_block_leaves_only_its_ends_to_the_cpu(form: str) -> None:
+    model, shape = block()
+    made = compiled(model, shape, form)
+    assert [kind for kind in on_cpu(made) if kind != "Reshape"] == ["Transpose", "Transpose"]
+    assert decibels(made, shape) > WANTED[form]
+
+
 @pytest.mark.witness
 @pytest.mark.parametrize("form", ["fp16", "int8"])
-@pytest.mark.parametrize("case", ["softmax", "attention", "shuffle"])
+@pytest.mark.parametrize("case", ["softmax", "attention", "shuffle", "both", "block"])
 def test_the_vendors_runtime_agrees(
     device: Device, witness: Witness, tmp_path: Path, case: str, form: str
 ) -> None:
-    model, shape = {"softmax": softmax(20, 7, 5), "attention": attention(20, 2, 40), "shuffle": shuffle()}[case]
+    model, shape = _CASES[case]()
     made = compiled(model, shape, form)
     value = feeds(shape, 1)[0]
     value = np.ascontiguousarray(value.transpose(0, 2, 3, 1)) if value.ndim == 4 else value

@@ -65,11 +65,9 @@ def _softmax(layouts: Layouts, op: Op) -> bool:
 
 
 def _is_last(graph: Graph, name: str) -> bool:
-    """Whether nothing but moves lies between a value and the outputs: there the CPU's exact softmax is kept."""
-    if name in graph.outputs:
-        return True
+    """Whether nothing but moves reads a value on the way to the outputs: there the CPU's exact softmax is kept."""
     readers = [op for op in graph.ops if name in op.inputs]
-    return bool(readers) and all(op.type in _MOVES and _is_last(graph, op.output) for op in readers)
+    return all(op.type in _MOVES and _is_last(graph, op.output) for op in readers)
 
 
 # -- products ----------------------------------------------------------------------------------------------------
