@@ -13,6 +13,7 @@ from openrknn.compiler import compile_model
 from openrknn.compiler.api import Compiled
 from openrknn.compiler.verify import verify
 from openrknn.fakekernel.device import Device
+from openrknn.runtime.session import Session
 from tests.compiler.nets import Net, feeds
 from tests.compiler.test_vendor import check
 from tests.witness.witness import Witness, WitnessMissingError
@@ -198,9 +199,49 @@ def both() -> tuple[onnx.ModelProto, tuple[int, ...]]:
     return net.model({"x": shape}, [soft, net.conv(soft, 24, 16)]), shape
 
 
+def turned(order: list[int], height: int = 16) -> tuple[onnx.ModelProto, tuple[int, ...]]:
+    """A transposition between two convolutions, of which the second one looks at neighbours."""
+    net, size = Net(), (1, 32, height, 48)
+    moved = net.add("Transpose", net.conv("x", 16, 32), perm=order)
+    out = net.conv(moved, size[order[1]], 16, 3, pads=[1, 1, 1, 1])
+    shape = (1, 16, height, 48)
+    return net.model({"x": shape}, [out]), shape
+
+
+ORDERS = [[0, 1, 3, 2], [0, 2, 1, 3], [0, 3, 2, 1], [0, 2, 3, 1], [0, 3, 1, 2]]
+
+
+@pytest.mark.parametrize("form", ["fp16", "int8"])
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_transpositions_in_the_middle(order: list[int], form: str) -> None:
+    model, shape = turned(order)
+    made = compiled(model, shape, form)
+    assert on_cpu(made) == []
+    assert decibels(made, shape) > WANTED[form]
+
+
+def test_what_is_no_whole_run_of_lanes_is_left_to_the_cpu() -> None:
+    model, shape = turned([0, 2, 3, 1], height=9)
+    made = compiled(model, shape, "fp16")
+    assert on_cpu(made) == ["Transpose"]
+    assert decibels(made, shape) > WANTED["fp16"]
+
+
+@pytest.mark.parametrize("form", ["fp16", "int8"])
+def test_cores_share_a_block_and_agree(form: str) -> None:
+    model, shape = block()
+    data = feeds(shape, 1)
+    made = compile_model(model, calibration=data if form == "int8" else None, cores=3)
+    found = []
+    for cores in (1, 2, 3):
+        with Session(made.model, "software", cores=cores) as session:
+            found.append([array.tobytes() for array in session.run(data[0], outputs="raw").values()])
+    assert found[0] == found[1] == found[2]
+
+
 _CASES: Mapping[str, Callable[[], tuple[onnx.ModelProto, tuple[int, ...]]]] = {
     "softmax": lambda: softmax(20, 7, 5), "attention": lambda: attention(20, 2, 40), "shuffle": shuffle, "both": both,
-    "block": block,
+    "block": block, "turn": lambda: turned([0, 3, 1, 2]), "flip": lambda: turned([0, 1, 3, 2]),
 }  # fmt: skip
 
 
@@ -214,7 +255,7 @@ def test_a_transformer_block_leaves_only_its_ends_to_the_cpu(form: str) -> None:
 
 @pytest.mark.witness
 @pytest.mark.parametrize("form", ["fp16", "int8"])
-@pytest.mark.parametrize("case", ["softmax", "attention", "shuffle", "both", "block"])
+@pytest.mark.parametrize("case", ["softmax", "attention", "shuffle", "both", "block", "turn", "flip"])
 def test_the_vendors_runtime_agrees(
     device: Device, witness: Witness, tmp_path: Path, case: str, form: str
 ) -> None:

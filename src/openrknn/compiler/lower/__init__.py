@@ -21,6 +21,7 @@ from openrknn.compiler.lower.product import lower_product
 from openrknn.compiler.lower.root import lower_guess
 from openrknn.compiler.lower.softmax import lower_softmax, softmax_table
 from openrknn.compiler.lower.tensors import fit_cpu, fit_ends, make_tensors, picture_inputs
+from openrknn.compiler.lower.turn import lower_turn
 from openrknn.compiler.lower.views import place_views
 from openrknn.compiler.normalise.moves import identity_conv, selection_conv
 from openrknn.compiler.program import Program, Tensor
@@ -43,6 +44,7 @@ _LOWER: Mapping[str, Callable[[Lowering, Op], None]] = {
     "Repeat": lower_repeat,
     "Reshape": lower_reshape,
     "Softmax": lower_softmax,
+    "Turn": lower_turn,
 }
 
 

@@ -46,6 +46,11 @@ NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
             "MatMul of two activations [1, H, M, K] x [1, H, K, N]",
             "DPU rearranges the second operand as weights, a 1x1 convolution per head; fp16, also in int8 models",
         ),
+        "Turn": Row(
+            "Transpose of [1, C, H, W] in the middle of a network, where C and what becomes the channels are multiples "
+            "of 16 (fp16: 8), and Transpose of rows and columns",
+            "DPU, moving atoms and lanes; next to an operator that works in any order it is no task at all",
+        ),
         "Pool": Row("MaxPool, AveragePool, GlobalMaxPool", "PPU; wide maps in stripes"),
         "Activation": Row(
             "Relu, Clip, LeakyRelu, PRelu, Sigmoid, Tanh, HardSwish, HardSigmoid, Elu, Gelu, Mish, Softplus, Erf, "
@@ -74,7 +79,10 @@ CPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
             "Softmax that an output follows; Softmax over pixels",
             "exact on the CPU, and nothing waits for it; the NPU reduces over channels only",
         ),
-        "Transpose": Row("Transpose", "between the NPU's layout and any other order"),
+        "Transpose": Row(
+            "Transpose at the ends of a model, or of channels that are no multiple of 16 (fp16: 8)",
+            "the CPU arranges inputs and outputs anyway; the NPU turns whole runs of lanes",
+        ),
     }
 )
 """Why the second column: what keeps it from the NPU."""

@@ -24,6 +24,7 @@ from openrknn.compiler.normalise.ranks import three_dimensions
 from openrknn.compiler.normalise.scale import fold_scales
 from openrknn.compiler.normalise.selections import fold_selections
 from openrknn.compiler.normalise.softmax import normalise_softmax
+from openrknn.compiler.normalise.turns import find_turns
 from openrknn.compiler.normalise.volume import cut_volumes
 from openrknn.compiler.targets import RK3588, Target
 
@@ -68,6 +69,8 @@ def normalise(
         cut_volumes(graph, kernel_volume, atom)
     graph.sort()
     graph.prune()
+    if target is RK3588:
+        find_turns(graph, atom)
     finish(graph)
     if calibrated:
         mark_islands(graph)

@@ -9,7 +9,7 @@ from openrknn.compiler.quantise.ranges import Range
 
 __all__ = ["MOVING_CPU", "groups_of", "moves", "spread_ranges", "unite"]
 
-_MOVING = {"Pool", "Concat", "Slice", "Repeat", "Reshape"}
+_MOVING = {"Pool", "Concat", "Slice", "Repeat", "Reshape", "Turn"}
 _MOVING_CONVS = {"Slice", "Concat", "Pad", "Input", "Expand", "Pick"}
 """1x1 convolutions that only move."""
 MOVING_CPU = {"Reshape", "Transpose", "Concat", "AveragePool"}

@@ -54,12 +54,16 @@ def atoms_registers(read: Read, write: Write) -> Registers:
     })  # fmt: skip
 
 
-def lanes_registers(read: Read, write: Write) -> Registers:
-    """Of each 8 atoms in a row: atom n becomes what was lane n of all of them; e counts these."""
+def lanes_registers(read: Read, write: Write, lanes: int = _LANES) -> Registers:
+    """Of each 8 atoms in a row: atom n becomes what was lane n of all of them; e counts these.
+
+    16 lanes of 8 bits: of each 16 atoms; e counts the first 8 and the last 8 of them, the next counter these halves.
+    """
     registers = _moved(read, write)
+    width = TransposeLanes.BITS16 if lanes == _LANES else TransposeLanes.BITS8
     return merge(registers, {
         "DPU.FEATURE_MODE_CFG": {"surf_len": min(read.columns * read.rows * read.surfaces, _LONGEST)},
-        "DPU.WDMA_SIZE_0": {"tp_precision": TransposeLanes.BITS16, "size_c_wdma": read.surfaces - 1},
+        "DPU.WDMA_SIZE_0": {"tp_precision": width, "size_c_wdma": read.surfaces - 1},
         "DPU.BS_OW_CFG": {"tp_org_en": 1},
     })  # fmt: skip
 

@@ -1,0 +1,73 @@
+"""Transpositions of [1, C, H, W] in the middle of a network, by tasks of the DPU that only move numbers.
+
+Rows and columns change places atom by atom, a task for each surface. Where channels change places with rows or columns,
+runs of 8 (fp16) or 16 (int8) pixels become atoms, as in the vendor's transpositions: a task for each line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from openrknn.compiler.formats import ATOM_BYTES
+from openrknn.compiler.ir import Op
+from openrknn.compiler.lower.context import Lowering
+from openrknn.compiler.lower.pointwise import moved
+from openrknn.compiler.lower.recipes.rearrange import Read, Write, atoms_registers, lanes_registers
+from openrknn.compiler.program import ELEMENTWISE, Task
+
+__all__ = ["can_turn", "lower_turn"]
+
+_SPATIAL = [0, 1, 3, 2]
+_MOST_TASKS = 256
+_LONGEST = 8191
+_HALF = 8
+
+
+def can_turn(shape: Sequence[int], order: Sequence[int], atom: int) -> bool:
+    """Whether the NPU does it: whole runs only, and not too many tasks."""
+    if len(shape) != 4 or shape[0] != 1 or order[0] != 0 or max(shape) > _LONGEST:
+        return False
+    channels, lines = shape[1], _lines(shape, order)
+    if list(order) == _SPATIAL:
+        return -(-channels // atom) <= _MOST_TASKS
+    if order[1] == 1 or channels % atom or shape[order[1]] % atom:
+        return False
+    return lines * (channels // atom if atom > _HALF else 1) <= _MOST_TASKS
+
+
+def _lines(shape: Sequence[int], order: Sequence[int]) -> int:
+    """Of the spatial dimension that does not become the channels."""
+    return shape[5 - order[1]] if order[1] != 1 else 1
+
+
+def lower_turn(low: Lowering, op: Op) -> None:
+    """One step."""
+    source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
+    order = list(op.attributes["perm"])
+    channels, height, width = source.cube
+    step = low.step(op, "Transpose")
+    atom = low.format.atom
+    if order == _SPATIAL:
+        for channel in range(0, channels, atom):
+            read = Read(source.at(channel), 1, height, width, width, 1)
+            write = Write(target.at(channel), 1, 1, height, width, height, height * width)
+            low.add(step, Task(ELEMENTWISE, atoms_registers(read, write)))
+        return
+    by_columns = order[1] == 3
+    runs, lines = (width, height) if by_columns else (height, width)
+    # Of the two dimensions that become pixels, the last one steps by one.
+    channel_step, line_step = (1, channels) if order[3] == 1 else (lines, 1)
+    for line in range(lines):
+        first = source.at(0, line) if by_columns else source.at(0, 0, line)
+        place = moved(target.at(), line * line_step)
+        columns, rows, row_step = (runs, 1, runs) if by_columns else (1, runs, width)
+        if atom == _HALF:
+            read = Read(first, columns, rows, channels // atom, row_step, source.pitch)
+            write = Write(place, _HALF, channel_step, 1, runs // atom, target.pitch, _HALF * channel_step)
+            low.add(step, Task(ELEMENTWISE, lanes_registers(read, write)))
+            continue
+        for surface in range(channels // atom):
+            read = Read(moved(first, surface * source.pitch), columns, rows, 1, row_step, source.pitch)
+            start = moved(place, surface * atom * channel_step)
+            write = Write(start, _HALF, channel_step, 1, 2, _HALF * channel_step, target.pitch)
+            low.add(step, Task(ELEMENTWISE, lanes_registers(read, write, lanes=ATOM_BYTES)))
