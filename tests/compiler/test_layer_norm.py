@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from openrknn.compiler import Compiled, compile_model
+from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.lower.root import GUESS
 from openrknn.distance import measure
 from openrknn.runtime.session import Session
@@ -110,3 +111,11 @@ def test_the_guess_is_the_best_constant() -> None:
 
     assert error(GUESS) < 0.035
     assert error(GUESS) == min(error(constant) for constant in range(GUESS - 40, GUESS + 40))
+
+
+def test_a_chip_that_cannot_mix_says_so() -> None:
+    shape = (1, LENGTH, CHANNELS)
+    x = np.random.default_rng(5).normal(0, 1, shape).astype(np.float32)
+    model, _, _ = make(shape)
+    with pytest.raises(UnsupportedOperatorError, match="choose fp16"):
+        compile_model(model, "rk3566", calibration=[x])

@@ -46,12 +46,14 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     with _progress(output) as tell:
         compiled = compile_with(source, compile_options(arguments, tell))
         facts = _facts(compiled, arguments, time.perf_counter() - started)
-        if arguments.verify:
-            from openrknn.compiler.verify import verify, verify_vendor
+        if arguments.verify or arguments.verify_with:
+            from openrknn.compiler.verify import examples, verify, verify_vendor
 
             tell("verify", 0, 1)
-            facts["verify"] = [entry.as_json() for entry in verify(compiled)]
-            facts["vendor"] = verify_vendor(compiled, arguments.library)
+            feeds = examples(compiled, arguments.verify_with) if arguments.verify_with else None
+            facts["verified_with"] = _verified_with(compiled, arguments)
+            facts["verify"] = [entry.as_json() for entry in verify(compiled, feeds)]
+            facts["vendor"] = verify_vendor(compiled, arguments.library, feeds)
         if arguments.report:
             from openrknn.cli.compile_page import render
 
@@ -94,6 +96,7 @@ def _progress(output: Output) -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) -> dict[str, Any]:
+    from openrknn.compiler.advice import advice
     from openrknn.container.explain import list_label
     from openrknn.runtime.shapes import specs
 
@@ -122,7 +125,17 @@ def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) ->
         "weight_bytes": model.memory.weight_bytes,
         "cpu_operators": [f"{step.type} {step.name}" for step in on_cpu],
         **_precision(compiled, arguments),
+        "advice": advice(compiled),
     }
+
+
+def _verified_with(compiled: Compiled, arguments: argparse.Namespace) -> str:
+    """What the result was tried on, in words."""
+    if arguments.verify_with:
+        return ", ".join(arguments.verify_with)
+    if any(variant.samples for variant in compiled.variants):
+        return "the first calibration inputs"
+    return "noise, as there are no calibration data: --verify-with FOLDER tells more"
 
 
 def _variants(compiled: Compiled) -> dict[str, Any]:
@@ -187,13 +200,19 @@ def _tell(
             output.line(f"cores    {cores_text(facts)}")
         for name in facts["cpu_operators"]:
             output.line(f"on the CPU: {name}")
-        for entry in facts.get("verify", ()):
-            output.line(f"verify   {entry['text']}")
-        for entry in facts.get("vendor", ()):
-            output.line(f"verify   {entry['text']}")
+        for line in _notes(facts):
+            output.line(line)
         if arguments.report:
             output.line(f"report   {arguments.report}")
     output.value(f"wrote {target} ({facts['size_bytes'] / 1e6:.2f} MB, {facts['seconds']:.1f} s)")
+
+
+def _notes(facts: dict[str, Any]) -> Iterator[str]:
+    yield from (f"note     {text}" for text in facts["advice"])
+    if "verified_with" in facts:
+        yield f"verify   on {facts['verified_with']}"
+    for entry in (*facts.get("verify", ()), *facts.get("vendor", ())):
+        yield f"verify   {entry['text']}"
 
 
 def _variant_lines(facts: dict[str, Any]) -> Iterator[str]:

@@ -98,6 +98,10 @@ def _look(group: argparse._ArgumentGroup) -> None:
         "--verify", action="store_true",
         help="run the result and compare it with ONNX in float, and with the vendor's runtime if it is here",
     )  # fmt: skip
+    group.add_argument(
+        "--verify-with", metavar="DATA", nargs="+", default=[],
+        help="--verify on these pictures or arrays (as for --calibrate), not on the calibration data or noise",
+    )  # fmt: skip
     group.add_argument("--library", metavar="PATH", help="the vendor's librknnrt.so for --verify")
     group.add_argument(
         "--report", metavar="OUT.html",

@@ -23,7 +23,8 @@ from openrknn.compiler.normalise.outputs import split_final_concats
 from openrknn.compiler.options import CompileOptions
 from openrknn.compiler.plan import plan
 from openrknn.compiler.quantise import quantise
-from openrknn.compiler.quantise.precision import Choice, set_precision
+from openrknn.compiler.quantise.groups import moves
+from openrknn.compiler.quantise.precision import Choice, find_operators, set_precision
 from openrknn.compiler.quantise.shapes import Shaped, calibrate, equalise_together
 from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.repeat import repeat
@@ -106,6 +107,10 @@ def _front(imported: Imported, options: CompileOptions, form: Format) -> _Front:
     target = TARGETS[options.chip.family]
     kernel_volume = 0 if options.bold else target.kernel_volume[form.name]
     normalise(graph, atom=form.atom, calibrated=form.name == "int8", kernel_volume=kernel_volume, target=target)
+    if form.name == "int8" and options.fp16_layers:
+        named = find_operators(graph, options.fp16_layers)
+        # Before there are scales: what they read keeps a scale of its own then.
+        graph.floats |= {op.output for op in graph.ops if op.output in named and moves(op)}
     return _Front(imported, graph)
 
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.calibration import Calibration, feeds_for
+from openrknn.compiler.errors import CalibrationError
 from openrknn.compiler.ir import Array
 from openrknn.compiler.quantise.evaluate import FloatModel
 from openrknn.compiler.result import Compiled
@@ -20,7 +23,7 @@ from openrknn.distance import Distance, measure
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.session import Session
 
-__all__ = ["Verdict", "verify", "verify_vendor"]
+__all__ = ["Verdict", "examples", "verify", "verify_vendor"]
 
 _INPUTS = 4
 _GOOD_DB = {"int8": 20.0, "mixed": 20.0, "fp16": 40.0}
@@ -76,12 +79,27 @@ def verify(compiled: Compiled, feeds: Feeds | None = None, *, count: int = _INPU
     return found
 
 
-def verify_vendor(compiled: Compiled, library: str | None = None) -> list[dict[str, Any]]:
+def examples(compiled: Compiled, data: Calibration) -> list[dict[str, Array]]:
+    """Data in any form that calibration takes, as the ONNX model takes them; the first few for each shape."""
+    found: list[dict[str, Array]] = []
+    for variant in compiled.variants:
+        feeds = feeds_for(
+            data, variant.graph, compiled.preprocess, batch=variant.batch, is_choosy=len(compiled.variants) > 1
+        )
+        found += islice(feeds, _INPUTS)
+    if not found:
+        raise CalibrationError("none of the examples fits an input of the model")
+    return found
+
+
+def verify_vendor(
+    compiled: Compiled, library: str | None = None, feeds: list[dict[str, Array]] | None = None
+) -> list[dict[str, Any]]:
     """The vendor's runtime beside the software NPU and float; one entry that says why, where it cannot be run."""
     from openrknn.compiler.witness import ask_vendor
 
     entries: list[dict[str, Any]] = []
-    for number, variant, used in trials(compiled, None, _INPUTS):
+    for number, variant, used in trials(compiled, feeds, _INPUTS):
         try:
             witnesses = ask_vendor(compiled, number, [raw_inputs(compiled, feed) for feed in used], library)
         except (UnsupportedError, OSError) as error:

@@ -59,7 +59,7 @@ def groups_of(graph: Graph) -> list[list[str]]:
         return name
 
     for op in graph.ops:
-        if moves(op):
+        if moves(op) and op.output not in graph.floats:  # what becomes fp16 has no scale
             for name in (*graph.activations(op), *op.outputs[1:]):
                 parent[find(name)] = find(op.output)
     found: dict[str, list[str]] = {}

@@ -1,0 +1,80 @@
+"""What a user should know about the model that was made: data that look wrong, outputs that lose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from openrknn.compiler.quantise.statistics import Statistics
+from openrknn.compiler.result import Compiled
+
+__all__ = ["advice"]
+
+_FEW = 8
+_UNEVEN = 32.0
+"""Parts of one output: below 1/32 of the largest, fewer than 8 steps of int8 are left."""
+_NORMALISED = 16.0
+"""Pixels reach further than that; normalised numbers do not."""
+_MOVING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Flatten", "DequantizeLinear", "QuantizeLinear"}
+
+
+def advice(compiled: Compiled) -> list[str]:
+    """Short sentences; none for a model that nothing is to be said about."""
+    variant = compiled.variants[0]
+    seen = variant.lowering.statistics
+    if not seen or compiled.format_name == "fp16":
+        return []
+    return [*_about_data(compiled, seen), *_about_outputs(variant.source, variant.graph.outputs, seen)]
+
+
+def _about_data(compiled: Compiled, seen: Mapping[str, Statistics]) -> Iterator[str]:
+    inputs = [name for name in compiled.variants[0].graph.inputs if name in seen]
+    count = min((seen[name].count for name in inputs), default=_FEW)
+    if count < _FEW:
+        told = "1 calibration input" if count == 1 else f"{count} calibration inputs"
+        yield f"{told}: ranges of 20 to 200 different ones, as in real use, hold better"
+    for name in inputs:
+        low, high = seen[name].low, seen[name].high
+        if low == high:
+            yield f"calibration input {name!r} is {low:g} everywhere: is it the right data?"
+            continue
+        means, stds = compiled.preprocess.pairs[name]
+        is_raw = means == (0.0,) * len(means) and stds == (1.0,) * len(stds)
+        raw_low = min(low * std + mean for mean in means for std in stds)
+        raw_high = max(high * std + mean for mean in means for std in stds)
+        if not is_raw and max(stds) > 1 and max(abs(raw_low), abs(raw_high)) < _NORMALISED:
+            yield (
+                f"calibration input {name!r} was between {raw_low:.3g} and {raw_high:.3g} before mean and std: "
+                "they want raw pixels (0 to 255); are the data normalised already?"
+            )
+
+
+def _about_outputs(source: Any, outputs: list[str], seen: Mapping[str, Statistics]) -> Iterator[str]:
+    makers = {name: node for node in source.graph.node for name in node.output}
+    for output in outputs:
+        node = makers.get(output)
+        while node is not None and node.op_type in _MOVING:
+            node = makers.get(node.input[0])
+        if node is None or node.op_type != "Concat":
+            continue
+        reach = {part: _reach(part, makers, seen) for part in node.input}
+        known = {part: size for part, size in reach.items() if size}
+        if len(known) < 2 or max(known.values()) < _UNEVEN * min(known.values()):
+            continue
+        large, small = (choose(known, key=lambda part: known[part]) for choose in (max, min))
+        steps = int(255 * known[small] / known[large])
+        yield (
+            f"output {output!r} joins {large!r} (up to {known[large]:.3g}) and {small!r} (up to {known[small]:.3g}) "
+            f"with one int8 scale, which leaves the latter {steps} steps: --split-outputs gives each its own scale, "
+            f"--fp16-layers {node.name or node.output[0]} an fp16 output"
+        )
+
+
+def _reach(name: str, makers: Mapping[str, Any], seen: Mapping[str, Statistics]) -> float:
+    """The largest number of a value; 0: not known."""
+    while name not in seen and name in makers and makers[name].op_type in _MOVING:
+        name = makers[name].input[0]
+    entry = seen.get(name)
+    return float(np.maximum(abs(entry.low), abs(entry.high))) if entry is not None else 0.0
