@@ -6,7 +6,7 @@ what each task does becomes a `Step`. A `Program` of steps can then run again an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,10 +14,9 @@ import numpy as np
 
 from openrknn import isa
 from openrknn.chips import Chip
-from openrknn.errors import ExecutionError, UndeclaredBitsError, UnknownModeError, UnreadRegisterError, UnsupportedError
+from openrknn.errors import ExecutionError, UndeclaredBitsError, UnknownModeError, UnreadRegisterError
 from openrknn.isa import Block, Target, dpu_lut
-from openrknn.npu import cna, core, ppu, rdma
-from openrknn.npu.dpu import lut, pipeline
+from openrknn.npu.family import family_of
 from openrknn.npu.memory import Memory
 from openrknn.npu.registers import Registers
 from openrknn.npu.state import Core, CoreState
@@ -29,20 +28,6 @@ __all__ = ["CoreState", "Finding", "Machine", "Program", "TaskRef", "Watcher"]
 _S_POINTER = 0x004
 _BLOCK_OFFSET = 0xFFF
 _ALL_BYTES = 0xFFFF_FFFF
-
-
-class Family(NamedTuple):
-    """How the registers of one family of chips are read; what computes is the same for all."""
-
-    convolution: frozenset[str]
-    """The blocks that a convolution needs; DPU_RDMA may join them."""
-    features: Callable[[Registers], cna.Config]
-    core: Callable[[Registers, cna.Config], core.Config]
-    dpu: Callable[[Registers, lut.Tables], pipeline.Config]
-    readers: Callable[[Registers], rdma.Config]
-    pooling: Callable[[Registers], ppu.Config]
-    array_pooling: Callable[[Registers], ppu.Config | None] | None = None
-    """Chips without a PPU pool in the blocks of a convolution; None: it is a convolution."""
 
 
 _FLYING = {"DPU", "DPU_RDMA"}
@@ -240,78 +225,3 @@ class Machine:
 
 
 _NOT_REGISTERS = {Target.NOP, Target.SYNC, Target.PC}
-
-
-def family_of(chip: Chip) -> Family:
-    """How this chip's registers are read, or an error that says which chips can be executed."""
-    match chip.family:
-        case "rk3588":
-            return Family(
-                frozenset({"CNA", "CORE", "DPU"}),
-                cna.configure,
-                core.configure,
-                pipeline.configure,
-                rdma.configure,
-                ppu.configure,
-            )
-        case "rk3566":
-            from openrknn.npu import rk3566
-
-            return Family(
-                frozenset({"CNA", "CMAC", "CORE", "DPU"}),
-                rk3566.configure_features,
-                rk3566.configure_core,
-                rk3566.configure_dpu,
-                rk3566.configure_readers,
-                rk3566.configure_pooling,
-            )
-        case "rk3562":
-            from openrknn.npu import rk3562
-
-            return Family(
-                frozenset({"CNA", "CORE", "DPU"}),
-                rk3562.configure_features,
-                rk3562.configure_core,
-                rk3562.configure_dpu,
-                rk3562.configure_readers,
-                rk3562.configure_pooling,
-            )
-        case "rk3576":
-            from openrknn.npu import rk3576
-
-            return Family(
-                frozenset({"CNA", "CORE", "DPU"}),
-                rk3576.configure_features,
-                rk3576.configure_core,
-                rk3576.configure_dpu,
-                rk3576.configure_readers,
-                rk3576.configure_pooling,
-            )
-        case "rv1106":
-            from openrknn.npu import rv1106
-
-            return Family(
-                frozenset({"CNA", "DPU"}),
-                rv1106.configure_features,
-                rv1106.configure_core,
-                rv1106.configure_dpu,
-                rv1106.configure_readers,
-                rv1106.configure_pooling,
-            )
-        case "rv1106b":
-            from openrknn.npu import rv1106b
-
-            return Family(
-                frozenset({"CNA", "DPU"}),
-                rv1106b.configure_features,
-                rv1106b.configure_core,
-                rv1106b.configure_dpu,
-                rv1106b.configure_readers,
-                rv1106b.configure_pooling,
-                rv1106b.configure_array_pooling,
-            )
-        case _:
-            raise UnsupportedError(
-                f"the software NPU does not implement {chip.title} yet; it implements RK3588, RK3566/68, RK3562, "
-                "RK3576, RV1126B, RV1103/06 and RV1103B/06B. `openrknn inspect` and `disasm` work for every chip"
-            )

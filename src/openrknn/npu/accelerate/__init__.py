@@ -26,8 +26,9 @@ from openrknn.compute import native
 from openrknn.compute.native import Kernels
 from openrknn.compute.structures import StepStructure
 from openrknn.errors import ExecutionError
+from openrknn.npu.accelerate.context import Context
 from openrknn.npu.accelerate.places import Places, RefusedError
-from openrknn.npu.accelerate.steps import Context, build
+from openrknn.npu.accelerate.steps import build
 from openrknn.npu.machine import Program
 from openrknn.npu.memory import Buffer, Memory
 from openrknn.npu.step import Step, TableLoad

@@ -1,8 +1,10 @@
-"""Steps of the software NPU as structures of the native library, one function per kind."""
+"""Steps of the software NPU as structures of the native library, one function per kind.
+
+The convolution has a file of its own, `convolutions`.
+"""
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 
 import numpy as np
@@ -10,39 +12,26 @@ import numpy.typing as npt
 
 from openrknn import numerics
 from openrknn.compute import structures
-from openrknn.compute.native import Kernels
 from openrknn.compute.structures import StepStructure
 from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction, CombineUse, PoolingMethod
-from openrknn.npu import cna, rdma
-from openrknn.npu.accelerate import chain, table
+from openrknn.npu import rdma
+from openrknn.npu.accelerate import chain
+from openrknn.npu.accelerate.context import INT8_MAGNITUDE, Context, refuse_general
+from openrknn.npu.accelerate.convolutions import convolution
 from openrknn.npu.accelerate.known import refuse_unknown
-from openrknn.npu.accelerate.places import Places, RefusedError, Span, padded
-from openrknn.npu.accelerate.program import HALF_BYTES, LANES, Task, describe
-from openrknn.npu.accelerate.weights import plain
+from openrknn.npu.accelerate.places import Places, RefusedError, Span
+from openrknn.npu.accelerate.program import HALF_BYTES, Task, describe
 from openrknn.npu.dpu import pipeline
 from openrknn.npu.dpu import write as dpu_write
 from openrknn.npu.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 from openrknn.npu.step import Convolution, Flying, Pooling, Step
 
-__all__ = ["Context", "build"]
+__all__ = ["build"]
 
 _INT32 = 2**31
-_INT8_MAGNITUDE = 128
-_LARGEST_KERNEL = 32
 _COPIED_ATOM = 64
 """Bytes that an atom takes in the copy of the input: 8 floats become doubles."""
-_CONVOLVED = {Precision.INT8, Precision.FP16, Precision.BF16}
-
-
-class Context:
-    """What the steps of one program share: the library, tables, packed weights."""
-
-    def __init__(self, library: ctypes.CDLL, kernels: Kernels) -> None:
-        self.library = library
-        self.kernels = kernels
-        self.tables: table.Cache = {}
-        self.packed: dict[object, npt.NDArray[np.uint8]] = {}
 
 
 def build(step: Step, places: Places, context: Context) -> StepStructure:
@@ -101,159 +90,6 @@ def _read_first(structure: StepStructure, overlap: Span, places: Places) -> None
         structure.snapshot_bytes = size
 
 
-# ---------------------------------------------------------------------------------------------------- convolution
-
-
-def _convolution(step: Convolution, places: Places, context: Context) -> StepStructure:
-    source, config = step.source, step.dpu
-    if source.atom_bytes != config.write.atom_bytes or source.atom_bytes not in {ATOM_BYTES, HALF_BYTES}:
-        raise RefusedError("atoms of another size")
-    if source.precision not in _CONVOLVED or source.weight_precision is not source.precision:
-        raise RefusedError(f"{source.precision.name} convolution")
-    if is_float(config.precision) != source.is_float:
-        raise RefusedError("a DPU in another kind of arithmetic than the convolution")
-    if max(source.kernel_height, source.kernel_width) > _LARGEST_KERNEL:
-        raise RefusedError("a very large kernel")
-    result = structures.Convolution()
-    _features(result, source, places)
-    task = Task.of(config, step.reader, source.out_height, source.out_width, places)
-    stored = plain(source, places, config.channels)
-    corrections = _corrections(step, task) + stored.corrections
-    result.dpu = describe(task, places)
-    if source.is_float:
-        if result.dpu.halves:
-            raise RefusedError("floating point in atoms of 8 bytes")
-        if step.array.shift or corrections.any():
-            raise RefusedError("integer corrections of floating point sums")
-    else:
-        limit = _limit(source, result.channels, corrections)
-        result.corrections = places.keep(padded(corrections, np.int32, task.padded_channels))
-        result.dpu.truncate, result.dpu.truncate_up = step.array.shift, int(step.array.rounding)
-        if not step.array.shift:
-            result.dpu.chain = chain.build(task, limit, places, context.tables)
-        _refuse_general(result.dpu, config)
-    _weights(result, step, places, context, corrections, values=stored.values)
-    return result
-
-
-def _features(result: structures.Convolution, source: cna.Config, places: Places) -> None:
-    size = element_bytes(source.precision)
-    if source.packed_channels:
-        pixel = source.packed_channels * size
-        result.source = places.read_strided(
-            source.feature_address,
-            (source.height, source.width, pixel),
-            (source.line_bytes, pixel, 1),
-            "CNA picture",
-            main=True,
-        )
-        available = source.packed_channels
-    else:
-        count = surfaces(source.channels, size, source.atom_bytes)
-        result.source = places.read_strided(
-            source.feature_address,
-            (count, source.height, source.width, source.atom_bytes),
-            (source.surface_bytes, source.line_bytes, source.atom_bytes, 1),
-            "CNA features",
-            main=True,
-        )
-        available = source.channels
-    result.surface, result.line = source.surface_bytes, source.line_bytes
-    result.height, result.width = source.height, source.width
-    result.picture = source.packed_channels
-    result.channels = min(available, source.weight_channels)
-    result.format = int(source.precision)
-    pads = [source.pad_bits & 0xFFFF] * 2 if source.is_float else source.pads(2)
-    result.pads[0], result.pads[1] = int(pads[0]), int(pads[-1])
-    for name in ("pad_top", "pad_left", "out_height", "out_width", "kernel_height", "kernel_width", "stride_y",
-                 "stride_x", "dilation_y", "dilation_x", "spread_y", "spread_x", "depthwise", "weight_channels"):
-        setattr(result, name, getattr(source, name))
-    result.weight_kernels = source.kernels
-    if source.converter is not None or source.is_unsigned:
-        result.converter = places.keep(_converter(source))
-
-
-def _converter(source: cna.Config) -> npt.NDArray[np.int8]:
-    """What each byte becomes, for channels c with c mod 16 = 0 ... 15."""
-    values = np.arange(256) if source.is_unsigned else np.arange(256).astype(np.uint8).view(np.int8)
-    features = np.broadcast_to(values.astype(np.int64), (LANES, 1, 256))
-    converted = features
-    if source.converter is not None:
-        converted = cna._convert(features, source.converter, Precision.INT8)
-    used = min(source.packed_channels or LANES, LANES)
-    if np.abs(converted[:used]).max() > _INT8_MAGNITUDE or converted[:used].max() == _INT8_MAGNITUDE:
-        raise RefusedError("input bytes that do not become int8")
-    tables = np.zeros((LANES, 256), np.int8)
-    tables[:used] = converted[:used, 0]
-    return tables
-
-
-def _corrections(step: Convolution, task: Task) -> npt.NDArray[np.int64]:
-    """What is added to the weights of each output channel."""
-    correction = task.config.correction
-    if correction is None or not step.array.window_sums:
-        return np.zeros(task.config.channels, np.int64)
-    if correction.operand is not None:
-        return np.full(task.config.channels, correction.operand, np.int64)
-    if task.bias.cpend is None:
-        raise RefusedError("zero points per channel are not read from memory")
-    return task.bias.cpend[: task.config.channels]
-
-
-def _limit(source: cna.Config, channels: int, corrections: npt.NDArray[np.int64]) -> int:
-    """The largest magnitude of an accumulator; kernels add in 32 bits."""
-    largest = int(np.abs(corrections).max(initial=0))
-    taps = source.kernel_height * source.kernel_width * (1 if source.depthwise else channels)
-    limit = taps * _INT8_MAGNITUDE * (_INT8_MAGNITUDE + largest)
-    if max(limit, taps * _INT8_MAGNITUDE * 255) >= _INT32 or largest >= 2**15 - _INT8_MAGNITUDE:
-        raise RefusedError("sums that could leave 32 bits")
-    return limit
-
-
-def _weights(
-    result: structures.Convolution,
-    step: Convolution,
-    places: Places,
-    context: Context,
-    corrections: npt.NDArray[np.int64],
-    *,
-    values: npt.NDArray[np.int8] | None,
-) -> None:
-    source = step.source
-    for name in ("kernel_group", "input_group", "depthwise_group"):
-        setattr(result, name, getattr(source, name))
-    kernels = 1 if source.depthwise else source.kernels
-    count = kernels * source.kernel_height * source.kernel_width * source.weight_channels
-    if count * element_bytes(source.weight_precision) > source.weight_bytes:
-        raise RefusedError("fewer weights than kernels need")
-    raw = places.read(source.weight_address, source.weight_bytes, "CNA weights")
-    result.weights = raw.ctypes.data
-    if values is not None:
-        result.weights = places.keep(values)
-        result.kernel_group, result.input_group, result.depthwise_group = kernels, *[source.weight_channels] * 2
-    result.kind, result.kernels = result.KIND, context.kernels
-    result.fresh_weights = not places.is_fixed(source.weight_address, source.weight_bytes)
-    size = context.library.openrknn_packed_bytes(result)
-    key = (source.weight_address, result.channels, result.picture, result.dpu.channels, result.dpu.target.atoms,
-           source.weight_channels, kernels, source.kernel_height, source.kernel_width, source.depthwise,
-           corrections.tobytes(), size)
-    if not result.fresh_weights and key in context.packed:
-        result.packed = places.keep(context.packed[key])
-        return
-    packed = _aligned(size)
-    result.packed = places.keep(packed)
-    if not result.fresh_weights:
-        context.library.openrknn_pack(result)
-        context.packed[key] = packed
-
-
-def _aligned(size: int) -> npt.NDArray[np.uint8]:
-    """Zeros that begin at a cache line."""
-    room = np.zeros(size + 63, np.uint8)
-    skip = -room.ctypes.data % 64
-    return room[skip : skip + size]
-
-
 # ---------------------------------------------------------------------------------------------------- without one
 
 
@@ -286,18 +122,9 @@ def _flying(step: Flying, places: Places, context: Context) -> StepStructure:
     )
     result.dpu = describe(task, places)
     if reader.precision is Precision.INT8 and count >= result.dpu.target.atoms:
-        result.dpu.chain = chain.build(task, _INT8_MAGNITUDE, places, context.tables)
-    _refuse_general(result.dpu, config)
+        result.dpu.chain = chain.build(task, INT8_MAGNITUDE, places, context.tables)
+    refuse_general(result.dpu, config)
     return result
-
-
-def _refuse_general(dpu: structures.Dpu, config: pipeline.Config) -> None:
-    """What only chains can do: atoms of 8 bytes, and lookups with more than one slope beyond each end."""
-    if dpu.halves and not dpu.chain.flags:
-        raise RefusedError("atoms of 8 bytes without a chain")
-    table = config.element_wise.table if config.element_wise is not None else None
-    if table is not None and (table.further_below or table.further_above) and not dpu.chain.flags:
-        raise RefusedError("a lookup with several slopes beyond its ends")
 
 
 def _flying_halves(step: Flying, places: Places, context: Context) -> StepStructure:
@@ -318,8 +145,8 @@ def _flying_halves(step: Flying, places: Places, context: Context) -> StepStruct
         format=int(reader.precision), surfaces=count, height=reader.height, width=reader.width,
     )  # fmt: skip
     result.dpu = describe(task, places)
-    result.dpu.chain = chain.build(task, _INT8_MAGNITUDE, places, context.tables)
-    _refuse_general(result.dpu, config)
+    result.dpu.chain = chain.build(task, INT8_MAGNITUDE, places, context.tables)
+    refuse_general(result.dpu, config)
     return result
 
 
@@ -457,7 +284,7 @@ def _pooling(step: Pooling, places: Places, context: Context) -> StepStructure:
 
 
 _BUILDERS: dict[type[Step], Callable[..., StepStructure]] = {
-    Convolution: _convolution,
+    Convolution: convolution,
     Flying: _flying,
     Pooling: _pooling,
 }
