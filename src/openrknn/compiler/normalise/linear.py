@@ -61,6 +61,7 @@ def _project(graph: Graph, op: Op, weight: Array) -> None:
     """[1, T, K] x [K, N]: a 1x1 convolution over T pixels, once channels are where the NPU wants them."""
     _, length, inputs = graph.shape(op.inputs[0])
     outputs = weight.shape[1]
+    bias = _take_bias(graph, op, outputs)
     flat = graph.add_value(f"{op.output}_rows", (1, 1, length, inputs))
     turned = graph.add_value(f"{op.output}_in", (1, inputs, 1, length))
     made = graph.add_value(f"{op.output}_out", (1, outputs, 1, length))
@@ -72,10 +73,24 @@ def _project(graph: Graph, op: Op, weight: Array) -> None:
         graph, op,
         Op("Reshape", flat, [op.inputs[0]], [flat], {}, (op.name,)),
         Op("Transpose", turned, [flat], [turned], {"perm": [0, 3, 1, 2]}, (op.name,)),
-        Op("Conv", op.name, [turned, kernel], [made], {"kernel_shape": [1, 1], "from": "MatMul"}, (op.name,)),
+        Op("Conv", op.name, [turned, kernel, *bias], [made], {"kernel_shape": [1, 1], "from": "MatMul"},
+           (op.name, *op.fused)),
         Op("Transpose", back, [made], [back], {"perm": [0, 2, 3, 1]}, (op.name,)),
         Op("Reshape", f"{op.name}_end", [back], [op.output], {}, (op.name,)),
     )  # fmt: skip
+
+
+def _take_bias(graph: Graph, op: Op, outputs: int) -> list[str]:
+    """The Add that follows, if it adds one number per output: it becomes the convolution's bias."""
+    add = sole_reader(graph, op.output)
+    if add is None or add.type != "Add" or op.output not in graph.values or op.output in graph.given:
+        return []
+    name = next((entry for entry in add.inputs if entry in graph.constants), "")
+    if not name or graph.constants[name].size != outputs or graph.constants[name].shape[-1:] != (outputs,):
+        return []
+    op.outputs, op.fused = [add.output], (*op.fused, add.name)
+    graph.ops.remove(add)
+    return [graph.add_constant(f"{op.output}_bias", graph.constants[name].reshape(-1).astype(np.float64))]
 
 
 def _as_is(values: Array) -> Array:

@@ -42,18 +42,19 @@ def _cut(graph: Graph, op: Op, atom: int) -> list[Op]:
     source = op.inputs[0]
     channels, height, width = graph.values[source].cube
     weight = graph.constants[op.inputs[1]]
+    cube = (channels, height, width)
     half = align(channels // 2, atom)
     shape = (height, width) if len(graph.shape(source)) == 4 else (width,) if height == 1 and width > 1 else ()
     parts = [graph.add_value(f"{op.output}_{name}", (1, count, *shape))
              for name, count in (("first", half), ("second", channels - half))]  # fmt: skip
     for name, start in zip(parts, (0, half), strict=True):
         count = graph.values[name].cube[0]
-        graph.derived[name] = (source, partial(_channels, start=start, count=count))
+        graph.derived[name] = (source, partial(_channels, start=start, count=count, cube=cube))
     out_shape = graph.shape(op.output)
     total = graph.add_value(f"{op.output}_sum", out_shape)
     window = {key: op.attributes[key] for key in ("kernel", "strides", "dilations", "pads", "group")}
     graph.derived[total] = (source, partial(float_convolution, weight=weight[:, :half], attributes=window,
-                                            size=graph.values[op.output].cube[1:]))  # fmt: skip
+                                            size=graph.values[op.output].cube[1:], cube=cube))  # fmt: skip
     graph.partial[total] = op.output
     zero = graph.add_constant(f"{total}_zero", np.zeros(len(weight)))
     first = Op("Conv", f"{op.name}_first", [parts[0], graph.add_constant(f"{total}_w", weight[:, :half]), zero],
@@ -68,7 +69,7 @@ def _cut(graph: Graph, op: Op, atom: int) -> list[Op]:
         target = graph.add_value(f"{op.output}_linear", out_shape)
         graph.derived[target] = (source, partial(float_convolution, weight=weight, attributes=window,
                                                  size=graph.values[op.output].cube[1:],
-                                                 bias=graph.constants[op.inputs[2]]))  # fmt: skip
+                                                 bias=graph.constants[op.inputs[2]], cube=cube))  # fmt: skip
         graph.partial[target] = op.output
         tail = [Op("Activation", f"{op.name}_act", [target], [op.output], dict(activation), op.fused)]
     attributes = dict(window)
@@ -87,17 +88,21 @@ def _cut(graph: Graph, op: Op, atom: int) -> list[Op]:
     return [first, second]
 
 
-def _channels(values: Array, start: int, count: int) -> Array:
-    return values[:, start : start + count]
+def _channels(values: Array, start: int, count: int, cube: tuple[int, int, int]) -> Array:
+    fits = values.size == cube[0] * cube[1] * cube[2]  # not so if a concatenation was padded: any range will do
+    return values.reshape(1, *cube)[:, start : start + count] if fits else values
 
 
 def float_convolution(
-    values: Array, weight: Array, attributes: dict[str, Any], size: tuple[int, int], bias: Array | None = None
+    values: Array, weight: Array, attributes: dict[str, Any], size: tuple[int, int], cube: tuple[int, int, int],
+    bias: Array | None = None,
 ) -> Array:
     """What a convolution over the first channels gives, in float: for the range of sums that ONNX does not have."""
     kernel, strides, dilations = attributes["kernel"], attributes["strides"], attributes["dilations"]
     top, left = attributes["pads"][:2]
-    plane = values.reshape(values.shape[1], -1, values.shape[-1] if values.ndim > 2 else 1)[: weight.shape[1]]
+    if values.size != cube[0] * cube[1] * cube[2]:
+        return values
+    plane = values.reshape(cube)[: weight.shape[1]]
     reach = [(out - 1) * step + (taps - 1) * gap + 1
              for out, step, taps, gap in zip(size, strides, kernel, dilations, strict=True)]  # fmt: skip
     room = [max(n, m + p) for n, m, p in zip(reach, plane.shape[1:], (top, left), strict=True)]

@@ -20,6 +20,7 @@ from openrknn.compiler.importer.rewrite import (
     quantised,
     recurrent,
     reductions,
+    slices,
     windows,
 )  # fmt: skip
 from openrknn.compiler.importer.rewrite.writer import Facts, Writer
@@ -38,6 +39,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         **quantised.RULES,
         **recurrent.RULES,
         **reductions.RULES,
+        **slices.RULES,
         **windows.RULES,
     }
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "select"]
 
 _BROADCAST = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Sum", "Where"}
 _MOST_COPIES = 64
@@ -107,10 +107,10 @@ def _gather(writer: Writer, node: Any) -> None:
     elif axis == 1 and shape[0] == 1 and 2 <= len(shape) <= 4 and picks:
         weight = np.zeros((len(picks), shape[1], 1, 1))
         weight[np.arange(len(picks)), picks] = 1
-        _select(writer, node.input[0], shape, weight, None, out, node.output[0])
+        select(writer, node.input[0], shape, weight, None, out, node.output[0])
 
 
-def _select(
+def select(
     writer: Writer, source: str, shape: tuple[int, ...], weight: Any, bias: Any, out: tuple[int, ...], to: str
 ) -> None:
     """A 1x1 convolution over channels, whatever the rank."""
@@ -126,12 +126,16 @@ def _concat(writer: Writer, node: Any) -> None:
     out = writer.shape(node.output[0])
     shapes = [writer.shape(name) for name in node.input]
     arrays = [writer.constant(name) for name in node.input]
-    if out is None or any(shape is None for shape in shapes) or len(out) not in (2, 3, 4) or out[0] != 1:
+    if out is None or any(shape is None for shape in shapes) or len(out) not in (2, 3, 4):
         return
     if all(array is not None for array in arrays) or any(a is not None and a.dtype.kind != "f" for a in arrays):
         return
     axis = int(attribute(node, "axis", 0)) % len(out)
-    if axis == 0:
+    if axis == 0 and len(out) < 4 and len(node.input) > 1:  # the second dimension of [1, ...]
+        lifted = [writer.reshape(name, (1, *(shape or ()))) for name, shape in zip(node.input, shapes, strict=True)]
+        writer.reshape(writer.add("Concat", *lifted, axis=1), out, to=node.output[0])
+        return
+    if axis == 0 or out[0] != 1:
         return
     if len(node.input) == 1:
         writer.add("Identity", node.input[0], to=node.output[0])
@@ -162,10 +166,10 @@ def _with_constants(writer: Writer, node: Any, out: tuple[int, ...], arrays: lis
     shape = (1, have, *out[2:])
     flat = summand.reshape(1, out[1], -1)
     if np.array_equal(flat, np.broadcast_to(flat[:, :, :1], flat.shape)):  # one number per channel: the bias
-        _select(writer, joined, shape, weight, flat[0, :, 0], out, node.output[0])
+        select(writer, joined, shape, weight, flat[0, :, 0], out, node.output[0])
         return
     placed = writer.facts.fresh(f"{writer.name}_placed")
-    _select(writer, joined, shape, weight, None, out, placed)
+    select(writer, joined, shape, weight, None, out, placed)
     writer.add("Add", placed, writer.new(summand), to=node.output[0])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.importer.rewrite.moves import select
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute, rectangle
 from openrknn.compiler.ir import Array
 
@@ -103,7 +104,7 @@ def _factor(size: int) -> int:
 
 
 def _pad(writer: Writer, node: Any) -> None:
-    """Mirrored and repeated edges as slices put together; channels of zeros as a convolution."""
+    """Mirrored and repeated edges, and channels of zeros, by 1x1 convolutions with 0 and 1."""
     shape = writer.shape(node.input[0])
     given = attribute(node, "pads")
     if given is None and len(node.input) > 1:
@@ -136,18 +137,27 @@ def _pad(writer: Writer, node: Any) -> None:
 def _edges(
     writer: Writer, node: Any, shape: tuple[int, ...], before: list[int], after: list[int], *, mirrored: bool
 ) -> None:
-    name = node.input[0]
+    """Along each axis a choice of what is there, by a 1x1 convolution with 0 and 1."""
+    name, current = node.input[0], list(shape)
     for axis in range(1, len(shape)):
-        size = shape[axis]
+        size = current[axis]
         if not before[axis] and not after[axis]:
             continue
         if mirrored:
             ahead, behind = range(before[axis], 0, -1), range(size - 2, size - 2 - after[axis], -1)
+            picks = [*ahead, *range(size), *behind]
         else:
-            ahead, behind = range(0, 1), range(size - 1, size)
-        front = [writer.cut(name, axis, at, at + 1) for at in ahead] * (1 if mirrored else before[axis])
-        back = [writer.cut(name, axis, at, at + 1) for at in behind] * (1 if mirrored else after[axis])
-        name = writer.add("Concat", *(front if before[axis] else []), name, *(back if after[axis] else []), axis=axis)
+            picks = [0] * before[axis] + [*range(size)] + [size - 1] * after[axis]
+        weight = np.zeros((len(picks), size, 1, 1))
+        weight[np.arange(len(picks)), picks] = 1
+        order = list(range(len(shape)))
+        order[1], order[axis] = order[axis], order[1]
+        turned = writer.transpose(name, order)
+        have = tuple(current[at] for at in order)
+        target = writer.facts.fresh(f"{writer.name}_edges")
+        select(writer, turned, have, weight, None, (1, len(picks), *have[2:]), target)
+        name = writer.transpose(target, order)
+        current[axis] = len(picks)
     writer.add("Identity", name, to=node.output[0])
 
 
