@@ -273,3 +273,16 @@ def test_wrong_batches() -> None:
         CompileOptions(batch=0)
     with pytest.raises(OptionError, match="batch=2, but the model takes 4 items itself"):
         compile_model(flexible("n"), shapes={"x": (4, 3, 16, 16)}, batch=2)
+
+
+def test_the_report_adds_up_the_items() -> None:
+    from openrknn.cli.compile_page.rows import rows_of
+
+    one, three = (
+        compile_model(flexible("n"), shapes={"x": (count, 3, 16, 24)}, calibration=feeds((1, 3, 16, 24)))
+        for count in (1, 3)
+    )
+    single, batch = rows_of(one), rows_of(three)
+    assert [row.name for row in batch] == [row.name for row in single]
+    assert [row.macs for row in batch] == [3 * row.macs for row in single]
+    assert [row.output_db for row in batch[:2]] == [row.output_db for row in single[:2]]

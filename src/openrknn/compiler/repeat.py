@@ -19,9 +19,19 @@ from openrknn.compiler.formats import align
 from openrknn.compiler.program import Place, Program, Registers, Step, Task, Tensor
 from openrknn.container.parts import DataType, Kind
 
-__all__ = ["repeat"]
+__all__ = ["item_name", "repeat", "tensor_suffix"]
 
 _ALIGNMENT = 64
+
+
+def item_name(step: str, item: int) -> str:
+    """The name of a step for one item; the first keeps it."""
+    return f"{step}@{item}" if item else step
+
+
+def tensor_suffix(item: int) -> str:
+    """What the names of an item's tensors end with."""
+    return f"@{item}"
 
 
 def repeat(program: Program, batch: int) -> Program:
@@ -103,7 +113,7 @@ def _segments(steps: Sequence[Step]) -> Iterator[list[Step]]:
 
 def _item_tensors(program: Program, made: Program, ends: Mapping[str, str], item: int) -> dict[str, str]:
     """Name -> name of the item's own tensor."""
-    names = {name: f"{name}@{item}" for name, tensor in program.tensors.items() if tensor.data is None}
+    names = {name: name + tensor_suffix(item) for name, tensor in program.tensors.items() if tensor.data is None}
     for name, own in names.items():
         tensor = replace(program.tensors[name], name=own)
         if name in ends:
@@ -119,7 +129,7 @@ def _item_step(step: Step, names: Mapping[str, str], ends: Mapping[str, str], it
     whole = {} if step.is_cpu else {name: name for name, end in ends.items() if end == name}
     used = {**names, **whole}
     return replace(
-        step, name=f"{step.name}@{item}" if item else step.name,
+        step, name=item_name(step.name, item),
         inputs=[used.get(name, name) for name in step.inputs], outputs=[used.get(name, name) for name in step.outputs],
         tasks=[_moved(task, names) for task in step.tasks],
         shares={

@@ -8,7 +8,7 @@ Each core is taken to get its 16 bytes per cycle, whatever the others do: memory
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -23,6 +23,10 @@ __all__ = ["Cost", "OperatorCost", "cost_of", "operator_cost"]
 _WORD_BYTES = 8
 _TAIL = 4
 _COMMANDS_AT = 0x1000
+
+
+_NAMES = 3
+"""Fields of an operator that are no amounts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,11 @@ class OperatorCost:
     @property
     def moved_bytes(self) -> int:
         return self.read_bytes + self.written_bytes + self.command_bytes
+
+    def plus(self, other: OperatorCost) -> OperatorCost:
+        """Both together under the first one's name."""
+        numbers = [entry.name for entry in fields(self)][_NAMES:]
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in numbers})
 
 
 @dataclass(frozen=True, slots=True)

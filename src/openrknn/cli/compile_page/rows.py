@@ -12,6 +12,7 @@ from openrknn.isa.enums import ConvMode
 if TYPE_CHECKING:
     from openrknn.compiler import Compiled
     from openrknn.compiler.program import Step, Task
+    from openrknn.runtime.cost import OperatorCost
 
 __all__ = ["Row", "TaskRow", "rows_of"]
 
@@ -74,7 +75,7 @@ class Row:
 def rows_of(compiled: Compiled) -> list[Row]:
     """In execution order."""
     program = compiled.lowering.program
-    costs = {entry.index: entry for entry in compiled.variants[0].costs[1].operators}
+    costs = _costs(compiled)
     noise = _noise(compiled)
     rows = []
     for number, step in enumerate(program.steps):
@@ -87,19 +88,36 @@ def rows_of(compiled: Compiled) -> list[Row]:
         )  # fmt: skip
         row.weights_db = compiled.lowering.errors.get(row.name)
         row.output_db = noise.get(step.outputs[0])
-        cost = costs.get(number + len(program.inputs))
+        cost = costs.get(number)
         if cost is not None:
             row.cores = max(step.shares, default=1)
             row.read_bytes, row.written_bytes, row.cycles = cost.read_bytes, cost.written_bytes, cost.cycles
             row.macs = cost.macs
             row.tasks = [_task(task, compiled) for task in step.tasks]
-            row.array_cycles = sum(task.array_cycles for task in row.tasks)
+            row.array_cycles = sum(task.array_cycles for task in row.tasks) * compiled.variants[0].batch
             row.is_depthwise = any(
                 task.registers.get("CNA.CONV_CON1", {}).get("conv_mode") == ConvMode.DEPTHWISE for task in step.tasks
             )
             row.tiles = _tiles(step, tensors[step.outputs[0]].cube)
         rows.append(row)
     return rows
+
+
+def _costs(compiled: Compiled) -> dict[int, OperatorCost]:
+    """Number of the step -> its cost, for all items of a batch together."""
+    from openrknn.compiler.repeat import item_name
+
+    variant, program = compiled.variants[0], compiled.lowering.program
+    if variant.batch == 1:
+        return {entry.index - len(program.inputs): entry for entry in variant.costs[1].operators}
+    numbers = {
+        item_name(step.name, item): number for number, step in enumerate(program.steps) for item in range(variant.batch)
+    }
+    found: dict[int, OperatorCost] = {}
+    for entry in variant.costs[1].operators:
+        number = numbers[entry.name]
+        found[number] = found[number].plus(entry) if number in found else entry
+    return found
 
 
 def _task(task: Task, compiled: Compiled) -> TaskRow:
@@ -152,7 +170,8 @@ def _tiles(step: Step, cube: tuple[int, int, int]) -> str:
 def _noise(compiled: Compiled) -> dict[str, float]:
     """Value -> decibels against ONNX in float, on the first calibration input (or noise)."""
     from openrknn.compiler.quantise.evaluate import FloatModel
-    from openrknn.compiler.trials import raw_inputs, trials
+    from openrknn.compiler.repeat import tensor_suffix
+    from openrknn.compiler.trials import grouped, raw_inputs, trials
     from openrknn.runtime.inspector import Inspector
 
     number, variant, feeds = next(iter(trials(compiled, None, 1)))
@@ -166,10 +185,11 @@ def _noise(compiled: Compiled) -> dict[str, float]:
             wanted[name] = function(wanted[source])
     found: dict[str, float] = {}
     with Inspector(compiled.model, "software") as inspector:
-        inspector.feed(raw_inputs(compiled, feed), "nchw")
+        inspector.feed(next(grouped([raw_inputs(compiled, feed)], variant.batch)), "nchw")
         for item in inspector.captured():
-            reference = wanted.get(item.tensor.name)
+            name = item.tensor.name if variant.batch == 1 else item.tensor.name.removesuffix(tensor_suffix(0))
+            reference = wanted.get(name)
             if reference is None or item.operator is None or reference.size != item.stored.size:
                 continue
-            found[item.tensor.name] = min(measure(item.real, reference).snr_db, EQUAL_DB)
+            found[name] = min(measure(item.real, reference).snr_db, EQUAL_DB)
     return found
