@@ -34,8 +34,7 @@ NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
         ),
         "LayerNormalization": Row(
             "LayerNormalization of [1, T, C] or [1, H, W, C] over C",
-            "in fp16, in int8 models too: convolutions, products, and Newton's method for the root; the two "
-            "transpositions on the CPU",
+            "in fp16, in int8 models too: convolutions, products, and Newton's method for the root",
         ),
         "Softmax": Row(
             "Softmax over channels, or over the last dimension of attention scores, where something follows it",
