@@ -98,7 +98,9 @@ def test_named_in_fp16_layers_its_result_is_fp16_too() -> None:
     x = np.random.default_rng(4).normal(0, 1, shape).astype(np.float32)
     model, gamma, beta = make(shape)
     compiled = compile_model(model, calibration=[x], fp16_layers=["LayerNormalization_t1"])
-    assert snr(expected(x, gamma, beta), run(compiled, x)) > 60
+    (name,) = compiled.graph.outputs
+    assert compiled.graph.values[name].quantization is None
+    assert snr(expected(x, gamma, beta), run(compiled, x)) > 41  # what is left is the rounding of the int8 input
 
 
 def test_the_guess_is_the_best_constant() -> None:
