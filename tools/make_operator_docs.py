@@ -46,6 +46,12 @@ works](how-the-compiler-works.md) shows how to add one.
 TAIL = """
 Everything else is refused when compiling, with the operator's name and where to cut the model.
 
+## RK3566 and RK3568
+
+The same, but: MatMul of two activations, Softmax and Transpose always on the CPU; LayerNormalization in fp16 models only;
+no Div, and Sub of equal sizes only, in fp16; AveragePool of more than 7x7 pixels on the CPU, larger MaxPool in two steps.
+[Chips of the compiler](compiler-targets.md) says why.
+
 ## Functions by table
 
 A table has 513 entries on each side of zero and straight lines beyond its ends; how far it reaches follows from the

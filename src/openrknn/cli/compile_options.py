@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL.onnx", nargs="?", help="the model to compile; - reads standard input")
     parser.add_argument("-o", "--output", metavar="OUT.rknn", help="the file to write (default: beside the model)")
     parser.add_argument("--force", action="store_true", help="overwrite OUT if it is there")
-    parser.add_argument("--target", default="rk3588", help="the chip (default: rk3588)")
+    parser.add_argument("--target", default="rk3588", help="the chip: rk3588, rk3566 or rk3568 (default: rk3588)")
     _model(parser.add_argument_group("the model"))
     _pictures(parser.add_argument_group("what is fed"))
     _int8(parser.add_argument_group("int8"))
