@@ -49,8 +49,8 @@ Everything else is refused when compiling, with the operator's name and where to
 ## RK3566 and RK3568
 
 The same, but: MatMul of two activations, Softmax and Transpose always on the CPU; LayerNormalization in fp16 models
-only; no Div, and Sub of equal sizes only, in fp16; AveragePool of more than 7x7 pixels on the CPU, larger MaxPool in two
-steps. [Chips of the compiler](compiler-targets.md) says why.
+only; no Div, and Sub of equal sizes only, in fp16; AveragePool of more than 7x7 pixels on the CPU; larger MaxPool in
+two steps. [Chips of the compiler](compiler-targets.md) says why.
 
 ## Functions by table
 
