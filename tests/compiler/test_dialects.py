@@ -173,6 +173,9 @@ DIALECTS: dict[str, tuple[int, Callable[[Words], str]]] = {
     "mean of channels": (18, _after("ReduceMean", [1], keepdims=1)),
     "sum of pixels": (13, _after("ReduceSum", [2, 3], keepdims=0)),
     "selu": (13, _after("Selu")),
+    "five dimensions": (13, lambda net: net.add("Reshape", net.add(
+        "Mul", net.add("Reshape", net.same("x", 3, 16), net.ints(1, 16, 1, 16, 16)),
+        net.constant(net.random.normal(1, 0.3, (16, 1, 1, 1)))), net.ints(1, 16, 16, 16))),
     "soft shrink": (13, _after("Shrink", lambd=0.5, bias=0.5)),
     "softsign": (13, _after("Softsign")),
     "three operands": (13, lambda net: net.add("Sum", a := net.same("x", 3, 16), net.add("Relu", a), "x2")),

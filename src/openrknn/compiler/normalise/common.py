@@ -11,6 +11,8 @@ from openrknn.compiler.ir import Array, Graph, Op
 
 __all__ = ["alias", "axes_of", "channel_constant", "constant", "pair", "refuse", "replace_op", "sole_reader"]
 
+_MOST_DIMENSIONS = 4
+
 
 def alias(graph: Graph, op: Op, source: str) -> None:
     """Remove an operator whose output is its input."""
@@ -63,8 +65,8 @@ def axes_of(graph: Graph, op: Op, rank: int, index: int = 1) -> tuple[int, ...] 
 def channel_constant(graph: Graph, name: str, shape: Sequence[int]) -> Array | None:
     """A constant that is one number per channel (or one at all) next to an activation of this shape, as [C]."""
     array = graph.constants.get(name)
-    if array is None or array.dtype.kind not in "fiu" or len(shape) < 2:
-        return None
+    if array is None or array.dtype.kind not in "fiu" or not 2 <= len(shape) <= _MOST_DIMENSIONS:
+        return None  # beyond four dimensions the NPU's channels are not those of the model
     if array.size == 1:
         return np.full(shape[1], array.reshape(-1)[0], np.float64)
     full = (1,) * (len(shape) - array.ndim) + tuple(array.shape)

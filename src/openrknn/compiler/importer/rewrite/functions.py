@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from openrknn.compiler.importer.rewrite.writer import Writer, attribute
+from openrknn.compiler.importer.rewrite.writer import Writer, attribute, rectangle
 
 __all__ = ["RULES"]
+
+_MOST_DIMENSIONS = 4
 
 
 def _selu(writer: Writer, node: Any) -> None:
@@ -107,6 +109,31 @@ def _softmax(writer: Writer, node: Any) -> None:
     writer.reshape(writer.add(node.op_type, flat, axis=1), shape, to=node.output[0])
 
 
+def _arithmetic(writer: Writer, node: Any) -> None:
+    """Constants per channel beyond four dimensions: in four; constant - x and constant / x: sums and products."""
+    shape = writer.shape(node.output[0])
+    if shape is not None and len(shape) > _MOST_DIMENSIONS:
+        _flattened(writer, node, shape)
+    elif node.op_type in {"Sub", "Div"}:
+        _constant_first(writer, node)
+
+
+def _flattened(writer: Writer, node: Any, shape: tuple[int, ...]) -> None:
+    arrays = [writer.constant(name) for name in node.input]
+    if shape[0] != 1 or sum(array is None for array in arrays) != 1:
+        return
+    at = 0 if arrays[0] is None else 1
+    array = arrays[1 - at]
+    if array is None or writer.shape(node.input[at]) != shape:
+        return
+    full = np.broadcast_to(array, shape).reshape(1, shape[1], -1)
+    if not np.array_equal(full, np.broadcast_to(full[:, :, :1], full.shape)):
+        return
+    cube = (1, shape[1], *rectangle(prod(shape[2:])))
+    operands = [writer.reshape(node.input[at], cube), writer.new(full[:, :, :1, None])]
+    writer.reshape(writer.add(node.op_type, *(operands if at == 0 else operands[::-1])), shape, to=node.output[0])
+
+
 def _constant_first(writer: Writer, node: Any) -> None:
     """constant - x is x * -1 + constant, and constant / x is the reciprocal times it."""
     first, second = node.input
@@ -182,8 +209,9 @@ def _leaky_where(writer: Writer, node: Any) -> None:
 
 
 RULES: dict[str, Callable[[Writer, Any], None]] = {
+    "Add": _arithmetic,
     "Celu": _celu,
-    "Div": _constant_first,
+    "Div": _arithmetic,
     "Log": _softplus,
     "Max": _many,
     "Mean": _mean,
@@ -193,7 +221,8 @@ RULES: dict[str, Callable[[Writer, Any], None]] = {
     "LogSoftmax": _softmax,
     "Shrink": _shrink,
     "Softmax": _softmax,
-    "Sub": _constant_first,
+    "Mul": _arithmetic,
+    "Sub": _arithmetic,
     "Sum": _many,
     "Swish": _swish,
     "Where": _leaky_where,
