@@ -9,10 +9,11 @@ from typing import Any
 
 from openrknn.compiler.importer.batch import batch_of, one_item
 from openrknn.compiler.importer.build import build_graph
+from openrknn.compiler.importer.check import check_sizes
 from openrknn.compiler.importer.fold import fold, simplify
 from openrknn.compiler.importer.qdq import stored_weights
 from openrknn.compiler.importer.read import read_model
-from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs
+from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, known_shapes
 from openrknn.compiler.importer.types import as_float, refuse_integers
 from openrknn.compiler.ir import Graph
 
@@ -43,6 +44,7 @@ def import_model(
     as_float(model)
     stored = stored_weights(model)
     folded = fold(model)
+    check_sizes(known_shapes(folded))
     batch = batch_of(folded)
     if batch > 1:
         folded = one_item(folded, batch)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.errors import ModelError
+from openrknn.compiler.importer.check import check_graph
 from openrknn.compiler.importer.fold import constants_of
 from openrknn.compiler.importer.read import onnx_package
 from openrknn.compiler.importer.shapes import known_shapes
@@ -49,6 +50,7 @@ def build_graph(model: Any) -> Graph:
     graph.sort()
     graph.prune()
     _check_constants(graph)
+    check_graph(graph, onnx.TensorProto.DataType)
     return graph
 
 

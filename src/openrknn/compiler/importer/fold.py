@@ -16,9 +16,15 @@ from openrknn.compiler.ir import Array
 __all__ = ["constants_of", "fold", "simplify"]
 
 _NEVER = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+_GROWING = {"ConstantOfShape", "Expand", "Tile"}
 _LARGEST = 64 * 1024 * 1024
 """Elements that folding may create: a ConstantOfShape of a hostile file asks for more."""
 _ROUNDS = 20
+_REFUSALS = (
+    RuntimeError, TypeError, ValueError, NotImplementedError, IndexError, KeyError, AttributeError, ArithmeticError,
+    MemoryError,
+)  # fmt: skip
+"""What the reference evaluator raises at operators that make no sense."""
 
 
 def constants_of(model: Any) -> dict[str, Array]:
@@ -116,13 +122,19 @@ def _dequantized(node: Any, constants: dict[str, Array]) -> Array:
     return real.astype(scale.dtype)
 
 
+def _size(node: Any, constants: dict[str, Array]) -> float:
+    """Elements that an operator makes whose operand says how many."""
+    counts = np.prod(np.abs(constants[node.input[-1]].astype(float)))
+    return float(counts * (constants[node.input[0]].size if node.op_type != "ConstantOfShape" else 1))
+
+
 def _evaluate(model: Any, node: Any, constants: dict[str, Array]) -> list[Array]:
     onnx = onnx_package()
     from onnx.reference import ReferenceEvaluator
 
     if node.op_type == "DequantizeLinear":  # the evaluator has it for the newest models only
         return [_dequantized(node, constants)]
-    if node.op_type == "ConstantOfShape" and np.prod(constants[node.input[0]], dtype=float) > _LARGEST:
+    if node.op_type in _GROWING and _size(node, constants) > _LARGEST:
         raise ModelError(f"{node.op_type} {node.name or node.output[0]!r} makes more than {_LARGEST} elements")
     names = list(dict.fromkeys(name for name in node.input if name))
     graph = onnx.helper.make_graph(
@@ -134,7 +146,7 @@ def _evaluate(model: Any, node: Any, constants: dict[str, Array]) -> list[Array]
     single = onnx.helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
     try:
         results = ReferenceEvaluator(single).run(None, {name: constants[name] for name in names})
-    except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError, AttributeError) as error:
+    except _REFUSALS as error:
         raise ModelError(
             f"{node.op_type} {node.name or node.output[0]!r} is constant, but cannot be computed: {error}"
         ) from None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import align
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
@@ -16,6 +17,9 @@ from openrknn.layout.operands import Operands, pack_operands
 from openrknn.layout.weights import WeightTiles, pack_weights
 
 __all__ = ["Packed", "pack_constants"]
+
+_LARGEST_FP16 = 65504.0
+
 
 @dataclass(frozen=True, slots=True)
 class Packed:
@@ -46,6 +50,12 @@ def pack_constants(
         tiles = low.target.weights((outputs, inputs, height, width), form.element_bytes)
     room = align(len(bias), group)
     if form.element_bytes == 2:
+        largest = float(np.abs(weights).max(initial=0))
+        if largest > _LARGEST_FP16:
+            raise UnsupportedOperatorError(
+                f"{op.type} {op.name!r} has weights up to {largest:.3g}, and fp16 ends at {_LARGEST_FP16:g}; compile "
+                "it in int8 (--calibrate), or train it again"
+            )
         stored: Array = weights.astype(np.float16)
         zero: Array = np.zeros(len(weights), np.float16)
         stream = np.zeros(align(room, 16), np.float32)

@@ -67,5 +67,8 @@ def _engine(model: bytes, names: list[str], *, fuses: bool) -> tuple[str, Any]:
     levels = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if fuses else levels.ORT_DISABLE_ALL
     options.use_deterministic_compute = True
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # noqa: BLE001  (it raises types of its own)
+        raise CalibrationError(f"ONNX Runtime does not take the model: {str(error).splitlines()[0]}") from None
     return f"onnxruntime {onnxruntime.__version__}", lambda feed: session.run(names, feed)

@@ -1,0 +1,85 @@
+"""What ONNX's own checker and shape inference let pass, and what would be compiled to nonsense."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+from openrknn.compiler.errors import ModelError, UnsupportedOperatorError
+from openrknn.compiler.ir import Graph, Op
+
+__all__ = ["check_graph", "check_sizes"]
+
+_LARGEST = 2**30
+"""Elements of one value: the NPU addresses 4 GB."""
+_FLOATS = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"}
+_WHOLE_ALREADY = {"ArgMax", "ArgMin"}
+_RESHAPES = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"}
+_POSITIVE = ("strides", "dilations", "kernel_shape")
+
+
+def check_sizes(shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Before anything is done with them that takes time or memory."""
+    for name, shape in shapes.items():
+        if prod(shape) > _LARGEST:
+            raise ModelError(
+                f"{name!r} has the shape {list(shape)}: more than the 4 GB that the NPU can address. Bind the inputs "
+                "to smaller shapes (--shapes), or export the model for them"
+            )
+
+
+def check_graph(graph: Graph, types: Any) -> None:
+    """`types` is ONNX's enumeration of number types."""
+    for op in graph.ops:
+        for key in _POSITIVE:
+            given = op.attributes.get(key)
+            if isinstance(given, list) and any(not isinstance(size, int) or size < 1 for size in given):
+                raise ModelError(f"{op.type} {op.name!r} has {key} {given}; they are 1 or more. Export the model again")
+        if op.type in {"Conv", "ConvTranspose"}:
+            _convolution(graph, op)
+        elif op.type in _RESHAPES:
+            _reshape(graph, op)
+        elif op.type == "Cast":
+            _cast(graph, op, types)
+        elif op.type == "Transpose" and sorted(op.attributes.get("perm") or []) not in ([], _axes(graph, op)):
+            raise ModelError(f"Transpose {op.name!r}: perm {op.attributes['perm']} is no order of {_axes(graph, op)}")
+
+
+def _axes(graph: Graph, op: Op) -> list[int]:
+    return list(range(len(graph.shape(op.inputs[0]))))
+
+
+def _convolution(graph: Graph, op: Op) -> None:
+    shape, group = graph.shape(op.inputs[0]), int(op.attributes.get("group", 1))
+    weight = graph.constants.get(op.inputs[1])
+    if weight is None or weight.ndim < 3:
+        return
+    wanted = weight.shape[0] if op.type == "ConvTranspose" else weight.shape[1] * group
+    is_split = group >= 1 and not (weight.shape[0] % group)
+    if len(shape) != weight.ndim or shape[1] != wanted or not is_split or not weight.size:
+        raise ModelError(
+            f"{op.type} {op.name!r}: weights {list(weight.shape)} in {group} groups do not fit an input of the shape "
+            f"{list(shape)}; export the model again"
+        )
+
+
+def _reshape(graph: Graph, op: Op) -> None:
+    before, after = graph.shape(op.inputs[0]), graph.shape(op.output)
+    if prod(before) != prod(after):
+        raise ModelError(
+            f"{op.type} {op.name!r} makes {list(after)} of {list(before)}, which is another number of elements; the "
+            "model was exported for other shapes than it is compiled for"
+        )
+
+
+def _cast(graph: Graph, op: Op, types: Any) -> None:
+    """Casts between floats are free, but whole numbers are rounded."""
+    target = types.Name(int(op.attributes["to"]))
+    maker = graph.producer(op.inputs[0])
+    if target in _FLOATS or (maker is not None and maker.type in _WHOLE_ALREADY):
+        return
+    raise UnsupportedOperatorError(
+        f"Cast {op.name!r} makes {target.lower()} numbers of an activation; the NPU has int8 and fp16 only. Cut the "
+        f"model before it (--outputs {op.inputs[0]}) and do the rest in your program"
+    )
