@@ -50,8 +50,8 @@ def sources(name: str, seeds: tuple[int, ...]) -> tuple[Any, list[tuple[Array, .
     chances = [np.random.default_rng(seed) for seed in seeds]
     if first.dtype == np.uint8:
         norm, channels = load(stored).graphs[0].normalizations[0], first.shape[-1]
-        pictures: list[tuple[Array, ...]] = [(chance.integers(0, 256, first.shape).astype(np.uint8),) for chance in chances]
-        return proto, pictures, {"mean": norm.mean[:channels], "std": norm.std[:channels]}
+        pictures = [chance.integers(0, 256, first.shape).astype(np.uint8) for chance in chances]
+        return proto, [(picture,) for picture in pictures], {"mean": norm.mean[:channels], "std": norm.std[:channels]}
     shapes = [[dim.dim_value for dim in entry.type.tensor_type.shape.dim] for entry in proto.graph.input]
     return proto, [tuple(chance.normal(0, 1, shape).astype(np.float32) for shape in shapes) for chance in chances], {}
 
