@@ -50,48 +50,63 @@ def estimate_noise(
     tell: Callable[[int], None] = lambda done: None,
 ) -> Noise:  # fmt: skip
     """`model` is the int8 model of the graph, `source` its ONNX model; `tell` hears how many runs are done."""
-    sources = {origin for origin, _ in graph.derived.values()}
-    teacher_model = FloatModel(source, [*graph.values, *sorted(sources)])
+    teacher_model = FloatModel(source, list(graph.values))
     made = {name for node in source.graph.node for name in node.output}
-    followed = [name for name in names if name in made]
-    probe = FloatModel(_with_errors(source, followed), graph.outputs, fuses=True)
+    places = _places(graph, names, made)
+    probe = FloatModel(_with_errors(source, sorted(set(places.values()))), graph.outputs, fuses=True)
     noise = Noise(np.zeros(len(graph.outputs)), {name: np.zeros(len(graph.outputs)) for name in names})
     sizes = {tensor.name: tensor.elements for tensor in model.graphs[0].tensors}
     done = 0
     with Inspector(model, "software") as inspector:
         for feed in feeds:
-            teacher = _teacher(graph, dict(teacher_model.run(feed)))
+            teacher = dict(teacher_model.run(feed))
             wanted = [teacher[name].astype(np.float64) for name in graph.outputs]
             noise.signal += [float(np.sum(values**2)) for values in wanted]
-            errors = {}
             taught = {name: values for name, values in teacher.items() if sizes.get(name) == values.size}
-            for item in inspector.isolated(taught):
-                values = teacher.get(item.tensor.name)
-                if item.tensor.name in noise.of and values is not None and values.size == item.tensor.elements:
-                    errors[item.tensor.name] = (item.real.reshape(values.shape) - values).astype(np.float32)
+            reached: dict[str, Array] = {}
+            errors = _errors(inspector, taught, set(places.values()))
             for name in names:
                 done += 1
                 tell(done)
-                if name in errors:
-                    noise.of[name] += _reached(probe, feed, graph, name if name in made else None, errors[name], wanted)
+                place = places.get(name)
+                if place in errors:
+                    if place not in reached:
+                        reached[place] = _reached(probe, {**feed, place + _SUFFIX: errors[place]}, graph, wanted)
+                    noise.of[name] += reached[place]
     return noise
 
 
-def _reached(
-    probe: FloatModel, feed: Mapping[str, Array], graph: Graph, place: str | None, error: Array, wanted: list[Array]
-) -> Array:
-    """The power of an error at each output; of one that cannot be followed, its own."""
-    if place is None or graph.shape(place) != error.shape:
-        return np.full(len(wanted), float(np.sum(error.astype(np.float64) ** 2)))
-    found = dict(probe.run({**feed, place + _SUFFIX: error}))
+def _errors(inspector: Inspector, taught: Mapping[str, Array], names: set[str]) -> dict[str, Array]:
+    """What each operator makes of the teacher's numbers, less what the teacher makes of them."""
+    found: dict[str, Array] = {}
+    for item in inspector.isolated(taught):
+        wanted = taught.get(item.tensor.name)
+        if item.tensor.name in names and wanted is not None:
+            found[item.tensor.name] = (item.real.reshape(wanted.shape) - wanted).astype(np.float32)
+    return found
+
+
+def _reached(probe: FloatModel, feed: Mapping[str, Array], graph: Graph, wanted: list[Array]) -> Array:
+    """The power of an error at each output."""
+    found = dict(probe.run(feed))
     return np.array([np.sum((found[name] - values) ** 2) for name, values in zip(graph.outputs, wanted, strict=True)])
 
 
-def _teacher(graph: Graph, seen: dict[str, Array]) -> dict[str, Array]:
-    for name, (source, function) in graph.derived.items():
-        if source in seen and name not in seen:
-            seen[name] = function(seen[source])
-    return seen
+def _places(graph: Graph, names: Sequence[str], made: set[str]) -> dict[str, str]:
+    """Operator -> the value of the ONNX model where its error is added: its own, or that of the next one which has any.
+
+    What ONNX does not have (half of a sum, say) gets no teacher, so the error is in what is made of it.
+    """
+    readers = graph.readers()
+    found: dict[str, str] = {}
+    for name in names:
+        place, seen = name, {name}
+        while place not in made and readers.get(place) and readers[place][0].output not in seen:
+            place = readers[place][0].output
+            seen.add(place)
+        if place in made:
+            found[name] = place
+    return found
 
 
 def _with_errors(model: Any, names: Sequence[str]) -> Any:
