@@ -9,8 +9,8 @@ is left out. BUILD.rknn is the vendor's build of a net, with an input in BUILD.n
 input is what both calibrate with. Networks that are there with quantised weights only are made float for this.
 
 Each compilation is a process of its own, from its start to the written file; the memory is the largest resident set of
-it. A first round, which fills the caches of both, does not count. The bars: at most half the seconds, at most half the
-memory. OPTIONs go to `openrknn compile`; exit status 1 says that a bar is missed.
+it. A first round, which fills the caches of both, does not count. Processor time is there for busy machines. The bars:
+at most half the seconds, at most half the memory. OPTIONs go to `openrknn compile`; exit status 1: a bar is missed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ if not pid:
     os.dup2(log, 2)
     os.execv(sys.argv[2], sys.argv[2:])
 _, status, usage = os.wait4(pid, 0)
-print(time.perf_counter() - started, usage.ru_maxrss, os.waitstatus_to_exitcode(status))
+seconds = time.perf_counter() - started
+print(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss, os.waitstatus_to_exitcode(status))
 """
 
 
@@ -122,18 +123,18 @@ def as_float(path: Path, folder: Path) -> Path:
     return folder / path.name
 
 
-def spent(words: list[str], folder: Path) -> tuple[float, float]:
-    """Seconds and MB of a process and what it starts."""
+def spent(words: list[str], folder: Path) -> tuple[float, float, float]:
+    """Seconds, seconds of processor time, and MB of a process."""
     # Installed packages have compiled modules; so have both here, whatever this process was told.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / f"compiler_cost_{os.getuid()}")
     # A process starts with the largest resident set of the one that started it: that has to be a small one.
     launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(folder / "log"), *words]
     done = subprocess.run(launcher, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    seconds, kilobytes, code = done.stdout.split()
+    seconds, processor, kilobytes, code = done.stdout.split()
     if int(code):
         raise SystemExit(f"{words[0]} failed: {(folder / 'log').read_text(errors='replace')[-2000:]}")
-    return float(seconds), int(kilobytes) / 1024
+    return float(seconds), float(processor), int(kilobytes) / 1024
 
 
 def commands(net: Net, form: str, toolkit: str, options: list[str], folder: Path) -> tuple[list[str], list[str]]:
@@ -168,19 +169,21 @@ def measure(net: Net, form: str, toolkit: str, rounds: int, options: list[str]) 
         folder = Path(name)
         ours, theirs = commands(net, form, toolkit, options, folder)
         found = [(spent(ours, folder), spent(theirs, folder)) for _ in range(rounds + 1)][1:]
-    (a, b), (c, d) = (tuple(map(statistics.median, zip(*(row[side] for row in found), strict=True))) for side in (0, 1))
+    mine, other = ([statistics.median(column) for column in zip(*(row[side] for row in found), strict=True)]
+                   for side in (0, 1))  # fmt: skip
     return {
         "net": net.name, "form": form, "rounds": rounds,
-        "seconds": a, "vendor_seconds": c, "seconds_ok": a <= BAR * c,
-        "megabytes": b, "vendor_megabytes": d, "megabytes_ok": b <= BAR * d,
+        "seconds": mine[0], "vendor_seconds": other[0], "seconds_ok": mine[0] <= BAR * other[0],
+        "cpu_seconds": mine[1], "vendor_cpu_seconds": other[1],
+        "megabytes": mine[2], "vendor_megabytes": other[2], "megabytes_ok": mine[2] <= BAR * other[2],
     }  # fmt: skip
 
 
 def line(row: dict[str, Any]) -> str:
     """Of the table."""
-    a, c, b, d = (row[name] for name in ("seconds", "vendor_seconds", "megabytes", "vendor_megabytes"))
+    pairs = [(row[name], row[f"vendor_{name}"]) for name in ("seconds", "cpu_seconds", "megabytes")]
     words = " ".join("pass" if row[name] else "FAIL" for name in ("seconds_ok", "megabytes_ok"))
-    numbers = f"{a:.2f} | {c:.2f} | {c / a:.1f} | {b:.0f} | {d:.0f} | {d / b:.1f}"
+    numbers = " | ".join(f"{a:.3g} | {b:.3g} | {b / a:.1f}" for a, b in pairs)
     return f"| {row['net']} | {row['form']} | {numbers} | {words} |"
 
 
@@ -205,8 +208,8 @@ def main() -> int:
     if arguments.only:
         nets = [net for net in nets if any(word.lower() in net.name.lower() for word in arguments.only)]
     out = sys.stderr if arguments.json else sys.stdout
-    head = "| net | form | s ours | s vendor | times | MB ours | MB vendor | times | bars |"
-    print(head, "|---|---|---|---|---|---|---|---|---|", sep="\n", file=out)
+    head = "| net | form | s ours | vendor | times | CPU s ours | vendor | times | MB ours | vendor | times | bars |"
+    print(head, "|---" * head.count(" |") + "|", sep="\n", file=out)
     rows = []
     for net in nets:
         for form in arguments.forms.split(","):
