@@ -11,7 +11,13 @@ from openrknn.compiler.formats import align
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.quantise.correct import bias_error
-from openrknn.compiler.quantise.weights import QuantizedWeights, quantize_bias, quantize_weights, relative_scales
+from openrknn.compiler.quantise.weights import (
+    QuantizedWeights,
+    keep_weights,
+    quantize_bias,
+    quantize_weights,
+    relative_scales,
+)
 from openrknn.container.parts import DataType
 from openrknn.layout.operands import Operands, pack_operands
 from openrknn.layout.weights import WeightTiles, pack_weights
@@ -64,7 +70,7 @@ def pack_constants(
     else:
         kept = low.graph.stored.get(op.inputs[1])
         if kept is not None and kept.stored.shape == weights.shape:
-            quantized = QuantizedWeights(kept.stored, kept.scale, kept.zero_point)
+            quantized = keep_weights(QuantizedWeights(kept.stored, kept.scale, kept.zero_point))
         else:
             quantized = quantize_weights(weights)
         _note_error(low, op, quantized, weights)

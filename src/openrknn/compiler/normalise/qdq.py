@@ -48,5 +48,6 @@ def _numbers(graph: Graph, op: Op) -> Quantization:
     point = int(zero.reshape(-1)[0]) if zero is not None else 0
     is_unsigned = zero is None or zero.dtype == np.uint8
     if zero is not None and zero.dtype not in (np.int8, np.uint8):
-        raise ModelError(f"QuantizeLinear {op.name!r} makes {zero.dtype}; the NPU has int8")
+        raise ModelError(f"QuantizeLinear {op.name!r} makes {zero.dtype}; between layers the NPU has int8 and uint8. "
+                         "Quantise it to one of these, or give the float model: fp16 is the way to more digits")
     return Quantization(float(scale.reshape(-1)[0]), point - 128 if is_unsigned else point)

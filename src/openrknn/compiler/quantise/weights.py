@@ -16,9 +16,11 @@ import numpy as np
 
 from openrknn.compiler.ir import Array, Quantization
 
-__all__ = ["QuantizedWeights", "quantize_bias", "quantize_weights", "relative_scales"]
+__all__ = ["QuantizedWeights", "keep_weights", "quantize_bias", "quantize_weights", "relative_scales"]
 
 MULTIPLIER_UNIT = 16384
+_WEAK = 64
+"""Multipliers below that are more than 0.8 % off when they are rounded."""
 _EXACT = 1e-6
 """A ratio that is whole but for the last digit stays."""
 
@@ -58,6 +60,20 @@ def relative_scales(scale: Array, *, up: bool = False) -> Array:
     whole = np.ceil(ratio - _EXACT) if up else np.rint(ratio)
     result: Array = np.clip(whole, 1, MULTIPLIER_UNIT).astype(np.int64)
     return result
+
+
+def keep_weights(weights: QuantizedWeights) -> QuantizedWeights:
+    """Integers of a quantised model as they are, but for channels so weak that the DPU has no multiplier for them."""
+    flat = weights.stored.reshape(len(weights.stored), -1)
+    is_dead = np.all(flat == weights.zero_point[:, None], axis=1)
+    scale = np.where(is_dead, weights.scale[~is_dead].max(initial=0) or 1.0, weights.scale)
+    is_weak = scale / scale.max() * MULTIPLIER_UNIT < _WEAK
+    if not is_weak.any():
+        return QuantizedWeights(weights.stored, scale, weights.zero_point)
+    coarse = np.where(is_weak, scale.max() * relative_scales(scale, up=True) / MULTIPLIER_UNIT, scale)
+    zero = weights.zero_point[:, None]
+    stored = np.clip(np.rint((flat - zero) * (scale / coarse)[:, None]) + zero, -128, 127).astype(np.int64)
+    return QuantizedWeights(stored.reshape(weights.stored.shape), coarse, weights.zero_point)
 
 
 def quantize_bias(bias: Array, source: Quantization, weights: QuantizedWeights) -> Array:
