@@ -13,6 +13,7 @@ import pytest
 import openrknn
 from tests.cli.run import run
 from tests.compiler.nets import Net, feeds, small_cnn
+from tests.compiler.test_shapes import flexible
 
 Capture = pytest.CaptureFixture[str]
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +49,28 @@ def test_int8_with_verification_and_report(source: Path, tmp_path: Path, capsys:
         assert f'id="tasks{number}"' in html
     assert "Output dB" in html
     assert html.count('class="spot') == facts["operators"]
+
+
+def test_several_shapes_with_batches_of_their_own(tmp_path: Path, capsys: Capture) -> None:
+    onnx.save(flexible("n"), tmp_path / "net.onnx")
+    out = tmp_path / "net.rknn"
+    shapes = ["--shapes", "x=1,3,16,8", "--shapes", "x=2,3,24,16"]
+    words = ["compile", tmp_path / "net.onnx", "-o", out, *shapes, "--verify", "--report", tmp_path / "net.html"]
+    result = run(capsys, *words, "--json")
+    assert result.code == 0, result.err
+    facts = json.loads(result.out)
+    assert [entry["inputs"] for entry in facts["shapes"]] == [{"x": [2, 3, 24, 16]}, {"x": [1, 3, 16, 8]}]
+    assert facts["batch"] == 2
+    assert len(facts["verify"]) == 4
+    text = run(capsys, *words, "--force").out
+    assert "shapes   1: x 1x3x16x8; " in text
+    assert "batch    2 items a run" in text
+    assert "t8 (x 2x3x24x16): " in text
+    found = run(capsys, "inspect", out).out
+    assert "2x3x24x16" in found
+    assert "1x3x16x8" in found
+    assert run(capsys, "compile", tmp_path / "net.onnx", "-o", out, "--force", "--batch", "3", *shapes[:2]).code == 0
+    assert openrknn.load(out).batch_size == 3
 
 
 def test_fp16_beside_the_model(source: Path, tmp_path: Path, capsys: Capture) -> None:

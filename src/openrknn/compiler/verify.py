@@ -84,7 +84,8 @@ def examples(compiled: Compiled, data: Calibration) -> list[dict[str, Array]]:
     found: list[dict[str, Array]] = []
     for variant in compiled.variants:
         feeds = feeds_for(
-            data, variant.graph, compiled.preprocess, batch=variant.batch, is_choosy=len(compiled.variants) > 1
+            data, variant.graph, compiled.preprocess, batch=items_of(compiled.model, variant),
+            is_choosy=len(compiled.variants) > 1,
         )
         found += islice(feeds, _INPUTS)
     if not found:
