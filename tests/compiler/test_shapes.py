@@ -155,6 +155,10 @@ def test_wrong_shapes_have_one_clear_message_each() -> None:
     with pytest.raises(OptionError, match="are empty"):
         CompileOptions(shapes={"x": []})
     net = Net()
+    pair = net.model({"x": (1, 4, "w"), "y": (1, 4, "v")}, [net.add("Add", "x", "y")])
+    with pytest.raises(ModelError, match=r"Add 'Add_t1' cannot be computed of 'x' \[1, 4, 6\] and 'y' \[1, 4, 8\]"):
+        compile_model(pair, shapes={"x": [(1, 4, 6), (1, 4, 8)], "y": (1, 4, 8)})
+    net = Net()
     both = net.model({"a": (1, 4, "w"), "b": ("n", "c")}, [net.add("Relu", "a"), net.add("Relu", "b")])
     with pytest.raises(ModelError, match=r"'a' has the open shape \[1, 4, w\], input 'b' .* --shapes a=1,4,128 --sh"):
         compile_model(both)
