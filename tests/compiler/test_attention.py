@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,23 +16,9 @@ from openrknn.fakekernel.device import Device
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Net, feeds
 from tests.compiler.test_vendor import check
-from tests.witness.witness import Witness, WitnessMissingError
+from tests.witness.witness import Witness
 
 WANTED = {"fp16": 50.0, "int8": 24.0}
-
-
-@pytest.fixture(scope="module")
-def witness() -> Witness:
-    try:
-        return Witness.find()
-    except WitnessMissingError as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.fixture(scope="module")
-def device() -> Iterator[Device]:
-    with Device("rk3588") as made:
-        yield made
 
 
 def compiled(model: onnx.ModelProto, shape: tuple[int, ...], form: str, count: int = 2) -> Compiled:

@@ -22,7 +22,7 @@ from openrknn.fakekernel.device import Device
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Array, Net, feeds, small_cnn
 from tests.fakekernel.vendor import run
-from tests.witness.witness import Input, Witness, WitnessMissingError
+from tests.witness.witness import Input, Witness
 
 Shape4 = tuple[int, int, int, int]
 
@@ -158,14 +158,6 @@ def test_buffers_are_shared_out_as_in_the_vendors_files() -> None:
 
 
 # -- the vendor's runtime ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def witness() -> Witness:
-    try:
-        return Witness.find()
-    except WitnessMissingError as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,23 +14,9 @@ from openrknn.runtime.session import Session
 from tests.compiler.nets import Array, Net, feeds, small_cnn
 from tests.compiler.test_shapes import flexible
 from tests.fakekernel.vendor import run
-from tests.witness.witness import Input, Witness, WitnessMissingError
+from tests.witness.witness import Input, Witness
 
 pytestmark = pytest.mark.witness
-
-
-@pytest.fixture(scope="module")
-def witness() -> Witness:
-    try:
-        return Witness.find()
-    except WitnessMissingError as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.fixture(scope="module")
-def device() -> Iterator[Device]:
-    with Device("rk3588") as made:
-        yield made
 
 
 def check(device: Device, witness: Witness, data: bytes, value: Array, folder: Path, *, picture: bool,
