@@ -194,6 +194,30 @@ def turned(order: list[int], height: int = 16) -> tuple[onnx.ModelProto, tuple[i
     return net.model({"x": shape}, [out]), shape
 
 
+def distances(sides: int = 4, bins: int = 16, size: int = 10) -> tuple[onnx.ModelProto, tuple[int, ...]]:
+    """What YOLO's detectors do for the sides of a box: Softmax over bins, and their mean."""
+    net = Net()
+    apart = net.add("Reshape", net.conv("x", 16, sides * bins), net.constant([1, sides, bins, size * size], np.int64))
+    soft = net.add("Softmax", net.add("Transpose", apart, perm=[0, 2, 1, 3]), axis=1)
+    mean = net.add("Conv", soft, net.constant(np.arange(bins).reshape(1, bins, 1, 1)), kernel_shape=[1, 1])
+    out = net.add("Sigmoid", net.add("Reshape", mean, net.constant([1, sides, size * size], np.int64)))
+    return net.model({"x": (1, 16, size, size)}, [out]), (1, 16, size, size)
+
+
+@pytest.mark.parametrize("form", ["fp16", "int8"])
+def test_distances_of_a_detector(form: str) -> None:
+    model, shape = distances()
+    made = compiled(model, shape, form)
+    assert on_cpu(made) == ["Reshape"]  # of the output
+    assert decibels(made, shape) > WANTED[form]
+
+
+def test_a_product_between_the_ends_alone_stays_on_the_cpu() -> None:
+    net = Net()
+    made = compile_model(net.model({"x": (1, 2, 9, 9)}, [net.add("MatMul", "x", "x")]), cores=1)
+    assert on_cpu(made) == ["MatMul"]
+
+
 ORDERS = [[0, 1, 3, 2], [0, 2, 1, 3], [0, 3, 2, 1], [0, 2, 3, 1], [0, 3, 1, 2]]
 
 
@@ -228,6 +252,7 @@ def test_cores_share_a_block_and_agree(form: str) -> None:
 _CASES: Mapping[str, Callable[[], tuple[onnx.ModelProto, tuple[int, ...]]]] = {
     "softmax": lambda: softmax(20, 7, 5), "attention": lambda: attention(20, 2, 40), "shuffle": shuffle, "both": both,
     "block": block, "turn": lambda: turned([0, 3, 1, 2]), "flip": lambda: turned([0, 1, 3, 2]),
+    "distances": distances,
 }  # fmt: skip
 
 
@@ -241,7 +266,7 @@ def test_a_transformer_block_leaves_only_its_ends_to_the_cpu(form: str) -> None:
 
 @pytest.mark.witness
 @pytest.mark.parametrize("form", ["fp16", "int8"])
-@pytest.mark.parametrize("case", ["softmax", "attention", "shuffle", "both", "block", "turn", "flip"])
+@pytest.mark.parametrize("case", ["softmax", "attention", "shuffle", "both", "block", "turn", "flip", "distances"])
 def test_the_vendors_runtime_agrees(
     device: Device, witness: Witness, tmp_path: Path, case: str, form: str
 ) -> None:

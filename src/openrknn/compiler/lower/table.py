@@ -73,7 +73,10 @@ CPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
         "Sin": Row("Sin (fp16)", "the same"),
         "Sqrt": Row("Sqrt (fp16)", "the same"),
         "Reshape": Row("Reshape that moves channels", "the NPU keeps 16 bytes of channels together"),
-        "MatMul": Row("MatMul of two activations with broadcast, or more than 3072 deep", "no recipe"),
+        "MatMul": Row(
+            "MatMul of two activations with broadcast, more than 3072 deep, or with nothing else in the model",
+            "no recipe, or nothing to gain: the CPU would have to arrange all operands for the NPU",
+        ),
         "Softmax": Row(
             "Softmax that an output follows; Softmax over pixels",
             "exact on the CPU, and nothing waits for it; the NPU reduces over channels only",

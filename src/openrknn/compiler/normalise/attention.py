@@ -17,7 +17,7 @@ from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.axes import View
 from openrknn.compiler.normalise.common import constant, sole_reader
 from openrknn.compiler.normalise.layouts import Layouts, derived_from
-from openrknn.compiler.normalise.parts import place_slice, place_split
+from openrknn.compiler.normalise.parts import place_convolution, place_slice, place_split
 
 __all__ = ["place_attention"]
 
@@ -30,7 +30,7 @@ _MOVES = {"Reshape", "Transpose"}
 def place_attention(graph: Graph, *, on_npu: bool = True) -> None:
     """Move operators to the layouts of the NPU, and find Softmax and MatMul that it can do there, if it can."""
     computing = {"Softmax": _softmax, "MatMul": _matmul} if on_npu else {}
-    Layouts(graph, {**computing, "Slice": place_slice, "Split": place_split}).run()
+    Layouts(graph, {**computing, "Conv": place_convolution, "Slice": place_slice, "Split": place_split}).run()
 
 
 # -- softmax -----------------------------------------------------------------------------------------------------
@@ -82,6 +82,8 @@ def _matmul(layouts: Layouts, op: Op) -> bool:
     if len(first) < 3 or len(first) != len(second) or first[:-2] != second[:-2]:
         return False
     heads, rows, depth, columns = int(np.prod(first[:-2])), first[-2], first[-1], second[-1]
+    if _is_last(graph, op.output) and all(layouts.view(name).base in graph.inputs for name in op.inputs):
+        return False  # the CPU would have to arrange everything
     if depth > _LARGEST_DEPTH or columns > _LARGEST_DEPTH or min(rows, depth, columns) < 2:
         return False
     end, gain = _gain(graph, op)
@@ -98,7 +100,7 @@ def _matmul(layouts: Layouts, op: Op) -> bool:
     else:
         base = (1, heads * columns, 1, rows)
         view = View("", (heads, columns, rows), (0, 2, 1))
-    view = _without_ones(view)
+    view = view.without_ones()
     made = layouts.base_of(end, view, base)
     target = made
     if out_form == "channels" and padded != columns:
@@ -116,12 +118,6 @@ def _matmul(layouts: Layouts, op: Op) -> bool:
     if end is not op:
         layouts.skip(end)
     return True
-
-
-def _without_ones(view: View) -> View:
-    kept = [at for at, size in enumerate(view.sizes) if size != 1]
-    order = tuple(kept.index(entry) for entry in view.order if entry in kept)
-    return View(view.base, tuple(view.sizes[at] for at in kept), order)
 
 
 def _gain(graph: Graph, op: Op) -> tuple[Op, float]:

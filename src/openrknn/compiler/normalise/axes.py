@@ -101,6 +101,12 @@ class View:
             view = View(view.base, sizes, order)
         return view
 
+    def without_ones(self) -> View:
+        """Sizes of 1 do not count."""
+        kept = [at for at, size in enumerate(self.sizes) if size != 1]
+        order = tuple(kept.index(entry) for entry in self.order if entry in kept)
+        return View(self.base, tuple(self.sizes[at] for at in kept), order)
+
     def same_order(self, other: View) -> bool:
         """Whether both run through their bases alike."""
         one, two = self.joined(), other.joined()

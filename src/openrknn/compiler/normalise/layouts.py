@@ -147,7 +147,8 @@ class Layouts:
     def _is_settled(self, name: str) -> bool:
         """Whether the value is there as it is in ONNX."""
         view = self.view(name).joined()
-        return view.is_plain or (view.base, view.sizes, view.order, self.graph.shape(name)) in self._made
+        is_same = view.is_plain and self.graph.shape(view.base) == self.graph.shape(name)
+        return is_same or (view.base, view.sizes, view.order, self.graph.shape(name)) in self._made
 
     def _operand(self, op: Op, name: str, view: View, base: Sequence[int]) -> str:
         """An operand in the layout of the base."""

@@ -1,4 +1,4 @@
-"""Slices of a dimension that is the channels of the base: queries, keys and values of one projection."""
+"""Operators on a dimension that is channels of the base: parts of a projection, and 1x1 convolutions of each group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from openrknn.compiler.normalise.axes import View
 from openrknn.compiler.normalise.layouts import Layouts
 from openrknn.compiler.normalise.moves import windows_of
 
-__all__ = ["place_slice", "place_split"]
+__all__ = ["place_convolution", "place_slice", "place_split"]
 
 
 def _along(layouts: Layouts, name: str, axis: int) -> tuple[View, int] | None:
@@ -72,4 +72,41 @@ def place_split(layouts: Layouts, op: Op) -> bool:
         stop = start + graph.shape(name)[axis]
         _part(layouts, op, name, axis, start, stop)
         start = stop
+    return True
+
+
+def place_convolution(layouts: Layouts, op: Op) -> bool:
+    """A 1x1 convolution over the inner part of the base's channels: the same for each group, so a grouped one.
+
+    Detectors sum up their boxes' distances so: [1, 64, P] -> [1, 4, 16, P] -> [1, 16, 4, P], then 16 channels to one.
+    """
+    graph = layouts.graph
+    weight = graph.constants.get(op.inputs[1])
+    view = layouts.view(op.inputs[0]).joined()
+    base, shape = graph.shape(view.base), graph.shape(op.inputs[0])
+    plain = all(int(value) == 1 for value in (*(op.attributes.get("strides") or ()), op.attributes.get("group", 1)))
+    if weight is None or view.is_plain or not plain or any(op.attributes.get("pads") or ()):
+        return False
+    if op.inputs[1] in graph.stored:
+        return False
+    cut = view.base_dimensions(base)
+    again = cut[0].dimensions(shape) if cut is not None else None
+    if again is None or weight.size != weight.shape[0] * weight.shape[1] or len(base) not in (3, 4) or base[0] != 1:
+        return False
+    fine, inner = again[0], again[1][1]
+    whole = fine.base_dimensions(base)
+    if whole is None or len(inner) != 1 or len(whole[1][1]) < 2 or whole[1][1][-1:] != inner:
+        return False
+    groups, outputs = base[1] // shape[1], weight.shape[0]
+    sizes = (*fine.sizes[: inner[0]], outputs, *fine.sizes[inner[0] + 1 :])
+    result = View("", sizes, fine.order).without_ones()
+    made = layouts.base_of(op, result, (1, groups * outputs, *base[2:]))
+    ones = (1,) * (len(base) - 2)
+    tiled = np.tile(weight.reshape(outputs, shape[1], *ones), (groups, 1, *ones))
+    inputs = [view.base, graph.add_constant(f"{made}_weight", tiled)]
+    if len(op.inputs) > 2 and op.inputs[2]:
+        inputs.append(graph.add_constant(f"{made}_bias", np.tile(graph.constants[op.inputs[2]], groups)))
+    attributes = {"kernel_shape": list(ones), "group": groups}
+    layouts.emit(Op("Conv", op.name, inputs, [made], attributes, op.fused))
+    layouts.result(op, result, made)
     return True
