@@ -32,6 +32,8 @@ EXAMPLES = (
     "openrknn compile net.onnx -o net.rknn --calibrate pictures/ --auto-mixed --min-snr 30",
 )
 SCHEMA_VERSION = 1
+_MOST_LINES = 12
+"""Operators that are listed one by one."""
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
@@ -230,8 +232,10 @@ def _variant_lines(facts: dict[str, Any]) -> Iterator[str]:
 def _precision_lines(facts: dict[str, Any]) -> Iterator[str]:
     choices = facts.get("precision", ())
     floats = [choice for choice in choices if choice["precision"] == "fp16"]
-    for choice in floats:
+    for choice in floats[:_MOST_LINES]:
         yield f"fp16     {choice['operator']}: {choice['reason']}"
+    if len(floats) > _MOST_LINES:
+        yield f"fp16     and {len(floats) - _MOST_LINES} more; --report and --json list them all"
     if "mixed_snr_db" in facts:
         missed = "" if facts["mixed_snr_db"] >= facts["min_snr_db"] else ", which is what fp16 can do"
         yield (
