@@ -11,7 +11,12 @@ import openrknn
 from openrknn.chips import chip_named
 from openrknn.container.outer import Flavour
 from openrknn.container.patch import input_values
+from openrknn.errors import ExecutionError
+from openrknn.isa.rk3562 import RK3562
+from openrknn.npu import common_cna
 from openrknn.npu.cna import fetch_weights
+from openrknn.npu.named import NamedRegisters
+from openrknn.npu.registers import Registers
 from openrknn.npu.step import Convolution
 from tests.npu.chip_models import CHIPS, GOLDENS, place
 
@@ -125,3 +130,10 @@ def test_the_table_of_chips_says_what_streams_hold(chip: str) -> None:
     assert direct.reader is not None
     assert direct.reader.operand_block == facts.bias_group
     assert (placed.model.flavour is Flavour.MINI) == facts.linked_at_zero
+
+
+def test_packed_rows_without_a_width_are_refused() -> None:
+    """A stream that nobody wrote in earnest: rows left in CBUF, of a picture that has none."""
+    cna = NamedRegisters(Registers({}), RK3562.block("CNA"))
+    with pytest.raises(ExecutionError, match="no width"):
+        common_cna.kept_rows(cna, 0, packed=True)

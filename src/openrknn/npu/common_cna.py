@@ -109,6 +109,8 @@ def negated_zero_point(byte: int) -> int:
 def kept_rows(cna: NamedRegisters, line_bytes: int, *, packed: bool) -> int:
     """Rows of the task before that are still in CBUF. The DMA leaves them out; they are in memory before the others."""
     fetched = cna.fields("FC_DATA_SIZE0")
+    if packed and not line_bytes:
+        raise ExecutionError("rows of a packed picture have no width", register="DATA_SIZE0")
     rows = fetched["dma_width"] * ATOM_BYTES // line_bytes if packed else fetched["dma_height"]
     return cna("DATA_SIZE0", "datain_height") - rows
 
