@@ -2,8 +2,9 @@
 """Our compiler beside the vendor's: closeness to float, bytes moved, estimated cycles, seconds.
 
     python benchmarks/compiler.py CORPUS [--models MODELS] [--only NAME ...]
+    python benchmarks/compiler.py CORPUS --theirs FOLDER    (another chip: what its files are for)
 
-CORPUS is a folder with NAME.onnx, and NAME_rk3588_{i8,fp}.rknn and .npz as the vendor's toolkit made them.
+CORPUS is a folder with NAME.onnx, and NAME_CHIP_{i8,fp}.rknn and .npz as the vendor's toolkit made them (or FOLDER is).
 Both files of a case run on the strict software NPU on the same input; the reference is ONNX Runtime in float. Single
 operators are calibrated with the three random inputs that the vendor's build had; pictures with the stored one.
 """
@@ -66,7 +67,9 @@ def measure(name: str, source: Path, theirs: Path, *, is_int8: bool) -> Row:
         feeds = [(planes - np.float32(mean).reshape(1, -1, 1, 1)) / np.float32(std).reshape(1, -1, 1, 1)]
     started = time.perf_counter()
     is_quantised = any(node.op_type == "QuantizeLinear" for node in proto.graph.node)
-    compiled = compile_model(proto, calibration=calibration if is_int8 and not is_quantised else None, **options)
+    compiled = compile_model(
+        proto, model.chip.name, calibration=calibration if is_int8 and not is_quantised else None, **options
+    )
     seconds = time.perf_counter() - started
     names = [entry.name for entry in proto.graph.input]
     outputs = [entry.name for entry in proto.graph.output]
@@ -96,12 +99,14 @@ def answer(model: Any, inputs: list[Any]) -> Any:
         return np.concatenate([found[spec.name].reshape(-1) for spec in session.outputs])
 
 
-def cases(corpus: Path, models: Path | None, only: list[str]) -> Iterator[tuple[str, Path, Path, bool]]:
+def cases(
+    corpus: Path, folder: Path, models: Path | None, only: list[str]
+) -> Iterator[tuple[str, Path, Path, bool]]:
     """(name, ONNX, the vendor's file, whether it is int8)."""
     for source in sorted(corpus.glob("*.onnx")):
         for kind in ("i8", "fp"):
-            theirs = corpus / f"{source.stem}_rk3588_{kind}.rknn"
-            if theirs.exists() and (not only or source.stem in only):
+            theirs = next(iter(sorted(folder.glob(f"{source.stem}_r[kv]*_{kind}.rknn"))), None)
+            if theirs is not None and (not only or source.stem in only):
                 yield f"{source.stem} {kind}", source, theirs, kind == "i8"
     if models is not None:
         for name, source in (("yolox_nano", models / "yolox_nano_416.onnx"),):
@@ -116,13 +121,16 @@ def main() -> int:
     """Print one line per case, and what is worse than the vendor's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path)
+    parser.add_argument("--theirs", type=Path)
     parser.add_argument("--models", type=Path)
     parser.add_argument("--only", nargs="*", default=[])
     arguments = parser.parse_args()
     print("| case | dB ours | dB vendor | kB ours | kB vendor | kcycles ours | kcycles vendor | tasks | compile s |")
     print("|---|---|---|---|---|---|---|---|---|")
     worse, failed, count = [], [], 0
-    for name, source, theirs, is_int8 in cases(arguments.corpus, arguments.models, arguments.only):
+    for name, source, theirs, is_int8 in cases(
+        arguments.corpus, arguments.theirs or arguments.corpus, arguments.models, arguments.only
+    ):
         count += 1
         try:
             row = measure(name, source, theirs, is_int8=is_int8)
