@@ -90,6 +90,21 @@ def test_layer_normalisation(device: Device, witness: Witness, tmp_path: Path, f
     check(device, witness, compiled.data, data[0], tmp_path, picture=False)
 
 
+@pytest.mark.parametrize("form", ["int8", "fp16"])
+def test_scaling_inside_of_padded_convolutions(
+    device: Device, witness: Witness, tmp_path: Path, form: str
+) -> None:
+    net = Net()
+    h = net.add("HardSwish", net.conv("x", 16, 24))
+    y = net.add("Add", net.add("Mul", h, net.constant([0.4])), net.constant([-0.3]))
+    out = net.conv(net.conv(y, 24, 24, 5, group=24, pads=[2] * 4), 24, 8, 3, pads=[1] * 4)
+    shape = (1, 16, 12, 10)
+    data = feeds(shape)
+    compiled = compile_model(net.model({"x": shape}, [out]), calibration=data if form == "int8" else None)
+    value = np.ascontiguousarray(data[0].transpose(0, 2, 3, 1))
+    check(device, witness, compiled.data, value, tmp_path, picture=False)
+
+
 def test_a_mixed_model(device: Device, witness: Witness, tmp_path: Path) -> None:
     model, shape = small_cnn()
     data = feeds(shape)

@@ -42,7 +42,7 @@ def quantise(
         unite(graph, ranges)
     else:
         ranges = dict.fromkeys(graph.floats.intersection(graph.values), unseen)
-        weights = importance(graph)
+        weights = importance(graph) if method == "mse" else {}
         for name, entry in seen.items():
             if name in graph.values:
                 ranges[name] = METHODS[method](entry, weights.get(name))

@@ -42,7 +42,7 @@ class Statistics:
         flat = np.asarray(values, np.float32).reshape(-1)
         channels = values.shape[1] if values.ndim > 1 else 1
         split = flat.reshape(values.shape[0] if values.ndim > 1 else 1, channels, -1)
-        lows, highs = split.min((0, 2)), split.max((0, 2))
+        lows, highs = split.min(2).min(0), split.max(2).max(0)
         self.low = min(self.low, float(lows.min()))
         self.high = max(self.high, float(highs.max()))
         # Every n-th number: the same ones each time, so that the same data give the same file.
