@@ -136,11 +136,16 @@ def _gain(graph: Graph, op: Op) -> tuple[Op, float]:
 
 def _feeds_softmax(graph: Graph, name: str) -> bool:
     """Whether a Softmax reads it, perhaps after something that works element by element."""
-    readers = [op for op in graph.ops if name in op.inputs]
-    return any(
-        op.type == "Softmax" or (op.type in {"Add", "Sub", "Mul", "Div", *_MOVES} and _feeds_softmax(graph, op.output))
-        for op in readers
-    )
+    seen, waiting = {name}, [name]
+    while waiting:
+        value = waiting.pop()
+        for op in (entry for entry in graph.ops if value in entry.inputs):
+            if op.type == "Softmax":
+                return True
+            if op.type in {"Add", "Sub", "Mul", "Div", *_MOVES} and op.output not in seen:
+                seen.add(op.output)
+                waiting.append(op.output)
+    return False
 
 
 def _placed(
