@@ -29,8 +29,6 @@ FOLDER = CORPUS / "rk3588"
 VENDOR: dict[str, float] = json.loads((Path(__file__).parent / "corpus_vendor.json").read_text())
 SLACK_DB, ENOUGH_DB = 0.3, 100.0
 BELOW: dict[str, tuple[float, str]] = {
-    "softmax i8": (6.0, "the output is int8 like all others of an int8 model; the vendor's is fp16"),
-    "layernorm i8": (3.5, "one more rounding to int8 between fp16 and the output"),
     "resizebil fp": (1.0, "weights of the interpolation in fp16, one rounding more"),
 }
 """Cases below the vendor's build by more than the slack: by how much they may be, and why."""

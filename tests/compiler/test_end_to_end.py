@@ -303,3 +303,12 @@ def test_a_function_stays_right_far_outside_of_its_table(function: str) -> None:
     with Session(compiled.model, "software") as session:
         found = session.run(value, layout="nchw")["t1"]
     assert np.abs(found - wanted).max() <= 1e-3 + np.abs(wanted).max() * 2**-11
+
+
+def test_probabilities_at_the_end_of_an_int8_model_are_not_rounded_to_int8() -> None:
+    net = Net()
+    out = net.add("Softmax", net.conv("x", 16, 24), axis=1)
+    compiled = compile_model(net.model({"x": SHAPE}, [out]), calibration=feeds(SHAPE))
+    assert [spec.dtype for spec in compiled.model.outputs] == ["float16"]
+    assert compiled.model.inputs[0].dtype == "int8"
+    assert verify(compiled)[0].decibels > 35

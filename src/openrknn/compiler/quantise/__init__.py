@@ -53,6 +53,7 @@ def quantise(
     for name, (low, high) in ranges.items():
         graph.values[name].quantization = quantization_for(low, high)
     fit_layer_norms(graph)
+    _free_ends(graph)
     return seen
 
 
@@ -63,6 +64,14 @@ def _hold_padding(graph: Graph, ranges: dict[str, Range]) -> None:
         if pad and any(op.attributes["pads"]):
             low, high = ranges[op.inputs[0]]
             ranges[op.inputs[0]] = min(low, pad), max(high, pad)
+
+
+def _free_ends(graph: Graph) -> None:
+    """Probabilities that the CPU computes last stay fp16: nothing is saved by rounding them to steps of 1/255."""
+    for op in graph.ops:
+        is_end = op.output in graph.outputs and not any(op.output in other.inputs for other in graph.ops)
+        if op.type == "Cpu" and op.attributes["operator"] == "Softmax" and is_end and op.output not in graph.given:
+            graph.values[op.output].quantization = None
 
 
 def _given_ranges(graph: Graph, seen: Mapping[str, Statistics]) -> dict[str, Range]:
