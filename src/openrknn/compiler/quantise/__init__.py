@@ -72,6 +72,9 @@ def _free_ends(graph: Graph) -> None:
         is_end = op.output in graph.outputs and not any(op.output in other.inputs for other in graph.ops)
         if op.type == "Cpu" and op.attributes["operator"] == "Softmax" and is_end and op.output not in graph.given:
             graph.values[op.output].quantization = None
+            source = op.inputs[0]
+            if source in graph.inputs and not any(source in other.inputs for other in graph.ops if other is not op):
+                graph.values[source].quantization = None
 
 
 def _given_ranges(graph: Graph, seen: Mapping[str, Statistics]) -> dict[str, Range]:
