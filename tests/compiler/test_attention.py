@@ -218,6 +218,18 @@ def test_a_product_between_the_ends_alone_stays_on_the_cpu() -> None:
     assert on_cpu(made) == ["MatMul"]
 
 
+@pytest.mark.parametrize("form", ["fp16", "int8"])
+def test_pixels_become_tokens_without_a_move(form: str) -> None:
+    """As behind the patches of a vision transformer."""
+    net = Net()
+    flat = net.add("Reshape", net.conv("x", 16, 32, 3, pads=[1, 1, 1, 1]), net.constant([1, 32, 48], np.int64))
+    tokens = net.add("MatMul", net.add("Transpose", flat, perm=[0, 2, 1]), net.weights(32, 24))
+    shape = (1, 16, 6, 8)
+    made = compiled(net.model({"x": shape}, [net.add("Relu", tokens)]), shape, form)
+    assert sorted(on_cpu(made)) == ["Reshape", "Transpose"]  # of the output
+    assert decibels(made, shape) > WANTED[form]
+
+
 ORDERS = [[0, 1, 3, 2], [0, 2, 1, 3], [0, 3, 2, 1], [0, 2, 3, 1], [0, 3, 1, 2]]
 
 

@@ -75,7 +75,7 @@ def lower(
         elif op.type == "Slice":
             if op.output in graph.outputs:
                 _copy_slice(low, op)
-        else:
+        elif op.type != "Reshape" or low.tensor(op.output).parent is None:
             _LOWER[op.type](low, op)
     low.current = None
     return low

@@ -17,6 +17,8 @@ def place_views(low: Lowering) -> dict[str, list[str]]:
     for op in graph.ops:
         if op.type == "Slice":
             _window(low, op.output, op.inputs[0], op.attributes["start"])
+        elif op.type == "Reshape" and _is_same_memory(low, op):
+            _window(low, op.output, op.inputs[0], 0)
     copies: dict[str, list[str]] = {}
     for op in graph.ops:
         if op.type == "Concat":
@@ -25,6 +27,20 @@ def place_views(low: Lowering) -> dict[str, list[str]]:
         root, _ = low.program.root(name)
         low.tensor(name).pitch = root.pitch
     return copies
+
+
+def _is_same_memory(low: Lowering, op: Op) -> bool:
+    """Rows and columns only, between two operators of the NPU: pixels lie one after the other in any case."""
+    graph = low.graph
+    source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
+    (channels, *before), (others, *after) = source.cube, target.cube
+    if channels != others or before[0] * before[1] != after[0] * after[1] or op.output in graph.outputs:
+        return False
+    maker = graph.producers().get(op.inputs[0])
+    by_npu = maker is not None and maker.type not in {"Cpu", "Reshape"}
+    to_npu = all(reader.type not in {"Cpu", "Reshape"} for reader in graph.ops if op.output in reader.inputs)
+    is_map = source.layout == target.layout == "feature" and source.element_bytes == target.element_bytes
+    return by_npu and to_npu and is_map and len(graph.shape(op.inputs[0])) == len(graph.shape(op.output)) == 4
 
 
 def _window(low: Lowering, name: str, parent: str, channel: int) -> None:
