@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,8 +37,18 @@ _MOST_LINES = 12
 """Operators that are listed one by one."""
 
 
+def _calm(arguments: argparse.Namespace) -> None:
+    """One thread for the few small products of a compilation: more of them only wait for each other, and loudly.
+
+    Whoever runs the result too may need them; NumPy reads the setting when it is loaded.
+    """
+    if not (arguments.verify or arguments.verify_with or arguments.auto_mixed or arguments.method == "auto"):
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Compile, check, write."""
+    _calm(arguments)
     from openrknn.cli.save import save_atomically
     from openrknn.compiler import compile_with
 

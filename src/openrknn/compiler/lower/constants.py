@@ -73,10 +73,11 @@ def pack_constants(
             quantized = keep_weights(QuantizedWeights(kept.stored, kept.scale, kept.zero_point))
         else:
             quantized = quantize_weights(weights)
-        _note_error(low, op, quantized, weights)
+        real = quantized.real
+        low.errors[op.name] = _decibels(real, weights)
         means = _means(low, op, first_in, weights, depthwise=depthwise)
         if low.options.bias_correction and means is not None:
-            bias = bias - bias_error(quantized.real, weights, means, len(weights) if depthwise else 1)
+            bias = bias - bias_error(real, weights, means, len(weights) if depthwise else 1)
         stored, zero = quantized.stored.astype(np.int8), quantized.zero_point.astype(np.int8)
         source = low.quantization(op.inputs[0])
         assert source is not None
@@ -120,7 +121,6 @@ def _native(tiles: WeightTiles) -> tuple[int, ...]:
     )  # fmt: skip
 
 
-def _note_error(low: Lowering, op: Op, quantized: QuantizedWeights, weights: Array) -> None:
-    power = float(np.mean(weights**2)) or 1e-30
-    error = float(np.mean((quantized.real - weights) ** 2)) or 1e-30
-    low.errors[op.name] = 10 * float(np.log10(power / error))
+def _decibels(rounded: Array, weights: Array) -> float:
+    power, error = float(np.square(weights).sum()), float(np.square(rounded - weights).sum())
+    return 10 * float(np.log10((power or 1e-30) / (error or 1e-30)))

@@ -109,12 +109,13 @@ def float_convolution(
     padded = np.zeros((len(plane), *room))
     padded[:, top : top + plane.shape[1], left : left + plane.shape[2]] = plane
     total = np.zeros((len(weight), *size))
+    taps = np.ascontiguousarray(weight.transpose(2, 3, 0, 1), np.float64)
     for row in range(kernel[0]):
         for column in range(kernel[1]):
             y, x = row * dilations[0], column * dilations[1]
             window = padded[:, y : y + (size[0] - 1) * strides[0] + 1 : strides[0],
                             x : x + (size[1] - 1) * strides[1] + 1 : strides[1]]  # fmt: skip
-            total += np.tensordot(weight[:, :, row, column], window, 1)
+            total += np.tensordot(taps[row, column], window, 1)
     if bias is not None:
         total += bias[:, None, None]
     return total[None]
