@@ -29,7 +29,7 @@ _SAMPLES = 2
 """Calibration inputs that the costs are estimated with."""
 _TRIES = 12
 """Operators at most that are tried in int8 again."""
-_FEW = 32
+_FEW = 256
 """Up to so many operators two orders are tried: by the worst output, and by what each operator costs alone."""
 _MODEL_RUNS = 16
 """For the progress bar: to compile and run a model takes as long as so many runs in float, more or less."""
