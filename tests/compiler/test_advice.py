@@ -13,7 +13,7 @@ from openrknn.cli.main import main
 from openrknn.compiler import compile_model
 from openrknn.compiler.advice import advice
 from openrknn.runtime.session import Session
-from tests.compiler.nets import Array, Net, feeds
+from tests.compiler.nets import Array, Net, feeds, small_cnn
 
 SHAPE = (1, 16, 8, 10)
 PIXELS = 80
@@ -101,3 +101,25 @@ def test_verify_says_what_it_used(tmp_path: Path, capsys: pytest.CaptureFixture[
     facts = told("--verify-with", str(example))
     assert facts["verified_with"] == str(example)
     assert facts["verify"][0]["snr_db"] > 50  # type: ignore[index]
+
+
+def test_a_mixture_that_costs_more_than_fp16_is_told() -> None:
+    """The borders between the formats are tasks too: the note has both numbers."""
+    net = Net()
+    out = net.conv(net.add("Relu", net.conv("x", 16, 16)), 16, 16)
+    model, data = net.model({"x": SHAPE}, [out]), feeds(SHAPE, 8)
+    compiled = compile_model(model, calibration=data, fp16_layers=[out])
+    assert not any("everything in fp16" in note for note in advice(compiled)), "nothing was searched for"
+    compiled.fp16_cycles = compiled.costs[1].cycles
+    (note,) = [note for note in advice(compiled) if "everything in fp16" in note]
+    assert "--min-snr" in note
+    compiled.fp16_cycles += 1
+    assert not any("everything in fp16" in note for note in advice(compiled))
+
+
+def test_the_search_compares_its_mixture_with_fp16() -> None:
+    model, shape = small_cnn()
+    plain = compile_model(model, fp16=True)
+    compiled = compile_model(model, calibration=feeds(shape), auto_mixed=True, min_snr=50)
+    assert compiled.format_name == "mixed"
+    assert compiled.fp16_cycles == plain.costs[1].cycles

@@ -26,7 +26,20 @@ def advice(compiled: Compiled) -> list[str]:
     seen = variant.lowering.statistics
     if not seen or compiled.format_name == "fp16":
         return []
-    return [*_about_data(compiled, seen), *_about_outputs(variant.source, variant.graph.outputs, seen)]
+    return [
+        *_about_data(compiled, seen),
+        *_about_outputs(variant.source, variant.graph.outputs, seen),
+        *_about_precision(compiled),
+    ]
+
+
+def _about_precision(compiled: Compiled) -> Iterator[str]:
+    mixed, plain = compiled.costs[1].cycles if compiled.costs else 0, compiled.fp16_cycles
+    if plain is not None and plain <= mixed:
+        yield (
+            f"everything in fp16 takes {plain / 1e6:.2f} M cycles, this mixture {mixed / 1e6:.2f} M: compile it "
+            "without calibration data (fp16), or ask for fewer decibels (--min-snr)"
+        )
 
 
 def _about_data(compiled: Compiled, seen: Mapping[str, Statistics]) -> Iterator[str]:

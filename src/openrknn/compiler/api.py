@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 from typing import Any, Unpack
 
+from openrknn.compiler.errors import CompileError
 from openrknn.compiler.options import CompileKeywords, CompileOptions
 from openrknn.compiler.pipeline import compile_stages
 from openrknn.compiler.quantise.statistics import Statistics
@@ -36,7 +37,19 @@ def compile_model(
 
 def compile_with(onnx: str | os.PathLike[str] | bytes | Any, options: CompileOptions) -> Compiled:
     """The same for options that are there already."""
-    return _best(onnx, options) if options.method == "auto" else compile_stages(onnx, options, {})
+    made = _best(onnx, options) if options.method == "auto" else compile_stages(onnx, options, {})
+    if options.auto_mixed and made.format_name == "mixed" and made.fp16_cycles is None:
+        made.fp16_cycles = _fp16_cycles(onnx, options)
+    return made
+
+
+def _fp16_cycles(onnx: Any, options: CompileOptions) -> int | None:
+    """What the same model costs with everything in fp16: the search counts operators, and borders cost too."""
+    alone = replace(options, calibration=None, fp16=True, auto_mixed=False, fp16_layers=(), method="minmax")
+    try:
+        return compile_stages(onnx, replace(alone, equalize=False, cores=1, progress=None), {}).costs[1].cycles
+    except CompileError:  # an operator that needs calibration data
+        return None
 
 
 _EXACT_DB = 60.0

@@ -55,6 +55,8 @@ class Compiled:
     """Mixed models: int8 or fp16 for each operator, and why."""
     mixed_snr_db: float | None = None
     """What the search for the precision measured at the worst output."""
+    fp16_cycles: int | None = None
+    """Mixed models that were searched for: what the model costs with everything in fp16."""
     way: dict[str, Any] = field(default_factory=dict)
     """Options that `method="auto"` chose between."""
 
