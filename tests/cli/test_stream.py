@@ -18,6 +18,7 @@ import pytest
 from openrknn.cli import stream_run
 from openrknn.cli.stream_broadcast import Broadcast
 from openrknn.cli.stream_server import serve
+from openrknn.cli.stream_sockets import TidyServer
 from openrknn.vision.errors import SourceError
 from openrknn.vision.pipeline import Pipeline
 from tests.cli.run import run
@@ -142,6 +143,36 @@ def test_the_end_comes_while_browsers_look() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("openrknn-stream")]
     idle.close()
     silent.close()
+
+
+def test_a_connection_that_is_just_being_closed_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread is no longer counted, and still has the socket to close."""
+    closing, may_close = threading.Event(), threading.Event()
+    close = TidyServer.shutdown_request
+
+    def slowly(self: TidyServer, request: Any) -> None:
+        closing.set()
+        may_close.wait(SECONDS)
+        close(self, request)
+
+    monkeypatch.setattr(TidyServer, "shutdown_request", slowly)
+    with serve("127.0.0.1", 0) as (_, address):
+        get(f"{address}state")
+        assert closing.wait(SECONDS)
+        (viewer,) = [thread for thread in threading.enumerate() if thread.name == "openrknn-stream-viewer"]
+        join = viewer.join
+
+        def wait(_: float) -> None:
+            may_close.set()
+            join(SECONDS)
+
+        monkeypatch.setattr(viewer, "join", wait)
+    try:
+        assert may_close.is_set(), "nobody waited for it"
+        assert not viewer.is_alive()
+    finally:
+        may_close.set()
+        join(SECONDS)
 
 
 def test_too_many_browsers_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:

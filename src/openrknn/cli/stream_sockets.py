@@ -26,6 +26,8 @@ class TidyServer(HTTPServer):
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._lock = threading.Lock()
         self._open: dict[socket.socket, threading.Thread] = {}
+        self._leaving: set[threading.Thread] = set()
+        """Threads whose connection is no longer counted, and that may need another moment to end."""
         super().__init__((host, port), handler)
 
     def server_bind(self) -> None:
@@ -37,6 +39,7 @@ class TidyServer(HTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """In a thread of its own, unless there are too many."""
         with self._lock:
+            self._leaving = {thread for thread in self._leaving if thread.is_alive()}
             if len(self._open) < _MOST_CONNECTIONS:
                 thread = threading.Thread(
                     target=self._serve, args=(request, client_address), name="openrknn-stream-viewer", daemon=True
@@ -53,7 +56,7 @@ class TidyServer(HTTPServer):
             pass  # the browser went away, or stopped reading
         finally:
             with self._lock:
-                del self._open[request]
+                self._leaving.add(self._open.pop(request))
             self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -66,9 +69,10 @@ class TidyServer(HTTPServer):
         deadline = time.monotonic() + _GOODBYE_SECONDS
         for how in (socket.SHUT_RD, socket.SHUT_RDWR):
             with self._lock:
-                remaining = list(self._open.items())
-            for request, _ in remaining:
+                remaining = dict(self._open)
+                threads = [*remaining.values(), *self._leaving]
+            for request in remaining:
                 with contextlib.suppress(OSError):
                     request.shutdown(how)
-            for _, thread in remaining:
+            for thread in threads:
                 thread.join(max(deadline - time.monotonic(), 0.1))
