@@ -122,11 +122,27 @@ def test_a_table_is_loaded_by_all_even_if_one_core_uses_it_first() -> None:
     one = net.add("Sigmoid", net.conv(net.add("GlobalAveragePool", "x"), 32, 8))
     wide = net.add("Sigmoid", net.conv("x", 32, 96, 3, pads=[1, 1, 1, 1]))
     model = net.model({"x": (1, 32, 40, 40)}, [one, wide])
-    compiled = compile_model(model, calibration=feeds((1, 32, 40, 40)))
+    compiled = compile_model(model, calibration=feeds((1, 32, 40, 40)), bold=True)
     steps = {step.outputs[0]: step for step in compiled.lowering.program.steps}
     assert [len(tasks) for tasks in steps[one].shares[3]] == [1, 0, 0]
     assert all(len(tasks) for tasks in steps[wide].shares[3])
     same_on_all_cores(compiled.model, feeds((1, 32, 40, 40))[0])
+
+
+def test_unasked_only_what_the_vendor_shares_is_shared() -> None:
+    """Tables, pooling and repeated pixels are core 0's in all of the vendor's files; bold people get them shared."""
+    net, shape = Net(), (1, 32, 80, 80)
+    a = net.conv("x", 32, 96, 3, pads=[1, 1, 1, 1])
+    b = net.add("MaxPool", a, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    c = net.add("Sigmoid", net.conv(b, 96, 96, 3, pads=[1, 1, 1, 1]))
+    d = net.conv(net.add("Add", c, a), 96, 96, 3, pads=[1, 1, 1, 1])
+    model = net.model({"x": shape}, [d])
+    shared = {
+        bold: {step.outputs[0] for step in compile_model(model, bold=bold).lowering.program.steps if 3 in step.shares}
+        for bold in (False, True)
+    }
+    assert shared[True] - shared[False] == {b, c}
+    assert shared[False] >= {a, d}
 
 
 def every_kind(net: Net) -> list[str]:

@@ -188,7 +188,7 @@ class _Back:
         core_counts = CORE_COUNTS if cores != 1 and chip.cores > 1 else ()
         choice = Options(bias_correction=self.options.bias_correction, core_counts=core_counts)
         lowering = lower(graph, self.form, choice, statistics, TARGETS[chip.family])
-        choose_shares(lowering.program, cores)
+        choose_shares(lowering.program, cores, bold=self.options.bold)
         program = repeat(lowering.program, items)
         tables = {function.key: function.table for function in lowering.functions.values()}
         try:
