@@ -29,26 +29,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+from acceptance.toolkit import SCRIPT
 from onnx import numpy_helper
 
 import openrknn
 
 BAR = 0.5
-VENDOR = """
-import json, sys
-from rknn.api import RKNN
-ask = json.loads(sys.argv[1])
-rknn = RKNN(verbose=False)
-steps = (
-    lambda: rknn.config(target_platform="rk3588", **ask["config"]),
-    lambda: rknn.load_onnx(model=ask["source"], **ask["load"]),
-    lambda: rknn.build(do_quantization=ask["quantise"], dataset=ask["dataset"]),
-    lambda: rknn.export_rknn(ask["target"]),
-)
-for step in steps:
-    if step() not in (0, None):
-        sys.exit(1)
-"""
 LAUNCHER = """
 import os, sys, time
 started = time.perf_counter()
@@ -160,7 +146,7 @@ def commands(net: Net, form: str, toolkit: str, options: list[str], folder: Path
     if not all(dim.dim_value for dim in entry.type.tensor_type.shape.dim):
         ours += ["--shapes", f"{entry.name}={','.join(map(str, planes.shape))}"]
         ask["load"] = {"inputs": [entry.name], "input_size_list": [list(planes.shape)]}
-    return [*ours, *options], [toolkit, "-c", VENDOR, json.dumps(ask)]
+    return [*ours, *options], [toolkit, "-c", SCRIPT, json.dumps(ask)]
 
 
 def measure(net: Net, form: str, toolkit: str, rounds: int, options: list[str]) -> dict[str, Any]:

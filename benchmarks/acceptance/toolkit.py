@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tempfile
 from pathlib import Path
@@ -11,7 +12,7 @@ import onnx
 
 from acceptance.cases import Case
 
-_SCRIPT = """
+SCRIPT = """
 import json, sys
 from rknn.api import RKNN
 ask = json.loads(sys.argv[1])
@@ -26,12 +27,11 @@ for step in steps:
     if step() not in (0, None):
         sys.exit(1)
 """
+"""What a Python with the toolkit runs; its only argument is what to do, as JSON."""
 
 
 def build(case: Case, python: str, kept: Path) -> Path | None:
     """The file, or None where the toolkit refuses the network."""
-    import json
-
     path = kept / f"{case.title.replace(' ', '_')}.rknn"
     if path.exists():
         return path if path.stat().st_size else None
@@ -49,7 +49,7 @@ def build(case: Case, python: str, kept: Path) -> Path | None:
             ask["load"] = {"inputs": list(shapes), "input_size_list": list(shapes.values())}
         if case.form == "i8":
             ask["dataset"] = str(_dataset(case, folder))
-        words = [python, "-c", _SCRIPT, json.dumps(ask)]
+        words = [python, "-c", SCRIPT, json.dumps(ask)]
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
         (kept / f"{path.stem}.log").write_text(done.stdout + done.stderr)
         made = folder / "out.rknn"
