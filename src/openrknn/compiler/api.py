@@ -37,8 +37,10 @@ def compile_model(
 
 def compile_with(onnx: str | os.PathLike[str] | bytes | Any, options: CompileOptions) -> Compiled:
     """The same for options that are there already."""
-    made = _best(onnx, options) if options.method == "auto" else compile_stages(onnx, options, {})
-    if options.auto_mixed and made.format_name == "mixed" and made.fp16_cycles is None:
+    if options.method == "auto":
+        return _best(onnx, options)
+    made = compile_stages(onnx, options, {})
+    if options.auto_mixed and made.format_name == "mixed":
         made.fp16_cycles = _fp16_cycles(onnx, options)
     return made
 
