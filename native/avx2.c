@@ -223,10 +223,9 @@ ALWAYS_INLINE ints low_words(const doubles *x)
     return words;
 }
 
-ALWAYS_INLINE void store_bytes(int8_t *at, const ints *x, int32_t offset, int32_t low, int32_t high)
+ALWAYS_INLINE void store_bytes(int8_t *at, const ints *x, int32_t low, int32_t high)
 {
     __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x->low, x->high), 0xd8);
-    words = _mm256_adds_epi16(words, _mm256_set1_epi16((short)offset));
     __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
     bytes = _mm_min_epi8(_mm_max_epi8(bytes, _mm_set1_epi8((char)low)), _mm_set1_epi8((char)high));
     _mm_storeu_si128((__m128i *)at, bytes);

@@ -81,7 +81,7 @@ ALWAYS_INLINE void chain_atoms(doubles x[PX][NV], const openrknn_chain *chain, c
                                             doubles_set(MAGIC + chain->out_addend));
     _Pragma("GCC unroll 4") for (int32_t p = 0; p < PX; p++)
         words[p] = low_words(x[p]);
-    store_bytes(target, words, chain->out_offset, chain->byte_low, chain->byte_high);
+    store_bytes(target, words, chain->byte_low, chain->byte_high);
 }
 
 ALWAYS_INLINE void chain_pixels(const chain_task *task, const int32_t flags, const int32_t has_bytes)

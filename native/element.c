@@ -117,23 +117,24 @@ static uint8_t *stream_place(const openrknn_target *target, int64_t k)
     return target->base + group * target->group_step + row * target->line + column * ATOM + atom * target->atom_step;
 }
 
-/* Runs of 8 or 16 pixels, and the lanes of their atoms, change places. */
-static void transpose_surface(const openrknn_move *step, int32_t surface)
+/* In the whole stream of pixels, runs of 8 or 16 and the lanes of their atoms change places. One of `surfaces` parts. */
+static void transpose_part(const openrknn_move *step, int32_t part)
 {
-    int32_t lanes = step->lanes, size = ATOM / lanes, pixels = step->height * step->width;
-    int32_t runs = divide_up(pixels, lanes);
+    int32_t lanes = step->lanes, size = ATOM / lanes;
+    int64_t pixels = (int64_t)step->height * step->width, total = pixels * step->surfaces;
+    int64_t runs = (total + lanes - 1) / lanes;
 
-    for (int32_t run = 0; run < runs; run++) {
+    for (int64_t run = runs * part / step->surfaces; run < runs * (part + 1) / step->surfaces; run++) {
         uint8_t block[ATOM][ATOM] = {{0}}, turned[ATOM][ATOM];
-        for (int32_t i = 0; i < lanes && run * lanes + i < pixels; i++) {
-            int32_t pixel = run * lanes + i;
+        for (int32_t i = 0; i < lanes && run * lanes + i < total; i++) {
+            int32_t surface = (int32_t)((run * lanes + i) / pixels), pixel = (int32_t)((run * lanes + i) % pixels);
             memcpy(block[i], cube_row(&step->source, surface, pixel / step->width) + (int64_t)(pixel % step->width) * ATOM, ATOM);
         }
         for (int32_t i = 0; i < lanes; i++)
             for (int32_t lane = 0; lane < lanes; lane++)
                 memcpy(turned[lane] + i * size, block[i] + lane * size, (size_t)size);
         for (int32_t lane = 0; lane < lanes; lane++)
-            memcpy(stream_place(&step->target, ((int64_t)surface * runs + run) * lanes + lane), turned[lane], ATOM);
+            memcpy(stream_place(&step->target, run * lanes + lane), turned[lane], ATOM);
     }
 }
 
@@ -171,7 +172,7 @@ static void move_unit(void *job, int32_t unit)
     else if (step->lanes == 0)
         stream_surface(step, unit);
     else
-        transpose_surface(step, unit);
+        transpose_part(step, unit);
 }
 
 int run_move(const openrknn_move *step)

@@ -35,8 +35,8 @@ ALWAYS_INLINE int64_t wrapped_multiply(int64_t a, int64_t b)
 
 /* ---------------------------------------------------------------------------------------------- integers */
 
-/* x / 2^shift to the nearest integer, negative numbers / 2^negative. */
-static void shift_tile(int64_t (*x)[GENERAL_LANES], int32_t count, int32_t shift, int32_t negative, int32_t up)
+/* x / 2^shift to the nearest integer, negative numbers / 2^negative; `odd`: an odd offset follows, and counts in ties. */
+static void shift_tile(int64_t (*x)[GENERAL_LANES], int32_t count, int32_t shift, int32_t negative, int32_t up, int32_t odd)
 {
     if (shift == negative && shift == 0)
         return;
@@ -45,12 +45,12 @@ static void shift_tile(int64_t (*x)[GENERAL_LANES], int32_t count, int32_t shift
         ALL(count)
         {
             int64_t quotient = x[p][i] >> shift, rest = x[p][i] & rest_mask;
-            x[p][i] = quotient + (up ? rest >= half : (rest > half) | ((rest == half) & (int32_t)(quotient & 1)));
+            x[p][i] = quotient + (up ? rest >= half : (rest > half) | ((rest == half) & (int32_t)((quotient ^ odd) & 1)));
         }
         return;
     }
     ALL(count)
-    x[p][i] = shift_right(x[p][i], x[p][i] < 0 ? negative : shift, up);
+    x[p][i] = shift_right(x[p][i], x[p][i] < 0 ? negative : shift, up, odd);
 }
 
 static void clamp_ints(const openrknn_clamp *clamp, int64_t (*x)[GENERAL_LANES], int32_t count)
@@ -67,7 +67,7 @@ static void clamp_ints(const openrknn_clamp *clamp, int64_t (*x)[GENERAL_LANES],
 static void stage_ints(const openrknn_stage *stage, int64_t (*x)[GENERAL_LANES], int32_t count, int32_t channel)
 {
     const int32_t *addends = stage->addends, *factors = stage->factors;
-    int64_t a[GENERAL_LANES], m[GENERAL_LANES], before[TILE][GENERAL_LANES];
+    int64_t a[GENERAL_LANES], m[GENERAL_LANES];
 
     for (int32_t i = 0; i < GENERAL_LANES; i++) {
         a[i] = addends ? (stage->subtracts ? -(int64_t)addends[channel + i] : addends[channel + i]) : 0;
@@ -76,15 +76,13 @@ static void stage_ints(const openrknn_stage *stage, int64_t (*x)[GENERAL_LANES],
     if (addends && !stage->multiplies_first)
         ALL(count) x[p][i] = wrapped_add(x[p][i], a[i]);
     if (stage->negative_only)
-        memcpy(before, x, (size_t)count * sizeof *before);
-    if (factors)
+        ALL(count) x[p][i] = x[p][i] < 0 ? wrapped_multiply(x[p][i], m[i]) : x[p][i];
+    else if (factors)
         ALL(count) x[p][i] = wrapped_multiply(x[p][i], m[i]);
     if (addends && stage->multiplies_first)
         ALL(count) x[p][i] = wrapped_add(x[p][i], a[i]);
     if (factors)
-        shift_tile(x, count, stage->shift, stage->shift_negative, 0);
-    if (stage->negative_only)
-        ALL(count) x[p][i] = before[p][i] < 0 ? x[p][i] : before[p][i];
+        shift_tile(x, count, stage->shift, stage->shift_negative, 0, 0);
     clamp_ints(&stage->clamp, x, count);
 }
 
@@ -95,14 +93,12 @@ static int64_t look_up_int(const openrknn_lookup *lookup, int64_t x)
     int64_t distance = x - (is_high ? lookup->lo_start : lookup->le_start), last = (int64_t)(ENTRIES - 1) << select;
 
     if (x > lookup->lo_end) {
-        int64_t end = (int64_t)((uint64_t)lookup->entries[2 * ENTRIES - 1] << lookup->above_shift);
         int64_t rise = wrapped_multiply(x - lookup->lo_end, lookup->above_scale);
-        return shift_right(wrapped_add(end, rise), lookup->above_shift, 0);
+        return wrapped_add(lookup->entries[2 * ENTRIES - 1], shift_floor(rise, lookup->above_shift));
     }
     if (x < lookup->le_start) {
-        int64_t end = (int64_t)((uint64_t)lookup->entries[0] << lookup->below_shift);
         int64_t rise = wrapped_multiply(x - lookup->le_start, lookup->below_scale);
-        return shift_right(wrapped_add(end, rise), lookup->below_shift, 0);
+        return wrapped_add(lookup->entries[0], shift_floor(rise, lookup->below_shift));
     }
     if (distance >= last)
         return table[ENTRIES - 1];
@@ -110,7 +106,7 @@ static int64_t look_up_int(const openrknn_lookup *lookup, int64_t x)
         distance = 0;
     int64_t index = distance >> select, fraction = distance & (((int64_t)1 << select) - 1);
     int64_t exact = (int64_t)((uint64_t)table[index] << select) + (table[index + 1] - table[index]) * fraction;
-    return shift_right(exact, select, 0);
+    return exact >> select;
 }
 
 static void convert_operand(const openrknn_element_wise *ew, int64_t (*e)[GENERAL_LANES], int32_t count)
@@ -120,7 +116,7 @@ static void convert_operand(const openrknn_element_wise *ew, int64_t (*e)[GENERA
         ALL(count) e[p][i] = wrapped_multiply(wrapped_add(e[p][i], offset), scale);
     else
         ALL(count) e[p][i] = wrapped_multiply(e[p][i], scale);
-    shift_tile(e, count, ew->convert_shift, ew->convert_shift, ew->convert_up);
+    shift_tile(e, count, ew->convert_shift, ew->convert_shift, ew->convert_up, 0);
     if (!ew->convert_add_first)
         ALL(count) e[p][i] = wrapped_add(e[p][i], offset);
 }
@@ -128,7 +124,6 @@ static void convert_operand(const openrknn_element_wise *ew, int64_t (*e)[GENERA
 static void operate_ints(const openrknn_element_wise *ew, int64_t (*x)[GENERAL_LANES], int64_t (*e)[GENERAL_LANES],
                          int32_t count)
 {
-    int64_t before[TILE][GENERAL_LANES];
     switch (ew->operation) {
     case OPENRKNN_MAX:
         ALL(count) x[p][i] = x[p][i] > e[p][i] ? x[p][i] : e[p][i];
@@ -149,12 +144,11 @@ static void operate_ints(const openrknn_element_wise *ew, int64_t (*x)[GENERAL_L
         ALL(count) x[p][i] = (int64_t)-(uint64_t)x[p][i];
         break;
     case OPENRKNN_MULTIPLY:
-        memcpy(before, x, (size_t)count * sizeof *before);
-        ALL(count) x[p][i] = wrapped_multiply(x[p][i], e[p][i]);
-        if (ew->shift || ew->shift_negative)
-            shift_tile(x, count, ew->shift, ew->shift_negative, 0);
         if (ew->negative_only)
-            ALL(count) x[p][i] = before[p][i] < 0 ? x[p][i] : before[p][i];
+            ALL(count) x[p][i] = x[p][i] < 0 ? wrapped_multiply(x[p][i], e[p][i]) : x[p][i];
+        else
+            ALL(count) x[p][i] = wrapped_multiply(x[p][i], e[p][i]);
+        shift_tile(x, count, ew->shift, ew->shift_negative, 0, 0);
         break;
     default: /* floor and ceiling of an integer, or nothing */
         break;
@@ -164,13 +158,12 @@ static void operate_ints(const openrknn_element_wise *ew, int64_t (*x)[GENERAL_L
 static void out_ints(const openrknn_dpu *dpu, int64_t (*x)[GENERAL_LANES], int32_t count)
 {
     const int64_t scale = dpu->scale, offset = dpu->offset;
-    const int64_t in_ties = dpu->offset_counts_in_ties ? (int64_t)((uint64_t)offset << dpu->shift) : 0;
     if (dpu->add_first)
         ALL(count) x[p][i] = wrapped_multiply(wrapped_add(x[p][i], offset), scale);
     else
-        ALL(count) x[p][i] = wrapped_add(wrapped_multiply(x[p][i], scale), in_ties);
-    shift_tile(x, count, dpu->shift, dpu->shift, dpu->ties_up);
-    if (!dpu->add_first && !dpu->offset_counts_in_ties)
+        ALL(count) x[p][i] = wrapped_multiply(x[p][i], scale);
+    shift_tile(x, count, dpu->shift, dpu->shift, dpu->ties_up, !dpu->add_first && (offset & 1));
+    if (!dpu->add_first)
         ALL(count) x[p][i] = wrapped_add(x[p][i], offset);
 }
 
@@ -230,20 +223,17 @@ static void add_floats(const openrknn_stage *stage, float32 (*x)[GENERAL_LANES],
 
 static void stage_floats(const openrknn_stage *stage, float32 (*x)[GENERAL_LANES], int32_t count, int32_t channel)
 {
-    float32 before[TILE][GENERAL_LANES];
-
     if (stage->addends && !stage->multiplies_first)
         add_floats(stage, x, count, channel);
-    if (stage->negative_only)
-        memcpy(before, x, (size_t)count * sizeof *before);
     if (stage->factors) {
         const float32 *m = (const float32 *)stage->factors + channel;
-        ALL(count) x[p][i] = x[p][i] * m[i];
+        if (stage->negative_only)
+            ALL(count) x[p][i] = x[p][i] < 0 ? x[p][i] * m[i] : x[p][i];
+        else
+            ALL(count) x[p][i] = x[p][i] * m[i];
     }
     if (stage->addends && stage->multiplies_first)
         add_floats(stage, x, count, channel);
-    if (stage->negative_only)
-        ALL(count) x[p][i] = before[p][i] < 0 ? x[p][i] : before[p][i];
     clamp_floats(&stage->clamp, x, count);
 }
 
@@ -579,7 +569,7 @@ static void load_tile(tile_data *t, int32_t first)
     } else {
         ALL(t->count) t->x.ints[p][i] = task->sums[(first + p) * GENERAL_LANES + i];
         if (dpu->truncate)
-            shift_tile(t->x.ints, t->count, dpu->truncate, dpu->truncate, dpu->truncate_up);
+            shift_tile(t->x.ints, t->count, dpu->truncate, dpu->truncate, dpu->truncate_up, 0);
     }
 }
 

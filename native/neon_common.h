@@ -168,12 +168,11 @@ ALWAYS_INLINE ints low_words(const doubles *x)
     return words;
 }
 
-ALWAYS_INLINE void store_bytes(int8_t *at, const ints *x, int32_t offset, int32_t low, int32_t high)
+ALWAYS_INLINE void store_bytes(int8_t *at, const ints *x, int32_t low, int32_t high)
 {
-    const int16x8_t offsets = vdupq_n_s16((int16_t)offset);
     int16x8_t a = vqmovn_high_s32(vqmovn_s32(x->part[0]), x->part[1]);
     int16x8_t b = vqmovn_high_s32(vqmovn_s32(x->part[2]), x->part[3]);
-    int8x16_t bytes = vqmovn_high_s16(vqmovn_s16(vqaddq_s16(a, offsets)), vqaddq_s16(b, offsets));
+    int8x16_t bytes = vqmovn_high_s16(vqmovn_s16(a), b);
     vst1q_s8(at, vminq_s8(vmaxq_s8(bytes, vdupq_n_s8((int8_t)low)), vdupq_n_s8((int8_t)high)));
 }
 

@@ -166,7 +166,7 @@ typedef struct {
  *     TABLE         y = the value of x in the table, and that is all; else
  *     ADD ... MIN   x = x op round(e * operand_scale + operand_addend)
  *     LAST_CLAMP    x = min(max(x, last_low), last_high)
- *                   y = min(max(saturate(round(x * out_scale + out_addend) + out_offset), byte_low), byte_high)
+ *                   y = min(max(saturate(round(x * out_scale + out_addend)), byte_low), byte_high)
  *
  * NORM_FUSED and OUT_FUSED: (x + M) * scale + fused is x * scale + M with one rounding, that of a fused multiply-add.
  *
@@ -191,14 +191,14 @@ enum {
 
 typedef struct {
     int32_t flags;
-    int32_t out_offset; /* fits 16 bits */
     int32_t byte_low, byte_high;
+    int32_t table_shift;
     const int32_t *addends;
     const double *scales;
     double norm_scale, norm_addend, norm_fused;
     double middle_low, middle_high;
     const uint32_t *table;
-    int32_t table_low, table_high, table_shift, unused;
+    int32_t table_low, table_high;
     double operand_scale, operand_addend;
     double last_low, last_high;
     double out_scale, out_addend, out_fused;
@@ -225,9 +225,7 @@ typedef struct {
     float factor; /* what is written as floating point is multiplied by this */
     int32_t truncate;
     int32_t truncate_up;
-    int32_t offset_counts_in_ties;
     int32_t halves; /* atoms in memory have 8 bytes, of the convolution's input too; needs a chain */
-    int32_t unused;
 } openrknn_dpu;
 
 typedef struct {

@@ -66,7 +66,7 @@ static void pool_average(const openrknn_pooling *step, const uint8_t *source, in
         int32_t seen = at_least(bottom - top, 0) * at_least(right - left, 0);
         for (int32_t lane = 0; lane < ATOM; lane++) {
             int64_t total = sums[lane] + (area - seen) * step->pad_value;
-            int64_t mean = shift_right((int64_t)((uint64_t)total * (uint64_t)step->reciprocal), 32, 0);
+            int64_t mean = shift_right((int64_t)((uint64_t)total * (uint64_t)step->reciprocal), 32, 0, 0);
             target[(int64_t)out * ATOM + lane] = (uint8_t)(mean < -128 ? -128 : mean > 127 ? 127 : mean);
         }
     }

@@ -145,9 +145,9 @@ ALWAYS_INLINE ints low_words(const doubles *x)
     return out;
 }
 
-ALWAYS_INLINE void store_bytes(int8_t *at, const ints *x, int32_t offset, int32_t low, int32_t high)
+ALWAYS_INLINE void store_bytes(int8_t *at, const ints *x, int32_t low, int32_t high)
 {
-    LANES at[i] = (int8_t)at_most(at_least(at_most(at_least(x->lane[i], -32768), 32767) + offset, low), high);
+    LANES at[i] = (int8_t)at_most(at_least(x->lane[i], low), high);
 }
 
 ALWAYS_INLINE void look_up(int8_t *target, ints x, const openrknn_chain *chain)

@@ -261,13 +261,10 @@ ALWAYS_INLINE ints low_words(const doubles *x)
 }
 
 /* Four atoms: packing interleaves them by quarters, and one permutation puts them in order. */
-ALWAYS_INLINE void store_bytes(int8_t *at, const ints *x, int32_t offset, int32_t low, int32_t high)
+ALWAYS_INLINE void store_bytes(int8_t *at, const ints *x, int32_t low, int32_t high)
 {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m512i offsets = _mm512_set1_epi16((short)offset);
-    __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(x[0], x[1]), offsets);
-    __m512i b = _mm512_adds_epi16(_mm512_packs_epi32(x[2], x[3]), offsets);
-    __m512i bytes = _mm512_packs_epi16(a, b);
+    __m512i bytes = _mm512_packs_epi16(_mm512_packs_epi32(x[0], x[1]), _mm512_packs_epi32(x[2], x[3]));
     bytes = _mm512_min_epi8(_mm512_max_epi8(bytes, _mm512_set1_epi8((char)low)), _mm512_set1_epi8((char)high));
     _mm512_storeu_si512(at, _mm512_permutexvar_epi32(order, bytes));
 }

@@ -1,6 +1,7 @@
 """Rounding, saturation, shifts and number codecs: the only place where bits are rounded.
 
     shift_right     x / 2^n, rounded: ties to even, or ties up where a register's round bit says so
+    shift_floor     x / 2^n, rounded down
     saturate        clamp to the range of an integer type
     quantize        real -> stored integer;  dequantize: stored integer -> real
     quantize_affine, dequantize_affine      the same in single precision, as runtimes do it; native, into `out=`
@@ -9,8 +10,8 @@
     pack_int4, unpack_int4                                  signed 4-bit numbers, two per byte
 
 Everything works on whole arrays and is exact: integers are 64 bits wide and never pass through a float. Ties go to
-even unless a caller asks otherwise; RV1103 silicon does so in every stage that was measured, and until a board says
-something else it is the rule for all chips. This file is the one place to change it.
+even unless a caller asks otherwise: boards with RV1103 and RK3588 do so wherever they were heard, but in lookup
+tables, which floor (docs/fidelity.md has the recordings). This file is the one place to change it.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ __all__ = [
     "quantize_affine",
     "round_to_integer",
     "saturate",
+    "shift_floor",
     "shift_right",
     "sum_to_single",
     "unpack_int4",
@@ -65,15 +67,18 @@ class Rounding(IntEnum):
 # -------------------------------------------------------------------------------------------------- integers
 
 
-def shift_right(values: npt.ArrayLike, shift: npt.ArrayLike, rounding: Rounding = Rounding.EVEN) -> Int64s:
-    """`values / 2^shift`, rounded to the nearest integer.
+def shift_right(
+    values: npt.ArrayLike, shift: npt.ArrayLike, rounding: Rounding = Rounding.EVEN, *, offset: int = 0
+) -> Int64s:
+    """`values / 2^shift + offset`, rounded to the nearest integer.
 
-    With q = floor(x / 2^n) and r = x - q * 2^n (so 0 <= r < 2^n also for negative x):
+    With q = floor(x / 2^n) + offset and r = x mod 2^n (so 0 <= r < 2^n also for negative x):
 
         EVEN    q + 1 if r > 2^(n-1), or r = 2^(n-1) and q is odd; else q
         UP      q + 1 if r >= 2^(n-1); else q
 
-    For products that leave room this equals the silicon's (x + 2^(n-1) - 1 + (q & 1)) >> n, but it cannot overflow.
+    The offset counts in ties, as in a converter that adds it before the shift. For products that leave room this equals
+    the silicon's (x + (offset << n) + 2^(n-1) - 1 + (q & 1)) >> n, but it cannot overflow.
     `shift` may be an array (stages that shift negative values differently), and as wide as its register can say.
     """
     wide = _as_int64(values)
@@ -84,10 +89,20 @@ def shift_right(values: npt.ArrayLike, shift: npt.ArrayLike, rounding: Rounding 
     quotient = wide >> count
     rest = wide - (quotient << count)
     half = np.int64(1) << np.maximum(count - 1, 0)
-    over = rest >= half if rounding is Rounding.UP else (rest > half) | ((rest == half) & (quotient & 1 == 1))
+    is_odd = (quotient ^ offset) & 1 == 1
+    over = rest >= half if rounding is Rounding.UP else (rest > half) | ((rest == half) & is_odd)
     rounded = np.where(count > 0, quotient + over, wide)
-    # Beyond the width the magnitude is at most a half: -2^63 / 2^64 is the only tie, and both rules take it to 0.
-    return np.where(amount > _WIDEST_SHIFT, np.int64(0), rounded)
+    # Beyond the width the magnitude is at most a half: -2^63 / 2^64 is the only tie, and it is taken to 0.
+    rounded = np.where(amount > _WIDEST_SHIFT, np.int64(0), rounded)
+    return rounded + np.int64(offset) if offset else rounded
+
+
+def shift_floor(values: npt.ArrayLike, shift: npt.ArrayLike) -> Int64s:
+    """`values / 2^shift`, rounded down; `shift` as wide as its register can say."""
+    amount = _as_int64(shift)
+    if np.any(amount < 0):
+        raise ValueError(f"a right shift by {int(amount.min())} is not one")
+    return _as_int64(values) >> np.minimum(amount, _WIDEST_SHIFT)
 
 
 def saturate(values: npt.ArrayLike, dtype: type[_Stored]) -> npt.NDArray[_Stored]:

@@ -180,7 +180,6 @@ def out_converters(draw: st.DrawFn, precision: Precision) -> out_cvt.Config:
         add_first=unusual and draw(st.booleans()),
         rounding=draw(st.sampled_from([EVEN, UP])) if unusual else EVEN,
         minus_exponent=0,
-        offset_counts_in_ties=draw(st.booleans()),
     )
 
 

@@ -142,15 +142,15 @@ def test_lookup(value: int, seed: int) -> None:
     result = lut.apply(np.array([[[value]]], INT), config).item()
     low, high = config.entries.tolist()
     if value < -16384:
-        expected = round(low[0] + Fraction((value + 16384) * -300, 2**7))
+        expected = low[0] + (value + 16384) * -300 // 2**7
     elif value > 16384:
-        expected = round(high[512] + Fraction((value - 16384) * 16384, 2**13))
+        expected = high[512] + (value - 16384) * 16384 // 2**13
     elif value == 16384:
         expected = high[512]
     else:
         table, distance = (low, value + 16384) if value < 0 else (high, value)
         index, rest = divmod(distance, 32)
-        expected = round(table[index] + Fraction((table[index + 1] - table[index]) * rest, 32))
+        expected = table[index] + (table[index + 1] - table[index]) * rest // 32
     assert result == expected
 
 

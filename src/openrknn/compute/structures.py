@@ -137,11 +137,11 @@ class Chain(ctypes.Structure):
     """An integer program of the DPU in double precision."""
 
     _fields_ = (
-        *_fields(c_int32, "flags out_offset byte_low byte_high"),
+        *_fields(c_int32, "flags byte_low byte_high table_shift"),
         *_fields(c_void_p, "addends scales"),
         *_fields(c_double, "norm_scale norm_addend norm_fused middle_low middle_high"),
         ("table", c_void_p),
-        *_fields(c_int32, "table_low table_high table_shift unused"),
+        *_fields(c_int32, "table_low table_high"),
         *_fields(c_double, "operand_scale operand_addend last_low last_high out_scale out_addend out_fused"),
     )
 
@@ -158,7 +158,7 @@ class Dpu(ctypes.Structure):
         ("padding", ctypes.c_uint8 * 64),
         *_fields(c_int32, "width channels real_channels is_float format scale shift offset add_first ties_up"),
         ("factor", c_float),
-        *_fields(c_int32, "truncate truncate_up offset_counts_in_ties halves unused"),
+        *_fields(c_int32, "truncate truncate_up halves"),
     )
 
 

@@ -210,7 +210,12 @@ def _converter(registers: Registers, precision: Precision) -> Converter | None:
 
 
 def _check_rows(config: Config, entries: int) -> None:
-    """A row must have its room in CBUF: with too few entries rows overlap, and the board computes nonsense."""
+    """Rows must have their room in CBUF: with too few entries they overlap, and the board computes nonsense.
+
+    A single row overlaps nothing, and Expand of one pixel asks for 0 entries.
+    """
+    if config.height == 1:
+        return
     if config.packed_channels:
         needed = config.width * config.height
     else:

@@ -120,9 +120,10 @@ def pad_bits(value: int, precision: Precision) -> int:
     return (value & 0xFF) * 0x0101 if precision is Precision.INT8 else value & 0xFFFF
 
 
-def check_rows(entries: int, needed: int) -> None:
-    """A row must have its room in CBUF: with too few entries rows would overlap."""
-    if entries < needed:
+def check_rows(cna: NamedRegisters, needed: int) -> None:
+    """A row must have its room in CBUF: with too few entries rows would overlap. A single row overlaps nothing."""
+    entries, rows = cna("CBUF_CON1", "data_entries"), cna("DATA_SIZE0", "datain_height")
+    if entries < needed and rows > 1:
         text = f"a row needs {needed} entries of CBUF and gets {entries}: rows would overlap"
         raise ExecutionError(text, register="CBUF_CON1")
 

@@ -1,6 +1,6 @@
 """CORE: the multiply-accumulate array.
 
-    acc[o, y, x] = sum over ky, kx, c of  in[c, y * sy + ky * dy, x * sx + kx * dx] * w[o, ky, kx, c]
+    acc[o, y, x] = sum over ky, kx, c of  in[c, y * sy + ky * dy, x * sx + kx * dx] * w[o, ky, kx, c]     (s may be 0)
     sum[y, x]    = sum over ky, kx, c of  in[c, ...]          (depthwise: per channel)
 
 Integers are exact. So are floating point sums, which are rounded once to single: the same bits whatever the order of
@@ -93,9 +93,14 @@ def _padded(features: Numbers, config: cna.Config) -> Numbers:
 def _window(padded: Numbers, config: cna.Config, row: int, column: int) -> Numbers:
     """What kernel position (row, column) sees, for every output pixel."""
     top, left = row * config.dilation_y, column * config.dilation_x
-    bottom = top + (config.out_height - 1) * config.stride_y + 1
-    right = left + (config.out_width - 1) * config.stride_x + 1
-    return padded[:, top : bottom : config.stride_y, left : right : config.stride_x]
+    rows = _taken(top, config.out_height, config.stride_y)
+    columns = _taken(left, config.out_width, config.stride_x)
+    return np.broadcast_to(padded[:, rows, columns], (len(padded), config.out_height, config.out_width))
+
+
+def _taken(start: int, count: int, stride: int) -> slice:
+    """Every `stride`-th place; with a stride of 0 the one place that all share, which is how Expand is compiled."""
+    return slice(start, start + (count - 1) * stride + 1, max(stride, 1))
 
 
 def _direct(padded: Numbers, weights: Numbers, config: cna.Config, window_sums: bool) -> Sums:

@@ -42,7 +42,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         line_bytes = row["datain_width"] * packed * size
     else:
         row_bytes = surfaces(channels, size) * ATOM_BYTES * width
-        common_cna.check_rows(row["data_entries"], -(-row_bytes // _ENTRY_BYTES))
+        common_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
     rows = common_cna.kept_rows(cna, line_bytes, packed=packed > 0) if cna("DIVISION", "data_reuse") else 0
     read = common_cna.read_convolution(
         cna,

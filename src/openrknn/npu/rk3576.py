@@ -45,7 +45,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     cna.waive("CBUF_BANKS", "CBUF_CON1", "LANE_PAD", "SURF_SIZE")
     if not packed:
         row_bytes = surfaces(channels, size) * ATOM_BYTES * width
-        common_cna.check_rows(cna("CBUF_CON1", "data_entries"), -(-row_bytes // _ENTRY_BYTES))
+        common_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
     line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
     rows = common_cna.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
     read = common_cna.read_convolution(

@@ -40,7 +40,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     cna.expect_zero("UNKNOWN_1094", "FC_CON1")
     cna.waive("CBUF_BANKS", "WEIGHT_STRIDE", "CVT_LANES")
     row_bytes = (_IMAGE_PIXEL_BYTES if packed else ATOM_BYTES * surfaces(channels, size)) * width
-    common_cna.check_rows(row["data_entries"], -(-row_bytes // _ENTRY_BYTES))
+    common_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
     line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
     read = common_cna.read_convolution(
         cna,

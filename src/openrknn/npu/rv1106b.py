@@ -106,7 +106,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         raise UnknownModeError("the input is neither a picture nor a feature map", register="CONV_CON1")
     cna.waive("CVT_SCALE01", "CVT_SCALE23", *(f"CVT{channel}" for channel in range(_LANES)))
     entries = size["datain_width"] * (_PIXEL_BYTES[real] if image and real in _PIXEL_BYTES else real)
-    common_cna.check_rows(cna("CBUF_CON1", "data_entries"), -(-entries // _ENTRY_BYTES))
+    common_cna.check_rows(cna, -(-entries // _ENTRY_BYTES))
     pairs = _PAIRS if depthwise and shape["weight_kernels"] == _PAIRS else 1
     weight_bytes = cna("WEIGHT_SIZE0", "weight_bytes")
     line_bytes = cna("LINE_STRIDE", "line_stride") * _ATOM
@@ -321,7 +321,6 @@ def _out(dpu: NamedRegisters) -> out_cvt.Config:
         add_first=False,
         rounding=numerics.Rounding.EVEN,
         minus_exponent=0,
-        offset_counts_in_ties=True,
     )
 
 

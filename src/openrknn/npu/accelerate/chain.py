@@ -261,9 +261,8 @@ def _out(chain: Chain, out: out_cvt.Config, numbers: _Range) -> ChainFlags:
     _bounded(limit * abs(out.scale), _EXACT)
     chain.byte_low, chain.byte_high = int(min(ends)), int(max(ends))
     chain.out_scale = out.scale * 2.0**-out.shift
-    in_ties = out.offset if out.offset_counts_in_ties else 0
-    chain.out_addend, chain.out_offset = float(in_ties), out.offset - in_ties
-    fused = _fused(out.scale, in_ties << out.shift, out.shift)
+    chain.out_addend = float(out.offset)
+    fused = _fused(out.scale, out.offset << out.shift, out.shift)
     if fused is not None:
         chain.out_fused = fused
         flags |= ChainFlags.OUT_FUSED

@@ -51,7 +51,7 @@ _KNOWN: dict[type, frozenset[str]] = {
         lut.Config: "entries le_start lo_start lo_end le_select lo_select below above further_below further_above",
         lut.Piece: "start value slope",
         lut.Slope: "scale shift",
-        out_cvt.Config: "precision scale shift offset add_first rounding minus_exponent offset_counts_in_ties",
+        out_cvt.Config: "precision scale shift offset add_first rounding minus_exponent",
         write.Config: (
             "address per_pixel width height line_bytes atom_step_bytes group_step_bytes packed_bytes "
             "transposes_atoms transposed_lanes atom_bytes"

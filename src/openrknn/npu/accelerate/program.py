@@ -87,7 +87,7 @@ def describe(task: Task, places: Places) -> Dpu:
         scales = is_float(task.precision) and out.minus_exponent
         factor = np.float32(2.0**-out.minus_exponent) if scales else np.float32(1)
         if scales:  # without the offset
-            out = replace(out, offset=0, add_first=False, offset_counts_in_ties=False)
+            out = replace(out, offset=0, add_first=False)
     return Dpu(
         bias=_stage(config.bias, task, task.bias, places, multiplies_first=False),
         norm=_stage(config.norm, task, task.norm, places, multiplies_first=True),
@@ -104,7 +104,6 @@ def describe(task: Task, places: Places) -> Dpu:
         offset=out.offset,
         add_first=out.add_first,
         ties_up=int(out.rounding),
-        offset_counts_in_ties=out.offset_counts_in_ties,
         halves=atom == HALF_BYTES,
         factor=float(factor),
     )

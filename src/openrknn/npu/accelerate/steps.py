@@ -41,6 +41,7 @@ def build(step: Step, places: Places, context: Context) -> StepStructure:
         raise RefusedError(f"no kernel for {step.kind}")
     refuse_unknown(step)
     _refuse_huge(step)
+    _refuse_standing(step)
     structure = builder(step, places, context)
     structure.kind, structure.kernels = structure.KIND, context.kernels
     overlap = places.check_order(in_place=_looks_at_one_place(step))
@@ -67,6 +68,20 @@ def _refuse_huge(step: Step) -> None:
         sizes = (step.config.height * step.config.width, step.config.out_height * step.config.out_width)
     if max(sizes, default=0) >= _INT32 // 2:
         raise RefusedError("too large for the kernels")
+
+
+def _refuse_standing(step: Step) -> None:
+    """Kernels find places by dividing by the stride. A stride of 0 is one pixel for all, and rare."""
+    sizes: tuple[int, ...] = ()
+    if isinstance(step, Convolution):
+        source = step.source
+        sizes = (source.stride_x, source.stride_y, source.spread_x, source.spread_y)
+        sizes += (source.out_height, source.out_width, source.kernel_height, source.kernel_width)
+    elif isinstance(step, Pooling):
+        config = step.config
+        sizes = (config.stride_x, config.stride_y, config.out_height, config.out_width)
+    if min(sizes, default=1) < 1:
+        raise RefusedError("a stride or size of 0")
 
 
 def _looks_at_one_place(step: Step) -> bool:
@@ -211,7 +226,7 @@ def _move(step: Flying, cube: structures.Cube, shape: tuple[int, int, int], plac
     if walk.transposed_lanes is not None:
         lanes = walk.transposed_lanes
         result.lanes = lanes
-        result.target = places.stream(walk, count * (-(-height * width // lanes) * lanes))
+        result.target = places.stream(walk, -(-count * height * width // lanes) * lanes)
     elif walk.transposes_atoms:
         result.target = places.stream(walk, count * height * width)
     else:

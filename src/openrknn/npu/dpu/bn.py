@@ -5,8 +5,6 @@ On RK3562, RK3576 and RV1103/06 it works in the order of BS: x = clamp((x + a) *
 
 from __future__ import annotations
 
-import numpy as np
-
 from openrknn.isa import Precision, dpu, dpu_stages
 from openrknn.npu.dpu import bs
 from openrknn.npu.dpu.stage import Stage, StageRegisters, read_stage
@@ -35,6 +33,4 @@ def apply(values: Numbers, stage: Stage | None, operands: ChannelOperands) -> Nu
     if stage.adds_first:
         return bs.apply(values, stage, operands)
     result = stage.shift(stage.add(stage.multiply(values, operands), operands))
-    if stage.scaling is not None and stage.scaling.negative_only:
-        result = np.where(values < 0, result, values)
     return stage.clamp(result) if stage.clamp else result

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from openrknn.isa import Precision, dpu, dpu_stages
 from openrknn.npu.dpu.stage import Stage, StageRegisters, read_stage
 from openrknn.npu.formats import Numbers
@@ -28,8 +26,5 @@ def apply(values: Numbers, stage: Stage | None, operands: ChannelOperands) -> Nu
     """x = clamp((x + a) * m >> n)"""
     if stage is None:
         return values
-    added = stage.add(values, operands)
-    scaled = stage.shift(stage.multiply(added, operands))
-    if stage.scaling is not None and stage.scaling.negative_only:
-        scaled = np.where(added < 0, scaled, added)
+    scaled = stage.shift(stage.multiply(stage.add(values, operands), operands))
     return stage.clamp(scaled) if stage.clamp else scaled

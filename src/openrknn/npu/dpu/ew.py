@@ -133,10 +133,12 @@ def apply(values: Numbers, config: Config | None, fetch: Callable[[], Numbers]) 
 def _operate(values: Numbers, operand: Numbers, operation: Operation) -> Numbers:
     if operation.multiplies:
         product: Numbers = values * operand
+        if operation.negative_only:  # the shift is for both signs, as in BN
+            product = np.where(values < 0, product, values)
         if product.dtype.kind == "i" and (operation.shift or operation.shift_negative):
             shift = np.where(product < 0, operation.shift_negative, operation.shift)
             product = numerics.shift_right(product, shift)
-        return np.where(values < 0, product, values) if operation.negative_only else product
+        return product
     with np.errstate(divide="ignore", invalid="ignore"):
         result: Numbers = _ALU[operation.algorithm](values, operand)
     return result.astype(values.dtype)

@@ -1,9 +1,12 @@
 """The two lookup tables of the EW stage, with linear interpolation.
 
     x < lo_start: table LE, else LO;  p = x - start;  i = p div 2^s;  f = p mod 2^s
-    y = T[i] + (T[i + 1] - T[i]) * f / 2^s                              rounded once, ties to even
-    x < le_start: y = LE[0]   + (x - le_start) * scale / 2^shift        the slope below
-    x > lo_end:   y = LO[512] + (x - lo_end)   * scale / 2^shift        the slope above
+    y = T[i] + floor((T[i + 1] - T[i]) * f / 2^s)
+    x < le_start: y = LE[0]   + floor((x - le_start) * scale / 2^shift)   the slope below
+    x > lo_end:   y = LO[512] + floor((x - lo_end)   * scale / 2^shift)   the slope above
+
+Boards with RV1103 (a probe of 768 numbers) and RK3588 (16 scores of PP-OCR's detector) floor between the entries;
+beyond the ends it is taken to be the same circuit.
 
 RK3576 and RV1103B/06B divide what is beyond into up to four pieces, each with the place where it starts, the value
 there, and a slope of its own. On RK3576 all four are alike.
@@ -164,11 +167,11 @@ def _between(values: Numbers, table: npt.NDArray[np.int64], start: int, select: 
     # The end of the table is its last entry itself.
     at_end = values - start >= (ENTRIES - 1) << select
     exact = (table[index] << select) + (table[index + 1] - table[index]) * fraction
-    return np.where(at_end, table[-1], numerics.shift_right(exact, select))
+    return np.where(at_end, table[-1], numerics.shift_floor(exact, select))
 
 
 def _beyond(distance: Numbers, end: int, slope: Slope) -> Numbers:
-    return numerics.shift_right((end << slope.shift) + distance * slope.scale, slope.shift)
+    return end + numerics.shift_floor(distance * slope.scale, slope.shift)
 
 
 def _floats(values: Numbers, config: Config) -> Numbers:

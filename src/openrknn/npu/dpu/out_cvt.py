@@ -1,9 +1,12 @@
 """The output converter: from wide numbers to the format that is written.
 
-    integers    y = saturate(round(x * scale >> shift) + offset)   or   saturate(round((x + offset) * scale >> shift))
-                RV1103, proved on a board: y = saturate(round(x * scale + (offset << shift) >> shift))
+    integers    y = saturate(round(x * scale + (offset << shift) >> shift))   or
+                y = saturate(round((x + offset) * scale >> shift))
     floats      y = x * scale * 2^-n, rounded to the output format
     from integers to floats       y = round(x * scale >> shift) * 2^-n, rounded to the output format
+
+It rounds once, the offset included: ties go to the even result. Boards with RV1103 and RK3588 showed it (PP-OCR's
+detector: 16 scores to the last digit, none of them with ties to the even quotient).
 """
 
 from __future__ import annotations
@@ -32,8 +35,6 @@ class Config:
     rounding: numerics.Rounding
     minus_exponent: int
     """Floats: divide by 2 to this."""
-    offset_counts_in_ties: bool = False
-    """The offset is added before the shift, so that ties go to the even result and not to the even quotient."""
 
 
 def configure(registers: Registers) -> Config:
@@ -64,10 +65,7 @@ def apply(values: Numbers, config: Config) -> Numbers:
         return whole.astype(np.float32) * np.float32(2.0**-config.minus_exponent)
     if config.add_first:
         return numerics.shift_right((values + config.offset) * config.scale, config.shift, config.rounding)
-    if config.offset_counts_in_ties:
-        product = values * config.scale + (config.offset << config.shift)
-        return numerics.shift_right(product, config.shift, config.rounding)
-    return numerics.shift_right(values * config.scale, config.shift, config.rounding) + config.offset
+    return numerics.shift_right(values * config.scale, config.shift, config.rounding, offset=config.offset)
 
 
 def writes_float(config: Config) -> bool:

@@ -180,7 +180,6 @@ def configure_out(dpu: NamedRegisters) -> out_cvt.Config:
         add_first=bool(shift["cvt_type"]),
         rounding=numerics.Rounding(shift["cvt_round"]),
         minus_exponent=shift["minus_exp"] + (shift["out_cvt_shift"] if is_float(arithmetic(dpu)) else 0),
-        offset_counts_in_ties=True,
     )
 
 

@@ -3,8 +3,9 @@
     BS      x = x + a;  x = x * m >> n;  x = clamp(x)
     BN      x = (x * m + a) >> n;        x = clamp(x)
 
-n depends on the sign of what is shifted; that is how LeakyReLU gets its slope. With `negative_only` values >= 0 pass
-the multiplication untouched. Floating point: fp32 after each step, no shift.
+n depends on the sign of what is shifted; that is how LeakyReLU gets its slope. With `negative_only` values >= 0 are not
+multiplied; what follows, the shift too, is for both signs (a board reads licence plates so). Floating point: fp32 after
+each step, no shift.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Stage:
         operand = self.scaling.operand
         factor = _per_channel(operands.mul, values, "multipliers") if operand is None else values.dtype.type(operand)
         product: Numbers = values * factor
-        return product
+        return np.where(values < 0, product, values) if self.scaling.negative_only else product
 
     def shift(self, products: Numbers) -> Numbers:
         """The shift after a product or sum; floats are not shifted."""

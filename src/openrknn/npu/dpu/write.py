@@ -151,10 +151,14 @@ def place_packed(atoms: Bytes, config: Config, memory: Memory) -> None:
 
 
 def transpose_lanes(atoms: Bytes, lanes: int) -> Bytes:
-    """In each surface, runs of `lanes` pixels and the lanes of their atoms change places; a stream [k, 16]."""
-    count, height, width, size = atoms.shape
-    pixels = -(-height * width // lanes) * lanes
-    filled = np.zeros((count, pixels, size), np.uint8)
-    filled[:, : height * width] = atoms.reshape(count, height * width, size)
-    typed = filled.view(np.uint16 if lanes * 2 == size else np.uint8).reshape(count, pixels // lanes, lanes, lanes)
-    return np.ascontiguousarray(typed.transpose(0, 1, 3, 2)).view(np.uint8).reshape(-1, size)
+    """Runs of `lanes` pixels and the lanes of their atoms change places; a stream [k, 16].
+
+    The runs go over the ends of surfaces, as a board with LPRNet shows, whose maps have 51 pixels; only the last run of
+    the stream is filled up.
+    """
+    size = atoms.shape[-1]
+    pixels = atoms.reshape(-1, size)
+    filled = np.zeros((-(-len(pixels) // lanes) * lanes, size), np.uint8)
+    filled[: len(pixels)] = pixels
+    typed = filled.view(np.uint16 if lanes * 2 == size else np.uint8).reshape(-1, lanes, lanes)
+    return np.ascontiguousarray(typed.transpose(0, 2, 1)).view(np.uint8).reshape(-1, size)
