@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -319,6 +319,21 @@ def flights(draw: st.DrawFn, *, usual: bool) -> Case:
     dpu = draw(dpus(**place, real=real, usual=usual, flying=True))
     memory = memory_of(seed, operands=channel_operands(seed, usual))
     return Case(Flying(0, 0, memory, dpu=dpu, reader=reader), memory)
+
+
+@st.composite
+def moves(draw: st.DrawFn) -> Case:
+    """Lane transposes of any size, also of surfaces that do not end with a run."""
+    height, width, count = draw(st.integers(1, 7)), draw(st.integers(1, 20)), draw(st.integers(1, 4))
+    lanes = draw(st.sampled_from([8, 16]))
+    precision = Precision.INT8 if lanes == ATOM else Precision.INT16
+    channels = count * lanes
+    reader = draw(readers(height=height, width=width, channels=channels, precision=precision, usual=True))
+    dpu = draw(dpus(height=height, width=width, channels=channels, real=channels, usual=True, flying=True))
+    seed = draw(st.integers(0, 2**32 - 1))
+    memory = memory_of(seed, operands=channel_operands(seed, True))
+    dpu = replace(dpu, in_precision=precision, write=replace(dpu.write, transposed_lanes=lanes))
+    return Case(Flying(0, 0, memory, dpu=dpu, reader=replace(reader, combine=CombineUse(0))), memory)
 
 
 @st.composite

@@ -23,6 +23,7 @@ from tests.npu.accelerate_cases import (
     float_convolutions,
     float_flights,
     memory_of,
+    moves,
     poolings,
     threads,
 )
@@ -179,6 +180,16 @@ def test_a_step_that_is_too_large_for_the_counters_of_the_kernels_is_left_to_num
     assert accelerate(program, loaded.memory).reasons == {0: "too large for the kernels"}
 
 
+@pytest.mark.parametrize("name", ["stride_x", "stride_y", "spread_x", "out_height", "kernel_width"])
+def test_a_convolution_that_stands_still_is_left_to_numpy(name: str) -> None:
+    """Kernels divide by strides; silicon takes a stride of 0 for Expand, and so does NumPy."""
+    loaded = load(ROOT / "tests/goldens/conv_rk3588_i8.rknn")
+    program = loaded.program()
+    step = program.steps[0]
+    step.source = replace(step.source, **{name: 0})  # type: ignore[attr-defined]
+    assert accelerate(program, loaded.memory).reasons == {0: "a stride or size of 0"}
+
+
 # ---------------------------------------------------------------------------------------------------- invented steps
 
 
@@ -215,6 +226,12 @@ def test_element_wise_programs(case: Case) -> None:
 @many
 @given(flights(usual=False))
 def test_unusual_element_wise_programs(case: Case) -> None:
+    case.check()
+
+
+@many
+@given(moves())
+def test_lane_transposes(case: Case) -> None:
     case.check()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -71,8 +72,8 @@ def test_convolution(data: st.DataObject) -> None:
         depthwise=depthwise,
         kernel_height=data.draw(st.integers(1, 3)),
         kernel_width=data.draw(st.integers(1, 3)),
-        stride_x=data.draw(st.integers(1, 2)),
-        stride_y=data.draw(st.integers(1, 2)),
+        stride_x=data.draw(st.integers(0, 2)),
+        stride_y=data.draw(st.integers(0, 2)),
         dilation_x=data.draw(st.integers(1, 2)),
         dilation_y=data.draw(st.integers(1, 2)),
         spread_x=data.draw(st.integers(1, 2)),
@@ -120,6 +121,20 @@ def test_leaky_relu_in_two_stages() -> None:
     values = np.array([[[-1000, 0, 1000]]], INT)
     result = bn.apply(bs.apply(values, up, ChannelOperands()), down, ChannelOperands())
     assert result.ravel().tolist() == [exact_shift(-1000 * 2**14 * 1638, 28), 0, 1000]
+
+
+@pytest.mark.parametrize("stage", [bs, bn])
+def test_a_leaky_stage_shifts_both_signs(stage: ModuleType) -> None:
+    """Positive numbers pass the multiplier, not the shift: RK3588, the plate that LPRNet reads."""
+    leaky = Stage(None, False, False, Scaling(3, 2, 2, True), None, is_float=False)
+    values = np.array([[[-100, -1, 0, 1, 100]]], INT)
+    assert stage.apply(values, leaky, ChannelOperands()).ravel().tolist() == [-75, -1, 0, 0, 25]
+
+
+def test_an_element_wise_leaky_product_shifts_both_signs() -> None:
+    operation = ew.Operation(True, EwAlgorithm.MAX, 3, None, True, 2, 2)
+    values = np.array([[[-100, 100]]], INT)
+    assert ew.apply(values, ew.Config(None, operation, None), lambda: values).ravel().tolist() == [-75, 25]
 
 
 def test_operands_per_channel_and_clamp() -> None:
@@ -174,7 +189,15 @@ def test_lookup_of_floats(value: float, seed: int) -> None:
 def test_out_converter(value: int, scale: int, shift: int, add_first: bool) -> None:
     config = out_cvt.Config(Precision.INT8, scale, shift, -9, add_first, numerics.Rounding.EVEN, 0)
     result = out_cvt.apply(np.array([[[value]]], INT), config).item()
-    assert result == (exact_shift((value - 9) * scale, shift) if add_first else exact_shift(value * scale, shift) - 9)
+    expected = exact_shift((value - 9) * scale if add_first else value * scale + (-9 << shift), shift)
+    assert result == expected
+
+
+def test_the_output_converter_rounds_once() -> None:
+    """Ties of x / 4 with an odd offset go to the even result: RK3588, 16 scores of PP-OCR's detector."""
+    config = out_cvt.Config(Precision.INT8, 1, 2, 3, False, numerics.Rounding.EVEN, 0)
+    values = np.array([[[-6, -2, 2, 6, 10]]], INT)
+    assert out_cvt.apply(values, config).ravel().tolist() == [2, 2, 4, 4, 6]
 
 
 @pytest.mark.parametrize(
@@ -251,6 +274,19 @@ def test_write_counters(per_pixel: int, width: int, height: int, atoms: int, not
         w, h, g = t % width, t // width % height, t // (width * height)
         expected[g * group + h * (width + notch) + w + e * surface] = stream[k]
     assert np.array_equal(memory.view(0x1000, 1 << 18, "test").reshape(-1, 16), expected)
+
+
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_lane_transpose_goes_over_the_ends_of_surfaces(lanes: int) -> None:
+    """RK3588, LPRNet: maps of 3 x 17 pixels, whose surfaces do not end with a run."""
+    atoms = np.random.default_rng(2).integers(0, 255, (3, 3, 17, 16), np.uint8)
+    stream = write.transpose_lanes(atoms, lanes).reshape(-1, lanes, lanes, 16 // lanes)
+    pixels = atoms.reshape(-1, lanes, 16 // lanes)
+    assert len(stream) == -(-len(pixels) // lanes)
+    for run, lane, at in np.ndindex(stream.shape[:3]):
+        pixel = run * lanes + at
+        expected = pixels[pixel, lane] if pixel < len(pixels) else 0
+        assert np.array_equal(stream[run, lane, at], np.broadcast_to(expected, 16 // lanes))
 
 
 @pytest.mark.parametrize("lanes", [8, 16])
