@@ -73,8 +73,10 @@ class ConvCon2(Register, offset=0x1010, name="CONV_CON2", evidence="TE"):
 class ConvCon3(Register, offset=0x1014, name="CONV_CON3", evidence="TE"):
     """Strides and dilation."""
 
-    conv_x_stride = Unsigned(2, 0, "Stride in x.")
-    conv_y_stride = Unsigned(5, 3, "Stride in y.")
+    conv_x_stride = Unsigned(
+        2, 0, "Stride in x.", evidence="ST", notes="With 0 every output sees the same pixel: so Expand is compiled."
+    )
+    conv_y_stride = Unsigned(5, 3, "Stride in y; 0 as in x.", evidence="ST")
     deconv_x_stride = Size(10, 8, "Stride of a transposed convolution in x: one pixel and stride - 1 pad values.")
     deconv_y_stride = Size(13, 11, "Stride of a transposed convolution in y.")
     atrous_x_dilation = Size(20, 16, "Dilation in x.")

@@ -3,10 +3,11 @@
 A load task enables DPU and DPU_RDMA for a 1x1x16 copy onto itself, and its stream carries 1026 table writes. Tables
 are not part of the register groups: they stay until rewritten.
 
-Lookup [E], select = index_select: x < lo_start uses LE, else LO; p = x - start; i = p >> select; f = p mod 2**select;
-y = T[i] + (T[i + 1] - T[i]) * f / 2**select, rounded to nearest. Left of le_start: y = LE[0] + (x - le_start) *
-scale >> shift with the underflow pair; right of lo_end: y = LO[512] + (x - lo_end) * scale >> shift with the overflow
-pair. Streams always have select 5, LE over -16384..0 and LO over 0..16384. Float: the BN stage scales x into that
+Lookup [S], select = index_select: x < lo_start uses LE, else LO; p = x - start; i = p >> select; f = p mod 2**select;
+y = T[i] + floor((T[i + 1] - T[i]) * f / 2**select): a probe of 768 numbers on RV1103 and 16 scores of a text detector
+on RK3588 have it so. Left of le_start: y = LE[0] + floor((x - le_start) * scale / 2**shift) with the underflow pair;
+right of lo_end: y = LO[512] + floor((x - lo_end) * scale / 2**shift) with the overflow pair, both [I] from the part
+between. Streams always have select 5, LE over -16384..0 and LO over 0..16384. Float: the BN stage scales x into that
 domain, index and fraction come from the float value. Each function has one fixed table; scaling before and after
 adapts it to the tensors.
 """
@@ -49,7 +50,7 @@ class LutCfg(Register, offset=0x4108, name="LUT_CFG", evidence="TE"):
     lut_cal_sel = Flag(7, "With lut_expand_en: which calculation.", evidence="T")
 
 
-class LutInfo(Register, offset=0x410C, name="LUT_INFO", evidence="TE"):
+class LutInfo(Register, offset=0x410C, name="LUT_INFO", evidence="STE"):
     """Distance of two entries."""
 
     lut_le_index_select = Unsigned(15, 8, "LE: two entries are 2**n apart.")

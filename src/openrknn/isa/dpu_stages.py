@@ -2,7 +2,8 @@
 
 Operands are per channel from memory (`*_src` = 1; BRDMA for BS, NRDMA for BN, ERDMA for EW) or one number from a
 register. Multipliers are signed 16-bit integers, or fp16 (bf16 where proc_precision is BF16); addends are int32 or
-fp32. Shifts of BS and BN round half to even, proved on RV1103 silicon [E]; on RK3588 the tie rule is open [?].
+fp32. The shifts of BS round half to even on RV1103 and on RK3588 [S]; those of BN on RV1103 [S], on RK3588 half to even
+or half up [?].
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class BsAluCfg(Register, offset=0x4044, name="BS_ALU_CFG", evidence="TE"):
     bs_alu_operand = Bits(31, 0, "int32 or fp32.")
 
 
-class BsMulCfg(Register, offset=0x4048, name="BS_MUL_CFG", evidence="TE"):
-    """Multiplier of BS: x = round(x * m >> shift). The shift of a negative product is in DATA_FORMAT."""
+class BsMulCfg(Register, offset=0x4048, name="BS_MUL_CFG", evidence="STE"):
+    """Multiplier of BS: x = round(x * m >> shift), ties to even. The shift of a negative product is in DATA_FORMAT."""
 
     bs_mul_src = Flag(0, "Multiplier per channel from BRDMA.")
     bs_truncate_src = Flag(1, "Shift per channel from BRDMA (TRT).", evidence="T")
@@ -68,9 +69,10 @@ class BsOwCfg(Register, offset=0x4050, name="BS_OW_CFG", evidence="TE"):
     size_e_1 = Size(7, 5, "The same number again.")
     size_e_2 = Size(10, 8, "The same number again.")
     tp_org_en = Flag(
-        27, "Lane transpose: in each surface L pixels by L lanes change places, L = 8 for 16-bit lanes, 16 for 8-bit.",
-        notes="The L new atoms enter the stream in lane order, then counters with E = 8; for L = 16 the next counter "
-        "digit takes the upper half. Data move as int16 in all three formats, without arithmetic.",
+        27, "Lane transpose: L pixels by L lanes change places, L = 8 for 16-bit lanes, 16 for 8-bit.", evidence="ST",
+        notes="The runs of L pixels go through all surfaces without a gap at their ends. The L new atoms enter the "
+        "stream in lane order, then counters with E = 8; for L = 16 the next counter digit takes the upper half. "
+        "Data move as int16 in all three formats, without arithmetic.",
     )
     rgp_cnter = Choice(31, 28, RegroupCount, "Atoms to keep.", evidence="T")
 
@@ -85,13 +87,14 @@ class BnCfg(Register, offset=0x4060, name="BN_CFG", evidence="TE"):
     """BN, the second stage: multiply, then add, then shift, then clamp: y = (x * m + a) >> shift.
 
     The other way round than BS: the addend is in unshifted units. fp: x * m + a in fp32. LeakyReLU and PReLU use
-    both stages: BS shifts only negatives up, by its two shifts, and BN multiplies negatives by the slope.
+    both stages: BS shifts only negatives up, by its two shifts, and BN multiplies negatives by the slope. Whether x was
+    multiplied or not, the shift follows.
     """
 
     bn_bypass = Flag(0, "Skip the stage.")
     bn_alu_bypass = Flag(1, "Skip the addition.")
     bn_mul_bypass = Flag(4, "Skip the multiplication.")
-    bn_mul_prelu = Flag(5, "Multiply only where x < 0.")
+    bn_mul_prelu = Flag(5, "Multiply only where x < 0; the shift is for both signs.", evidence="ST")
     bn_relu_bypass = Flag(6, "Skip max(x, 0).")
     bn_relux_en = Flag(7, "Also min(x, BN_RELUX_CMP_VALUE).")
     bn_alu_src = Flag(8, "Addend per channel from NRDMA.")
@@ -182,9 +185,10 @@ class OutCvtScale(Register, offset=0x4084, name="OUT_CVT_SCALE", evidence="TE"):
     fp32tofp16_en = Flag(16, "Float: round to out_precision (nearest even).")
 
 
-class OutCvtShift(Register, offset=0x4088, name="OUT_CVT_SHIFT", evidence="TE"):
-    """The output converter. Integers: cvt_type 0: y = round(x * scale >> shift) + offset; 1: y = round((x + offset) *
-    scale >> shift); then saturate to out_precision. A board rounds to nearest and saturates.
+class OutCvtShift(Register, offset=0x4088, name="OUT_CVT_SHIFT", evidence="STE"):
+    """The output converter. Integers: cvt_type 0: y = round((x * scale + (offset << shift)) >> shift); 1: y =
+    round((x + offset) * scale >> shift); then saturate to out_precision. Boards with RV1103 and RK3588 round once, so
+    that ties go to the even result.
     """
 
     out_cvt_shift = Unsigned(11, 0, "Right shift.")

@@ -7,7 +7,8 @@ from openrknn.isa.errors import DeclarationError
 __all__ = ["GRADES", "check_evidence"]
 
 GRADES = {
-    "E": "established: a model with this rule reproduces the vendor simulator, an exact integer model or a board",
+    "S": "silicon: with this rule the software NPU gives what a board is publicly recorded to have given",
+    "E": "established: a model with this rule reproduces the vendor's simulator or an exact integer model",
     "T": "stated by the public RK3588 technical reference manual",
     "M": "taken from Mesa's register description or driver",
     "K": "taken from the rknpu kernel driver",
