@@ -11,6 +11,7 @@ from openrknn.chips import Chip
 from openrknn.container import notes
 from openrknn.container.outer import Flavour
 from openrknn.container.parts import (
+    NO_TENSOR,
     DynamicInput,
     Graph,
     Layout,
@@ -174,8 +175,8 @@ class Model:
                 type=node.type,
                 name=node.name,
                 placement=self._placement(node),
-                inputs=tuple(graph.tensors[number] for number in node.inputs),
-                outputs=tuple(graph.tensors[number] for number in node.outputs),
+                inputs=tuple(graph.tensors[number] for number in node.inputs if number != NO_TENSOR),
+                outputs=tuple(graph.tensors[number] for number in node.outputs if number != NO_TENSOR),
                 tasks=tuple(tasks.get(node.index, ())),
                 attributes=node.attributes,
                 node=node,

@@ -10,12 +10,13 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from openrknn.chips import Chip, TaskList
 from openrknn.container.bson import Value
 
 __all__ = [
+    "NO_TENSOR",
     "DataType",
     "DynamicInput",
     "Graph",
@@ -26,6 +27,7 @@ __all__ = [
     "Node",
     "Normalization",
     "OutputTask",
+    "ParameterValue",
     "Parameters",
     "PatchSlot",
     "Placement",
@@ -196,12 +198,19 @@ class Tensor:
         return count
 
 
+ParameterValue: TypeAlias = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """What an operator's CPU implementation reads; `values` is None where the table's type is unknown."""
 
     type: int
-    values: Mapping[str, int | float | str | tuple[int, ...]] | None
+    values: Mapping[str, ParameterValue] | None
+
+
+NO_TENSOR = -1
+"""The index of an optional input or output that an operator does not have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ from typing import TypeVar
 from openrknn.chips import Chip, TaskList
 from openrknn.container import bson
 from openrknn.container.flatbuffer import Table
+from openrknn.container.parameters import PARAMETERS, RECURRENT
 from openrknn.container.parts import (
+    NO_TENSOR,
     TASK,
     DataType,
     DynamicInput,
@@ -28,13 +30,14 @@ from openrknn.container.parts import (
     Normalization,
     OutputTask,
     Parameters,
+    ParameterValue,
     PatchSlot,
     Quantization,
     RelocationGroup,
     Task,
     Tensor,
 )
-from openrknn.container.schema import PARAMETERS, PATCH_REGISTERS, Generation
+from openrknn.container.schema import PATCH_REGISTERS, Generation
 from openrknn.errors import BadReferenceError, BadTaskError, BadTensorError, FormatError
 
 __all__ = ["TableReader", "read_tasks", "task_lists"]
@@ -45,6 +48,7 @@ _MAX_RANK = 32
 _MAX_SIDE = 2**31 - 1
 _CLEAN_DOCUMENT_BYTES = 5
 """The shortest BSON document; shorter attribute vectors are "none" in the toolkit's hand."""
+_LAYOUTS_BYTES = 32
 
 
 @dataclass(slots=True)
@@ -169,6 +173,8 @@ class TableReader:
         attributes: Mapping[str, bson.Value] = MappingProxyType({})
         if kind in {"OutputOperator", "InputOperator"}:
             groups = _ints(attribute_bytes)
+        elif kind in RECURRENT:
+            attributes = MappingProxyType(_layout_words(bytes(attribute_bytes[:_LAYOUTS_BYTES])))
         elif len(attribute_bytes) >= _CLEAN_DOCUMENT_BYTES:
             table.buffer.charge(16 * len(attribute_bytes))
             attributes = _attributes(bytes(attribute_bytes), table)
@@ -177,8 +183,8 @@ class TableReader:
             type=kind,
             name=name,
             target=table.u8(slots["target"]),
-            inputs=self.indices(table, slots["inputs"], tensors, "tensor"),
-            outputs=self.indices(table, slots["outputs"], tensors, "tensor"),
+            inputs=self.indices(table, slots["inputs"], tensors, "tensor", least=NO_TENSOR),
+            outputs=self.indices(table, slots["outputs"], tensors, "tensor", least=NO_TENSOR),
             attributes=attributes,
             attribute_bytes=attribute_bytes,
             parameters=self._parameters(table, section),
@@ -189,11 +195,11 @@ class TableReader:
             output_groups=groups,
         )
 
-    def indices(self, table: Table, slot: int, count: int, what: str) -> tuple[int, ...]:
+    def indices(self, table: Table, slot: int, count: int, what: str, *, least: int = 0) -> tuple[int, ...]:
         """A vector of indices into something that has `count` entries."""
         numbers = self.numbers(table, slot, f"a list of {what}s", 65536)
         for number in numbers:
-            if not 0 <= number < count:
+            if not least <= number < count:
                 raise BadReferenceError(
                     f"{what} {number} is named, but there are {count}",
                     offset=table.file_offset,
@@ -210,7 +216,7 @@ class TableReader:
         if known is None or inner is None:
             self.unknown.append(f"{section} has parameters of type {kind}, which is unknown")
             return Parameters(kind, None)
-        values: dict[str, int | float | str | tuple[int, ...]] = {}
+        values: dict[str, ParameterValue] = {}
         self.note_unknown(inner, {name: slot for slot, (name, _) in enumerate(known.slots)}, f"{section}, parameters")
         present = set(inner.present())
         for slot, (name, coding) in enumerate(known.slots):
@@ -218,7 +224,7 @@ class TableReader:
                 values[name] = self._parameter(inner, slot, coding)
         return Parameters(kind, MappingProxyType(values))
 
-    def _parameter(self, table: Table, slot: int, coding: str) -> int | float | str | tuple[int, ...]:
+    def _parameter(self, table: Table, slot: int, coding: str) -> ParameterValue:
         match coding:
             case "i":
                 return table.i32(slot)
@@ -226,6 +232,10 @@ class TableReader:
                 return table.f32(slot)
             case "s":
                 return table.text(slot)
+            case "fs":
+                return self.floats(table, slot, "a parameter", 4096)
+            case "ss":
+                return table.texts(slot)
             case _:
                 return self.numbers(table, slot, "a parameter")
 
@@ -332,6 +342,13 @@ def _attributes(data: bytes, table: Table) -> Mapping[str, bson.Value]:
             for name, entry in document.items()
         }
     )
+
+
+def _layout_words(data: bytes) -> dict[str, bson.Value]:
+    """Recurrent operators have two words of 16 bytes instead of BSON, "snc" and "sbnc", and numbers of the NPU's."""
+    words = [data[at : at + _LAYOUTS_BYTES // 2].split(b"\0", 1)[0] for at in (0, _LAYOUTS_BYTES // 2)]
+    names = ("input_layout", "output_layout")
+    return {name: word.decode("ascii", "replace") for name, word in zip(names, words, strict=True) if word}
 
 
 def _ints(data: memoryview) -> tuple[int, ...]:

@@ -19,12 +19,10 @@ from typing import Final
 __all__ = [
     "ALWAYS_EMPTY",
     "MINI",
-    "PARAMETERS",
     "PATCH_REGISTERS",
     "V1",
     "V6",
     "Generation",
-    "ParameterTable",
 ]
 
 ALWAYS_EMPTY: Final = "(always empty)"
@@ -193,71 +191,6 @@ MINI = Generation(
     relocation=_slots(tensor=0, entries=1),
     ignored_node=(11, 12),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ParameterTable:
-    """What an operator's CPU implementation reads: ONNX attribute names in alphabetical order are the slots.
-
-    The kinds are "i" (32-bit integer), "f" (32-bit float), "s" (text), "is" (vector of integers).
-    """
-
-    operator: str
-    slots: tuple[tuple[str, str], ...]
-
-
-_WINDOW = (("kernel_shape", "is"), ("pads", "is"))
-_AUTO_PAD = ("auto_pad", "s")
-_DILATIONS = ("dilations", "is")
-_STRIDES = ("strides", "is")
-
-PARAMETERS: Mapping[int, ParameterTable] = MappingProxyType(
-    {
-        1: ParameterTable("Conv", (_AUTO_PAD, _DILATIONS, ("group", "i"), *_WINDOW, _STRIDES)),
-        2: ParameterTable(
-            "ConvTranspose",
-            (
-                _AUTO_PAD,
-                _DILATIONS,
-                ("group", "i"),
-                ("kernel_shape", "is"),
-                ("output_padding", "is"),
-                ("output_shape", "is"),
-                ("pads", "is"),
-                _STRIDES,
-            ),
-        ),
-        3: ParameterTable(
-            "MaxPool",
-            (_AUTO_PAD, ("ceil_mode", "i"), _DILATIONS, *_WINDOW, ("storage_order", "i"), _STRIDES),
-        ),
-        5: ParameterTable(
-            "AveragePool",
-            (_AUTO_PAD, ("ceil_mode", "i"), ("count_include_pad", "i"), *_WINDOW, _STRIDES),
-        ),
-        17: ParameterTable("BatchNormalization", (("epsilon", "f"), ("momentum", "f"))),
-        19: ParameterTable("Concat", (("axis", "i"),)),
-        20: ParameterTable("Split", (("axis", "i"), ("split", "is"))),
-        25: ParameterTable("Transpose", (("perm", "is"),)),
-        26: ParameterTable(
-            "Resize",
-            (
-                ("coordinate_transformation_mode", "s"),
-                ("cubic_coeff_a", "f"),
-                ("exclude_outside", "i"),
-                ("extrapolation_value", "f"),
-                ("mode", "s"),
-                ("nearest_mode", "s"),
-            ),
-        ),
-        51: ParameterTable("ArgMax", (("axis", "i"), ("keepdims", "i"), ("select_last_index", "i"))),
-        53: ParameterTable("ReduceMax", (("axes", "is"), ("keepdims", "i"))),
-        61: ParameterTable("exSoftmax13", (("axis", "i"),)),
-        73: ParameterTable("Sin", ()),
-        87: ParameterTable("exNorm", (("mode", "s"), ("eps", "f"), ("axes", "is"))),
-    }
-)
-"""Parameter tables by their type number in the node, as far as files have shown them."""
 
 
 def _offsets(*registers: int) -> tuple[int | None, ...]:

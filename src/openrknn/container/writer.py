@@ -13,6 +13,7 @@ from itertools import groupby
 from openrknn.container.builder import Builder, Slot
 from openrknn.container.model import Model
 from openrknn.container.outer import HEADER_BYTES, MAGIC, Flavour
+from openrknn.container.parameters import PARAMETERS
 from openrknn.container.parts import (
     DynamicInput,
     Graph,
@@ -24,7 +25,7 @@ from openrknn.container.parts import (
     RelocationGroup,
     Tensor,
 )
-from openrknn.container.schema import PARAMETERS, V6
+from openrknn.container.schema import V6
 from openrknn.errors import UnsupportedError
 
 __all__ = ["encode"]
@@ -182,8 +183,12 @@ class _Writer:
             value = parameters.values.get(name)
             if isinstance(value, str):
                 inner.append(build.text(number, value))
+            elif coding == "ss" and isinstance(value, tuple):
+                inner.append(build.texts(number, [str(word) for word in value]))
             elif isinstance(value, tuple):
-                inner.append(build.numbers(number, "i", value))
+                inner.append(
+                    build.numbers(number, "f" if coding == "fs" else "i", [n for n in value if not isinstance(n, str)])
+                )
             elif value is not None:
                 inner.append(build.scalar(number, coding, value))
         yield build.scalar(slots["parameter_type"], "B", parameters.type)

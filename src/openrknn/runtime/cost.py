@@ -81,9 +81,7 @@ class Cost:
         return sum(entry.macs for entry in self.operators)
 
 
-def operator_cost(
-    index: int, kind: str, name: str, cores: Sequence[tuple[int, Traffic, int]]
-) -> OperatorCost:
+def operator_cost(index: int, kind: str, name: str, cores: Sequence[tuple[int, Traffic, int]]) -> OperatorCost:
     """From (tasks, their traffic, words of their commands) of each core."""
     total = Traffic()
     for _, traffic, _ in cores:

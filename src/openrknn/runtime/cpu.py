@@ -9,25 +9,37 @@ import numpy as np
 
 from openrknn import numerics
 from openrknn.container.model import Model, Operator
-from openrknn.container.parts import Tensor
+from openrknn.container.parts import Kind, Tensor
 from openrknn.errors import UnsupportedError
-from openrknn.runtime.operators import OPERATORS, CpuOperator
+from openrknn.runtime.operators import OPERATORS, SEVERAL, CpuOperator, SeveralOutputs
 from openrknn.runtime.tensors import Array, StoredTensor
 
-__all__ = ["CpuCall", "CustomOperator", "decode", "encode", "find_operators"]
+__all__ = [
+    "CpuCall",
+    "CustomOperator",
+    "decode",
+    "decode_constant",
+    "encode",
+    "find_operators",
+    "is_placeholder",
+    "is_scratch",
+]
 
 CustomOperator: TypeAlias = Callable[[Sequence[Array], Mapping[str, Any]], Array | Sequence[Array]]
 """(inputs as float32 arrays or constants, attributes) -> the output, or a sequence of them."""
 
+_Known: TypeAlias = CpuOperator | SeveralOutputs | CustomOperator
 _SCRATCH = "_exSecondary"
-"""Memory that the compiler adds to the inputs of an operator for its own use."""
+"""In the names of memory that the compiler adds to the inputs of an operator for its own use."""
+_PLACEHOLDER = "empty_placeholder"
+"""Begins the name of a constant that stands for an optional input."""
 
 
 def find_operators(
     model: Model, operators: Sequence[Operator], custom: Mapping[str, CustomOperator]
-) -> dict[str, CpuOperator | CustomOperator]:
+) -> dict[str, _Known]:
     """How to compute each type of operator that is not for the NPU; custom functions win over our own."""
-    known: dict[str, CpuOperator | CustomOperator] = {**OPERATORS, **custom}
+    known: dict[str, _Known] = {**OPERATORS, **SEVERAL, **custom}
     types = dict.fromkeys(operator.type for operator in operators)
     missing = [name for name in types if name not in known]
     if missing:
@@ -35,16 +47,18 @@ def find_operators(
         raise UnsupportedError(
             f"model {model.path or 'from bytes'}: the CPU has to run {', '.join(missing)} "
             f"(first: operator {first.index} {first.name!r}), which openrknn does not have. Give a function: "
-            f"Session(model, custom_ops={{{missing[0]!r}: lambda inputs, attributes: ...}})"
+            f"Session(model, custom_ops={{{missing[0]!r}: lambda inputs, attributes: ...}}), and send the file to "
+            "openrknn's issues, so that the next version has it"
         )
     return {name: known[name] for name in types}
 
 
 def decode(stored: Array, tensor: Tensor, dtype: type[np.floating[Any]] = np.float32) -> Array:
     """Stored elements as real numbers; integers that are no quantized numbers stay as they are."""
-    if tensor.quantization is not None and stored.dtype.kind == "i":
-        real = np.subtract(stored, tensor.quantization.zero_point[0], dtype=dtype)
-        real *= dtype(np.float32(tensor.quantization.scale[0]))
+    quantization = tensor.quantization
+    if quantization is not None and stored.dtype.kind in "iu" and len(quantization.scale) == 1:
+        real = np.subtract(stored, quantization.zero_point[0], dtype=dtype)
+        real *= dtype(np.float32(quantization.scale[0]))
         return real
     return stored.astype(dtype) if stored.dtype.kind == "f" else stored
 
@@ -54,7 +68,7 @@ def encode(values: Array, tensor: Tensor, dtype: np.dtype[Any]) -> Array:
 
     What was computed in single precision as it does is multiplied by 1 / scale and added in one step, as it does.
     """
-    if tensor.quantization is not None and dtype.kind == "i":
+    if tensor.quantization is not None and dtype.kind in "iu":
         scale, zero_point = np.float32(tensor.quantization.scale[0]), tensor.quantization.zero_point[0]
         steps: Array
         if values.dtype == np.float32:
@@ -64,7 +78,34 @@ def encode(values: Array, tensor: Tensor, dtype: np.dtype[Any]) -> Array:
         return numerics.saturate(numerics.round_to_integer(steps), dtype.type)
     if dtype == np.float16:
         return numerics.encode_fp16(values).view(np.float16)
-    return values.astype(dtype)
+    with np.errstate(invalid="ignore"):  # NaN and what is too large for an integer: some number, as in C
+        return values.astype(dtype)
+
+
+def decode_constant(stored: Array, tensor: Tensor, operator: Operator) -> Array:
+    """A constant as real numbers: quantized ones have a scale of their own, or one for each output channel."""
+    quantization = tensor.quantization
+    if quantization is None or stored.dtype.kind not in "iu":
+        return stored
+    scale = np.asarray(quantization.scale, np.float64)
+    if scale.size == 1:
+        return decode(stored, tensor, np.float64)
+    axis = 1 if operator.type == "ConvTranspose" and stored.ndim > 1 else 0
+    if stored.ndim <= axis or stored.shape[axis] != scale.size:
+        raise UnsupportedError(f"constant {tensor.name!r} has {scale.size} scales for {list(stored.shape)}")
+    column = (-1, *(1,) * (stored.ndim - axis - 1))
+    zero_point = np.asarray(quantization.zero_point).reshape(column)
+    return np.asarray((stored - zero_point) * scale.reshape(column), np.float64)
+
+
+def is_scratch(tensor: Tensor) -> bool:
+    """Memory for the vendor's own use, behind the inputs."""
+    return _SCRATCH in tensor.name
+
+
+def is_placeholder(tensor: Tensor) -> bool:
+    """An optional input that is not there: by its name, or a constant of the compiler's without data."""
+    return tensor.name.startswith(_PLACEHOLDER) or (tensor.kind is Kind.COMPILER_CONSTANT and not tensor.data)
 
 
 class CpuCall:
@@ -73,27 +114,25 @@ class CpuCall:
     def __init__(
         self,
         operator: Operator,
-        compute: CpuOperator | CustomOperator,
+        compute: _Known,
         inputs: Sequence[StoredTensor | Array],
-        outputs: Sequence[StoredTensor],
+        outputs: Sequence[StoredTensor | None],
     ) -> None:
         self.operator = operator
         self._compute = compute
         self._inputs = inputs
         self._outputs = outputs
+        """None: an optional output that nobody wants."""
         parameters = operator.node.parameters
         self._attributes: Mapping[str, Any] = {**((parameters and parameters.values) or {}), **operator.attributes}
-        self._moves = isinstance(compute, CpuOperator) and compute.moves and self._has_one_scale()
-
-    @staticmethod
-    def real_inputs(operator: Operator) -> tuple[Tensor, ...]:
-        """The inputs without the compiler's scratch memory."""
-        return tuple(tensor for tensor in operator.inputs if not tensor.name.endswith(_SCRATCH))
+        self._moves = isinstance(compute, CpuOperator | SeveralOutputs) and compute.moves and self._has_one_scale()
 
     def run(self) -> None:
         """Read the inputs, compute, write the outputs."""
         arrays = [self._value(entry) for entry in self._inputs]
         for stored, values in zip(self._outputs, self._results(arrays), strict=True):
+            if stored is None:
+                continue
             if values.size != stored.tensor.elements:
                 raise ValueError(
                     f"operator {self.operator.name!r} gave {list(values.shape)}, "
@@ -109,25 +148,42 @@ class CpuCall:
         if self._moves:
             return entry.read()
         # Quantized numbers are exact in double precision, and ties stay ties; custom functions get the usual float32.
-        is_ours = isinstance(self._compute, CpuOperator)
+        is_ours = isinstance(self._compute, CpuOperator | SeveralOutputs)
         return decode(entry.read(), entry.tensor, np.float64 if is_ours else np.float32)
 
     def _results(self, arrays: Sequence[Array]) -> Sequence[Array]:
-        if isinstance(self._compute, CpuOperator):
-            return [self._ours(self._compute, arrays)]
+        if isinstance(self._compute, CpuOperator | SeveralOutputs):
+            return self._ours(self._compute, arrays)
         given = self._compute(arrays, self._attributes)
         results = [given] if isinstance(given, np.ndarray) or np.isscalar(given) else list(given)
         if len(results) != len(self._outputs):
             raise ValueError(f"operator {self.operator.name!r} has {len(self._outputs)} outputs, not {len(results)}")
         return [np.asarray(value) for value in results]
 
-    def _ours(self, operator: CpuOperator, arrays: Sequence[Array]) -> Array:
-        shape = self._outputs[0].tensor.shape
+    def _ours(self, operator: CpuOperator | SeveralOutputs, arrays: Sequence[Array]) -> Sequence[Array]:
         try:
-            return operator.compute(arrays, self._attributes, shape).reshape(shape)
-        except (TypeError, ValueError, IndexError) as error:  # a file whose attributes do not fit its tensors
-            name = f"{self.operator.type} {self.operator.name!r}"
-            raise UnsupportedError(f"operator {self.operator.index} {name} cannot be computed: {error}") from None
+            if isinstance(operator, CpuOperator):
+                shape = self._outputs[0].tensor.shape if self._outputs and self._outputs[0] is not None else ()
+                made = [operator.compute(arrays, self._attributes, shape).reshape(shape)]
+            else:
+                shapes = [() if stored is None else stored.tensor.shape for stored in self._outputs]
+                made = list(operator.compute(arrays, self._attributes, shapes))
+            return self._fitted(made)
+        except (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError, MemoryError) as error:
+            raise self._refusal(error) from None  # a file whose attributes do not fit its tensors
+        except UnsupportedError as error:
+            raise self._refusal(error) from None
+
+    def _fitted(self, made: Sequence[Array]) -> Sequence[Array]:
+        """As many results as there are outputs: those behind the last one are not wanted either."""
+        if len(made) < len(self._outputs):
+            raise UnsupportedError(f"{len(self._outputs)} outputs, where it has {len(made)}")
+        pairs = zip(self._outputs, made, strict=False)
+        return [values if stored is None else values.reshape(stored.tensor.shape) for stored, values in pairs]
+
+    def _refusal(self, error: Exception) -> UnsupportedError:
+        name = f"{self.operator.type} {self.operator.name!r}"
+        return UnsupportedError(f"operator {self.operator.index} {name} cannot be computed: {error}")
 
     def _has_one_scale(self) -> bool:
         entries = [entry for entry in (*self._inputs, *self._outputs) if isinstance(entry, StoredTensor)]

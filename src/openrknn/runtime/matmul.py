@@ -1,8 +1,8 @@
 """`Matmul`: C = A * B on the NPU, on a board or without one.
 
-    with Matmul(4, 64, 32, "int8") as matmul:           # device="software": the NPU in this process
-        c = matmul(a, b)                                # NumPy in, NumPy out
-        c = matmul(other)                               # B stays where it is
+with Matmul(4, 64, 32, "int8") as matmul:           # device="software": the NPU in this process
+    c = matmul(a, b)                                # NumPy in, NumPy out
+    c = matmul(other)                               # B stays where it is
 """
 
 from __future__ import annotations

@@ -41,9 +41,7 @@ def memory_report(store: WeightStore, internal: DeviceBuffer | None, programs: I
     ends = {"commands": 0, "inputs": 0, "outputs": 0}
     for program in programs:
         ends = {name: ends[name] + size for name, size in program.sizes().items()}
-    return MemoryReport(
-        weights=_bytes(store.buffer), internal=_bytes(internal), weight_users=store.users, **ends
-    )
+    return MemoryReport(weights=_bytes(store.buffer), internal=_bytes(internal), weight_users=store.users, **ends)
 
 
 def _bytes(buffer: DeviceBuffer | None) -> int:

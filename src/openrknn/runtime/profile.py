@@ -114,9 +114,7 @@ def describe(model: Model, graph: Graph, cores: int, seconds: Mapping[int, float
     ]
 
 
-def _row(
-    operator: Operator, seconds: float, cost: OperatorCost | None, macs_per_cycle: int
-) -> OperatorProfile:
+def _row(operator: Operator, seconds: float, cost: OperatorCost | None, macs_per_cycle: int) -> OperatorProfile:
     work = macs(operator)
     moved = cost.moved_bytes if cost is not None else _bytes_moved(operator)
     array: int | None = None

@@ -8,12 +8,13 @@ from time import perf_counter
 import numpy as np
 
 from openrknn.container.model import Model, Operator
-from openrknn.container.parts import DataType, Graph, Placement, Tensor
+from openrknn.container.parts import NO_TENSOR, DataType, Graph, Placement, Tensor
 from openrknn.container.patch import input_values
 from openrknn.device import DeviceBuffer, Job
 from openrknn.errors import ExecutionError
-from openrknn.runtime.cpu import CpuCall, CustomOperator, find_operators
+from openrknn.runtime.cpu import CpuCall, CustomOperator, decode_constant, find_operators, is_placeholder, is_scratch
 from openrknn.runtime.inputs import InputPort
+from openrknn.runtime.operators import ABSENT
 from openrknn.runtime.outputs import OutputPort
 from openrknn.runtime.relocate import addresses_of, relocated_tasks, write_commands, write_values
 from openrknn.runtime.steps import Segment, core_lists, operators_to_run, split
@@ -177,12 +178,20 @@ class Program:
     # -- operators of the CPU ------------------------------------------------------------------------------------
 
     def _call(self, operator: Operator) -> CpuCall:
-        inputs = [self._operand(tensor) for tensor in CpuCall.real_inputs(operator)]
-        outputs = [self._activation(tensor) for tensor in operator.outputs]
-        return CpuCall(operator, self._compute[operator.type], inputs, outputs)
+        inputs, outputs = (
+            [None if number == NO_TENSOR else self.graph.tensors[number] for number in numbers]
+            for numbers in (operator.node.inputs, operator.node.outputs)
+        )
+        operands = [self._operand(tensor, operator) for tensor in inputs if tensor is None or not is_scratch(tensor)]
+        results = [None if tensor is None else self._activation(tensor) for tensor in outputs]
+        return CpuCall(operator, self._compute[operator.type], operands, results)
 
-    def _operand(self, tensor: Tensor) -> StoredTensor | Array:
-        return self._activation(tensor) if tensor.kind.is_activation else constant(self.model, tensor)
+    def _operand(self, tensor: Tensor | None, operator: Operator) -> StoredTensor | Array:
+        if tensor is None or is_placeholder(tensor):
+            return ABSENT
+        if tensor.kind.is_activation:
+            return self._activation(tensor)
+        return decode_constant(constant(self.model, tensor), tensor, operator)
 
     def _activation(self, tensor: Tensor) -> StoredTensor:
         if tensor.name not in self._tensors:

@@ -43,6 +43,8 @@ def stored_type(tensor: Tensor) -> np.dtype[Any]:
 
 def constant(model: Model, tensor: Tensor) -> Array:
     """The contents of a constant; graphs of dynamic shapes share those of graph 0."""
+    if not tensor.elements:
+        return np.empty(tensor.shape, stored_type(tensor))
     data = tensor.data
     if not data:
         shared = model.graphs[0].tensor_named(tensor.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from openrknn.cli.report.graph import MAX_DRAWN, look
@@ -10,7 +11,7 @@ from openrknn.cli.report.markup import Markup, clean, tag
 from openrknn.cli.report.texts import attribute, dims, macs, native, quantization, tasks, weight_scales
 from openrknn.cli.report.view import View, op_name, tensor_name
 from openrknn.cli.words import size_text
-from openrknn.container.parts import Tensor
+from openrknn.container.parts import NO_TENSOR, Tensor
 
 __all__ = ["data"]
 
@@ -31,14 +32,19 @@ def _shown(view: View) -> int:
     return min(len(view.operators), MAX_DRAWN)
 
 
+def _there(indices: Iterable[int]) -> list[int]:
+    """Each tensor once, without the optional ones that the operator does not have."""
+    return [index for index in dict.fromkeys(indices) if index != NO_TENSOR]
+
+
 def _operator(view: View, place: int, used: dict[int, dict[str, Any]]) -> dict[str, Any]:
     report, node = view.operators[place], view.graph.nodes[place]
     activations: list[int] = []
     constants: list[int] = []
-    for index in dict.fromkeys(node.inputs):
+    for index in _there(node.inputs):
         tensor = view.graph.tensors[index]
         (activations if tensor.kind.is_activation else constants).append(index)
-    groups = {"Inputs": activations, "Constants": constants, "Outputs": list(dict.fromkeys(node.outputs))}
+    groups = {"Inputs": activations, "Constants": constants, "Outputs": _there(node.outputs)}
     for indices in groups.values():
         for index in indices[:_MAX_TENSORS]:
             if index not in used:

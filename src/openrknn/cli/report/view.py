@@ -8,7 +8,7 @@ from functools import cached_property
 from openrknn.cli.report.markup import clean
 from openrknn.cli.report.texts import dims
 from openrknn.container.model import Model
-from openrknn.container.parts import Graph
+from openrknn.container.parts import NO_TENSOR, Graph
 from openrknn.container.report import GraphReport, OperatorReport
 
 __all__ = ["MAX_ROWS", "View", "kernel_text", "op_name", "tensor_name"]
@@ -59,7 +59,7 @@ class View:
         found: dict[tuple[int, int], None] = {}
         for number, node in enumerate(self.graph.nodes):
             for tensor in node.inputs:
-                if tensor in last and self.graph.tensors[tensor].kind.is_activation:
+                if tensor in last and tensor != NO_TENSOR and self.graph.tensors[tensor].kind.is_activation:
                     found[last[tensor], number] = None
             for tensor in node.outputs:
                 last[tensor] = number

@@ -7,8 +7,8 @@ from typing import Any
 
 from openrknn.compiler.program import Step
 from openrknn.container.bson import encode
-from openrknn.container.parts import Parameters
-from openrknn.container.schema import PARAMETERS
+from openrknn.container.parameters import PARAMETERS
+from openrknn.container.parts import Parameters, ParameterValue
 
 __all__ = ["attribute_bytes", "parameters_for"]
 
@@ -40,7 +40,7 @@ def parameters_for(step: Step) -> Parameters | None:
     number = _TYPES.get(step.type)
     if not step.is_cpu or number is None:
         return None
-    values: dict[str, int | float | str | tuple[int, ...]] = {}
+    values: dict[str, ParameterValue] = {}
     for name, _ in PARAMETERS[number].slots:
         value = step.attributes.get(name, _DEFAULTS.get(name))
         if value is not None:

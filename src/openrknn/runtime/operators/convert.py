@@ -1,0 +1,59 @@
+"""Cast and what else changes only how a number is stored: the output's type, scale and zero point do the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openrknn.runtime.operators.interface import Array, Attributes, Inputs, Shape, axis_of, integer, optional
+
+__all__ = ["cast", "dequantize", "log_softmax", "quantize", "same"]
+
+_TO_BOOL = 9
+_WHOLE = frozenset({2, 3, 4, 5, 6, 7, 12, 13})
+"""ONNX's numbers of the integer types."""
+
+
+def cast(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
+    """To a truth value: is it not 0; to an integer: towards zero."""
+    x, to = inputs[0], integer(attributes, "to", 1)
+    if to == _TO_BOOL:
+        return np.asarray(x != 0)
+    return np.trunc(x) if to in _WHOLE and x.dtype.kind == "f" else x
+
+
+def same(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
+    """The number itself; `encode` gives it the output's type and scale."""
+    return inputs[0]
+
+
+def quantize(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
+    """round(x / scale) + zero point, halves to even, saturated to 8 bits."""
+    x, scale, zero = inputs[0], _along(inputs[1], inputs[0], attributes), optional(inputs, 2)
+    offset = np.zeros(1) if zero is None else zero
+    signed = zero is None or zero.dtype.kind != "u"
+    low, high = (-128, 127) if zero is not None and signed else (0, 255)
+    return np.asarray(np.clip(np.rint(x / scale) + _along(offset, x, attributes), low, high))
+
+
+def dequantize(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
+    """(q - zero point) * scale."""
+    x, zero = inputs[0].astype(np.float64), optional(inputs, 2)
+    shifted = x if zero is None else x - _along(zero, x, attributes)
+    return np.asarray(shifted * _along(inputs[1], x, attributes))
+
+
+def _along(values: Array, x: Array, attributes: Attributes) -> Array:
+    """One number, or one per entry of an axis."""
+    numbers = np.asarray(values, np.float64)
+    if numbers.size == 1:
+        return numbers.reshape(())
+    axis = axis_of(integer(attributes, "axis", 1), x.ndim)
+    return numbers.reshape(-1, *(1,) * (x.ndim - axis - 1))
+
+
+def log_softmax(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
+    """x - max - log(sum(e^(x - max))) along `axis`."""
+    x = np.asarray(inputs[0], np.float64)
+    axis = axis_of(integer(attributes, "axis", -1), x.ndim)
+    small = x - x.max(axis=axis, keepdims=True)
+    return np.asarray(small - np.log(np.exp(small).sum(axis=axis, keepdims=True)))
