@@ -15,7 +15,6 @@ from openrknn.runtime.operators.interface import Array, Attributes, Compute, Inp
 __all__ = ["BINARY"]
 
 _Two: TypeAlias = Callable[[Array, Array], Array]
-_MOST_BITS = 64
 
 
 def _spread(inputs: Inputs, shape: Shape) -> None:
@@ -74,9 +73,11 @@ def _shift(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
     values, steps = inputs
     if values.dtype.kind not in "iu" or steps.dtype.kind not in "iu":
         raise UnsupportedError("bits of numbers that are no integers cannot be shifted")
-    left = text(attributes, "direction", "LEFT") == "LEFT"
-    amount = np.clip(steps, 0, _MOST_BITS - 1).astype(values.dtype)
-    return np.asarray(np.left_shift(values, amount) if left else np.right_shift(values, amount))
+    bits = 8 * values.dtype.itemsize
+    too_far = (steps < 0) | (steps >= bits)  # nothing is left but the sign, and that only to the right
+    if text(attributes, "direction", "LEFT") == "LEFT":
+        return np.where(too_far, 0, np.left_shift(values, np.where(too_far, 0, steps).astype(values.dtype)))
+    return np.asarray(np.right_shift(values, np.where(too_far, bits - 1, steps).astype(values.dtype)))
 
 
 def _where(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:

@@ -27,12 +27,12 @@ def same(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
 
 
 def quantize(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
-    """round(x / scale) + zero point, halves to even, saturated to 8 bits."""
+    """round(x / scale) + zero point, halves to even, saturated to the zero point's type (uint8 without one)."""
     x, scale, zero = inputs[0], _along(inputs[1], inputs[0], attributes), optional(inputs, 2)
-    offset = np.zeros(1) if zero is None else zero
-    signed = zero is None or zero.dtype.kind != "u"
-    low, high = (-128, 127) if zero is not None and signed else (0, 255)
-    return np.asarray(np.clip(np.rint(x / scale) + _along(offset, x, attributes), low, high))
+    whole = zero is not None and zero.dtype.kind in "iu"
+    limits = np.iinfo(zero.dtype if zero is not None and whole else np.uint8)
+    offset = np.zeros(()) if zero is None else _along(zero, x, attributes)
+    return np.asarray(np.clip(np.rint(x / scale) + offset, limits.min, limits.max))
 
 
 def dequantize(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:

@@ -75,6 +75,8 @@ def _scaled(x: Array, inputs: Inputs, *, by_channel: bool) -> Array:
 def batch_norm(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
     """gamma (x - mean) / sqrt(variance + epsilon) + beta, with numbers from training."""
     x = np.asarray(inputs[0], np.float64)
+    if integer(attributes, "training_mode", 0):
+        raise UnsupportedError("it is in training mode")
     if any(array.dtype.kind != "f" for array in inputs[1:5]):
         raise UnsupportedError("its numbers are in the NPU's fixed point although the CPU shall compute it")
     gamma, beta, mean, variance = (_per_channel(array, x.ndim) for array in inputs[1:5])

@@ -136,12 +136,13 @@ def depth_to_space(inputs: Inputs, attributes: Attributes, shape: Shape) -> Arra
 
 
 def space_to_depth(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
-    """Blocks of pixels become channels, the place in the block in front."""
+    """Blocks of pixels become channels, the place in the block in front (DCR), or behind the channel (CRD)."""
     x, size = inputs[0], integer(attributes, "blocksize", 1)
     n, c, h, w = x.shape
     if size < 1 or h % size or w % size:
         raise UnsupportedError(f"{h} x {w} pixels are no blocks of {size} x {size}")
-    turned = x.reshape(n, c, h // size, size, w // size, size).transpose(0, 3, 5, 1, 2, 4)
+    order = (0, 3, 5, 1, 2, 4) if text(attributes, "mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    turned = x.reshape(n, c, h // size, size, w // size, size).transpose(order)
     return turned.reshape(n, c * size * size, h // size, w // size)
 
 

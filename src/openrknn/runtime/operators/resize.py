@@ -13,8 +13,10 @@ from openrknn.runtime.operators.interface import (
     Attributes,
     Inputs,
     Shape,
+    axis_of,
     fitting,
     integer,
+    integers,
     number,
     optional,
     text,
@@ -44,11 +46,14 @@ def resize(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
     x = inputs[0]
     if len(shape) != x.ndim or not x.size:
         raise UnsupportedError(f"{list(x.shape)} is not resized to {list(shape)}")
-    scales, region = _vector(inputs, _SCALES, x.ndim), _vector(inputs, _ROI, 2 * x.ndim)
+    if integer(attributes, "antialias", 0):
+        raise UnsupportedError("antialias is not implemented")
+    axes = [axis_of(axis, x.ndim) for axis in integers(attributes, "axes", range(x.ndim))]
+    scales, region = _vector(inputs, _SCALES, [1.0] * x.ndim, axes), _region(inputs, x.ndim, axes)
     outside = np.zeros(shape, bool) if text(attributes, _MODE, "") == _CROP else None
     result = x.astype(np.float64) if text(attributes, "mode", "nearest") != "nearest" else x
     for axis in range(x.ndim):
-        start, end = (float(region[axis]), float(region[axis + x.ndim])) if region is not None else (0.0, 1.0)
+        start, end = float(region[0][axis]), float(region[1][axis])
         scale = float(scales[axis]) if scales is not None else shape[axis] / x.shape[axis]
         along = _Axis(x.shape[axis], shape[axis], scale, start, end)
         if along.size == along.wanted and scale == 1 and (start, end) == (0, 1):
@@ -75,9 +80,23 @@ def upsample(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
     return resize([inputs[0], np.empty(0), scales], words, shape)
 
 
-def _vector(inputs: Inputs, index: int, length: int) -> Array | None:
+def _vector(inputs: Inputs, index: int, default: list[float], axes: list[int]) -> Array | None:
+    """One number for each of `axes`, the default for the others; None where there is no such input."""
     given = optional(inputs, index)
-    return given.reshape(-1) if given is not None and given.size == length else None
+    if given is None or given.size != len(axes):
+        return None
+    numbers = np.array(default)
+    numbers[axes] = given.reshape(-1)
+    return numbers
+
+
+def _region(inputs: Inputs, rank: int, axes: list[int]) -> tuple[Array, Array]:
+    """Where the part to resize begins and ends, 0 to 1."""
+    begin, end = np.zeros(rank), np.ones(rank)
+    given = optional(inputs, _ROI)
+    if given is not None and given.size == 2 * len(axes):
+        begin[axes], end[axes] = np.split(given.reshape(-1), 2)
+    return begin, end
 
 
 def _places(axis: _Axis, attributes: Attributes) -> Array:
@@ -100,7 +119,9 @@ def _places(axis: _Axis, attributes: Attributes) -> Array:
         case "tf_half_pixel_for_nn":
             return (x + 0.5) / axis.scale
         case "align_corners":
-            return x * ((axis.size - 1) / (axis.wanted - 1)) if axis.wanted > 1 else x * 0
+            # Scales that make no whole number of pixels: the last one would lie between two.
+            length = axis.scale * axis.size
+            return x * ((axis.size - 1) / (length - 1)) if axis.wanted > 1 and length > 1 else x * 0
         case "tf_crop_and_resize":
             if axis.wanted > 1:
                 return axis.start * (axis.size - 1) + x * (axis.end - axis.start) * (axis.size - 1) / (axis.wanted - 1)
