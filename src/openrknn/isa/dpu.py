@@ -74,7 +74,8 @@ class DataFormat(Register, offset=0x4010, name="DATA_FORMAT", evidence="TE"):
     out_precision = Choice(
         31, 29, Precision, "Number format of the output.",
         notes="INT16 out of a float pipe rounds to the nearest integer: softmax's exponent trick. As the result of an "
-        "int8 convolution it made an RK3588 board time out.",
+        "int8 convolution it made an RK3588 board time out. INT16 on both sides of a float pipe leaves the 16 bits as "
+        "they are: fp16 (the divisions of a square root).",
     )
 
 

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from openrknn import numerics
 from openrknn.errors import UnknownModeError
-from openrknn.isa import Precision
+from openrknn.isa import Precision, dpu
 from openrknn.isa.enums import PixelBits
 
-__all__ = ["ATOM_BYTES", "Numbers", "decode", "element_bytes", "encode", "is_float", "surfaces", "widen"]
+__all__ = ["ATOM_BYTES", "Numbers", "decode", "element_bytes", "encode", "is_float", "keeps_fp16", "surfaces", "widen"]
 
 Numbers: TypeAlias = npt.NDArray[Any]
 """int64, float32 or float64, as the stage says."""
@@ -38,6 +38,14 @@ def element_bytes(precision: Precision | PixelBits) -> int:
             raise UnknownModeError("4-bit elements are not implemented")
         return _BITS[precision]
     return _dtype(precision).itemsize
+
+
+def keeps_fp16(form: dpu.DataFormat) -> bool:
+    """Divisions in fp16 can say INT16 on both sides: 16 bits that nobody converts, and that are fp16.
+
+    Square roots are compiled so (Newton's method, begun with 0x3C00). INT16 on one side alone is a conversion.
+    """
+    return form.proc_precision is Precision.FP16 and form.in_precision is form.out_precision is Precision.INT16
 
 
 def is_float(precision: Precision) -> bool:

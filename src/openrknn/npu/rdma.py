@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from openrknn.errors import UnknownModeError
-from openrknn.isa import Precision, dpu_rdma
+from openrknn.isa import Precision, dpu, dpu_rdma
 from openrknn.isa.enums import CombineUse, OperandKinds, OperandMode
-from openrknn.npu.formats import ATOM_BYTES, Numbers, decode, element_bytes, is_float, surfaces, widen
+from openrknn.npu.formats import ATOM_BYTES, Numbers, decode, element_bytes, is_float, keeps_fp16, surfaces, widen
 from openrknn.npu.memory import Bytes, Memory
 from openrknn.npu.registers import Registers
 
@@ -117,7 +117,7 @@ def configure(registers: Registers) -> Config:
         width=width,
         height=rows,
         channels=registers.read(dpu_rdma.DataCubeChannel).channel,
-        precision=mode.in_precision,
+        precision=Precision.FP16 if keeps_fp16(registers.read(dpu.DataFormat)) else mode.in_precision,
         proc_precision=mode.proc_precision,
         main=walk(main_address, width, rows, line_notch=source.line_notch_addr, surface_notch=main_notch)
         if not mode.mrdma_disable or mode.comb_use & CombineUse.ENABLE

@@ -17,7 +17,7 @@ import numpy as np
 
 from openrknn import numerics
 from openrknn.isa import Precision, dpu, dpu_stages
-from openrknn.npu.formats import Numbers, is_float
+from openrknn.npu.formats import Numbers, is_float, keeps_fp16
 from openrknn.npu.registers import Registers
 
 __all__ = ["Config", "apply", "configure"]
@@ -40,8 +40,9 @@ class Config:
 def configure(registers: Registers) -> Config:
     """Read the output converter's registers."""
     scale, shift = registers.read(dpu_stages.OutCvtScale), registers.read(dpu_stages.OutCvtShift)
+    form = registers.read(dpu.DataFormat)
     return Config(
-        precision=registers.read(dpu.DataFormat).out_precision,
+        precision=Precision.FP16 if keeps_fp16(form) else form.out_precision,
         scale=scale.out_cvt_scale,
         shift=shift.out_cvt_shift,
         offset=registers.read(dpu_stages.OutCvtOffset).out_cvt_offset,

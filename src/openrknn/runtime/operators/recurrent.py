@@ -144,6 +144,8 @@ def _weights(inputs: Inputs, attributes: Attributes, index: int, functions: tupl
     w, r = (np.asarray(array, np.float64)[index] for array in inputs[1:3])
     width, hidden = len(w), r.shape[1]
     given, peephole = optional(inputs, 3), optional(inputs, 7) if width == _LSTM_GATES * hidden else None
+    if given is not None and given.size != len(inputs[1]) * 2 * width and not given.any():
+        given = None  # the compiler's zeros, in whole lanes of the NPU
     bias = np.zeros(2 * width) if given is None else np.asarray(given, np.float64)[index].reshape(2 * width)
     extra = np.zeros(3 * hidden) if peephole is None else np.asarray(peephole, np.float64)[index].reshape(3 * hidden)
     return _Weights(
