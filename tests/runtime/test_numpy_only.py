@@ -13,8 +13,16 @@ from openrknn import compute
 from openrknn.compute import native
 from tests.runtime.cases import GOLDENS, Array, answers, distances
 
-NAMES = ["residual_rk3588_i8", "silu_rk3588_i8", "matmul_rk3588_i8", "image_rk3588_fp", "layer_norm_rk3588_fp",
-         "conv_rk3566_i8", "residual_rk3576_i8", "conv_rk3562_fp"]
+NAMES = [
+    "residual_rk3588_i8",
+    "silu_rk3588_i8",
+    "matmul_rk3588_i8",
+    "image_rk3588_fp",
+    "layer_norm_rk3588_fp",
+    "conv_rk3566_i8",
+    "residual_rk3576_i8",
+    "conv_rk3562_fp",
+]
 
 
 def results(name: str, inputs: list[Array]) -> dict[str, Array]:

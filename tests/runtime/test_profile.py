@@ -69,8 +69,13 @@ def test_profiling_changes_no_result() -> None:
 
 @pytest.mark.parametrize(
     ("name", "cycles"),
-    [("bench/mbv2", 1_004_210), ("effnet_lite0", 1_083_184), ("bench/resnet18", 2_006_722), ("bench/v8n", 5_937_102),
-     ("yolox_nano", 1_601_955)],
+    [
+        ("bench/mbv2", 1_004_210),
+        ("effnet_lite0", 1_083_184),
+        ("bench/resnet18", 2_006_722),
+        ("bench/v8n", 5_937_102),
+        ("yolox_nano", 1_601_955),
+    ],
 )
 def test_whole_networks_are_near_the_vendors_own_estimate(name: str, cycles: int) -> None:
     """What runtime 1.5.2 prints as total cycles of the one-core list; ours is 3 to 17 % above it."""

@@ -64,9 +64,7 @@ def buffers(session: Session, testimony: vendor.Testimony) -> list[tuple[Array, 
     return [
         (_memory(program, port.name)[: len(theirs)], theirs)
         for port in program.inputs
-        for theirs in [
-            np.frombuffer(seen[port.name].data, np.uint8)[: seen[port.name].allocation.requested_bytes]
-        ]
+        for theirs in [np.frombuffer(seen[port.name].data, np.uint8)[: seen[port.name].allocation.requested_bytes]]
     ]
 
 

@@ -107,6 +107,7 @@ PARAMETERS: Mapping[int, ParameterTable] = MappingProxyType(
         72: ParameterTable("Cos", ()),
         73: ParameterTable("Sin", ()),
         75: ParameterTable("Not", ()),
+        77: ParameterTable("exGlu", (("axis", "i"),)),
         78: ParameterTable("Log", ()),
         79: ParameterTable("Erf", ()),
         81: ParameterTable("Floor", ()),

@@ -66,7 +66,6 @@ _MOVES: Mapping[str, Compute] = {
     "Tile": rearrange.tile,
     "Transpose": transpose,
     "Unsqueeze": reshape,
-    "exReorg": rearrange.reorg,
     **reduce.PICKING,
 }
 

@@ -30,9 +30,6 @@ _Function: TypeAlias = Callable[[Array, Attributes], Array]
 
 # The constants of a self-normalising network, as ONNX rounds them (Klambauer et al. 2017).
 _SELU_ALPHA, _SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
-# Swoosh (Yao et al. 2023): log(1 + e^(x - shift)) - slope x - offset; the offset makes it 0 at 0 (R), or nearly (L).
-_SWOOSH_SLOPE = 0.08
-_SWOOSH_L, _SWOOSH_R = (4.0, 0.035), (1.0, 0.313261687)
 
 
 def _of(function: _Function) -> Compute:
@@ -114,10 +111,6 @@ def _hardmax(x: Array, attributes: Attributes) -> Array:
     return result
 
 
-def _swoosh(x: Array, shift: float, offset: float) -> Array:
-    return np.asarray(np.logaddexp(x - shift, 0) - _SWOOSH_SLOPE * x - offset)
-
-
 def clip(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
     """Bounds are inputs since opset 11, and were attributes (min, max) before."""
     low, high = optional(inputs, 1), optional(inputs, 2)
@@ -170,7 +163,5 @@ ACTIVATIONS: Mapping[str, Compute] = MappingProxyType(
         "exHardSwish": _of(_hard_swish),
         "exMish": _of(_mish),
         "exSwish": _of(_swish),
-        "exSwooshL": _of(lambda x, _: _swoosh(x, *_SWOOSH_L)),
-        "exSwooshR": _of(lambda x, _: _swoosh(x, *_SWOOSH_R)),
     }
 )

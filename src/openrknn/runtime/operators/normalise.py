@@ -93,8 +93,8 @@ def instance_norm(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array
 def group_norm(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
     """Over the pixels of several channels together; scale and bias per channel, or per group before opset 21."""
     x, groups = inputs[0], integer(attributes, "num_groups", 1)
-    if groups < 1 or x.shape[1] % groups:
-        raise UnsupportedError(f"{groups} groups of {x.shape[1]} channels")
+    if x.ndim < 2 or not 1 <= groups <= x.shape[1] or x.shape[1] % groups:
+        raise UnsupportedError(f"{groups} groups of {list(x.shape)}")
     apart = x.reshape(x.shape[0], groups, -1)
     values = _centred(apart, (2,), number(attributes, "epsilon", _EPSILON)).reshape(x.shape)
     whole = [np.repeat(array, x.shape[1] // groups) if array.size == groups else array for array in inputs[1:3]]

@@ -26,7 +26,6 @@ __all__ = [
     "expand",
     "identity",
     "pad",
-    "reorg",
     "reverse_sequence",
     "slice_",
     "space_to_depth",
@@ -144,12 +143,6 @@ def space_to_depth(inputs: Inputs, attributes: Attributes, shape: Shape) -> Arra
     order = (0, 3, 5, 1, 2, 4) if text(attributes, "mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
     turned = x.reshape(n, c, h // size, size, w // size, size).transpose(order)
     return turned.reshape(n, c * size * size, h // size, w // size)
-
-
-def reorg(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
-    """Darknet's reorganisation: blocks of pixels become channels."""
-    stride = integer(attributes, "stride", integer(attributes, "strides", 2))
-    return space_to_depth(inputs, {"blocksize": stride}, shape)
 
 
 def reverse_sequence(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
