@@ -30,6 +30,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 HERE = Path(__file__).resolve().parent
 CALIBRATION_SAMPLES = 3
+INDEX = "_index"
+"""Ends the names of outputs that hold whole numbers."""
 
 Array = npt.NDArray[Any]
 Shape = Sequence[int | str]
@@ -71,6 +73,14 @@ class Net:
         result = f"{kind.lower()}{len(self._nodes)}"
         self._nodes.append(helper.make_node(kind, list(sources), [result], name=result, **attributes))
         return result
+
+    def result(self, kind: str, sources: Sequence[str], shapes: Mapping[str, Shape | None], **attributes: Any) -> None:
+        """An operator whose outputs are the network's; one without a shape is wanted by nobody."""
+        self._nodes.append(helper.make_node(kind, list(sources), list(shapes), **attributes))
+        for name, shape in shapes.items():
+            if shape is not None:
+                code = TensorProto.INT64 if name.endswith(INDEX) else TensorProto.FLOAT
+                self._outputs.append(helper.make_tensor_value_info(name, code, list(shape)))
 
     def conv(self, source: str, channels_in: int, channels_out: int, kernel: int, **attributes: Any) -> str:
         group = int(attributes.get("group", 1))
@@ -156,6 +166,73 @@ def cpu_sin() -> onnx.ModelProto:
     x = net.input("x", [1, 16, 8, 8])
     wave = net.op("Sin", net.conv(x, 16, 16, 1))
     net.output(net.conv(wave, 16, 8, 1), "y", [1, 8, 8, 8])
+    return net.model()
+
+
+def _many(net: Net) -> None:
+    """Operators that only the CPU has, each with an output of its own; some leave an optional output away."""
+    x = net.input("x", [1, 8, 6, 10])
+    size = [1, 8, 6, 10]
+
+    def numbers(*values: int) -> str:
+        return net.constant(np.array(values, np.int64))
+
+    grown = net.op("Exp", x)
+    net.result("Div", [x, grown], {"quotient": size})
+    net.result("Pow", [grown, net.constant(np.array([0.75], np.float32))], {"power": size})
+    net.result("Erf", [x], {"error": size})
+    positive = net.op("Greater", x, net.constant(np.zeros((1, 1, 1, 1), np.float32)))
+    net.result("Where", [positive, x, grown], {"chosen": size})
+    starts, ends, axes, steps = numbers(0, 1), numbers(6, 9), numbers(2, 3), numbers(2, 2)
+    net.result("Slice", [x, starts, ends, axes, steps], {"cut": [1, 8, 3, 4]})
+    net.result("Split", [x, numbers(3, 5)], {"left": None, "right": [1, 5, 6, 10]}, axis=1)
+    net.result("TopK", [x, numbers(4)], {"best": [1, 8, 6, 4], f"unwanted{INDEX}": None}, axis=3)
+    net.result("TopK", [x, numbers(2)], {"unwanted": None, f"least{INDEX}": [1, 8, 2, 10]}, axis=2, largest=0)
+    net.result("Gather", [x, numbers(5, 0, 2)], {"gathered": [1, 8, 3, 10]}, axis=2)
+    net.result("Pad", [x, numbers(0, 0, 1, 2, 0, 0, 2, 1)], {"mirrored": [1, 8, 9, 13]}, mode="reflect")
+    for mode in ("linear", "cubic", "nearest"):
+        larger = numbers(1, 8, 9, 13)
+        net.result("Resize", [x, "", "", larger], {mode: [1, 8, 9, 13]}, mode=mode)
+    net.result("LRN", [x], {"calmed": size}, size=3, alpha=0.1)
+    net.result(
+        "MaxPool", [x], {"peak": [1, 8, 3, 5], f"peak{INDEX}": [1, 8, 3, 5]}, kernel_shape=[2, 2], strides=[2, 2]
+    )
+    net.result("ReduceLogSumExp", [x], {"soft": [1, 1, 6, 10]}, axes=[1])
+
+
+def cpu_many() -> onnx.ModelProto:
+    """Operators that only the CPU has."""
+    net = Net("cpu_many")
+    _many(net)
+    return net.model()
+
+
+def cpu_grid() -> onnx.ModelProto:
+    """Pixels at places that a second input names."""
+    net = Net("cpu_grid", opset=16)
+    x, grid = net.input("x", [1, 8, 6, 10]), net.input("grid", [1, 5, 7, 2])
+    net.result("GridSample", [x, grid], {"sampled": [1, 8, 5, 7]}, mode="bilinear", padding_mode="zeros")
+    return net.model()
+
+
+def cpu_recurrent() -> onnx.ModelProto:
+    """Recurrent layers on the CPU, whose attributes lie in a parameter table alone."""
+    net = Net("cpu_recurrent")
+    x = net.input("x", [5, 1, 4])
+    weights = [net.weight(2, 24, 4), net.weight(2, 24, 6), net.weight(2, 48)]
+    states: dict[str, Shape | None] = {"both": [5, 2, 1, 6], "hidden": [2, 1, 6], "cell": [2, 1, 6]}
+    net.result("LSTM", [x, *weights], states, hidden_size=6, direction="bidirectional")
+    weights = [net.weight(1, 18, 4), net.weight(1, 18, 6), net.weight(1, 36)]
+    gated: dict[str, Shape | None] = {"gated": [5, 1, 1, 6], "last": [1, 1, 6]}
+    net.result("GRU", [x, *weights], gated, hidden_size=6, linear_before_reset=1)
+    return net.model()
+
+
+def length() -> onnx.ModelProto:
+    """A square root on the NPU: Newton's method with divisions whose data say int16 and are fp16."""
+    net = Net("length")
+    x = net.input("x", [1, 8, 6, 10])
+    net.output(net.op("ReduceL2", x, axes=[1]), "y", [1, 1, 6, 10])
     return net.model()
 
 
@@ -406,7 +483,18 @@ def _quantisation() -> list[Golden]:
     return [*(Golden(single, chip) for chip in chips), Golden(activations, "rk3588")]
 
 
-GOLDENS = {golden.name: golden for golden in _images() + _operators() + _variants() + _chips() + _quantisation()}
+def _on_the_cpu() -> list[Golden]:
+    """The converter gives operators to the CPU that it is told to."""
+    rows = []
+    for network in (cpu_many, cpu_grid, cpu_recurrent):
+        wanted = {name: "cpu" for node in network().graph.node for name in node.output}
+        dtypes = ["i8", "fp"] if network is cpu_many else ["fp"]
+        rows += [Golden(network, "rk3588", dtype, config={"op_target": wanted}, answers=True) for dtype in dtypes]
+    return [*rows, Golden(length, "rk3588", "fp", answers=True)]
+
+
+_ALL = _images() + _operators() + _variants() + _chips() + _quantisation() + _on_the_cpu()
+GOLDENS = {golden.name: golden for golden in _ALL}
 
 
 # --------------------------------------------------------------------------------------------------

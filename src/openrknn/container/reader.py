@@ -217,7 +217,9 @@ class TableReader:
             self.unknown.append(f"{section} has parameters of type {kind}, which is unknown")
             return Parameters(kind, None)
         values: dict[str, ParameterValue] = {}
-        self.note_unknown(inner, {name: slot for slot, (name, _) in enumerate(known.slots)}, f"{section}, parameters")
+        if known.slots:  # of a table without any the converter writes a reference that leads anywhere
+            names = {name: slot for slot, (name, _) in enumerate(known.slots)}
+            self.note_unknown(inner, names, f"{section}, parameters")
         present = set(inner.present())
         for slot, (name, coding) in enumerate(known.slots):
             if slot in present:
