@@ -284,17 +284,20 @@ class ClkGate(Register, offset=0x1090, name="CLK_GATE", evidence="T"):
     cbuf_cs_disable_clkgate = Flag(4, "Never gate CBUF.")
 
 
-class DcompCtrl(Register, offset=0x1100, name="DCOMP_CTRL", evidence="T?"):
-    """Weight decompression. Off unless the model was built with compressed weights; the format is unknown."""
+class DcompCtrl(Register, offset=0x1100, name="DCOMP_CTRL", evidence="TE"):
+    """Weight decompression: the form of the streams is in `openrknn.layout.compression`."""
 
-    decomp_control = Unsigned(2, 0, "Mode: 0 off; 1 in streams with compressed weights.")
+    decomp_control = Unsigned(
+        2, 0, "0: weights are stored as they are. 1: int8 weights on RK3588 and RK3566. 5: fp16 weights on RK3566; all "
+        "weights on the chips with two lanes.",
+    )
     wt_dec_bypass = Flag(3, "Bypass the decompressor.", evidence="T")
 
 
-class DcompRegnum(Register, offset=0x1104, name="DCOMP_REGNUM", evidence="T?"):
-    """Something about the decompressor's 16 segments: 0x55555555 was seen with decomp_control = 1, else 0."""
+class DcompRegnum(Register, offset=0x1104, name="DCOMP_REGNUM", evidence="TE"):
+    """Compressed weights: the size of the header of each lane."""
 
-    dcomp_regnum = Bits(31, 0, "Unknown.")
+    dcomp_regnum = Bits(31, 0, "Two bits per lane, lane 0 lowest: units of 16 bytes. RK3566: three bits, 8 bytes.")
 
 
 class DcompAddr0(Register, offset=0x1110, name="DCOMP_ADDR0", evidence="TE"):
@@ -302,16 +305,17 @@ class DcompAddr0(Register, offset=0x1110, name="DCOMP_ADDR0", evidence="TE"):
 
     Direct convolution, e = bytes per element: groups of 32 / e output channels, in each groups of 32 input channels,
     in each kernel rows, columns, output channels, input channels; last groups are short. Depthwise: groups of 64 / e
-    channels, in each rows, columns, channels. May point at data that earlier tasks wrote (matrix products).
+    channels, in each rows, columns, channels. May point at data that earlier tasks wrote (matrix products). Compressed
+    weights: lane 0; each lane begins at the next multiple of 64 bytes behind the one before.
     """
 
     decompress_addr0 = Address(31, 0, "Address of the weights.")
 
 
-class DcompAmount(Register, evidence="T?"):
-    """Amount of weights in one of 16 segments of the decompressor; 0 without compression, 6 to 9 seen with it."""
+class DcompAmount(Register, evidence="TE"):
+    """Compressed weights: how much one lane holds, header and payload. 0 without compression."""
 
-    amount = Unsigned(31, 0, "Amount, in an unknown unit.")
+    amount = Unsigned(31, 0, "Units of 16 bytes (RK3566: 8 bytes), minus 1.")
 
 
 DcompAmounts = array(DcompAmount, 16, offset=0x1140, name="DCOMP_AMOUNT")

@@ -8,7 +8,7 @@ command is one unit of PC.REGISTER_AMOUNTS. DPU and PPU work in one task here (e
 
 from __future__ import annotations
 
-from openrknn.isa import common, core
+from openrknn.isa import cna, common, core
 from openrknn.isa.blocks import Block
 from openrknn.isa.command import Target
 from openrknn.isa.common import moved, unknown
@@ -101,10 +101,23 @@ class DmaCon2(Register, offset=0x1080, name="DMA_CON2", evidence="I"):
     surf_stride = SignedAtoms(27, 0, "Surface pitch, whole.")
 
 
+class DcompAddr(Register, evidence="E"):
+    """Compressed weights: where one of the lanes 1 to 7 begins; DCOMP_ADDR0 has lane 0. Relocated by the loader."""
+
+    address = Address(31, 0, "Address of the lane.")
+
+
+DcompAddrs = array(DcompAddr, 7, offset=0x1114, name="DCOMP_ADDR", first=1)
+DcompAmounts = (
+    *array(cna.DcompAmount, 4, offset=0x1140, name="DCOMP_AMOUNT"),
+    *array(cna.DcompAmount, 4, offset=0x1130, name="DCOMP_AMOUNT", first=4),
+)
+
 CNA = RK3588.block("CNA").derive(
     *(ConvCon1, ImageSize, CbufCon1, CvtCon0, PadCon0, DmaCon0, DmaCon1, DmaCon2),
-    *unknown(*range(0x1114, 0x1140, 4), *range(0x1210, 0x1234, 4)),
-    remove=["CVT_CON5", "PAD_CON1", *(f"DCOMP_AMOUNT{n}" for n in range(4, 16))],
+    *(*DcompAddrs, *DcompAmounts),
+    *unknown(*range(0x1210, 0x1234, 4)),
+    remove=["CVT_CON5", "PAD_CON1", *(f"DCOMP_AMOUNT{n}" for n in range(8, 16))],
 )
 
 # ---------------------------------------------------------------- CMAC and CORE

@@ -15,11 +15,14 @@ import numpy.typing as npt
 from openrknn import numerics
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import ConvMode, Precision, cna
+from openrknn.isa.rk3588 import RK3588
+from openrknn.npu.compression import Compression, decompressed, read_compression
 from openrknn.npu.formats import ATOM_BYTES, Numbers, decode, element_bytes, is_float, surfaces
-from openrknn.npu.memory import Memory
+from openrknn.npu.memory import Bytes, Memory
+from openrknn.npu.named import NamedRegisters
 from openrknn.npu.registers import Registers
 
-__all__ = ["NOT_A_BYTE", "Config", "Converter", "configure", "fetch_features", "fetch_weights"]
+__all__ = ["NOT_A_BYTE", "Config", "Converter", "configure", "fetch_features", "fetch_weights", "stored_weights"]
 
 _KERNEL_BYTES_PER_GROUP = 32
 _INPUTS_PER_GROUP = 32
@@ -95,6 +98,8 @@ class Config:
     """Weights of one pixel lie as [input, kernel], as a fully connected layer with zero skipping wants them."""
     reuses_weights: bool = False
     """The buffer holds them already: no result depends on it, but what is read does."""
+    compression: Compression | None = None
+    """None: the weights are stored as they are."""
 
     @property
     def is_float(self) -> bool:
@@ -130,7 +135,7 @@ def configure(registers: Registers) -> Config:
     pad0 = registers.read(cna.PadCon0)
     dma = registers.read(cna.FcDataSize0)
     line, surface = registers.read(cna.DmaCon1).line_stride, registers.read(cna.DmaCon2).surf_stride
-    registers.expect_zero(cna.FcCon0, cna.FcCon1, cna.FcCon2, cna.DcompCtrl, cna.DcompRegnum, *cna.DcompAmounts)
+    registers.expect_zero(cna.FcCon0, cna.FcCon1, cna.FcCon2)
     registers.waive(cna.DmaCon0, cna.FcDataSize1, cna.SPointer, cna.OperationEnable, cna.ClkGate)
     if con2.csc_do_en or con2.csc_wo_en or con2.cmd_fifo_srst:
         raise UnknownModeError("the sequencer is told not to deliver data", register="CONV_CON2")
@@ -176,6 +181,7 @@ def configure(registers: Registers) -> Config:
         input_group=_INPUTS_PER_GROUP,
         depthwise_group=_DEPTHWISE_BYTES_PER_GROUP // element_bytes(weight_precision),
         reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
+        compression=read_compression(NamedRegisters(registers, RK3588.block("CNA")), weight_precision),
     )
     _check_rows(config, registers.read(cna.CbufCon1).data_entries)
     return config
@@ -271,10 +277,16 @@ def _convert(features: Numbers, converter: Converter, precision: Precision) -> N
     return result
 
 
+def stored_weights(config: Config, memory: Memory) -> Bytes:
+    """The bytes of the weights, decompressed where they have to be."""
+    if config.compression is None:
+        return memory.view(config.weight_address, config.weight_bytes, "CNA weights")
+    return decompressed(config.compression, memory, config.weight_bytes, element_bytes(config.weight_precision))
+
+
 def fetch_weights(config: Config, memory: Memory) -> Numbers:
     """The weights as [kernel, row, column, channel], depthwise as [channel, row, column]."""
-    raw = memory.view(config.weight_address, config.weight_bytes, "CNA weights")
-    values = decode(raw, config.weight_precision)
+    values = decode(stored_weights(config, memory), config.weight_precision)
     if config.input_major:
         length = config.kernels * config.weight_channels
         matrix = _take(values, 0, length, config).reshape(config.weight_channels, config.kernels)

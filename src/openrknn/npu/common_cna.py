@@ -9,6 +9,7 @@ from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import ArgbInput
 from openrknn.npu import cna as npu_cna
+from openrknn.npu.compression import read_compression
 from openrknn.npu.formats import ATOM_BYTES, element_bytes, is_float
 from openrknn.npu.named import NamedRegisters
 
@@ -53,7 +54,6 @@ def read_convolution(
     precision, weights = Precision(con1["in_precision"]), Precision(con1["proc_precision"])
     packed, size = ArgbInput(con1["argb_in"]).channels, element_bytes(weights)
     taps = max(weight2["weight_height"] * weight2["weight_width"], 1)
-    cna.expect_zero("DCOMP_CTRL", "DCOMP_REGNUM", "DCOMP_AMOUNT0", "DCOMP_AMOUNT1")
     # The order of the work, CBUF and the bus; sizes that other registers hold as well.
     cna.waive("CONV_CON2", "CBUF_CON0", "CBUF_ENTRIES", "FC_DATA_SIZE0", "FC_DATA_SIZE1", "DMA_CON0", "READ_SIZE")
     return npu_cna.Config(
@@ -90,6 +90,7 @@ def read_convolution(
         input_group=groups.inputs,
         depthwise_group=groups.depthwise_bytes // size,
         weight_offset=negated_zero_point(cna("DW_ZERO_POINT", "negated")),
+        compression=read_compression(cna, weights),
     )
 
 

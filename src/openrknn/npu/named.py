@@ -32,6 +32,11 @@ class NamedRegisters:
         """The register as it was written."""
         return int(self.registers.read(self._block.by_name[register]))
 
+    def numbered(self, name: str) -> list[str]:
+        """The names that are `name` and a number, by number."""
+        numbers = [found[len(name) :] for found in self._block.by_name if found.startswith(name)]
+        return [f"{name}{number}" for number in sorted(int(number) for number in numbers if number.isdigit())]
+
     def precision(self, register: str, field: str) -> Precision:
         """A field that names a number format."""
         return Precision(self(register, field))

@@ -17,9 +17,11 @@ from openrknn.npu import common_cna
 from openrknn.npu import core as npu_core
 from openrknn.npu import ppu as npu_ppu
 from openrknn.npu import rdma as npu_rdma
+from openrknn.npu.compression import read_compression
 from openrknn.npu.dpu import bn, bs, ew, lut, out_cvt, pipeline, write
 from openrknn.npu.dpu.pipeline import Correction
 from openrknn.npu.formats import element_bytes, is_float
+from openrknn.npu.named import NamedRegisters
 from openrknn.npu.registers import Registers
 
 __all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
@@ -39,7 +41,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     weight1, weight2 = registers.read(cna.WeightSize1), registers.read(cna.WeightSize2)
     pad = registers.read(regs.PadCon0)
     line, surface = registers.read(regs.DmaCon1).line_stride, registers.read(regs.DmaCon2).surf_stride
-    registers.expect_zero(cna.FcCon0, cna.FcCon1, cna.FcCon2, cna.DcompCtrl, cna.DcompRegnum, *cna.DcompAmounts[:4])
+    registers.expect_zero(cna.FcCon0, cna.FcCon1, cna.FcCon2)
     registers.waive(cna.ConvCon2, regs.CbufCon1, regs.DmaCon0, regs.ImageSize)
     registers.waive(cna.FcDataSize0, cna.FcDataSize1)
     registers.waive_unknown(0x1000, 0x2000)
@@ -83,6 +85,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         input_group=_INPUT_BYTES // size,
         depthwise_group=_DEPTHWISE_BYTES // size,
         reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
+        compression=read_compression(NamedRegisters(registers, regs.RK3566.block("CNA")), weights),
     )
 
 

@@ -76,7 +76,7 @@ def _convolution_reads(step: Convolution) -> Iterator[int]:
     else:
         yield surfaces(source.channels, size, source.atom_bytes) * source.atom_bytes * source.height * source.width
     if not source.reuses_weights:
-        yield source.weight_bytes
+        yield source.weight_bytes if source.compression is None else source.compression.size
     if step.reader is not None:
         yield _channels(step.reader)
         yield _operand(step.reader, step.dpu.channels)

@@ -13,7 +13,7 @@ from openrknn.npu.accelerate import chain
 from openrknn.npu.accelerate.context import INT8_MAGNITUDE, Context, refuse_general
 from openrknn.npu.accelerate.places import Places, RefusedError, padded
 from openrknn.npu.accelerate.program import HALF_BYTES, LANES, Task, describe
-from openrknn.npu.accelerate.weights import plain
+from openrknn.npu.accelerate.weights import is_fixed, plain, stored
 from openrknn.npu.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 from openrknn.npu.step import Convolution
 
@@ -38,8 +38,8 @@ def convolution(step: Convolution, places: Places, context: Context) -> StepStru
     result = structures.Convolution()
     _features(result, source, places)
     task = Task.of(config, step.reader, source.out_height, source.out_width, places)
-    stored = plain(source, places, config.channels)
-    corrections = _corrections(step, task) + stored.corrections
+    order = plain(source, places, config.channels)
+    corrections = _corrections(step, task) + order.corrections
     result.dpu = describe(task, places)
     if source.is_float:
         if result.dpu.halves:
@@ -53,7 +53,7 @@ def convolution(step: Convolution, places: Places, context: Context) -> StepStru
         if not step.array.shift:
             result.dpu.chain = chain.build(task, limit, places, context.tables)
         refuse_general(result.dpu, config)
-    _weights(result, step, places, context, corrections, values=stored.values)
+    _weights(result, step, places, context, corrections, values=order.values)
     return result
 
 
@@ -147,16 +147,15 @@ def _weights(
     count = kernels * source.kernel_height * source.kernel_width * source.weight_channels
     if count * element_bytes(source.weight_precision) > source.weight_bytes:
         raise RefusedError("fewer weights than kernels need")
-    raw = places.read(source.weight_address, source.weight_bytes, "CNA weights")
-    result.weights = raw.ctypes.data
+    result.weights = stored(source, places).ctypes.data
     if values is not None:
         result.weights = places.keep(values)
         result.kernel_group, result.input_group, result.depthwise_group = kernels, *[source.weight_channels] * 2
     result.kind, result.kernels = result.KIND, context.kernels
-    result.fresh_weights = not places.is_fixed(source.weight_address, source.weight_bytes)
+    result.fresh_weights = not is_fixed(source, places)
     size = context.library.openrknn_packed_bytes(result)
-    key = (source.weight_address, result.channels, result.picture, result.dpu.channels, result.dpu.target.atoms,
-           source.weight_channels, kernels, source.kernel_height, source.kernel_width, source.depthwise,
+    key = (source.weight_address, source.compression, result.channels, result.picture, result.dpu.channels,
+           result.dpu.target.atoms, source.weight_channels, kernels, source.kernel_height, source.kernel_width, source.depthwise,
            corrections.tobytes(), size)
     if not result.fresh_weights and key in context.packed:
         result.packed = places.keep(context.packed[key])

@@ -10,6 +10,7 @@ from dataclasses import MISSING, fields, is_dataclass
 
 from openrknn.npu import cna, core, ppu, rdma
 from openrknn.npu.accelerate.places import RefusedError
+from openrknn.npu.compression import Compression
 from openrknn.npu.dpu import ew, lut, out_cvt, pipeline, stage, write
 from openrknn.npu.step import Convolution, Flying, Pooling
 
@@ -27,8 +28,9 @@ _KNOWN: dict[type, frozenset[str]] = {
             "converter pad_top pad_left pad_bits out_height out_width weight_address weight_bytes weight_channels "
             "weight_precision kernels kernel_height kernel_width stride_x stride_y dilation_x dilation_y spread_x "
             "spread_y depthwise atom_bytes kernel_group input_group depthwise_group inline_zero_points weight_offset "
-            "packed_rows reuses_weights"
+            "packed_rows reuses_weights compression"
         ),
+        Compression: "scheme streams",
         cna.Converter: "add_first rounding shifts scales offsets lanes",
         core.Config: "window_sums shift rounding",
         rdma.Config: (

@@ -1,7 +1,8 @@
 """Weights that other chips store in other ways, in the order that the kernels know.
 
 RK3562, RK3576 and the RV chips have the zero points of depthwise weights between the weights, or one for all of them;
-the kernels add them as they add RK3588's corrections. RK3576 gives each row of an image kernel 16 bytes.
+the kernels add them as they add RK3588's corrections. RK3576 gives each row of an image kernel 16 bytes. Compressed
+weights are decompressed before they are packed.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import numpy.typing as npt
 from openrknn.npu import cna
 from openrknn.npu.accelerate.places import Places, RefusedError
 from openrknn.npu.formats import Numbers, decode
+from openrknn.npu.memory import Bytes
 
-__all__ = ["Plain", "plain"]
+__all__ = ["Plain", "is_fixed", "plain", "stored"]
 
 
 class Plain(NamedTuple):
@@ -32,18 +34,38 @@ def plain(source: cna.Config, places: Places, channels: int) -> Plain:
     corrections = np.zeros(channels, np.int64)
     if source.is_float or not (source.inline_zero_points or source.weight_offset or source.packed_rows):
         return Plain(None, corrections)
-    if not places.is_fixed(source.weight_address, source.weight_bytes):
+    if not is_fixed(source, places):
         raise RefusedError("weights in an order of their own that change")
     if source.packed_rows:
         return Plain(np.ascontiguousarray(cna.fetch_weights(source, places.memory).transpose(1, 2, 0, 3)), corrections)
     if not source.inline_zero_points:
         return Plain(None, corrections + source.weight_offset)
-    raw = decode(places.memory.view(source.weight_address, source.weight_bytes, "CNA weights"), source.weight_precision)
+    raw = decode(cna.stored_weights(source, places.memory), source.weight_precision)
     pairs = raw.reshape(-1, 2, source.inline_zero_points)
     weights, negated = (cna._depthwise(np.ascontiguousarray(pairs[:, part]).reshape(-1), source) for part in (0, 1))
     count = min(len(weights), channels)
     corrections[:count] = _one_each(negated)[:count]
     return Plain(np.ascontiguousarray(weights.transpose(1, 2, 0)), corrections)
+
+
+def is_fixed(source: cna.Config, places: Places) -> bool:
+    """Whether the weights never change."""
+    if source.compression is None:
+        return places.is_fixed(source.weight_address, source.weight_bytes)
+    return all(places.is_fixed(stream.address, stream.size) for stream in source.compression.streams)
+
+
+def stored(source: cna.Config, places: Places) -> Bytes:
+    """The bytes of the weights as the kernels find them: in memory, or decompressed once."""
+    if source.compression is None:
+        return places.read(source.weight_address, source.weight_bytes, "CNA weights")
+    if not is_fixed(source, places):
+        raise RefusedError("compressed weights that change")
+    for stream in source.compression.streams:
+        places.read(stream.address, stream.size, "CNA compressed weights")
+    weights = cna.stored_weights(source, places.memory)
+    places.keep(weights)
+    return weights
 
 
 def _one_each(negated: Numbers) -> npt.NDArray[np.int64]:
