@@ -15,6 +15,7 @@ from openrknn import numerics
 from openrknn.cli.folder import Folder, safe_name
 from openrknn.cli.output import Mode, Output
 from openrknn.container.channels import quantization_of
+from openrknn.container.compressed import may_be_compressed
 from openrknn.container.explain import list_label
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Kind, Layout, Quantization, Tensor
@@ -56,7 +57,7 @@ def write_constants(
         if not tensor.data or tensor.kind in _NOT_CONSTANTS:
             continue
         name = f"{tensor.index:04d}_{safe_name(tensor.name)}"
-        if tensor.index in weights or tensor.layout is Layout.O1I1HWI2O2 or tensor.compressed:
+        if tensor.index in weights or tensor.layout is Layout.O1I1HWI2O2 or may_be_compressed(tensor):
             if "weights" in wanted:
                 _Weight(reader, folder, f"{prefix}weights/{name}", tensor, weights.get(tensor.index)).write(as_float)
         elif tensor.index in biases:
@@ -68,6 +69,7 @@ def write_constants(
 
 def _about(tensor: Tensor) -> dict[str, Any]:
     return {
+        **({"compressed": True} if tensor.compressed else {}),
         "tensor": tensor.name,
         "kind": tensor.kind.name.lower(),
         "stored_as": tensor.dtype.label,
@@ -84,8 +86,8 @@ class _Weight:
     owner: _Owner | None
 
     def write(self, as_float: bool) -> None:
-        about = _about(self.tensor)
         use = self.owner.use if self.owner else None
+        about = _about(use.tensor if use else self.tensor)
         try:
             weights = weight_array(self.reader, self.tensor, use)
         except UnsupportedError as problem:

@@ -179,7 +179,7 @@ class Tensor:
     maximum: tuple[float, ...] = ()
     compressed: int = 0
     compression: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None = None
-    """Compressed weights only: 16 amounts, 16 byte offsets and 16 numbers of unknown meaning."""
+    """Compressed weights only, one number per lane: bytes of the payload, offset of the lane, bytes of its header."""
     pixel_alignment: int = 0
     """The plane H*W is rounded up to a multiple of this (4 or 0 = not)."""
     row_alignment: int = 0

@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from openrknn.container.channel_registers import CONVOLUTIONS, Bits, Convolution
+from openrknn.container.compressed import as_loaded, may_be_compressed
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import DataType, Graph, Kind, Layout, Task, Tensor
 from openrknn.errors import UnsupportedError
@@ -35,6 +36,7 @@ class WeightUse:
     """The weights of one operator and what the operator's commands do with them."""
 
     tensor: Tensor
+    """With the type that the commands read, where the file does not tell it."""
     form: Form
     operands: Tensor | None
     """The tensor with bias, zero points and multipliers."""
@@ -93,7 +95,9 @@ class WeightReader:
         named = {
             tensor.name
             for tensor in operator.inputs
-            if tensor.kind is Kind.WEIGHT and tensor.layout is Layout.O1I1HWI2O2 and len(tensor.shape) == _RANK
+            if tensor.kind is Kind.WEIGHT
+            and (tensor.layout is Layout.O1I1HWI2O2 or may_be_compressed(tensor))
+            and len(tensor.shape) == _RANK
         }
         if not named:
             return None
@@ -101,7 +105,8 @@ class WeightReader:
             registers, addresses = self._look(task)
             name = addresses.get(self.facts.weight_address)
             if name in named:
-                return self._weight_use(operator, self._tensors[name], registers, addresses)
+                tensor = as_loaded(self.model.chip, self._tensors[name], registers)
+                return self._weight_use(operator, tensor, registers, addresses)
         return None
 
     def _look(self, task: Task) -> tuple[dict[int, int], dict[int, str]]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn import numerics
+from openrknn.container.compressed import decompressed
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import DataType, Quantization, Tensor
 from openrknn.container.weight_use import Form, WeightReader, WeightUse, field_value, tensor_data
@@ -45,11 +46,16 @@ _IMAGE_ROW_BYTES = 32
 """Bytes per kernel and row of RK3576's image weights."""
 
 
-def stored_elements(model: Model, tensor: Tensor) -> Array:
-    """All elements of a constant in memory order. bfloat16 becomes float32; bytes that make no element are left out."""
-    if tensor.compressed:
-        raise UnsupportedError(f"{tensor.name!r} is compressed; the format of compressed weights is not known")
+def stored_elements(model: Model, tensor: Tensor, use: WeightUse | None = None) -> Array:
+    """All elements of a constant in memory order. bfloat16 becomes float32; bytes that make no element are left out.
+
+    Compressed weights need `use`: only the commands that load them tell what they are.
+    """
     data = tensor_data(model, tensor)
+    if tensor.compressed:
+        if use is None:
+            raise UnsupportedError(f"{tensor.name!r} is compressed, and no operator was found that loads it")
+        tensor, data = use.tensor, decompressed(model.chip, use.tensor, data, use.registers)
     if tensor.dtype is DataType.INT4:
         return numerics.unpack_int4(np.frombuffer(data, np.uint8))
     if tensor.dtype not in _DTYPES:
@@ -72,6 +78,7 @@ def weight_array(reader: WeightReader, tensor: Tensor, use: WeightUse | None = N
 
     `use` tells which of these it is; without it (constants that the compiler made) the weights are direct ones.
     """
+    tensor = use.tensor if use is not None else tensor
     try:
         tiles = WeightTiles.from_native(tensor.native_shape)
         return _logical(_unpacked(reader, tensor, tiles, use), tensor, use.form if use else Form.DIRECT)
@@ -82,7 +89,7 @@ def weight_array(reader: WeightReader, tensor: Tensor, use: WeightUse | None = N
 def inline_zero_points(reader: WeightReader, use: WeightUse) -> tuple[int, ...]:
     """The zero points that stand between depthwise weights, one per channel."""
     tiles = WeightTiles.from_native(use.tensor.native_shape)
-    elements = stored_elements(reader.model, use.tensor)
+    elements = stored_elements(reader.model, use.tensor, use)
     _, negated = split_zero_points(elements, reader.facts.inline_zero_points, tiles.elements)
     per_channel = unpack_weights(negated, tiles)[0, : use.channels, 0, 0]
     return tuple(zero_point_of_byte(int(value)) for value in per_channel)
@@ -129,7 +136,7 @@ def real_bias(
 
 
 def _unpacked(reader: WeightReader, tensor: Tensor, tiles: WeightTiles, use: WeightUse | None) -> Array:
-    elements = stored_elements(reader.model, tensor)
+    elements = stored_elements(reader.model, tensor, use)
     if use is not None and reader.inlines_zero_points(use):
         weights, _ = split_zero_points(elements, reader.facts.inline_zero_points, tiles.elements)
         return unpack_weights(weights, tiles)

@@ -42,7 +42,7 @@ import numpy.typing as npt
 
 from openrknn.errors import UnsupportedError
 
-__all__ = ["CODES", "HEADER_BYTES", "LANE_ALIGNMENT", "SCHEMES", "Header", "Lane", "Scheme", "decompress"]
+__all__ = ["CODES", "HEADER_BYTES", "SCHEMES", "Header", "Lane", "Scheme", "decompress"]
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -51,8 +51,6 @@ CODES = ("00", "10", "111", "110", "011", "0101", "01001", "01000")
 """By place in the header; the first bit of the stream on the left."""
 HEADER_BYTES = 8
 """Without the runs."""
-LANE_ALIGNMENT = 64
-"""Lanes follow each other at multiples of this."""
 _LONGEST_CODE = 5
 _MOST_INDEX_BITS = 12
 _RUN_SYMBOLS = (0, 8)

@@ -1,57 +1,23 @@
-"""CNA's decompressor: what its registers say, and the weights that come out of it.
-
-A lane begins where the one before ends, rounded up to 64 bytes; RK3566 has an address for each. The streams themselves
-are `layout.compression`'s.
-"""
+"""CNA's decompressor: the lanes that its registers name, and the weights that come out of them."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import NamedTuple
 
 from openrknn.errors import ExecutionError, UnknownModeError, UnsupportedError
 from openrknn.isa import Precision
-from openrknn.layout.compression import LANE_ALIGNMENT, SCHEMES, Lane, Scheme, decompress
+from openrknn.isa.decompressor import DECOMPRESSORS, Stream, numbered
+from openrknn.layout.compression import SCHEMES, Lane, Scheme, decompress
 from openrknn.npu.memory import Bytes, Memory
 from openrknn.npu.named import NamedRegisters
 
-__all__ = ["Compression", "Stream", "decompressed", "read_compression"]
+__all__ = ["MOST_BYTES", "Compression", "decompressed", "read_compression"]
 
 MOST_BYTES = 1 << 28
 """Of one task's weights. A few bytes can ask for any number of zeros; no network has that many."""
-
-
-class _Units(NamedTuple):
-    """How DCOMP_REGNUM and DCOMP_AMOUNT count."""
-
-    unit_bytes: int
-    header_bits: int
-    controls: Mapping[Precision, int]
-    """DCOMP_CTRL by number format of the weights."""
-
-
-_UNITS: Mapping[int, _Units] = MappingProxyType(
-    {
-        16: _Units(16, 2, {Precision.INT8: 1}),
-        8: _Units(8, 3, {Precision.INT8: 1, Precision.FP16: 5}),
-        2: _Units(16, 2, {Precision.INT8: 5, Precision.INT16: 5, Precision.FP16: 5}),
-    }
-)
-"""By number of lanes."""
-
-
-class Stream(NamedTuple):
-    """Where one lane lies."""
-
-    address: int
-    header_bytes: int
-    size: int
-    """With the header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +35,19 @@ class Compression:
 
 def read_compression(cna: NamedRegisters, precision: Precision) -> Compression | None:
     """None where weights are stored as they are."""
-    amounts = cna.numbered("DCOMP_AMOUNT")
-    addresses = [name for name in cna.numbered("DCOMP_ADDR") if name != "DCOMP_ADDR0"]
-    if not cna.bits("DCOMP_CTRL"):
+    amounts, (first, *others) = numbered(cna.block, "DCOMP_AMOUNT"), numbered(cna.block, "DCOMP_ADDR")
+    control = cna.bits("DCOMP_CTRL")
+    if not control:
         cna.expect_zero("DCOMP_REGNUM", *amounts)
-        cna.waive(*addresses)
+        cna.waive(*others)
         return None
-    units = _UNITS[len(amounts)]
-    if cna.bits("DCOMP_CTRL") != units.controls.get(precision):
-        text = f"DCOMP_CTRL = {cna.bits('DCOMP_CTRL'):#x} with {precision.name} weights is not implemented"
+    decompressor = DECOMPRESSORS[len(amounts)]
+    if control != decompressor.controls.get(precision):
+        text = f"DCOMP_CTRL = {control:#x} with {precision.name} weights is not implemented"
         raise UnknownModeError(text, register="DCOMP_CTRL")
-    headers, at = cna("DCOMP_REGNUM", "dcomp_regnum"), cna("DCOMP_ADDR0", "decompress_addr0")
-    streams: list[Stream] = []
-    for number, name in enumerate(amounts):
-        if number and addresses:
-            at = cna(addresses[number - 1], "address")
-        header = (headers >> number * units.header_bits & ((1 << units.header_bits) - 1)) * units.unit_bytes
-        size = (cna(name, "amount") + 1) * units.unit_bytes
-        streams.append(Stream(at, header, size))
-        at += -(-size // LANE_ALIGNMENT) * LANE_ALIGNMENT
-    return Compression(SCHEMES[len(amounts)], tuple(streams))
+    addresses = [cna(first, "decompress_addr0"), *(cna(name, "address") for name in others)]
+    sizes = [cna(name, "amount") for name in amounts]
+    return Compression(SCHEMES[len(amounts)], decompressor.streams(cna.bits("DCOMP_REGNUM"), sizes, addresses))
 
 
 class _Recent:

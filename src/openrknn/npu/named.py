@@ -17,25 +17,20 @@ class NamedRegisters:
 
     def __init__(self, registers: Registers, block: Block) -> None:
         self.registers = registers
-        self._block = block
+        self.block = block
 
     def __call__(self, register: str, field: str) -> int:
         """The natural value of a field."""
-        value: int = getattr(self.registers.read(self._block.by_name[register]), field)
+        value: int = getattr(self.registers.read(self.block.by_name[register]), field)
         return value
 
     def fields(self, register: str) -> dict[str, int]:
         """The natural values of all fields."""
-        return self.registers.read(self._block.by_name[register]).values()
+        return self.registers.read(self.block.by_name[register]).values()
 
     def bits(self, register: str) -> int:
         """The register as it was written."""
-        return int(self.registers.read(self._block.by_name[register]))
-
-    def numbered(self, name: str) -> list[str]:
-        """The names that are `name` and a number, by number."""
-        numbers = [found[len(name) :] for found in self._block.by_name if found.startswith(name)]
-        return [f"{name}{number}" for number in sorted(int(number) for number in numbers if number.isdigit())]
+        return int(self.registers.read(self.block.by_name[register]))
 
     def precision(self, register: str, field: str) -> Precision:
         """A field that names a number format."""
@@ -43,8 +38,8 @@ class NamedRegisters:
 
     def waive(self, *names: str) -> None:
         """Registers that cannot change a result."""
-        self.registers.waive(*(self._block.by_name[name] for name in names))
+        self.registers.waive(*(self.block.by_name[name] for name in names))
 
     def expect_zero(self, *names: str) -> None:
         """Registers of features that nobody was seen to use."""
-        self.registers.expect_zero(*(self._block.by_name[name] for name in names))
+        self.registers.expect_zero(*(self.block.by_name[name] for name in names))

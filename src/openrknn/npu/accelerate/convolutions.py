@@ -155,8 +155,8 @@ def _weights(
     result.fresh_weights = not is_fixed(source, places)
     size = context.library.openrknn_packed_bytes(result)
     key = (source.weight_address, source.compression, result.channels, result.picture, result.dpu.channels,
-           result.dpu.target.atoms, source.weight_channels, kernels, source.kernel_height, source.kernel_width, source.depthwise,
-           corrections.tobytes(), size)
+           result.dpu.target.atoms, source.weight_channels, kernels, source.kernel_height, source.kernel_width,
+           source.depthwise, corrections.tobytes(), size)
     if not result.fresh_weights and key in context.packed:
         result.packed = places.keep(context.packed[key])
         return
