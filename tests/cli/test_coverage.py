@@ -60,14 +60,24 @@ def test_counts_and_modes_are_those_of_the_streams(capsys: Capture) -> None:
     assert set(mode.values) == {"direct"}
 
 
-def test_what_is_missing_has_file_task_operator_and_register(capsys: Capture) -> None:
-    path = golden("residual_rk3588_i8_compressed")
+def with_fc_con0(folder: Path) -> Path:
+    """A file whose convolutions set FC_CON0, which is not implemented on RK3588."""
+    data = golden("residual_rk3588_i8").read_bytes()
+    fc_con0 = (0x0201 << 48 | 0x1060).to_bytes(8, "little")
+    assert data.count(fc_con0) > 1
+    path = folder / "changed.rknn"
+    path.write_bytes(data.replace(fc_con0, fc_con0[:2] + b"\x01" + fc_con0[3:]))
+    return path
+
+
+def test_what_is_missing_has_file_task_operator_and_register(tmp_path: Path, capsys: Capture) -> None:
+    path = with_fc_con0(tmp_path)
     code, report = report_of(capsys, path, CONV)
     assert code == 1
     first = report["problems"][0]
-    assert (first["path"], first["task"], first["register"]) == (str(path), 0, "DCOMP_CTRL")
+    assert (first["path"], first["task"], first["register"]) == (str(path), 0, "FC_CON0")
     assert str(first["operator"]).startswith("1 ConvRelu")
-    assert status_of(report, "CNA.DCOMP_CTRL", "decomp_control") == "missing"
+    assert status_of(report, "CNA.FC_CON0", "fc_skip_en") == "missing"
     assert [row["problems"] for row in report["files"]] == [len(report["problems"]), 0]
     result = run(capsys, "coverage", path, "-q")
     assert result.code == 1
@@ -76,12 +86,7 @@ def test_what_is_missing_has_file_task_operator_and_register(capsys: Capture) ->
 
 def test_every_mode_that_is_refused_is_found_in_one_pass(tmp_path: Path, capsys: Capture) -> None:
     """Two tasks of one file each use something unknown: the first one does not hide the second."""
-    data = bytearray(golden("residual_rk3588_i8").read_bytes())
-    fc_con0 = (0x0201 << 48 | 0x1060).to_bytes(8, "little")
-    assert data.count(fc_con0) > 1
-    path = tmp_path / "changed.rknn"
-    path.write_bytes(data.replace(fc_con0, fc_con0[:2] + b"\x01" + fc_con0[3:]))
-    code, report = report_of(capsys, path)
+    code, report = report_of(capsys, with_fc_con0(tmp_path))
     assert code == 1
     assert len({problem["task"] for problem in report["problems"]}) > 1
     assert {problem["register"] for problem in report["problems"]} == {"FC_CON0"}

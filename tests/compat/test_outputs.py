@@ -15,7 +15,7 @@ from rknnlite.engine.sources import read_source
 
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"
 NAMES = [path.stem for path in sorted(GOLDENS.glob("*_rk35[68][68]_*.rknn"))]
-NOT_RUN = {"residual_rk3588_i8_no_weights", "residual_rk3588_i8_compressed"}
+NOT_RUN = {"residual_rk3588_i8_no_weights"}
 
 
 def inputs_of(model: Model) -> list[np.ndarray]:

@@ -391,6 +391,24 @@ def dense() -> onnx.ModelProto:
     return net.model()
 
 
+def pruned() -> onnx.ModelProto:
+    """Convolutions whose weights are worth compressing: most of them small, then most of them zero."""
+    net = Net("pruned")
+
+    def conv(source: str, channels_in: int, channels_out: int, kernel: int, kept: float) -> str:
+        shape = (channels_out, channels_in, kernel, kernel)
+        values = net.random.laplace(0, 0.02, shape) * (net.random.random(shape) < kept)
+        values[:, 0, 0, 0], values[:, 1, 0, 0] = 0.5, -0.5  # every kernel has its zero point near 0
+        weight = net.constant(values.astype(np.float32))
+        margin = kernel // 2
+        return net.op("Conv", source, weight, kernel_shape=[kernel] * 2, pads=[margin] * 4)
+
+    x = net.input("x", [1, 24, 6, 5])
+    hidden = net.op("Relu", conv(x, 24, 38, 3, 1.0))
+    net.output(conv(hidden, 38, 18, 3, 0.1), "y", [1, 18, 6, 5])
+    return net.model()
+
+
 # --------------------------------------------------------------------------------------------------
 # The files
 
@@ -493,7 +511,19 @@ def _on_the_cpu() -> list[Golden]:
     return [*rows, Golden(length, "rk3588", "fp", answers=True)]
 
 
-_ALL = _images() + _operators() + _variants() + _chips() + _quantisation() + _on_the_cpu()
+def _compressed() -> list[Golden]:
+    """Pairs with and without compressed weights."""
+    kinds = [("rk3588", "i8"), ("rk3566", "i8"), ("rk3566", "fp"), ("rk3562", "i8"), ("rk3576", "fp"), ("rv1106", "i8")]
+    return [
+        Golden(pruned, chip, dtype, variant, {"compress_weight": bool(variant)})
+        for chip, dtype in kinds
+        for variant in ("", "compressed")
+    ]
+
+
+_ALL = [
+    *_images(), *_operators(), *_variants(), *_chips(), *_quantisation(), *_on_the_cpu(), *_compressed()
+]
 GOLDENS = {golden.name: golden for golden in _ALL}
 
 

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.witness
 
 CHIPS = {"checks_rk3566.py": "rk3566"}
 NOT_COMPARED = {
-    "residual_rk3588_i8_compressed": "the software NPU does not know compressed weights",
     "residual_rk3588_i8_mini": "a format of RV1103 and RV1106",
     "residual_rk3588_i8_no_weights": "needs a donor of weights",
     "residual_rk3588_w16a16i_dfp": "1.5.2 does not know the type of its input",
