@@ -114,7 +114,10 @@ class DataSize3(Register, offset=0x102C, name="DATA_SIZE3", evidence="TE"):
 class WeightSize0(Register, offset=0x1030, name="WEIGHT_SIZE0", evidence="TE"):
     """Size of all weights."""
 
-    weight_bytes = Unsigned(31, 0, "Bytes of all weights.")
+    weight_bytes = Unsigned(
+        31, 0, "Bytes of all weights, before they were compressed.",
+        notes="RK3588 rounds them up to 64 where they are compressed: four bytes for each of 16 lanes.",
+    )
 
 
 class WeightSize1(Register, offset=0x1034, name="WEIGHT_SIZE1", evidence="TE"):

@@ -3,6 +3,8 @@
 layout.features     feature maps NC1HWC2 with any pitches; rows of packed pixels
 layout.arrange      NC1HWC2 to NCHW and back, native and into arrays of yours
 layout.weights      convolution and depthwise weights in tiles
+layout.compression  weights as the decompressor wants them, to plain bytes
+layout.compressor   the way back
 layout.operands     the per-channel stream of bias, weight zero point and multiplier (needs no NumPy)
 
 All of it is arithmetic on sizes: nothing here knows files, registers or chips. Elements keep the type that they come
