@@ -55,7 +55,8 @@ def one(stream: Lane, count: int, scheme: Scheme) -> list[int]:
     empty = lane("00 00000000" * 40) if scheme.eights else lane("00 0" * 400)
     streams = [stream, *[empty] * (scheme.lanes - 1)]
     found = decompress(streams, scheme.lanes * scheme.step * -(-count // scheme.step), scheme)
-    return found.reshape(-1, scheme.lanes, scheme.step)[:, 0].reshape(-1)[:count].view(np.int8).tolist()
+    signed = found.reshape(-1, scheme.lanes, scheme.step)[:, 0].reshape(-1)[:count].view(np.int8)
+    return [int(value) for value in signed]
 
 
 def test_singles_by_hand() -> None:
@@ -67,7 +68,8 @@ def test_singles_by_hand() -> None:
     assert one(stream, 4, SINGLES) == [0, 0, -128, 127]
     dense = lane("0101 0 111111  0101 1 111111  110 1  111 1 00", head="00 00 00 00 02 13 74 65")
     assert one(dense, 4, SINGLES) == [127, -128, -2, -5]
-    assert one(dense._replace(header=lane("", head="00 02 00 00 02 13 74 65").header), 4, SINGLES) == [-127, -126, 0, -3]
+    lowered = dense._replace(header=lane("", head="00 02 00 00 02 13 74 65").header)
+    assert one(lowered, 4, SINGLES) == [-127, -126, 0, -3]
 
 
 def test_eights_by_hand() -> None:

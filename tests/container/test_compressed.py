@@ -55,7 +55,7 @@ def test_what_no_operator_loads_stays_as_it_is() -> None:
 
 def test_the_table_of_lanes_agrees_with_the_commands() -> None:
     """Bytes of the payload, offsets and headers of containers of version 6, against the registers of the task."""
-    reader, found = uses("pruned_rk3566_i8_compressed")
+    _, found = uses("pruned_rk3566_i8_compressed")
     for use, _ in found:
         amounts, offsets, headers = use.tensor.compression or ((), (), ())
         regnum = use.registers[0x1104]
