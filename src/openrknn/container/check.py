@@ -30,6 +30,9 @@ _PC_AMOUNTS = 0x0101_0000_0000_0014
 _REGISTER_MASK = 0xFFFF_0000_0000_FFFF
 _BARRIER_MASK = 0x30000
 """RK3588: where cores meet, in the amount of the next task."""
+_AMOUNT_HINT_MASK = 0x60000000
+"""Bits 30:29 of the amount, in files of toolkits 1.6.1 to 2.1.0 alone (RK3588, RK3576). Newer toolkits write the same
+tasks without them, so they do not belong to the number of commands to fetch, and tasks run in the same order."""
 _ENABLE_BARRIER_MASK = 0x1000000
 """RK3576: where cores meet, beside the enabled blocks (two-core lists only)."""
 _ADDRESS_LIMIT = 1 << 32
@@ -196,7 +199,9 @@ def _tail(
     task: Task, tail: tuple[int, ...], by_address: dict[int, Task], chip: Chip, where: str
 ) -> Iterator[FormatError]:
     base, amounts, sync, enable = tail
-    if sync != _SYNC or enable & _REGISTER_MASK != _ENABLE or amounts & _REGISTER_MASK != _PC_AMOUNTS:
+    # Toolkits 1.5.2 and 1.6.0 leave both link words of the last task 0, newer ones only the first.
+    has_amounts = amounts & _REGISTER_MASK == _PC_AMOUNTS or base == amounts == 0
+    if sync != _SYNC or enable & _REGISTER_MASK != _ENABLE or not has_amounts:
         yield BadTaskError("its four closing commands are not the ones that start it", section=where)
         return
     if (enable >> 16) & 0xFFFFFFFF & ~_ENABLE_BARRIER_MASK != task.enable_mask:
@@ -209,7 +214,7 @@ def _tail(
     following = by_address.get((base >> 16) & 0xFFFFFFFF) if base & _REGISTER_MASK == _PC_BASE else None
     if following is None:
         yield BadTaskError(f"its link {base:#018x} leads to no task", section=where)
-    elif (amounts >> 16) & 0xFFFFFFFF & ~_BARRIER_MASK != chip.fetch_amount(following.amount):
+    elif (amounts >> 16) & 0xFFFFFFFF & ~(_BARRIER_MASK | _AMOUNT_HINT_MASK) != chip.fetch_amount(following.amount):
         yield BadTaskError(
             f"its link fetches {(amounts >> 16) & 0xFFFFFFFF:#x}, but the next task has {following.amount} commands",
             section=where,

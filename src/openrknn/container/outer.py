@@ -24,6 +24,10 @@ Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | B
 
 MAGIC = b"RKNN\0\0\0\0"
 HEADER_BYTES = 64
+_FIRST_VERSION = 1
+"""Both Toolkit 1 (OpenVX) and Toolkit 2 before 1.3 (a FlatBuffer with its identifier) call their container 1."""
+_FLATBUFFERS = frozenset({1, 2, 4, 6})
+"""Toolkits 1.1 and 1.2; 1.3 and 1.4; 1.5.0; 1.5.2 and newer. The model format inside says what is in which slot."""
 _SHORT_HEADER_BYTES = 24
 _HEADER = struct.Struct("<8sQQ")
 _JSON_SIZE = struct.Struct("<Q")
@@ -87,6 +91,12 @@ def split(data: memoryview) -> Outer:
     if len(data) < _SHORT_HEADER_BYTES:
         raise TruncatedError(f"the file has {len(data)} bytes, the header 24", offset=len(data), section="header")
     _, version, payload_bytes = _HEADER.unpack_from(data)
+    if version == _FIRST_VERSION and bytes(data[28:32]) != MAGIC[:4]:
+        raise OtherGenerationError(
+            "this model was made by RKNN-Toolkit 1 for the first NPU generation (RKNPU1: RK1808, RK3399Pro, RV1109, "
+            "RV1126); openrknn reads models for RKNPU2 (RK3588, RK3576, RK356x, RV1103/1106). Convert it again with "
+            "RKNN-Toolkit 2 for your chip"
+        )
     flavour = _flavour(version)
     start = HEADER_BYTES if version & 0xFF > 1 and payload_bytes else _SHORT_HEADER_BYTES
     end = start + payload_bytes
@@ -127,13 +137,13 @@ def split(data: memoryview) -> Outer:
 
 
 def _flavour(version: int) -> Flavour:
-    if version in {2, 6}:
+    if version in _FLATBUFFERS:
         return Flavour.FLATBUFFER
     if version >> 8 == 0x10:
         return Flavour.MINI
     raise UnsupportedError(
-        f"container version {version:#x} is not known; openrknn reads 2 (toolkit 1.4), 6 (toolkit 1.6 and newer) "
-        "and 0x1004 (mini)"
+        f"container version {version:#x} is not known; openrknn reads 1 and 2 (toolkits 1.1 to 1.4), 4 (1.5.0), "
+        "6 (1.5.2 and newer), 0x1003 and 0x1004 (mini)"
     )
 
 
