@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import re
 import resource
-import subprocess
 import sys
 import time
 import traceback
@@ -23,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 RUNS, OTHER, ENCRYPTED, NOT_RKNN = "runs", "other family", "encrypted", "not an rknn"
@@ -30,6 +31,10 @@ REFUSED, TRACEBACK, CRASH, TIMEOUT, MEMORY = "refused", "traceback", "crash", "t
 ORDER = (RUNS, REFUSED, TIMEOUT, MEMORY, TRACEBACK, CRASH, OTHER, ENCRYPTED, NOT_RKNN)
 FAULTS = (TRACEBACK, CRASH)
 _FAMILY = frozenset(ORDER) - {OTHER, ENCRYPTED, NOT_RKNN}
+
+_PROCESSES = multiprocessing.get_context("forkserver")
+"""A clean process that has openrknn loaded already is copied for each file."""
+_PRELOADED = ["numpy", "openrknn", "openrknn.cli.run_inputs", "openrknn.runtime.session"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +92,32 @@ def run_one(path: Path, seed: int) -> dict[str, object]:
     return found
 
 
-def try_file(path: Path, *, seed: int, seconds: int, gigabytes: float) -> Outcome:
+def _child(sender: Connection, path: Path, seed: int, gigabytes: float) -> None:
+    """The process of one file: bounded, and silent but for its answer."""
+    limit = int(gigabytes * 2**30)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    sender.send(run_one(path, seed))
+
+
+def try_file(path: Path, *, seed: int, seconds: float, gigabytes: float) -> Outcome:
     """One file in a process of its own."""
     start = time.monotonic()
-    command = [sys.executable, __file__, "--one", str(path), "--seed", str(seed), "--gigabytes", str(gigabytes)]
+    receiver, sender = _PROCESSES.Pipe(duplex=False)
+    process = _PROCESSES.Process(target=_child, args=(sender, path, seed, gigabytes))
+    process.start()
+    sender.close()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        return Outcome(path.name, TIMEOUT, f"longer than {seconds} s", seconds=float(seconds))
-    took = round(time.monotonic() - start, 2)
-    try:
-        found = json.loads(done.stdout.strip().splitlines()[-1])
-    except (IndexError, ValueError):
-        words = (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
-        is_memory = "MemoryError" in done.stderr
-        cause = MEMORY if is_memory else f"ended with {done.returncode}: {words[:120]}"
-        return Outcome(path.name, MEMORY if is_memory else CRASH, cause, done.stderr[-2000:], seconds=took)
-    return Outcome(path.name, seconds=took, **found)
+        if not receiver.poll(seconds):
+            process.kill()
+            return Outcome(path.name, TIMEOUT, f"longer than {seconds:g} s", seconds=seconds)
+        found = receiver.recv()
+    except EOFError:  # it ended without an answer
+        process.join()
+        found = {"category": CRASH, "cause": f"ended with {process.exitcode}"}
+    finally:
+        process.join()
+        receiver.close()
+    return Outcome(path.name, seconds=round(time.monotonic() - start, 2), **found)
 
 
 def read_sources(path: Path | None) -> dict[str, str]:
@@ -167,11 +181,10 @@ def print_tables(outcomes: Sequence[Outcome], *, per_file: bool) -> None:
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tools/wild", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path, nargs="?", help="every *.rknn in it and below it is tried")
-    parser.add_argument("--one", type=Path, help="this file here, in this process, one line of JSON (the child)")
+    parser.add_argument("folder", type=Path, help="every *.rknn in it and below it is tried")
     parser.add_argument("--seed", type=int, default=0, help="of the random inputs (0)")
     parser.add_argument("--jobs", type=int, default=2, help="files at a time (2)")
-    parser.add_argument("--seconds", type=int, default=300, help="longest time for one file (300)")
+    parser.add_argument("--seconds", type=float, default=300, help="longest time for one file (300)")
     parser.add_argument("--gigabytes", type=float, default=6.0, help="largest address space of one process (6)")
     parser.add_argument("--sources", type=Path, help="tab-separated: file name, repository, path")
     parser.add_argument("--files", action="store_true", help="also one line per file")
@@ -182,14 +195,10 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
 def main(words: Sequence[str] | None = None) -> int:
     """0 where no file ended in a fault of ours, else 1."""
     arguments = parse(words)
-    if arguments.one is not None:
-        limit = int(arguments.gigabytes * 2**30)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        print(json.dumps(run_one(arguments.one, arguments.seed)))
-        return 0
-    if arguments.folder is None or not arguments.folder.is_dir():
+    if not arguments.folder.is_dir():
         print("tools/wild: give a folder with .rknn files", file=sys.stderr)
         return 2
+    _PROCESSES.set_forkserver_preload(_PRELOADED)
     files = sorted(arguments.folder.rglob("*.rknn"), key=lambda path: path.stat().st_size)
     outcomes = try_folder(files, arguments, read_sources(arguments.sources))
     if arguments.json is not None:

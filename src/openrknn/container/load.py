@@ -6,7 +6,7 @@ import os
 import sys
 
 from openrknn.chips import chip_for
-from openrknn.container import mini, outer, v1, v6
+from openrknn.container import mini, mini_text, outer, v1, v6
 from openrknn.container.check import check
 from openrknn.container.flatbuffer import Buffer, Table
 from openrknn.container.model import Model
@@ -19,6 +19,7 @@ from openrknn.errors import BadTableError, UnsupportedError
 __all__ = ["load"]
 
 _IDENTIFIER = b"RKNN"
+_MINI_TEXT = 0x1003
 _FORMAT_VERSIONS = {1: V1, 6: V6}
 
 
@@ -56,11 +57,49 @@ def _flatbuffer(parts: Outer, path: str | None, size: int) -> Model:
 
 
 def _mini(parts: Outer, path: str | None, size: int) -> Model:
+    if parts.container_version == _MINI_TEXT:
+        return _mini_text(parts, path, size)
     regions = mini.split(parts.payload, parts.payload_offset)
     root = regions.names.root(_IDENTIFIER)
     reader = _reader(root, MINI)
     graphs = mini.read_graphs(root, reader, regions)
     return _model(parts, path, size, root=root, reader=reader, graphs=graphs, memory=regions.memory)
+
+
+def _mini_text(parts: Outer, path: str | None, size: int) -> Model:
+    regions = mini_text.split(parts.payload, parts.payload_offset)
+
+    def text(name: str) -> str:
+        return str(regions.names.get(name, ""))
+
+    chip = chip_for(text("target"), text("target_platform"))
+    return Model(
+        path=path,
+        size_bytes=size,
+        container_version=parts.container_version,
+        flavour=parts.flavour,
+        format_version=0,
+        target=text("target"),
+        platform=text("target_platform"),
+        chip=chip,
+        toolkit_number=0,
+        toolkit_text=text("toolkit_version"),
+        framework=text("framework_name"),
+        framework_layout=0,
+        custom_string=text("custom_string"),
+        batch_text="",
+        shape_mode="",
+        dynamic_inputs=(),
+        shared_weights=(),
+        memory=regions.memory,
+        custom_operators="",
+        input_json="",
+        output_json="",
+        notes_text=text("description"),
+        json_bytes=parts.json,
+        graphs=(mini_text.read_graph(regions, chip),),
+        trailing_bytes=parts.trailing_bytes,
+    )
 
 
 def _reader(root: Table, generation: Generation) -> TableReader:

@@ -14,10 +14,10 @@ from openrknn.container.parts import TASK, Graph, Kind, MemoryPlan, Tensor
 from openrknn.container.reader import TableReader, read_tasks
 from openrknn.errors import BadTaskError, BadTensorError, TruncatedError
 
-__all__ = ["MiniParts", "read_graphs", "split"]
+__all__ = ["HEAD", "HEAD_BYTES", "MiniParts", "read_graphs", "split"]
 
-_HEAD_BYTES = 64
-_HEAD = struct.Struct("<7I")
+HEAD_BYTES = 64
+HEAD = struct.Struct("<7I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class MiniParts:
 
 def split(payload: memoryview, payload_offset: int) -> MiniParts:
     """Cut the payload into its regions."""
-    if len(payload) < _HEAD_BYTES:
+    if len(payload) < HEAD_BYTES:
         raise TruncatedError(
-            f"the mini head needs {_HEAD_BYTES} bytes, {len(payload)} are there",
+            f"the mini head needs {HEAD_BYTES} bytes, {len(payload)} are there",
             offset=payload_offset,
             section="mini head",
         )
-    names, tasks, task_count, commands, internal, weights, constants = _HEAD.unpack_from(payload)
-    end = _HEAD_BYTES + tasks + commands + constants + weights + names
+    names, tasks, task_count, commands, internal, weights, constants = HEAD.unpack_from(payload)
+    end = HEAD_BYTES + tasks + commands + constants + weights + names
     if end > len(payload):
         raise TruncatedError(
             f"the mini head announces {end} bytes, the payload has {len(payload)}",
@@ -59,7 +59,7 @@ def split(payload: memoryview, payload_offset: int) -> MiniParts:
             offset=payload_offset,
             section="mini head",
         )
-    at = _HEAD_BYTES
+    at = HEAD_BYTES
     regions = []
     for size in (tasks, commands, constants, weights, names):
         regions.append(payload[at : at + size])
@@ -100,7 +100,8 @@ def _with_data(tensor: Tensor, parts: MiniParts, table: Table) -> Tensor:
         case Kind.WEIGHT | Kind.CPU_CONSTANT | Kind.LUT:
             region = parts.weights
         case Kind.COMPILER_CONSTANT:
-            region = parts.constants
+            # Toolkit 1.6.1 has no region for them: they lie among the weights, and the head says 0.
+            region = parts.constants if len(parts.constants) else parts.weights
         case Kind.COMMANDS:
             return replace(tensor, data=parts.commands.cast("B"))
         case Kind.TASKS:

@@ -14,6 +14,7 @@ from openrknn.isa.enums import (
     EwPart,
     LutTable,
     OutputMode,
+    PixelBits,
     Precision,
     Regroup,
 )
@@ -191,6 +192,9 @@ class EwCfg(Register, offset=0x407C, name="EW_CFG", evidence="I"):
     ew_div_bypass = Flag(14, "Skip the division.")
     ew_alu_src = Flag(15, "ALU: operand through ERDMA; 0: EW_OP_VALUE_0 and on.")
     ew_alu_algo = Choice(19, 16, EwAlgorithm, "Operation of the ALU.")
+    edata_size = Choice(
+        23, 22, PixelBits, "Element size of the operand as in ERDMA_CFG: toolkits 1.4.1b4 to b9 alone write it."
+    )
     ew_alu_bypass = Flag(24, "Skip the ALU.")
     ew_cvt_type = Flag(31, "Operand converter: 1 add, then multiply.")
 
