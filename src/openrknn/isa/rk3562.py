@@ -196,10 +196,14 @@ class MiscCfg(Register, offset=0x3018, name="MISC_CFG", evidence="I"):
     proc_precision = Choice(10, 8, Precision, "Number format.")
 
 
-class ClipTruncate(core.ClipTruncate, offset=0x3024, evidence="I?"):
-    """RK3588's register, and a bit of its own."""
+class ClipTruncate(Register, offset=0x3024, name="CLIP_TRUNCATE", evidence="I"):
+    """Right shift of the accumulator, as on RK3588; the number stands here twice.
 
-    image = Flag(5, "Set for int8 image input.", evidence="I")
+    Files in the wild hold 0x42, 0x63, 0x84 and 0xa5 (OSNet), where the BS stage alone could not scale the sums down.
+    """
+
+    clip_truncate = Unsigned(4, 0, "Bits to shift.")
+    clip_again = Unsigned(9, 5, "The same number once more, or 1 beside 0 for int8 image input.", evidence="?")
 
 
 CORE = RK3588.block("CORE").derive(

@@ -152,11 +152,17 @@ class CoreMiscCfg(Register, offset=0x300C, name="MISC_CFG", evidence="I"):
     proc_precision = Choice(14, 12, Precision, "Number format.")
 
 
+class CoreClipTruncate(Register, offset=0x302C, name="CLIP_TRUNCATE", evidence="IS"):
+    """Right shift of the accumulator, before the BS stage; 1 and 2 in OSNet, where a board's distances show it."""
+
+    clip_truncate = Unsigned(4, 0, "Bits to shift.")
+
+
 CORE = RK3588.block("CORE").derive(
     CoreMiscCfg,
     moved(core.DataoutSize0, 0x3010),
     moved(core.DataoutSize1, 0x3014),
-    *unknown(0x302C),
+    CoreClipTruncate,
     keep=["S_STATUS", "S_POINTER", "OPERATION_ENABLE"],
 )
 

@@ -40,7 +40,9 @@ def read_core(core: NamedRegisters, convolution: npu_cna.Config) -> npu_core.Con
         raise ExecutionError("CORE and CNA do not agree on the kind of convolution", register="MISC_CFG")
     if (size["dataout_height"], size["dataout_width"]) != (convolution.out_height, convolution.out_width):
         raise ExecutionError("CORE and CNA do not agree on the size of the output", register="DATAOUT_SIZE_0")
-    return npu_core.Config(bool(misc["qd_en"]), clip["clip_truncate"], numerics.Rounding(clip["round_type"]))
+    if clip.get("clip_again", 0) > 1 and clip["clip_again"] != clip["clip_truncate"]:
+        raise UnknownModeError("two different numbers of bits to shift are not known", register="CLIP_TRUNCATE")
+    return npu_core.Config(bool(misc["qd_en"]), clip["clip_truncate"], numerics.Rounding(clip.get("round_type", 0)))
 
 
 def read_readers(

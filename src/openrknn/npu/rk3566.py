@@ -116,7 +116,8 @@ def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_cor
     for depthwise, precision in ((array.dw_en, array.proc_precision), (misc.dw_en, misc.proc_precision)):
         if depthwise != convolution.depthwise or precision is not convolution.weight_precision:
             raise ExecutionError("CMAC, CORE and CNA do not agree on the kind of convolution", register="MISC_CFG")
-    return npu_core.Config(not convolution.is_float, 0, numerics.Rounding.EVEN)
+    shift = registers.read(regs.CoreClipTruncate).clip_truncate
+    return npu_core.Config(not convolution.is_float, shift, numerics.Rounding.EVEN)
 
 
 def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
