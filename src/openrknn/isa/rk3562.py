@@ -170,15 +170,30 @@ class ReadSize(Register, offset=0x118C, name="READ_SIZE", evidence="I?"):
     width_1 = Size(31, 16, "Columns.")
 
 
+class DataSize0(Register, offset=0x102C, name="DATA_SIZE0", evidence="I"):
+    """Size of the input of this task; wider than on RK3588: 3584 rows in a softmax over anchors."""
+
+    datain_height = Unsigned(12, 0, "Input rows.")
+    datain_width = Unsigned(28, 16, "Input columns.")
+
+
+class FcDataSize0(Register, offset=0x1078, name="FC_DATA_SIZE0", evidence="I"):
+    """Size of what the DMA fetches."""
+
+    dma_height = Unsigned(12, 0, "Rows.")
+    dma_width = Unsigned(29, 16, "Columns.")
+
+
+
 _CNA_KEPT = ["S_STATUS", "S_POINTER", "OPERATION_ENABLE", "CONV_CON3", "DCOMP_CTRL", "DCOMP_REGNUM", "DCOMP_ADDR0"]
 
 CNA = RK3588.block("CNA").derive(
     *(ConvCon1, ConvCon2, Division, CbufCon0, LanePad, CvtLanes, DwZeroPoint),
     *(moved(cna.WeightSize0, 0x101C), WeightSize1, moved(cna.WeightSize2, 0x1024), DataSize1),
-    *(moved(cna.DataSize0, 0x102C), moved(cna.DataSize2, 0x1030), moved(cna.DataSize3, 0x1034), CbufEntries, CbufCon1),
+    *(DataSize0, moved(cna.DataSize2, 0x1030), moved(cna.DataSize3, 0x1034), CbufEntries, CbufCon1),
     *(moved(cna.CvtCon0, 0x1048), CvtScale01, CvtScale23),
     *CvtOffsets,
-    *(moved(cna.FcDataSize0, 0x1078), moved(cna.FcDataSize1, 0x107C), PadCon0, moved(cna.PadCon1, 0x1084)),
+    *(FcDataSize0, moved(cna.FcDataSize1, 0x107C), PadCon0, moved(cna.PadCon1, 0x1084)),
     *(moved(cna.FeatureDataAddr, 0x1088), DmaCon0, moved(cna.DmaCon1, 0x1090), SurfStride, SurfSize, ReadSize),
     *unknown(0x1038, 0x1068, 0x106C),
     keep=[*_CNA_KEPT, "DCOMP_AMOUNT0", "DCOMP_AMOUNT1"],

@@ -237,10 +237,20 @@ class Bus(Register, offset=0x40C0, name="BUS", evidence="?"):
     high = Unsigned(31, 16, "0x444.")
 
 
-class Pace(Register, offset=0x40CC, name="PACE", evidence="?"):
-    """RV1106 has this bit in DATA_CUBE_WIDTH."""
+class PackedRun(Register, offset=0x40CC, name="PACKED_RUN", evidence="E"):
+    """Packed output: how many bytes stand together. RV1106 has it in DATA_CUBE_WIDTH.
 
-    slow = Flag(4, "Set in transposes and in lookups without a convolution; results do not need it.")
+    A Reshape makes rows of a matrix, back to back, into channels: each row has to begin at a whole atom. 100 for maps
+    of 10 x 10 pixels, 45 for [10, 45]; SURF_LEN counts the atoms with the gaps (56 for 8 rows of 100 bytes).
+    """
+
+    run = Unsigned(15, 0, "Bytes of a run. 16 in transposes and lookups, without effect; 4 in a maximum over channels.")
+
+
+class PackedRuns(Register, offset=0x40BC, name="PACKED_RUNS", evidence="I"):
+    """How many runs of PACKED_RUN there are; RK3576 leaves it 0."""
+
+    runs = Unsigned(31, 16, "Runs.")
 
 
 EwOpValues = array(dpu_stages.EwOpValue, 5, offset=0x4090, name="EW_OP_VALUE_")
@@ -255,8 +265,8 @@ DPU = RK3588.block("DPU").derive(
     *(EwCfg, EwCvtOffsetValue, moved(dpu_stages.EwCvtScaleValue, 0x4084)),
     *EwOpValues,
     *(moved(dpu_stages.OutCvtOffset, 0x40AC), moved(dpu_stages.OutCvtScale, 0x40B0)),
-    *(moved(dpu_stages.OutCvtShift, 0x40B4), SurfaceAdd, Bus, SurfLen, Pace, LutCfg),
-    *unknown(0x40BC, 0x40C4),
+    *(moved(dpu_stages.OutCvtShift, 0x40B4), SurfaceAdd, Bus, SurfLen, PackedRuns, PackedRun, LutCfg),
+    *unknown(0x40C4),
     keep=["S_STATUS", "S_POINTER", "OPERATION_ENABLE", "OFFSET_PEND", "BN_ALU_CFG", "BN_MUL_CFG", *_LUT],
 )
 

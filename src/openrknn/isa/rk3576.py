@@ -102,8 +102,8 @@ class DataSize1(Register, offset=0x1028, name="DATA_SIZE1", evidence="I"):
 class DataSize0(Register, offset=0x102C, name="DATA_SIZE0", evidence="I"):
     """Size of the input of this task."""
 
-    datain_height = Size(10, 0, "Input rows.")
-    datain_width = Size(26, 16, "Input columns.")
+    datain_height = Size(12, 0, "Input rows.", notes="4200 in a softmax over anchors: two bits more than on RK3588.")
+    datain_width = Size(28, 16, "Input columns.")
 
 
 class DataSize2(Register, offset=0x1030, name="DATA_SIZE2", evidence="I"):
@@ -129,7 +129,7 @@ class CbufEntries(Register, offset=0x103C, name="CBUF_ENTRIES", evidence="I?"):
 class FcDataSize0(Register, offset=0x1078, name="FC_DATA_SIZE0", evidence="I"):
     """Size of what the DMA fetches."""
 
-    dma_height = Size(10, 0, "Rows.")
+    dma_height = Size(12, 0, "Rows.")
     dma_width = Size(29, 16, "Columns.")
 
 
@@ -231,13 +231,6 @@ class Precise(Register, offset=0x40D0, name="UNKNOWN_40D0", evidence="?"):
     high = Unsigned(31, 16, "0x40 or 0x48.")
 
 
-class Pace(Register, offset=0x40CC, name="PACE", evidence="?"):
-    """As on RK3562, and a bit of its own."""
-
-    reduces = Flag(2, "Set in a maximum over channels.")
-    slow = Flag(4, "Set in transposes and in lookups without a convolution; results do not need it.")
-
-
 class WdmaSize0(Register, offset=0x4030, name="WDMA_SIZE_0", evidence="I?"):
     """Channels of the write DMA."""
 
@@ -257,7 +250,7 @@ _RK3588_LUT = [
 ]
 
 DPU = RK3562.block("DPU").derive(
-    *(FeatureModeCfg, DataCubeHeight, BsMulCfg, BsOwCfg, BnCfg, WdmaSize0, SurfaceAdd, EwCvtOffsetValue, Precise, Pace),
+    *(FeatureModeCfg, DataCubeHeight, BsMulCfg, BsOwCfg, BnCfg, WdmaSize0, SurfaceAdd, EwCvtOffsetValue, Precise),
     *rk3576_lut.REGISTERS,
     remove=["BS_ALU_CFG", "BS_OW_OP", "BN_ALU_CFG", "BN_MUL_CFG", *_RK3588_LUT],
 )

@@ -15,7 +15,7 @@ from openrknn.isa.enums import AluAlgorithm, ArgbInput, ConvMode, OutputMode, Pr
 from openrknn.isa.fields import Atoms, Bits, Choice, Flag, Mask, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register
 from openrknn.isa.rk3562 import RK3562
-from openrknn.isa.rk3562_dpu import BsMulCfg, EwCfg, clamps
+from openrknn.isa.rk3562_dpu import BsMulCfg, EwCfg, PackedRuns, clamps
 from openrknn.isa.rk3588 import RK3588
 
 __all__ = ["RV1106"]
@@ -221,7 +221,10 @@ class DataCubeWidth(Register, offset=0x4030, name="DATA_CUBE_WIDTH", evidence="I
     """Width of the data."""
 
     width = Size(12, 0, "Columns.")
-    slow = Flag(20, "Set in transposes and in lookups without a convolution; results do not need it.", evidence="?")
+    packed_run = Unsigned(
+        31, 16, "Packed output: bytes of a run; every run begins at a whole atom. 16 in transposes, without effect.",
+        notes="A row of a matrix that becomes channels: 4 for [129, 4], 14 for [512, 14]. See RK3562's PACKED_RUN.",
+    )
 
 
 class CpendAluCfg(Register, offset=0x4044, name="CPEND_ALU_CFG", evidence="I"):
@@ -300,7 +303,7 @@ CLAMPS = {
 
 DPU = RK3588.block("DPU").derive(
     *(FeatureModeCfg, DataFormat, BsAluCfg, DataCubeWidth, BsCfg, CpendAluCfg, moved(BsMulCfg, 0x4048), BsOwCfg),
-    *(BsOwOp, WdmaSize0, BnCfg, moved(EwCfg, 0x4070)),
+    *(BsOwOp, WdmaSize0, BnCfg, moved(EwCfg, 0x4070), moved(PackedRuns, 0x40C4)),
     *clamps(CLAMPS),
     remove=["BS_RELUX_CMP_VALUE", "BN_RELUX_CMP_VALUE", "EW_RELUX_CMP_VALUE"],
 )

@@ -71,8 +71,8 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     """Read DPU's registers."""
     dpu = NamedRegisters(registers, RK3562.block("DPU"))
     precision, real = paired.arithmetic(dpu), dpu("DATA_CUBE_CHANNEL", "orig_channel")
-    dpu.expect_zero("CPEND_ALU_CFG", "UNKNOWN_40BC", "UNKNOWN_40C4")
-    dpu.waive("WDMA_SIZE_0", "BUS", "PACE")
+    dpu.expect_zero("CPEND_ALU_CFG", "UNKNOWN_40C4")
+    dpu.waive("WDMA_SIZE_0", "BUS", "PACKED_RUNS")
     pixels = dpu("DATA_CUBE_WIDTH", "width") * dpu("DATA_CUBE_HEIGHT", "height")
     out = paired.configure_out(dpu)
     used = not dpu("EW_CFG", "ew_bypass") and not dpu("EW_CFG", "ew_lut_bypass")
@@ -90,7 +90,13 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
         norm=paired.configure_bn(dpu, precision),
         element_wise=paired.configure_ew(dpu, precision, table),
         out=out,
-        write=paired.configure_write(dpu, Regroup(dpu("BS_OW_CFG", "regroup")), dpu("SURF_LEN", "surf_len"), pixels),
+        write=paired.configure_write(
+            dpu,
+            Regroup(dpu("BS_OW_CFG", "regroup")),
+            surf_len=dpu("SURF_LEN", "surf_len"),
+            run_atoms=pixels,
+            spread=dpu("PACKED_RUN", "run"),
+        ),
     )
 
 

@@ -86,11 +86,18 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     """Read DPU's registers."""
     dpu = NamedRegisters(registers, RK3576.block("DPU"))
     precision, real = paired.arithmetic(dpu), dpu("DATA_CUBE_CHANNEL", "orig_channel")
-    dpu.expect_zero("CPEND_ALU_CFG", "UNKNOWN_40BC", "UNKNOWN_40C4")
-    dpu.waive("WDMA_SIZE_0", "BUS", "PACE", "UNKNOWN_40D0")
+    dpu.expect_zero("CPEND_ALU_CFG", "PACKED_RUNS", "UNKNOWN_40C4")
+    dpu.waive("WDMA_SIZE_0", "BUS", "UNKNOWN_40D0")
     out = paired.configure_out(dpu)
     pixels = dpu("DATA_CUBE_WIDTH", "width") * dpu("DATA_CUBE_HEIGHT", "height")
-    walk = paired.configure_write(dpu, Regroup(dpu("BS_OW_CFG", "regroup")), dpu("SURF_LEN", "surf_len"), pixels)
+    reduction, run = _reduction(dpu("DATA_CUBE_HEIGHT", "reduction")), dpu("PACKED_RUN", "run")
+    walk = paired.configure_write(
+        dpu,
+        Regroup(dpu("BS_OW_CFG", "regroup")),
+        surf_len=dpu("SURF_LEN", "surf_len"),
+        run_atoms=pixels,
+        spread=ATOM_BYTES if reduction else run,
+    )
     bias, norm = tabled.tables_of(registers)
     return pipeline.Config(
         flying=bool(dpu("FEATURE_MODE_CFG", "flying_mode")),
@@ -99,7 +106,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
         channels=common.whole_channels(real, out.precision),
         real_channels=real,
         pad_bits=dpu("OFFSET_PEND", "offset_pend"),
-        reduction=_reduction(dpu("DATA_CUBE_HEIGHT", "reduction")),
+        reduction=reduction,
         correction=tabled.configure_correction(dpu, bias),
         bias=tabled.configure_bs(dpu, precision, bias),
         norm=tabled.configure_bn(dpu, precision, norm),

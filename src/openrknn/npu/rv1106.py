@@ -94,8 +94,8 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     """Read DPU's registers."""
     dpu = NamedRegisters(registers, RV1106.block("DPU"))
     precision, channel = paired.arithmetic(dpu), dpu.fields("DATA_CUBE_CHANNEL")
-    dpu.expect_zero("CPEND_ALU_CFG", "UNKNOWN_40C4")
-    dpu.waive("WDMA_SIZE_0")
+    dpu.expect_zero("CPEND_ALU_CFG")
+    dpu.waive("WDMA_SIZE_0", "PACKED_RUNS")
     mode, width = dpu.fields("FEATURE_MODE_CFG"), dpu("DATA_CUBE_WIDTH", "width")
     used = not dpu("EW_CFG", "ew_bypass") and not dpu("EW_CFG", "ew_lut_bypass")
     regroup = Regroup.ATOMS if dpu("BS_OW_CFG", "tp_atoms") else Regroup(dpu("BS_OW_CFG", "regroup"))
@@ -112,7 +112,13 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
         norm=paired.configure_bn(dpu, precision),
         element_wise=paired.configure_ew(dpu, precision, lut.configure(registers, tables, used=used)),
         out=paired.configure_out(dpu),
-        write=paired.configure_write(dpu, regroup, mode["surf_len"], 1 if mode["rgp_each"] else width),
+        write=paired.configure_write(
+            dpu,
+            regroup,
+            surf_len=mode["surf_len"],
+            run_atoms=1 if mode["rgp_each"] else width,
+            spread=dpu("DATA_CUBE_WIDTH", "packed_run"),
+        ),
     )
 
 

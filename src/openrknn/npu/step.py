@@ -49,7 +49,7 @@ class Step(ABC):
 def _dpu_extent(config: pipeline.Config, atoms: int) -> tuple[int, int]:
     walk = config.write
     if walk.packed_bytes is not None:
-        return walk.address, atoms * walk.atom_bytes
+        return walk.address, max(atoms * walk.atom_bytes, walk.packed_limit_bytes or 0)
     group = max(walk.per_pixel * walk.width * walk.height, 1)
     groups = -(-atoms // group)
     steps = (

@@ -122,6 +122,10 @@ class Places:
         """The walk of the write DMA for `count` atoms of each pixel, of which the first `valid` carry data."""
         if config.packed_bytes is not None:
             size = pixels * count * config.packed_bytes
+            if config.packed_run_bytes is not None or config.spread_run_bytes is not None:
+                raise RefusedError("packed output in runs")
+            if config.packed_limit_bytes is not None and config.packed_limit_bytes < size:
+                raise RefusedError("packed output that ends before its data")
             base = self.write_strided(config.address, (size,), (1,), "DPU packed write")
             target = self._target(config, base, pixels=pixels, atoms=count, packed=config.packed_bytes)
             target.per_pixel = config.per_pixel if count % config.per_pixel == 0 else 1

@@ -183,8 +183,13 @@ def configure_out(dpu: NamedRegisters) -> out_cvt.Config:
     )
 
 
-def configure_write(dpu: NamedRegisters, regroup: Regroup, surf_len: int, run_atoms: int) -> write.Config:
-    """The write DMA. Packed output has a length of `surf_len` atoms; its last atom in every `run_atoms` is cut."""
+def configure_write(
+    dpu: NamedRegisters, regroup: Regroup, surf_len: int, run_atoms: int, spread: int
+) -> write.Config:
+    """The write DMA. Packed output has a length of `surf_len` atoms; its last atom in every `run_atoms` is cut.
+
+    Uncut, its runs of `spread` bytes begin at whole atoms: the length is that of the runs with their gaps.
+    """
     mode, size = dpu.fields("FEATURE_MODE_CFG"), dpu.fields("WDMA_SIZE_1")
     if mode["output_mode"] != OutputMode.MEMORY:
         raise UnknownModeError("a result that does not go to memory is not implemented", register="FEATURE_MODE_CFG")
@@ -204,5 +209,6 @@ def configure_write(dpu: NamedRegisters, regroup: Regroup, surf_len: int, run_at
         transposes_atoms=regroup is Regroup.ATOMS,
         transposed_lanes={Regroup.LANES8: 16, Regroup.LANES16: 8}.get(regroup),
         packed_run_bytes=(run_atoms - 1) * ATOM_BYTES + kept if kept else None,
+        spread_run_bytes=spread if packed and not kept and spread % ATOM_BYTES else None,
         packed_limit_bytes=surf_len * ATOM_BYTES if packed else None,
     )

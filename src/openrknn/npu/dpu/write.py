@@ -48,6 +48,8 @@ class Config:
     atom_bytes: int = ATOM_BYTES
     packed_run_bytes: int | None = None
     """Packed output that cuts the last atom of every run: bytes kept of each run; None: no runs."""
+    spread_run_bytes: int | None = None
+    """Packed output whose runs of this many bytes begin at whole atoms; None: no gaps."""
     packed_limit_bytes: int | None = None
     """Packed output ends here; None: with the data."""
 
@@ -146,8 +148,20 @@ def place_packed(atoms: Bytes, config: Config, memory: Memory) -> None:
     if config.packed_run_bytes is not None:
         whole = -(-config.packed_run_bytes // size) * size
         kept = kept.reshape(-1, whole)[:, : config.packed_run_bytes].reshape(-1)
+    if config.spread_run_bytes is not None:
+        kept = _spread(kept, config.spread_run_bytes, size)
     kept = kept[: config.packed_limit_bytes]
     memory.view(config.address, kept.size, "DPU packed write")[...] = kept
+
+
+def _spread(kept: Bytes, run: int, size: int) -> Bytes:
+    """Runs of `run` bytes, each filled up with zeros to whole atoms: rows of a matrix become rows of channels."""
+    runs = -(-kept.size // run)
+    whole = np.zeros((runs, -(-run // size) * size), np.uint8)
+    filled = np.zeros(runs * run, np.uint8)
+    filled[: kept.size] = kept
+    whole[:, :run] = filled.reshape(runs, run)
+    return whole.reshape(-1)
 
 
 def transpose_lanes(atoms: Bytes, lanes: int) -> Bytes:
