@@ -23,7 +23,8 @@ from openrknn.errors import BadReferenceError, BadRelocationError, BadTaskError
 
 __all__ = ["read_graphs"]
 
-_RELOCATION = struct.Struct("<IIqII")
+_RELOCATION = struct.Struct("<IIiIII")
+"""Register, tensor, addend; the first column and the first row that the task reads; 0."""
 _TARGETS = (0x0101, 0x0201, 0x0401, 0x0801, 0x1001, 0x2001, 0x4001, 0x8001)
 """Target of a command by the top hex digit of its register: 0x1070 -> CNA."""
 _SYNC = 0x0041 << 48
@@ -96,7 +97,7 @@ def _listed(table: Table, node: int, tensors: tuple[Tensor, ...]) -> _Listed:
         raise BadTaskError(f"tensor {source} is not a register list", offset=table.file_offset, section=section)
     table.buffer.charge(len(data) * 8)
     relocations = []
-    for register, tensor, addend, _, _ in _RELOCATION.iter_unpack(table.structs(5, _RELOCATION.size)):
+    for register, tensor, addend, *_ in _RELOCATION.iter_unpack(table.structs(5, _RELOCATION.size)):
         if tensor >= len(tensors):
             raise BadRelocationError(f"tensor {tensor} is not there", offset=table.file_offset, section=section)
         relocations.append((register, tensor, addend))
@@ -163,7 +164,7 @@ def _tail(entry: _Listed, following: _Listed | None, next_address: int, reader: 
 def _note_relocations(entry: _Listed, start: int, patches: dict[int, list[tuple[int, int]]]) -> None:
     places = {(word >> 16) & 0xFFFF: number for number, word in enumerate(entry.words)}
     for register, tensor, addend in entry.relocations:
-        if register not in places or not -(2**31) <= addend < 2**31:
+        if register not in places:
             raise BadRelocationError(
                 f"register {register:#06x} with addend {addend:#x} is not in the list",
                 section=f"operator {entry.node}, register list",

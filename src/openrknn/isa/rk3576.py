@@ -110,7 +110,7 @@ class DataSize2(Register, offset=0x1030, name="DATA_SIZE2", evidence="I"):
     """Width of the output."""
 
     dataout_width = Size(10, 0, "Output columns.")
-    weights = Unsigned(31, 17, "Something about the weights.", evidence="?")
+    weights = Unsigned(31, 16, "Something about the weights: 9 for 144 bytes of a depthwise kernel.", evidence="?")
 
 
 class DataSize3(Register, offset=0x1034, name="DATA_SIZE3", evidence="I"):

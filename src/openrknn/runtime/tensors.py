@@ -151,13 +151,15 @@ def _surfaces(tensor: Tensor, elements: Array) -> Array:
     layout = FeatureLayout.from_native(
         tensor.native_shape, channels=_channels(tensor), pixel_alignment=tensor.pixel_alignment
     )
-    surfaces, atom = tensor.native_shape[1], tensor.native_shape[4]
+    atom = tensor.native_shape[4]
+    surfaces = min(tensor.native_shape[1], -(-_channels(tensor) // atom)) if batches == 1 else tensor.native_shape[1]
     reach = (layout.batches * surfaces - 1) * layout.surface_pitch + height * width
     if elements.size < reach * atom:
         raise ValueError(f"{elements.size} elements do not hold {reach * atom}")
     steps = (surfaces * layout.surface_pitch, layout.surface_pitch, layout.line_pitch, 1)
     strides = (*(step * atom * elements.itemsize for step in steps), elements.itemsize)
-    return as_strided(elements, shape=tensor.native_shape, strides=strides)
+    # Toolkit 1.6.0 counts one surface too many for maps of an odd number of pixels; the memory has the real ones.
+    return as_strided(elements, shape=(batches, surfaces, *tensor.native_shape[2:]), strides=strides)
 
 
 def _channels(tensor: Tensor) -> int:

@@ -15,8 +15,8 @@ from openrknn.errors import UnsupportedError
 __all__ = ["WeightStore"]
 
 _ALIGNMENT = 64
-_ELSEWHERE = {Kind.COMMANDS, Kind.TASKS}
-"""Each session has its own: they hold addresses of its inputs and outputs."""
+_ELSEWHERE = {Kind.COMMANDS, Kind.TASKS, Kind.REGISTER_LIST}
+"""Each session has its own: they hold addresses of its inputs and outputs. Register lists are read into commands."""
 
 
 class WeightStore:
