@@ -331,6 +331,25 @@ def bilinear() -> onnx.ModelProto:
     return net.model()
 
 
+def reshaped_rows() -> onnx.ModelProto:
+    """A Reshape between two convolutions whose planes (63 pixels) are no whole atoms: packed output in runs."""
+    net = Net("reshaped_rows")
+    x = net.input("x", [1, 8, 9, 7])
+    plane = net.op("Conv", x, net.weight(8, 8, 1, 1), net.weight(8), kernel_shape=[1, 1])
+    turned = net.op("Reshape", plane, net.constant(np.array([1, 8, 21, 3], np.int64)))
+    net.output(net.op("Conv", turned, net.weight(8, 8, 1, 1), net.weight(8), kernel_shape=[1, 1]), "y", [1, 8, 21, 3])
+    return net.model()
+
+
+def depthwise40() -> onnx.ModelProto:
+    """Channels that are no multiple of RK3576's group of 32."""
+    net = Net("depthwise40")
+    x = net.input("x", [1, 40, 6, 7])
+    options = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "group": 40}
+    net.output(net.op("Conv", x, net.weight(40, 1, 3, 3), net.weight(40), **options), "y", [1, 40, 6, 7])
+    return net.model()
+
+
 def deconv() -> onnx.ModelProto:
     net = Net("deconv")
     x = net.input("x", [1, 16, 4, 4])
@@ -492,6 +511,8 @@ def _chips() -> list[Golden]:
         for chip in ("rk3562", "rk3576", "rv1106", "rv1106b")
         if network is not softmax or chip not in {"rv1106", "rv1106b"}  # the converter forgets a convolution on RV1106
     ]
+    rows += [Golden(reshaped_rows, chip, answers=True) for chip in ("rk3562", "rk3576", "rv1106")]
+    rows += [Golden(depthwise40, "rk3576", dtype, answers=True) for dtype in ("i8", "fp")]
     return [*rows, Golden(silu, "rk3562", "fp", answers=True)]
 
 
