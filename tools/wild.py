@@ -1,6 +1,6 @@
 """Runs a folder of `.rknn` files on the software NPU and prints what stopped, by cause.
 
-    tools/wild FOLDER                     every *.rknn below it: load, then one run with random inputs of the right shape
+    tools/wild FOLDER                     every *.rknn below it: load, then one run with random inputs that fit
     tools/wild FOLDER --json out.json     the same as data
     tools/wild FOLDER --sources index.tsv where the files came from: lines of "file name <tab> repository <tab> path"
 
@@ -57,7 +57,9 @@ def cause_of(kind: str, message: str) -> str:
     """An error without what differs from file to file: quoted names, numbers, the place in parentheses at the end."""
     text = message.splitlines()[0] if message else ""
     text = re.sub(r"\s\((?:task|operator|byte|tensor|[A-Z_]+\.)[^()]*\)$", "", text)
-    text = re.sub(r"'[^']*'", "'...'", text)
+    text = re.sub(r"^model \S+: ", "", text)
+    text = re.sub(r"\(first: operator.*", "", text)
+    text = re.sub(r"'[^' ]*'", "'...'", text)
     text = re.sub(r"0x[0-9a-fA-F]+|\b\d+(?:\.\d+)*\b", "#", text)
     return f"{kind}: {text[:160]}"
 
@@ -85,7 +87,7 @@ def run_one(path: Path, seed: int) -> dict[str, object]:
         found |= {"category": REFUSED, "message": str(error), "cause": cause_of(type(error).__name__, str(error))}
     except MemoryError as error:
         found |= {"category": MEMORY, "message": str(error), "cause": MEMORY}
-    except Exception as error:  # a fault of ours: the whole point is to see it
+    except Exception as error:  # noqa: BLE001 - a fault of ours, and to see it is the point
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
         found |= {"category": TRACEBACK, "message": traceback.format_exc(), "cause": f"{type(error).__name__} {where}"}
@@ -180,6 +182,7 @@ def print_tables(outcomes: Sequence[Outcome], *, per_file: bool) -> None:
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="tools/wild", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="every *.rknn in it and below it is tried")
     parser.add_argument("--seed", type=int, default=0, help="of the random inputs (0)")

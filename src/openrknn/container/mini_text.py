@@ -298,7 +298,7 @@ def _node(entry: Mapping[str, Any], number: int, tensors: int, tasks: int) -> No
     return Node(
         index=number,
         type=entry["type"],
-        name=entry["name"].partition(":")[2] if is_end else entry["name"],
+        name=entry["name"],
         target=0 if is_end else _TARGETS[entry["target"]],
         inputs=inputs[:1] if is_end else inputs,
         outputs=outputs,
