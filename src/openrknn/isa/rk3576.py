@@ -107,10 +107,14 @@ class DataSize0(Register, offset=0x102C, name="DATA_SIZE0", evidence="I"):
 
 
 class DataSize2(Register, offset=0x1030, name="DATA_SIZE2", evidence="I"):
-    """Width of the output."""
+    """Width of the output, and the size of the weights once more.
+
+    Weights, in every convolution that was compared: depthwise WEIGHT_SIZE0 / 16; else WEIGHT_SIZE1 in fp16 and
+    twice that in int8. Results do not need it.
+    """
 
     dataout_width = Size(10, 0, "Output columns.")
-    weights = Unsigned(31, 16, "Something about the weights: 9 for 144 bytes of a depthwise kernel.", evidence="?")
+    weights = Unsigned(31, 16, "Depthwise: atoms of weights; else twice the elements of a kernel.", evidence="I?")
 
 
 class DataSize3(Register, offset=0x1034, name="DATA_SIZE3", evidence="I"):
