@@ -291,6 +291,7 @@ class RdmaFeatureModeCfg(Register, offset=0x5044, name="RDMA_FEATURE_MODE_CFG", 
     proc_precision = Choice(7, 5, Precision, "Number format of the arithmetic.")
     burst_len = Unsigned(14, 11, "Bus; 8 in streams.", evidence="?")
     in_precision = Choice(17, 15, Precision, "Number format of the input.")
+    to_bytes = Flag(18, "Set where fp16 data leave as int8; results do not need it.", evidence="?")
 
 
 class SurfNotch(Register, offset=0x504C, name="RDMA_SURF_NOTCH", evidence="I"):

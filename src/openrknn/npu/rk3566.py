@@ -108,14 +108,19 @@ def _converter(registers: Registers, precision: Precision) -> npu_cna.Converter 
     )
 
 
+_SUMMED_AS = {Precision.BF16: Precision.FP16}
+"""CORE adds wide numbers and knows one kind of float: layer normalisation leaves fp16 in it where CNA and CMAC say bf16."""
+
+
 def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_core.Config:
     """Read CMAC's and CORE's registers; window sums are always delivered."""
     array, misc = registers.read(regs.CmacMiscCfg), registers.read(regs.CoreMiscCfg)
     registers.waive_unknown(0x2000, 0x4000)
     registers.waive_range(0x3010, 0x3018)  # DATAOUT_SIZE_0 and _1: CNA has the same sizes
-    for depthwise, precision in ((array.dw_en, array.proc_precision), (misc.dw_en, misc.proc_precision)):
-        if depthwise != convolution.depthwise or precision is not convolution.weight_precision:
-            raise ExecutionError("CMAC, CORE and CNA do not agree on the kind of convolution", register="MISC_CFG")
+    summed = _SUMMED_AS.get(convolution.weight_precision, convolution.weight_precision)
+    agreed = array.proc_precision is convolution.weight_precision and misc.proc_precision in {summed, array.proc_precision}
+    if not agreed or not array.dw_en == misc.dw_en == convolution.depthwise:
+        raise ExecutionError("CMAC, CORE and CNA do not agree on the kind of convolution", register="MISC_CFG")
     shift = registers.read(regs.CoreClipTruncate).clip_truncate
     return npu_core.Config(not convolution.is_float, shift, numerics.Rounding.EVEN)
 
