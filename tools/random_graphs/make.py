@@ -4,8 +4,8 @@
 
 The toolkit is proprietary and lives in an environment of its own, whose Python runs this script. FOLDER gets
 onnx/NUMBER.onnx, and per chip NUMBER_i8.rknn (or _fp) with an .npz: inputs x0 ..., the simulator's answers o0 ..., and
-ONNX Runtime's float answers f0 ... as a third witness. results.tsv says what became of each build: "built", "refused"
-(by the toolkit, with its words), "crashed", "late". Graph i is built for every chip before i + 1, so that stopping
+ONNX Runtime's float answers f0 ... as a third witness. results.tsv says what became of each build: "built", or "refused"
+by the toolkit, with its words or how it ended. Graph i is built for every chip before i + 1, so that stopping
 early leaves equal numbers; what is in results.tsv is not built again. The toolkit damages its heap now and then, so
 workers end after some graphs and are watched.
 """
@@ -16,21 +16,21 @@ import argparse
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from random_graphs import workers
+
 CHIPS = ("rk3588", "rk3576", "rk3566", "rk3562", "rv1106")
 ONLY_INT8 = ("rv1103", "rv1106", "rv1103b", "rv1106b")
 BEFORE_RESTART = 40
 """Graphs that one process builds."""
-PATIENCE = 60.0
+PATIENCE = 40.0
 """Seconds without a finished build until a worker is ended."""
 MEAN, DEVIATION = 127.5, 64.0
 """How a picture's bytes become numbers near one: the converter puts both into the file."""
@@ -55,60 +55,25 @@ def main() -> int:
 
 def watch(arguments: argparse.Namespace) -> int:
     """Keeps the workers running until every graph has a result."""
-    running: dict[int, tuple[subprocess.Popen[bytes], float]] = {}
-    finished: set[int] = set()
-    while len(finished) < arguments.workers:
-        for number in set(range(arguments.workers)) - finished:
-            if number not in running:
-                running[number] = start(arguments, number), time.monotonic()
-                continue
-            process, since = running[number]
-            code = process.poll()
-            if code is None and late(arguments, number, since):
-                process.kill()
-                process.wait()
-                code = -9
-            if code is None:
-                continue
-            del running[number]
-            if code == 0:
-                finished.add(number)
-            elif code != RESTART:
-                blame(arguments, number, "late" if code == -9 else "crashed")
-        time.sleep(0.5)
+    command = [sys.executable, __file__, str(arguments.folder), "--seed", str(arguments.seed)]
+    command += ["--first", str(arguments.first), "--count", str(arguments.count), "--chips", *arguments.chips, "--work"]
+    count = arguments.workers
+    workers.watch(
+        [[*command, str(number), str(count)] for number in range(count)],
+        [workers.current(arguments.folder, number, "worker") for number in range(count)],
+        PATIENCE,
+        lambda said, cause: blame(arguments, said, cause),
+    )
     return 0
 
 
-RESTART = 3
-"""What a worker returns that wants to be started again."""
-
-
-def start(arguments: argparse.Namespace, number: int) -> subprocess.Popen[bytes]:
-    """A worker for every n-th graph."""
-    command = [sys.executable, __file__, str(arguments.folder), "--seed", str(arguments.seed)]
-    command += ["--first", str(arguments.first), "--count", str(arguments.count)]
-    command += ["--chips", *arguments.chips, "--work", str(number), str(arguments.workers)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def current(arguments: argparse.Namespace, number: int) -> Path:
-    """The file in which a worker says what it builds."""
-    return Path(arguments.folder) / f"worker{number}"
-
-
-def late(arguments: argparse.Namespace, number: int, since: float) -> bool:
-    """Whether a worker has said nothing for too long."""
-    path = current(arguments, number)
-    silent = time.time() - path.stat().st_mtime if path.exists() else 0.0
-    return min(silent, time.monotonic() - since) > PATIENCE
-
-
-def blame(arguments: argparse.Namespace, number: int, cause: str) -> None:
-    """Writes down the build during which a worker ended."""
-    path = current(arguments, number)
-    if path.exists() and path.read_text().strip():
-        record(arguments.folder, *path.read_text().split(), cause, "")
-        path.unlink()
+def blame(arguments: argparse.Namespace, said: str, cause: str) -> None:
+    """Writes down the build that ended a worker. A graph that the toolkit does not finish hangs for every chip."""
+    chip, name = said.split()
+    done = known(arguments.folder)
+    for other, its in names(int(name.split("_")[0]), arguments.chips):
+        if other == chip or (cause == "late" and (other, its) not in done):
+            record(arguments.folder, other, its, "refused", cause)
 
 
 def record(folder: Path, chip: str, name: str, result: str, words: str) -> None:
@@ -136,9 +101,9 @@ def work(arguments: argparse.Namespace) -> int:
         if not open_ones:
             continue
         if built == BEFORE_RESTART:
-            return RESTART
+            return workers.RESTART
         built += 1
-        build_all(folder, graph, arguments.seed, open_ones, current(arguments, number).resolve())
+        build_all(folder, graph, arguments.seed, open_ones, workers.current(folder, number, "worker"))
     return 0
 
 
