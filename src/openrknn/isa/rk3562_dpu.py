@@ -104,6 +104,7 @@ class BsMulCfg(Register, offset=0x4044, name="BS_MUL_CFG", evidence="I"):
     """Multiplier of BS, and where the correction finds its operand."""
 
     cpend_mul_src = Flag(0, "Correction: operand per channel from BRDMA; 0: BS_OW_OP.")
+    bs_mul_prelu = Flag(2, "Multiply only where x < 0.")
     bs_mul_operand = Bits(31, 16, "int16, fp16 or bf16.")
 
 

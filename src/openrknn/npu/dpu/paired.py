@@ -92,7 +92,7 @@ def configure_bs(dpu: NamedRegisters, precision: Precision) -> Stage | None:
         operand=None if choice["bs_mul_src"] else factor,
         shift=config["bs_mul_shift_value"],
         shift_negative=dpu("BS_OW_OP", "bs_mul_shift_value_neg"),
-        negative_only=False,
+        negative_only=bool(dpu("BS_MUL_CFG", "bs_mul_prelu")),
     )
     if config["bs_bypass"]:
         return None
@@ -142,7 +142,7 @@ def configure_ew(dpu: NamedRegisters, precision: Precision, table: lut.Config | 
     values = [dpu(f"EW_OP_VALUE_{number}", "ew_operand") for number in range(5)]
     if config["ew_bypass"]:
         return None
-    if any(value != values[0] for value in values):
+    if any(value not in {0, values[0]} for value in values):  # the first is the operand; Clip leaves 0 in the others
         raise UnknownModeError("different operands per lane are not implemented", register="EW_OP_VALUE_1")
     converter = None
     if not config["ew_op_cvt_bypass"] and not is_float(precision):
