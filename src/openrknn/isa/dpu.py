@@ -83,6 +83,7 @@ class OffsetPend(Register, offset=0x4014, name="OFFSET_PEND", evidence="TE"):
     """What channels beyond `orig_channel` are set to, inside the last atom that is written."""
 
     offset_pend = Bits(15, 0, "The value: 0, or 0xfbff (-65504 as fp16) before a maximum over channels.")
+    sign = Unsigned(31, 16, "The sign of a negative int16, again and again; results do not need it.", evidence="?")
 
 
 class DstBaseAddr(Register, offset=0x4020, name="DST_BASE_ADDR", evidence="TE"):

@@ -81,6 +81,7 @@ class BsOwOp(Register, offset=0x4054, name="BS_OW_OP", evidence="TE"):
     """CPEND operand for all channels."""
 
     ow_op = Signed(15, 0, "Negated zero point of the weights.")
+    sign = Unsigned(31, 16, "The sign of a negative operand, again and again; results do not need it.", evidence="?")
 
 
 class BnCfg(Register, offset=0x4060, name="BN_CFG", evidence="TE"):

@@ -195,6 +195,7 @@ class Machine:
                 array=family.core(registers, source),
                 dpu=family.dpu(registers, working.tables),
                 reader=family.readers(registers) if "DPU_RDMA" in names else None,
+                pooling=family.pooling(registers) if "PPU" in names else None,
             )
         if names == _FLYING:
             return Flying(*place, dpu=family.dpu(registers, working.tables), reader=family.readers(registers))

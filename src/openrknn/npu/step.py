@@ -69,12 +69,13 @@ def _pooling_extent(config: ppu.Config) -> tuple[int, int]:
 
 @dataclass(eq=False)
 class Convolution(Step):
-    """CNA, CORE, DPU and, where operands come from memory, DPU_RDMA."""
+    """CNA, CORE, DPU and, where operands come from memory, DPU_RDMA; on RK3566/68 the DPU may hand over to the PPU."""
 
     source: cna.Config = field(kw_only=True)
     array: core.Config = field(kw_only=True)
     dpu: pipeline.Config = field(kw_only=True)
     reader: rdma.Config | None = field(kw_only=True)
+    pooling: ppu.Config | None = field(kw_only=True, default=None)
 
     kind = "convolution"
 
@@ -82,7 +83,11 @@ class Convolution(Step):
         features = cna.fetch_features(self.source, self.memory)
         weights = cna.fetch_weights(self.source, self.memory)
         sums = core.convolve(features, weights, self.source, window_sums=self.array.window_sums)
-        pipeline.run_convolution(sums, self.dpu, self.array, self.reader, self.memory)
+        if self.pooling is None:
+            pipeline.run_convolution(sums, self.dpu, self.array, self.reader, self.memory)
+            return
+        stream = pipeline.stream_convolution(sums, self.dpu, self.array, self.reader, self.memory)
+        ppu.run_stream(stream, self.pooling, self.memory)
 
     @property
     def macs(self) -> int:
@@ -92,6 +97,9 @@ class Convolution(Step):
         return source.out_height * source.out_width * kernels * taps
 
     def writes(self) -> Iterator[tuple[int, int]]:
+        if self.pooling is not None:
+            yield _pooling_extent(self.pooling)
+            return
         count = surfaces(self.dpu.channels, element_bytes(self.dpu.out.precision), self.dpu.write.atom_bytes)
         groups = -(-count // self.dpu.write.per_pixel) * self.dpu.write.per_pixel
         yield _dpu_extent(self.dpu, groups * self.source.out_height * self.source.out_width)

@@ -50,6 +50,8 @@ def traffic_of(step: Step, array_macs: int = ARRAY_MACS) -> Traffic:
     """Of one decoded task; loading a table costs its commands only."""
     if isinstance(step, Convolution):
         written = _written(step.dpu, step.source.out_height * step.source.out_width)
+        if step.pooling is not None:
+            written = _pooling(step.pooling)[1]
         size = element_bytes(step.source.weight_precision)
         return Traffic.of(sum(_convolution_reads(step)), written, _macs(step), size, array_macs)
     if isinstance(step, Pooling):

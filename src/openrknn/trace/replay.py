@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from openrknn.chips import chip_named
-from openrknn.npu import Buffer, Machine, Memory, Program, TaskRef
+from openrknn.npu import Buffer, Machine, Memory, Program, TaskRef, ppu
 from openrknn.npu.formats import element_bytes
 from openrknn.npu.step import Chained, Convolution, Flying, Pooling, Step
 from openrknn.trace.archive import Trace
@@ -148,7 +148,8 @@ def _writer(steps: list[Step], address: int) -> tuple[int | None, str, int]:
 
 def _output(step: Step) -> tuple[str, int]:
     match step:
-        case Chained():
+        case Chained() | Convolution(pooling=ppu.Config()):
+            assert step.pooling is not None
             return "PPU.DST_BASE_ADDR", element_bytes(step.pooling.precision)
         case Convolution() | Flying():
             return "DPU.DST_BASE_ADDR", element_bytes(step.dpu.out.precision)

@@ -86,6 +86,25 @@ def run_convolution(
     sums: core.Sums, config: Config, truncation: core.Config, reader: rdma.Config | None, memory: Memory
 ) -> None:
     """From accumulators to memory."""
+    if config.reduction & ChannelReduction.ENABLE:
+        operands = _channel_operands(config, reader, memory, norm=False)
+        _reduce_sums(_stages(sums.accumulators, config, operands, reader, memory), config, memory)
+        return
+    _finish(_of_sums(sums, config, truncation, reader, memory), config, memory)
+
+
+def stream_convolution(
+    sums: core.Sums, config: Config, truncation: core.Config, reader: rdma.Config | None, memory: Memory
+) -> Bytes:
+    """From accumulators to atoms for the PPU, in the order in which the DPU makes them: [k, byte]."""
+    atoms = _encoded(_of_sums(sums, config, truncation, reader, memory), config)
+    return np.ascontiguousarray(atoms).reshape(-1, config.write.atom_bytes)
+
+
+def _of_sums(
+    sums: core.Sums, config: Config, truncation: core.Config, reader: rdma.Config | None, memory: Memory
+) -> Numbers:
+    """From accumulators through all stages."""
     values = _fit(sums.accumulators, config.channels)
     operands = _channel_operands(config, reader, memory, norm=False)
     if config.correction is not None and sums.window is not None:
@@ -95,11 +114,7 @@ def run_convolution(
             raise UnknownModeError("zero points per channel are needed but BRDMA does not read them")
         window = sums.window if len(sums.window) == 1 else _fit(sums.window, config.channels)
         values = values + factor[: config.channels, None, None] * window
-    values = core.truncate(values, truncation)
-    if config.reduction & ChannelReduction.ENABLE:
-        _reduce_sums(_stages(sums.accumulators, config, operands, reader, memory), config, memory)
-        return
-    _finish(_stages(values, config, operands, reader, memory), config, memory)
+    return _stages(core.truncate(values, truncation), config, operands, reader, memory)
 
 
 def run_flying(config: Config, reader: rdma.Config, memory: Memory) -> None:
