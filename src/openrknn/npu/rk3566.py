@@ -7,6 +7,8 @@ of the data, window sums that are always there, and pad values in PAD_CON0. Ever
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from openrknn import numerics
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import ConvMode, Precision, cna, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
@@ -131,12 +133,13 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     sizes, channel = registers.read(dpu_stages.BsOwCfg), registers.read(dpu.DataCubeChannel)
     operand = registers.read(dpu_stages.BsOwOp).ow_op
     registers.expect_zero(dpu.Unknown40C4)
-    precision = form.proc_precision
+    precision, walk = form.proc_precision, _writer(registers, mode, sizes)
+    channels, rows = channel.channel, 1 if mode.flying_mode else _rows_as_groups(registers, walk)
     return pipeline.Config(
         flying=mode.flying_mode,
         precision=precision,
         in_precision=form.in_precision,
-        channels=channel.channel,
+        channels=channels // rows,
         real_channels=channel.orig_channel,
         pad_bits=int(registers.read(dpu.OffsetPend).offset_pend),
         reduction=registers.read(dpu.DataCubeHeight).minmax_ctl & ChannelReduction.ENABLE,
@@ -145,8 +148,19 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
         norm=bn.configure(registers, precision, _BN),
         element_wise=ew.configure(registers, precision, tables, regs.EwCfg),
         out=out_cvt.configure(registers),
-        write=_writer(registers, mode, sizes),
+        write=replace(walk, skips_surplus=rows > 1),
     )
+
+
+def _rows_as_groups(registers: Registers, walk: write.Config) -> int:
+    """In how many channel groups the DPU sees the rows of a convolution that is spread by columns.
+
+    A map [rows, columns, channels] that grows to [rows, 4 columns] is one of [columns, 1, rows * channels] for the DPU:
+    each row a channel group, each pixel a row, so that its counters reach every fourth column.
+    """
+    size = NamedRegisters(registers, regs.RK3566.block("CORE")).fields("DATAOUT_SIZE_0")
+    rows, rest = divmod(size["dataout_width"] * size["dataout_height"], walk.width * walk.height)
+    return 1 if rest or not rows else rows
 
 
 def _atom(precision: Precision) -> int:

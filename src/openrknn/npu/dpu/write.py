@@ -52,6 +52,8 @@ class Config:
     """Packed output whose runs of this many bytes begin at whole atoms; None: no gaps."""
     packed_limit_bytes: int | None = None
     """Packed output ends here; None: with the data."""
+    skips_surplus: bool = False
+    """Where the walk has other pixels than the data: atoms without data are not written."""
 
 
 def configure(registers: Registers) -> Config:
@@ -127,6 +129,12 @@ def place_cube(atoms: Bytes, valid: int, config: Config, memory: Memory) -> None
         stream = np.zeros((groups * each, pixels, size), np.uint8)
         stream[:count] = atoms.reshape(count, pixels, size)
         ordered = stream.reshape(groups, each, pixels, size).transpose(0, 2, 1, 3)
+        if config.skips_surplus and groups == 1:
+            runs, atoms_each = pixels // (config.width * config.height), min(valid, each)
+            _walk(config, memory, 0, runs, atoms_each)[...] = ordered[0, :, :atoms_each].reshape(
+                runs, config.height, config.width, atoms_each, size
+            )
+            return
         place(np.ascontiguousarray(ordered).reshape(-1, size), config, memory)
         return
     shaped = atoms.reshape(count, config.height, config.width, size)
