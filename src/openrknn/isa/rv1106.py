@@ -200,6 +200,7 @@ class FeatureModeCfg(Register, offset=0x400C, name="FEATURE_MODE_CFG", evidence=
     nonalign = Flag(25, "Packed output.")
     rgp_type = Unsigned(29, 26, "Packed output: bytes kept of the last atom of each row, or of each atom; 0: all.")
     rgp_each = Flag(30, "Packed output: rgp_type is about each atom.")
+    to_bytes = Flag(31, "Set where fp16 data leave as int8; results do not need it.", evidence="?")
 
 
 class DataFormat(Register, offset=0x4010, name="DATA_FORMAT", evidence="I"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 
@@ -18,7 +19,7 @@ from openrknn.runtime.operators import ABSENT
 from openrknn.runtime.outputs import OutputPort
 from openrknn.runtime.relocate import addresses_of, relocated_tasks, write_commands, write_values
 from openrknn.runtime.steps import Segment, core_lists, operators_to_run, split
-from openrknn.runtime.tensors import Array, StoredTensor, constant
+from openrknn.runtime.tensors import Array, StoredTensor, constant, stored_type
 from openrknn.runtime.weights import WeightStore
 
 __all__ = ["Program"]
@@ -127,8 +128,9 @@ class Program:
         return buffer
 
     def _place(self, tensor: Tensor, given: DeviceBuffer | None) -> DeviceBuffer:
-        """Memory for an input or output: the user's, or new."""
-        buffer = self._allocate(tensor.size_bytes, tensor.name) if given is None else given
+        """Memory for an input or output: the user's, or new. Some outputs say the size without their spare channels."""
+        native = math.prod(tensor.native_shape) * stored_type(tensor).itemsize
+        buffer = self._allocate(max(tensor.size_bytes, native), tensor.name) if given is None else given
         if given is not None:
             self.buffers.append(given)
         self._tensors[tensor.name] = StoredTensor(tensor, buffer.array)
