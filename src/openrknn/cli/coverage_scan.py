@@ -34,7 +34,7 @@ def scan(model: Model, path: str) -> Scan:
         _count(graph, _executed(model, graph), found)
     try:
         Machine(model.chip, Memory())  # says whether the software NPU has this chip
-        with SoftwareDevice(model.chip, strict=False) as device:
+        with SoftwareDevice(model.chip) as device:
             weights = _weights(model, device)
             for graph in model.graphs:
                 for raw in (False, True):
@@ -101,7 +101,7 @@ def _decode(
     write_values(words, dict(input_values(model, graph, dict.fromkeys(names, raw_pixels))))
     memory = Memory([Buffer(item.address, item.array, item.name) for item in (weights.buffer, internal, commands)])
     for core_count in sorted({entry.core_count for entry in graph.task_lists}):
-        machine = Machine(model.chip, memory, strict=False, watcher=Observer(found, graph))
+        machine = Machine(model.chip, memory, watcher=Observer(found, graph))
         machine.prepare(list(_references(model, graph, commands.address, core_count)))
 
 

@@ -46,6 +46,7 @@ def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     """What kind of board it is: the same for `exec` and `device`."""
     parser.add_argument("--chip", default="rk3588", help="the emulated chip (default: rk3588)")
     parser.add_argument("--driver", choices=("rknpu", "rocket"), default="rknpu", help="the vendor's or mainline's")
+    parser.add_argument("--strict", action="store_true", help="refuse also what boards are recorded to ignore")
     parser.add_argument("--library", metavar="PATH", help="the vendor's librknnrt.so (default: that of package rknpu)")
 
 
@@ -90,7 +91,14 @@ def open_device(arguments: argparse.Namespace, folder: Path | None = None, hook:
     if arguments.library is not None and not Path(arguments.library).is_file():
         raise CommandError(f"{arguments.library}: no such file; --library takes the path of librknnrt.so")
     library = Path(arguments.library) if arguments.library is not None else find_vendor_library()
-    return Device(arguments.chip, driver=arguments.driver, library=library, folder=folder, hook=hook)
+    return Device(
+        arguments.chip,
+        driver=arguments.driver,
+        library=library,
+        folder=folder,
+        hook=hook,
+        strict=arguments.strict,
+    )
 
 
 def show_kernel_log() -> None:
@@ -127,7 +135,8 @@ def _summarize(device: Device, seconds: float, arguments: argparse.Namespace) ->
         import json
 
         numbers = {"jobs": totals.jobs, "failed": totals.failed, "tasks": totals.tasks, "macs": totals.macs}
-        json.dump({**numbers, "npu_seconds": totals.nanoseconds / 1e9, "seconds": seconds}, sys.stderr)
+        times = {"npu_seconds": totals.nanoseconds / 1e9, "seconds": seconds}
+        json.dump({**numbers, **times, "notes": list(totals.notes)}, sys.stderr)
         sys.stderr.write("\n")
     elif not arguments.quiet:
         Output.complain(summary(totals, seconds, f"{device.chip.title}, driver {device.driver_name}"))

@@ -60,7 +60,8 @@ def open_session(model: Model, arguments: argparse.Namespace) -> Iterator[tuple[
 
     started = time.perf_counter()
     try:
-        session = Session(model, device=arguments.device, cores=arguments.cores)
+        strict = getattr(arguments, "strict", False)
+        session = Session(model, device=arguments.device, cores=arguments.cores, strict=strict)
     except (ValueError, TypeError) as error:
         raise CommandError(str(error)) from error
     with session:

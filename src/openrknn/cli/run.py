@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top", type=positive, metavar="N", help="show the N best classes (default: 5)")
     parser.add_argument("--labels", metavar="FILE", help="names of the classes, one per line")
     add_device_arguments(parser)
+    parser.add_argument("--strict", action="store_true", help="refuse also what boards are recorded to ignore")
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
@@ -58,13 +59,13 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         started = time.perf_counter()
         results = _outputs(session, fed, arguments)
         run_seconds = time.perf_counter() - started
-        device, specs = session.device.name, session.outputs
+        device, specs, notes = session.device.name, session.outputs, list(session.notes)
     files = _save(results, arguments) if arguments.output else {}
     asked = arguments.top is not None or bool(arguments.labels)
     # A table of classes is about real numbers, even where the stored ones are saved.
     real = dequantized(specs, results) if arguments.raw else results
     outcome = Outcome.of(fed, results, labels, real=real, top=arguments.top or DEFAULT_TOP, asked=asked)
-    facts = {"device": device, "load_seconds": load_seconds, "run_seconds": run_seconds}
+    facts = {"device": device, "load_seconds": load_seconds, "run_seconds": run_seconds, "notes": notes}
     _tell(output, outcome, {"model": arguments.model, **facts}, files)
     if arguments.output:
         output.value(f"wrote {len(files)} arrays to {arguments.output}; index.json says what each is")

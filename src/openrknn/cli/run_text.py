@@ -27,7 +27,7 @@ def show(output: Output, outcome: Outcome, about: Mapping[str, Any]) -> None:
     if outcome.best is not None and outcome.labels is not None:
         rows.append(("labels", outcome.labels.path))
     run = f"{duration(about['run_seconds'])} on {about['device']}, {duration(about['load_seconds'])} to get ready"
-    output.show(facts([*rows, ("run", run)]))
+    output.show(facts([*rows, ("run", run), *(("note", note) for note in about["notes"])]))
     if outcome.best is not None:
         first = outcome.summaries[0]
         heading = f"{first.name}  {first.dtype} {shape_text(first.shape)}"

@@ -13,6 +13,7 @@ from openrknn.container.parts import Kind, Placement, Tensor
 from openrknn.container.ranges import range_findings
 from openrknn.container.report import Finding, GraphReport, InputReport, OperatorReport, Severity
 from openrknn.container.sizes import memory_plan
+from openrknn.container.strays import stray_findings
 from openrknn.container.versions import NEWEST_TOOLKIT, parse_version
 
 __all__ = ["find"]
@@ -34,6 +35,7 @@ def find(model: Model, inputs: Sequence[InputReport], graphs: Sequence[GraphRepo
     found += _weights(model)
     found += _file(model)
     found += _memory(model)
+    found += stray_findings(model)
     found += _surprises(model)
     found += _colors(inputs)
     order = list(Severity)

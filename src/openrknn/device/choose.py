@@ -21,7 +21,7 @@ MASK_VARIABLE = "OPENRKNN_CORE_MASK"
 _FORMS = "auto, software, software:CHIP (for example software:rk3588), rknpu[:NODE], rocket[:NODE], vendor[:LIBRARY]"
 
 
-def open_device(text: str, chip: Chip, *, strict: bool = True) -> Device:
+def open_device(text: str, chip: Chip, *, strict: bool = False) -> Device:
     """Open the device that `text` names for models of `chip`. What "auto" took is in the log and in `Device.name`."""
     device = _opened(automatic_device(chip) if text == AUTO else text, chip, strict=strict)
     _LOG.info("device %s: took %s", text, device.name)

@@ -55,7 +55,8 @@ class Device:
             subprocess.run(["./program"], env=os.environ | device.environment | {"LD_PRELOAD": ...})
 
     `openrknn.fakekernel.launch` does the rest. `folder` fixes where it lives (else a temporary folder); `library` is
-    what programs find as /usr/lib/librknnrt.so; `hook` sees everything that happens (see `events`).
+    what programs find as /usr/lib/librknnrt.so; `hook` sees everything that happens (see `events`); `strict` refuses
+    also what boards are recorded to ignore.
     """
 
     def __init__(
@@ -67,9 +68,11 @@ class Device:
         folder: Path | None = None,
         hook: Hook | None = None,
         time_scale: float = TIME_SCALE,
+        strict: bool = False,
     ) -> None:
         self.chip = chip if isinstance(chip, Chip) else chip_named(chip)
         self.driver_name = driver
+        self._strict = strict
         self._library = None if library is None else str(Path(library).resolve())
         self._folder = folder
         board = board_for(self.chip)
@@ -130,8 +133,9 @@ class Device:
         system, scheduler = self._system, self._system.scheduler
         self._tree = Tree(self._folder)
         scheduler.link = EngineLink(
-            self.chip.name, system.buffers, system.spaces, scheduler.on_result, scheduler.on_crash
-        )
+            self.chip.name, system.buffers, system.spaces, scheduler.on_result, scheduler.on_crash,
+            strict=self._strict,
+        )  # fmt: skip
         scheduler.link.start()
         scheduler.start()
         files = entries(system, self._driver, DmaHeap(system), self._library)

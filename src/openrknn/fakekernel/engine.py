@@ -10,7 +10,7 @@ Messages are tuples (`engine_link` is the other side):
     ("unmap", space, serial)                    ("drop", space)             ("reset",)
     ("run", job, space, kind, {core: (first task number, descriptors as bytes)})
     -> ("ready",)
-    -> ("done", job, {core: interrupt status}, tasks done, macs, nanoseconds, error text, kind of error)
+    -> ("done", job, {core: interrupt status}, tasks done, macs, nanoseconds, error text, kind of error, notes)
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import numpy as np
 
 from openrknn.chips import Chip, chip_named
 from openrknn.errors import AccessError, ExecutionError, RknnError
-from openrknn.fakekernel.packets import receive_message, send_message
+from openrknn.fakekernel.packets import STRICT, receive_message, send_message
 from openrknn.fakekernel.programs import Entry, Programs
 from openrknn.fakekernel.shared_memory import SharedMemory
 from openrknn.fakekernel.tasks import read_chain
@@ -47,10 +47,11 @@ Lists: TypeAlias = Mapping[int, tuple[int, bytes]]
 class _Space:
     """One address space with its programs."""
 
-    def __init__(self, chip: Chip) -> None:
+    def __init__(self, chip: Chip, *, strict: bool) -> None:
         self.chip = chip
+        self.strict = strict
         self.memory = SharedMemory()
-        self.programs = Programs(chip, self.memory)
+        self.programs = Programs(chip, self.memory, strict=strict)
         self.buffers: dict[int, Buffer] = {}
         self._based: dict[int, _Space] = {}
 
@@ -61,7 +62,7 @@ class _Space:
         if base not in self._based:
             if len(self._based) >= _MOST_BASES:
                 del self._based[next(iter(self._based))]
-            space = self._based[base] = _Space(self.chip)
+            space = self._based[base] = _Space(self.chip, strict=self.strict)
             for serial, buffer in self.buffers.items():
                 space.add(serial, replace(buffer, address=buffer.address - base))
         return self._based[base]
@@ -86,8 +87,9 @@ class _Space:
 class Engine:
     """Obeys messages; a thread for each core runs the jobs."""
 
-    def __init__(self, chip: Chip, link: socket.socket) -> None:
+    def __init__(self, chip: Chip, link: socket.socket, *, strict: bool = False) -> None:
         self._chip = chip
+        self._strict = strict
         self._link = link
         self._spaces: dict[int, _Space] = {}
         self._queues = [queue.SimpleQueue[tuple[int, _Space, str, Lists]]() for _ in range(chip.cores)]
@@ -119,7 +121,7 @@ class Engine:
 
     def _space(self, number: int) -> _Space:
         if number not in self._spaces:
-            self._spaces[number] = _Space(self._chip)
+            self._spaces[number] = _Space(self._chip, strict=self._strict)
         return self._spaces[number]
 
     @staticmethod
@@ -160,7 +162,7 @@ def _run(job: int, space: _Space, kind: str, lists: Lists) -> tuple[object, ...]
         text, problem, done = str(error), "commands", _done_before(error, lists)
     except (RknnError, MemoryError, ValueError, IndexError, OverflowError) as error:
         text, problem = f"{type(error).__name__}: {error}", "commands"
-    return job, status, done, macs, time.perf_counter_ns() - started, text, problem
+    return job, status, done, macs, time.perf_counter_ns() - started, text, problem, space.programs.new_notes()
 
 
 def _prepare(space: _Space, kind: str, lists: Lists) -> Entry:
@@ -192,4 +194,4 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's; who started us decides when it ends
     link = socket.socket(fileno=int(sys.argv[2]))
     with contextlib.suppress(ConnectionResetError):
-        Engine(chip_named(sys.argv[1]), link).serve()
+        Engine(chip_named(sys.argv[1]), link, strict=STRICT in sys.argv[3:]).serve()

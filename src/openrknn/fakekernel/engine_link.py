@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from openrknn.fakekernel.gem import Buffers, Space
 from openrknn.fakekernel.log import LOG
 from openrknn.fakekernel.outcome import Outcome
-from openrknn.fakekernel.packets import receive_message, send_message
+from openrknn.fakekernel.packets import STRICT, receive_message, send_message
 
 __all__ = ["EngineLink"]
 
@@ -39,8 +39,11 @@ class EngineLink:
         spaces: Callable[[], Iterable[Space]],
         on_result: Callable[[int, Outcome], None],
         on_crash: Callable[[], None],
+        *,
+        strict: bool = False,
     ) -> None:
         self._chip = chip
+        self._strict = strict
         self._buffers = buffers
         self._spaces = spaces
         self._on_result = on_result
@@ -135,7 +138,8 @@ class EngineLink:
                 space.unseen = dict(space.buffers)
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-c", _BOOT, self._chip, str(theirs.fileno())]
+            options = [self._chip, str(theirs.fileno()), *([STRICT] if self._strict else [])]
+            command = [sys.executable, "-c", _BOOT, *options]
             try:
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),),

@@ -71,6 +71,8 @@ class Totals:
     tasks: int = 0
     macs: int = 0
     nanoseconds: int = 0
+    notes: dict[str, None] = field(default_factory=dict)
+    """What commands held that boards are recorded to ignore, each once."""
 
 
 class Scheduler:
@@ -212,6 +214,7 @@ class Scheduler:
                 self.totals.tasks += outcome.tasks
                 self.totals.macs += outcome.macs
                 self.totals.nanoseconds += outcome.nanoseconds
+                self.totals.notes |= dict.fromkeys(outcome.notes)
                 job.file.jobs.remove(job)
             job.outcome = outcome
             for callback in job.on_done:

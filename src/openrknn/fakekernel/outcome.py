@@ -22,3 +22,5 @@ class Outcome(NamedTuple):
     problem: str = ""
     """fault: an address in no buffer; commands: the NPU cannot execute them; stuck: it would wait for ever;
     timeout; crash: the engine ended; cancelled: the program is gone."""
+    notes: tuple[str, ...] = ()
+    """What its commands hold that boards are recorded to ignore, if nobody said so before."""

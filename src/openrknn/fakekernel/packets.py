@@ -10,7 +10,10 @@ from typing import Any
 
 from openrknn.fakekernel.protocol import LENGTH
 
-__all__ = ["receive_message", "send_message"]
+__all__ = ["STRICT", "receive_message", "send_message"]
+
+STRICT = "strict"
+"""The engine's argument that makes it refuse also what boards are recorded to ignore."""
 
 
 def send_message(link: socket.socket, message: tuple[object, ...], descriptor: int | None = None) -> None:

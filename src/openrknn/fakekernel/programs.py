@@ -50,9 +50,9 @@ class Entry:
 class Programs:
     """The programs of one address space."""
 
-    def __init__(self, chip: Chip, memory: SharedMemory) -> None:
+    def __init__(self, chip: Chip, memory: SharedMemory, *, strict: bool = False) -> None:
         self.memory = memory
-        self._machine = Machine(chip, memory)
+        self._machine = Machine(chip, memory, strict=strict)
         self._cores = Cores(self._machine)
         self._entries: dict[object, list[Entry]] = {}
         self._lock = threading.Lock()
@@ -91,6 +91,12 @@ class Programs:
             entry = Entry(plan, mark, chains, before, after, commands)
             self._remember(key, entry)
             return entry
+
+    def new_notes(self) -> tuple[str, ...]:
+        """What the tasks hold that boards are recorded to ignore, since the last call."""
+        with self._lock:
+            found, self._machine.findings = self._machine.findings, []
+        return tuple(f"{finding.text} (ignored by {finding.run})" for finding in found)
 
     def forget(self, buffer: Buffer) -> None:
         """A buffer is gone: programs that used it hold pointers into it."""

@@ -15,9 +15,10 @@ def summary(totals: Totals, seconds: float, what: str) -> str:
     if not totals.jobs:
         return f"no job was submitted to the emulated NPU ({what}) in {seconds:.2f} s"
     failed = f" ({totals.failed} failed)" if totals.failed else ""
+    noted = "".join(f"\nnote: {text}" for text in totals.notes)
     return (
         f"{_count(totals.jobs, 'job')}{failed}, {_count(totals.tasks, 'task')}, {_number(totals.macs)}MAC: "
-        f"{totals.nanoseconds / 1e9:.2f} s on the emulated NPU ({what}), {seconds:.2f} s in all"
+        f"{totals.nanoseconds / 1e9:.2f} s on the emulated NPU ({what}), {seconds:.2f} s in all{noted}"
     )
 
 

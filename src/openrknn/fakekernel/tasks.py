@@ -1,19 +1,23 @@
 """From task descriptors to the tasks that the NPU's program counter would run, and the interrupt that ends them.
 
-rknpu tells the hardware where the first task's commands are, and how many tasks there are; from there on the last
-four words of each task lead to the next (HARDWARE: each stream ends with the address and the length of the next one).
-rocket starts each task by itself.
+rknpu tells the hardware where the first task's commands are, and how many tasks there are; from there on each task
+leads to the next: it writes the address and the length of the next one to the PC, and starts its blocks. The vendor's
+streams do so in their last four words. Boards also run streams that do it earlier, with words behind that do nothing
+or belong to the next task (allbilly/rk3588 elementwise, silu, where on an Orange Pi 5): what counts is what the PC
+holds after the last word that it fetches. rocket starts each task by itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from openrknn.chips import Chip
 from openrknn.fakekernel.shared_memory import SharedMemory
-from openrknn.isa import TAIL_WORDS, Target
+from openrknn.isa import TAIL_WORDS, Target, pc
 from openrknn.npu import TaskRef
 from openrknn.uapi import rknpu, rocket
 
@@ -25,6 +29,7 @@ PPU_DONE = 0x400
 _DPU_BITS = 0x18
 _PPU_BITS = 0x60
 _AMOUNT_MASK = 0xFFFF
+_TARGET_AT = np.uint64(48)
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,9 @@ def _rocket(memory: SharedMemory, raw: bytes) -> Chain:
         task = rocket.TASK.unpack(raw, offset)
         number, amount = len(tasks), max(task["regcmd_count"] - TAIL_WORDS, 0)
         tasks.append(TaskRef(number, task["regcmd"], amount, number))
-        *_, enable = _words(memory, tasks[-1])
-        if not enable >> 16 & _DPU_BITS:
-            return Chain(tuple(tasks), _status(enable, tasks), f"task {number} does not end in the DPU")
+        mask = _counter(memory, tasks[-1]).mask
+        if not mask & _DPU_BITS:
+            return Chain(tuple(tasks), _status(mask, tasks), f"task {number} does not end in the DPU")
     return Chain(tuple(tasks), DPU_DONE)
 
 
@@ -69,29 +74,51 @@ def _rknpu(memory: SharedMemory, chip: Chip, first: int, raw: bytes) -> Chain:
             if link[0] != reference.address:  # the hardware knows no descriptors: it goes where the link leads
                 reference = TaskRef(number, link[0], link[1], operator)
         tasks.append(reference)
-    *_, enable = _words(memory, tasks[-1])
-    return Chain(tuple(tasks), _status(enable, tasks))
+    return Chain(tuple(tasks), _status(_counter(memory, tasks[-1]).mask, tasks))
 
 
-def _words(memory: SharedMemory, task: TaskRef) -> list[int]:
-    """The last four words of a task."""
-    place = task.address + task.amount * 8
-    words: list[int] = memory.view(place, TAIL_WORDS * 8, "PC fetch").view(np.uint64).tolist()
-    return words
+class _Counter(NamedTuple):
+    """What a task leaves in the PC."""
+
+    base: int | None = None
+    amounts: int = 0
+    mask: int = 0
+    """Of the blocks that it started last."""
+
+
+def _counter(memory: SharedMemory, task: TaskRef) -> _Counter:
+    """The vendor's streams end with base, amounts, SYNC, enable; in others the words are anywhere."""
+    words = memory.view(task.address, (task.amount + TAIL_WORDS) * 8, "PC fetch").view(np.uint64)
+    tail: list[int] = words[-TAIL_WORDS:].tolist()
+    if tail[3] >> 48 == Target.ENABLE and not np.any(words[:-TAIL_WORDS] >> _TARGET_AT == Target.ENABLE):
+        return _read(tail)
+    return _read(words.tolist())
+
+
+def _read(words: Iterable[int]) -> _Counter:
+    counter = _Counter()
+    for word in words:
+        target, value, offset = word >> 48, word >> 16 & 0xFFFF_FFFF, word & 0xFFFF
+        if target == Target.ENABLE:
+            counter = counter._replace(mask=value)
+        elif target == Target.PC and offset == pc.BaseAddress.offset:
+            counter = counter._replace(base=value)
+        elif target == Target.PC and offset == pc.RegisterAmounts.offset:
+            counter = counter._replace(amounts=value)
+    return counter
 
 
 def _link(memory: SharedMemory, chip: Chip, task: TaskRef) -> tuple[int, int] | None:
     """Address of the next task's commands, and their number without the last four."""
-    base, amounts, *_ = _words(memory, task)
-    if base >> 48 != Target.PC:
+    counter = _counter(memory, task)
+    if counter.base is None:
         return None
-    words = ((amounts >> 16 & _AMOUNT_MASK) + 1) * (2 if chip.paired_amounts else 1)
-    return base >> 16 & 0xFFFFFFFF, max(words - TAIL_WORDS, 0)
+    words = ((counter.amounts & _AMOUNT_MASK) + 1) * (2 if chip.paired_amounts else 1)
+    return counter.base, max(words - TAIL_WORDS, 0)
 
 
-def _status(enable: int, tasks: list[TaskRef]) -> int:
+def _status(mask: int, tasks: list[TaskRef]) -> int:
     """Which block reports, in which group: with ping-pong the groups take turns."""
-    mask = enable >> 16
     group = (len(tasks) - 1) & 1
     if mask & _PPU_BITS:
         return PPU_DONE << group

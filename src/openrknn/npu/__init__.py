@@ -15,7 +15,8 @@ from arrays to arrays with the formula on top.
 
 from __future__ import annotations
 
-from openrknn.npu.machine import CoreState, Machine, Program, TaskRef, Watcher
+from openrknn.npu.machine import CoreState, Finding, Machine, Program, TaskRef, Watcher
 from openrknn.npu.memory import Buffer, Memory
+from openrknn.npu.watch import Lenient
 
-__all__ = ["Buffer", "CoreState", "Machine", "Memory", "Program", "TaskRef", "Watcher"]
+__all__ = ["Buffer", "CoreState", "Finding", "Lenient", "Machine", "Memory", "Program", "TaskRef", "Watcher"]

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from openrknn.chips import Chip
 from openrknn.errors import UnsupportedError
+from openrknn.isa import dpu_stages
 from openrknn.npu import cna, core, ppu, rdma
 from openrknn.npu.dpu import lut, pipeline
 from openrknn.npu.registers import Registers
@@ -26,6 +27,9 @@ class Family(NamedTuple):
     pooling: Callable[[Registers], ppu.Config]
     array_pooling: Callable[[Registers], ppu.Config | None] | None = None
     """Chips without a PPU pool in the blocks of a convolution; None: it is a convolution."""
+    uses_table: Callable[[Registers], bool] = lambda registers: False
+    """Whether a task that loads a table also works with it, as programs for boards do (allbilly/rk3588 silu). The
+    vendor's tasks only load: they copy one atom onto itself."""
 
 
 class _Module(Protocol):
@@ -53,12 +57,17 @@ def _family(blocks: str, module: _Module) -> Family:
     )
 
 
+def _uses_table(registers: Registers) -> bool:
+    config = registers.read(dpu_stages.EwCfg)
+    return not config.ew_bypass and not config.ew_lut_bypass
+
+
 def family_of(chip: Chip) -> Family:
     """How this chip's registers are read, or an error that says which chips can be executed."""
     match chip.family:
         case "rk3588":
             readers = cna.configure, core.configure, pipeline.configure, rdma.configure, ppu.configure
-            return Family(frozenset({"CNA", "CORE", "DPU"}), *readers)
+            return Family(frozenset({"CNA", "CORE", "DPU"}), *readers, uses_table=_uses_table)
         case "rk3566":
             from openrknn.npu import rk3566
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from openrknn import isa
 from openrknn.chips import Chip
 from openrknn.errors import ExecutionError, UndeclaredBitsError, UnknownModeError, UnreadRegisterError
 from openrknn.isa import Block, Target, dpu_lut
+from openrknn.isa.ignored import Ignored, Kind, ignored_rule
 from openrknn.npu.family import family_of
 from openrknn.npu.memory import Memory
 from openrknn.npu.registers import Registers
@@ -46,10 +48,12 @@ class TaskRef(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Something that strict mode refuses, kept by lenient mode."""
+    """Something that strict mode refuses and boards are recorded to ignore."""
 
     task: int
     text: str
+    run: str = ""
+    """The recorded run that shows it."""
 
 
 @dataclass
@@ -65,15 +69,20 @@ class Program:
 
 
 class Machine:
-    """A software NPU of one chip over one memory. A `watcher` hears of everything that is decoded."""
+    """A software NPU of one chip over one memory. A `watcher` hears of everything that is decoded.
 
-    def __init__(self, chip: Chip, memory: Memory, *, strict: bool = True, watcher: Watcher | None = None) -> None:
+    What boards are recorded to ignore (`isa.ignored`) is noted in `findings`, and refused if `strict`. Whatever else
+    the register table does not know is refused always: it may change a result.
+    """
+
+    def __init__(self, chip: Chip, memory: Memory, *, strict: bool = False, watcher: Watcher | None = None) -> None:
         self._family = family_of(chip)
         self.chip = chip
         self.memory = memory
         self.strict = strict
         self.findings: list[Finding] = []
-        """What lenient mode let pass."""
+        """What was ignored, as boards do; each thing once."""
+        self._found: set[str] = set()
         self._map = isa.map_for(chip.name)
         self._cores = [Core(self._map) for _ in range(chip.cores)]
         self._watcher = Watcher() if watcher is None else watcher
@@ -119,7 +128,7 @@ class Machine:
                 yield self._start(working, blocks, written, task, loads_table=loads_table)
                 working.groups.flip(blocks)
                 written = set()
-            elif target not in _NOT_REGISTERS:
+            elif target not in _NOT_REGISTERS and not self._is_ignored(target, offset, task):
                 try:
                     has_value = self._write(working, target, offset, value, task)
                 except (ExecutionError, isa.IsaError) as error:
@@ -137,9 +146,9 @@ class Machine:
         self._watcher.wrote(register)
         undeclared = value & ~register.declared & 0xFFFFFFFF
         if undeclared:
-            self._object(
-                UndeclaredBitsError(f"bits {undeclared:#x} are set but not declared", register=register.name), task
-            )
+            rule = self._rule(Kind.BITS, f"{block.name}.{register.name}")
+            said = UndeclaredBitsError(f"bits {undeclared:#x} are set but not declared", register=register.name)
+            self._object(said, task, rule if rule is not None and not undeclared & ~rule.bits else None)
         if offset & _BLOCK_OFFSET == _S_POINTER:
             working.groups.set_pointer(block, isa.common.SPointer(value))
             return False
@@ -160,11 +169,29 @@ class Machine:
             raise UnknownModeError(f"target {target:#06x} has no register {offset:#06x}", register=f"{offset:#06x}")
         return found
 
+    def _is_ignored(self, target: int, offset: int, task: TaskRef) -> bool:
+        """Words for a target or a register that no block has, where boards are known to pass over them."""
+        if self._map.lookup(target, offset) is not None:
+            return False
+        place = f"{target:#06x}"
+        rule = self._rule(Kind.WORD, place) or self._rule(Kind.REGISTER, f"{place} {offset:#06x}")
+        if rule is None:
+            return False
+        self._object(UnknownModeError(f"target {place} has no register {offset:#06x}", register=place), task, rule)
+        return True
+
+    def _rule(self, kind: Kind, place: str) -> Ignored | None:
+        return ignored_rule(self.chip.family, kind, place)
+
     def _start(
         self, working: Core, blocks: list[Block], written: set[int], task: TaskRef, *, loads_table: bool
     ) -> Step:
         names = {block.name for block in blocks}
-        registers = Registers(working.groups.current(blocks), self.memory, self._watcher)
+        tolerate = partial(self._tolerate, task)
+        registers = Registers(working.groups.current(blocks), self.memory, self._watcher, tolerate)
+        if loads_table and self._family.uses_table(registers):
+            written -= {dpu_lut.LutAccessCfg.offset, dpu_lut.LutAccessData.offset}
+            loads_table = False
         try:
             step = self._configure(names, registers, working, task, loads_table=loads_table)
         except (ExecutionError, isa.IsaError) as error:
@@ -173,8 +200,10 @@ class Machine:
             return TableLoad(task.number, task.operator, self.memory)
         for offset in registers.unread(written):
             if not loads_table:
-                unread = UnreadRegisterError("it was written, but no block read it", register=self._name(offset))
-                self._object(unread, task)
+                name = self._name(offset)
+                unread = UnreadRegisterError("it was written, but no block read it", register=name)
+                block = name.partition(".")[0]
+                self._object(unread, task, self._rule(Kind.IDLE, block) if block not in names else None)
         return step
 
     def _configure(
@@ -216,13 +245,31 @@ class Machine:
                 return f"{block.name}.{block.by_offset[offset].name}"
         return f"{offset:#06x}"
 
-    def _object(self, error: ExecutionError, task: TaskRef) -> None:
+    def _tolerate(self, task: TaskRef, error: ExecutionError, kind: Kind, place: str) -> None:
+        """What a block may ignore if boards do."""
+        self._object(error, task, self._rule(kind, place))
+
+    def _object(self, error: ExecutionError, task: TaskRef, rule: Ignored | None = None) -> None:
+        """Note what boards ignore (`rule`); refuse everything else, and if strict also that."""
         error.task = task.number
         if self._watcher.failed(error, task):
             return
-        if self.strict:
-            raise error
-        self.findings.append(Finding(task.number, str(error)))
+        if self.strict or rule is None:
+            raise error if rule is not None else _with_advice(error)
+        text = f"{error.register}: {error.message}"
+        if text not in self._found:
+            self._found.add(text)
+            self.findings.append(Finding(task.number, text, rule.run))
 
 
+def _with_advice(error: ExecutionError) -> ExecutionError:
+    """Such an error is about knowledge that is missing here, and says who can bring it."""
+    error.message = f"{error.message}. {_ADVICE}"
+    return error
+
+
+_ADVICE = (
+    "Nobody has shown what this does, so the result could be wrong. Please open an issue of openrknn with the .rknn "
+    "file, and with what `openrknn verify` prints on a board of this chip if you have one"
+)
 _NOT_REGISTERS = {Target.NOP, Target.SYNC, Target.PC}

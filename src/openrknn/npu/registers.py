@@ -1,38 +1,50 @@
 """The registers of one task as the blocks see them, and a memory of which were looked at.
 
-A register that a stream writes and that no block reads is a fact that this software does not know about. In strict
-mode that is an error, so every block has to read, or to waive by name, whatever a stream may write to it.
+A register that a stream writes and that no block reads is a fact that this software does not know about. That is an
+error, so every block has to read, or to waive by name, whatever a stream may write to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from openrknn.errors import UnknownModeError
+from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import Register
+from openrknn.isa.ignored import Kind
 from openrknn.npu.memory import Memory
 from openrknn.npu.watch import Watcher
 
 __all__ = ["Registers"]
 
 R = TypeVar("R", bound=Register)
+Tolerate = Callable[[ExecutionError, Kind, str], None]
+
+
+def _refuse(error: ExecutionError, kind: Kind, place: str) -> None:
+    raise error
 
 
 class Registers:
     """Values by offset, with a note of each read.
 
     `memory` is there for RK3576, whose registers point at small tensors with the rest of a task's description; they are
-    read when the task is decoded, as its commands are. A `watcher` hears of every look.
+    read when the task is decoded, as its commands are. A `watcher` hears of every look. `tolerate` decides about what a
+    block would rather refuse: it raises the error, or notes it.
     """
 
     def __init__(
-        self, values: Mapping[int, int], memory: Memory | None = None, watcher: Watcher | None = None
+        self,
+        values: Mapping[int, int],
+        memory: Memory | None = None,
+        watcher: Watcher | None = None,
+        tolerate: Tolerate = _refuse,
     ) -> None:
         self._values = values
         self._memory = memory
         self._watcher = Watcher() if watcher is None else watcher
         self._read: set[int] = set()
+        self.tolerate = tolerate
 
     @property
     def memory(self) -> Memory:
@@ -44,6 +56,10 @@ class Registers:
         """The register's value in natural units; its reset value where the stream never wrote it."""
         self._read.add(register.offset)
         return self._watcher.read(register.read(self._values))
+
+    def is_written(self, register: type[Register]) -> bool:
+        """Whether anybody wrote the register since the reset."""
+        return register.offset in self._values
 
     def waive(self, *registers: type[Register]) -> None:
         """Registers that cannot change a result: bus settings, buffer division, timing, redundant sizes."""

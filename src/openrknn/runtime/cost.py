@@ -14,7 +14,7 @@ import numpy as np
 
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph
-from openrknn.npu import Buffer, Machine, Memory, TaskRef
+from openrknn.npu import Buffer, Lenient, Machine, Memory, TaskRef
 from openrknn.npu.traffic import BYTES_PER_CYCLE, Traffic, traffic_of
 from openrknn.runtime.steps import Segment, core_lists, operators_to_run, split
 
@@ -131,7 +131,7 @@ def _sum(parts: Iterable[Traffic]) -> Traffic:
 def _decoded(model: Model, graph: Graph, segments: Iterable[Segment]) -> Mapping[int, Traffic]:
     """Task number -> what it moves."""
     words = np.frombuffer(graph.commands, np.uint8).copy()
-    machine = Machine(model.chip, Memory([Buffer(_COMMANDS_AT, words, "commands")]), strict=False)
+    machine = Machine(model.chip, Memory([Buffer(_COMMANDS_AT, words, "commands")]), watcher=Lenient())
     found: dict[int, Traffic] = {}
     for segment in segments:
         lists = [[_reference(graph, number) for number in numbers] for numbers in segment.lists]

@@ -32,7 +32,8 @@ class Options:
     core_mask: int | None = None
     """The mask itself; None: whatever the device likes."""
     custom_ops: Mapping[str, CustomOperator] | None = None
-    strict: bool = True
+    strict: bool = False
+    """Refuse what boards are recorded to ignore."""
 
 
 class SessionDevice(Protocol):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from openrknn.container.load import load
 from openrknn.container.model import Model, TensorSpec
 from openrknn.device import Device
+from openrknn.npu import Finding
 from openrknn.runtime import shapes
 from openrknn.runtime.automatic import named_device
 from openrknn.runtime.binding import Binding
@@ -44,7 +45,8 @@ class Session:
     `openrknn.vendor` finds it), "vendor:/path/to/librknnrt.so", or an open `Device`, which then stays open. `cores` (or
     the bits of `core_mask`) says how many cores share each run. `custom_ops` brings functions for operators of the CPU
     that openrknn does not have, or replaces its own. `share_weights_with` is another session of the same model, whose
-    weights and device this one uses too. `strict=False` lets the software NPU pass over what it does not know.
+    weights and device this one uses too. Bits and words that boards are recorded to ignore are in `notes`; with
+    `strict` the software NPU refuses them. What may change a result it refuses always.
 
     One session runs one thing at a time, from whichever thread; a `SessionPool` runs several.
     """
@@ -58,7 +60,7 @@ class Session:
         core_mask: int | None = None,
         custom_ops: Mapping[str, CustomOperator] | None = None,
         share_weights_with: Session | None = None,
-        strict: bool = True,
+        strict: bool = False,
     ) -> None:
         self.model = model if isinstance(model, Model) else load(model)
         self.cores = core_count(cores, core_mask, self.model.chip)
@@ -91,6 +93,12 @@ class Session:
     def device(self) -> SessionDevice:
         """Where it runs; `device.name` says which one "auto" took."""
         return self._engine.device
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the model's commands hold that boards are recorded to ignore, each with the run that shows it."""
+        found: tuple[Finding, ...] = getattr(self.device, "findings", ())
+        return tuple(f"{finding.text} (task {finding.task}; ignored by {finding.run})" for finding in found)
 
     @property
     def context(self) -> Context:

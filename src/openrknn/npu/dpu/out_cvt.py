@@ -2,7 +2,8 @@
 
     integers    y = saturate(round(x * scale + (offset << shift) >> shift))   or
                 y = saturate(round((x + offset) * scale >> shift))
-    floats      y = x * scale * 2^-n, rounded to the output format
+    floats      y = x * 2^-n, rounded to the output format. The scale, 1 in the vendor's streams, is not applied: with 0
+                a board (RK3588, allbilly/rk3588 gemm, conv_gemm, simple_add) writes the same numbers
     from integers to floats       y = round(x * scale >> shift) * 2^-n, rounded to the output format
 
 It rounds once, the offset included: ties go to the even result. Boards with RV1103 and RK3588 showed it (PP-OCR's
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from openrknn import numerics
+from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision, dpu, dpu_stages
 from openrknn.npu.formats import Numbers, is_float, keeps_fp16
 from openrknn.npu.registers import Registers
@@ -41,15 +43,24 @@ def configure(registers: Registers) -> Config:
     """Read the output converter's registers."""
     scale, shift = registers.read(dpu_stages.OutCvtScale), registers.read(dpu_stages.OutCvtShift)
     form = registers.read(dpu.DataFormat)
+    precision = Precision.FP16 if keeps_fp16(form) else form.out_precision
     return Config(
-        precision=Precision.FP16 if keeps_fp16(form) else form.out_precision,
-        scale=scale.out_cvt_scale,
+        precision=precision,
+        scale=_applied(scale.out_cvt_scale, is_float(form.proc_precision) and is_float(precision)),
         shift=shift.out_cvt_shift,
         offset=registers.read(dpu_stages.OutCvtOffset).out_cvt_offset,
         add_first=shift.cvt_type,
         rounding=numerics.Rounding(int(shift.cvt_round)),
         minus_exponent=shift.minus_exp,
     )
+
+
+def _applied(scale: int, is_unscaled: bool) -> int:
+    if not is_unscaled:
+        return scale
+    if scale not in {0, 1}:
+        raise UnknownModeError(f"a scale of {scale} for floats is not implemented", register="OUT_CVT_SCALE")
+    return 1
 
 
 def apply(values: Numbers, config: Config) -> Numbers:

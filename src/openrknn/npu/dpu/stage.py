@@ -19,6 +19,7 @@ from openrknn import numerics
 from openrknn.errors import UnknownModeError
 from openrknn.isa import BitPattern, Precision, Register
 from openrknn.isa.enums import AluAlgorithm
+from openrknn.isa.ignored import Kind
 from openrknn.npu.formats import Numbers, is_float
 from openrknn.npu.rdma import ChannelOperands
 from openrknn.npu.registers import Registers
@@ -123,7 +124,7 @@ def read_stage(registers: Registers, stage: StageRegisters, shift_negative: int,
     config, mul = fields(stage.config), fields(stage.multiply)
     addend = constant(BitPattern(fields(stage.addend)["alu_operand"]), precision)
     upper = constant(BitPattern(fields(stage.upper)["relux_cmp_dat"]), precision)
-    if config["bypass"]:
+    if config["bypass"] or _is_untouched(registers, stage.config):
         return None
     if mul["truncate_src"]:
         raise UnknownModeError("shifts per channel are not implemented", register=stage.multiply.name)
@@ -143,6 +144,15 @@ def read_stage(registers: Registers, stage: StageRegisters, shift_negative: int,
         clamp=None if config["relu_bypass"] else Clamp(upper if config["relux_en"] else None),
         is_float=is_float(precision),
     )
+
+
+def _is_untouched(registers: Registers, config: type[Register]) -> bool:
+    """Nobody set the stage up since the reset: on a board it lets everything pass, though its reset value is 0."""
+    if registers.is_written(config):
+        return False
+    said = UnknownModeError("it was never written, and 0 would be a stage that multiplies by 0", register=config.name)
+    registers.tolerate(said, Kind.UNWRITTEN, f"DPU.{config.name}")
+    return True
 
 
 def constant(bits: BitPattern, precision: Precision) -> float:

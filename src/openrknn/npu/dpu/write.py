@@ -18,6 +18,7 @@ import numpy as np
 from openrknn.errors import UnknownModeError
 from openrknn.isa import dpu, dpu_stages
 from openrknn.isa.enums import OutputMode, RegroupCount, TransposeLanes
+from openrknn.isa.ignored import Kind
 from openrknn.npu.formats import ATOM_BYTES
 from openrknn.npu.memory import Bytes, Memory
 from openrknn.npu.registers import Registers
@@ -60,7 +61,7 @@ def configure(registers: Registers) -> Config:
     """Read the write DMA's registers."""
     mode = registers.read(dpu.FeatureModeCfg)
     sizes = registers.read(dpu_stages.BsOwCfg)
-    wdma0, wdma1 = registers.read(dpu.WdmaSize0), registers.read(dpu.WdmaSize1)
+    wdma0, width, height = registers.read(dpu.WdmaSize0), *_sizes(registers)
     notch = registers.read(dpu.DataCubeNotchAddr)
     if mode.output_mode & OutputMode.PPU or not mode.output_mode & OutputMode.MEMORY:
         raise UnknownModeError("a result that does not go to memory is not implemented", register="FEATURE_MODE_CFG")
@@ -76,15 +77,27 @@ def configure(registers: Registers) -> Config:
     return Config(
         address=registers.read(dpu.DstBaseAddr).dst_base_addr,
         per_pixel=sizes.size_e_0,
-        width=wdma1.width_wdma,
-        height=wdma1.height_wdma,
-        line_bytes=(wdma1.width_wdma + notch.notch_addr_0) * ATOM_BYTES,
+        width=width,
+        height=height,
+        line_bytes=(width + notch.notch_addr_0) * ATOM_BYTES,
         atom_step_bytes=registers.read(dpu.DstSurfStride).dst_surf_stride * ATOM_BYTES,
         group_step_bytes=registers.read(dpu.SurfaceAdd).surf_add * ATOM_BYTES,
         packed_bytes=_PACKED_BYTES[mode.rgp_type] if mode.nonalign else None,
         transposes_atoms=mode.tp_en,
         transposed_lanes=lanes,
     )
+
+
+def _sizes(registers: Registers) -> tuple[int, int]:
+    """Width and height of the counters; of the whole cube, if nobody set the counters up since the reset."""
+    sizes = registers.read(dpu.WdmaSize1)
+    if registers.is_written(dpu.WdmaSize1):
+        return sizes.width_wdma, sizes.height_wdma
+    cube = registers.read(dpu.DataCubeWidth).width, registers.read(dpu.DataCubeHeight).height
+    if cube != (sizes.width_wdma, sizes.height_wdma):
+        said = UnknownModeError("it was never written, and the cube is not one pixel", register=dpu.WdmaSize1.name)
+        registers.tolerate(said, Kind.UNWRITTEN, f"DPU.{dpu.WdmaSize1.name}")
+    return cube
 
 
 def place(stream: Bytes, config: Config, memory: Memory) -> None:
