@@ -11,11 +11,12 @@ import pytest
 
 from openrknn import isa
 from openrknn.chips import chip_named
-from openrknn.errors import ExecutionError, UndeclaredBitsError, UnknownModeError
+from openrknn.errors import ExecutionError, UndeclaredBitsError, UnknownModeError, UnreadRegisterError
 from openrknn.isa import Target
 from openrknn.isa.ignored import IGNORED, Kind, ignored_rule
 from openrknn.npu import Buffer, Machine, Memory, TaskRef
 from tests.container.places import golden
+from tests.fakekernel.streams import PRODUCT_MASK, product_body, tail
 from tests.npu.loaded import load
 
 CODE, A, B, OUT = 0x1000_0000, 0x2000_0000, 0x3000_0000, 0x4000_0000
@@ -123,17 +124,12 @@ def test_what_no_board_is_known_to_ignore_stops(stray: int, error: type[Executio
 
 def test_registers_of_a_block_that_rests_are_noted() -> None:
     """conv_tiles sets ERDMA up in convolutions that do not start the DPU's readers."""
-    loaded = load(golden("conv_rk3588_fp"), strict=False)
-    with_stray = load(golden("conv_rk3588_fp"), strict=False)
-    index, words = with_stray.command(0, isa.dpu.OffsetPend.offset)
-    words[index] = np.uint64(isa.Command(Target.DPU_RDMA, isa.dpu_rdma.ErdmaCfg.offset, 1).word)
-    enable = words[-1]
-    words[-1] = np.uint64(word(Target.ENABLE, 0x0008, 0x0D))
-    if int(enable) >> 16 & 0x10:
-        pytest.skip("this convolution starts the readers")
-    loaded.program().run()
-    with_stray.program().run()
-    assert np.array_equal(loaded.internal.data, with_stray.internal.data)
+    bench = Bench()
+    rests = word(Target.DPU_RDMA, isa.dpu_rdma.ErdmaCfg.offset, 1)
+    bench.run([*product_body(A, B, OUT), rests, *tail(PRODUCT_MASK)])
+    assert [finding.text.partition(":")[0] for finding in bench.machine.findings] == ["DPU_RDMA.RDMA_ERDMA_CFG"]
+    with pytest.raises(UnreadRegisterError, match="MISC_CTRL"):  # nobody has shown this of the PPU
+        bench.run([*product_body(A, B, OUT), word(Target.PPU, isa.ppu.MiscCtrl.offset, 3), *tail(PRODUCT_MASK)])
 
 
 def test_the_scale_of_floats_is_not_applied() -> None:

@@ -96,7 +96,7 @@ class Session:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the model's commands hold that boards are recorded to ignore, each with the run that shows it."""
+        """What the commands that ran hold and boards are recorded to ignore, each with the run that shows it."""
         found: tuple[Finding, ...] = getattr(self.device, "findings", ())
         return tuple(f"{finding.text} (task {finding.task}; ignored by {finding.run})" for finding in found)
 
