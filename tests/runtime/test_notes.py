@@ -31,7 +31,7 @@ def with_bits(bits: int) -> Model:
     chosen = words & np.uint64(0xFFFF_0000_0000_FFFF) == np.uint64(place)
     assert chosen.any()
     words[chosen] |= np.uint64(bits << 16)
-    return with_graph(model, commands=memoryview(words))
+    return with_graph(model, commands=memoryview(words.tobytes()).cast("Q"))
 
 
 def picture(random: np.random.Generator | None = None) -> np.ndarray:

@@ -1,0 +1,134 @@
+"""fp16 convolutions as an Orange Pi 5 (RK3588) computed them: the largest error of each shape, to four digits.
+
+allbilly/rk3588 (40fae7b, sweep_results of 2026-07-10) fed uniform numbers from NumPy's generator with seed 42 and
+printed max |board - float32 sum|. The inputs can be made again, so the four digits say how a board rounds: products exact, the
+sum at least as wide as fp32, the result to the nearest fp16.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from openrknn.isa import Precision
+from openrknn.npu import cna, core
+from openrknn.npu.formats import Numbers, decode, encode
+
+ROWS = json.loads(Path(__file__).with_name("fp16_convolutions.json").read_text())
+
+
+class Shape(NamedTuple):
+    batch: int
+    channels: int
+    height: int
+    width: int
+    kernels: int
+    kernel_channels: int
+    kernel_height: int
+    kernel_width: int
+    groups: int
+
+    @property
+    def out(self) -> tuple[int, int]:
+        return self.height - self.kernel_height + 1, self.width - self.kernel_width + 1
+
+
+def data(shape: Shape) -> tuple[Numbers, Numbers]:
+    random = np.random.RandomState(42)  # the generator of the recording
+    features = random.uniform(-2, 2, (shape.batch, shape.channels, shape.height, shape.width)).astype(np.float16)
+    size = shape.kernels, shape.kernel_channels, shape.kernel_height, shape.kernel_width
+    return features, random.uniform(-2, 2, size).astype(np.float16)
+
+
+def groups(shape: Shape, features: Numbers, weights: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
+    """Each group of each picture is a convolution of its own, as the program runs them."""
+    for picture in features:
+        yield from zip(np.split(picture, shape.groups), np.split(weights, shape.groups), strict=True)
+
+
+def configuration(shape: Shape) -> cna.Config:
+    height, width = shape.out
+    return cna.Config(
+        feature_address=0,
+        line_bytes=0,
+        surface_bytes=0,
+        weight_address=0,
+        weight_bytes=0,
+        stride_x=1,
+        stride_y=1,
+        dilation_x=1,
+        dilation_y=1,
+        spread_x=1,
+        spread_y=1,
+        height=shape.height,
+        width=shape.width,
+        channels=shape.kernel_channels,
+        packed_channels=0,
+        precision=Precision.FP16,
+        is_unsigned=False,
+        converter=None,
+        pad_top=0,
+        pad_left=0,
+        pad_bits=0,
+        out_height=height,
+        out_width=width,
+        weight_channels=shape.kernel_channels,
+        weight_precision=Precision.FP16,
+        kernels=shape.kernels // shape.groups,
+        kernel_height=shape.kernel_height,
+        kernel_width=shape.kernel_width,
+        depthwise=False,
+    )
+
+
+def accumulators(shape: Shape, features: Numbers, weights: Numbers) -> Numbers:
+    config = configuration(shape)
+    parts = [
+        core.convolve(part, kernels.transpose(0, 2, 3, 1), config, window_sums=False).accumulators
+        for part, kernels in groups(shape, features, weights)
+    ]
+    return np.array(parts).reshape(shape.batch, shape.kernels, *shape.out)
+
+
+def expected(shape: Shape, features: Numbers, weights: Numbers) -> Numbers:
+    """The recording's reference: float32, kernel position by kernel position."""
+    height, width = shape.out
+    totals = []
+    for part, kernels in groups(shape, features, weights):
+        total = np.zeros((len(kernels), height, width), np.float32)
+        for row in range(shape.kernel_height):
+            for column in range(shape.kernel_width):
+                seen = part[:, row : row + height, column : column + width].astype(np.float32)
+                total += np.einsum("ihw,oi->ohw", seen, kernels[:, :, row, column].astype(np.float32))
+        totals.append(total)
+    return np.array(totals).reshape(shape.batch, shape.kernels, height, width)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: "x".join(map(str, row[:9])))
+def test_the_largest_error_is_the_boards(row: list[float]) -> None:
+    shape = Shape(*map(int, row[:9]))
+    features, weights = data(shape)
+    sums = accumulators(shape, features, weights)
+    result = decode(encode(sums, Precision.FP16), Precision.FP16).reshape(sums.shape)
+    error = np.abs(result.astype(np.float32) - expected(shape, features, weights)).max()
+    assert f"{error:.4f}" == f"{row[9]:.4f}"
+
+
+def test_the_recording_tells_the_roundings_apart() -> None:
+    """Cutting off towards zero gives other errors: nearly none of the recorded ones."""
+    toward_zero = 0
+    rows = ROWS[:40]
+    for row in rows:
+        shape = Shape(*map(int, row[:9]))
+        features, weights = data(shape)
+        sums, reference = accumulators(shape, features, weights), expected(shape, features, weights)
+        nearest = sums.astype(np.float16)
+        away = np.abs(nearest.astype(np.float64)) > np.abs(sums)
+        cut = np.where(away, np.nextafter(nearest, np.float16(0)), nearest)
+        toward_zero += f"{np.abs(cut.astype(np.float32) - reference).max():.4f}" == f"{row[9]:.4f}"
+    assert toward_zero <= len(rows) // 10
