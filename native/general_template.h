@@ -35,8 +35,9 @@ ALWAYS_INLINE int64_t wrapped_multiply(int64_t a, int64_t b)
 
 /* ---------------------------------------------------------------------------------------------- integers */
 
-/* x / 2^shift to the nearest integer, negative numbers / 2^negative; `odd`: an odd offset follows, and counts in ties. */
-static void shift_tile(int64_t (*x)[GENERAL_LANES], int32_t count, int32_t shift, int32_t negative, int32_t up, int32_t odd)
+/* x / 2^shift to the nearest integer, negative numbers / 2^negative; `offset` follows, and counts in ties. */
+static void shift_tile(int64_t (*x)[GENERAL_LANES], int32_t count, int32_t shift, int32_t negative, int32_t away,
+                       int64_t offset)
 {
     if (shift == negative && shift == 0)
         return;
@@ -45,12 +46,13 @@ static void shift_tile(int64_t (*x)[GENERAL_LANES], int32_t count, int32_t shift
         ALL(count)
         {
             int64_t quotient = x[p][i] >> shift, rest = x[p][i] & rest_mask;
-            x[p][i] = quotient + (up ? rest >= half : (rest > half) | ((rest == half) & (int32_t)((quotient ^ odd) & 1)));
+            int64_t sum = (int64_t)((uint64_t)quotient + (uint64_t)offset);
+            x[p][i] = quotient + ((rest > half) | ((rest == half) & (away ? sum >= 0 : (int32_t)(sum & 1))));
         }
         return;
     }
     ALL(count)
-    x[p][i] = shift_right(x[p][i], x[p][i] < 0 ? negative : shift, up, odd);
+    x[p][i] = shift_right(x[p][i], x[p][i] < 0 ? negative : shift, away, offset);
 }
 
 static void clamp_ints(const openrknn_clamp *clamp, int64_t (*x)[GENERAL_LANES], int32_t count)
@@ -116,7 +118,7 @@ static void convert_operand(const openrknn_element_wise *ew, int64_t (*e)[GENERA
         ALL(count) e[p][i] = wrapped_multiply(wrapped_add(e[p][i], offset), scale);
     else
         ALL(count) e[p][i] = wrapped_multiply(e[p][i], scale);
-    shift_tile(e, count, ew->convert_shift, ew->convert_shift, ew->convert_up, 0);
+    shift_tile(e, count, ew->convert_shift, ew->convert_shift, ew->convert_away, 0);
     if (!ew->convert_add_first)
         ALL(count) e[p][i] = wrapped_add(e[p][i], offset);
 }
@@ -162,7 +164,7 @@ static void out_ints(const openrknn_dpu *dpu, int64_t (*x)[GENERAL_LANES], int32
         ALL(count) x[p][i] = wrapped_multiply(wrapped_add(x[p][i], offset), scale);
     else
         ALL(count) x[p][i] = wrapped_multiply(x[p][i], scale);
-    shift_tile(x, count, dpu->shift, dpu->shift, dpu->ties_up, !dpu->add_first && (offset & 1));
+    shift_tile(x, count, dpu->shift, dpu->shift, dpu->ties_away, dpu->add_first ? 0 : offset);
     if (!dpu->add_first)
         ALL(count) x[p][i] = wrapped_add(x[p][i], offset);
 }
@@ -569,7 +571,7 @@ static void load_tile(tile_data *t, int32_t first)
     } else {
         ALL(t->count) t->x.ints[p][i] = task->sums[(first + p) * GENERAL_LANES + i];
         if (dpu->truncate)
-            shift_tile(t->x.ints, t->count, dpu->truncate, dpu->truncate, dpu->truncate_up, 0);
+            shift_tile(t->x.ints, t->count, dpu->truncate, dpu->truncate, dpu->truncate_away, 0);
     }
 }
 

@@ -231,8 +231,8 @@ static inline uint8_t *cube_row(const openrknn_cube *cube, int32_t surface, int3
     return cube->base[odd] + (surface >> 1) * cube->surface[odd] + row * cube->line[odd];
 }
 
-/* x / 2^n to the nearest integer; ties to even, or up; `odd`: to the even one of what an odd offset makes of it. */
-static inline int64_t shift_right(int64_t x, int32_t n, int32_t up, int32_t odd)
+/* x / 2^n to the nearest integer; ties to even, or away from zero; `offset` is added later, and counts in ties. */
+static inline int64_t shift_right(int64_t x, int32_t n, int32_t away, int64_t offset)
 {
     if (n == 0)
         return x;
@@ -240,7 +240,8 @@ static inline int64_t shift_right(int64_t x, int32_t n, int32_t up, int32_t odd)
         return 0;
     int64_t quotient = x >> n;
     uint64_t rest = (uint64_t)x - ((uint64_t)quotient << n), half = (uint64_t)1 << (n - 1);
-    return quotient + (up ? rest >= half : (rest > half || (rest == half && ((quotient ^ odd) & 1))));
+    int64_t sum = (int64_t)((uint64_t)quotient + (uint64_t)offset);
+    return quotient + (rest > half || (rest == half && (away ? sum >= 0 : sum & 1)));
 }
 
 /* x / 2^n, rounded down. */

@@ -150,7 +150,7 @@ typedef struct {
     int32_t convert_offset;
     int32_t convert_scale;
     int32_t convert_shift;
-    int32_t convert_up; /* ties go up */
+    int32_t convert_away; /* ties go away from zero */
     openrknn_clamp clamp;
 } openrknn_element_wise;
 
@@ -221,10 +221,10 @@ typedef struct {
     int32_t shift;
     int32_t offset;
     int32_t add_first;
-    int32_t ties_up;
+    int32_t ties_away;
     float factor; /* what is written as floating point is multiplied by this */
     int32_t truncate;
-    int32_t truncate_up;
+    int32_t truncate_away;
     int32_t halves; /* atoms in memory have 8 bytes, of the convolution's input too; needs a chain */
 } openrknn_dpu;
 

@@ -24,7 +24,7 @@ from openrknn.npu.step import Convolution, Flying, Pooling, Step
 
 SOURCE, OPERAND, TARGET, WEIGHTS, CHANNELS = 0x1000_0000, 0x2000_0000, 0x3000_0000, 0x4000_0000, 0x5000_0000
 ATOM = 16
-EVEN, UP = numerics.Rounding.EVEN, numerics.Rounding.UP
+EVEN, AWAY = numerics.Rounding.EVEN, numerics.Rounding.AWAY
 
 
 @dataclass
@@ -141,7 +141,7 @@ def operations(draw: st.DrawFn, *, usual: bool) -> ew.Operation:
         offset=draw(st.integers(-300, 300)),
         scale=draw(st.integers(-32768, 32767)),
         shift=draw(st.integers(0, 12)),
-        rounding=EVEN if usual else draw(st.sampled_from([EVEN, UP])),
+        rounding=EVEN if usual else draw(st.sampled_from([EVEN, AWAY])),
     )
     if not usual:
         algorithms += [EwAlgorithm.ABS, EwAlgorithm.NEG, EwAlgorithm.FLOOR]
@@ -178,7 +178,7 @@ def out_converters(draw: st.DrawFn, precision: Precision) -> out_cvt.Config:
         shift=draw(st.integers(0, 40) if unusual else st.integers(14, 30)),
         offset=draw(st.integers(-(2**16), 2**16) if unusual else st.integers(-128, 127)),
         add_first=unusual and draw(st.booleans()),
-        rounding=draw(st.sampled_from([EVEN, UP])) if unusual else EVEN,
+        rounding=draw(st.sampled_from([EVEN, AWAY])) if unusual else EVEN,
         minus_exponent=0,
     )
 
@@ -280,7 +280,7 @@ def convolutions(draw: st.DrawFn, *, depthwise: bool, picture: bool = False, usu
     converter = None
     if picture or draw(st.integers(0, 4)) == 0:
         converter = cna.Converter(
-            add_first=draw(st.booleans()), rounding=draw(st.sampled_from([EVEN, UP])), shifts=(14, 13, 14, 15),
+            add_first=draw(st.booleans()), rounding=draw(st.sampled_from([EVEN, AWAY])), shifts=(14, 13, 14, 15),
             scales=(16384, 9000, -7000, 20000), offsets=(-128, 3, 40, -9), lanes=0xFFFF,
         )  # fmt: skip
     gap = draw(st.integers(0, 3))
@@ -302,7 +302,7 @@ def convolutions(draw: st.DrawFn, *, depthwise: bool, picture: bool = False, usu
     array = core.Config(
         window_sums=draw(st.sampled_from([True, True, False])),
         shift=0 if usual else draw(st.sampled_from([0, 3])),
-        rounding=draw(st.sampled_from([EVEN, UP])),
+        rounding=draw(st.sampled_from([EVEN, AWAY])),
     )
     return Case(Convolution(0, 0, memory, source=source, array=array, dpu=dpu, reader=reader), memory)
 

@@ -128,7 +128,7 @@ class ElementWise(ctypes.Structure):
         *_fields(c_int32, "operation operand_kind operand_format constant"),
         ("constant_float", c_float),
         *_fields(c_int32, "negative_only shift shift_negative converts convert_add_first convert_offset"),
-        *_fields(c_int32, "convert_scale convert_shift convert_up"),
+        *_fields(c_int32, "convert_scale convert_shift convert_away"),
         ("clamp", Clamp),
     )
 
@@ -156,9 +156,9 @@ class Dpu(ctypes.Structure):
         ("element_wise", ElementWise),
         ("target", Target),
         ("padding", ctypes.c_uint8 * 64),
-        *_fields(c_int32, "width channels real_channels is_float format scale shift offset add_first ties_up"),
+        *_fields(c_int32, "width channels real_channels is_float format scale shift offset add_first ties_away"),
         ("factor", c_float),
-        *_fields(c_int32, "truncate truncate_up halves"),
+        *_fields(c_int32, "truncate truncate_away halves"),
     )
 
 

@@ -194,7 +194,7 @@ class OutCvtShift(Register, offset=0x4088, name="OUT_CVT_SHIFT", evidence="STE")
 
     out_cvt_shift = Unsigned(11, 0, "Right shift.")
     minus_exp = Unsigned(19, 12, "Float: multiply by 2**-n; brings table values to scale.")
-    cvt_round = Choice(30, 30, Rounding, "Rounding.", notes="Ties up only in the maximum over channels.")
+    cvt_round = Choice(30, 30, Rounding, "Rounding.", notes="Streams set it only in the maximum over channels.")
     cvt_type = Flag(31, "0: multiply first; 1: add first.", evidence="T")
 
 

@@ -106,10 +106,10 @@ class SurfaceSeries(IntEnum):
 
 
 class Rounding(IntEnum):
-    """What a right shift does with a half. [T]"""
+    """What a right shift does with a half. [T; S on RV1103, where "up" turned out to be away from zero]"""
 
     TIES_TO_EVEN = 0
-    TIES_UP = 1
+    TIES_AWAY = 1
 
 
 class OutputMode(IntFlag):

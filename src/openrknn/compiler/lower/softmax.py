@@ -113,7 +113,7 @@ def _peak(x: Line, pixels: int, target: Place) -> Task:
         },
         "DPU.DATA_CUBE_CHANNEL": {"orig_channel": x.channels},
         "DPU.OUT_CVT_SCALE": {"fp32tofp16_en": 0},
-        "DPU.OUT_CVT_SHIFT": {"cvt_round": Rounding.TIES_UP},
+        "DPU.OUT_CVT_SHIFT": {"cvt_round": Rounding.TIES_AWAY},
         "DPU_RDMA.RDMA_ERDMA_CFG": {"ov4k_bypass": 1},
         "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {"mrdma_fp16tofp32_en": 0},
     })  # fmt: skip

@@ -49,7 +49,7 @@ def convolution(step: Convolution, places: Places, context: Context) -> StepStru
     else:
         limit = _limit(source, result.channels, corrections)
         result.corrections = places.keep(padded(corrections, np.int32, task.padded_channels))
-        result.dpu.truncate, result.dpu.truncate_up = step.array.shift, int(step.array.rounding)
+        result.dpu.truncate, result.dpu.truncate_away = step.array.shift, int(step.array.rounding)
         if not step.array.shift:
             result.dpu.chain = chain.build(task, limit, places, context.tables)
         refuse_general(result.dpu, config)

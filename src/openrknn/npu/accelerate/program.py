@@ -103,7 +103,7 @@ def describe(task: Task, places: Places) -> Dpu:
         shift=out.shift,
         offset=out.offset,
         add_first=out.add_first,
-        ties_up=int(out.rounding),
+        ties_away=int(out.rounding),
         halves=atom == HALF_BYTES,
         factor=float(factor),
     )
@@ -194,7 +194,7 @@ def _operation(result: ElementWise, operation: ew.Operation, task: Task, places:
         converter = operation.converter
         result.converts, result.convert_add_first = True, converter.add_first
         result.convert_offset, result.convert_scale = converter.offset, converter.scale
-        result.convert_shift, result.convert_up = converter.shift, int(converter.rounding)
+        result.convert_shift, result.convert_away = converter.shift, int(converter.rounding)
     if operation.operand is None:
         _fetch(result, task, places)
     elif task.is_float:
