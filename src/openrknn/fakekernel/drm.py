@@ -42,7 +42,8 @@ class DrmDriver(ABC):
     table: Table
     name: str
     version: tuple[int, int, int]
-    date = ""
+    date = "0"
+    """What Linux says since drivers have none: an empty text makes drmGetVersion of libdrm up to 2.4.124 crash."""
     description: str
 
     def __init__(self, system: System, unique: str) -> None:
