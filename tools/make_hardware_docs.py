@@ -1,4 +1,4 @@
-"""Writes `docs/hardware/registers/*.md` out of the register table.
+"""Writes `docs/hardware/registers/*.md`, `roundings.md` and `ignored.md` out of their tables.
 
     python tools/make_hardware_docs.py
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from openrknn.isa.chipmaps import all_maps
 from openrknn.isa.manual import pages
+from openrknn.verify.manual import ignored_page, roundings_page
 
 HARDWARE = Path(__file__).parents[1] / "docs" / "hardware"
 
@@ -18,6 +19,11 @@ def manual() -> dict[str, str]:
     """Every page: file name -> Markdown."""
     seen = json.loads((HARDWARE / "seen.json").read_text(encoding="utf-8"))
     return pages(all_maps(), seen)
+
+
+def tables() -> dict[str, str]:
+    """The pages beside the manual."""
+    return {"roundings.md": roundings_page(), "ignored.md": ignored_page()}
 
 
 def main() -> int:
@@ -30,6 +36,8 @@ def main() -> int:
             old.unlink()
     for name, text in written.items():
         (folder / name).write_text(text, encoding="utf-8")
+    for name, text in tables().items():
+        (HARDWARE / name).write_text(text, encoding="utf-8")
     print(f"{len(written)} pages in {folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder}")
     return 0
 

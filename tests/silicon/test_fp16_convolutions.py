@@ -1,8 +1,8 @@
 """fp16 convolutions as an Orange Pi 5 (RK3588) computed them: the largest error of each shape, to four digits.
 
 allbilly/rk3588 (40fae7b, sweep_results of 2026-07-10) fed uniform numbers from NumPy's generator with seed 42 and
-printed max |board - float32 sum|. The inputs can be made again, so the four digits say how a board rounds: products exact, the
-sum at least as wide as fp32, the result to the nearest fp16.
+printed max |board - float32 sum|. The inputs can be made again, so the four digits say how a board rounds: products
+exact, the sum at least as wide as fp32, the result to the nearest fp16.
 """
 
 from __future__ import annotations

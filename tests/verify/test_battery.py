@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from math import floor
 from pathlib import Path
 
 import numpy as np
@@ -41,8 +42,8 @@ def saturated(value: int) -> int:
         ("bs_negative_shift", lambda x: saturated(4 * x) if x >= 0 else round(Fraction(4 * x, 16))),
         ("bs_relu", lambda x: max(x, 0)),
         ("bn_ties", lambda x: round(Fraction(3 * x + 5, 8))),
-        ("out_ties", lambda x: round(Fraction(x, 2)) + 3),
-        ("out_ties_up", lambda x: int((Fraction(x, 4) + Fraction(1, 2)).__floor__())),
+        ("out_ties", lambda x: round(Fraction(x, 2) + 3)),
+        ("out_ties_bit", lambda x: int(abs(Fraction(x, 4)) + Fraction(1, 2)) * (1 if x > 0 else -1)),
         ("out_add_first", lambda x: saturated(round(Fraction(5 * (x + 1), 4)))),
         ("out_saturation", lambda x: saturated(3 * x)),
     ],
@@ -54,18 +55,18 @@ def test_element_wise_cases_by_formula(name: str, rule: object) -> None:
 
 @pytest.mark.parametrize(("name", "factor"), [("lookup", 97), ("lookup_beyond", 201)])
 def test_lookups_by_formula(name: str, factor: int) -> None:
-    """LE from -16384 to 0 and LO from 0 to 16384, entries 32 apart; beyond them straight lines; one rounding."""
-    low, high = ([int(entry) for entry in table] for table in cases._TABLES)
-    below, above = cases._BEYOND_BELOW, cases._BEYOND_ABOVE
+    """LE from -16384 to 0 and LO from 0 to 16384, entries 32 apart; beyond them straight lines; rounded down."""
+    low, high = ([int(entry) for entry in table] for table in cases.TABLES)
+    below, above = cases.BEYOND_BELOW, cases.BEYOND_ABOVE
 
     def rule(x: int) -> int:
         if x < -16384:
-            return round(low[0] + Fraction((x + 16384) * below[0], 1 << below[1]))
+            return floor(low[0] + Fraction((x + 16384) * below[0], 1 << below[1]))
         if x > 16384:
-            return round(high[512] + Fraction((x - 16384) * above[0], 1 << above[1]))
+            return floor(high[512] + Fraction((x - 16384) * above[0], 1 << above[1]))
         index, rest = divmod(x + 16384 if x < 0 else x, 32)
         table = low if x < 0 else high
-        return round(table[index] + Fraction((table[index + 1] - table[index]) * rest, 32)) if rest else table[index]
+        return floor(table[index] + Fraction((table[index + 1] - table[index]) * rest, 32)) if rest else table[index]
 
     wanted = [saturated(rule(factor * value)) for value in ramp(name)]
     assert answer(name).tolist() == wanted

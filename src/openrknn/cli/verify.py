@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 NAME = "verify"
 HELP = "compare an NPU with the software NPU, byte for byte, on a battery of small tasks"
 DESCRIPTION = """Run a battery of small tasks on a device and on the software NPU, and compare every byte. Each task
-asks one question about the hardware: which way halves are rounded, whether a shift floors, and so on. The report is for
-sending: it says which rules of the software NPU silicon does not share. The tasks are RK3588's; on any other chip name
+asks one question about the hardware: which way halves are rounded, whether a shift floors, and so on, and the answer
+names the rule that this NPU has. The report is for sending: it says which rules of the software NPU silicon does not
+share. The tasks are RK3588's; on any other chip name
 models for it, which then run on random inputs in their place."""
 EXAMPLES = (
     "openrknn verify                                   the software NPU against itself: the battery works",
@@ -51,10 +52,10 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         with open_device(arguments.device, chip_named("rk3588")) as device:
             verdicts = list(run_battery(device))
             name = device.name
-    table = Table("case", "question", "answer", box=None, header_style="bold")
+    table = Table("case", "question", "answer", "rule of this NPU", box=None, header_style="bold")
     for verdict in verdicts:
         verdict_text = "as expected" if verdict.is_equal else f"{verdict.differ} of {verdict.outputs} differ"
-        table.add_row(verdict.name, verdict.question, verdict.error or verdict_text)
+        table.add_row(verdict.name, verdict.question, verdict.error or verdict_text, verdict.rule)
     report = {"device": name, "cases": [asdict(verdict) for verdict in verdicts]}
     if arguments.report is not None:
         arguments.report.write_text(json.dumps(report, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""Words in the commands that the register table does not know: what boards are recorded to ignore, and what stops a run."""
+"""Words in the commands that the register table does not know: what boards ignore, and what stops a run."""
 
 from __future__ import annotations
 
@@ -73,5 +73,5 @@ def _unknown(text: str, count: int) -> Finding:
         "",
         f"{text} ({count} words)",
         "nobody has shown what it does, so the software NPU refuses to run it",
-        "please open an issue of openrknn with this file, and with what `openrknn verify` prints on a board of this chip",
+        "please open an issue of openrknn with this file, and with what `openrknn verify` prints on such a board",
     )

@@ -13,6 +13,7 @@ from openrknn.device.software import SoftwareDevice
 from openrknn.errors import RknnError
 from openrknn.verify import streams
 from openrknn.verify.cases import CASES, Case
+from openrknn.verify.rules import QUESTIONS, named_rule
 
 __all__ = ["Verdict", "run_battery"]
 
@@ -32,6 +33,12 @@ class Verdict:
     examples: tuple[tuple[int, float, float], ...]
     """(element, on the device, on the software NPU) of the first ones."""
     error: str = ""
+    rule: str = ""
+    """Where rules come into question: the one that the device has."""
+    ours: str = ""
+    """The one of the software NPU."""
+    evidence: str = ""
+    """What ours stands on."""
 
     @property
     def is_equal(self) -> bool:
@@ -86,4 +93,14 @@ def _run(case: Case, device: Device) -> np.ndarray:
 def _judge(case: Case, found: np.ndarray, expected: np.ndarray) -> Verdict:
     wrong = np.nonzero(found != expected)[0]
     examples = tuple((int(at), int(found[at]), int(expected[at])) for at in wrong[:_SHOWN])
-    return Verdict(case.name, case.question, case.target_bytes, int(wrong.size), examples)
+    question = QUESTIONS.get(case.name)
+    return Verdict(
+        case.name,
+        case.question,
+        case.target_bytes,
+        int(wrong.size),
+        examples,
+        rule=named_rule(case.name, case, found),
+        ours="" if question is None else question.ours,
+        evidence="" if question is None else question.evidence,
+    )

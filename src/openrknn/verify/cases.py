@@ -12,11 +12,21 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.isa import Register, core, dpu, dpu_lut, dpu_stages
-from openrknn.isa.enums import AluAlgorithm, PoolingMethod
+from openrknn.isa import Register, cna, core, dpu, dpu_lut, dpu_rdma, dpu_stages
+from openrknn.isa.enums import (
+    AluAlgorithm,
+    EwAlgorithm,
+    EwOperation,
+    OperandMode,
+    PixelBits,
+    PoolingMethod,
+    Rounding,
+)
 from openrknn.verify import streams
 
-__all__ = ["CASES", "Case"]
+__all__ = [
+    "AVERAGED", "BEYOND_ABOVE", "BEYOND_BELOW", "CASES", "HALF_TABLE_FACTOR", "LOOKUP_FACTOR", "TABLES", "Case",
+]  # fmt: skip
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 _PIXELS = 64
@@ -84,6 +94,10 @@ def _convolution(name: str, question: str, *changes: Register) -> Case:
     )
 
 
+AVERAGED = {kernel: streams.reciprocal(kernel) for kernel in (2, 3)}
+"""What an average is multiplied with along each axis, times 2^16."""
+
+
 def _pooling(name: str, question: str, method: PoolingMethod, kernel: int) -> Case:
     width = _PIXELS // kernel * kernel
     return Case(
@@ -142,17 +156,22 @@ def _half_convolution(name: str, question: str) -> Case:
     )
 
 
-_TABLES = np.random.default_rng(5).integers(-100, 101, (2, 513))
-_BEYOND_BELOW, _BEYOND_ABOVE = (-13, 9), (11, 8)
+TABLES = np.random.default_rng(5).integers(-100, 101, (2, 513))
+BEYOND_BELOW, BEYOND_ABOVE = (-13, 9), (11, 8)
 """Scale and shift of the slopes: odd ones, so that results end between two numbers."""
 
 
-def _lookup(name: str, question: str, multiplier: int) -> Case:
+LOOKUP_FACTOR = {"lookup": 97, "lookup_beyond": 201}
+"""What int8 numbers are multiplied with: inside the tables, and beyond their ends."""
+HALF_TABLE_FACTOR = 96.5
+
+
+def _lookup(name: str, question: str) -> Case:
     """int8 times a number is looked up in tables of noise that needs no scaling afterwards."""
-    below, above = _BEYOND_BELOW, _BEYOND_ABOVE
+    below, above = BEYOND_BELOW, BEYOND_ABOVE
     changes = (
         *streams.LOOKUP,
-        *_scaled_bias(multiplier, 0, 0),
+        *_scaled_bias(LOOKUP_FACTOR[name], 0, 0),
         dpu_lut.LutLeSlopeScale.of(lut_le_slope_uflow_scale=below[0]),
         dpu_lut.LutLeSlopeShift.of(lut_le_slope_uflow_shift=below[1]),
         dpu_lut.LutLoSlopeScale.of(lut_lo_slope_oflow_scale=above[0]),
@@ -160,8 +179,67 @@ def _lookup(name: str, question: str, multiplier: int) -> Case:
     )
     return replace(
         _element(name, question, *changes),
-        first=lambda source, weights, target: streams.table_load(weights, _TABLES.tolist()),
+        first=lambda source, weights, target: streams.table_load(weights, TABLES.tolist()),
     )
+
+
+def _half_lookup(name: str, question: str) -> Case:
+    """fp16 numbers times a number, with fractions, are looked up in the same tables."""
+    factor = int(np.float16(HALF_TABLE_FACTOR).view(np.uint16))
+    numbers = np.linspace(-160, 160, _PIXELS * _HALVES).astype("<f2")
+    return replace(
+        _half(name, question, *streams.LOOKUP, *_half_product(factor)),
+        source=numbers.view(np.uint8),
+        first=lambda source, weights, target: streams.table_load(weights, TABLES.tolist()),
+    )
+
+
+def _operated(name: str, question: str, *changes: Register) -> Case:
+    """The ramp and an operand of noise through EW."""
+
+    def words(source: int, weights: int, target: int) -> list[int]:
+        operand = dpu_rdma.EwBaseAddr.of(ew_base_addr=weights)
+        return streams.element_wise(source, target, _PIXELS, *streams.OPERAND, operand, *changes)
+
+    return replace(_element(name, question), weights=_noise(_PIXELS * _ATOM, 6), words=words)
+
+
+def _converted_operand(name: str, question: str, rounding: Rounding) -> Case:
+    """0 + (e * 3 >> 2)."""
+    case = _operated(
+        name,
+        question,
+        dpu_stages.EwCfg.of(ew_op_src=True, ew_lut_bypass=True, ew_relu_bypass=True, ew_alu_algo=EwAlgorithm.ADD,
+                            edata_size=PixelBits.BITS8, ew_data_mode=OperandMode.PER_PIXEL, ew_cvt_round=rounding),
+        dpu_stages.EwCvtScaleValue.of(ew_op_cvt_scale=3, ew_op_cvt_shift=2),
+    )  # fmt: skip
+    return replace(case, source=np.zeros(_PIXELS * _ATOM, np.uint8), weights=_ramp())
+
+
+def _identity(name: str, question: str, *changes: Register) -> Case:
+    """The ramp through a convolution with ones on the diagonal: 16 channels to themselves, 16 kernels more with 0."""
+    weights = np.zeros((32, _ATOM), np.uint8)
+    weights[:_ATOM] = np.eye(_ATOM, dtype=np.uint8)
+    case = _convolution(name, question, *changes)
+    return replace(case, source=_ramp(), weights=weights.reshape(-1), target_bytes=_PIXELS * _ATOM)
+
+
+def _converted_input(rounding: Rounding) -> tuple[Register, ...]:
+    """x * 3 >> 2 in every channel."""
+    shifts = {f"cvt_truncate_{lane}": 2 for lane in range(4)}
+    scales = (cna.CvtCon1, cna.CvtCon2, cna.CvtCon3, cna.CvtCon4)
+    return (
+        cna.CvtCon0.of(cvt_type=True, round_type=rounding, data_sign=True, **shifts),
+        *(register.of(**{f"cvt_scale{lane}": 3}) for lane, register in enumerate(scales)),
+        cna.CvtCon5.of(per_channel_cvt_en=0xFFFF),
+    )
+
+
+def _half_to_int8() -> Case:
+    """Multiples of 1/8 in fp16, written as int8: halves and others, of both signs."""
+    numbers = (np.resize(np.arange(-512, 512), _PIXELS * _HALVES) / 8).astype("<f2")
+    case = _half("half_to_int8", "fp16 to int8: how is it rounded?", *streams.HALF_TO_INT8)
+    return replace(case, source=numbers.view(np.uint8))
 
 
 def _kept_registers() -> Case:
@@ -198,6 +276,13 @@ CASES: tuple[Case, ...] = (
         dpu.DataFormat.of(bn_mul_shift_value_neg=3),
     ),
     _element(
+        "bn_leaky",
+        "BN on negative numbers only: are positive numbers shifted as well?",
+        dpu_stages.BnCfg.of(bn_alu_bypass=True, bn_relu_bypass=True, bn_mul_prelu=True),
+        dpu_stages.BnMulCfg.of(bn_mul_operand=3, bn_mul_shift_value=2),
+        dpu.DataFormat.of(bn_mul_shift_value_neg=2),
+    ),
+    _element(
         "out_ties",
         "output converter: do halves go to even?",
         dpu_stages.OutCvtScale.of(out_cvt_scale=1),
@@ -205,8 +290,8 @@ CASES: tuple[Case, ...] = (
         dpu_stages.OutCvtOffset.of(out_cvt_offset=3),
     ),
     _element(
-        "out_ties_up",
-        "output converter with its round bit: do halves go up?",
+        "out_ties_bit",
+        "output converter with its round bit: do halves go up, or away from zero?",
         dpu_stages.OutCvtShift.of(out_cvt_shift=2, cvt_round=1),
     ),
     _element(
@@ -226,6 +311,22 @@ CASES: tuple[Case, ...] = (
         "a 1 x 1 convolution, scaled down",
         dpu_stages.OutCvtShift.of(out_cvt_shift=9),
     ),
+    _converted_operand("ew_converter", "EW operand: how is its conversion rounded?", Rounding.TIES_TO_EVEN),
+    _converted_operand("ew_converter_bit", "EW operand: what does the round bit do?", Rounding.TIES_AWAY),
+    _operated(
+        "ew_product",
+        "EW product: how is its shift rounded?",
+        dpu_stages.EwCfg.of(ew_op_type=EwOperation.MUL, ew_op_src=True, ew_lut_bypass=True, ew_op_cvt_bypass=True,
+                            ew_relu_bypass=True, edata_size=PixelBits.BITS8, ew_data_mode=OperandMode.PER_PIXEL),
+        dpu_stages.EwCvtScaleValue.of(ew_op_cvt_scale=1, ew_truncate=3),
+        dpu.DataFormat.of(ew_truncate_neg=3),
+    ),
+    _identity("input_converter", "input converter: how is it rounded?", *_converted_input(Rounding.TIES_TO_EVEN)),
+    _identity("input_converter_bit", "input converter: what does the round bit do?",
+              *_converted_input(Rounding.TIES_AWAY)),
+    _identity("truncate_ties", "CLIP_TRUNCATE: how is it rounded?", core.ClipTruncate.of(clip_truncate=1)),
+    _identity("truncate_ties_bit", "CLIP_TRUNCATE: what does the round bit do?",
+              core.ClipTruncate.of(clip_truncate=1, round_type=Rounding.TIES_AWAY)),
     _convolution(
         "clip_truncate",
         "CLIP_TRUNCATE: does the shift round, or floor?",
@@ -261,8 +362,10 @@ CASES: tuple[Case, ...] = (
         dpu_stages.OutCvtShift.of(minus_exp=3),
         dpu_stages.OutCvtOffset.of(out_cvt_offset=1),
     ),
+    _half_to_int8(),
     _half_convolution("half_sums", "fp16: how wide are the sums of a convolution, and where are they rounded?"),
-    _lookup("lookup", "lookup tables: how are numbers between two entries rounded?", 97),
-    _lookup("lookup_beyond", "lookup tables: how are the slopes beyond both ends rounded?", 201),
+    _lookup("lookup", "lookup tables: how are numbers between two entries rounded?"),
+    _lookup("lookup_beyond", "lookup tables: how are the slopes beyond both ends rounded?"),
+    _half_lookup("half_lookup", "lookup tables on fp16: is anything rounded before the result?"),
     _kept_registers(),
 )

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 
 from openrknn import isa
 from openrknn.isa import Block, Precision, Register, cna, core, dpu, dpu_lut, dpu_rdma, dpu_stages, pc, ppu, ppu_rdma
-from openrknn.isa.enums import LutTable, OutputMode, PixelBits, PoolingMethod
+from openrknn.isa.enums import LutTable, OperandMode, OutputMode, PixelBits, PoolingMethod
 
 __all__ = [
-    "CONVOLUTION", "ELEMENT_WISE", "HALF_CONVOLUTION", "HALVES", "LOOKUP", "POOLING", "convolution", "element_wise",
-    "leading_to", "pooling", "rest_of_element_wise", "stream", "table_load", "without_ping_pong",
+    "CONVOLUTION", "ELEMENT_WISE", "HALF_CONVOLUTION", "HALF_TO_INT8", "HALVES", "LOOKUP", "OPERAND", "POOLING",
+    "convolution", "element_wise", "leading_to", "pooling", "reciprocal", "rest_of_element_wise", "stream",
+    "table_load", "without_ping_pong",
 ]  # fmt: skip
 
 ELEMENT_WISE, CONVOLUTION, POOLING = 0x18, 0x1D, 0x60
@@ -142,6 +143,12 @@ LOOKUP: tuple[Register, ...] = (
 """Changes that make an element-wise task one that looks its numbers up, in the domain that compilers use."""
 
 
+OPERAND: tuple[Register, ...] = (
+    dpu_rdma.ErdmaCfg.of(erdma_data_size=PixelBits.BITS8, erdma_data_mode=OperandMode.PER_PIXEL),
+)
+"""Changes that give an element-wise task an operand of int8 per pixel and channel."""
+
+
 HALVES: tuple[Register, ...] = (
     dpu.DataFormat.of(proc_precision=Precision.FP16, in_precision=Precision.FP16, out_precision=Precision.FP16),
     dpu.DataCubeChannel.of(channel=_ATOM_CHANNELS // 2, orig_channel=_ATOM_CHANNELS // 2),
@@ -153,6 +160,11 @@ HALVES: tuple[Register, ...] = (
     ),
 )
 """Changes that make an element-wise task one of fp16: 8 channels instead of 16."""
+HALF_TO_INT8: tuple[Register, ...] = (
+    dpu.DataFormat.of(proc_precision=Precision.FP16, in_precision=Precision.FP16, out_precision=Precision.INT8),
+    dpu_stages.OutCvtScale.of(out_cvt_scale=1),
+)
+"""Changes to `HALVES` that write int8."""
 _HALF_KERNELS = 16
 HALF_CONVOLUTION: tuple[Register, ...] = (
     cna.ConvCon1.of(in_precision=Precision.FP16, proc_precision=Precision.FP16),
@@ -227,10 +239,14 @@ def convolution(source: int, weights: int, target: int, width: int, *changes: Re
 _SCALES = (cna.CvtCon1, cna.CvtCon2, cna.CvtCon3, cna.CvtCon4)
 
 
+def reciprocal(kernel: int) -> int:
+    """2^16 divided by the side of a window."""
+    return (1 << 16) // kernel
+
+
 def pooling(source: int, target: int, width: int, method: PoolingMethod, kernel: int) -> list[int]:
     """int8, 16 channels, `kernel` rows: windows of kernel x kernel without padding."""
     out = width // kernel
-    reciprocal = 65536 // kernel
     registers: list[Register] = [
         ppu.DataCubeInWidth.of(cube_in_width=width),
         ppu.DataCubeInHeight.of(cube_in_height=kernel),
@@ -242,8 +258,8 @@ def pooling(source: int, target: int, width: int, method: PoolingMethod, kernel:
         ppu.PoolingKernelCfg.of(
             kernel_width=kernel, kernel_height=kernel, kernel_stride_width=kernel, kernel_stride_height=kernel
         ),
-        ppu.RecipKernelWidth.of(recip_kernel_width=reciprocal),
-        ppu.RecipKernelHeight.of(recip_kernel_height=reciprocal),
+        ppu.RecipKernelWidth.of(recip_kernel_width=reciprocal(kernel)),
+        ppu.RecipKernelHeight.of(recip_kernel_height=reciprocal(kernel)),
         ppu.DstBaseAddr.of(dst_base_addr=target),
         ppu.DstSurfStride.of(dst_surf_stride=out),
         ppu.DataFormat.of(proc_precision=Precision.INT8, index_add=out),
