@@ -15,6 +15,12 @@ from tests.silicon.recordings import Array, Picture, answer, board_says, recordi
 
 cv2: Any = pytest.importorskip("cv2", reason="the extra 'video' (OpenCV) is not installed")
 
+PLATE = "湘F6CL03"
+LETTERS = (
+    "京沪津渝冀晋蒙辽吉黑苏浙皖闽赣鲁豫鄂湘粤桂琼川贵云藏陕甘青宁新"
+    "0123456789ABCDEFGHJKLMNPQRSTUVWXYZIO-"
+)
+"""The classes of LPRNet; the last one is the blank."""
 FACE_SIDE = 320
 ANCHORS = ((8, (16, 32)), (16, (64, 128)), (32, (256, 512)))
 
@@ -49,6 +55,16 @@ def test_ppocr_detection_on_an_rk3588_to_the_last_digit() -> None:
     (probabilities,) = answer("ppocrv4_det-rk3588.rknn", page[None])
     ours = sorted(f"{score:.6f}" for score in text_scores(probabilities.reshape(480, 480)))
     assert ours == sorted(f"{row['score']:.6f}" for row in said["rows"])
+
+
+@pytest.mark.parametrize("model", ["lprnet-rk3588.rknn", "lprnet-rk3588-toolkit1.6.rknn", "lprnet-rk3566.rknn"])
+def test_lprnet_reads_the_plate(model: str) -> None:
+    """Rules: the shift of a leaky stage, lane transposes over whole streams, a stride of 0."""
+    (scores,) = answer(model, picture("lplate.jpg")[None])
+    best = scores.reshape(len(LETTERS), -1).argmax(0).tolist()
+    blank = len(LETTERS) - 1
+    read = [now for before, now in zip([blank, *best], best, strict=False) if now not in {before, blank}]
+    assert "".join(LETTERS[letter] for letter in read) == PLATE
 
 
 def faces(places: Array, scores: Array, factor: float) -> list[list[int]]:
