@@ -74,11 +74,11 @@ def memory_of(seed: int, *, low: int = 0, high: int = 256, operands: npt.NDArray
         Buffer(SOURCE, noise.integers(low, high, 1 << 18, np.uint8), "source"),
         Buffer(OPERAND, noise.integers(low, high, 1 << 18, np.uint8), "operand"),
         Buffer(TARGET, np.zeros(1 << 18, np.uint8), "target"),
-        Buffer(WEIGHTS, noise.integers(low, high, 1 << 18, np.uint8), "weights"),
+        Buffer(WEIGHTS, noise.integers(low, high, 1 << 18, np.uint8), "weights", constant=True),
     ]
     memory = Memory(buffers)
     if operands is not None:
-        memory.add(Buffer(CHANNELS, operands, "weight"))
+        memory.add(Buffer(CHANNELS, operands, "weight", constant=True))
     return memory
 
 

@@ -67,7 +67,7 @@ def place(path: Path, seed: int = 0) -> Placed:
         image = link(model, Addresses(WEIGHT, INTERNAL))
         commands, internal = WEIGHT + plan(model).weight_offsets[0]["regcmd"], INTERNAL
         weight = np.frombuffer(image.weight, np.uint8)
-        memory = Memory([Buffer(WEIGHT, weight, "weight"), Buffer(INTERNAL, noise, "internal")])
+        memory = Memory([Buffer(WEIGHT, weight, "weight", constant=True), Buffer(INTERNAL, noise, "internal")])
     return Placed(model, memory, Machine(model.chip, memory), commands, internal)
 
 

@@ -70,7 +70,7 @@ def load(path: Path, *, strict: bool = True, seed: int = 0) -> Loaded:
     commands = image.commands(graph)
     for command, value in input_values(model, graph, {}):
         commands[command] = commands[command] & ~(0xFFFFFFFF << 16) | (value & 0xFFFFFFFF) << 16
-    weight = Buffer(WEIGHT, np.frombuffer(image.weight, np.uint8), "weight")
+    weight = Buffer(WEIGHT, np.frombuffer(image.weight, np.uint8), "weight", constant=True)
     noise = np.random.default_rng(seed).integers(0, 120, layout.internal_bytes, np.uint8)
     internal = Buffer(INTERNAL, noise, "internal")
     memory = Memory([weight, internal])

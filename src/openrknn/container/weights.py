@@ -14,7 +14,13 @@ from openrknn.container.parts import DataType, Quantization, Tensor
 from openrknn.container.weight_use import Form, WeightReader, WeightUse, field_value, tensor_data
 from openrknn.errors import UnsupportedError
 from openrknn.layout.operands import Use, zero_point_of_byte
-from openrknn.layout.weights import WeightTiles, split_zero_points, unpack_image_weights, unpack_weights
+from openrknn.layout.weights import (
+    WeightTiles,
+    image_row_bytes,
+    split_zero_points,
+    unpack_image_weights,
+    unpack_weights,
+)
 
 __all__ = [
     "bias_array",
@@ -42,8 +48,7 @@ _DTYPES: dict[DataType, type[np.generic]] = {
     DataType.UINT64: np.uint64,
     DataType.BFLOAT16: np.uint16,
 }
-_IMAGE_ROW_BYTES = 32
-"""Bytes per kernel and row of RK3576's image weights."""
+_IMAGE_CHANNELS = 4
 
 
 def stored_elements(model: Model, tensor: Tensor, use: WeightUse | None = None) -> Array:
@@ -147,12 +152,12 @@ def _unpacked(reader: WeightReader, tensor: Tensor, tiles: WeightTiles, use: Wei
 
 def _has_image_rows(reader: WeightReader, tensor: Tensor, tiles: WeightTiles, elements: int) -> bool:
     """The length tells: the same tiles in the usual order are shorter."""
-    kernels, channels, height, width = tiles.shape
+    kernels, channels, height, _ = tiles.shape
     return (
         reader.model.chip.family == "rk3576"
         and tensor.dtype is DataType.INT8
-        and channels * width <= _IMAGE_ROW_BYTES // 2
-        and elements == kernels * height * _IMAGE_ROW_BYTES != tiles.elements
+        and channels <= _IMAGE_CHANNELS
+        and elements == 2 * kernels * height * image_row_bytes(tiles) != tiles.elements
     )
 
 

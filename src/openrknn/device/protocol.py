@@ -55,6 +55,8 @@ class Job:
     """For each core that works: the numbers of its tasks. Cores meet between operators."""
     ping_pong: bool = True
     """Whether a task may be loaded while the one before it works (not around lookup tables)."""
+    constants: tuple[DeviceBuffer, ...] = ()
+    """Buffers that the CPU does not write again; what is in them may be packed once."""
 
 
 @runtime_checkable

@@ -121,9 +121,11 @@ class SoftwareDevice:
     def prepare(self, job: Job) -> Accelerated:
         """Decode the tasks into a program, on native kernels where there are any."""
         lists = [[_reference(job, number) for number in numbers] for numbers in job.lists]
+        constants = {buffer.mapped for buffer in job.constants if isinstance(buffer, SoftwareBuffer)}
         with self._lock:  # decoding follows the register state of the cores, of which there is one
             self._check_open()
-            prepared = accelerate(self._machine.prepare(lists), self._memory)
+            program = self._machine.prepare(lists)
+            prepared = accelerate(program, self._memory, is_constant=constants.__contains__)
         if self._status is not None:
             prepared.meter = partial(self._status.job, len(lists))
         return prepared

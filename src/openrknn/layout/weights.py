@@ -28,6 +28,7 @@ from openrknn.errors import UnsupportedError
 __all__ = [
     "Groups",
     "WeightTiles",
+    "image_row_bytes",
     "join_zero_points",
     "pack_image_weights",
     "pack_weights",
@@ -38,7 +39,7 @@ __all__ = [
 
 _Element = TypeVar("_Element", bound=np.generic)
 _NUMBERS = 6
-_IMAGE_ROW_BYTES = 16
+_IMAGE_ROW_UNIT = 16
 
 
 class Groups(NamedTuple):
@@ -181,14 +182,14 @@ def join_zero_points(weights: npt.NDArray[_Element], negated: npt.NDArray[_Eleme
 
 
 def unpack_image_weights(memory: npt.NDArray[_Element], tiles: WeightTiles) -> npt.NDArray[_Element]:
-    """First int8 convolution of RK3576 and RV1126B on an image: each row of a kernel fills 16 bytes of its own.
+    """First int8 convolution of RK3576 and RV1126B on an image: each row of a kernel fills whole 16 bytes of its own.
 
     for each output group, for ky, for each output of the group: kx and input side by side, then zeros up to 16
     """
     kernels, channels, height, width = tiles.shape
-    group = _image_group(tiles)
-    rows = _enough(memory, kernels * height * _IMAGE_ROW_BYTES)[: kernels * height * _IMAGE_ROW_BYTES]
-    taps = rows.reshape(-1, height, group, _IMAGE_ROW_BYTES)[..., : width * channels]
+    group, row = _image_group(tiles), image_row_bytes(tiles)
+    rows = _enough(memory, kernels * height * row)[: kernels * height * row]
+    taps = rows.reshape(-1, height, group, row)[..., : width * channels]
     ordered = taps.reshape(-1, height, group, width, channels).transpose(0, 2, 4, 1, 3)
     return ordered.reshape(tiles.shape).copy()
 
@@ -198,18 +199,23 @@ def pack_image_weights(
 ) -> npt.NDArray[_Element]:
     """The inverse of `unpack_image_weights`; the memory is twice as long as the rows, as the compiler makes it."""
     kernels, channels, height, width = tiles.shape
-    group = _image_group(tiles)
+    group, row = _image_group(tiles), image_row_bytes(tiles)
     full = _padded(weights, tiles.shape, padding)
-    memory = np.zeros(2 * kernels * height * _IMAGE_ROW_BYTES, weights.dtype)
-    rows = memory[: memory.size // 2].reshape(-1, height, group, _IMAGE_ROW_BYTES)
+    memory = np.zeros(2 * kernels * height * row, weights.dtype)
+    rows = memory[: memory.size // 2].reshape(-1, height, group, row)
     taps = full.reshape(-1, group, channels, height, width).transpose(0, 3, 1, 4, 2)
     rows[..., : width * channels] = taps.reshape(-1, height, group, width * channels)
     return memory
 
 
+def image_row_bytes(tiles: WeightTiles) -> int:
+    """What a row of an image kernel takes."""
+    return _rounded(tiles.width * tiles.shape[1], _IMAGE_ROW_UNIT)
+
+
 def _image_group(tiles: WeightTiles) -> int:
-    if len(tiles.outputs) != 1 or tiles.width * tiles.shape[1] > _IMAGE_ROW_BYTES:
-        raise UnsupportedError(f"the rows of {list(tiles.shape)} do not fit into {_IMAGE_ROW_BYTES} bytes each")
+    if len(tiles.outputs) != 1:
+        raise UnsupportedError(f"the kernels of {list(tiles.shape)} are not whole groups of image kernels")
     return tiles.outputs[0].size
 
 

@@ -22,7 +22,8 @@ from openrknn.npu.memory import Bytes, Memory
 from openrknn.npu.named import NamedRegisters
 from openrknn.npu.registers import Registers
 
-__all__ = ["NOT_A_BYTE", "Config", "Converter", "configure", "fetch_features", "fetch_weights", "stored_weights"]
+__all__ = ["NOT_A_BYTE", "Config", "Converter", "configure", "fetch_features", "fetch_weights", "pairs_of",
+           "stored_weights"]
 
 _KERNEL_BYTES_PER_GROUP = 32
 _INPUTS_PER_GROUP = 32
@@ -93,7 +94,7 @@ class Config:
     folded_width: int = 0
     """Feature maps: the one input row lies in memory as lines of so many pixels; 0: it does not."""
     packed_rows: bool = False
-    """Image weights: each row of a kernel fills 16 bytes of its own, [group, row, kernel, column and channel]."""
+    """Image weights: each row of a kernel fills whole 16 bytes of its own, [group, row, kernel, column and channel]."""
     input_major: bool = False
     """Weights of one pixel lie as [input, kernel], as a fully connected layer with zero skipping wants them."""
     reuses_weights: bool = False
@@ -300,17 +301,26 @@ def fetch_weights(config: Config, memory: Memory) -> Numbers:
     return _depthwise(values, config) if config.depthwise else _direct(values, config)
 
 
+def pairs_of(values: Numbers, run: int) -> Numbers:
+    """[pair, weights or zero points, run]."""
+    if values.size % (2 * run):
+        text = f"{values.size} bytes are not pairs of {run} weights and zero points"
+        raise ExecutionError(text, register="WEIGHT_SIZE0")
+    return values.reshape(-1, 2, run)
+
+
 def _with_zero_points(values: Numbers, run: int) -> Numbers:
     """`run` weights and `run` negated zero points take turns; 128 does not fit into a byte, and -128 stands for it."""
-    pairs = values.reshape(-1, 2, run).astype(np.int16)
+    pairs = pairs_of(values, run).astype(np.int16)
     negated = np.where(pairs[:, 1] == NOT_A_BYTE, -NOT_A_BYTE, pairs[:, 1])
     return (pairs[:, 0] + negated).reshape(-1)
 
 
 def _rows(values: Numbers, config: Config) -> Numbers:
-    """Groups of kernels, in each row, kernel, and 16 bytes with column and channel side by side."""
+    """Groups of kernels, in each row, kernel, and whole 16 bytes with column and channel side by side."""
     rows, columns, channels = config.kernel_height, config.kernel_width, config.weight_channels
-    row = ATOM_BYTES // element_bytes(config.weight_precision)
+    atom = ATOM_BYTES // element_bytes(config.weight_precision)
+    row = -(-columns * channels // atom) * atom
     weights = np.empty((config.kernels, rows, columns, channels), values.dtype)
     at = 0
     for first in range(0, config.kernels, config.kernel_group):

@@ -28,6 +28,8 @@ class Buffer:
     address: int
     data: Bytes
     name: str = ""
+    constant: bool = False
+    """Its contents do not change between runs, other than by what the NPU writes."""
 
     @property
     def end(self) -> int:

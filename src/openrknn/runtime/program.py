@@ -110,7 +110,8 @@ class Program:
         if not segment.is_npu:
             return self._call(segment.operators[0]).run
         try:
-            return self._store.device.prepare(Job(self._tasks, segment.lists)).run
+            constants = (self._store.buffer,) if self._store.buffer is not None else ()
+            return self._store.device.prepare(Job(self._tasks, segment.lists, constants=constants)).run
         except ExecutionError as error:
             error.operator = self._describe(error.operator)
             raise

@@ -35,13 +35,12 @@ from openrknn.npu.step import Step, TableLoad
 
 __all__ = ["Accelerated", "accelerate"]
 
-_CONSTANT_BUFFERS = {"weight", "weights"}
 _MACS_PER_CALL = 2_000_000_000
 """Python sees Ctrl-C between two calls."""
 
 
-def _named_weights(buffer: Buffer) -> bool:
-    return buffer.name in _CONSTANT_BUFFERS
+def _marked(buffer: Buffer) -> bool:
+    return buffer.constant
 
 
 class _Call:
@@ -86,13 +85,14 @@ def accelerate(
     program: Program,
     memory: Memory,
     *,
-    is_constant: Callable[[Buffer], bool] = _named_weights,
+    is_constant: Callable[[Buffer], bool] = _marked,
     kernels: Kernels | None = None,
 ) -> Accelerated:
     """Give each step of `program` its `native` where a kernel exists, and return the whole as one callable.
 
-    `is_constant` tells buffers whose contents will not change between runs: their weights are packed once. `kernels`
-    is what `OPENRKNN_KERNELS` says, unless given.
+    `is_constant` tells buffers whose contents will not change between runs (those that are marked so): their weights
+    are packed once. A name tells nothing: an input of a model may be called "weights". `kernels` is what
+    `OPENRKNN_KERNELS` says, unless given.
     """
     library = native.load()
     chosen = native.choose() if kernels is None else kernels

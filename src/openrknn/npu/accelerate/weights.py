@@ -32,20 +32,34 @@ class Plain(NamedTuple):
 def plain(source: cna.Config, places: Places, channels: int) -> Plain:
     """For an output of `channels` channels."""
     corrections = np.zeros(channels, np.int64)
-    if source.is_float or not (source.inline_zero_points or source.weight_offset or source.packed_rows):
+    if not (source.inline_zero_points or source.weight_offset or source.packed_rows):
         return Plain(None, corrections)
+    _refuse_mixtures(source)
     if not is_fixed(source, places):
         raise RefusedError("weights in an order of their own that change")
     if source.packed_rows:
         return Plain(np.ascontiguousarray(cna.fetch_weights(source, places.memory).transpose(1, 2, 0, 3)), corrections)
     if not source.inline_zero_points:
-        return Plain(None, corrections + source.weight_offset)
+        available = source.packed_channels or source.channels
+        kernels = min(source.weight_channels, available) if source.depthwise else source.kernels
+        corrections[:kernels] = source.weight_offset
+        return Plain(None, corrections)
     raw = decode(cna.stored_weights(source, places.memory), source.weight_precision)
-    pairs = raw.reshape(-1, 2, source.inline_zero_points)
+    pairs = cna.pairs_of(raw, source.inline_zero_points)
     weights, negated = (cna._depthwise(np.ascontiguousarray(pairs[:, part]).reshape(-1), source) for part in (0, 1))
     count = min(len(weights), channels)
     corrections[:count] = _one_each(negated)[:count]
     return Plain(np.ascontiguousarray(weights.transpose(1, 2, 0)), corrections)
+
+
+def _refuse_mixtures(source: cna.Config) -> None:
+    """Each order was seen with one kind of convolution; with another, NumPy says what comes out."""
+    if source.is_float:
+        raise RefusedError("floating point weights in an order of int8 weights")
+    if source.packed_rows and source.depthwise:
+        raise RefusedError("depthwise weights in the rows of an image kernel")
+    if source.inline_zero_points and not source.depthwise:
+        raise RefusedError("zero points between weights that are not depthwise")
 
 
 def is_fixed(source: cna.Config, places: Places) -> bool:
