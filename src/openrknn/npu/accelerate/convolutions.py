@@ -8,6 +8,7 @@ import numpy.typing as npt
 from openrknn.compute import structures
 from openrknn.compute.structures import StepStructure
 from openrknn.isa import Precision
+from openrknn.isa.enums import ChannelReduction
 from openrknn.npu import cna
 from openrknn.npu.accelerate import chain
 from openrknn.npu.accelerate.context import INT8_MAGNITUDE, Context, refuse_general
@@ -33,6 +34,8 @@ def convolution(step: Convolution, places: Places, context: Context) -> StepStru
         raise RefusedError(f"{source.precision.name} convolution")
     if is_float(config.precision) != source.is_float:
         raise RefusedError("a DPU in another kind of arithmetic than the convolution")
+    if config.reduction & ChannelReduction.ENABLE:
+        raise RefusedError("a reduction of what a convolution delivers")
     if max(source.kernel_height, source.kernel_width) > _LARGEST_KERNEL:
         raise RefusedError("a very large kernel")
     result = structures.Convolution()

@@ -14,7 +14,7 @@ from openrknn.npu.dpu import write
 from openrknn.npu.formats import ATOM_BYTES
 from openrknn.npu.memory import Buffer, Bytes, Memory
 
-__all__ = ["Places", "RefusedError", "Span"]
+__all__ = ["Places", "RefusedError", "Span", "refuse_overlap"]
 
 
 class RefusedError(Exception):
@@ -27,6 +27,15 @@ class Span(NamedTuple):
     start: int
     end: int
     walk: tuple[int, ...]
+
+
+def refuse_overlap(shape: Sequence[int], steps: Sequence[int], atom: int = ATOM_BYTES) -> None:
+    """For walks that come to a place twice: which write is the last depends on the order, and kernels have theirs."""
+    end = atom
+    for step, size in sorted((abs(step), size) for step, size in zip(steps, shape, strict=True) if size > 1):
+        if step < end:
+            raise RefusedError("a walk that writes some places twice")
+        end += step * (size - 1)
 
 
 class Places:

@@ -20,7 +20,7 @@ from openrknn.npu.accelerate import chain
 from openrknn.npu.accelerate.context import INT8_MAGNITUDE, Context, refuse_general
 from openrknn.npu.accelerate.convolutions import convolution
 from openrknn.npu.accelerate.known import refuse_unknown
-from openrknn.npu.accelerate.places import Places, RefusedError, Span
+from openrknn.npu.accelerate.places import Places, RefusedError, Span, refuse_overlap
 from openrknn.npu.accelerate.program import HALF_BYTES, Task, describe
 from openrknn.npu.dpu import pipeline
 from openrknn.npu.dpu import write as dpu_write
@@ -263,6 +263,8 @@ def _pooling(step: Pooling, places: Places, context: Context) -> StepStructure:
     if config.precision not in {Precision.INT8, Precision.FP16}:
         raise RefusedError(f"pooling of {config.precision.name}")
     count = surfaces(config.channels, element_bytes(config.precision))
+    steps = (config.target_surface_bytes, config.target_line_bytes, ATOM_BYTES)
+    refuse_overlap((count, config.out_height, config.out_width), steps)
     result = structures.Pooling(
         source=places.read_strided(
             config.source_address,

@@ -1,0 +1,58 @@
+"""Fields that a kernel does not implement make it decline the step; NumPy says what comes out then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from openrknn.compute import native
+from openrknn.isa.enums import ChannelReduction
+from openrknn.npu.accelerate import accelerate
+from openrknn.npu.accelerate.places import RefusedError, refuse_overlap
+from openrknn.npu.step import Convolution, Pooling
+from tests.npu.loaded import load
+
+GOLDENS = Path(__file__).resolve().parents[1] / "goldens"
+pytestmark = pytest.mark.skipif(not native.find(), reason="no native library")
+
+
+@pytest.fixture(autouse=True)
+def _no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(native.ENVIRONMENT, raising=False)
+
+
+def test_a_reduction_behind_a_convolution() -> None:
+    loaded = load(GOLDENS / "conv_rk3588_i8.rknn")
+    program = loaded.program()
+    number, step = next((n, step) for n, step in enumerate(program.steps) if isinstance(step, Convolution))
+    step.dpu = replace(step.dpu, reduction=ChannelReduction.ENABLE)
+    assert "a reduction" in accelerate(program, loaded.memory).reasons[number]
+
+
+def test_pooling_whose_surfaces_overlap() -> None:
+    loaded = load(GOLDENS / "residual_rk3588_i8.rknn")
+    program = loaded.program()
+    number, step = next((n, step) for n, step in enumerate(program.steps) if isinstance(step, Pooling))
+    step.config = replace(step.config, channels=32, target_surface_bytes=step.config.target_line_bytes)
+    assert "twice" in accelerate(program, loaded.memory).reasons[number]
+
+
+@pytest.mark.parametrize(
+    ("shape", "steps", "overlaps"),
+    [
+        ((4, 3, 2), (96, 32, 16), False),
+        ((4, 3, 2), (32, 128, 16), False),  # surfaces inside lines
+        ((4, 3, 2), (95, 32, 16), True),
+        ((4, 3, 2), (96, 32, 0), True),
+        ((1, 3, 2), (0, 32, 16), False),
+        ((4, 3, 2), (-96, 32, 16), False),
+    ],
+)
+def test_walks_that_come_to_a_place_twice(shape: tuple[int, ...], steps: tuple[int, ...], overlaps: bool) -> None:
+    if not overlaps:
+        refuse_overlap(shape, steps)
+        return
+    with pytest.raises(RefusedError):
+        refuse_overlap(shape, steps)
