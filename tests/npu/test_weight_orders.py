@@ -47,6 +47,7 @@ def first_convolution(placed: Placed, **changes: Any) -> tuple[Convolution, str]
         ("conv_rk3562_fp", {"inline_zero_points": 2}, "floating point weights"),
         ("conv_rk3562_fp", {"packed_rows": True}, "floating point weights"),
         ("conv_rk3562_fp", {"weight_offset": 3}, "floating point weights"),
+        ("image_rk3588_i8", {"depthwise": True}, "depthwise convolution of a packed picture"),
         ("conv_rk3562_i8", {}, ""),
     ],
 )

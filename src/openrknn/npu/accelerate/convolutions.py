@@ -34,6 +34,8 @@ def convolution(step: Convolution, places: Places, context: Context) -> StepStru
         raise RefusedError(f"{source.precision.name} convolution")
     if is_float(config.precision) != source.is_float:
         raise RefusedError("a DPU in another kind of arithmetic than the convolution")
+    if source.depthwise and source.packed_channels:
+        raise RefusedError("a depthwise convolution of a packed picture")
     if config.reduction & ChannelReduction.ENABLE:
         raise RefusedError("a reduction of what a convolution delivers")
     if max(source.kernel_height, source.kernel_width) > _LARGEST_KERNEL:
