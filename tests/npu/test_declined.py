@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from openrknn.compute import native
+from openrknn.errors import ExecutionError
 from openrknn.isa.enums import ChannelReduction
 from openrknn.npu.accelerate import accelerate
 from openrknn.npu.accelerate.places import RefusedError, refuse_overlap
@@ -56,3 +57,15 @@ def test_walks_that_come_to_a_place_twice(shape: tuple[int, ...], steps: tuple[i
         return
     with pytest.raises(RefusedError):
         refuse_overlap(shape, steps)
+
+
+def test_registers_that_contradict_each_other_are_an_error_with_a_name() -> None:
+    loaded = load(GOLDENS / "conv_rk3588_i8.rknn")
+    program = loaded.program()
+    number, step = next((n, step) for n, step in enumerate(program.steps) if isinstance(step, Convolution))
+    step.source = replace(step.source, spread_y=0)
+    accelerate(program, loaded.memory)
+    with pytest.raises(ExecutionError, match="contradict each other") as caught:
+        step.run()
+    assert (caught.value.task, caught.value.operator) == (step.task, str(step.operator))
+    assert program.steps[number].native is None

@@ -15,14 +15,14 @@ import numpy as np
 
 from openrknn import isa
 from openrknn.chips import Chip
-from openrknn.errors import ExecutionError, UndeclaredBitsError, UnknownModeError, UnreadRegisterError
+from openrknn.errors import ExecutionError, RknnError, UndeclaredBitsError, UnknownModeError, UnreadRegisterError
 from openrknn.isa import Block, Target, dpu_lut
 from openrknn.isa.ignored import Ignored, Kind, ignored_rule
 from openrknn.npu.family import family_of
 from openrknn.npu.memory import Memory
 from openrknn.npu.registers import Registers
 from openrknn.npu.state import Core, CoreState
-from openrknn.npu.step import Chained, Convolution, Flying, Pooling, Step, TableLoad
+from openrknn.npu.step import CONTRADICTIONS, Chained, Convolution, Flying, Pooling, Step, TableLoad
 from openrknn.npu.watch import Watcher
 
 __all__ = ["CoreState", "Finding", "Machine", "Program", "TaskRef", "Watcher"]
@@ -116,6 +116,11 @@ class Machine:
                 error.task = task.number if error.task is None else error.task
                 error.operator = str(task.operator) if error.operator is None else error.operator
                 raise
+            except RknnError:
+                raise
+            except CONTRADICTIONS as error:
+                text = f"registers of this task contradict each other ({type(error).__name__}: {error})"
+                raise ExecutionError(text, task=task.number, operator=str(task.operator)) from error
 
     def _task(self, working: Core, task: TaskRef) -> Iterator[Step]:
         words = self.memory.view(task.address, (task.amount + isa.TAIL_WORDS) * 8, "PC fetch").view(np.uint64)

@@ -6,12 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from openrknn.errors import ExecutionError, RknnError
 from openrknn.npu import cna, core, ppu, rdma
 from openrknn.npu.dpu import pipeline
 from openrknn.npu.formats import element_bytes, surfaces
 from openrknn.npu.memory import Memory
 
-__all__ = ["Chained", "Convolution", "Flying", "Pooling", "Step", "TableLoad"]
+__all__ = ["CONTRADICTIONS", "Chained", "Convolution", "Flying", "Pooling", "Step", "TableLoad"]
+
+CONTRADICTIONS = (ArithmeticError, IndexError, KeyError, TypeError, ValueError)
+"""What Python and NumPy say of sizes and formats that do not fit together, where no block has looked before."""
 
 
 @dataclass(eq=False)
@@ -25,7 +29,24 @@ class Step(ABC):
 
     def run(self) -> None:
         """Execute the task."""
-        (self.native or self.execute)()
+        (self.native or self.perform)()
+
+    def perform(self) -> None:
+        """`execute`, with errors that say which task it was.
+
+        Registers that contradict each other in a way that no block checks end in an error of NumPy's or of Python's.
+        """
+        try:
+            self.execute()
+        except ExecutionError as error:
+            error.task = self.task if error.task is None else error.task
+            error.operator = str(self.operator) if error.operator is None else error.operator
+            raise
+        except RknnError:
+            raise
+        except CONTRADICTIONS as error:
+            text = f"registers of this {self.kind} contradict each other ({type(error).__name__}: {error})"
+            raise ExecutionError(text, task=self.task, operator=str(self.operator)) from error
 
     @abstractmethod
     def execute(self) -> None:

@@ -136,4 +136,4 @@ def _parts(
             found = [pair[1] for pair in group if pair[1] is not None]
             yield _Call(library, [structure for structure, _ in found], [kept for _, kept in found])
         else:
-            yield from (step.execute for step, _, _ in group)
+            yield from (step.perform for step, _, _ in group)
