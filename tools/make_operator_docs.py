@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
-"""Writes docs/operators.md from the compiler's own table; tests/compiler/test_docs.py keeps the two equal."""
+"""Writes docs/operators.md from the tables of compiler and runtime; tests/compiler/test_docs.py keeps them equal."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import wrap
 
 from openrknn.compiler.importer.rewrite import RULES
 from openrknn.compiler.lower.functions import FUNCTIONS
 from openrknn.compiler.lower.table import CPU_OPERATORS, NPU_OPERATORS
+from openrknn.runtime.operators import OPERATORS, SEVERAL
 
+_WIDTH = 120
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "operators.md"
 
 HEAD = """# Operators of the compiler
 
-Written by `tools/make_operator_docs.py` from the compiler's own table: change that, not this page. It holds for
-`openrknn compile` and `openrknn.compile`; [the guide](compiler.md) says how to use them.
+Written by `tools/make_operator_docs.py` from the tables of compiler and runtime: change those, not this page. It holds
+for `openrknn compile` and `openrknn.compile`; [the guide](compiler.md) says how to use them. [The last
+part](#in-files-of-the-vendors-converter) is about running files of the vendor's converter.
 
 ## On the NPU
 
@@ -62,6 +66,39 @@ inputs, at most to:
 """
 
 
+RUNTIME = """
+## In files of the vendor's converter
+
+The runtime reads any `.rknn`, and the vendor's converter leaves more to the CPU than ours does, or is told to
+(`op_target`). These operators run there, whatever the file's number format; inputs and outputs are converted by their
+scale and zero point, once, to the nearest. An optional input or output that a file leaves away is left away.
+
+{names}.
+
+Names with "ex" in front are the converter's own: exSoftmax13 is Softmax of opset 13, exSwish is x sigmoid(x), exGlu one
+half of an axis times the sigmoid of the other, exNorm a normalisation by mean and variance ("layer"), root mean square
+("rms") or length ("l2"), exMatMul a product summed over channels with tokens along the width, exSDPAttention attention
+in the same order, exLSTM and exGRU are ONNX's with memory for the NPU behind their inputs, exDataConvert changes the
+number format.
+
+What they stand on: ONNX's own node tests; the answers of the vendor's simulator to files that its converter made for
+the CPU (all operators that it builds, fp16 and int8); and the vendor's runtime 1.5.2, which has about a third of them
+and writes the same bytes, with these exceptions that are its own mistakes: its Tanh is a sigmoid, its LogSoftmax is
+wrong along channels, its Max is wrong with a constant per channel, its GRU returns memory that nobody wrote, linear
+Resize and Conv of int8 cut off instead of rounding.
+
+Not there: Unique (the size of its output is not known before the run, and the converter refuses it), strings and
+sequences, Loop and Scan (the converter unrolls or refuses them), Resize with antialias, GridSample of volumes. An
+operator that is missing stops the model with its name; `Session(model, custom_ops={{"Name": function}})` adds it, or
+replaces one of these.
+"""
+
+
+def _runtime() -> str:
+    names = sorted({**OPERATORS, **SEVERAL}, key=lambda name: (name.startswith("ex"), name))
+    return RUNTIME.format(names="\n".join(wrap(", ".join(names), _WIDTH)))
+
+
 def page() -> str:
     """The whole page."""
     npu = "".join(f"| {name} | {row.onnx} | {row.how} |\n" for name, row in NPU_OPERATORS.items())
@@ -75,7 +112,7 @@ def page() -> str:
         f"| {name} | {'as far as the inputs' if limit == float('inf') else f'{limit:g}'} |\n"
         for name, (_, limit) in FUNCTIONS.items()
     )
-    return HEAD + npu + CPU + cpu + OTHERS + others + TAIL + functions
+    return HEAD + npu + CPU + cpu + OTHERS + others + TAIL + functions + _runtime()
 
 
 if __name__ == "__main__":
