@@ -85,7 +85,7 @@ What they stand on: ONNX's own node tests; the answers of the vendor's simulator
 the CPU (all operators that it builds, fp16 and int8); and the vendor's runtime 1.5.2, which has about a third of them
 and writes the same bytes, with these exceptions that are its own mistakes: its Tanh is a sigmoid, its LogSoftmax is
 wrong along channels, its Max is wrong with a constant per channel, its GRU returns memory that nobody wrote, linear
-Resize and Conv of int8 cut off instead of rounding.
+Resize of int8 cuts off instead of rounding, Conv of fp16 gives zeros and of int8 is a step off in one value of seven.
 
 Not there: Unique (the size of its output is not known before the run, and the converter refuses it), strings and
 sequences, Loop and Scan (the converter unrolls or refuses them), Resize with antialias, GridSample of volumes. An

@@ -228,6 +228,16 @@ def cpu_recurrent() -> onnx.ModelProto:
     return net.model()
 
 
+def gru() -> onnx.ModelProto:
+    """A recurrent layer on the NPU: the CPU brings its states from rows of lanes to the output."""
+    net = Net("gru")
+    x = net.input("x", [2, 1, 16])
+    weights = [net.weight(1, 48, 16), net.weight(1, 48, 16), net.weight(1, 96)]
+    states: dict[str, Shape | None] = {"states": [2, 1, 1, 16], "last": [1, 1, 16]}
+    net.result("GRU", [x, *weights], states, hidden_size=16, linear_before_reset=1)
+    return net.model()
+
+
 def length() -> onnx.ModelProto:
     """A square root on the NPU: Newton's method with divisions whose data say int16 and are fp16."""
     net = Net("length")
@@ -529,7 +539,7 @@ def _on_the_cpu() -> list[Golden]:
         wanted = {name: "cpu" for node in network().graph.node for name in node.output}
         dtypes = ["i8", "fp"] if network is cpu_many else ["fp"]
         rows += [Golden(network, "rk3588", dtype, config={"op_target": wanted}, answers=True) for dtype in dtypes]
-    return [*rows, Golden(length, "rk3588", "fp", answers=True)]
+    return [*rows, *(Golden(network, "rk3588", "fp", answers=True) for network in (length, gru))]
 
 
 def _compressed() -> list[Golden]:

@@ -39,10 +39,13 @@ STORED = "a table behind a convolution is a task of its own: the convolution is 
 ADDED_LATE = "RV1103/06's converter multiplies, then adds the zero point, which the stream has not multiplied for it"
 FLOOR = "between two entries of a lookup table boards round down: half a step of 1 / 32768 lower than the function"
 SUMMAND = "of a sum of two convolutions the NPU stores the first one as int8, the simulator rounds the second"
+PLACES = "the file stores the places of a grid as fp16, the simulator has them in float: 0.002 of a pixel's value"
 IMAGES = ("rk3562", "rk3566", "rk3576", "rv1106", "rv1106b")
 EXCEPTIONS = {
     "average_pool_rk3588_i8": Below(0.82, 1, 1, TIES),
     "bilinear_rk3588_i8": Below(0.94, 1, 1, TIES),
+    "cpu_grid_rk3588_fp": Below(1, 1, 0.99, PLACES),
+    "cpu_many_rk3588_i8": Below(0.95, 1, 1, TIES),
     "image_rk3588_i8": Below(0.81, 0.996, 1, OFFSET),
     **{f"bilinear_{chip}_i8": Below(0.94, 1, 1, TIES) for chip in ("rk3562", "rk3576", "rv1106", "rv1106b")},
     **{f"image_{chip}_i8": Below(0.81, 0.996, 1, OFFSET) for chip in IMAGES},

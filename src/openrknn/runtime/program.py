@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 
 import numpy as np
+import numpy.typing as npt
 
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import NO_TENSOR, DataType, Graph, Placement, Tensor
@@ -18,6 +19,7 @@ from openrknn.runtime.inputs import InputPort
 from openrknn.runtime.operators import ABSENT
 from openrknn.runtime.outputs import OutputPort
 from openrknn.runtime.relocate import addresses_of, relocated_tasks, write_commands, write_values
+from openrknn.runtime.rows import ferried, is_recurrent
 from openrknn.runtime.steps import Segment, core_lists, operators_to_run, split
 from openrknn.runtime.tensors import Array, StoredTensor, constant, stored_type
 from openrknn.runtime.weights import WeightStore
@@ -111,10 +113,14 @@ class Program:
             return self._call(segment.operators[0]).run
         try:
             constants = (self._store.buffer,) if self._store.buffer is not None else ()
-            return self._store.device.prepare(Job(self._tasks, segment.lists, constants=constants)).run
+            run = self._store.device.prepare(Job(self._tasks, segment.lists, constants=constants)).run
         except ExecutionError as error:
             error.operator = self._describe(error.operator)
             raise
+        first = segment.operators[0]
+        if not is_recurrent(first):
+            return run
+        return ferried(first, self.graph, run, stored=self._activation, scratch=self._internal_bytes)
 
     def _describe(self, number: str | None) -> str | None:
         """An operator's number with its name, for people."""
@@ -198,7 +204,9 @@ class Program:
 
     def _activation(self, tensor: Tensor) -> StoredTensor:
         if tensor.name not in self._tensors:
-            internal = self._internal.array if self._internal is not None else np.zeros(0, np.uint8)
-            memory = internal[tensor.offset : tensor.offset + tensor.size_bytes]
-            self._tensors[tensor.name] = StoredTensor(tensor, memory)
+            self._tensors[tensor.name] = StoredTensor(tensor, self._internal_bytes(tensor))
         return self._tensors[tensor.name]
+
+    def _internal_bytes(self, tensor: Tensor) -> npt.NDArray[np.uint8]:
+        internal = self._internal.array if self._internal is not None else np.zeros(0, np.uint8)
+        return internal[tensor.offset : tensor.offset + tensor.size_bytes]

@@ -9,6 +9,7 @@ from openrknn.chips import Chip, TaskList
 from openrknn.container.model import Operator
 from openrknn.container.parts import Graph, Placement
 from openrknn.errors import UnsupportedError
+from openrknn.runtime.rows import is_recurrent
 
 __all__ = ["Segment", "core_lists", "operators_to_run", "split"]
 
@@ -52,7 +53,8 @@ def split(graph: Graph, operators: Sequence[Operator], lists: Sequence[range], *
     """Consecutive NPU operators become one segment, or with `singly` one segment each.
 
     With several cores each operator is a segment, as it is a job in the vendor's runtime: one that core 0 does alone
-    has the streams of the one-core list, whose links lead on in that list, and no other core waits for it.
+    has the streams of the one-core list, whose links lead on in that list, and no other core waits for it. So is a
+    recurrent one: the CPU has to copy before and after it.
     """
     tasks: list[dict[int, list[int]]] = [{} for _ in lists]
     for core, numbers in enumerate(lists):
@@ -70,8 +72,11 @@ def split(graph: Graph, operators: Sequence[Operator], lists: Sequence[range], *
 
     for operator in operators:
         if operator.placement is Placement.NPU:
+            alone = singly or len(lists) > 1 or is_recurrent(operator)
+            if alone:
+                finish()
             waiting.append(operator)
-            if singly or len(lists) > 1:
+            if alone:
                 finish()
         else:
             finish()
