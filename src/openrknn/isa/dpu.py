@@ -116,7 +116,7 @@ class DataCubeHeight(Register, offset=0x4034, name="DATA_CUBE_HEIGHT", evidence=
 class DataCubeNotchAddr(Register, offset=0x4038, name="DATA_CUBE_NOTCH_ADDR", evidence="TE"):
     """What the write DMA skips after each line."""
 
-    notch_addr_0 = Unsigned(12, 0, "Atoms to skip.")
+    notch_addr_0 = Unsigned(12, 0, "Atoms to skip, modulo 2^13: lines may overlap, and the later one wins.")
     notch_addr_1 = Unsigned(28, 16, "The same number again.")
 
 

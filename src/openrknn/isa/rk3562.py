@@ -74,7 +74,7 @@ class CbufCon0(Register, offset=0x1040, name="CBUF_CON0", evidence="?"):
 class DataSize1(Register, offset=0x1028, name="DATA_SIZE1", evidence="I"):
     """Channels of the input."""
 
-    datain_channel_real = Unsigned(13, 0, "Channels that carry data.")
+    datain_channel_real = Unsigned(15, 0, "Channels that carry data.")
 
 
 class CbufCon1(Register, offset=0x1044, name="CBUF_CON1", evidence="I"):

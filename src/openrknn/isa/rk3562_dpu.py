@@ -60,8 +60,8 @@ class DataCubeHeight(Register, offset=0x4024, name="DATA_CUBE_HEIGHT", evidence=
 class DataCubeNotchAddr(Register, offset=0x4028, name="DATA_CUBE_NOTCH_ADDR", evidence="I"):
     """What the write DMA skips after each line."""
 
-    notch_addr_0 = Unsigned(12, 0, "Atoms.")
-    notch_addr_1 = Unsigned(28, 16, "Atoms, of RK3576.", evidence="?")
+    notch_addr_0 = Unsigned(15, 0, "Atoms, modulo 2^16: lines may overlap, and the later one wins.")
+    notch_addr_1 = Unsigned(31, 16, "Atoms, of RK3576.", evidence="?")
 
 
 class DataCubeChannel(Register, offset=0x402C, name="DATA_CUBE_CHANNEL", evidence="I"):

@@ -95,7 +95,7 @@ class WeightSize2(Register, offset=0x1024, name="WEIGHT_SIZE2", evidence="I"):
 class DataSize1(Register, offset=0x1028, name="DATA_SIZE1", evidence="I"):
     """Channels of the input."""
 
-    datain_channel_real = Size(13, 0, "Channels that carry data.")
+    datain_channel_real = Size(15, 0, "Channels that carry data.")
     datain_pixels = Unsigned(31, 16, "Input pixels: rows times columns.", evidence="I?")
 
 

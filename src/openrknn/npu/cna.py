@@ -223,7 +223,9 @@ def _check_rows(config: Config, entries: int) -> None:
     """
     if config.height == 1:
         return
-    if config.packed_channels:
+    if config.packed_channels and max(config.spread_x, config.spread_y) > 1:  # a transposed convolution of a picture
+        needed = -(-config.width // _ENTRY_ATOMS)
+    elif config.packed_channels:
         needed = config.width * config.height
     else:
         whole, rest = divmod(surfaces(config.channels, element_bytes(config.precision)), _ENTRY_ATOMS)

@@ -184,7 +184,7 @@ def _writer(registers: Registers, mode: regs.FeatureModeCfg, sizes: dpu_stages.B
         per_pixel=sizes.size_e_0,
         width=width,
         height=height,
-        line_bytes=(width + notch.notch_addr_0) * atom,
+        line_bytes=write.pitch(width, notch.notch_addr_0) * atom,
         atom_step_bytes=registers.read(regs.DstSurfStride).dst_surf_stride * _ATOM,
         group_step_bytes=registers.read(regs.SurfaceAdd).surf_add * _ATOM,
         packed_bytes=atom if mode.nonalign else None,

@@ -118,6 +118,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
             surf_len=mode["surf_len"],
             run_atoms=1 if mode["rgp_each"] else width,
             spread=dpu("DATA_CUBE_WIDTH", "packed_run"),
+            notch_bits=13,
         ),
     )
 

@@ -16,7 +16,7 @@ from openrknn.container.sizes import internal_bytes
 from openrknn.device import Device, open_device
 from openrknn.runtime.cpu import decode, encode
 from openrknn.runtime.program import Program
-from openrknn.runtime.tensors import StoredTensor
+from openrknn.runtime.tensors import StoredTensor, stored_bytes
 from openrknn.runtime.weights import WeightStore
 
 __all__ = ["Captured", "Inspector", "stored_as"]
@@ -119,7 +119,7 @@ class Inspector:
         """All bytes of a tensor, the ones between its elements included."""
         if tensor.name in self._own:
             return self._own[tensor.name]
-        return self._internal.array[tensor.offset : tensor.offset + tensor.size_bytes]
+        return self._internal.array[tensor.offset : tensor.offset + stored_bytes(tensor)]
 
     def _stored(self, tensor: Tensor) -> StoredTensor:
         return StoredTensor(tensor, self._memory(tensor))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 
@@ -21,7 +20,7 @@ from openrknn.runtime.outputs import OutputPort
 from openrknn.runtime.relocate import addresses_of, relocated_tasks, write_commands, write_values
 from openrknn.runtime.rows import ferried, is_recurrent
 from openrknn.runtime.steps import Segment, core_lists, operators_to_run, split
-from openrknn.runtime.tensors import Array, StoredTensor, constant, stored_type
+from openrknn.runtime.tensors import Array, StoredTensor, constant, stored_bytes
 from openrknn.runtime.weights import WeightStore
 
 __all__ = ["Program"]
@@ -135,9 +134,8 @@ class Program:
         return buffer
 
     def _place(self, tensor: Tensor, given: DeviceBuffer | None) -> DeviceBuffer:
-        """Memory for an input or output: the user's, or new. Some outputs say the size without their spare channels."""
-        native = math.prod(tensor.native_shape) * stored_type(tensor).itemsize
-        buffer = self._allocate(max(tensor.size_bytes, native), tensor.name) if given is None else given
+        """Memory for an input or output: the user's, or new."""
+        buffer = self._allocate(stored_bytes(tensor), tensor.name) if given is None else given
         if given is not None:
             self.buffers.append(given)
         self._tensors[tensor.name] = StoredTensor(tensor, buffer.array)
@@ -209,4 +207,4 @@ class Program:
 
     def _internal_bytes(self, tensor: Tensor) -> npt.NDArray[np.uint8]:
         internal = self._internal.array if self._internal is not None else np.zeros(0, np.uint8)
-        return internal[tensor.offset : tensor.offset + tensor.size_bytes]
+        return internal[tensor.offset : tensor.offset + stored_bytes(tensor)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ from openrknn.container.parts import DataType, Layout, Tensor
 from openrknn.errors import UnsupportedError
 from openrknn.layout.features import FeatureLayout, ImageRows
 
-__all__ = ["Array", "StoredTensor", "constant", "stored_type"]
+__all__ = ["Array", "StoredTensor", "constant", "stored_bytes", "stored_type"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -39,6 +40,11 @@ def stored_type(tensor: Tensor) -> np.dtype[Any]:
     if tensor.dtype not in _DTYPES:
         raise UnsupportedError(f"tensor {tensor.name!r} holds {tensor.dtype.label}, which NumPy has no type for")
     return np.dtype(_DTYPES[tensor.dtype])
+
+
+def stored_bytes(tensor: Tensor) -> int:
+    """What a tensor takes in memory. Some files for RV1103/06 give activations a size without their spare channels."""
+    return max(tensor.size_bytes, math.prod(tensor.native_shape) * stored_type(tensor).itemsize)
 
 
 def constant(model: Model, tensor: Tensor) -> Array:

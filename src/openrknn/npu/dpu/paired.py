@@ -184,7 +184,7 @@ def configure_out(dpu: NamedRegisters) -> out_cvt.Config:
 
 
 def configure_write(
-    dpu: NamedRegisters, regroup: Regroup, surf_len: int, run_atoms: int, spread: int
+    dpu: NamedRegisters, regroup: Regroup, surf_len: int, run_atoms: int, spread: int, notch_bits: int = 16
 ) -> write.Config:
     """The write DMA. Packed output has a length of `surf_len` atoms; its last atom in every `run_atoms` is cut.
 
@@ -196,13 +196,13 @@ def configure_write(
     packed = bool(mode["nonalign"])
     if not packed and mode["rgp_type"]:
         raise UnknownModeError("packed rows without packed output", register="BS_OW_CFG")
-    kept = mode["rgp_type"] or None
+    kept, notch = mode["rgp_type"] or None, dpu("DATA_CUBE_NOTCH_ADDR", "notch_addr_0")
     return write.Config(
         address=dpu("DST_BASE_ADDR", "dst_base_addr"),
         per_pixel=dpu("BS_OW_CFG", "size_e_0"),
         width=size["width_wdma"],
         height=size["height_wdma"],
-        line_bytes=(size["width_wdma"] + dpu("DATA_CUBE_NOTCH_ADDR", "notch_addr_0")) * ATOM_BYTES,
+        line_bytes=write.pitch(size["width_wdma"], notch, notch_bits) * ATOM_BYTES,
         atom_step_bytes=dpu("DST_SURF_STRIDE", "dst_surf_stride") * ATOM_BYTES,
         group_step_bytes=dpu("SURFACE_ADD", "surf_add") * ATOM_BYTES,
         packed_bytes=ATOM_BYTES if packed else None,

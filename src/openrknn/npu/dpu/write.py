@@ -23,7 +23,7 @@ from openrknn.npu.formats import ATOM_BYTES
 from openrknn.npu.memory import Bytes, Memory
 from openrknn.npu.registers import Registers
 
-__all__ = ["Config", "configure", "place", "place_cube", "place_packed", "transpose_lanes"]
+__all__ = ["Config", "configure", "pitch", "place", "place_cube", "place_packed", "transpose_lanes"]
 
 _PACKED_BYTES = {0: 16, 2: 1, 3: 2, 4: 4, 5: 8}
 
@@ -79,7 +79,7 @@ def configure(registers: Registers) -> Config:
         per_pixel=sizes.size_e_0,
         width=width,
         height=height,
-        line_bytes=(width + notch.notch_addr_0) * ATOM_BYTES,
+        line_bytes=pitch(width, notch.notch_addr_0) * ATOM_BYTES,
         atom_step_bytes=registers.read(dpu.DstSurfStride).dst_surf_stride * ATOM_BYTES,
         group_step_bytes=registers.read(dpu.SurfaceAdd).surf_add * ATOM_BYTES,
         packed_bytes=_PACKED_BYTES[mode.rgp_type] if mode.nonalign else None,
@@ -98,6 +98,13 @@ def _sizes(registers: Registers) -> tuple[int, int]:
         said = UnknownModeError("it was never written, and the cube is not one pixel", register=dpu.WdmaSize1.name)
         registers.tolerate(said, Kind.UNWRITTEN, f"DPU.{dpu.WdmaSize1.name}")
     return cube
+
+
+def pitch(width: int, notch: int, bits: int = 13) -> int:
+    """Atoms from one line to the next. The counter wraps: a transposed convolution of a picture whose rows were filled
+    up writes lines of 64 atoms with a notch of 8172, 44 atoms apart.
+    """
+    return (width + notch) % (1 << bits)
 
 
 def place(stream: Bytes, config: Config, memory: Memory) -> None:
@@ -152,12 +159,25 @@ def place_cube(atoms: Bytes, valid: int, config: Config, memory: Memory) -> None
         return
     shaped = atoms.reshape(count, config.height, config.width, size)
     whole, rest = divmod(min(valid, count), each)
+    if config.height > 1 and config.line_bytes < config.width * size:
+        _place_overlapping(shaped, whole, rest, config, memory)
+        return
     if whole:
         full = shaped[: whole * each].reshape(whole, each, config.height, config.width, size)
         _walk(config, memory, 0, whole)[...] = full.transpose(0, 2, 3, 1, 4)
     if rest:
         last = shaped[whole * each : whole * each + rest]
         _walk(config, memory, whole, 1, rest)[0] = last.transpose(1, 2, 0, 3)
+
+
+def _place_overlapping(shaped: Bytes, whole: int, rest: int, config: Config, memory: Memory) -> None:
+    """Lines in the order of the stream, so that of two that meet the later one stays."""
+    for group in range(whole + (1 if rest else 0)):
+        atoms_each = config.per_pixel if group < whole else rest
+        walk = _walk(config, memory, group, 1, atoms_each)[0]
+        part = shaped[group * config.per_pixel :][:atoms_each]
+        for row in range(config.height):
+            walk[row] = part[:, row].transpose(1, 0, 2)
 
 
 def place_packed(atoms: Bytes, config: Config, memory: Memory) -> None:
