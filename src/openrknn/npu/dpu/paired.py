@@ -121,7 +121,9 @@ def configure_bn(dpu: NamedRegisters, precision: Precision) -> Stage | None:
     )
     if config["bn_bypass"]:
         return None
-    if mul["bn_truncate_src"] or (not config["bn_alu_bypass"] and config["bn_alu_algo"] != AluAlgorithm.ADD):
+    larger = not config["bn_alu_bypass"] and config["bn_alu_algo"] == AluAlgorithm.NONE and bool(config["bn_alu_src"])
+    adds = config["bn_alu_bypass"] or larger or config["bn_alu_algo"] == AluAlgorithm.ADD
+    if mul["bn_truncate_src"] or not adds:
         raise UnknownModeError("this form of BN is not implemented", register="BN_CFG")
     return Stage(
         adds=not config["bn_alu_bypass"],
@@ -131,6 +133,7 @@ def configure_bn(dpu: NamedRegisters, precision: Precision) -> Stage | None:
         clamp=clamp,
         is_float=is_float(precision),
         adds_first=True,
+        takes_larger=larger,
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from openrknn import numerics
 from openrknn.errors import UnknownModeError
 from openrknn.isa import BitPattern, Precision, Register
-from openrknn.isa.enums import AluAlgorithm
+from openrknn.isa.enums import AluAlgorithm, ShortAlgorithm
 from openrknn.isa.ignored import Kind
 from openrknn.npu.formats import Numbers, is_float
 from openrknn.npu.rdma import ChannelOperands
@@ -70,13 +70,17 @@ class Stage:
     is_float: bool
     adds_first: bool = False
     """BN of RK3562, RK3576 and RV1103/06 adds before it multiplies, as BS does."""
+    takes_larger: bool = False
+    """The larger of x and a in place of their sum: Max with a constant per channel on RK3566 and RV1103/06."""
 
     def add(self, values: Numbers, operands: ChannelOperands) -> Numbers:
-        """x + a or x - a."""
+        """x + a, x - a or the larger of the two."""
         if not self.adds:
             return values
         addend = _per_channel(operands.alu, values, "addends") if self.addend is None else self.addend
         number = values.dtype.type(addend) if isinstance(addend, int | float) else addend
+        if self.takes_larger:
+            return np.asarray(np.maximum(values, number))
         return values - number if self.subtracts else values + number
 
     def multiply(self, values: Numbers, operands: ChannelOperands) -> Numbers:
@@ -129,6 +133,7 @@ def read_stage(registers: Registers, stage: StageRegisters, shift_negative: int,
     if mul["truncate_src"]:
         raise UnknownModeError("shifts per channel are not implemented", register=stage.multiply.name)
     adds = not config["alu_bypass"]
+    larger = adds and isinstance(config["alu_algo"], ShortAlgorithm) and config["alu_algo"] is ShortAlgorithm.MAX
     factor = multiplier(BitPattern(mul["mul_operand"]), precision)
     scaling = Scaling(
         operand=None if mul["mul_src"] else factor,
@@ -139,10 +144,11 @@ def read_stage(registers: Registers, stage: StageRegisters, shift_negative: int,
     return Stage(
         adds=adds,
         addend=None if config["alu_src"] else addend,
-        subtracts=adds and _subtracts(config["alu_algo"], stage.config.name),
+        subtracts=adds and not larger and _subtracts(config["alu_algo"], stage.config.name),
         scaling=None if config["mul_bypass"] else scaling,
         clamp=None if config["relu_bypass"] else Clamp(upper if config["relux_en"] else None),
         is_float=is_float(precision),
+        takes_larger=larger,
     )
 
 
