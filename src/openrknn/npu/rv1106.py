@@ -99,6 +99,8 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     mode, width = dpu.fields("FEATURE_MODE_CFG"), dpu("DATA_CUBE_WIDTH", "width")
     used = not dpu("EW_CFG", "ew_bypass") and not dpu("EW_CFG", "ew_lut_bypass")
     regroup = Regroup.ATOMS if dpu("BS_OW_CFG", "tp_atoms") else Regroup(dpu("BS_OW_CFG", "regroup"))
+    if regroup is Regroup.LANES8 and dpu("WDMA_SIZE_0", "wide_lanes"):
+        regroup = Regroup.LANES16
     return pipeline.Config(
         flying=bool(mode["flying_mode"]),
         precision=precision,
