@@ -4,6 +4,7 @@
     model.inputs, model.outputs             # what to feed, what comes out
     model.operators                         # what runs where
     openrknn.compile("yolo.onnx", ...)      # a model from ONNX
+    openrknn.lint(model)                    # mistakes of the conversion
 
 Names are loaded when they are first used, so that `import openrknn` costs almost nothing.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from openrknn.analysis.lint.api import lint
     from openrknn.chips import CHIPS, Chip
     from openrknn.compiler.api import compile_onnx as compile  # noqa: A004
     from openrknn.container.load import load
@@ -48,6 +50,7 @@ __all__ = [
     "VendorError",
     "__version__",
     "compile",
+    "lint",
     "load",
 ]
 
@@ -70,6 +73,7 @@ _HOMES = {
     "UnsupportedError": "openrknn.errors",
     "VendorError": "openrknn.errors",
     "compile": "openrknn.compiler.api:compile_onnx",
+    "lint": "openrknn.analysis.lint.api",
     "load": "openrknn.container.load",
 }
 """Name -> the module that has it, with `:name` where it has another name there."""

@@ -14,7 +14,7 @@ __all__ = ["GROUPS", "NAMES", "Command", "load_command", "names"]
 GROUPS = {
     "see it work": ("run", "demo", "classify", "detect", "segment", "pose", "ocr", "stream"),
     "make, measure and compare models": ("compile", "bench", "profile", "compare"),
-    "look into files": ("inspect", "disasm", "diff", "extract", "edit", "coverage"),
+    "look into files": ("inspect", "lint", "disasm", "diff", "extract", "edit", "coverage"),
     "programs without an NPU, and what programs do with one": ("exec", "device", "spy", "trace", "verify"),
     "boards, servers and clusters": ("doctor", "top", "capabilities", "exporter", "serve", "cdi", "device-plugin"),
     "this program": ("completion",),

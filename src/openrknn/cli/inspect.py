@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+from typing import TYPE_CHECKING
 
 from openrknn.cli.files import load_model
 from openrknn.cli.output import CommandError, Output
+
+if TYPE_CHECKING:
+    from openrknn.container.model import Model
+    from openrknn.container.report import ModelReport
 
 NAME = "inspect"
 HELP = "show what is in a model, what to feed it and what to look out for"
@@ -32,6 +38,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="print only warnings, one per line")
 
 
+def _with_lint(report: ModelReport, model: Model) -> ModelReport:
+    """The findings of `openrknn lint` in short: the same codes, without the way through the commands."""
+    from openrknn.analysis.lint import lint_commands
+    from openrknn.container.report import Finding, Severity
+
+    order = list(Severity)
+    found = [
+        Finding(item.code, item.severity, item.where.tensor or item.where.operator_name, item.what, item.why, item.change)
+        for item in lint_commands(model)
+    ]
+    ranked = sorted([*report.findings, *found], key=lambda item: -order.index(item.severity))
+    return dataclasses.replace(report, findings=tuple(ranked))
+
+
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Describe one model."""
     from openrknn.container.explain import describe
@@ -41,7 +61,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     model = load_model(arguments.file, strict=False)
     if arguments.graph is not None and not 0 <= arguments.graph < len(model.graphs):
         raise CommandError(f"there is no graph {arguments.graph}; {arguments.file} has {len(model.graphs)}, from 0 on")
-    report = describe(model, graph=arguments.graph)
+    report = _with_lint(describe(model, graph=arguments.graph), model)
     if arguments.html:
         from openrknn.cli import report_html
 

@@ -51,7 +51,7 @@ def overview(report: ModelReport, output: Output, *, show_all: bool = False) -> 
         output.show(_title("Internal memory"))
         _show_table(tables.memory(report.graphs[0]), output)
     if report.findings:
-        output.show(_title("Worth a look"), *_indented(_finding(finding) for finding in report.findings))
+        output.show(_title("Look out for"), *_indented(_finding(finding) for finding in report.findings))
 
 
 def _title(text: str) -> Text:
@@ -93,7 +93,7 @@ def _head_rows(report: ModelReport) -> list[tuple[str, str]]:
     cores = count_of(origin.cores, "core")
     return [
         ("built for", f"{origin.chip} ({origin.target}, {cores})"),
-        ("built by", f"rknn-toolkit2 {origin.toolkit_version or '(unknown)'} from {origin.framework or 'unknown'}"),
+        ("built by", f"{_builder(origin.toolkit_version)} from {origin.framework or 'unknown'}"),
         ("format", f"model format {origin.format_version}, container {origin.container_version:#x} ({origin.flavour})"),
         ("runtime", _runtime(report)),
         ("", report.runtime.refused_by),
@@ -108,6 +108,11 @@ def _head_rows(report: ModelReport) -> list[tuple[str, str]]:
         ("shapes", f"dynamic: {report.graph_count} graphs" if report.is_dynamic else ""),
         ("custom text", report.custom_string),
     ]
+
+
+def _builder(version: str) -> str:
+    """Our own compiler gives its name with its version."""
+    return version if version.startswith("openrknn") else f"rknn-toolkit2 {version or '(unknown)'}"
 
 
 def _runtime(report: ModelReport) -> str:

@@ -41,7 +41,7 @@ class Severity(StrEnum):
     WARNING = "warning"
     """Costs speed or accuracy, or surprises the one who feeds the model."""
     ERROR = "error"
-    """The file contradicts itself: a runtime may crash on it."""
+    """The file contradicts itself, or its commands compute something else than its network."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,6 @@
+"""What can be said about a model without running it.
+
+    lint        mistakes of the conversion that a board would execute without a word
+"""
+
+from __future__ import annotations

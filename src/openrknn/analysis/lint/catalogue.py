@@ -1,0 +1,48 @@
+"""All rules, and words for the findings that `openrknn inspect` has of its own."""
+
+from __future__ import annotations
+
+from openrknn.analysis.lint.codes import FILE_CODES
+from openrknn.analysis.lint.rule import Rule
+from openrknn.analysis.lint.rules import (
+    bounds,
+    channels,
+    decisions,
+    inputs,
+    islands,
+    layout,
+    multipliers,
+    numbers,
+    overwritten,
+    preprocessing,
+    scales,
+    unwritten,
+)
+
+__all__ = ["RULES", "explain"]
+
+RULES: tuple[Rule, ...] = (
+    layout.RULE,
+    unwritten.RULE,
+    overwritten.RULE,
+    bounds.RULE,
+    multipliers.RULE,
+    numbers.RULE,
+    channels.RULE,
+    decisions.RULE,
+    scales.RULE,
+    preprocessing.RULE,
+    islands.RULE,
+    inputs.RULE,
+)
+
+
+def explain(code: str) -> str | None:
+    """A code in words; None if there is none."""
+    for rule in RULES:
+        if rule.code == code:
+            return (
+                f"{rule.code} ({rule.severity}): {rule.title}\n\n{rule.explanation}\n\n"
+                f"What to change: {rule.change}.\n\nSeen in: {rule.evidence}."
+            )
+    return f"{code}: {FILE_CODES[code]}" if code in FILE_CODES else None

@@ -1,0 +1,179 @@
+"""The tasks of a graph, decoded at addresses of their own, and the tensors that lie there.
+
+Constants lie apart from each other, with gaps between them, so that a read that leaves its tensor is seen; inputs and
+outputs have buffers of their own, as in a session, and internal memory is laid out as the file says. Nothing is run.
+What the software NPU cannot decode is left out and counted: lint speaks of what it understands.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from openrknn.container.model import Model, Operator
+from openrknn.container.parts import Graph, Kind, Tensor
+from openrknn.container.patch import input_values
+from openrknn.container.sizes import internal_bytes
+from openrknn.errors import RknnError, UndeclaredBitsError, UnreadRegisterError, UnsupportedError
+from openrknn.npu import Buffer, Machine, Memory, TaskRef, Watcher
+from openrknn.npu.step import Step
+from openrknn.runtime.relocate import addresses_of, write_commands, write_values
+from openrknn.runtime.steps import Segment, core_lists, operators_to_run, split
+
+__all__ = ["Decoded", "Region", "Work", "decode"]
+
+_FIRST_ADDRESS = 0x10000
+_GAP = 0x10000
+"""Between two regions: more than the longest harmless read past an end, one burst of the bus."""
+_ALIGNMENT = 0x1000
+_WORD_BYTES = 8
+_SPACE = 1 << 32
+_STORED = {Kind.WEIGHT, Kind.CPU_CONSTANT, Kind.COMPILER_CONSTANT, Kind.REGISTER_LIST}
+
+
+class Region(NamedTuple):
+    """Memory that belongs together: one constant, one input or output, or all internal memory."""
+
+    address: int
+    size_bytes: int
+    tensor: Tensor | None
+    """None: internal memory."""
+
+    @property
+    def end(self) -> int:
+        return self.address + self.size_bytes
+
+
+_NOWHERE = Region(0, 0, None)
+
+
+class Work(NamedTuple):
+    """One operator in execution order and what its tasks do; no steps: it runs on the CPU."""
+
+    operator: Operator
+    steps: tuple[Step, ...]
+    on_npu: bool
+
+
+@dataclass
+class Decoded:
+    """What the rules look at."""
+
+    model: Model
+    graph: Graph
+    operators: tuple[Operator, ...]
+    works: list[Work] = field(default_factory=list)
+    regions: list[Region] = field(default_factory=list)
+    internal: Region = _NOWHERE
+    places: Mapping[str, int] = field(default_factory=dict)
+    """Tensor -> address."""
+    refused: list[str] = field(default_factory=list)
+    """Why tasks could not be decoded."""
+    memory: Memory = field(default_factory=Memory)
+
+    def region_at(self, address: int) -> Region | None:
+        """The region that holds an address, or the last one before it."""
+        place = bisect_right(self.regions, address, key=lambda region: region.address) - 1
+        return self.regions[place] if place >= 0 else None
+
+    def tensor_at(self, address: int, among: tuple[Tensor, ...]) -> Tensor | None:
+        """The tensor of an operator in which an address lies; the one that begins last where several hold it."""
+        found = [
+            tensor
+            for tensor in among
+            if tensor.name in self.places and 0 <= address - self.places[tensor.name] < max(tensor.size_bytes, 1)
+        ]
+        return max(found, key=lambda tensor: self.places[tensor.name], default=None)
+
+
+class _Tolerant(Watcher):
+    """Notes what cannot be decoded and goes on."""
+
+    def __init__(self) -> None:
+        self.refused: list[str] = []
+
+    def failed(self, error: RknnError, task: TaskRef) -> bool:
+        if not isinstance(error, UndeclaredBitsError | UnreadRegisterError):
+            self.refused.append(f"task {task.number}: {error}")
+        return True
+
+
+def decode(model: Model, graph: Graph | None = None) -> Decoded:
+    """Place and decode one graph (the first, if none is given), as one core runs it."""
+    chosen = graph or model.graphs[0]
+    decoded = Decoded(model, chosen, operators_to_run(model.operators_of(chosen)))
+    commands, tensors = _regions(decoded)
+    words = np.zeros(len(chosen.commands), np.uint64)
+    located = addresses_of(
+        chosen, commands=commands, weights=0, weight_offsets=tensors, internal=decoded.internal.address, tensors=tensors
+    )
+    decoded.places = {**located, **tensors}
+    write_commands(chosen, words, commands, decoded.places)
+    fed = {chosen.tensors[index].name: False for index in chosen.inputs}
+    write_values(words, dict(input_values(model, chosen, fed)))
+    decoded.memory.add(Buffer(commands, words.view(np.uint8), "commands"))
+    watcher = _Tolerant()
+    machine = Machine(model.chip, decoded.memory, strict=False, watcher=watcher)
+    segments = split(chosen, decoded.operators, core_lists(chosen, model.chip, 1), singly=True)
+    decoded.works = [_work(segment, machine, chosen, commands, watcher) for segment in segments]
+    decoded.refused = watcher.refused
+    return decoded
+
+
+def _regions(decoded: Decoded) -> tuple[int, dict[str, int]]:
+    """Fill `regions` and memory; where the commands go, and the addresses of constants, inputs and outputs."""
+    graph, shared = decoded.graph, decoded.model.graphs[0]
+    at = _FIRST_ADDRESS
+
+    def reserve(size: int, tensor: Tensor | None) -> Region:
+        nonlocal at
+        region = Region(at, size, tensor)
+        at += -(-(size + _GAP) // _ALIGNMENT) * _ALIGNMENT
+        if at > _SPACE:
+            raise UnsupportedError("the model is larger than the NPU's address space")
+        decoded.regions.append(region)
+        return region
+
+    commands = reserve(len(graph.commands) * _WORD_BYTES, None).address
+    decoded.internal = reserve(internal_bytes(graph), None)
+    tensors: dict[str, int] = {}
+    ends = {*graph.inputs, *graph.outputs}
+    for tensor in graph.tensors:
+        data = tensor.data
+        if data is not None and not data:
+            same = shared.tensor_named(tensor.name)
+            data = same.data if same is not None else None
+        if tensor.kind in _STORED and data:
+            region = reserve(len(data), tensor)
+            decoded.memory.add(Buffer(region.address, np.frombuffer(data, np.uint8), tensor.name))
+            tensors[tensor.name] = region.address
+        elif tensor.index in ends and tensor.name not in tensors:
+            tensors[tensor.name] = reserve(tensor.size_bytes, tensor).address
+    return commands, tensors
+
+
+def _work(segment: Segment, machine: Machine, graph: Graph, commands: int, watcher: _Tolerant) -> Work:
+    operator = segment.operators[0]
+    if not segment.is_npu:
+        return Work(operator, (), on_npu=False)
+    lists = [
+        [
+            TaskRef(
+                number,
+                commands + graph.tasks[number].first_command * _WORD_BYTES,
+                graph.tasks[number].amount,
+                graph.tasks[number].op_index,
+            )
+            for number in numbers
+        ]
+        for numbers in segment.lists
+    ]
+    try:
+        return Work(operator, tuple(machine.prepare(lists).steps), on_npu=True)
+    except (RknnError, ValueError) as error:  # a code that no enumeration has is a ValueError
+        watcher.refused.append(f"operator {operator.index}: {error}")
+        return Work(operator, (), on_npu=True)

@@ -1,0 +1,3 @@
+"""One file for each kind of mistake."""
+
+from __future__ import annotations

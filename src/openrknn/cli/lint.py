@@ -1,0 +1,102 @@
+"""`openrknn lint`: mistakes of a conversion that a board would execute without a word."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from openrknn.cli.files import load_model
+from openrknn.cli.output import CommandError, Output
+
+if TYPE_CHECKING:
+    from openrknn.analysis.lint import Finding
+
+NAME = "lint"
+HELP = "find mistakes of the conversion that a board would execute without a word"
+DESCRIPTION = """Look for mistakes in the commands, weights and scales of models: tensors that are read in another layout
+than they were written, or that nobody wrote; multipliers that overflowed; outputs that can never cross their decision
+point; constant channels; sums in which a part vanishes. Nothing is run and no board is needed. Each finding says where,
+why it matters, and what to change in the network or in its conversion. Exit code 0: nothing serious; 1: an error, or
+with --strict a warning; 2: a file could not be read."""
+EXAMPLES = (
+    "openrknn lint yolo.rknn",
+    "openrknn lint models/*.rknn --quiet         one line for each error and warning",
+    "openrknn lint yolo.rknn --strict            fail on warnings too, in a pipeline",
+    "openrknn lint yolo.rknn --ignore cpu-island --ignore constant-channels",
+    "openrknn lint --explain layout-mismatch     what a code means",
+    "openrknn lint yolo.rknn --json | jq '.files[].findings[].code'",
+)
+
+SCHEMA_VERSION = 1
+EXIT_FOUND = 1
+EXIT_BAD_FILE = 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    from openrknn.analysis.lint.codes import CODES
+
+    parser.add_argument("models", metavar="MODEL", nargs="*", help=".rknn files")
+    parser.add_argument("--strict", action="store_true", help="exit code 1 for warnings too")
+    parser.add_argument(
+        "--ignore", metavar="CODE", action="append", default=[], choices=CODES, help="leave this code out (repeatable)"
+    )
+    parser.add_argument("--explain", metavar="CODE", choices=CODES, help="say what a code means, and end")
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Check all files; the worst decides the exit code."""
+    from openrknn.analysis.lint import explain, lint
+
+    if arguments.explain:
+        text = explain(arguments.explain) or ""
+        output.data({"schema_version": SCHEMA_VERSION, "code": arguments.explain, "text": text})
+        for line in text.splitlines() if not output.is_json else ():
+            output.value(line)
+        return 0
+    if not arguments.models:
+        raise CommandError("give one or more .rknn files, or --explain CODE")
+    results: list[tuple[str, tuple[Finding, ...] | str]] = []
+    for path in arguments.models:
+        try:
+            found = lint(load_model(path, strict=False))
+            results.append((path, tuple(finding for finding in found if finding.code not in arguments.ignore)))
+        except CommandError as error:
+            Output.complain(str(error))
+            results.append((path, str(error)))
+    _tell(results, output)
+    return max(_exit_code(result, strict=arguments.strict) for _, result in results)
+
+
+def _exit_code(result: tuple[Finding, ...] | str, *, strict: bool) -> int:
+    from openrknn.analysis.lint import Severity
+
+    if isinstance(result, str):
+        return EXIT_BAD_FILE
+    bad = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
+    return EXIT_FOUND if any(finding.severity in bad for finding in result) else 0
+
+
+def _tell(results: list[tuple[str, tuple[Finding, ...] | str]], output: Output) -> None:
+    from openrknn.analysis.lint import Severity
+
+    if output.is_json:
+        files = [
+            {"file": path, "error": result}
+            if isinstance(result, str)
+            else {"file": path, "findings": [finding.as_json() for finding in result]}
+            for path, result in results
+        ]
+        output.data({"schema_version": SCHEMA_VERSION, "files": files})
+        return
+    for path, result in results:
+        if isinstance(result, str):
+            continue
+        if output.is_human:
+            from openrknn.cli.lint_text import show
+
+            show(path, result, output)
+            continue
+        for finding in result:
+            if finding.severity is not Severity.NOTE:
+                output.value(f"{path}: {finding.severity}: {finding.code}: {finding.what}")
