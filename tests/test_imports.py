@@ -30,6 +30,7 @@ EXPORTED = [
     "VendorError",
     "__version__",
     "compile",
+    "lint",
     "load",
 ]
 

@@ -10,6 +10,7 @@ from openrknn.cli.files import load_model
 from openrknn.cli.output import CommandError, Output
 
 if TYPE_CHECKING:
+    from openrknn.analysis.lint import Finding as LintFinding
     from openrknn.container.model import Model
     from openrknn.container.report import ModelReport
 
@@ -38,6 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="print only warnings, one per line")
 
 
+def _subject(item: LintFinding) -> str:
+    return item.where.tensor or item.where.operator_name
+
+
 def _with_lint(report: ModelReport, model: Model) -> ModelReport:
     """The findings of `openrknn lint` in short: the same codes, without the way through the commands."""
     from openrknn.analysis.lint import lint_commands
@@ -45,7 +50,7 @@ def _with_lint(report: ModelReport, model: Model) -> ModelReport:
 
     order = list(Severity)
     found = [
-        Finding(item.code, item.severity, item.where.tensor or item.where.operator_name, item.what, item.why, item.change)
+        Finding(item.code, item.severity, _subject(item), item.what, item.why, item.change)
         for item in lint_commands(model)
     ]
     ranked = sorted([*report.findings, *found], key=lambda item: -order.index(item.severity))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from typing import TYPE_CHECKING
 
 from openrknn.cli.files import load_model
@@ -13,11 +14,11 @@ if TYPE_CHECKING:
 
 NAME = "lint"
 HELP = "find mistakes of the conversion that a board would execute without a word"
-DESCRIPTION = """Look for mistakes in the commands, weights and scales of models: tensors that are read in another layout
-than they were written, or that nobody wrote; multipliers that overflowed; outputs that can never cross their decision
-point; constant channels; sums in which a part vanishes. Nothing is run and no board is needed. Each finding says where,
-why it matters, and what to change in the network or in its conversion. Exit code 0: nothing serious; 1: an error, or
-with --strict a warning; 2: a file could not be read."""
+DESCRIPTION = """Look for mistakes in the commands, weights and scales of models: tensors that are read in another
+layout than they were written, or that nobody wrote; multipliers that overflowed; outputs that can never cross their
+decision point; constant channels; sums in which a part vanishes. Nothing is run and no board is needed. Each finding
+says where, why it matters, and what to change in the network or in its conversion. Exit code 0: nothing serious; 1: an
+error, or with --strict a warning; 2: a file could not be read."""
 EXAMPLES = (
     "openrknn lint yolo.rknn",
     "openrknn lint models/*.rknn --quiet         one line for each error and warning",
@@ -30,6 +31,7 @@ EXAMPLES = (
 SCHEMA_VERSION = 1
 EXIT_FOUND = 1
 EXIT_BAD_FILE = 2
+_COLUMNS = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,8 +53,9 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.explain:
         text = explain(arguments.explain) or ""
         output.data({"schema_version": SCHEMA_VERSION, "code": arguments.explain, "text": text})
-        for line in text.splitlines() if not output.is_json else ():
-            output.value(line)
+        for paragraph in text.splitlines() if not output.is_json else ():
+            for line in textwrap.wrap(paragraph, _COLUMNS) or [""]:
+                output.value(line)
         return 0
     if not arguments.models:
         raise CommandError("give one or more .rknn files, or --explain CODE")

@@ -27,7 +27,8 @@ tensor that both have. By default both run freely, so errors add up. With --isol
 reference's numbers, so that only its own error shows. --reference quantized gives the ONNX model the weights of the
 file and rounds its tensors as the file does: then only the arithmetic differs. Needs the extra `onnx`; ONNX Runtime is
 used if it is installed. Without --input random numbers are fed: give real data to judge a model. Exit code 1 if an
-output is below --limit or something overflows."""
+output is below --limit or something overflows; then the operators whose own error is large are named, with what
+`openrknn lint` says of the file."""
 EXAMPLES = (
     "openrknn compare yolo.rknn yolo.onnx --input street.jpg",
     "openrknn compare yolo.rknn yolo.onnx --input street.jpg --isolate",
@@ -97,7 +98,7 @@ def _compare(arguments: argparse.Namespace, model: Model, fed: list[Fed]) -> Com
     from openrknn.cli.compare.feeds import feeds_for
     from openrknn.cli.compare.measure import Bench
     from openrknn.cli.compare.reference import Reference
-    from openrknn.cli.compare.report import Comparison
+    from openrknn.cli.compare.report import Comparison, culprits, lint_lines
     from openrknn.cli.compare.weights import read_weights
     from openrknn.runtime.inspector import Inspector
 
@@ -127,4 +128,7 @@ def _compare(arguments: argparse.Namespace, model: Model, fed: list[Fed]) -> Com
             comparison.free = bench.free(arrays, arguments.layout, quantized=quantized)
         if arguments.html or arguments.isolate:
             comparison.isolated = bench.isolated(quantized=quantized)
+        if comparison.is_bad:
+            comparison.culprits = culprits(comparison.isolated or bench.isolated(quantized=quantized), arguments.limit)
+            comparison.lint = lint_lines(model)
     return comparison

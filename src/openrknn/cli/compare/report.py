@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from openrknn.cli.compare.measure import Layer
+from openrknn.container.model import Model
 
-__all__ = ["Comparison", "Loss", "as_json", "first_drift", "losses"]
+__all__ = ["Comparison", "Loss", "as_json", "culprits", "first_drift", "lint_lines", "losses"]
 
 _LARGE_LOSS_DB = 3.0
+_ALL_LOST = 0.999
+"""Relative error of a tensor of zeros, but for its rounding."""
 _ROUNDING_DB = {"int8": 42.0}
 _OTHER_ROUNDING_DB = 70.0
 """What rounding to the format leaves of a signal that fills its range: nobody can lose what is better than that."""
@@ -52,6 +55,10 @@ class Comparison:
     """Tensors that the ONNX model does not have."""
     foreign_weights: list[str]
     """Weights that are none of the ONNX model's."""
+    culprits: list[Layer] = field(default_factory=list)
+    """Operators whose own error is large, if an output disagrees: each was given the reference's numbers."""
+    lint: list[str] = field(default_factory=list)
+    """What `openrknn lint` says about operators on the way to outputs that disagree."""
     free: list[Layer] = field(default_factory=list)
     isolated: list[Layer] = field(default_factory=list)
 
@@ -70,8 +77,10 @@ class Comparison:
 
 
 def is_below(layer: Layer, limit: float) -> bool:
-    """Whether a tensor points elsewhere than its reference."""
-    return layer.metrics.cosine is not None and layer.metrics.cosine < limit
+    """Whether a tensor points elsewhere than its reference; zeros where it has numbers point nowhere."""
+    if layer.metrics.cosine is None:
+        return (layer.metrics.relative_error or 0.0) >= _ALL_LOST
+    return layer.metrics.cosine < limit
 
 
 def first_drift(layers: Sequence[Layer], limit: float) -> Layer | None:
@@ -93,17 +102,35 @@ def losses(layers: Sequence[Layer]) -> list[Loss]:
     return sorted(found, key=lambda loss: loss.db, reverse=True)
 
 
+def culprits(isolated: Sequence[Layer], limit: float) -> list[Layer]:
+    """The operators that are wrong on the reference's own numbers, the worst first."""
+    found = [layer for layer in isolated if is_below(layer, limit) or layer.metrics.overflowed]
+    return sorted(found, key=lambda layer: layer.metrics.cosine or 0.0)
+
+
+def lint_lines(model: Model) -> list[str]:
+    """The errors and warnings of `openrknn lint`, one line each."""
+    from openrknn.analysis.lint import Severity, lint_commands
+
+    return [
+        f"{finding.code}: {finding.what} ({finding.where}); {finding.change}"
+        for finding in lint_commands(model)
+        if finding.severity is not Severity.NOTE
+    ]
+
+
 def as_json(comparison: Comparison) -> dict[str, Any]:
     """The whole comparison for programs."""
     drift = first_drift(comparison.layers, comparison.limit)
     plain = {
         entry.name: getattr(comparison, entry.name)
         for entry in dataclasses.fields(comparison)
-        if entry.name not in {"free", "isolated"}
+        if entry.name not in {"culprits", "free", "isolated"}
     }
     return {
         **plain,
         "first_drift": drift.tensor if drift else None,
+        "culprits": [_layer(layer) for layer in comparison.culprits],
         "free": [_layer(layer) for layer in comparison.free],
         "isolated": [_layer(layer) for layer in comparison.isolated],
     }

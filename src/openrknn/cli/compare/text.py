@@ -54,7 +54,8 @@ def verdict(comparison: Comparison) -> str:
         said = "" if worst is None else f"; outputs have a cosine of {worst:.5f} or more"
         return f"No operator drifts below a cosine of {comparison.limit:g}{said}"
     mode = "The first operator that drifts" if comparison.free else "The first operator whose own error is large"
-    return f"{mode}: {describe(drift)}, cosine {drift.metrics.cosine:.5f}"
+    how = "all zeros" if drift.metrics.cosine is None else f"cosine {drift.metrics.cosine:.5f}"
+    return f"{mode}: {describe(drift)}, {how}"
 
 
 def describe(layer: Layer) -> str:
@@ -66,7 +67,9 @@ def describe(layer: Layer) -> str:
 def remarks(comparison: Comparison) -> list[str]:
     """What else deserves a look, the most important first."""
     layers = comparison.layers
-    found = [
+    found = [f"wrong by itself: {describe(layer)}, {_own_error(layer)}" for layer in comparison.culprits[:_MOST_LOSSES]]
+    found += [f"lint: {line}" for line in comparison.lint[:_MOST_LOSSES]]
+    found += [
         f"overflow: {count_of(layer.metrics.overflowed, 'element')} of {describe(layer)} are infinite or NaN"
         for layer in layers
         if layer.metrics.overflowed
@@ -88,6 +91,11 @@ def remarks(comparison: Comparison) -> list[str]:
         names = ", ".join(comparison.foreign_weights[:_MOST_NAMES])
         found.append(f"weights that the compiler changed, so the ONNX model's are used: {names}")
     return found
+
+
+def _own_error(layer: Layer) -> str:
+    cosine = layer.metrics.cosine
+    return "on the reference's numbers: " + (f"cosine {cosine:.5f}" if cosine is not None else "all zeros")
 
 
 def _names(layers: Sequence[Layer]) -> str:

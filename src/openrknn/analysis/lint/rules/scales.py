@@ -59,7 +59,7 @@ RULE = Rule(
     Severity.WARNING,
     "a sum in which an operand vanishes, or in which large numbers cancel",
     "Every int8 tensor has 256 levels. When one operand of an Add has a range thousands of times that of the other, "
-    "the small one never reaches half a step of the sum. When two large operands cancel, the small result has the steps "
+    "the small one never reaches half a step of the sum. When two large operands cancel, the result has the steps "
     "of the large ones.",
     _CHANGE,
     "toolkit 2.5.0: Add(a, b) with b = -a + noise, a a thousand times the noise: 0 dB, in the simulator too",
