@@ -93,7 +93,9 @@ def _features(config: cna.Config) -> Access:
 
 
 def _weights(config: cna.Config) -> Access:
-    return _run("CNA", "DCOMP_ADDR0", config.weight_address, 0 if config.reuses_weights else config.weight_bytes)
+    """Compressed ones are shorter than the registers say: how much is read follows from the data."""
+    there = config.reuses_weights or config.compression is not None
+    return _run("CNA", "DCOMP_ADDR0", config.weight_address, 0 if there else config.weight_bytes)
 
 
 def _cube(

@@ -14,6 +14,8 @@ __all__ = ["RULE"]
 
 _DECISION = 0.5 * (1 + 1e-3)
 _MAP_RANK = 4
+_BOXES = ("reg", "box", "loc", "kps", "landmark")
+"""In the names of outputs that are no scores."""
 _MOVES = ("Reshape", "Transpose", "Concat", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice", "Split")
 _NEVER_POSITIVE = ("Log", "Neg", "ReduceMin")
 _WHY = "detectors and classifiers take what is above 50 %: this one finds nothing, and no error says so"
@@ -53,6 +55,8 @@ def _check(context: Context) -> Iterator[Finding]:
 
 def _is_map(tensor: Tensor) -> bool:
     """A map of scores, as the heads of detectors are; a row of them is mostly searched for its largest."""
+    if any(word in tensor.name.lower() for word in _BOXES):
+        return False
     return len(tensor.shape) == _MAP_RANK and tensor.shape[2] * tensor.shape[3] > 1
 
 

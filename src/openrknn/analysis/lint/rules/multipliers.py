@@ -28,6 +28,7 @@ __all__ = ["RULE"]
 _TOLERANCE = 0.05
 """Multipliers have 15 bits; the vendor's converter is never off by more than 0.01 %."""
 _ELEMENT_WISE = re.compile(r"(Add|Sub|Max|Min)")
+_COMPUTES = re.compile(r"^(Conv|Add|Sub|Mul|Max|Min)")
 _SCALED = re.compile(r"^(Add|Sub|Max|Min)(Relu)?$")
 _CHANGE = (
     "give each Max or Min a constant of its own instead of one that several share, or write max(x, c) as a Clip; if "
@@ -61,10 +62,10 @@ def _operation(step: Convolution | Flying) -> ew.Operation | None:
 
 
 def _constants(work: Work, step: Convolution | Flying) -> Iterator[tuple[str, str]]:
-    """Multipliers that stand in registers."""
-    if step.dpu.out.scale <= 0 and not isinstance(step, Chained):
-        yield "OUT_CVT_SCALE", f"the multiplier of the output is {step.dpu.out.scale}"
+    """Multipliers that stand in registers; operators of many tasks (Softmax) use them in ways of their own."""
     operation, kind = _operation(step), work.operator.type
+    if step.dpu.out.scale <= 0 and _COMPUTES.match(kind) and not isinstance(step, Chained):
+        yield "OUT_CVT_SCALE", f"the multiplier of the output is {step.dpu.out.scale}"
     if operation is None or operation.converter is None or kind.startswith("ex"):
         return
     scale = operation.converter.scale
@@ -72,7 +73,8 @@ def _constants(work: Work, step: Convolution | Flying) -> Iterator[tuple[str, st
         yield "EW_CVT_SCALE_VALUE", f"the multiplier of the second operand is {scale}"
     stage = step.dpu.bias
     factor = stage.scaling.operand if stage is not None and stage.scaling is not None else None
-    if factor is not None and factor <= 0 and _ELEMENT_WISE.search(kind) and isinstance(step, Flying):
+    is_wrong = factor is not None and (factor == 0 or (factor < 0 and "Sub" not in kind))
+    if factor is not None and is_wrong and _ELEMENT_WISE.search(kind) and isinstance(step, Flying):
         yield "BS_MUL_CFG", f"the multiplier of the first operand is {factor:g}"
 
 
