@@ -17,7 +17,10 @@ from onnx.reference import ReferenceEvaluator
 
 import openrknn
 from openrknn.analysis.lint import CODES, RULES, Finding, Severity, explain, lint_commands
-from openrknn.analysis.lint.codes import RULE_CODES
+from openrknn.analysis.lint.context import Context
+from openrknn.analysis.lint.program import decode
+from openrknn.analysis.lint.rules import bounds
+from openrknn.analysis.lint_codes import RULE_CODES
 from openrknn.container.model import Model
 from tests.cli.changed import with_graph, with_tensor
 from tests.container.places import GOLDENS, ROOT, golden, need_corpus
@@ -149,10 +152,17 @@ def test_a_tensor_that_is_overwritten_too_early() -> None:
 
 
 def test_reads_behind_the_end_of_a_tensor() -> None:
+    """The rule alone: a file whose tensor is too small for its shape counts as damaged before that."""
     model = openrknn.load(golden("residual_rk3588_i8"))
-    assert not found(model, "out-of-bounds")
-    finding = found(with_tensor(model, "relu1", size_bytes=64), "out-of-bounds")[0]
-    assert finding.where.tensor == "relu1"
+    small = with_tensor(model, "relu1", size_bytes=64)
+    hits = [_bounds(item) for item in (model, small)]
+    assert hits[0] == []
+    assert {finding.where.tensor for finding in hits[1]} == {"relu1"}
+    assert openrknn.lint(small)[0].code == "damaged"
+
+
+def _bounds(model: Model) -> list[Finding]:
+    return list(bounds.RULE.check(Context(model, model.graphs[0], decode(model))))
 
 
 def test_multipliers_that_do_not_fit_the_scales() -> None:

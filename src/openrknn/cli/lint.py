@@ -36,7 +36,7 @@ _COLUMNS = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    from openrknn.analysis.lint.codes import CODES
+    from openrknn.analysis.lint_codes import CODES
 
     parser.add_argument("models", metavar="MODEL", nargs="*", help=".rknn files")
     parser.add_argument("--strict", action="store_true", help="exit code 1 for warnings too")

@@ -9,6 +9,7 @@ from openrknn.analysis.lint.catalogue import RULES
 from openrknn.analysis.lint.context import Context
 from openrknn.analysis.lint.finding import Finding, Severity, Where
 from openrknn.analysis.lint.program import Decoded, decode
+from openrknn.container.check import problems
 from openrknn.container.explain import describe
 from openrknn.container.load import load
 from openrknn.container.model import Model
@@ -30,6 +31,8 @@ def lint(model: Model | str | os.PathLike[str]) -> tuple[Finding, ...]:
 def lint_commands(model: Model) -> tuple[Finding, ...]:
     """What the commands and scales alone say, without the findings of `openrknn inspect`."""
     found: list[Finding] = []
+    if next(problems(model), None) is not None:
+        return ()  # damaged: `inspect` says so, and nothing in it can be trusted
     for graph in model.graphs[:1]:
         context = Context(model, graph, _decoded(model, graph))
         for rule in RULES:

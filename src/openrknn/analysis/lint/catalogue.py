@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from openrknn.analysis.lint.codes import FILE_CODES
 from openrknn.analysis.lint.rule import Rule
 from openrknn.analysis.lint.rules import (
     bounds,
@@ -18,6 +17,7 @@ from openrknn.analysis.lint.rules import (
     scales,
     unwritten,
 )
+from openrknn.analysis.lint_codes import FILE_CODES
 
 __all__ = ["RULES", "explain"]
 

@@ -17,6 +17,9 @@ from openrknn.npu.step import Step
 
 __all__ = ["Context", "limits_of", "place", "scale_of"]
 
+_LARGEST_BYTES = 1 << 28
+"""Of internal memory; each byte takes four for its labels."""
+
 
 @dataclass
 class Context:
@@ -49,8 +52,11 @@ class Context:
 
     @cached_property
     def history(self) -> History | None:
-        """Followed to its end; None where tasks are missing."""
-        return History(self.decoded) if self.decoded is not None and self.is_complete else None
+        """Followed to its end; None where tasks are missing, or where there is too much memory to label."""
+        decoded = self.decoded
+        if decoded is None or not self.is_complete or decoded.internal.size_bytes > _LARGEST_BYTES:
+            return None
+        return History(decoded)
 
     @cached_property
     def reads(self) -> tuple[Seen, ...]:

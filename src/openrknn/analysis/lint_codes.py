@@ -1,4 +1,4 @@
-"""The names of all findings, for command lines and completion: importing the rules takes longer than that."""
+"""The names of all findings, for command lines and completion, which must not wait for the rules to be imported."""
 
 from __future__ import annotations
 
