@@ -9,11 +9,12 @@ from openrknn.cli.options import add_device_arguments, add_input_arguments, open
 from openrknn.cli.output import CommandError, Output
 
 NAME = "profile"
-HELP = "show what each operator costs: cycles on a board (estimated), time here (measured)"
+HELP = "show what each operator costs: time on a board (estimated), time here (measured)"
 DESCRIPTION = """Show what each operator costs, in the columns of the table that the vendor's runtime prints on a board.
-Cycles and board time are estimates: max(MACs / (1024 int8 or 512 fp16 per cycle and core), bytes moved / 16 per cycle)
-at 1 GHz. The start of a task is not counted, so small networks look faster than they are. The time "here" is measured
-on this machine, operator by operator, which is slower than a whole run."""
+Board time is an estimate: of each task the slowest of array, lookup table, DPU and memory, and the start of tasks and
+jobs. The rates are fitted to published figures of boards; the range is what those figures leave. docs/estimate.md shows
+them all. "Bound" is where most of an operator's time goes. The time "here" is measured on this machine, operator by
+operator, which is slower than a whole run."""
 EXAMPLES = (
     "openrknn profile yolo.rknn",
     "openrknn profile yolo.rknn --cores 3 --runs 5",
@@ -61,5 +62,6 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
         show(output, model, rows, profile)
     else:
-        output.value(f"{sum(row.board_us or 0 for row in rows):.0f} us")
+        time = profile.time_ms
+        output.value("unknown" if time is None else f"{time * 1e3:.0f} us")
     return 0

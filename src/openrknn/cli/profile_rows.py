@@ -9,12 +9,11 @@ from typing import Any
 
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Kind
+from openrknn.cost.report import as_facts
 from openrknn.runtime.profile import OperatorProfile, Profile
 
-__all__ = ["BOARD_HERTZ", "Kindred", "Row", "as_json", "by_type", "rows_of"]
+__all__ = ["Kindred", "Row", "as_json", "by_type", "rows_of"]
 
-BOARD_HERTZ = 1_000_000_000
-"""The NPU clock that the estimate assumes; boards lower it when they save power."""
 _KIBIBYTE = 1024
 _LISTS = 3
 """Core counts for which the file has a division of work, and cores in each."""
@@ -38,7 +37,9 @@ class Row:
     npu_cycles: int | None
     total_cycles: int | None
     board_us: float | None
-    """Estimated."""
+    """Estimated; None where no board figure exists."""
+    bound: str | None
+    """What bounds it on a board: array, table, DPU, pooling, memory or start."""
     here_us: float
     """Measured."""
     mac_usage_percent: float | None
@@ -84,7 +85,8 @@ def _row(operator: Operator, entry: OperatorProfile, cores: int) -> Row:
         ddr_cycles=entry.memory_cycles,
         npu_cycles=entry.array_cycles,
         total_cycles=total,
-        board_us=None if total is None else total / BOARD_HERTZ * 1e6,
+        board_us=None if entry.time_ms is None else entry.time_ms * 1e3,
+        bound=None if entry.bound is None else str(entry.bound),
         here_us=entry.seconds * 1e6,
         mac_usage_percent=usage,
         workload_percent=_workload(operator, cores),
@@ -116,11 +118,12 @@ def by_type(rows: Sequence[Row]) -> list[Kindred]:
 
 def as_json(rows: Sequence[Row], profile: Profile) -> dict[str, Any]:
     """The whole table for programs."""
+    cost = profile.cost
     return {
         "device": profile.device,
         "cores": profile.cores,
         "runs": profile.runs,
-        "board_hertz": BOARD_HERTZ,
+        "board_hertz": None if cost is None else cost.board.hertz,
         "operators": [dataclasses.asdict(row) for row in rows],
         "types": [dataclasses.asdict(kin) for kin in by_type(rows)],
         "total": {
@@ -129,5 +132,6 @@ def as_json(rows: Sequence[Row], profile: Profile) -> dict[str, Any]:
             "here_us": sum(row.here_us for row in rows),
             "rw_kb": sum(row.rw_kb for row in rows),
             "macs": profile.macs,
+            **({} if cost is None else as_facts(cost)),
         },
     }

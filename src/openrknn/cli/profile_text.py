@@ -13,6 +13,7 @@ from openrknn.cli.run_text import duration
 from openrknn.cli.tables import bar, indented, table, title
 from openrknn.cli.words import count_of, count_text, size_text
 from openrknn.container.model import Model
+from openrknn.cost.report import clock_text, range_text, source_text, where_text
 from openrknn.runtime.profile import Profile
 
 __all__ = ["show"]
@@ -21,8 +22,6 @@ _WIDE, _MIDDLE = 150, 110
 _SHAPES = {"InputShape", "OutputShape"}
 _DETAILS = {"DataType", "WorkLoad", "RW(KB)", "MacUsage(%)"}
 _BAR_CELLS = 12
-_KNOWN_FAMILY = "rk3588"
-"""The array of this one is in its manual."""
 
 
 def show(output: Output, model: Model, rows: Sequence[Row], profile: Profile) -> None:
@@ -30,31 +29,28 @@ def show(output: Output, model: Model, rows: Sequence[Row], profile: Profile) ->
     width = output.console.width
     output.show(_operators(rows, width))
     output.show(title("By type"), *indented(_types(rows, output)))
-    board, here = sum(row.board_us or 0 for row in rows) / 1e6, sum(row.here_us for row in rows) / 1e6
-    unknown = sum(row.total_cycles is None for row in rows)
-    cores = count_of(profile.cores, "core")
-    output.show(
-        title(
-            f"{model.chip.title}, {cores} at 1 GHz: about {duration(board)} ({1 / board:.0f} per second)"
-            if board
-            else "no cycles are known"
-        ),
-        Text(
-            f"{count_text(profile.macs)}MAC, {size_text(round(sum(row.rw_kb for row in rows) * 1024))} moved, "
-            f"{count_text(profile.estimated_cycles).strip()} cycles estimated"
-            + (f", without {count_of(unknown, 'operator')} on the CPU or of unknown work" if unknown else "")
-        ),
-        Text(f"{duration(here)} here, on {profile.device}, operator by operator"),
-    )
-    if model.chip.family != _KNOWN_FAMILY:
-        macs = model.chip.array_macs
-        output.show(Text(f"an array of {macs} MACs per cycle is inferred from how weights are stored", "yellow"))
+    here = sum(row.here_us for row in rows) / 1e6
+    cost = profile.cost
+    if cost is not None:
+        cores = count_of(profile.cores, "core")
+        rate = f", {1e3 / cost.time_ms:.0f} per second" if cost.time_ms else ""
+        output.show(
+            title(f"{model.chip.title}, {cores} at {clock_text(cost.board)}: about {range_text(cost)}{rate}"),
+            Text(f"{where_text(cost)}"),
+            Text(
+                f"{count_text(profile.macs)}MAC, {size_text(round(sum(row.rw_kb for row in rows) * 1024))} moved, "
+                f"{count_of(cost.tasks, 'task')} in {count_of(cost.submits, 'job')}, "
+                f"{count_text(profile.estimated_cycles).strip()} cycles"
+            ),
+            Text(source_text(cost.board), "" if cost.board.is_fitted else "yellow"),
+        )
+    output.show(Text(f"{duration(here)} here, on {profile.device}, operator by operator"))
 
 
 def _operators(rows: Sequence[Row], width: int) -> Table:
     columns = [
         "ID", "OpType", "DataType", "Target", "InputShape", "OutputShape", "Cycles(DDR/NPU/Total)", "Board(us)",
-        "Here(us)", "MacUsage(%)", "WorkLoad", "RW(KB)", "FullName",
+        "Bound", "Here(us)", "MacUsage(%)", "WorkLoad", "RW(KB)", "FullName",
     ]  # fmt: skip
     hidden = set() if width >= _WIDE else _SHAPES if width >= _MIDDLE else _SHAPES | _DETAILS
     shown = [name for name in columns if name not in hidden]
@@ -77,6 +73,7 @@ def _cells(row: Row) -> dict[str, str | Text]:
         "OutputShape": _shapes(row.output_shape),
         "Cycles(DDR/NPU/Total)": _cycles(row),
         "Board(us)": "\\" if row.board_us is None else f"{row.board_us:.0f}",
+        "Bound": row.bound or "\\",
         "Here(us)": f"{row.here_us:.0f}",
         "MacUsage(%)": "\\" if row.mac_usage_percent is None else f"{row.mac_usage_percent:.1f}",
         "WorkLoad": "/".join(f"{share:.0f}%" for share in row.workload_percent) or "\\",

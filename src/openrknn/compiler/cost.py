@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from openrknn.compiler.link import Linked
 from openrknn.compiler.program import Program
-from openrknn.compiler.traffic import traffic_of
-from openrknn.npu.traffic import Traffic
-from openrknn.runtime.cost import Cost, OperatorCost, cost_of, operator_cost
+from openrknn.compiler.traffic import work_of_task
+from openrknn.cost import Cost, OperatorCost, Work, board_of, operator_cost
+from openrknn.cost.decoded import WORD_BYTES
+from openrknn.isa import TAIL_WORDS
+from openrknn.runtime.cost import cost_of
 
 __all__ = ["Cost", "OperatorCost", "cost_of", "linked_costs"]
 
-_TAIL = 4
 _FIRST_LIST = {1: 0, 2: 1, 3: 3}
 
 
@@ -20,13 +21,12 @@ def linked_costs(program: Program, linked: Linked) -> dict[int, Cost]:
 
 
 def _cost(program: Program, linked: Linked, cores: int) -> Cost:
-    first = _FIRST_LIST[cores]
-    found: dict[int, list[tuple[int, Traffic, int]]] = {}
+    first, chip = _FIRST_LIST[cores], program.target.chip
+    found: dict[int, list[list[Work]]] = {}
     for core, entries in enumerate(linked.lists[first : first + cores]):
         for entry in entries:
-            rows = found.setdefault(entry.step, [(0, Traffic(), 0)] * cores)
-            count, traffic, words = rows[core]
-            rows[core] = count + 1, traffic.plus(traffic_of(entry.task, program.target)), words + entry.amount + _TAIL
+            parts = found.setdefault(entry.step, [[] for _ in range(cores)])
+            parts[core].append(work_of_task(entry.task, program.target, (entry.amount + TAIL_WORDS) * WORD_BYTES))
     operators = []
     submits, begins = 0, True
     for number, step in enumerate(program.steps):
@@ -34,7 +34,9 @@ def _cost(program: Program, linked: Linked, cores: int) -> Cost:
             begins = True
         elif number in found:
             loads = bool(linked.table_tasks.get(number))
-            submits += loads or begins
+            jobs = int(loads or begins or cores > 1)  # cores that share work get a job per operator
+            submits += jobs
             begins = loads
-            operators.append(operator_cost(number + len(program.inputs), step.type, step.name, found[number]))
-    return Cost(tuple(operators), submits)
+            index = number + len(program.inputs)
+            operators.append(operator_cost(index, step.type, step.name, found[number], chip, submits=jobs))
+    return Cost(tuple(operators), submits, board_of(chip), sum(step.is_cpu for step in program.steps))

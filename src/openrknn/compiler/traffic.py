@@ -1,20 +1,19 @@
-"""What a lowered task moves and multiplies, from its registers in natural values: no stream has to be decoded for it.
+"""The sizes of a lowered task, from its registers in natural values: no stream has to be decoded for them.
 
-The rules are those of `openrknn.npu.traffic`, which counts in decoded streams of any file; tests hold the two together.
+`openrknn.cost.decoded` finds the same sizes in the streams of any file; tests hold the two together.
 """
 
 from __future__ import annotations
 
-import math
-
 from openrknn.compiler.formats import ceil_div
 from openrknn.compiler.program import Task
 from openrknn.compiler.targets import RK3588, Target
-from openrknn.isa.enums import ArgbInput, CombineUse, OperandMode, PixelBits, Precision
+from openrknn.cost import Kind, Shape, Work, work_of
+from openrknn.cost.decoded import OPERAND_BYTES
+from openrknn.isa.enums import ArgbInput, CombineUse, ConvMode, OperandMode, PixelBits, Precision
 from openrknn.npu.formats import element_bytes
-from openrknn.npu.traffic import OPERAND_BYTES, Traffic
 
-__all__ = ["traffic_of"]
+__all__ = ["shape_of", "work_of_task"]
 
 _OPERAND_WIDTHS = {int(bits): element_bytes(bits) for bits in (PixelBits.BITS8, PixelBits.BITS16, PixelBits.BITS32)}
 _WIDTHS = {int(precision): element_bytes(precision)
@@ -22,58 +21,69 @@ _WIDTHS = {int(precision): element_bytes(precision)
                              Precision.FP32)}  # fmt: skip
 
 
-def traffic_of(task: Task, target: Target = RK3588) -> Traffic:
+def work_of_task(task: Task, target: Target = RK3588, command_bytes: int = 0) -> Work:
+    """What one task gives the chip to do."""
+    return work_of(shape_of(task, target)._replace(command_bytes=command_bytes), target.chip)
+
+
+def shape_of(task: Task, target: Target = RK3588) -> Shape:
     """Of one task; loading a table costs its commands only."""
     if task.table is not None:
-        return Traffic()
+        return Shape(Kind.TABLE_LOAD)
     if "PPU" in task.blocks:
         return _pooling(task, target)
     if "CNA" in task.blocks:
         return _convolution(task, target)
+    return _flying(task, target)
+
+
+def _flying(task: Task, target: Target) -> Shape:
     rows, columns = _number(task, "DPU_RDMA.RDMA_DATA_CUBE_HEIGHT", "height"), _number(
         task, "DPU_RDMA.RDMA_DATA_CUBE_WIDTH", "width"
     )
-    mode = task.registers["DPU_RDMA.RDMA_FEATURE_MODE_CFG"]
-    size = _WIDTHS[_value(mode["in_precision"])]
+    mode, source = task.registers["DPU_RDMA.RDMA_FEATURE_MODE_CFG"], task.registers["DPU_RDMA.RDMA_SRC_DMA_CFG"]
     channels = _number(task, "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL", "channel")
-    read = 0 if mode.get("mrdma_disable") else _atoms(channels, size, target) * rows * columns
-    source = task.registers["DPU_RDMA.RDMA_SRC_DMA_CFG"]
+    each = _atoms(channels, _WIDTHS[_value(mode["in_precision"])], target)
     pixels = rows * columns * _value(source["kernel_width"]) * _value(source["kernel_height"])
-    return Traffic.of(read + _operands(task), _written(task, pixels, target))
+    return Shape(
+        Kind.FLYING, pixels, channels=_channels(task), uses_table=_uses_table(task),
+        feature_bytes=0 if mode.get("mrdma_disable") else each * rows * columns, operand_bytes=_operands(task),
+        written_bytes=_written(task, pixels, target),
+    )  # fmt: skip
 
 
-def _convolution(task: Task, target: Target) -> Traffic:
-    conv = task.registers["CNA.CONV_CON1"]
-    size = _WIDTHS[_value(conv["in_precision"])]
-    pixels = _number(task, "CNA.DATA_SIZE0", "datain_height") * _number(task, "CNA.DATA_SIZE0", "datain_width")
-    packed = _value(conv.get("argb_in", 0))
-    if packed:
-        read = pixels * ArgbInput(packed).channels * size
-    else:
-        read = pixels * _atoms(_number(task, "CNA.DATA_SIZE1", "datain_channel"), size, target)
-    weights = _number(task, "CNA.WEIGHT_SIZE0", "weight_bytes")
-    if not _number(task, "CNA.CBUF_CON0", "weight_reuse"):
-        read += weights
-    width = _WIDTHS[_value(conv["proc_precision"])]
-    made = _number(task, "CNA.DATA_SIZE3", "dataout_atomics")
-    # Depthwise weights are one kernel: all their numbers meet each pixel once.
-    macs = made * weights // width
-    if packed:
-        kernel = task.registers["CNA.WEIGHT_SIZE2"]
-        sizes = [_value(kernel[f"weight_{name}"]) for name in ("kernels", "height", "width")]
-        macs = made * math.prod(sizes) * ArgbInput(packed).channels
-    return Traffic.of(read + _operands(task), _written(task, made, target), macs, width, target.array_macs)
+def _convolution(task: Task, target: Target) -> Shape:
+    conv, kernel = task.registers["CNA.CONV_CON1"], task.registers["CNA.WEIGHT_SIZE2"]
+    size, width = _WIDTHS[_value(conv["in_precision"])], _WIDTHS[_value(conv["proc_precision"])]
+    picture = ArgbInput(_value(conv.get("argb_in", 0))).channels
+    depthwise = _value(conv.get("conv_mode", 0)) == ConvMode.DEPTHWISE
+    kernels, taps = _value(kernel["weight_kernels"]), _value(kernel["weight_height"]) * _value(kernel["weight_width"])
+    inputs = _number(task, "CNA.WEIGHT_SIZE1", "weight_bytes_per_kernel") // (width * max(taps, 1))
+    pixels, read = _number(task, "CNA.DATA_SIZE3", "dataout_atomics"), (
+        _number(task, "CNA.DATA_SIZE0", "datain_height") * _number(task, "CNA.DATA_SIZE0", "datain_width")
+    )
+    each = picture * size if picture else _atoms(_number(task, "CNA.DATA_SIZE1", "datain_channel"), size, target)
+    reused = _number(task, "CNA.CBUF_CON0", "weight_reuse")
+    return Shape(
+        Kind.DEPTHWISE if depthwise else Kind.PICTURE if picture else Kind.CONVOLUTION, pixels, taps, inputs, kernels,
+        width, _channels(task), _uses_table(task), feature_bytes=read * each,
+        weight_bytes=0 if reused else _number(task, "CNA.WEIGHT_SIZE0", "weight_bytes"), operand_bytes=_operands(task),
+        written_bytes=_written(task, pixels, target),
+        # Depthwise weights are one kernel: all their numbers meet each pixel once.
+        macs=pixels * taps * (1 if depthwise else kernels) * (picture or inputs),
+    )  # fmt: skip
 
 
-def _pooling(task: Task, target: Target) -> Traffic:
+def _pooling(task: Task, target: Target) -> Shape:
     size = _WIDTHS[_number(task, "PPU.DATA_FORMAT", "proc_precision")]
     atoms = _atoms(_number(task, "PPU.DATA_CUBE_IN_CHANNEL", "cube_in_channel"), size, target)
-    read, written = (
-        atoms * _number(task, f"PPU.DATA_CUBE_{end}_HEIGHT", f"cube_{end.lower()}_height")
+    read, pixels = (
+        _number(task, f"PPU.DATA_CUBE_{end}_HEIGHT", f"cube_{end.lower()}_height")
         * _number(task, f"PPU.DATA_CUBE_{end}_WIDTH", f"cube_{end.lower()}_width")
         for end in ("IN", "OUT")
-    )  # fmt: skip
-    return Traffic.of(read, written)
+    )
+    taps = sum(_number(task, "PPU.POOLING_KERNEL_CFG", f"kernel_{side}") for side in ("height", "width"))
+    return Shape(Kind.POOLING, pixels, taps, feature_bytes=atoms * read, written_bytes=atoms * pixels)
 
 
 def _operands(task: Task) -> int:
@@ -93,8 +103,16 @@ def _operands(task: Task) -> int:
     )
     if _value(config.get("erdma_data_mode", 0)) == OperandMode.PER_CHANNEL:
         pixels = 1
-    each = _OPERAND_WIDTHS[_value(config.get("erdma_data_size", 0))]
-    return read + _number(task, "DPU.DATA_CUBE_CHANNEL", "channel") * each * pixels
+    return read + _channels(task) * _OPERAND_WIDTHS[_value(config.get("erdma_data_size", 0))] * pixels
+
+
+def _uses_table(task: Task) -> bool:
+    stage = task.registers.get("DPU.EW_CFG", {})
+    return stage.get("ew_bypass") == 0 and stage.get("ew_lut_bypass") == 0
+
+
+def _channels(task: Task) -> int:
+    return _number(task, "DPU.DATA_CUBE_CHANNEL", "channel")
 
 
 def _written(task: Task, pixels: int, target: Target) -> int:

@@ -1,26 +1,21 @@
-"""What each operator costs: seconds here, and an estimate of cycles on a board.
+"""What each operator costs: seconds here, and an estimate for a board.
 
-The estimate is a roof with two sides, and no more than that: what the multiply-accumulate array needs (1024 int8
-products per cycle on an RK3588 core, `Chip.array_macs` on others), and what the memory needs for the bytes that the
-tasks move, at 16 per cycle. Both are counted in the task streams, see `openrknn.runtime.cost`; where a stream cannot be
-decoded without memory (RK3576), the operator's tensors count instead, each once. Whole networks come out 3 % (ResNet18)
-to 17 % (YOLOX-nano) above the cycles that the vendor's runtime 1.5.2 prints for them.
+The estimate is that of `openrknn.cost`: the slowest of array, table, DPU and memory, task by task, and the start of tasks
+and jobs. Operators of the CPU, and those whose commands cannot be decoded, have none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from openrknn.container.model import Model, Operator
-from openrknn.container.parts import DataType, Graph, Placement
+from openrknn.container.parts import Graph, Placement
 from openrknn.container.work import macs
+from openrknn.cost import Board, Bound, Cost
 from openrknn.device.protocol import Device
 from openrknn.device.rocket import RocketDevice
-from openrknn.errors import ExecutionError, UnsupportedError
-from openrknn.npu.traffic import BYTES_PER_CYCLE
 from openrknn.runtime.cost import OperatorCost, cost_of
 from openrknn.runtime.program import Program
 from openrknn.runtime.steps import operators_to_run
@@ -55,7 +50,11 @@ class OperatorProfile:
     memory_cycles: int | None
     """That the memory needs."""
     estimated_cycles: int | None
-    """On a board: the larger one of the two, task by task."""
+    """On a board: the time at the NPU's highest clock."""
+    time_ms: float | None = None
+    """On a board, estimated; None for the CPU, unknown work, and chips of which no board figure is known."""
+    bound: Bound | None = None
+    """What most of the time is spent on."""
     software_tasks: int = 0
     """Tasks that the software NPU did, because the kernel's driver cannot finish them (rocket: those of the PPU)."""
 
@@ -68,6 +67,8 @@ class Profile:
     runs: int
     device: str
     cores: int
+    cost: Cost | None = None
+    """What the estimate stands on."""
 
     @property
     def seconds(self) -> float:
@@ -82,6 +83,19 @@ class Profile:
     def estimated_cycles(self) -> int:
         return sum(row.estimated_cycles or 0 for row in self.operators)
 
+    @property
+    def time_ms(self) -> float | None:
+        """One run on a board, estimated; None where no board figure exists. Operators without a time are not in it."""
+        return None if self.cost is None else self.cost.time_ms
+
+    @property
+    def low_ms(self) -> float | None:
+        return None if self.cost is None else self.cost.low_ms
+
+    @property
+    def high_ms(self) -> float | None:
+        return None if self.cost is None else self.cost.high_ms
+
 
 def measure(program: Program, pixels: frozenset[str], *, runs: int, device: Device, cores: int) -> Profile:
     """Run operator by operator on what the inputs hold."""
@@ -93,53 +107,44 @@ def measure(program: Program, pixels: frozenset[str], *, runs: int, device: Devi
             seconds[operator.index] = seconds.get(operator.index, 0.0) + duration / runs
             software[operator.index], before = _software_tasks(device) - before, _software_tasks(device)
     program.forget_single_steps()
-    rows = describe(program.model, program.graph, cores, seconds)
+    cost = cost_of(program.model, cores, program.graph)
+    rows = describe(program.model, program.graph, cost, seconds)
     told = (replace(row, software_tasks=software.get(row.index, 0)) for row in rows)
-    return Profile(tuple(told), runs, device.name, cores)
+    return Profile(tuple(told), runs, device.name, cores, cost)
 
 
 def _software_tasks(device: Device) -> int:
     return device.software_tasks if isinstance(device, RocketDevice) else 0
 
 
-def describe(model: Model, graph: Graph, cores: int, seconds: Mapping[int, float]) -> list[OperatorProfile]:
+def describe(model: Model, graph: Graph, cost: Cost, seconds: Mapping[int, float]) -> list[OperatorProfile]:
     """A row for each operator; `seconds` by the operator's number."""
-    costs: dict[int, OperatorCost] = {}
-    with suppress(ExecutionError, UnsupportedError):
-        costs = {entry.index: entry for entry in cost_of(model, cores, graph).operators}
-    macs_per_cycle = model.chip.array_macs * cores
+    costs = {entry.index: entry for entry in cost.operators}
     return [
-        _row(operator, seconds.get(operator.index, 0.0), costs.get(operator.index), macs_per_cycle)
+        _row(operator, seconds.get(operator.index, 0.0), costs.get(operator.index), cost.board)
         for operator in operators_to_run(model.operators_of(graph))
     ]
 
 
-def _row(operator: Operator, seconds: float, cost: OperatorCost | None, macs_per_cycle: int) -> OperatorProfile:
-    work = macs(operator)
-    moved = cost.moved_bytes if cost is not None else _bytes_moved(operator)
-    array: int | None = None
-    memory: int | None = None
-    estimated: int | None = None
-    if cost is not None:
-        array, memory, estimated = cost.array_cycles, cost.memory_cycles, cost.cycles
-    elif operator.placement is Placement.NPU and work is not None:
-        array, memory = _array_cycles(operator, work, macs_per_cycle), -(-moved // BYTES_PER_CYCLE)
-        estimated = max(array, memory)
-    return OperatorProfile(
+def _row(operator: Operator, seconds: float, cost: OperatorCost | None, board: Board) -> OperatorProfile:
+    row = OperatorProfile(
         index=operator.index, type=operator.type, name=operator.name, placement=operator.placement,
-        tasks=cost.tasks if cost is not None else len(operator.tasks), seconds=seconds, macs=work, bytes_moved=moved,
-        array_cycles=array, memory_cycles=memory, estimated_cycles=estimated,
+        tasks=len(operator.tasks), seconds=seconds, macs=macs(operator), bytes_moved=_bytes_moved(operator),
+        array_cycles=None, memory_cycles=None, estimated_cycles=None,
+    )  # fmt: skip
+    if cost is None:
+        return row
+    return replace(
+        row, tasks=cost.tasks, bytes_moved=cost.moved_bytes, array_cycles=cost.array_cycles,
+        memory_cycles=cost.memory_cycles, estimated_cycles=cost.cycles, bound=cost.bound,
+        time_ms=cost.spent.seconds * 1e3 if board.is_fitted else None,
     )  # fmt: skip
 
 
 def _bytes_moved(operator: Operator) -> int:
+    """Of an operator whose tasks are not known: its tensors, each once."""
     tensors: Iterable[tuple[str, int]] = (
         (tensor.name, len(tensor.data) if tensor.data else tensor.size_bytes)
         for tensor in (*operator.inputs, *operator.outputs)
     )
     return sum(dict(tensors).values())
-
-
-def _array_cycles(operator: Operator, work: int, macs_per_cycle: int) -> int:
-    wide = bool(operator.inputs) and operator.inputs[0].dtype is not DataType.INT8
-    return -(-work // (macs_per_cycle // 2 if wide else macs_per_cycle))

@@ -13,6 +13,7 @@ from openrknn.chips import Chip
 from openrknn.container.model import Model
 from openrknn.container.writer import encode
 from openrknn.errors import UnsupportedError
+from openrknn.runtime.cost import cost_of
 from openrknn.runtime.engine import Options
 from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.profile import Profile, describe
@@ -148,8 +149,9 @@ class VendorEngine:
                     seconds[row.number - 1] = seconds.get(row.number - 1, 0.0) + (row.time_us or 0.0) / 1e6 / runs
             other.forget_programs()
         cores = self._options.cores
-        rows = tuple(describe(self._model, self._model.graphs[graph], cores, seconds))
-        return Profile(rows, runs, self._device.name, cores)
+        cost = cost_of(self._model, cores, self._model.graphs[graph])
+        rows = tuple(describe(self._model, self._model.graphs[graph], cost, seconds))
+        return Profile(rows, runs, self._device.name, cores, cost)
 
     def memory(self) -> MemoryReport:
         ends = {"commands": 0, "inputs": 0, "outputs": 0}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from openrknn import isa
-from openrknn.chips import CHIPS
+from openrknn.chips import CHIPS, Chip
 from openrknn.compiler.formats import FP16, INT8, Format
 from openrknn.compiler.registers import Registers
 from openrknn.isa.blocks import RegisterMap
@@ -92,9 +92,9 @@ class Target:
         return self.int8.atom_bytes
 
     @property
-    def array_macs(self) -> int:
-        """int8 products of one core in one cycle."""
-        return CHIPS[self.name].array_macs
+    def chip(self) -> Chip:
+        """The chip that stands for the family."""
+        return CHIPS[self.name]
 
 
 def _unchanged(blocks: tuple[str, ...], registers: Registers) -> Translation:

@@ -1,0 +1,1 @@
+"""Published figures of boards, and what it takes to rebuild their networks."""
