@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from estimate.features import Features
+from benchmarks.estimate.features import Features
 
 from openrknn.cost import Board, Spent, spent_by
 

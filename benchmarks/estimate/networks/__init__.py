@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from estimate.networks.classic import CLASSIC
-from estimate.networks.graph import Graph
-from estimate.networks.yolo import YOLO
+from benchmarks.estimate.networks.classic import CLASSIC
+from benchmarks.estimate.networks.graph import Graph
+from benchmarks.estimate.networks.yolo import YOLO
 
 __all__ = ["NETWORKS"]
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from estimate.networks.graph import Cube, Graph
+from benchmarks.estimate.networks.graph import Cube, Graph
 
 __all__ = ["CLASSIC"]
 

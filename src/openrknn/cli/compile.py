@@ -111,6 +111,7 @@ def _progress(output: Output) -> Iterator[Callable[[str, int, int], None]]:
 def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) -> dict[str, Any]:
     from openrknn.compiler.advice import advice
     from openrknn.container.explain import list_label
+    from openrknn.cost.report import as_facts, estimate_of, range_text, where_text
     from openrknn.runtime.shapes import specs
 
     model = compiled.model
@@ -134,6 +135,10 @@ def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) ->
         "estimated_cycles": cost.cycles,
         "task_lists": {list_label(entry): len(numbers) for entry, numbers in lists.items()},
         "estimated_cycles_by_cores": {str(count): entry.cycles for count, entry in compiled.costs.items()},
+        **as_facts(cost, "cpu_operators"),
+        "estimate_text": range_text(estimate_of(cost)),
+        "bound_text": where_text(estimate_of(cost)),
+        "time_ms_by_cores": {str(count): entry.time_ms for count, entry in compiled.costs.items()},
         "internal_bytes": model.memory.internal_bytes,
         "weight_bytes": model.memory.weight_bytes,
         "cpu_operators": [f"{step.type} {step.name}" for step in on_cpu],
@@ -164,6 +169,7 @@ def _variants(compiled: Compiled) -> dict[str, Any]:
             {
                 "inputs": {name: list(shape) for name, shape in variant.shapes.items()},
                 "tasks": cost.tasks, "moved_bytes": cost.moved_bytes, "estimated_cycles": cost.cycles,
+                "time_ms": cost.time_ms,
             }
             for variant in compiled.variants
             for cost in (variant.costs[1],)
@@ -207,6 +213,8 @@ def _tell(
             f"{facts['format']:8} {facts['operators']} operators, {facts['tasks']} tasks in {facts['submits']} jobs; "
             f"{facts['moved_bytes'] / 1e6:.1f} MB moved and about {facts['estimated_cycles'] / 1e6:.2f} M cycles a run"
         )
+        output.line(f"time     {facts['estimate_text']}")
+        output.line(f"         spent on {facts['bound_text']}")
         for line in _precision_lines(facts):
             output.line(line)
         if len(facts["task_lists"]) > 1:
@@ -234,8 +242,9 @@ def _variant_lines(facts: dict[str, Any]) -> Iterator[str]:
         yield f"batch    {facts['batch']} items a run{note}"
     for number, entry in enumerate(facts.get("shapes", ())):
         inputs = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in entry["inputs"].items())
-        cycles = entry["estimated_cycles"] / 1e6
-        yield f"shapes   {number}: {inputs}; {entry['tasks']} tasks, about {cycles:.2f} M cycles a run"
+        cycles, time = entry["estimated_cycles"] / 1e6, entry["time_ms"]
+        told = f"{cycles:.2f} M cycles" if time is None else f"{time:.2f} ms"
+        yield f"shapes   {number}: {inputs}; {entry['tasks']} tasks, about {told} a run"
     if "shapes" in facts:
         yield "         numbers below are for the first"
 

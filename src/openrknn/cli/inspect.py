@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openrknn.cli.files import load_model
@@ -54,7 +54,7 @@ def _with_lint(report: ModelReport, model: Model) -> ModelReport:
         for item in lint_commands(model)
     ]
     ranked = sorted([*report.findings, *found], key=lambda item: -order.index(item.severity))
-    return dataclasses.replace(report, findings=tuple(ranked))
+    return replace(report, findings=tuple(ranked))
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     model = load_model(arguments.file, strict=False)
     if arguments.graph is not None and not 0 <= arguments.graph < len(model.graphs):
         raise CommandError(f"there is no graph {arguments.graph}; {arguments.file} has {len(model.graphs)}, from 0 on")
-    report = _with_lint(describe(model, graph=arguments.graph), model)
+    report = _with_lint(_estimated(describe(model, graph=arguments.graph), model), model)
     if arguments.html:
         from openrknn.cli import report_html
 
@@ -83,3 +83,18 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             if finding.severity is not Severity.NOTE:
                 output.value(f"{finding.severity}: {finding.what}")
     return EXIT_DAMAGED if any(finding.severity is Severity.ERROR for finding in report.findings) else 0
+
+
+def _estimated(report: ModelReport, model: Model) -> ModelReport:
+    """With what one core of a board takes for it; damaged files and those without tasks stay as they are."""
+    from openrknn.container.report import Severity
+    from openrknn.cost.report import estimate_of
+    from openrknn.errors import RknnError
+    from openrknn.runtime.cost import cost_of
+
+    if not report.graphs or any(finding.severity is Severity.ERROR for finding in report.findings):
+        return report
+    try:
+        return replace(report, estimate=estimate_of(cost_of(model, graph=model.graphs[report.graphs[0].index])))
+    except RknnError:
+        return report

@@ -15,6 +15,7 @@ from openrknn.cli import inspect_tables as tables
 from openrknn.cli.output import Output, printable
 from openrknn.cli.words import count_of, count_text, numbers_text, shape_text, size_text
 from openrknn.container.report import Finding, InputReport, ModelReport, OutputReport, Severity, Totals
+from openrknn.cost.report import range_text, where_text
 
 __all__ = ["overview"]
 
@@ -99,6 +100,7 @@ def _head_rows(report: ModelReport) -> list[tuple[str, str]]:
         ("", report.runtime.refused_by),
         ("operators", _placed(totals)),
         ("work", f"{_macs(totals)}, {count_of(totals.tasks.get('1', 0), 'task')}"),
+        ("time", _time(report)),
         (
             "memory",
             f"weights {size_text(totals.weight_bytes + totals.constant_bytes)}, "
@@ -125,6 +127,12 @@ def _runtime(report: ModelReport) -> str:
 def _macs(totals: Totals) -> str:
     unknown = f" + {totals.macs_unknown} operators of unknown work" if totals.macs_unknown else ""
     return f"{count_text(totals.macs)}MAC{unknown}"
+
+
+def _time(report: ModelReport) -> str:
+    if report.estimate is None or not report.estimate.bound:
+        return ""
+    return f"{range_text(report.estimate)}, one core: {where_text(report.estimate)}"
 
 
 def _placed(totals: Totals) -> str:

@@ -13,7 +13,7 @@ from openrknn.cli.run_text import duration
 from openrknn.cli.tables import bar, indented, table, title
 from openrknn.cli.words import count_of, count_text, size_text
 from openrknn.container.model import Model
-from openrknn.cost.report import clock_text, range_text, source_text, where_text
+from openrknn.cost.report import clock_text, estimate_of, range_text, source_text, where_text
 from openrknn.runtime.profile import Profile
 
 __all__ = ["show"]
@@ -32,17 +32,18 @@ def show(output: Output, model: Model, rows: Sequence[Row], profile: Profile) ->
     here = sum(row.here_us for row in rows) / 1e6
     cost = profile.cost
     if cost is not None:
+        estimate = estimate_of(cost)
         cores = count_of(profile.cores, "core")
         rate = f", {1e3 / cost.time_ms:.0f} per second" if cost.time_ms else ""
         output.show(
-            title(f"{model.chip.title}, {cores} at {clock_text(cost.board)}: about {range_text(cost)}{rate}"),
-            Text(f"{where_text(cost)}"),
+            title(f"{model.chip.title}, {cores} at {clock_text(estimate)}: {range_text(estimate)}{rate}"),
+            Text(where_text(estimate)),
             Text(
                 f"{count_text(profile.macs)}MAC, {size_text(round(sum(row.rw_kb for row in rows) * 1024))} moved, "
                 f"{count_of(cost.tasks, 'task')} in {count_of(cost.submits, 'job')}, "
                 f"{count_text(profile.estimated_cycles).strip()} cycles"
             ),
-            Text(source_text(cost.board), "" if cost.board.is_fitted else "yellow"),
+            Text(source_text(estimate), "" if cost.board.is_fitted else "yellow"),
         )
     output.show(Text(f"{duration(here)} here, on {profile.device}, operator by operator"))
 

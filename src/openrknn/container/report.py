@@ -14,6 +14,7 @@ from enum import StrEnum
 
 __all__ = [
     "SCHEMA_VERSION",
+    "EstimateReport",
     "Finding",
     "GraphReport",
     "InputReport",
@@ -30,7 +31,7 @@ __all__ = [
     "as_json",
 ]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Severity(StrEnum):
@@ -250,6 +251,31 @@ class GraphReport:
 
 
 @dataclass(frozen=True, slots=True)
+class EstimateReport:
+    """How long one core of a board takes for one run of the first graph shown; `openrknn.cost` makes it."""
+
+    time_ms: float | None
+    """None where nobody has published a figure of a board with this chip. Operators of the CPU are not in it."""
+    low_ms: float | None
+    """Published figures were at least this much of what was predicted for them."""
+    high_ms: float | None
+    bound: str
+    """What most of the time is spent on: array, table, DPU, pooling, memory or start. Empty: no work for the NPU."""
+    bound_shares: Mapping[str, float]
+    """The same for the whole time, the largest part first."""
+    board_hertz: int
+    """The NPU's highest clock."""
+    board_figures: int
+    """How many published figures the board's rates are fitted to."""
+    board_mean_error: float | None
+    """Mean relative error of the prediction for a network that was not among them."""
+    board_source: str
+    cpu_operators: int
+    unknown_operators: int
+    """Operators whose commands could not be decoded: they are not counted."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelReport:
     """Everything that is said about a model."""
 
@@ -268,6 +294,8 @@ class ModelReport:
     graph_count: int
     graphs: tuple[GraphReport, ...]
     findings: tuple[Finding, ...]
+    estimate: EstimateReport | None = None
+    """None until somebody who can decode commands fills it in, and for damaged files."""
 
     @property
     def warnings(self) -> tuple[Finding, ...]:

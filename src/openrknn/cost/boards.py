@@ -1,10 +1,19 @@
 """What boards do in a second: one row per NPU, with the source and the error of every number.
 
-Clock and table rate are read in manuals and per-layer tables. Bytes per second and the starts of tasks and submits are
-fitted by `tools/make_estimate_docs.py` to the published figures in `benchmarks/estimate/facts.csv`, by least squares on the
-relative error; `docs/estimate.md` shows every figure beside the prediction. Chips of whose board nobody has published a
-figure have no row of their own: `Board.is_fitted` is False, cycles are in units of the nearest relative, and there is no
-time.
+Two constants of each board, bytes per second and the start of a task, are fitted to the published figures in
+`benchmarks/estimate/facts.csv` by least squares on the relative error; `docs/estimate.md` shows every figure beside the
+prediction, and a test fits again and compares. The others:
+
+- clocks: the highest of each NPU (RK3588 manual; go-rknnlite's boards ran RK3576 at 950 and RK3566 at 900 MHz);
+- table: RK3588 by a board's per-layer table (16 channels of 480 x 480 in 3.9 ms: 32 lanes, 2 a cycle); the halved
+  arrays of RK3566 and RK3562 half of it, RK3576 as fast as its DPU: the steps that fit the figures best;
+- DPU: 8 a cycle, which is what the vendor's runtime counts (4 cycles for 32 kernels, however small the kernel);
+- jobs: a fit of 14 networks on RK3588 (3.3 us); in the figures at hand it cannot be told from the start of tasks;
+- memory of several cores: additions and copies of 3.7 to 11 MB on one and three cores of an RK3588 (945 and 573 us,
+  2002 and 1283 us).
+
+Of some chips nobody has published a figure of a whole network. They have rates of their nearest relative, so that cycles
+can be compared, and no time: `is_fitted` is False.
 """
 
 from __future__ import annotations
@@ -54,21 +63,35 @@ class Board:
         return replace(self, bytes_per_second=self.bytes_per_second * min(1.0, self.memory_cores / cores))
 
 
-_ZOO = "the vendor's model zoo, README of 2.3.2"
+_ZOO = "airockchip/rknn_model_zoo, README of 2.3.2"
+_JOB_SECONDS = 3.3e-6
 _RK3588 = Board(
-    1_000_000_000, 10.4e9, 3.7e-6, 0.0, table_rate=2, source=_ZOO,
+    1_000_000_000, bytes_per_second=10.4e9, task_seconds=3.47e-6, submit_seconds=_JOB_SECONDS, table_rate=2,
+    low=0.9, high=1.1, mean_error=0.05, figures=14, source=_ZOO,
 )  # fmt: skip
-_RK3566 = Board(900_000_000, 4.24e9, 7.6e-6, 0.0, table_rate=1, memory_cores=1, source=_ZOO)
-_RK3562 = Board(1_000_000_000, 5.23e9, 0.0, 3.3e-6, table_rate=1, memory_cores=1, source=_ZOO)
-_RK3576 = Board(950_000_000, 9.37e9, 1.2e-6, 0.0, table_rate=8, source=_ZOO)
+_RK3566 = Board(
+    900_000_000, bytes_per_second=4.16e9, task_seconds=6.25e-6, submit_seconds=_JOB_SECONDS, table_rate=1,
+    memory_cores=1, low=0.9, high=1.1, mean_error=0.05, figures=14, source=_ZOO,
+)  # fmt: skip
+_RK3562 = Board(
+    1_000_000_000, bytes_per_second=5.49e9, task_seconds=3.49e-6, submit_seconds=_JOB_SECONDS, table_rate=1,
+    memory_cores=1, low=0.9, high=1.1, mean_error=0.05, figures=14, source=_ZOO,
+)  # fmt: skip
+_RK3576 = Board(
+    950_000_000, bytes_per_second=9.83e9, task_seconds=1.33e-6, submit_seconds=_JOB_SECONDS, table_rate=8,
+    low=0.9, high=1.1, mean_error=0.05, figures=14, source=_ZOO,
+)  # fmt: skip
 
-# No board's figure: rates of the nearest relative, so that cycles can be compared, and no time. The clocks: the TOPS of the
-# data sheet; RV1103's was read on a board (420 MHz, where a convolution task takes 12.2 us: dnhkng/open-rknpu).
-_RV1126B = replace(_RK3576, source="none: rates of RK3576", figures=0, low=None, high=None, mean_error=None)
-_RV1106 = replace(
-    _RK3562, hertz=500_000_000, source="none: rates of RK3562 at 500 MHz", figures=0, low=None, high=None, mean_error=None
-)
-_RV1103 = replace(_RV1106, hertz=420_000_000, task_seconds=12.2e-6, source="none: rates of RK3562 at 420 MHz")
+
+def _relative(board: Board, hertz: int, source: str) -> Board:
+    return replace(board, hertz=hertz, source=source, figures=0, low=None, high=None, mean_error=None)
+
+
+# The clocks: the TOPS of the data sheets; RV1103's was read on a board, where a convolution task takes at least 12.2 us
+# (dnhkng/open-rknpu, docs/performance.md).
+_RV1126B = _relative(_RK3576, 950_000_000, "rates of RK3576")
+_RV1106 = _relative(_RK3562, 500_000_000, "rates of RK3562 at 500 MHz")
+_RV1103 = replace(_relative(_RK3562, 420_000_000, "rates of RK3562 at 420 MHz"), task_seconds=12.2e-6)
 
 BOARDS: Mapping[str, Board] = MappingProxyType({
     "rk3588": _RK3588, "rk3576": _RK3576, "rk3566": _RK3566, "rk3568": _RK3566, "rk3562": _RK3562,

@@ -68,8 +68,7 @@ def spent_by(work: Work, board: Board) -> Spent:
         work.moved_bytes / board.bytes_per_second,
     )
     longest = max(parts)
-    first = parts.index(longest)
-    return Spent(*(longest if number == first else 0.0 for number in range(len(parts))), board.task_seconds)
+    return Spent(start=board.task_seconds)._replace(**{Spent._fields[parts.index(longest)]: longest})
 
 
 def total(parts: Iterable[Spent]) -> Spent:

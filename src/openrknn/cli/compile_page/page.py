@@ -35,7 +35,7 @@ def render(compiled: Compiled, facts: dict[str, Any]) -> str:
         _verdicts(facts),
         _section("time", "Where the time goes", _TIME, time_chart(rows)),
         _section("noise", "What is left of the signal", _NOISE[facts["format"]], noise_chart(rows)),
-        _section("cores", "Several cores", "An estimate: memory is taken to be as fast for three cores as for one.",
+        _section("cores", "Several cores", _CORES,
                  cores_chart(facts["estimated_cycles_by_cores"], rows)),
         _precision(facts),
         _section("operators", "Operators", _OPERATORS, _table(rows)),
@@ -46,8 +46,13 @@ def render(compiled: Compiled, facts: dict[str, Any]) -> str:
 
 
 _TIME = (
-    "Every operator in execution order, as wide as it takes cycles; each is a link into the table. Cycles are "
-    "estimated from the registers of the tasks: the larger one of the products and of the bytes."
+    "Every operator in execution order, as wide as it takes long; each is a link into the table. Time is estimated from "
+    "the registers of the tasks: the slowest of array, table, DPU and memory, and the start of tasks and jobs, at the "
+    "rates of published board figures."
+)
+_CORES = (
+    "An estimate: cores share the memory, so what waits for it gains less than the number of cores (on a board three "
+    "cores made additions and copies 1.6 times as fast)."
 )
 _SIGNAL = (
     "The software NPU beside ONNX in float on the first input, after each operator: 6 dB are one bit. A cliff is where "
@@ -89,8 +94,9 @@ def _numbers(facts: dict[str, Any], rows: list[Row]) -> Markup:
     macs = sum(row.macs for row in rows)
     shown = (
         ("Tasks", f"{facts['tasks']}", f"in {facts['submits']} job{'s' * (facts['submits'] != 1)}"),
-        ("Cycles, estimated", f"{cycles / 1e6:.2f} M", f"{cycles / 1e6:.1f} ms at 1 GHz"),
-        *((f"On {cores} cores", f"{shorter / 1e6:.2f} M", "") for cores, shorter in more),
+        *_times(facts),
+        ("Cycles, estimated", f"{cycles / 1e6:.2f} M", facts["bound_text"]),
+        *((f"On {cores} cores", f"{shorter / 1e6:.2f} M", "cycles") for cores, shorter in more),
         ("Moved per run", f"{facts['moved_bytes'] / 1e6:.1f} MB", "by DMA"),
         ("Products", f"{macs / 1e9:.2f} G" if macs > 1e8 else f"{macs / 1e6:.1f} M", "multiply-accumulate"),
         *((("Worst output", f"{worst:.1f} dB", "against float"),) if worst is not None else ()),
@@ -103,6 +109,12 @@ def _numbers(facts: dict[str, Any], rows: list[Row]) -> Markup:
         for name, value, note in shown
     )
     return tag("dl", join(cards), class_="numbers")
+
+
+def _times(facts: dict[str, Any]) -> tuple[tuple[str, str, str], ...]:
+    """Nothing where no board figure exists."""
+    time, low, high = facts["time_ms"], facts["low_ms"], facts["high_ms"]
+    return () if time is None else (("Time on a board", f"{time:.2f} ms", f"{low:.2f} to {high:.2f}" if low else ""),)
 
 
 def _verdicts(facts: dict[str, Any]) -> Markup:
@@ -182,14 +194,15 @@ def _sources(row: Row) -> Markup:
 
 def _tasks(row: Row) -> Markup:
     """The tasks of one operator, folded away."""
-    columns = ("Task", "Blocks", "Writes C×H×W", "Weights", "Read kB", "Written kB", "Cycles", "Registers")
+    columns = ("Task", "Blocks", "Writes C×H×W", "Weights", "Read kB", "Written kB", "Cycles", "Bound", "Registers")
     head = tag("tr", join(tag("th", name, class_="number" if at > 3 else None) for at, name in enumerate(columns)))
     lines = [
         tag("tr", join((tag("td", str(number)), tag("td", task.blocks), tag("td", task.made),
                         tag("td", "kept in the buffer" if task.keeps_weights else ""),
                         tag("td", f"{task.read_bytes / 1e3:.1f}", class_="number"),
                         tag("td", f"{task.written_bytes / 1e3:.1f}", class_="number"),
-                        tag("td", f"{task.cycles}", class_="number"), tag("td", str(task.registers), class_="number"))))
+                        tag("td", f"{task.cycles}", class_="number"), tag("td", task.bound, class_="number"),
+                        tag("td", str(task.registers), class_="number"))))
         for number, task in enumerate(row.tasks[:_MOST_TASKS])
     ]  # fmt: skip
     summary = tag(

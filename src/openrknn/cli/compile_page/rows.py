@@ -12,7 +12,7 @@ from openrknn.isa.enums import ConvMode
 if TYPE_CHECKING:
     from openrknn.compiler import Compiled
     from openrknn.compiler.program import Step, Task
-    from openrknn.runtime.cost import OperatorCost
+    from openrknn.cost import OperatorCost
 
 __all__ = ["Row", "TaskRow", "rows_of"]
 
@@ -27,8 +27,8 @@ class TaskRow:
     keeps_weights: bool
     read_bytes: int
     written_bytes: int
-    array_cycles: int
     cycles: int
+    bound: str
     registers: int
 
 
@@ -49,7 +49,8 @@ class Row:
     read_bytes: int = 0
     written_bytes: int = 0
     cycles: int = 0
-    array_cycles: int = 0
+    bound: str = ""
+    """What most of its time is spent on."""
     macs: int = 0
     weights_db: float | None = None
     output_db: float | None = None
@@ -63,13 +64,6 @@ class Row:
         if self.type.startswith("Conv"):
             return "deep" if self.is_depthwise else "conv"
         return "pool" if "Pool" in self.type else "other"
-
-    @property
-    def bound(self) -> str:
-        """What it waits for."""
-        if not self.tasks:
-            return ""
-        return "arithmetic" if self.array_cycles * 2 > self.cycles else "memory"
 
 
 def rows_of(compiled: Compiled) -> list[Row]:
@@ -92,9 +86,8 @@ def rows_of(compiled: Compiled) -> list[Row]:
         if cost is not None:
             row.cores = max(step.shares, default=1)
             row.read_bytes, row.written_bytes, row.cycles = cost.read_bytes, cost.written_bytes, cost.cycles
-            row.macs = cost.macs
+            row.macs, row.bound = cost.macs, str(cost.bound)
             row.tasks = [_task(task, compiled) for task in step.tasks]
-            row.array_cycles = sum(task.array_cycles for task in row.tasks) * compiled.variants[0].batch
             row.is_depthwise = any(
                 task.registers.get("CNA.CONV_CON1", {}).get("conv_mode") == ConvMode.DEPTHWISE for task in step.tasks
             )
@@ -121,15 +114,18 @@ def _costs(compiled: Compiled) -> dict[int, OperatorCost]:
 
 
 def _task(task: Task, compiled: Compiled) -> TaskRow:
-    from openrknn.compiler.traffic import traffic_of
+    from openrknn.compiler.traffic import work_of_task
+    from openrknn.cost import board_of, spent_by
 
-    traffic = traffic_of(task, compiled.lowering.program.target)
+    target = compiled.lowering.program.target
+    board, work = board_of(target.chip), work_of_task(task, target)
+    spent = spent_by(work, board)
     blocks = " + ".join(block for block in task.blocks if not block.endswith("_RDMA"))
     reuse = task.registers.get("CNA.CBUF_CON0", {}).get("weight_reuse", 0)
     return TaskRow(
         blocks + (f" (loads the table of {task.table.name.partition('@')[0]})" if task.table else ""),
-        "×".join(map(str, _made(task))), bool(reuse), traffic.read_bytes, traffic.written_bytes,
-        traffic.array_cycles, traffic.cycles, len(task.registers),
+        "×".join(map(str, _made(task))), bool(reuse), work.read_bytes, work.written_bytes,
+        round(spent.seconds * board.hertz), str(spent.bound), len(task.registers),
     )  # fmt: skip
 
 

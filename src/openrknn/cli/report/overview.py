@@ -8,6 +8,7 @@ from openrknn.cli.report.markup import Content, Markup, clean, join, tag
 from openrknn.cli.report.texts import dims, number, percent
 from openrknn.cli.words import count_text, numbers_text, size_text
 from openrknn.container.report import Finding, GraphReport, InputReport, ModelReport, OutputReport
+from openrknn.cost.report import where_text
 
 __all__ = ["ends", "findings", "header"]
 
@@ -39,6 +40,7 @@ def _numbers(report: ModelReport) -> Markup:
         "dl",
         _number("File", size_text(report.size_bytes), _precision(graph)),
         _number("Operators", f"{totals.operators:,}", _places(graph)),
+        *_time(report),
         _number("Work per run", f"{count_text(totals.macs)}", _unknown(totals.macs_unknown)),
         _number(
             "Weights", size_text(totals.weight_bytes), percent(totals.weight_bytes, report.size_bytes) + " of file"
@@ -48,6 +50,14 @@ def _numbers(report: ModelReport) -> Markup:
         _number("Oldest runtime", runtime.version or "unknown", f"{runtime.library}, {runtime.certainty}"),
         class_="numbers",
     )
+
+
+def _time(report: ModelReport) -> Iterable[Markup]:
+    """What one core of a board takes; nothing where no board figure exists."""
+    estimate = report.estimate
+    if estimate is not None and estimate.time_ms is not None and estimate.bound:
+        span = f"{estimate.low_ms:.2f} to {estimate.high_ms:.2f} ms, " if estimate.low_ms and estimate.high_ms else ""
+        yield _number("Time on a board", f"{estimate.time_ms:.2f} ms", f"{span}{where_text(estimate)}")
 
 
 def _number(label: str, value: str, more: str) -> Markup:
