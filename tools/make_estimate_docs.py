@@ -3,8 +3,8 @@
 
     python -m tools.make_estimate_docs
 
-Needs neither the vendor's toolkit nor a board: what the tasks of the networks ask for is in benchmarks/estimate. It also
-prints the constants that the figures give, in case those in src/openrknn/cost/boards.py have to be changed.
+Needs neither the vendor's toolkit nor a board: what the tasks of the networks ask for is in benchmarks/estimate. It
+also prints the constants that the figures give, in case those in src/openrknn/cost/boards.py have to be changed.
 tests/cost/test_docs.py keeps page and constants equal to what this makes.
 """
 
@@ -28,8 +28,8 @@ HEAD = """# How long a model takes on a board
 
 Written by `python -m tools.make_estimate_docs`: change that, not this page.
 
-`openrknn profile`, `inspect` and `compile` say how long a run takes on a board, without a board. This page says how they
-know, and holds every prediction against what people have published.
+`openrknn profile`, `inspect` and `compile` say how long a run takes on a board, without a board. This page says how
+they know, and holds every prediction against what people have published.
 
 ```console
 $ openrknn inspect examples/models/efficientnet_lite0_rk3588_i8.rknn | grep time
@@ -52,8 +52,8 @@ of each part of the NPU can be counted without running anything:
 
 | part | work of a task | rate |
 |---|---|---|
-| array | out pixels x kernel taps x groups of inputs x groups of kernels (depthwise: groups of channels) | one a cycle |
-| first layer on a packed picture | out pixels x kernel taps x groups of kernels, however few channels a picture has | one a cycle |
+| array | out pixels x taps x groups of inputs x groups of kernels (depthwise: of channels) | one a cycle |
+| array, packed picture | out pixels x taps x groups of kernels, however few channels | one a cycle |
 | lookup table (SiLU, sigmoid, ...) | channels rounded up to 32, x out pixels | see below |
 | DPU | channels rounded up to 16, x out pixels | 8 a cycle |
 | pooling | atoms written x (rows + columns of the window) | one a cycle |
@@ -67,27 +67,29 @@ A task streams, so the parts work at the same time and the slowest one counts:
 What the slowest part is, is the *bound* of a task; `start` where starting takes longer than working. Cores that work
 together share the memory: three cores of an RK3588 get 1.6 times what one gets, measured, not three times.
 
-The range that is printed beside the time is what the figures below leave: the smallest and the largest ratio of published
-to predicted time, each network predicted with constants that have not seen it.
+The range that is printed beside the time is what the figures below leave: the smallest and the largest ratio of
+published to predicted time, each network predicted with constants that have not seen it.
 
 ## The constants
 
-Two constants of each board are fitted, bytes per second and the start of a task, by least squares on the relative error.
+Two constants of each board are fitted, bytes per second and the start of a task, by least squares on the relative
+error.
 """
 
-AFTER_CONSTANTS = """
-Clocks are the highest ones. The table's rate on RK3588 is a board's word (a per-layer table: 16 channels of 480 x 480
-pixels take as long as 32, at 2 elements a cycle); on the others it is the step (1, 2, 4 or 8) that fits best. Where it
-says "none", nobody has published what a board takes for a known network: `time_ms` is `None` there, and cycles are in the
-units of a relative, good for comparing two builds. RK3568 is RK3566 with a little more clock.
+AFTER_CONSTANTS = """ Clocks are the highest ones, but RK3576's: its figures fit the step of 800 MHz (mean error 8 %)
+much better than its highest one of 950 MHz (14 %). The table's rate on RK3588 is a board's word (a per-layer table:
+16 channels of 480 x 480 pixels take as long as 32, at 2 elements a cycle); on the others it is the step (1, 2, 4 or
+8) that fits best. Where it says "none", nobody has published what a board takes for a known network: `time_ms` is
+`None` there, and cycles are in the units of a relative, good for comparing two builds. The model zoo has one column
+for RK3566 and RK3568.
 
 ## Predicted beside published
 
 ![One dot per figure](images/estimate.svg)
 
-Networks were rebuilt with the same layers and sizes and random weights, and compiled by the vendor's toolkit 2.5.0 (int8,
-calibrated on noise): `python -m benchmarks.estimate` does it. "Left out" is the ratio predicted / published with constants
-fitted to the other networks of the chip. "Most of it" is where the time goes.
+Networks were rebuilt with the same layers and sizes and random weights, and compiled by the vendor's toolkit 2.5.0
+(int8, calibrated on noise): `python -m benchmarks.estimate` does it. "Left out" is the ratio predicted / published
+with constants fitted to the other networks of the chip. "Most of it" is where the time goes.
 """
 
 OTHERS = """
@@ -103,8 +105,8 @@ programs contain the copies in and out, which the estimate does not; the CPU's p
 LAYERS = """
 ## Layer by layer
 
-Two per-layer tables that boards (RK3588) printed are an independent check: nothing is fitted to them but one constant per
-table, because each layer is a job of its own there. Ratios are predicted / printed, the constant included.
+Two per-layer tables that boards (RK3588) printed are an independent check: nothing is fitted to them but one constant
+per table, because each layer is a job of its own there. Ratios are predicted / printed, the constant included.
 
 | table | layers | printed ms | predicted ms | constant per layer |
 |---|---|---|---|---|
@@ -124,16 +126,17 @@ The memory of three cores is taken from these four figures, so they show the rul
 
 - Operators of the CPU. They are counted and named, their time is not in the sum.
 - Copies in and out, and the time that a program needs around the run.
-- The clock of your board at the moment, and who else uses its memory. The figures are of boards at their highest clock
-  with nothing else to do; people report half of that on boards with default governors.
-- RK3576 and RK3562 have a buffer on the chip for tensors between tasks; which tensors use it is not known, so all of them
-  are taken to go through memory. That is the largest part of the error on RK3576: deep networks of small maps come out
-  too slow, shallow ones of large maps too fast.
+- The clock of your board at the moment, and who else uses its memory. The figures are of boards at their highest
+  clock with nothing else to do; people report half of that on boards with default governors.
+- RK3576 and RK3562 have a buffer on the chip for tensors between tasks; which tensors use it is not known, so all of
+  them are taken to go through memory. It would explain why networks with many small maps (YOLOv10, YOLO11) come out
+  too slow on RK3576 and those with large ones (YOLOv8) too fast.
 - Whether the bytes of a task come in long or short rows: all bytes cost the same here.
 
 ## Published, not rebuilt
 
-Figures of these are in `benchmarks/estimate/facts.csv` too; the networks have not been rebuilt, so nothing is predicted:
+Figures of these are in `benchmarks/estimate/facts.csv` too; the networks have not been rebuilt, so nothing is
+predicted:
 """
 
 
@@ -169,8 +172,8 @@ def _constants(facts: Known) -> Iterator[str]:
 def _figures(facts: Known, chip: str) -> Iterator[str]:
     fit = facts.fits[chip]
     yield (
-        f"{len(fit.left_out)} networks; mean error {100 * fit.mean_error:.1f} %, largest {100 * fit.largest_error:.0f} %, "
-        "each left out of its fit.\n\n"
+        f"{len(fit.left_out)} networks; mean error {100 * fit.mean_error:.1f} %, "
+        f"largest {100 * fit.largest_error:.0f} %, each left out of its fit.\n\n"
         "| network | published ms | predicted ms | ratio | left out | most of it |\n|---|---|---|---|---|---|\n"
     )
     for fact in facts.facts:
@@ -204,7 +207,8 @@ def _others(facts: Known) -> Iterator[str]:
 
 
 def _layers() -> Iterator[str]:
-    tables = [(name, *tell(list(rows))) for name, rows in groupby(read_layers(HERE / "layers.csv"), lambda row: row.table)]
+    rows = read_layers(HERE / "layers.csv")
+    tables = [(name, *tell(list(part))) for name, part in groupby(rows, lambda row: row.table)]
     for name, told, constant in tables:
         printed = sum(entry.layer.time_us for entry in told) / 1e3
         predicted = sum(entry.predicted_us + constant for entry in told) / 1e3
@@ -214,8 +218,8 @@ def _layers() -> Iterator[str]:
         kinds = sorted(told, key=_kind)
         for (operator, bound), entries in groupby(kinds, _kind):
             ratios = sorted((entry.predicted_us + constant) / entry.layer.time_us for entry in entries)
-            middle = ratios[len(ratios) // 2]
-            yield f"| {name} | {operator} | {bound} | {len(ratios)} | {middle:.2f} | {ratios[0]:.2f} | {ratios[-1]:.2f} |\n"
+            shown = " | ".join(f"{ratio:.2f}" for ratio in (ratios[len(ratios) // 2], ratios[0], ratios[-1]))
+            yield f"| {name} | {operator} | {bound} | {len(ratios)} | {shown} |\n"
 
 
 def _kind(entry: Told) -> tuple[str, str]:
@@ -250,7 +254,8 @@ def main() -> None:
         ratios = fit.left_out.values()
         print(
             f"{chip}: bytes_per_second={fit.board.bytes_per_second / 1e9:.3g}e9, "
-            f"task_seconds={fit.board.task_seconds * 1e6:.3g}e-6, low={1 / max(ratios):.2f}, high={1 / min(ratios):.2f}, "
+            f"task_seconds={fit.board.task_seconds * 1e6:.3g}e-6, "
+            f"low={1 / max(ratios):.2f}, high={1 / min(ratios):.2f}, "
             f"mean_error={fit.mean_error:.3f}, figures={len(fit.left_out)}; largest error {fit.largest_error:.2f}"
         )
 

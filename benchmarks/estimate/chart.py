@@ -40,7 +40,7 @@ def chart(dots: Iterable[Dot]) -> str:
         ]
     parts += [_line(1.0, "#6b7280", ""), _line(1.15, "#9ca3af", "4 4"), _line(1 / 1.15, "#9ca3af", "4 4")]
     for dot in sorted(dots):
-        title = f"{dot.network}, {dot.chip.upper()}: {dot.published_ms:.1f} ms published, {dot.predicted_ms:.1f} predicted"
+        title = f"{dot.network}, {dot.chip}: {dot.published_ms:.1f} ms published, {dot.predicted_ms:.1f} predicted"
         parts.append(
             f'<circle cx="{_x(dot.published_ms):.1f}" cy="{_y(dot.predicted_ms):.1f}" r="4.5" '
             f'fill="{_COLOURS[dot.chip]}" fill-opacity="0.75"><title>{title}</title></circle>'

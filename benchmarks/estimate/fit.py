@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from benchmarks.estimate.features import Features
 
+from benchmarks.estimate.features import Features
 from openrknn.cost import Board, Spent, spent_by
 
 __all__ = ["Case", "Fitted", "fit", "leave_one_out", "predict"]

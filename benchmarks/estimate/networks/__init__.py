@@ -1,4 +1,4 @@
-"""The networks of the published figures, rebuilt: the same layers and sizes, random weights. `NETWORKS` has them all."""
+"""The networks of the published figures, rebuilt: the same layers and sizes, random weights."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """Which steps several cores share, and whether a model is worth more than one task list.
 
-The rule: a step is shared if the slowest core, meeting included, is estimated to save a microsecond (`openrknn.cost`: cores
-share the memory, so three of them make a step that waits for it 1.6 times as fast, not three). Lists for two and three
-cores are written if three cores save a tenth of the model's time that way. Only what the vendor's files share is shared
-then: convolutions, additions and copies. Lookup tables, pooling and repeated pixels are core 0's in all of them, so they
-are shared for whoever is bold, or asks for the lists and gets all shares.
+The rule: a step is shared if the slowest core, meeting included, is estimated to save a microsecond. By
+`openrknn.cost`, where cores share the memory: three of them make a step that waits for it 1.6 times as fast, not
+three times. Lists for two and three cores are written if three cores save a tenth of the model's time that way, after
+what it costs that each operator is a job of its own then. Only what the vendor's files share is shared: convolutions,
+additions and copies. Lookup tables, pooling and repeated pixels are core 0's in all of them, so they are shared for
+whoever is bold, or asks for the lists and gets all shares.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def choose_shares(program: Program, cores: int | None, *, bold: bool = False) ->
     if cores is None:
         whole = sum(_seconds(step.tasks, target) for step in program.steps)
         saved = sum(_saved(step, _MOST_CORES, target) for step in program.steps if _MOST_CORES in step.shares)
+        saved -= board_of(target.chip).submit_seconds * sum(bool(step.tasks) for step in program.steps)
         if saved < whole * _SAVED_PART:
             for step in program.steps:
                 step.shares.clear()

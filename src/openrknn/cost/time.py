@@ -4,8 +4,8 @@
     time of a job  = the sum over its tasks + start of the job
 
 The five work at once, because a task streams: while the array multiplies, the DPU writes what is finished and the DMA
-fetches what comes next. So the slowest one counts. Cores that work together share the memory, and the slowest one counts
-again.
+fetches what comes next. So the slowest one counts. Cores that work together share the memory, and the slowest of them
+counts again.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 
 class Shape(NamedTuple):
-    """The sizes of a task in natural units, whoever knows them: a decoded stream, or the compiler before it writes one."""
+    """The sizes of a task in natural units. A decoded stream tells them, and the compiler before it writes one."""
 
     kind: Kind
     pixels: int = 0

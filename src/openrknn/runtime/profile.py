@@ -1,7 +1,7 @@
 """What each operator costs: seconds here, and an estimate for a board.
 
-The estimate is that of `openrknn.cost`: the slowest of array, table, DPU and memory, task by task, and the start of tasks
-and jobs. Operators of the CPU, and those whose commands cannot be decoded, have none.
+The estimate is that of `openrknn.cost`: the slowest of array, table, DPU and memory, task by task, and the start of
+tasks and jobs. Operators of the CPU, and those whose commands cannot be decoded, have none.
 """
 
 from __future__ import annotations

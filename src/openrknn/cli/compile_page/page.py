@@ -46,9 +46,9 @@ def render(compiled: Compiled, facts: dict[str, Any]) -> str:
 
 
 _TIME = (
-    "Every operator in execution order, as wide as it takes long; each is a link into the table. Time is estimated from "
-    "the registers of the tasks: the slowest of array, table, DPU and memory, and the start of tasks and jobs, at the "
-    "rates of published board figures."
+    "Every operator in execution order, as wide as it takes long; each is a link into the table. Time is estimated "
+    "from the registers of the tasks: the slowest of array, table, DPU and memory, and the start of tasks and jobs, at "
+    "the rates of published board figures."
 )
 _CORES = (
     "An estimate: cores share the memory, so what waits for it gains less than the number of cores (on a board three "

@@ -1,0 +1,49 @@
+"""What tasks ask for, by hand."""
+
+from __future__ import annotations
+
+from openrknn.chips import CHIPS
+from openrknn.cost import Kind, Shape, work_of
+
+RK3588, RK3566 = CHIPS["rk3588"], CHIPS["rk3566"]
+
+
+def test_the_array_takes_whole_groups() -> None:
+    """33 inputs are two groups of 32; 65 kernels three groups of 32 on RK3588, five groups of 16 on RK3566."""
+    shape = Shape(Kind.CONVOLUTION, pixels=10, taps=9, inputs=33, kernels=65, channels=65)
+    assert work_of(shape, RK3588).array_cycles == 10 * 9 * 2 * 3
+    assert work_of(shape, RK3566).array_cycles == 10 * 9 * 2 * 5
+
+
+def test_two_bytes_take_twice_as_long() -> None:
+    one = Shape(Kind.CONVOLUTION, pixels=10, inputs=64, kernels=64, channels=64)
+    assert work_of(one._replace(weight_size=2), RK3588).array_cycles == 2 * work_of(one, RK3588).array_cycles
+
+
+def test_depthwise_counts_bytes_of_channels() -> None:
+    shape = Shape(Kind.DEPTHWISE, pixels=10, taps=9, inputs=96, kernels=1, channels=96)
+    assert work_of(shape, RK3588).array_cycles == 10 * 9 * 2
+    assert work_of(shape, RK3566).array_cycles == 10 * 9 * 3
+
+
+def test_the_first_layer_of_yolov5s_on_a_board() -> None:
+    """A board took 4041 us for 32 kernels of 6x6 over 320 x 320 pixels: 3.7 M cycles of the array at 1 GHz, one per tap."""
+    shape = Shape(Kind.PICTURE, pixels=320 * 320, taps=36, inputs=16, kernels=32, channels=32)
+    assert 0.9 < work_of(shape, RK3588).array_cycles / 4041e3 < 1
+
+
+def test_table_and_dpu_round_channels_up() -> None:
+    work = work_of(Shape(Kind.FLYING, pixels=7, channels=33, uses_table=True), RK3588)
+    assert (work.table_elements, work.dpu_elements) == (64 * 7, 48 * 7)
+    assert work_of(Shape(Kind.FLYING, pixels=7, channels=33), RK3588).table_elements == 0
+
+
+def test_pooling_counts_atoms_and_the_sides_of_its_window() -> None:
+    work = work_of(Shape(Kind.POOLING, pixels=400, taps=10, written_bytes=256 * 400), RK3588)
+    assert work.pooling_cycles == 16 * 400 * 10
+
+
+def test_all_bytes_are_moved() -> None:
+    work = work_of(Shape(Kind.TABLE_LOAD, feature_bytes=1, weight_bytes=2, operand_bytes=4, written_bytes=8,
+                         command_bytes=16), RK3588)  # fmt: skip
+    assert (work.read_bytes, work.moved_bytes, work.tasks) == (7, 31, 1)
