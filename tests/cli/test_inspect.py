@@ -121,7 +121,7 @@ def test_json_of_every_golden_fits_the_schema(path: Path, capsys: Capture) -> No
 
 @pytest.mark.parametrize(
     "change",
-    [{"schema_version": 2}, {"extra": 1}, {"batch_size": "1"}, {"is_dynamic": 1}, {"inputs": [{}]}, {"graphs": None}],
+    [{"schema_version": 1}, {"extra": 1}, {"batch_size": "1"}, {"is_dynamic": 1}, {"inputs": [{}]}, {"graphs": None}],
     ids=str,
 )
 def test_the_validator_sees_mistakes(change: dict[str, object], capsys: Capture) -> None:

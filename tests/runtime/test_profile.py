@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from openrknn.container.parts import Kind, Placement
+from openrknn.cost import BOARDS, Bound
+from openrknn.runtime.cost import cost_of
 from openrknn.runtime.profile import describe
 from openrknn.runtime.session import Session
 from openrknn.runtime.steps import core_lists, operators_to_run, split
@@ -38,21 +40,30 @@ def test_one_row_by_hand() -> None:
         commands = 8 * (session.model.graphs[0].tasks[0].amount + 4)
         read = atoms[0] * 7 * 5 + len(weights.data or b"") + len(bias.data or b"")
         assert row.bytes_moved == read + atoms[1] * 7 * 5 + commands
-        assert row.estimated_cycles == -(-(row.bytes_moved - commands) // 16) + commands // 16
-        assert row.array_cycles is not None
-        assert row.array_cycles >= row.macs / 1024
+        board = BOARDS["rk3588"]
+        seconds = row.bytes_moved / board.bytes_per_second + board.task_seconds + board.submit_seconds
+        assert row.estimated_cycles == round(seconds * board.hertz)
+        assert row.time_ms == pytest.approx(seconds * 1e3)
+        assert row.bound is Bound.START
+        assert row.array_cycles == 7 * 5 * 9 * -(-source.shape[1] // 32) * -(-weights.shape[0] // 32)
 
 
-def test_what_cannot_be_decoded_counts_its_tensors() -> None:
-    """RK3576: a part of a task's description is in memory."""
+def test_what_cannot_be_decoded_counts_its_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no cycles and no time, and the profile says so."""
     from openrknn.container.load import load
+    from openrknn.errors import UnsupportedError
+    from openrknn.npu import Machine
+
+    def refuse(*_: object) -> None:
+        raise UnsupportedError("a mode that nobody knows")
 
     model = load(GOLDENS / "conv_rk3576_i8.rknn")
-    (row,) = describe(model, model.graphs[0], 1, {})
+    monkeypatch.setattr(Machine, "prepare", refuse)
+    (row,) = describe(model, model.graphs[0], cost_of(model), {})
     operator = next(entry for entry in operators_to_run(model.operators) if entry.index == row.index)
-    moved = sum(len(t.data) if t.data else t.size_bytes for t in (*operator.inputs, *operator.outputs))
-    assert row.bytes_moved == moved
-    assert row.estimated_cycles == max(row.array_cycles or 0, -(-moved // 16))
+    tensors = (*operator.inputs, *operator.outputs)
+    assert row.bytes_moved == sum(len(t.data) if t.data else t.size_bytes for t in tensors)
+    assert (row.estimated_cycles, row.time_ms, row.bound) == (None, None, None)
 
 
 def test_profiling_changes_no_result() -> None:
@@ -77,13 +88,16 @@ def test_profiling_changes_no_result() -> None:
         ("yolox_nano", 1_601_955),
     ],
 )
-def test_whole_networks_are_near_the_vendors_own_estimate(name: str, cycles: int) -> None:
-    """What runtime 1.5.2 prints as total cycles of the one-core list; ours is 3 to 17 % above it."""
+def test_whole_networks_take_longer_than_the_vendor_counts(name: str, cycles: int) -> None:
+    """Runtime 1.5.2 prints cycles of the one-core list, without tables and starts: boards take 1.4 to 3 times that.
+
+    What boards take is held in tests/cost/test_docs.py; this holds the counting against an independent one.
+    """
     from openrknn.container.load import load
 
     model = load(shared_case(MODELS / f"{name}_rk3588_i8.rknn"))
-    rows = describe(model, model.graphs[0], 1, {})
-    assert 1 <= sum(row.estimated_cycles or 0 for row in rows) / cycles < 1.17
+    rows = describe(model, model.graphs[0], cost_of(model), {})
+    assert 1.3 < sum(row.estimated_cycles or 0 for row in rows) / cycles < 3
 
 
 def test_memory_by_use() -> None:

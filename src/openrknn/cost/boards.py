@@ -67,20 +67,20 @@ class Board:
 _ZOO = "airockchip/rknn_model_zoo, README of 2.3.2"
 _JOB_SECONDS = 3.3e-6
 _RK3588 = Board(
-    1_000_000_000, bytes_per_second=10.4e9, task_seconds=3.47e-6, submit_seconds=_JOB_SECONDS, table_rate=2,
-    low=0.9, high=1.1, mean_error=0.05, figures=14, source=_ZOO,
+    1_000_000_000, bytes_per_second=10.3e9, task_seconds=3.53e-6, submit_seconds=_JOB_SECONDS, table_rate=2,
+    low=0.89, high=1.08, mean_error=0.045, figures=20, source=_ZOO,
 )  # fmt: skip
 _RK3566 = Board(
-    900_000_000, bytes_per_second=4.16e9, task_seconds=6.25e-6, submit_seconds=_JOB_SECONDS, table_rate=1,
-    memory_cores=1, low=0.9, high=1.1, mean_error=0.05, figures=14, source=_ZOO,
+    900_000_000, bytes_per_second=4.41e9, task_seconds=6.97e-6, submit_seconds=_JOB_SECONDS, table_rate=1,
+    memory_cores=1, low=0.88, high=1.28, mean_error=0.053, figures=16, source=_ZOO,
 )  # fmt: skip
 _RK3562 = Board(
-    1_000_000_000, bytes_per_second=5.49e9, task_seconds=3.49e-6, submit_seconds=_JOB_SECONDS, table_rate=1,
-    memory_cores=1, low=0.9, high=1.1, mean_error=0.05, figures=14, source=_ZOO,
+    1_000_000_000, bytes_per_second=5.57e9, task_seconds=4.68e-6, submit_seconds=_JOB_SECONDS, table_rate=1,
+    memory_cores=1, low=0.93, high=1.10, mean_error=0.051, figures=20, source=_ZOO,
 )  # fmt: skip
 _RK3576 = Board(
     800_000_000, bytes_per_second=11.7e9, task_seconds=1.14e-6, submit_seconds=_JOB_SECONDS, table_rate=8,
-    low=0.9, high=1.1, mean_error=0.05, figures=14, source=_ZOO,
+    low=0.87, high=1.16, mean_error=0.070, figures=21, source=_ZOO,
 )  # fmt: skip
 
 
