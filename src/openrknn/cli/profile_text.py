@@ -19,8 +19,8 @@ from openrknn.runtime.profile import Profile
 __all__ = ["show"]
 
 _WIDE, _MIDDLE = 150, 110
-_SHAPES = {"InputShape", "OutputShape"}
-_DETAILS = {"DataType", "WorkLoad", "RW(KB)", "MacUsage(%)"}
+_SHAPES = {"InputShape", "OutputShape", "WorkLoad", "DataType"}
+_DETAILS = {"RW(KB)", "MacUsage(%)"}
 _BAR_CELLS = 12
 
 

@@ -28,6 +28,8 @@ def performance_table(runtime: RKNNRuntime) -> str:
     ]
     total = f"Total: {profile.seconds * 1e6:.0f} us on {profile.device}, {profile.cores} core(s); "
     total += f"about {profile.estimated_cycles} cycles on a board"
+    if profile.time_ms is not None and profile.low_ms is not None and profile.high_ms is not None:
+        total += f", {profile.time_ms:.2f} ms ({profile.low_ms:.2f} to {profile.high_ms:.2f})"
     return "\n".join((_RULE, "Performance", _RULE, head, *rows, total, _RULE))
 
 
