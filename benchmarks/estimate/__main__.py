@@ -4,7 +4,7 @@
 
 FOLDER keeps the networks and the vendor's builds of them. `--also` takes ONNX files that are no networks of ours; they
 are called as their files. The result is benchmarks/estimate/features.csv, from which `python -m
-tools.make_estimate_docs` makes docs/estimate.md. Networks that are in the file already and are not asked for stay in it.
+tools.make_estimate_docs` makes docs/estimate.md. Networks that are in the file already and are not asked for stay.
 """
 
 from __future__ import annotations

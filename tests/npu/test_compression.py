@@ -13,11 +13,11 @@ import pytest
 
 from openrknn import Session, isa
 from openrknn.compute import native
+from openrknn.cost.decoded import shape_of
 from openrknn.errors import AccessError, ExecutionError, UnknownModeError
 from openrknn.npu import compression
 from openrknn.npu.accelerate import accelerate
 from openrknn.npu.step import Convolution
-from openrknn.npu.traffic import traffic_of
 from tests.npu.loaded import load
 
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"
@@ -75,7 +75,7 @@ def test_compressed_convolutions_have_kernels(monkeypatch: pytest.MonkeyPatch) -
 
 def test_less_is_read() -> None:
     plain, packed = (
-        sum(traffic_of(step).read_bytes for step in load(golden(f"pruned_rk3588_i8{end}")).program().steps)
+        sum(shape_of(step).weight_bytes for step in load(golden(f"pruned_rk3588_i8{end}")).program().steps)
         for end in ("", "_compressed")
     )
     assert packed < plain

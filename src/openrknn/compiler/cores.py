@@ -38,7 +38,8 @@ def choose_shares(program: Program, cores: int | None, *, bold: bool = False) ->
     if cores is None:
         whole = sum(_seconds(step.tasks, target) for step in program.steps)
         saved = sum(_saved(step, _MOST_CORES, target) for step in program.steps if _MOST_CORES in step.shares)
-        saved -= board_of(target.chip).submit_seconds * sum(bool(step.tasks) for step in program.steps)
+        jobs = sum(bool(step.tasks) for step in program.steps)
+        saved -= board_of(target.chip).submit_seconds * max(jobs - 1, 0)
         if saved < whole * _SAVED_PART:
             for step in program.steps:
                 step.shares.clear()

@@ -11,7 +11,7 @@ from openrknn.cost.work import Kind, Shape, Work, work_of
 from openrknn.errors import AccessError, ExecutionError, UnsupportedError
 from openrknn.isa import TAIL_WORDS
 from openrknn.isa.enums import CombineUse, OperandMode
-from openrknn.npu import Buffer, Machine, Memory, TaskRef, ppu, rdma
+from openrknn.npu import Buffer, Lenient, Machine, Memory, TaskRef, ppu, rdma
 from openrknn.npu.dpu import pipeline
 from openrknn.npu.formats import element_bytes, surfaces
 from openrknn.npu.step import Chained, Convolution, Flying, Pooling, Step
@@ -42,7 +42,7 @@ def decoded_work(
     A run of which a task cannot be decoded is left out.
     """
     words = np.frombuffer(commands, np.uint8).copy()
-    machine = Machine(chip, _Blank([Buffer(_COMMANDS_AT, words, "commands")]), strict=False)
+    machine = Machine(chip, _Blank([Buffer(_COMMANDS_AT, words, "commands")]), watcher=Lenient())
     found: dict[int, Work] = {}
     for run in runs:
         lists = [[task._replace(address=task.address + _COMMANDS_AT) for task in tasks] for tasks in run]
@@ -75,15 +75,16 @@ def _convolution(step: Convolution) -> Shape:
     source = step.source
     size, pixels = element_bytes(source.precision), source.out_height * source.out_width
     picture = source.packed_channels
+    stored = source.weight_bytes if source.compression is None else source.compression.size
     each = picture * size if picture else surfaces(source.channels, size, source.atom_bytes) * source.atom_bytes
     kind = Kind.DEPTHWISE if source.depthwise else Kind.PICTURE if picture else Kind.CONVOLUTION
     return Shape(
         kind, pixels, source.kernel_height * source.kernel_width, source.weight_channels, source.kernels,
         element_bytes(source.weight_precision), step.dpu.channels, _uses_table(step.dpu),
         feature_bytes=source.height * source.width * each,
-        weight_bytes=0 if source.reuses_weights else source.weight_bytes,
+        weight_bytes=0 if source.reuses_weights else stored,
         operand_bytes=_operands(step.reader, step.dpu.channels) if step.reader is not None else 0,
-        written_bytes=_written(step.dpu, pixels),
+        written_bytes=_written(step.dpu, pixels) if step.pooling is None else _pooled(step.pooling)[1],
         # Pictures have few channels of their own, whatever their weights are padded to.
         macs=step.macs * picture // source.weight_channels if picture else step.macs,
     )  # fmt: skip
