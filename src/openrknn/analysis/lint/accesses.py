@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from openrknn.cost.decoded import OPERAND_BYTES
 from openrknn.isa import Precision
 from openrknn.isa.enums import CombineUse, OperandMode
 from openrknn.npu import cna, ppu, rdma
 from openrknn.npu.dpu import pipeline
 from openrknn.npu.formats import element_bytes, surfaces
 from openrknn.npu.step import Chained, Convolution, Flying, Pooling, Step
-from openrknn.npu.traffic import OPERAND_BYTES
 
 __all__ = ["Access", "accesses_of"]
 
