@@ -56,7 +56,7 @@ _OFFSETS = (0x1058, 0x105C, 0x101C, 0x106C)
 """Offsets of the input converter, raised by the shift, lane by lane."""
 _PC_BASE = 0x0101_0000_0000_0010
 _REGISTER_MASK = 0xFFFF_0000_0000_FFFF
-_ROWS_OF = 64
+_ALIGNMENT = 64
 _KINDS = {
     "UNDEFINED": Kind.NONE,
     "INPUT": Kind.INPUT,
@@ -212,31 +212,26 @@ def _tensors(
         kind = _KINDS[entry["category"]]
         start = starts[number]
         data = None if start is None else parts.weights[start : edges[bisect_right(edges, start)]]
-        yield _tensor(entry, number, kind, data, start or 0, parts, pictures)
+        alignment = pictures.get(entry["name"], 0) if kind is Kind.INPUT else 0
+        tensor = _tensor(entry, number, kind, alignment)
+        if kind.is_activation:
+            yield replace(tensor, offset=_internal_offset(entry, parts))
+        elif data is not None:
+            yield replace(tensor, offset=start or 0, size_bytes=len(data), blob=1, data=data)
+        else:
+            yield tensor
 
 
-def _tensor(
-    entry: Mapping[str, Any],
-    number: int,
-    kind: Kind,
-    data: memoryview | None,
-    start: int,
-    parts: MiniText,
-    pictures: Mapping[str, int],
-) -> Tensor:
+def _tensor(entry: Mapping[str, Any], number: int, kind: Kind, alignment: int) -> Tensor:
+    """One tensor without its place; `alignment`: how rows of pictures are padded."""
     shape, native = (tuple(map(int, entry[name] or ())) for name in ("orig_shape", "shape"))
     dtype = DataType[entry["dtype"]] if entry["dtype"] != "UNDEFINED" else DataType.NONE
-    is_picture = kind is Kind.INPUT and len(shape) == 4 and 1 <= shape[1] <= _PICTURE_CHANNELS
-    alignment = pictures.get(entry["name"], 0) if is_picture else 0
+    if len(shape) != 4 or not 1 <= shape[1] <= _PICTURE_CHANNELS:
+        alignment = 0
     elements = math.prod(native)
     if alignment:
-        elements = shape[0] * shape[1] * shape[2] * -(-shape[3] // alignment) * alignment
+        elements = math.prod(shape[:3]) * -(-shape[3] // alignment) * alignment
     quant = entry["quantinfo"]
-    offset = start
-    if kind.is_activation:
-        offset = int(entry["offset"]) - parts.internal_start
-        if not 0 <= offset <= parts.internal_bytes:
-            raise BadReferenceError(f"{entry['name']!r} lies outside the internal memory", section=_SECTION)
     return Tensor(
         index=number,
         name=entry["name"] if kind is not Kind.REGISTER_LIST else "",
@@ -246,12 +241,17 @@ def _tensor(
         shape=shape,
         native_shape=native,
         quantization=Quantization((float(quant["scale"]),), (int(quant["zp"]),)) if kind.is_activation else None,
-        size_bytes=len(data) if data is not None else -(-elements * dtype.bits // 8 // _ROWS_OF) * _ROWS_OF,
-        offset=offset,
-        blob=1 if data is not None else 0,
-        data=data,
+        size_bytes=-(-elements * dtype.bits // 8 // _ALIGNMENT) * _ALIGNMENT,
+        offset=0,
         row_alignment=alignment,
     )
+
+
+def _internal_offset(entry: Mapping[str, Any], parts: MiniText) -> int:
+    offset = int(entry["offset"]) - parts.internal_start
+    if not 0 <= offset <= parts.internal_bytes:
+        raise BadReferenceError(f"{entry['name']!r} lies outside the internal memory", section=_SECTION)
+    return offset
 
 
 def _unnamed_constants(named: Sequence[Tensor], parts: MiniText) -> tuple[Tensor, ...]:

@@ -119,6 +119,11 @@ def split(data: memoryview) -> Outer:
             offset=end,
             section="trailing JSON",
         )
+    if not payload_bytes:
+        raise OtherGenerationError(
+            "the file holds no network, only JSON: a custom operator or a model for the simulator of RKNN-Toolkit 1 "
+            "(RK1808, RK3399Pro, RV1126). Convert the model for your chip with RKNN-Toolkit 2"
+        )
     payload = data[start:end]
     if bytes(payload[:4]) == b"VPMN":
         raise OtherGenerationError(

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import struct
 from array import array
+from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from openrknn.chips import TaskList
+from openrknn.chips import Chip, TaskList
 from openrknn.container.flatbuffer import Table
-from openrknn.container.parts import Graph, Kind, Node, RelocationGroup, Task, Tensor
+from openrknn.container.parts import Graph, InputPatch, Kind, Node, PatchSlot, RelocationGroup, Task, Tensor
 from openrknn.container.reader import TableReader
+from openrknn.container.schema import PATCH_REGISTERS
 from openrknn.container.v6 import with_data
 from openrknn.errors import BadReferenceError, BadRelocationError, BadTaskError
 
@@ -32,6 +35,8 @@ _ENABLE = (0x0081 << 48) | 0x0008
 _PC_BASE = (0x0101 << 48) | 0x0010
 _PC_AMOUNTS = (0x0101 << 48) | 0x0014
 _INT_CLEAR = 0x1FFFF
+_FEATURE_ADDRESS = 0x1070
+"""CNA.FEATURE_DATA_ADDR of RK3588 and RK3566, the chips that had format 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ def _graph(table: Table, index: int, blobs: tuple[memoryview, ...], reader: Tabl
     table.buffer.section = f"graph {index}"
     reader.note_filled(table, reader.generation.empty_graph, table.buffer.section)
     commands, tasks, relocations, lists = _assemble(listed, tensors, reader)
+    reading = _picture_tasks(tensors, tasks, relocations, commands)
     return Graph(
         index=index,
         tensors=tensors,
@@ -77,8 +83,8 @@ def _graph(table: Table, index: int, blobs: tuple[memoryview, ...], reader: Tabl
         outputs=reader.indices(table, slots["outputs"], len(tensors), "tensor"),
         normalizations=tuple(reader.normalization(entry) for entry in table.tables(slots["normalizations"])),
         relocations=relocations,
-        image_patches=(),
-        convert_patches=(),
+        image_patches=tuple(_patches(reading, commands, reader.chip, "image")),
+        convert_patches=tuple(_patches(reading, commands, reader.chip, "convert")),
         list_starts=(),
         output_tasks=(),
         commands=commands,
@@ -145,6 +151,37 @@ def _assemble(
         for index in sorted(patches)
     )
     return memoryview(words.tobytes()).cast("Q"), tuple(tasks), groups, lists
+
+
+def _picture_tasks(
+    tensors: tuple[Tensor, ...], tasks: tuple[Task, ...], relocations: tuple[RelocationGroup, ...], commands: memoryview
+) -> list[tuple[str, Task]]:
+    """(input, task) for every task whose convolution reads an input of the model."""
+    inputs = {tensor.name for tensor in tensors if tensor.kind is Kind.INPUT}
+    starts = [task.first_command for task in tasks]
+    return [
+        (group.tensor, tasks[bisect_right(starts, entry.command) - 1])
+        for group in relocations
+        if group.tensor in inputs
+        for entry in group
+        if commands[entry.command] & 0xFFFF == _FEATURE_ADDRESS
+    ]
+
+
+def _patches(reading: list[tuple[str, Task]], commands: memoryview, chip: Chip, kind: str) -> Iterator[InputPatch]:
+    """Which commands depend on what is fed: format 1 has no table of them, so they are found by their registers.
+
+    The lists hold what uint8 pictures need, as the commands of format 6 do (the vendor's multiple-input demo of
+    toolkits 1.3.4 and 1.6.2 for RK3566: the same commands, word for word).
+    """
+    for name, task in reading:
+        first = task.first_command
+        places = {commands[first + number] & 0xFFFF: first + number for number in range(task.amount)}
+        slots = tuple(
+            PatchSlot(commands[places[register]] >> 16 & 0xFFFFFFFF, places[register]) if register in places else None
+            for register in PATCH_REGISTERS[chip.family][kind]
+        )
+        yield InputPatch(name, slots, slots)
 
 
 def _command(word: int) -> int:
