@@ -6,7 +6,7 @@ import os
 import sys
 
 from openrknn.chips import chip_for
-from openrknn.container import mini, mini_text, outer, v1, v6
+from openrknn.container import mini, mini_graph, mini_text, outer, v1, v6
 from openrknn.container.check import check
 from openrknn.container.flatbuffer import Buffer, Table
 from openrknn.container.model import Model
@@ -97,7 +97,7 @@ def _mini_text(parts: Outer, path: str | None, size: int) -> Model:
         output_json="",
         notes_text=text("description"),
         json_bytes=parts.json,
-        graphs=(mini_text.read_graph(regions, chip),),
+        graphs=(mini_graph.read_graph(regions, chip),),
         trailing_bytes=parts.trailing_bytes,
     )
 
