@@ -6,6 +6,9 @@ case is the same: what does not change the result must not stop the file, and wh
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import json
 import struct
 from collections.abc import Callable
 
@@ -14,7 +17,7 @@ import pytest
 
 import openrknn
 from openrknn.container.parts import Graph, Task
-from openrknn.errors import BadTaskError, OtherGenerationError, UnsupportedError
+from openrknn.errors import BadTaskError, OtherGenerationError, RknnError, UnsupportedError
 
 from .old_mini import as_old_mini
 from .places import golden
@@ -137,3 +140,28 @@ def test_the_first_mini_container(name: str) -> None:
             answers.append(list(session.run(feeds).values()))
     for one, other in zip(*answers, strict=True):
         assert np.array_equal(one, other)
+
+
+def junk(value: object, chance: np.random.Generator) -> object:
+    """The same names with some values of another type, size or sign."""
+    if chance.random() < 0.01:
+        return chance.choice(np.array([-1, 0, 2**40, "x", None, 1e30], object))
+    if isinstance(value, dict):
+        return {key: junk(inner, chance) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [junk(inner, chance) for inner in value]
+    return value
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_damaged_names_of_the_first_mini_container(seed: int) -> None:
+    """Whatever the JSON says, a file loads or is refused by name."""
+    data = as_old_mini(openrknn.load(golden("residual_rv1106_i8")))
+    size = struct.unpack_from("<I", data, 64)[0]
+    names = json.loads(base64.b64decode(data[128 : 128 + size]))
+    other = base64.b64encode(json.dumps(junk(names, np.random.default_rng(seed))).encode())
+    payload = struct.unpack_from("<Q", data, 16)[0] + len(other) - size
+    head = data[:16] + struct.pack("<Q", payload) + data[24:64] + struct.pack("<I", len(other)) + data[68:128]
+    with contextlib.suppress(RknnError):
+        model = openrknn.load(head + other + data[128 + size :])
+        assert model.graphs[0].tasks
