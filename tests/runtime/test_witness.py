@@ -20,7 +20,7 @@ import pytest
 
 from openrknn.runtime.program import Program
 from openrknn.runtime.session import Session
-from tests.runtime.cases import CORPUS, GOLDENS, Array, internal_of, program_of, shared_case
+from tests.runtime.cases import CORPUS, GOLDENS, Array, answers, internal_of, program_of, shared_case
 from tests.witness import witness as vendor
 from tests.witness.witness import Input, Type, Witness
 
@@ -207,3 +207,16 @@ def test_the_sine_is_cut_off_there(witness: Witness) -> None:
         theirs = np.frombuffer(testimony.submits[1].buffer("internal").data, np.int8)
         assert theirs[output.offset] == -16
         assert program._activation(output).read()[0, 0, 0, 0] == -17
+
+
+@pytest.mark.parametrize("name", ["cpu_common_rk3588_i8", "cpu_common_rk3588_fp"])
+def test_operators_that_both_have_write_the_same_bytes(witness: Witness, name: str) -> None:
+    """Nine operators of the CPU on random numbers, without the NPU."""
+    path = GOLDENS / f"{name}.rknn"
+    given, _ = answers(path)
+    values = [np.ascontiguousarray(array.transpose(0, 2, 3, 1)) for array in given]
+    with Session(path) as session:
+        ours = session.run(values, outputs="raw")
+        theirs = tell(witness, session, values, ["float32"] * len(values)).outputs
+        for spec, data in zip(session.outputs, theirs, strict=True):
+            assert ours[spec.name].tobytes() == data[: ours[spec.name].nbytes], spec.name
