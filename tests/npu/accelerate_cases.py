@@ -379,9 +379,9 @@ def float_memory(seed: int, precision: Precision, *, is_hard: bool = False) -> M
             values = noise.choice([-1, 1, 1 + 2.0**-7], count) * 2.0 ** noise.integers(-12, 12, count)
         single = values.astype(np.float32)
         if kind is Precision.FP32:
-            return Buffer(address, single.view(np.uint8).copy(), name)
+            return Buffer(address, single.view(np.uint8).copy(), name, constant=True)
         bits = numerics.encode_fp16(single) if kind is Precision.FP16 else numerics.encode_bf16(single)
-        return Buffer(address, bits.view(np.uint8).copy(), name)
+        return Buffer(address, bits.view(np.uint8).copy(), name, constant=address == WEIGHTS)
 
     return Memory([
         buffer(SOURCE, "source", 1 << 17),
