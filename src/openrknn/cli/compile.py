@@ -135,7 +135,7 @@ def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) ->
         "estimated_cycles": cost.cycles,
         "task_lists": {list_label(entry): len(numbers) for entry, numbers in lists.items()},
         "estimated_cycles_by_cores": {str(count): entry.cycles for count, entry in compiled.costs.items()},
-        **as_facts(cost, "cpu_operators"),
+        **as_facts(cost, "cpu_operators", "unknown_operators"),
         "estimate_text": range_text(estimate_of(cost)),
         "bound_text": where_text(estimate_of(cost)),
         "time_ms_by_cores": {str(count): entry.time_ms for count, entry in compiled.costs.items()},
