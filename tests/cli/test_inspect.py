@@ -20,6 +20,8 @@ from tests.cli.run import program, run
 from tests.container.places import GOLDENS, ROOT, golden, need_corpus
 
 Capture = pytest.CaptureFixture[str]
+MISCOMPILED = {"softmax_rv1106_i8", "oww_embedding_rk3588_i8"}
+"""Files of the corpus with a mistake of the converter: see docs/lint.md."""
 PARTS = 8
 """The corpus is cut, so that it spreads over processors."""
 EXAMPLE = ROOT / "examples" / "models" / "efficientnet_lite0_rk3588_i8.rknn"
@@ -135,9 +137,10 @@ def test_the_corpus(part: int, capsys: Capture) -> None:
     root = schema()
     for path in need_corpus()[part::PARTS]:
         result = run(capsys, "inspect", path, "--json")
-        assert (result.code, result.err) == (0, ""), path
+        code = int(path.stem in MISCOMPILED)
+        assert (result.code, result.err) == (code, ""), path
         assert problems(json.loads(result.out), root, root) == [], path
-        assert run(capsys, "inspect", path, "--all").code == 0, path
+        assert run(capsys, "inspect", path, "--all").code == code, path
 
 
 def test_five_megabytes_take_less_than_a_second() -> None:
