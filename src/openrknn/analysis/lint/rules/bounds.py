@@ -11,7 +11,7 @@ from openrknn.analysis.lint.history import is_scratch
 from openrknn.analysis.lint.program import Decoded, Work
 from openrknn.analysis.lint.rule import Rule
 from openrknn.analysis.lint.rules.layout import is_picture
-from openrknn.container.parts import Tensor
+from openrknn.container.parts import Kind, Tensor
 
 __all__ = ["RULE"]
 
@@ -20,6 +20,8 @@ _SLACK_BYTES = 256
 _CONSTANT_ALIGNMENT = 64
 _MINI_FORMAT = 0
 """Mini files give sizes without the channels that only fill an atom: how much is reserved is not known."""
+_SHORT_OUTPUTS = {"rv1106", "rv1106b"}
+"""Families whose files give the sizes of outputs without spare channels too; the runtime reserves more."""
 _PER_CHANNEL = {"BRDMA", "NRDMA"}
 _CHANGE = "convert again with another toolkit, or change the shape of this layer (channels to a multiple of 32)"
 
@@ -60,8 +62,9 @@ def _check(context: Context) -> Iterator[Finding]:
         surplus, tensor = _surplus(decoded, work, access)
         # A picture that is read as a feature map is reported as that.
         misread = tensor is not None and not access.writes and is_picture(tensor, atom)
+        unknown = tensor is not None and tensor.kind is Kind.OUTPUT and context.model.chip.family in _SHORT_OUTPUTS
         key = (work.operator.index, access.unit)
-        if not surplus or misread or key in told:
+        if not surplus or misread or unknown or key in told:
             continue
         told.add(key)
         name = tensor.name if tensor is not None else "internal memory"
