@@ -11,6 +11,8 @@ from openrknn.analysis.lint.rule import Rule
 
 __all__ = ["RULE"]
 
+_LOOPS = ("GRU", "LSTM", "RNN")
+"""The runtime feeds the tasks of recurrent layers row by row, at addresses that it makes up itself."""
 _CHANGE = (
     "convert again with another toolkit; or change the network so that another operator makes this tensor (a 1x1 "
     "convolution with the identity as its weights in front of this one)"
@@ -19,7 +21,7 @@ _CHANGE = (
 
 def _check(context: Context) -> Iterator[Finding]:
     history = context.history
-    if history is None:
+    if history is None or any(word in operator.type for operator in context.operators for word in _LOOPS):
         return
     told = set()
     for seen in context.reads:
