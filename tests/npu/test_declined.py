@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,16 @@ def test_pooling_whose_surfaces_overlap() -> None:
     number, step = next((n, step) for n, step in enumerate(program.steps) if isinstance(step, Pooling))
     step.config = replace(step.config, channels=32, target_surface_bytes=step.config.target_line_bytes)
     assert "twice" in accelerate(program, loaded.memory).reasons[number]
+
+
+@pytest.mark.parametrize("field", ["kernels", "input_group", "stride_y", "height"])
+def test_convolutions_of_nothing(field: str) -> None:
+    loaded = load(GOLDENS / "conv_rk3588_i8.rknn")
+    program = loaded.program()
+    number, step = next((n, step) for n, step in enumerate(program.steps) if isinstance(step, Convolution))
+    changes: dict[str, Any] = {field: 0}
+    step.source = replace(step.source, **changes)
+    assert "size of 0" in accelerate(program, loaded.memory).reasons[number]
 
 
 @pytest.mark.parametrize(

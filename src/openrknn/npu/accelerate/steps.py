@@ -77,9 +77,15 @@ def _refuse_standing(step: Step) -> None:
         source = step.source
         sizes = (source.stride_x, source.stride_y, source.spread_x, source.spread_y)
         sizes += (source.out_height, source.out_width, source.kernel_height, source.kernel_width)
+        sizes += (source.kernels, source.weight_channels, source.height, source.width, source.channels)
+        sizes += (source.kernel_group, source.input_group, source.depthwise_group)
     elif isinstance(step, Pooling):
         config = step.config
         sizes = (config.stride_x, config.stride_y, config.out_height, config.out_width)
+        sizes += (config.kernel_height, config.kernel_width, config.height, config.width, config.channels)
+    elif isinstance(step, Flying):
+        reader = step.reader
+        sizes = (reader.height, reader.width, reader.channels, reader.repeat_x, reader.repeat_y)
     if min(sizes, default=1) < 1:
         raise RefusedError("a stride or size of 0")
 
