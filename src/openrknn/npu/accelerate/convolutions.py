@@ -22,6 +22,7 @@ __all__ = ["convolution"]
 
 _INT32 = 2**31
 _LARGEST_KERNEL = 32
+_PICTURE_CHANNELS = 4
 _CONVOLVED = {Precision.INT8, Precision.FP16, Precision.BF16}
 
 
@@ -34,8 +35,8 @@ def convolution(step: Convolution, places: Places, context: Context) -> StepStru
         raise RefusedError(f"{source.precision.name} convolution")
     if is_float(config.precision) != source.is_float:
         raise RefusedError("a DPU in another kind of arithmetic than the convolution")
-    if source.depthwise and source.packed_channels:
-        raise RefusedError("a depthwise convolution of a packed picture")
+    if source.packed_channels > _PICTURE_CHANNELS or (source.depthwise and source.packed_channels):
+        raise RefusedError("a depthwise convolution of a packed picture, or a picture of many channels")
     if config.reduction & ChannelReduction.ENABLE:
         raise RefusedError("a reduction of what a convolution delivers")
     if max(source.kernel_height, source.kernel_width) > _LARGEST_KERNEL:

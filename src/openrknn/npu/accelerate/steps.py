@@ -78,7 +78,7 @@ def _refuse_standing(step: Step) -> None:
         sizes = (source.stride_x, source.stride_y, source.spread_x, source.spread_y)
         sizes += (source.out_height, source.out_width, source.kernel_height, source.kernel_width)
         sizes += (source.kernels, source.weight_channels, source.height, source.width, source.channels)
-        sizes += (source.kernel_group, source.input_group, source.depthwise_group)
+        sizes += (source.kernel_group, source.input_group, source.depthwise_group, source.dilation_x, source.dilation_y)
     elif isinstance(step, Pooling):
         config = step.config
         sizes = (config.stride_x, config.stride_y, config.out_height, config.out_width)
