@@ -120,7 +120,7 @@ def outcome(path: Path, **options: Any) -> tuple[str, str]:
         with Session(path, device="software", **options) as session:
             specs, inputs = session.outputs, feeds(path, session, list_of(arrays, "x"))
             found = answers(session, inputs)
-    except Exception as error:  # whatever it is, it is an outcome
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is an outcome
         return "refused", f"{type(error).__name__}: {error}"
     if int(path.stem.split("_")[0]) % EVERY == 0 and not same_on_numpy(path, inputs, found):
         return "unequal", ""
@@ -190,7 +190,8 @@ def judge(stored: Array, simulated: Array, true: Array, spec: Any) -> tuple[str,
         unit = "of the range"
     mine, his = rms(values - real), rms(theirs - real)
     near = mine <= NEAR * his
-    details = f"{100 * good.mean():.2f} % within, largest {most:.3g} {unit}, ours/simulator to float {mine:.3g}/{his:.3g}"
+    shares = f"{100 * good.mean():.2f} % within, largest {most:.3g} {unit}"
+    details = f"{shares}, ours/simulator to float {mine:.3g}/{his:.3g}"
     return ("agree" if good.all() else "near" if near else "differ"), details
 
 

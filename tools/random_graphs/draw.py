@@ -63,7 +63,7 @@ class Drawn:
         self.model: onnx.ModelProto = self.graph.model()
 
     def use_all(self) -> None:
-        """An input that nothing reads gets an operator of its own, and so an output."""
+        """An input that nothing reads gets an operator, mostly one of its own; the converter drops the others."""
         for value in self.graph.inputs:
             if value.name not in self.graph.used:
                 step(self.graph, value)

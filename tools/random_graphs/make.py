@@ -4,8 +4,8 @@
 
 The toolkit is proprietary and lives in an environment of its own, whose Python runs this script. FOLDER gets
 onnx/NUMBER.onnx, and per chip NUMBER_i8.rknn (or _fp) with an .npz: inputs x0 ..., the simulator's answers o0 ..., and
-ONNX Runtime's float answers f0 ... as a third witness. results.tsv says what became of each build: "built", or "refused"
-by the toolkit, with its words or how it ended. Graph i is built for every chip before i + 1, so that stopping
+ONNX Runtime's float answers f0 ... as a third witness. results.tsv says what became of each build: "built", or
+"refused" by the toolkit, with its words or how it ended. Graph i is built for every chip before i + 1, so that stopping
 early leaves equal numbers; what is in results.tsv is not built again. The toolkit damages its heap now and then, so
 workers end after some graphs and are watched.
 """
@@ -136,7 +136,7 @@ def build_all(folder: Path, number: int, seed: int, wanted: list[tuple[str, str]
         try:
             build(folder / chip / name, path, chip, drawn, floats)
             record(folder, chip, name, "built", "")
-        except Exception as error:  # the toolkit raises anything
+        except Exception as error:  # noqa: BLE001 - the toolkit raises anything
             sys.stdout.flush()
             record(folder, chip, name, "refused", reason(log) or repr(error))
         said.write_text("")
@@ -147,7 +147,8 @@ def build_all(folder: Path, number: int, seed: int, wanted: list[tuple[str, str]
 def reason(log: Path) -> str:
     """The toolkit's last words about an error."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", log.read_text(errors="replace"))
-    lines = [line for line in text.splitlines() if re.search(r"Error|error|^E (?!rknn-toolkit2 version|=|\s*File)", line)]
+    told = re.compile(r"Error|error|^E (?!rknn-toolkit2 version|=|\s*File)")
+    lines = [line for line in text.splitlines() if told.search(line)]
     return lines[-1] if lines else ""
 
 
@@ -155,9 +156,12 @@ def given(drawn: Any, number: int) -> list[Any]:
     """What the simulator and Session are fed: pictures as bytes, rows by columns by channels; floats as they are."""
     import numpy as np
 
+    pairs = zip(drawn.graph.inputs, drawn.inputs(number), strict=True)
     return [
-        np.ascontiguousarray(array.astype(np.uint8).transpose(0, 2, 3, 1)) if drawn.graph.pictures[value.name] else array
-        for value, array in zip(drawn.graph.inputs, drawn.inputs(number), strict=True)
+        np.ascontiguousarray(array.astype(np.uint8).transpose(0, 2, 3, 1))
+        if drawn.graph.pictures[value.name]
+        else array
+        for value, array in pairs
     ]
 
 
@@ -178,6 +182,7 @@ def reference(path: Path, drawn: Any) -> list[Any]:
 def build(target: Path, source: Path, chip: str, drawn: Any, floats: list[Any]) -> None:
     """One file, with the simulator's answer."""
     import numpy as np
+
     from rknn.api import RKNN
 
     quantised = target.name.endswith("_i8")

@@ -184,4 +184,5 @@ def normalise(graph: Graph, value: Value) -> Value:
     if graph.often(0.3):
         return graph.add("InstanceNormalization", [value, scale, bias], value.shape, epsilon=1e-5)
     variance = graph.constant(graph.chance.uniform(0.5, 1.5, channels).astype(np.float32))
-    return graph.add("BatchNormalization", [value, scale, bias, graph.normal(channels, scale=0.2), variance], value.shape)
+    center = graph.normal(channels, scale=0.2)
+    return graph.add("BatchNormalization", [value, scale, bias, center, variance], value.shape)

@@ -8,7 +8,8 @@ import numpy as np
 
 from .graph import MOST_ELEMENTS, Graph, Value
 
-PLAIN = ("Relu", "Relu", "Sigmoid", "Tanh", "HardSwish", "Softplus", "Exp", "Abs", "Neg", "Sqrt", "Erf", "Log", "Sin", "Cos")
+PLAIN = ("Relu", "Relu", "Sigmoid", "Tanh", "HardSwish", "Softplus", "Exp", "Abs", "Neg", "Sqrt", "Erf", "Log")
+PLAIN += ("Sin", "Cos")
 """Sqrt and Log see Abs first."""
 
 
@@ -136,7 +137,8 @@ def cut(graph: Graph, value: Value) -> Value:
         first = size // 2 if graph.often(0.5) else graph.integer(1, size - 1)
         shapes = [[part if number == axis else whole for number, whole in enumerate(value.shape)]
                   for part in (first, size - first)]
-        return graph.several("Split", [value, graph.numbers(first, size - first)], shapes, axis=axis)[graph.integer(0, 1)]
+        parts = graph.several("Split", [value, graph.numbers(first, size - first)], shapes, axis=axis)
+        return parts[graph.integer(0, 1)]
     start = graph.integer(0, size - 1)
     end = graph.integer(start + 1, size)
     step = graph.one_of([1, 1, 1, 2]) if end - start > 2 else 1

@@ -278,7 +278,7 @@ class WdmaSize0(Register, offset=0x4058, name="WDMA_SIZE_0", evidence="I?"):
 
     group = Size(15, 0, "Quads of channels in a group.", evidence="I?")
     blocks = Size(26, 16, "Atoms of a pixel.")
-    wide_lanes = Flag(27, "Lane transpose of 16-bit lanes, as tp_precision of RK3588; also set with BS_OW_CFG.tp_atoms.")
+    wide_lanes = Flag(27, "16-bit lanes in a lane transpose, as tp_precision of RK3588; set with tp_atoms too.")
 
 
 class BnCfg(Register, offset=0x4060, name="BN_CFG", evidence="I"):

@@ -111,7 +111,7 @@ def _converter(registers: Registers, precision: Precision) -> npu_cna.Converter 
 
 
 _SUMMED_AS = {Precision.BF16: Precision.FP16}
-"""CORE adds wide numbers and knows one kind of float: layer normalisation leaves fp16 in it where CNA and CMAC say bf16."""
+"""CORE knows one kind of float: layer normalisation leaves fp16 in it where CNA and CMAC say bf16."""
 
 
 def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_core.Config:
@@ -120,8 +120,8 @@ def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_cor
     registers.waive_unknown(0x2000, 0x4000)
     registers.waive_range(0x3010, 0x3018)  # DATAOUT_SIZE_0 and _1: CNA has the same sizes
     summed = _SUMMED_AS.get(convolution.weight_precision, convolution.weight_precision)
-    agreed = array.proc_precision is convolution.weight_precision and misc.proc_precision in {summed, array.proc_precision}
-    if not agreed or not array.dw_en == misc.dw_en == convolution.depthwise:
+    same = array.proc_precision is convolution.weight_precision and array.dw_en == misc.dw_en == convolution.depthwise
+    if not same or misc.proc_precision not in {summed, array.proc_precision}:
         raise ExecutionError("CMAC, CORE and CNA do not agree on the kind of convolution", register="MISC_CFG")
     shift = registers.read(regs.CoreClipTruncate).clip_truncate
     return npu_core.Config(not convolution.is_float, shift, numerics.Rounding.EVEN)

@@ -187,7 +187,7 @@ def configure_out(dpu: NamedRegisters) -> out_cvt.Config:
 
 
 def configure_write(
-    dpu: NamedRegisters, regroup: Regroup, surf_len: int, run_atoms: int, spread: int, notch_bits: int = 16
+    dpu: NamedRegisters, regroup: Regroup, surf_len: int, run_atoms: int, spread: int, *, notch_bits: int = 16
 ) -> write.Config:
     """The write DMA. Packed output has a length of `surf_len` atoms; its last atom in every `run_atoms` is cut.
 
