@@ -1,7 +1,7 @@
 """tools/random_graphs: graphs are correct by construction and repeatable, and the checker tells outcomes apart.
 
-The graphs themselves need the vendor's toolkit and an hour; here are the generator and the checker, on a golden file whose
-answer the vendor's simulator gave.
+The graphs themselves need the vendor's toolkit and an hour; here are the generator and the checker, on files whose
+answers the vendor's simulator gave.
 """
 
 from __future__ import annotations
