@@ -185,11 +185,13 @@ class EwAlgorithm(IntEnum):
 
 
 class ShortAlgorithm(IntEnum):
-    """The two-bit form of the algorithms on RK3566/68. [ADD inferred; the others by likeness with NVDLA]"""
+    """The two-bit form of the algorithms on RK3566/68. [ADD and DIV inferred; the others by likeness with NVDLA]"""
 
     MAX = 0
     MIN = 1
     ADD = 2
+    DIV = 3
+    """EW only."""
 
 
 class EwOperation(IntEnum):

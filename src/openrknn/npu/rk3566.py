@@ -22,7 +22,7 @@ from openrknn.npu import rdma as npu_rdma
 from openrknn.npu.compression import read_compression
 from openrknn.npu.dpu import bn, bs, ew, lut, out_cvt, pipeline, write
 from openrknn.npu.dpu.pipeline import Correction
-from openrknn.npu.formats import element_bytes, is_float
+from openrknn.npu.formats import element_bytes, is_float, keeps_fp16
 from openrknn.npu.named import NamedRegisters
 from openrknn.npu.registers import Registers
 
@@ -217,7 +217,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
         width=width,
         height=height,
         channels=registers.read(dpu_rdma.DataCubeChannel).channel,
-        precision=mode.in_precision,
+        precision=Precision.FP16 if keeps_fp16(registers.read(dpu.DataFormat)) else mode.in_precision,
         proc_precision=mode.proc_precision,
         main=_main(registers, width, height, _atom(mode.in_precision)) if mode.flying_mode else None,
         bias_kinds=OperandKinds(0) if brdma.brdma_disable else brdma.brdma_data_use,
