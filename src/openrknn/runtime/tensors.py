@@ -158,13 +158,19 @@ def _surfaces(tensor: Tensor, elements: Array) -> Array:
         tensor.native_shape, channels=_channels(tensor), pixel_alignment=tensor.pixel_alignment
     )
     atom = tensor.native_shape[4]
-    surfaces = min(tensor.native_shape[1], -(-_channels(tensor) // atom)) if batches == 1 else tensor.native_shape[1]
-    reach = (layout.batches * surfaces - 1) * layout.surface_pitch + height * width
+    surfaces = tensor.native_shape[1]
+
+    def reach_of(count: int) -> int:
+        return (layout.batches * count - 1) * layout.surface_pitch + height * width
+
+    if elements.size < reach_of(surfaces) * atom and batches == 1:
+        # Toolkit 1.6.0 counts one surface too many for maps of an odd number of pixels; the memory has the real ones.
+        surfaces = min(surfaces, -(-_channels(tensor) // atom))
+    reach = reach_of(surfaces)
     if elements.size < reach * atom:
         raise ValueError(f"{elements.size} elements do not hold {reach * atom}")
     steps = (surfaces * layout.surface_pitch, layout.surface_pitch, layout.line_pitch, 1)
     strides = (*(step * atom * elements.itemsize for step in steps), elements.itemsize)
-    # Toolkit 1.6.0 counts one surface too many for maps of an odd number of pixels; the memory has the real ones.
     return as_strided(elements, shape=(batches, surfaces, *tensor.native_shape[2:]), strides=strides)
 
 
