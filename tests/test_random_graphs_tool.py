@@ -6,10 +6,12 @@ answers the vendor's simulator gave.
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,9 +22,8 @@ from tests.runtime.cases import GOLDENS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-from random_graphs import check
-from random_graphs.draw import Drawn
-
+check: Any = importlib.import_module("random_graphs.check")
+Drawn: Any = importlib.import_module("random_graphs.draw").Drawn
 QUANTISED = SimpleNamespace(quantization=SimpleNamespace(scale=(0.5,), zero_point=(3,)))
 
 
@@ -38,7 +39,7 @@ def test_graphs_are_correct_by_construction(number: int) -> None:
 def test_shapes_are_those_that_onnx_computes() -> None:
     drawn = Drawn(3, seed=4)
     feeds = {value.name: array for value, array in zip(drawn.graph.inputs, drawn.inputs(0), strict=True)}
-    found = ReferenceEvaluator(drawn.model).run(None, feeds)
+    found: Any = ReferenceEvaluator(drawn.model).run(None, feeds)
     said = [[size.dim_value for size in item.type.tensor_type.shape.dim] for item in drawn.model.graph.output]
     assert [list(array.shape) for array in found] == said
 
