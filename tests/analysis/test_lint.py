@@ -65,6 +65,7 @@ def correlation(name: str) -> float:
         ("picture_gate_rk3562_fp", "layout-mismatch", Severity.ERROR),
         ("lone_softmax_rv1106_i8", "never-written", Severity.ERROR),
         ("shared_maximum_rk3588_i8", "multiplier-overflow", Severity.ERROR),
+        ("channel_maximum_rk3566_i8", "operand-format", Severity.ERROR),
         ("infinite_rk3588_fp", "not-finite", Severity.ERROR),
         ("dead_channels_rk3588_i8", "constant-channels", Severity.NOTE),
         ("low_scores_rk3588_i8", "cannot-decide", Severity.WARNING),
@@ -100,6 +101,9 @@ def test_files_with_errors_compute_something_else_than_their_network() -> None:
     assert correlation("lone_softmax_rv1106_i8") < 0.9
     ours, right = answer("shared_maximum_rk3588_i8")
     assert np.ptp(ours) == 0 < np.ptp(right)
+    assert correlation("channel_maximum_rk3566_i8") < 0.9
+    assert correlation("channel_maximum_rk3588_i8") > 0.99
+    assert not found(file("channel_maximum_rk3588_i8"), "operand-format")
     ours, right = answer("infinite_rk3588_fp")
     assert not np.isfinite(ours).any()
     assert np.isfinite(right).all()

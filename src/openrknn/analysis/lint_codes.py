@@ -10,6 +10,7 @@ RULE_CODES = (
     "overwritten",
     "out-of-bounds",
     "multiplier-overflow",
+    "operand-format",
     "not-finite",
     "constant-channels",
     "cannot-decide",

@@ -56,6 +56,13 @@ def shared_maximum() -> onnx.ModelProto:
     return net.model()
 
 
+def channel_maximum() -> onnx.ModelProto:
+    """max(x, c) with one number per channel."""
+    net, (x,) = _net("channel_maximum", [1, 16, 8, 8])
+    net.output(net.op("Max", x, net.weight(1, 16, 1, 1, spread=1.0)), "y", [1, 16, 8, 8])
+    return net.model()
+
+
 def dead_channels() -> onnx.ModelProto:
     """Channel 3 has a kernel of zeros, channel 5 a bias that its ReLU never overcomes."""
     net, (x,) = _net("dead_channels", [1, 16, 8, 8])
@@ -148,6 +155,8 @@ ROWS = {
         Row(picture_gate, "rk3588", "fp"),
         Row(lone_softmax, "rv1106"),
         Row(shared_maximum),
+        Row(channel_maximum, "rk3566"),
+        Row(channel_maximum, "rk3588"),
         Row(dead_channels),
         Row(low_scores),
         Row(low_sigmoid),

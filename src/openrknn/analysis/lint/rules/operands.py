@@ -1,0 +1,59 @@
+"""Operands per channel in another number format than the stage reads.
+
+BRDMA and NRDMA fetch addends of 32 bits, and factors of 16. A constant of the network that lies in the file as int8,
+one byte a channel, is something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from openrknn.analysis.lint.context import Context, place
+from openrknn.analysis.lint.finding import Finding, Severity
+from openrknn.analysis.lint.rule import Rule
+from openrknn.container.parts import DataType, Kind
+
+__all__ = ["RULE"]
+
+_PER_CHANNEL = {"BRDMA", "NRDMA"}
+_CHANGE = (
+    "repeat the constant in the ONNX to the shape of the other operand, so that it is read element by element, or keep "
+    "this operator in fp16 (hybrid quantization)"
+)
+
+
+def _check(context: Context) -> Iterator[Finding]:
+    decoded = context.decoded
+    if decoded is None:
+        return
+    told = set()
+    for work, step, access in context.accesses():
+        if access.unit not in _PER_CHANNEL or not access.channels or not access.shape[3]:
+            continue
+        tensor = decoded.tensor_at(access.first, work.operator.inputs)
+        if tensor is None or tensor.kind is not Kind.CPU_CONSTANT or tensor.dtype is not DataType.INT8:
+            continue
+        each = access.shape[3] // access.channels
+        if tensor.quantization is None or tensor.elements != access.channels or work.operator.index in told:
+            continue
+        told.add(work.operator.index)
+        yield Finding(
+            RULE.code,
+            RULE.severity,
+            place(work.operator, step, access, tensor),
+            f"{work.operator.type} reads {each} bytes a channel of {tensor.name!r}, which has one",
+            "several numbers of 8 bits are taken for one: the result is nonsense, often the largest number everywhere",
+            _CHANGE,
+        )
+
+
+RULE = Rule(
+    "operand-format",
+    Severity.ERROR,
+    "a constant per channel is read in another number format than it is stored in",
+    "A constant with one number per channel goes to the stages BS or BN, which read 32 bits a channel (16 for "
+    "factors). The constant must be stored so; the converter sometimes leaves it as int8.",
+    _CHANGE,
+    "toolkit 2.5.0: Max(x, constant of [1, C, 1, 1]) in int8 on RK3566 and RV1106; on RK3588 EW reads it, and it is right",
+    _check,
+)
