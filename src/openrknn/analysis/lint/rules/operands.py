@@ -54,6 +54,6 @@ RULE = Rule(
     "A constant with one number per channel goes to the stages BS or BN, which read 32 bits a channel (16 for "
     "factors). The constant must be stored so; the converter sometimes leaves it as int8.",
     _CHANGE,
-    "toolkit 2.5.0: Max(x, constant of [1, C, 1, 1]) in int8 on RK3566 and RV1106; on RK3588 EW reads it, and it is right",
+    "toolkit 2.5.0: Max(x, constant of [1, C, 1, 1]) in int8 on RK3566 and RV1106; RK3588 is right, where EW reads it",
     _check,
 )
