@@ -487,10 +487,16 @@ class Golden:
     """Ask the converter's simulator, and keep inputs and answers beside the file."""
     layers: bool = False
     """Ask it for every tensor on the way too, and keep them in layers/NAME.npz."""
+    folder: str = ""
+    """Where it lies: in `cpu` what the NPU alone, or the vendor's runtime 1.5.2, cannot run."""
 
     @property
     def name(self) -> str:
         return "_".join(part for part in (self.network.__name__, self.chip, self.dtype, self.variant) if part)
+
+    @property
+    def place(self) -> Path:
+        return HERE / self.folder
 
     @property
     def takes_images(self) -> bool:
@@ -562,8 +568,12 @@ def _on_the_cpu() -> list[Golden]:
     for network in (cpu_many, cpu_common, cpu_grid, cpu_recurrent):
         wanted = {name: "cpu" for node in network().graph.node for name in node.output}
         dtypes = ["i8", "fp"] if network in (cpu_many, cpu_common) else ["fp"]
-        rows += [Golden(network, "rk3588", dtype, config={"op_target": wanted}, answers=True) for dtype in dtypes]
-    return [*rows, *(Golden(network, "rk3588", "fp", answers=True) for network in (length, gru))]
+        rows += [
+            Golden(network, "rk3588", dtype, config={"op_target": wanted}, answers=True, folder="cpu")
+            for dtype in dtypes
+        ]
+    recurrent = Golden(gru, "rk3588", "fp", answers=True, folder="cpu")
+    return [*rows, recurrent, Golden(length, "rk3588", "fp", answers=True)]
 
 
 def _compressed() -> list[Golden]:
@@ -623,7 +633,7 @@ def _write_answers(golden: Golden, rknn: Any, shapes: Sequence[Sequence[int]]) -
     outputs = rknn.inference(inputs=inputs, data_format=[layout] * len(inputs))
     arrays: dict[str, Any] = {f"x{index}": array for index, array in enumerate(inputs)}
     arrays |= {f"o{index}": array for index, array in enumerate(outputs)}
-    np.savez_compressed(HERE / f"{golden.name}.npz", **arrays)
+    np.savez_compressed(golden.place / f"{golden.name}.npz", **arrays)
 
 
 def _write_layers(golden: Golden, rknn: Any, folder: Path) -> None:
@@ -653,7 +663,7 @@ def build(golden: Golden, folder: Path) -> None:
     quantize = golden.dtype != "fp"
     if rknn.build(do_quantization=quantize, dataset=str(dataset), **golden.build) != 0:
         raise RuntimeError(f"{golden.name}: build failed")
-    if rknn.export_rknn(str(HERE / f"{golden.name}.rknn")) != 0:
+    if rknn.export_rknn(str(golden.place / f"{golden.name}.rknn")) != 0:
         raise RuntimeError(f"{golden.name}: export_rknn failed")
     if golden.answers:
         _write_answers(golden, rknn, shapes)
@@ -664,8 +674,8 @@ def build(golden: Golden, folder: Path) -> None:
 
 def write_sources() -> None:
     """Every network once, as NETWORK.onnx beside this script."""
-    for network in {golden.network for golden in GOLDENS.values()}:
-        onnx.save(network(), HERE / f"{network.__name__}.onnx")
+    for network, place in {(golden.network, golden.place) for golden in GOLDENS.values()}:
+        onnx.save(network(), place / f"{network.__name__}.onnx")
 
 
 def _build_in_child(name: str) -> bool:
@@ -673,7 +683,7 @@ def _build_in_child(name: str) -> bool:
         command = [sys.executable, __file__, "--in-folder", folder, name]
         child = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if child.returncode == 0:
-        print(f"{name}: {(HERE / f'{name}.rknn').stat().st_size} bytes", flush=True)
+        print(f"{name}: {(GOLDENS[name].place / f'{name}.rknn').stat().st_size} bytes", flush=True)
         return True
     print(f"{name}: FAILED ({child.returncode})\n{child.stdout[-1500:]}{child.stderr[-1500:]}", flush=True)
     return False

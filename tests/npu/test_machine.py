@@ -29,11 +29,10 @@ from tests.container.places import GOLDENS, golden
 from tests.npu.loaded import load
 
 R = TypeVar("R", bound=Register)
-CPU_ONLY = ("cpu_many", "cpu_recurrent")
 RK3588 = [
     path
     for path in GOLDENS
-    if "_rk3588_" in path.stem and not any(word in path.stem for word in ("mini", "no_weights", "batch", *CPU_ONLY))
+    if "_rk3588_" in path.stem and not any(word in path.stem for word in ("mini", "no_weights", "batch"))
 ]
 
 

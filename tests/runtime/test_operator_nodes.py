@@ -71,6 +71,10 @@ def computed(node: onnx.NodeProto, inputs: list[Array], shapes: list[tuple[int, 
     return [OPERATORS[node.op_type].compute(inputs, attributes_of(node), shapes[0]).reshape(shapes[0])]
 
 
+def as_array(value: Any) -> Array:
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
+
+
 def check(case: NodeCase) -> int:
     """1 if its types are those of NumPy, and then the answers are right."""
     assert case.model is not None
@@ -78,9 +82,10 @@ def check(case: NodeCase) -> int:
     (node,) = graph.node
     count = 0
     for given, wanted in case.data_sets or ():
-        inputs = dict(zip([value.name for value in graph.input], map(np.asarray, given), strict=True))
-        answers = dict(zip([value.name for value in graph.output], map(np.asarray, wanted), strict=True))
-        if any(array.dtype.kind not in NUMBERS for array in (*inputs.values(), *answers.values())):
+        inputs = dict(zip([value.name for value in graph.input], map(as_array, given), strict=True))
+        answers = dict(zip([value.name for value in graph.output], map(as_array, wanted), strict=True))
+        types = {array.dtype for array in (*inputs.values(), *answers.values())}
+        if any(kind.kind not in NUMBERS or kind.isbuiltin != 1 for kind in types):  # 8-bit floats and their like
             continue
         outputs = [answers.get(name) for name in node.output]
         shapes = [() if array is None else array.shape for array in outputs]

@@ -212,7 +212,7 @@ def test_the_sine_is_cut_off_there(witness: Witness) -> None:
 @pytest.mark.parametrize("name", ["cpu_common_rk3588_i8", "cpu_common_rk3588_fp"])
 def test_operators_that_both_have_write_the_same_bytes(witness: Witness, name: str) -> None:
     """Nine operators of the CPU on random numbers, without the NPU."""
-    path = GOLDENS / f"{name}.rknn"
+    path = GOLDENS / "cpu" / f"{name}.rknn"
     given, _ = answers(path)
     values = [np.ascontiguousarray(array.transpose(0, 2, 3, 1)) for array in given]
     with Session(path) as session:

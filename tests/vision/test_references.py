@@ -75,7 +75,7 @@ def test_in_fp16_the_boxes_are_those_of_onnx_runtime(name: str) -> None:
         assert [entry["class"] for entry in wanted] == [5, 0, 0, 0]
 
 
-@pytest.mark.parametrize(("name", "overlap"), [("street", 0.85), ("coffee", 0.75)])
+@pytest.mark.parametrize(("name", "overlap"), [("street", 0.8), ("coffee", 0.75)])
 def test_in_int8_nothing_is_lost(name: str, overlap: float) -> None:
     """The smallest detector there is loses some certainty in int8; every object is still there, near its place."""
     with Pipeline(need("yolox_nano_rk3588_i8.rknn"), threshold=0.3) as detect:

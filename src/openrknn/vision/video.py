@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,21 @@ def frames(place: str, *, is_live: bool) -> Iterator[Pixels]:
         capture.release()
 
 
+@contextmanager
+def _silent(cv2: Any) -> Iterator[None]:
+    """Where somebody loaded OpenCV before us, it is told now, and afterwards it may talk again."""
+    levels = getattr(getattr(cv2, "utils", None), "logging", None)
+    if levels is None:  # an older OpenCV, or a stand-in for it
+        yield
+        return
+    before = levels.getLogLevel()
+    levels.setLogLevel(levels.LOG_LEVEL_ERROR)
+    try:
+        yield
+    finally:
+        levels.setLogLevel(before)
+
+
 def _open(place: str) -> Any:
     # OpenCV talks to standard error by itself, unless it is told not to before it is loaded; we say what is wrong.
     os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
@@ -41,7 +57,8 @@ def _open(place: str) -> Any:
         raise SourceError(
             f"{place}: videos, cameras and streams need OpenCV; `pip install 'openrknn[video]'`"
         ) from None
-    capture = cv2.VideoCapture(int(place) if place.isdigit() else place)
+    with _silent(cv2):
+        capture = cv2.VideoCapture(int(place) if place.isdigit() else place)
     if not capture.isOpened():
         capture.release()
         what = "camera" if place.isdigit() or place.startswith("/dev/") else "video"
