@@ -29,23 +29,21 @@ _WINDOW = (("kernel_shape", "is"), ("pads", "is"))
 _AUTO_PAD = ("auto_pad", "s")
 _DILATIONS = ("dilations", "is")
 _STRIDES = ("strides", "is")
+_TRANSPOSED = (
+    _AUTO_PAD,
+    _DILATIONS,
+    ("group", "i"),
+    ("kernel_shape", "is"),
+    ("output_padding", "is"),
+    ("output_shape", "is"),
+    ("pads", "is"),
+    _STRIDES,
+)
 
 PARAMETERS: Mapping[int, ParameterTable] = MappingProxyType(
     {
         1: ParameterTable("Conv", (_AUTO_PAD, _DILATIONS, ("group", "i"), *_WINDOW, _STRIDES)),
-        2: ParameterTable(
-            "ConvTranspose",
-            (
-                _AUTO_PAD,
-                _DILATIONS,
-                ("group", "i"),
-                ("kernel_shape", "is"),
-                ("output_padding", "is"),
-                ("output_shape", "is"),
-                ("pads", "is"),
-                _STRIDES,
-            ),
-        ),
+        2: ParameterTable("ConvTranspose", _TRANSPOSED),
         3: ParameterTable(
             "MaxPool",
             (_AUTO_PAD, ("ceil_mode", "i"), _DILATIONS, *_WINDOW, ("storage_order", "i"), _STRIDES),
@@ -92,6 +90,7 @@ PARAMETERS: Mapping[int, ParameterTable] = MappingProxyType(
         54: ParameterTable("ReduceMin", (("axes", "is"), ("keepdims", "i"))),
         61: ParameterTable("exSoftmax13", (("axis", "i"),)),
         64: ParameterTable("LogSoftmax", (("axis", "i"),)),
+        66: ParameterTable("exConvTransposePad", _TRANSPOSED),
         67: ParameterTable(
             "exGRU",
             (

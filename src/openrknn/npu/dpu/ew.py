@@ -1,9 +1,11 @@
 """EW, the element-wise stage of the DPU: lookup table, then an operation with a second operand, then clamp.
 
     e = round((e + offset) * scale >> shift)   or   round(e * scale >> shift) + offset       operand converter
-    x = table(x);   x = x op e;   x = clamp(x)
+    x = table(x);   x = x op e;   x = x * factor;   x = clamp(x)
 
-The table comes first: streams for sigmoid leave the operation on as max(x, 0) after it.
+The table comes first: streams for sigmoid leave the operation on as max(x, 0) after it. Only chips whose EW has a
+switch per part can add and multiply at once: Newton's square root y = (y + x / y) * 0.5 shows that order, for the
+other one, y * 0.5 + x / y, would converge to the root of 2 x.
 """
 
 from __future__ import annotations
@@ -61,6 +63,8 @@ class Config:
     table: lut.Config | None
     operation: Operation | None
     clamp: Clamp | None
+    factor: float | None = None
+    """What the sum is multiplied by, of streams that add and multiply at once; real numbers only."""
 
 
 def configure(
@@ -118,7 +122,7 @@ class _Fields(dict[str, int]):
 
 
 def apply(values: Numbers, config: Config | None, fetch: Callable[[], Numbers]) -> Numbers:
-    """x = clamp(table(x) op e); `fetch` reads the operand from memory when one is needed."""
+    """x = clamp((table(x) op e) * factor); `fetch` reads the operand from memory when one is needed."""
     if config is None:
         return values
     result = lut.apply(values, config.table)
@@ -127,6 +131,8 @@ def apply(values: Numbers, config: Config | None, fetch: Callable[[], Numbers]) 
         if config.operation.converter is not None:
             operand = config.operation.converter(np.asarray(operand))
         result = _operate(result, operand, config.operation)
+    if config.factor is not None:
+        result = result * result.dtype.type(config.factor)
     return config.clamp(result) if config.clamp else result
 
 

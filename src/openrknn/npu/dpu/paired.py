@@ -8,6 +8,7 @@ reader serves all these chips.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from openrknn import numerics
@@ -154,6 +155,9 @@ def configure_ew(dpu: NamedRegisters, precision: Precision, table: lut.Config | 
             add_first, offset, scale["ew_op_cvt_scale"], scale["ew_op_cvt_shift"], numerics.Rounding.EVEN
         )
     parts = [part for part in ("mul", "div", "alu") if not config[f"ew_{part}_bypass"]]
+    factor = None
+    if _scales_a_sum(config, parts) and is_float(precision):
+        factor, parts = constant(BitPattern(values[0]), precision), ["alu"]
     if len(parts) > 1:
         raise UnknownModeError(f"{' and '.join(parts)} at once are not implemented", register="EW_CFG")
     operation = None
@@ -168,7 +172,13 @@ def configure_ew(dpu: NamedRegisters, precision: Precision, table: lut.Config | 
             shift=scale["ew_truncate"],
             shift_negative=scale["ew_truncate"],
         )
-    return ew.Config(table=table, operation=operation, clamp=clamp)
+    return ew.Config(table=table, operation=operation, clamp=clamp, factor=factor)
+
+
+def _scales_a_sum(config: Mapping[str, int], parts: list[str]) -> bool:
+    """Whether EW adds a tensor and then multiplies by its constant, as the square root of fp16 files does."""
+    adds_tensor = bool(config["ew_alu_src"]) and config["ew_alu_algo"] == EwAlgorithm.ADD
+    return parts == ["mul", "alu"] and adds_tensor and not config["ew_mul_src"]
 
 
 def configure_out(dpu: NamedRegisters) -> out_cvt.Config:

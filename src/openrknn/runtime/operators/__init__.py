@@ -115,6 +115,7 @@ _COMPUTES: Mapping[str, Compute] = {
     "Softmax": softmax,
     "Trilu": rearrange.trilu,
     "Upsample": resize.upsample,
+    "exConvTransposePad": convolve.conv_transpose_pad,
     "exDataConvert": convert.same,
     "exMatMul": matmul.ex_matmul,
     "exNorm": normalise.ex_norm,

@@ -23,7 +23,7 @@ from openrknn.runtime.operators.interface import (
 )
 from openrknn.runtime.operators.windows import windows_of
 
-__all__ = ["conv", "conv_transpose", "followed_by"]
+__all__ = ["conv", "conv_transpose", "conv_transpose_pad", "followed_by"]
 
 
 def conv(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
@@ -55,6 +55,31 @@ def conv_transpose(inputs: Inputs, attributes: Attributes, shape: Shape) -> Arra
     for tap, (places, outputs) in windows.joined():
         total[_planes(outputs)] += _product(kernel[_planes(tap)], parts[_planes(places)])
     return _with_bias(total.reshape(shape), optional(inputs, 2))
+
+
+def conv_transpose_pad(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
+    """What makes a ConvTranspose a Conv: zeros between the inputs, and the margin that is left of the kernel.
+
+    Inputs are `stride` apart. Before the first come (kernel - 1) * dilation - pad zeros, behind the last as many as
+    the output needs. The compiler does this on the CPU where the NPU cannot spread inputs itself (strides of 3).
+    """
+    x, count = inputs[0], inputs[0].ndim - 2
+    kernel, strides = (integers(attributes, name, ()) for name in ("kernel_shape", "strides"))
+    dilations = integers(attributes, "dilations", ()) or (1,) * count
+    pads = integers(attributes, "pads", ()) or (0,) * 2 * count
+    auto = text(attributes, "auto_pad", "NOTSET")
+    if count < 1 or {len(kernel), len(strides), len(dilations)} != {count} or len(pads) != 2 * count:
+        raise UnsupportedError(f"a kernel of {list(kernel)}, strides {list(strides)}, pads {list(pads)}")
+    if auto != "NOTSET" or tuple(shape[:2]) != x.shape[:2] or min(strides) < 1:
+        raise UnsupportedError(f"{auto}, from {list(x.shape)} to {list(shape)}, strides {list(strides)}")
+    before = [(kernel[axis] - 1) * dilations[axis] - pads[axis] for axis in range(count)]
+    ends = [before[axis] + (x.shape[axis + 2] - 1) * strides[axis] + 1 for axis in range(count)]
+    if min(before) < 0 or any(end > size for end, size in zip(ends, shape[2:], strict=True)):
+        raise UnsupportedError(f"{list(x.shape)} with {before} before it does not fit into {list(shape)}")
+    result = np.zeros(shape, x.dtype)
+    places = zip(before, ends, strides, strict=True)
+    result[(slice(None), slice(None), *(slice(*place) for place in places))] = x
+    return result
 
 
 def _pads(attributes: Attributes, x: Array, w: Array, shape: Shape) -> list[int]:
