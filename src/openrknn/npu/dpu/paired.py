@@ -157,7 +157,7 @@ def configure_ew(dpu: NamedRegisters, precision: Precision, table: lut.Config | 
     parts = [part for part in ("mul", "div", "alu") if not config[f"ew_{part}_bypass"]]
     factor = None
     if _scales_a_sum(config, parts) and is_float(precision):
-        factor, parts = constant(BitPattern(values[0]), precision), ["alu"]
+        factor, parts = multiplier(BitPattern(values[0]), precision), ["alu"]
     if len(parts) > 1:
         raise UnknownModeError(f"{' and '.join(parts)} at once are not implemented", register="EW_CFG")
     operation = None
@@ -176,7 +176,10 @@ def configure_ew(dpu: NamedRegisters, precision: Precision, table: lut.Config | 
 
 
 def _scales_a_sum(config: Mapping[str, int], parts: list[str]) -> bool:
-    """Whether EW adds a tensor and then multiplies by its constant, as the square root of fp16 files does."""
+    """Whether EW adds a tensor and then multiplies by its constant, as the square root of fp16 files does.
+
+    The constant is fp16 (0x3800, a half), as those of the other multipliers; constants of the ALU are fp32.
+    """
     adds_tensor = bool(config["ew_alu_src"]) and config["ew_alu_algo"] == EwAlgorithm.ADD
     return parts == ["mul", "alu"] and adds_tensor and not config["ew_mul_src"]
 
