@@ -147,9 +147,7 @@ _KNOWN = ("rk3588", "rk3566", *_SEPARATE, "rv1106b")
 
 def _separate(tensor: Tensor, normalization: Normalization, form: _Separate, *, raw: bool) -> dict[int, int]:
     """Slots: shifts, two registers of scales, four of offsets. Channels that the picture lacks have scale 1."""
-    if tensor.dtype is DataType.FLOAT16:  # the file has the converter off
-        return {}
-    if not raw:
+    if not raw or tensor.dtype is DataType.FLOAT16:  # files have it off for fp16, but for a ConvTranspose (times 1)
         return {0: form.off}
     channels = tensor.shape[1]
     lanes = [*converter_for(tensor, normalization)[:channels], *[Lane(0, 1, 0)] * (_LANES - channels)]

@@ -177,6 +177,12 @@ class DataSize0(Register, offset=0x102C, name="DATA_SIZE0", evidence="I"):
     datain_width = Unsigned(28, 16, "Input columns.")
 
 
+class DataSize2(Register, offset=0x1030, name="DATA_SIZE2", evidence="I"):
+    """Width of the output; wider than on RK3588: 2850 columns in a softmax over pixels."""
+
+    dataout_width = Unsigned(12, 0, "Output columns.")
+
+
 class FcDataSize0(Register, offset=0x1078, name="FC_DATA_SIZE0", evidence="I"):
     """Size of what the DMA fetches."""
 
@@ -190,7 +196,7 @@ _CNA_KEPT = ["S_STATUS", "S_POINTER", "OPERATION_ENABLE", "CONV_CON3", "DCOMP_CT
 CNA = RK3588.block("CNA").derive(
     *(ConvCon1, ConvCon2, Division, CbufCon0, LanePad, CvtLanes, DwZeroPoint),
     *(moved(cna.WeightSize0, 0x101C), WeightSize1, moved(cna.WeightSize2, 0x1024), DataSize1),
-    *(DataSize0, moved(cna.DataSize2, 0x1030), moved(cna.DataSize3, 0x1034), CbufEntries, CbufCon1),
+    *(DataSize0, DataSize2, moved(cna.DataSize3, 0x1034), CbufEntries, CbufCon1),
     *(moved(cna.CvtCon0, 0x1048), CvtScale01, CvtScale23),
     *CvtOffsets,
     *(FcDataSize0, moved(cna.FcDataSize1, 0x107C), PadCon0, moved(cna.PadCon1, 0x1084)),

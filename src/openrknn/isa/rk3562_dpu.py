@@ -308,7 +308,7 @@ class EwSurfNotch(Register, offset=0x506C, name="RDMA_EW_SURF_NOTCH", evidence="
 class LineNotch(Register, offset=0x5078, name="RDMA_LINE_NOTCH", evidence="I"):
     """What MRDMA skips after each line."""
 
-    line_notch_addr = Unsigned(12, 0, "Atoms.")
+    line_notch_addr = Unsigned(13, 0, "Atoms.", notes="9732 of a row of 17920 that is read in three parts.")
 
 
 class PaddingValue(Register, evidence="I"):

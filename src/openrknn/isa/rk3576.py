@@ -113,7 +113,7 @@ class DataSize2(Register, offset=0x1030, name="DATA_SIZE2", evidence="I"):
     twice that in int8. Results do not need it.
     """
 
-    dataout_width = Size(10, 0, "Output columns.")
+    dataout_width = Size(12, 0, "Output columns.", notes="2850 in a softmax over pixels.")
     weights = Unsigned(31, 16, "Depthwise: atoms of weights; else twice the elements of a kernel.", evidence="I?")
 
 

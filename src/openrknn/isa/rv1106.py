@@ -62,7 +62,7 @@ CvtOffsets = (
 class DwZeroPoint(Register, offset=0x1074, name="DW_ZERO_POINT", evidence="I"):
     """Depthwise int8 whose weights all have one zero point: it stands here and not between the weights."""
 
-    negated = Unsigned(7, 0, "Negated zero point; 0x80 is 128.")
+    negated = Signed(16, 0, "Negated zero point.", notes="Streams have 128, and 0x1fffc for -4.")
 
 
 class CvtLanes(Register, offset=0x108C, name="CVT_LANES", evidence="I?"):

@@ -54,6 +54,8 @@ def read_convolution(
     precision, weights = Precision(con1["in_precision"]), Precision(con1["proc_precision"])
     packed, size = ArgbInput(con1["argb_in"]).channels, element_bytes(weights)
     taps = max(weight2["weight_height"] * weight2["weight_width"], 1)
+    # A dense convolution with one kernel has the number here too, and in BS_OW_OP, which corrects its sums for it.
+    zero_point = negated_zero_point(cna("DW_ZERO_POINT", "negated"))
     # The order of the work, CBUF and the bus; sizes that other registers hold as well.
     cna.waive("CONV_CON2", "CBUF_CON0", "CBUF_ENTRIES", "FC_DATA_SIZE0", "FC_DATA_SIZE1", "DMA_CON0", "READ_SIZE")
     return npu_cna.Config(
@@ -89,7 +91,7 @@ def read_convolution(
         kernel_group=groups.kernel_bytes // size,
         input_group=groups.inputs,
         depthwise_group=groups.depthwise_bytes // size,
-        weight_offset=negated_zero_point(cna("DW_ZERO_POINT", "negated")),
+        weight_offset=zero_point if depthwise else 0,
         compression=read_compression(cna, weights),
     )
 

@@ -122,7 +122,7 @@ def configure_bn(dpu: NamedRegisters, precision: Precision) -> Stage | None:
     )
     if config["bn_bypass"]:
         return None
-    larger = not config["bn_alu_bypass"] and config["bn_alu_algo"] == AluAlgorithm.NONE and bool(config["bn_alu_src"])
+    larger = not config["bn_alu_bypass"] and config["bn_alu_algo"] == AluAlgorithm.NONE
     adds = config["bn_alu_bypass"] or larger or config["bn_alu_algo"] == AluAlgorithm.ADD
     if mul["bn_truncate_src"] or not adds:
         raise UnknownModeError("this form of BN is not implemented", register="BN_CFG")
