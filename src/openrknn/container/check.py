@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from openrknn.chips import Chip
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph, InputPatch, Kind, Task, Tensor
+from openrknn.container.sizes import internal_bytes
 from openrknn.errors import (
     BadReferenceError,
     BadRelocationError,
@@ -147,7 +148,8 @@ def _pictures(graph: Graph, section: str) -> Iterator[FormatError]:
 
 
 def _relocations(graph: Graph, section: str, names: dict[str, Tensor]) -> Iterator[FormatError]:
-    commands = len(graph.commands)
+    """Internal tensors share one buffer: files for RV1103/06 reach past tensors whose size lacks the spare channels."""
+    commands, internal = len(graph.commands), internal_bytes(graph)
     for group in graph.relocations:
         where = f"{section}, relocations of {group.tensor!r}"
         tensor = names.get(group.tensor)
@@ -156,7 +158,7 @@ def _relocations(graph: Graph, section: str, names: dict[str, Tensor]) -> Iterat
             continue
         if len(group.cores) not in {0, len(group.entries)}:
             yield BadRelocationError(f"{len(group)} entries but {len(group.cores) // 8} cores", section=where)
-        limit = _reach(tensor)
+        limit = max(_reach(tensor), internal - tensor.offset if tensor.kind is Kind.INTERNAL else 0)
         for entry in group:
             if entry.command >= commands:
                 yield BadRelocationError(

@@ -43,8 +43,18 @@ def stored_type(tensor: Tensor) -> np.dtype[Any]:
 
 
 def stored_bytes(tensor: Tensor) -> int:
-    """What a tensor takes in memory. Some files for RV1103/06 give activations a size without their spare channels."""
-    return max(tensor.size_bytes, math.prod(tensor.native_shape) * stored_type(tensor).itemsize)
+    """What a tensor takes in memory. Some files for RV1103/06 give activations a size without their spare channels.
+
+    Their surfaces are rounded up to whole runs of pixels all the same.
+    """
+    needed = math.prod(tensor.native_shape) * stored_type(tensor).itemsize
+    if tensor.size_bytes >= needed or tensor.layout is not Layout.NC1HWC2 or len(tensor.native_shape) != _NATIVE_RANK:
+        return max(tensor.size_bytes, needed)
+    try:
+        pitch = _feature_layout(tensor).surface_pitch
+    except ValueError:  # whoever wants to see it as a map says what is wrong
+        return needed
+    return needed // max(math.prod(tensor.native_shape[2:4]), 1) * pitch
 
 
 def constant(model: Model, tensor: Tensor) -> Array:
@@ -154,9 +164,7 @@ def _surfaces(tensor: Tensor, elements: Array) -> Array:
     batches, _, height, width, _ = native if len(native) == _NATIVE_RANK else (0,) * _NATIVE_RANK
     if batches * _channels(tensor) * height * width != tensor.elements:
         raise ValueError(f"{list(tensor.native_shape)} in memory are not the {list(tensor.shape)} of the model")
-    layout = FeatureLayout.from_native(
-        tensor.native_shape, channels=_channels(tensor), pixel_alignment=tensor.pixel_alignment
-    )
+    layout = _feature_layout(tensor)
     atom = tensor.native_shape[4]
     surfaces = tensor.native_shape[1]
 
@@ -172,6 +180,12 @@ def _surfaces(tensor: Tensor, elements: Array) -> Array:
     steps = (surfaces * layout.surface_pitch, layout.surface_pitch, layout.line_pitch, 1)
     strides = (*(step * atom * elements.itemsize for step in steps), elements.itemsize)
     return as_strided(elements, shape=(batches, surfaces, *tensor.native_shape[2:]), strides=strides)
+
+
+def _feature_layout(tensor: Tensor) -> FeatureLayout:
+    return FeatureLayout.from_native(
+        tensor.native_shape, channels=_channels(tensor), pixel_alignment=tensor.pixel_alignment
+    )
 
 
 def _channels(tensor: Tensor) -> int:
