@@ -393,6 +393,33 @@ def deconv() -> onnx.ModelProto:
     return net.model()
 
 
+def deconv3() -> onnx.ModelProto:
+    """Inputs three apart, which the NPU of RK3588 does not spread: the CPU puts zeros between them."""
+    net = Net("deconv3")
+    x = net.input("x", [1, 16, 4, 5])
+    weight, bias = net.weight(16, 8, 5, 5), net.weight(8)
+    up = net.op("ConvTranspose", x, weight, bias, kernel_shape=[5, 5], strides=[3, 3], pads=[1, 2, 0, 1])
+    net.output(up, "y", [1, 8, 13, 14])
+    return net.model()
+
+
+def one_kernel() -> onnx.ModelProto:
+    """A dense transposed convolution with one output channel: one zero point for all weights."""
+    net = Net("one_kernel")
+    x = net.input("x", [1, 17, 4, 4])
+    weight, bias = net.weight(17, 1, 4, 4), net.weight(1)
+    up = net.op("ConvTranspose", x, weight, bias, kernel_shape=[4, 4], strides=[2, 2], pads=[1, 1, 0, 0])
+    net.output(up, "y", [1, 1, 9, 9])
+    return net.model()
+
+
+def square_root() -> onnx.ModelProto:
+    net = Net("square_root")
+    x = net.input("x", [1, 24, 5, 6])
+    net.output(net.op("Sqrt", net.op("Abs", x)), "y", [1, 24, 5, 6])
+    return net.model()
+
+
 def group_conv() -> onnx.ModelProto:
     net = Net("group_conv")
     x = net.input("x", [1, 16, 8, 8])
@@ -509,6 +536,8 @@ def _operators() -> list[Golden]:
     rows = [Golden(network, "rk3588", answers=True) for network in plain]
     rows += [Golden(network, "rk3588", "fp", answers=True) for network in (conv, silu, softmax, layer_norm)]
     rows.append(Golden(projection, "rk3588", answers=True, layers=True))
+    rows += [Golden(deconv3, "rk3588", answers=True), Golden(one_kernel, "rv1106", answers=True)]
+    rows += [Golden(square_root, chip, "fp", answers=True) for chip in ("rk3562", "rk3576")]
     return [*rows, Golden(cpu_argmax, "rk3588")]
 
 

@@ -137,6 +137,23 @@ def test_an_element_wise_leaky_product_shifts_both_signs() -> None:
     assert ew.apply(values, ew.Config(None, operation, None), lambda: values).ravel().tolist() == [-75, 25]
 
 
+def test_element_wise_adds_before_it_multiplies() -> None:
+    """Ten of Newton's steps y = (y + x / y) / 2 from y = 1 are the square root, as RK3562 and RK3576 compute it."""
+    halved = ew.Config(None, ew.Operation(False, EwAlgorithm.ADD, None, None, False, 0, 0), None, factor=0.5)
+    x = np.array([[[0.25, 2.0, 9.0, 100.0]]], np.float32)
+    y = np.ones_like(x)
+    for _ in range(10):
+        quotient = x / y
+        y = ew.apply(y, halved, lambda quotient=quotient: quotient)  # type: ignore[misc]
+    np.testing.assert_allclose(y, np.sqrt(x), rtol=1e-6)
+
+
+def test_bn_takes_the_larger_of_a_constant() -> None:
+    stage = Stage(-7, True, False, None, None, is_float=False, adds_first=True, takes_larger=True)
+    values = np.array([[[-100, -7, 5]]], INT)
+    assert bn.apply(values, stage, ChannelOperands()).ravel().tolist() == [-7, -7, 5]
+
+
 def test_operands_per_channel_and_clamp() -> None:
     stage = Stage(None, True, False, Scaling(None, 1, 1, False), Clamp(20), is_float=False)
     operands = ChannelOperands(alu=np.array([1, 2]), mul=np.array([3, -3]))

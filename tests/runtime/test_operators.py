@@ -254,3 +254,27 @@ def test_a_state_in_whole_lanes_is_as_good_as_a_short_one() -> None:
     long = SEVERAL["exGRU"].compute([x, w, r, np.zeros((1, 48)), ABSENT, padded], {"activations": ("",)}, shapes)
     for one, other in zip(short, long, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("pads", "extra"), [((0, 0, 0, 0), (0, 0)), ((1, 2, 0, 1), (0, 0)), ((2, 2, 1, 2), (1, 2))])
+def test_a_transposed_convolution_is_a_convolution_over_padded_inputs(
+    pads: tuple[int, ...], extra: tuple[int, ...]
+) -> None:
+    """ONNX's ConvTranspose is the witness: exConvTransposePad, then Conv with the kernel turned, gives the same."""
+    random = np.random.default_rng(3)
+    x, w = (random.integers(-9, 9, size).astype(np.float32) for size in ((1, 2, 4, 5), (2, 3, 3, 4)))
+    strides, kernel, dilations = [3, 4], [3, 4], [2, 1]
+    window = {"kernel_shape": kernel, "dilations": dilations, "pads": list(pads), "strides": strides}
+    wanted = reference("ConvTranspose", [x, w], {**window, "output_padding": list(extra)})
+    margins = [(size - 1) * step for size, step in zip(kernel, dilations, strict=True)]
+    shape = (1, 2, *(size + margin for size, margin in zip(wanted.shape[2:], margins, strict=True)))
+    padded = OPERATORS["exConvTransposePad"].compute([x], window, shape)
+    turned = w.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1]
+    plain = {"kernel_shape": kernel, "dilations": dilations, "pads": [0] * 4, "strides": [1, 1]}
+    np.testing.assert_array_equal(OPERATORS["Conv"].compute([padded, turned], plain, wanted.shape), wanted)
+
+
+def test_padding_that_does_not_fit_is_refused() -> None:
+    window = {"kernel_shape": [3, 3], "pads": [0] * 4, "strides": [3, 3]}
+    with pytest.raises(UnsupportedError, match="does not fit"):
+        OPERATORS["exConvTransposePad"].compute([np.ones((1, 1, 4, 4))], window, (1, 1, 8, 8))
