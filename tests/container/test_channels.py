@@ -74,7 +74,12 @@ def cases(path: Path) -> Iterator[Case]:
 
 
 def orientations(wanted: Array, shape: tuple[int, ...]) -> list[Array]:
-    """The source in the shape of the file: matrices are turned by MatMul and Gemm, and a square does not show it."""
+    """The source in the shape of the file: matrices are turned by MatMul and Gemm, and a square does not show it.
+
+    The kernel of a ConvTranspose that became a Conv (exConvTransposePad) is turned round, with its channels swapped.
+    """
+    if wanted.ndim == 4 and wanted.shape != shape:
+        return [wanted.swapaxes(0, 1)[:, :, ::-1, ::-1]]
     if wanted.ndim != 2:
         return [wanted]
     return [matrix.reshape(shape) for matrix in (wanted, wanted.T) if matrix.shape == shape[:2]]
