@@ -348,7 +348,7 @@ def poolings(draw: st.DrawFn) -> Case:
     precision = draw(st.sampled_from([Precision.INT8, Precision.FP16]))
     reciprocals = [65536 // kernel_width, 65536 // kernel_height]
     if precision is Precision.FP16:
-        reciprocals = np.minimum(reciprocals, 65504).astype(np.float16).view(np.uint16).tolist()
+        reciprocals = [int(np.float16(size).view(np.uint16)) if size < 65536 else 0x7C00 for size in reciprocals]
     config = ppu.Config(
         method=method, precision=precision, source_address=SOURCE + 16,
         source_line_bytes=(width + 1) * ATOM, source_surface_bytes=(width + 1) * height * ATOM,

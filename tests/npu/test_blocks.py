@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from types import ModuleType
+from typing import cast
 
 import numpy as np
 import pytest
@@ -16,8 +17,9 @@ from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import EwAlgorithm, PoolingMethod
 from openrknn.npu import Buffer, Memory, cna, core, ppu
-from openrknn.npu.dpu import bn, bs, ew, lut, out_cvt, write
+from openrknn.npu.dpu import bn, bs, ew, lut, out_cvt, paired, write
 from openrknn.npu.dpu.stage import Clamp, Scaling, Stage
+from openrknn.npu.named import NamedRegisters
 from openrknn.npu.rdma import ChannelOperands
 
 INT = np.int64
@@ -34,6 +36,14 @@ CONV = cna.Config(
     out_height=3, out_width=3, weight_address=0, weight_bytes=0, weight_channels=4, weight_precision=Precision.INT8,
     kernels=2, kernel_height=3, kernel_width=2, stride_x=2, stride_y=2, dilation_x=1, dilation_y=1,
     spread_x=1, spread_y=1, depthwise=False,
+)  # fmt: skip
+
+
+POOL = ppu.Config(
+    method=PoolingMethod.AVERAGE, precision=Precision.FP16, source_address=0, source_line_bytes=16,
+    source_surface_bytes=16, target_address=0, target_line_bytes=16, target_surface_bytes=16, channels=1, height=1,
+    width=1, out_height=1, out_width=1, kernel_height=1, kernel_width=1, stride_y=1, stride_x=1, pad_top=0, pad_left=0,
+    pad_value=0, reciprocal_width=0, reciprocal_height=0,
 )  # fmt: skip
 
 
@@ -241,6 +251,29 @@ def test_element_wise_operand_converter() -> None:
     values = np.array([[[100]]], INT)
     result = ew.apply(values, ew.Config(None, operation, None), lambda: np.array([[[26]]], INT))
     assert result.item() == 100 - 30
+
+
+@pytest.mark.parametrize(
+    ("limit", "result", "lowest"), [(0xC1000000, 0xBF000000, -0.5), (0xC0800000, 0xBF800000, -1.0)]
+)
+def test_a_limit_of_floats_is_ordered_as_a_whole_number(limit: int, result: int, lowest: float) -> None:
+    """What RK3576's files hold for Clip(-0.5, 2) and Clip(-1, 2): the negated bits, and the bits themselves."""
+    registers = {
+        "BS_LIMIT_MINIMUM": limit, "BS_LIMIT_MAXIMUM": 0x40000000,
+        "BS_CLAMP_MINIMUM": result, "BS_CLAMP_MAXIMUM": 0x40000000,
+    }  # fmt: skip
+    named = cast("NamedRegisters", lambda name, field: registers[name])
+    assert paired.read_clamp(named, "BS", Precision.FP16) == Clamp(2.0, lowest, None)
+
+
+@pytest.mark.parametrize(
+    ("bits", "share"), [(0x7C00, 1), (0x7800, 2), (0x7555, 3), (0x7400, 4), (0x7266, 5), (0x7155, 6), (0x7092, 7)]
+)
+def test_the_average_of_floats_has_reciprocals_of_17_bits(bits: int, share: int) -> None:
+    """The bits are what the vendor writes for windows of 1 to 7; fp16 would read the first one as an infinity."""
+    values = np.array([[[0.75]]], np.float32)
+    pooled = ppu.pool(values, replace(POOL, reciprocal_width=bits, reciprocal_height=0x7C00))
+    np.testing.assert_allclose(pooled, values / share, rtol=2**-11)
 
 
 @settings(deadline=None, max_examples=40)

@@ -2,8 +2,8 @@
 
 max: padding never wins. Average int8: y = round(sum * rw * rh >> 32), the sum over the window with padding pixels at
 the pad value, rw and rh the two reciprocals; input and output have one scale and zero point. Average fp16: y = sum *
-(rw / 65536) * (rh / 65536). Integer average pooling rounds half to even, proved on RV1103 silicon [E]. Output address:
-dst_base_addr + 16 * (surface * dst_surf_stride + y * (width + notch_addr) + x). [E]
+rw * rh, floats of 17 bits (bias 31). Integer average pooling rounds half to even, proved on RV1103 silicon [E]. Output
+address: dst_base_addr + 16 * (surface * dst_surf_stride + y * (width + notch_addr) + x). [E]
 Between the operators of a multi-core list stand dummy tasks of this block, 1x1x32 pools, at which the cores meet.
 """
 
@@ -89,13 +89,13 @@ class PoolingKernelCfg(Register, offset=0x6034, name="POOLING_KERNEL_CFG", evide
 class RecipKernelWidth(Register, offset=0x6038, name="RECIP_KERNEL_WIDTH", evidence="TE"):
     """rw of the average; 0 for other methods."""
 
-    recip_kernel_width = Bits(16, 0, "65536 / kernel width: an integer for int8, the bits of an fp16 for fp16.")
+    recip_kernel_width = Bits(16, 0, "int8: 65536 / kernel width. fp16: its inverse as a 17-bit float.")
 
 
 class RecipKernelHeight(Register, offset=0x603C, name="RECIP_KERNEL_HEIGHT", evidence="TE"):
     """rh of the average; 0 for other methods."""
 
-    recip_kernel_height = Bits(16, 0, "65536 / kernel height: an integer for int8, the bits of an fp16 for fp16.")
+    recip_kernel_height = Bits(16, 0, "int8: 65536 / kernel height. fp16: its inverse as a 17-bit float.")
 
 
 class PoolingPaddingCfg(Register, offset=0x6040, name="POOLING_PADDING_CFG", evidence="TE"):

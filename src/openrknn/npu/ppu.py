@@ -1,7 +1,8 @@
 """PPU: pooling.
 
     maximum, minimum    over the window; padding never wins
-    average             round(sum * RW * RH >> 32) for integers, sum * RW * RH / 2^32 for fp16; RW = 65536 / width
+    average             round(sum * RW * RH >> 32) for integers with RW = 65536 / width; sum * RW * RH for fp16 with
+                        RW = 1 / width, a float of 17 bits
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from openrknn.npu.formats import ATOM_BYTES, Numbers, decode, element_bytes, enc
 from openrknn.npu.memory import Bytes, Memory
 from openrknn.npu.registers import Registers
 
-__all__ = ["Config", "configure", "pool", "run", "run_stream"]
+__all__ = ["Config", "configure", "float_factor", "pool", "run", "run_stream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,19 @@ def _average(windows: list[Numbers], config: Config) -> Numbers:
         total += window
     if total.dtype.kind == "i":
         return numerics.shift_right(total * config.reciprocal_width * config.reciprocal_height, 32)
-    width, height = numerics.decode_fp16(
-        np.array([config.reciprocal_width, config.reciprocal_height], np.uint16)
-    ).astype(np.float64)
-    return total * np.float32(width / 65536 * height / 65536)
+    return total * float_factor(config)
+
+
+def float_factor(config: Config) -> np.float32:
+    """What a sum of fp16 numbers is multiplied with."""
+    return np.float32(_float17(config.reciprocal_width) * _float17(config.reciprocal_height))
+
+
+def _float17(bits: int) -> float:
+    """Sign, six bits of exponent with bias 31, ten of mantissa: the registers' 17 bits, as in NVDLA's pooling.
+
+    For a width of 2 and more these are the bits of fp16(65536 / width). For 1 they are 0x7c00, an infinity in fp16.
+    """
+    exponent, mantissa = bits >> 10 & 0x3F, bits & 0x3FF
+    size = (1024 + mantissa) * 2.0 ** (exponent - 41) if exponent else mantissa * 2.0**-40
+    return -size if bits >> 16 & 1 else size

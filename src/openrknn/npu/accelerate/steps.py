@@ -15,7 +15,7 @@ from openrknn.compute import structures
 from openrknn.compute.structures import StepStructure
 from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction, CombineUse, PoolingMethod
-from openrknn.npu import rdma
+from openrknn.npu import ppu, rdma
 from openrknn.npu.accelerate import chain
 from openrknn.npu.accelerate.context import INT8_MAGNITUDE, Context, refuse_general
 from openrknn.npu.accelerate.convolutions import convolution
@@ -298,9 +298,7 @@ def _pooling(step: Pooling, places: Places, context: Context) -> StepStructure:
                  "stride_x", "pad_top", "pad_left"):
         setattr(result, name, getattr(config, name))
     if config.method is PoolingMethod.AVERAGE and config.precision is Precision.FP16:
-        bits = np.array([config.reciprocal_width, config.reciprocal_height], np.uint16)
-        width, height = numerics.decode_fp16(bits).astype(np.float64)
-        result.factor = float(np.float32(width / 65536 * height / 65536))
+        result.factor = float(ppu.float_factor(config))
     elif config.method is PoolingMethod.AVERAGE:
         result.reciprocal = config.reciprocal_width * config.reciprocal_height
     return result

@@ -56,13 +56,18 @@ def with_arithmetic(readers: rdma.Config, dpu: NamedRegisters) -> rdma.Config:
 
 
 def read_clamp(dpu: NamedRegisters, stage: str, precision: Precision) -> Clamp | None:
-    """The clamp of a stage; None where it leaves all values alone."""
+    """The clamp of a stage; None where it leaves all values alone.
+
+    The comparison is one of whole numbers: of a float, LIMIT holds what orders as the float does, CLAMP its bits.
+    """
     limits, results = (
         (dpu(f"{stage}_{pair}_MINIMUM", "minimum"), dpu(f"{stage}_{pair}_MAXIMUM", "maximum"))
         for pair in ("LIMIT", "CLAMP")
     )
     if limits == (_NO_MINIMUM, _NO_MAXIMUM):
         return None
+    if is_float(precision):
+        limits = _float_bits(limits[0]), _float_bits(limits[1])
     if results[1] != limits[1]:
         raise UnknownModeError("a clamp whose upper limit is not its result", register=f"{stage}_CLAMP_MAXIMUM")
     lower, below = (
@@ -70,6 +75,11 @@ def read_clamp(dpu: NamedRegisters, stage: str, precision: Precision) -> Clamp |
     )
     upper = None if limits[1] == _NO_MAXIMUM else constant(BitPattern(limits[1]), precision)
     return Clamp(upper, lower, None if below == lower else below)
+
+
+def _float_bits(ordered: int) -> int:
+    """-bits(|x|) in two's complement -> the bits of a negative x. -0.5: 0xc1000000 -> 0xbf000000."""
+    return ordered if ordered <= _NO_MINIMUM else 0x1_8000_0000 - ordered
 
 
 def configure_correction(dpu: NamedRegisters) -> Correction | None:

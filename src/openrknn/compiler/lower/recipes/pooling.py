@@ -12,6 +12,8 @@ from openrknn.isa.enums import PoolingMethod
 
 __all__ = ["PoolingTask", "pooling_registers"]
 
+_FLOAT17_ONE = 0x7C00
+
 
 @dataclass(frozen=True, slots=True)
 class PoolingTask:
@@ -37,6 +39,11 @@ class PoolingTask:
     zero_point: int
 
 
+def _float17_bits(size: int) -> int:
+    """1 / size with six bits of exponent: the bits of fp16(65536 / size), and past its range for a size of 1."""
+    return fp16_bits(65536 / size) if size > 1 else _FLOAT17_ONE
+
+
 def pooling_registers(task: PoolingTask) -> Registers:
     """All registers."""
     channels = align(task.channels, task.format.atom)
@@ -45,8 +52,7 @@ def pooling_registers(task: PoolingTask) -> Registers:
     registers = pooling_base()
     recips = [0, 0]
     if task.average:
-        # 65536 is more than fp16 holds: a side of 1 takes the largest number there is.
-        recips = [fp16_bits(min(65536 / size, 65504.0)) if wide else 65536 // size for size in task.kernel]
+        recips = [_float17_bits(size) if wide else 65536 // size for size in task.kernel]
     pad = task.zero_point if task.average and not wide else 0
     size: Registers = {
         "PPU.DATA_CUBE_IN_WIDTH": {"cube_in_width": task.columns},
