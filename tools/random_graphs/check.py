@@ -6,7 +6,8 @@ Writes FOLDER/checked.tsv, one line per file: chip, name, outcome, details, oper
 
     agree      int8 within one step, floats within the tolerance of docs/fidelity.md
     near       not so, but as near to ONNX Runtime's float answer as the simulator is: two roundings of one truth
-    differ     neither
+    explained  neither, but a cause of explain.py is proved for this file; the details begin with its name
+    differ     neither, and unexplained
     refused    Session did not load or run it; the details are its words
     unequal    the native kernels and NumPy do not give the same bytes (looked at in every tenth graph)
 """
@@ -119,7 +120,7 @@ def outcome(path: Path, **options: Any) -> tuple[str, str]:
     try:
         with Session(path, device="software", **options) as session:
             specs, inputs = session.outputs, feeds(path, session, list_of(arrays, "x"))
-            found = answers(session, inputs)
+            found, model = answers(session, inputs), session.model
     except Exception as error:  # noqa: BLE001 - whatever it is, it is an outcome
         return "refused", f"{type(error).__name__}: {error}"
     if int(path.stem.split("_")[0]) % EVERY == 0 and not same_on_numpy(path, inputs, found):
@@ -129,7 +130,31 @@ def outcome(path: Path, **options: Any) -> tuple[str, str]:
         for spec, simulated, true in zip(specs, list_of(arrays, "o"), list_of(arrays, "f"), strict=True)
     ]
     order = ("differ", "near", "agree")
-    return min((result for result, _ in judged), key=order.index), "; ".join(details for _, details in judged)
+    result, details = min((result for result, _ in judged), key=order.index), "; ".join(text for _, text in judged)
+    cause = cause_of(path, model, arrays, found) if result == "differ" else None
+    return ("explained", f"{cause}: {details}") if cause else (result, details)
+
+
+def cause_of(path: Path, model: Any, arrays: dict[str, Array], found: dict[str, Array]) -> str | None:
+    """Why a file differs, if that is known."""
+    import onnx
+
+    from random_graphs import explain
+
+    source = onnx.load(path.parents[1] / "onnx" / f"{path.stem.split('_')[0]}.onnx")
+    fed = explain.feeds_of(source, list_of(arrays, "x"))
+    values = [real(found[spec.name], spec) for spec in model.outputs]
+    return explain.explain(
+        explain.Case(path, model, source, fed, values, list_of(arrays, "o"), list_of(arrays, "f"))
+    )
+
+
+def real(stored: Array, spec: Any) -> Array:
+    """Stored elements as real numbers."""
+    if spec.quantization is None:
+        return stored.astype(np.float64)
+    scale, zero = spec.quantization.scale[0], spec.quantization.zero_point[0]
+    return np.asarray((stored.astype(np.float64) - zero) * scale)
 
 
 def feeds(path: Path, session: Any, inputs: list[Array]) -> list[Array]:
@@ -174,21 +199,21 @@ def same_on_numpy(path: Path, inputs: list[Array], fast: dict[str, Array]) -> bo
 def judge(stored: Array, simulated: Array, true: Array, spec: Any) -> tuple[str, str]:
     """One output. The simulator leaves the last size mod 4 numbers of some files undefined: they do not count."""
     kept = simulated.size // 4 * 4 or simulated.size
-    ours, theirs, real = (array.reshape(-1)[:kept] for array in (stored, simulated, true))
+    ours, theirs, exact = (array.reshape(-1)[:kept] for array in (stored, simulated, true))
     wanted = np.isfinite(theirs)
-    ours, theirs, real = ours[wanted], theirs[wanted].astype(np.float64), real[wanted].astype(np.float64)
+    ours, theirs, exact = ours[wanted], theirs[wanted].astype(np.float64), exact[wanted].astype(np.float64)
     if not ours.size:
         return "agree", "nothing to compare"
     if spec.quantization is not None:
         scale, zero = spec.quantization.scale[0], spec.quantization.zero_point[0]
         steps = np.abs(ours.astype(np.int64) - zero - np.rint(theirs / scale).astype(np.int64))
-        values = (ours.astype(np.float64) - zero) * scale
+        values = real(ours, spec)
         most, good, unit = float(steps.max()), steps <= 1, "steps"
     else:
-        values = ours.astype(np.float64)
+        values = real(ours, spec)
         good, most = close(values, theirs), float(np.abs(values - theirs).max() / (np.abs(theirs).max() or 1.0))
         unit = "of the range"
-    mine, his = rms(values - real), rms(theirs - real)
+    mine, his = rms(values - exact), rms(theirs - exact)
     near = mine <= NEAR * his
     shares = f"{100 * good.mean():.2f} % within, largest {most:.3g} {unit}"
     details = f"{shares}, ours/simulator to float {mine:.3g}/{his:.3g}"
@@ -209,12 +234,15 @@ def rms(values: Array) -> float:
 
 
 def summary(folder: Path) -> None:
-    """A table: outcomes per chip."""
+    """A table: outcomes per chip; then the causes."""
     counts = collections.Counter((row[0], row[2]) for row in rows(folder))
-    outcomes = ("agree", "near", "differ", "refused", "unequal")
+    outcomes = ("agree", "near", "explained", "differ", "refused", "unequal")
     print("| chip | " + " | ".join(outcomes) + " |\n|---|" + "---:|" * len(outcomes))
     for chip in sorted({chip for chip, _ in counts}):
         print(f"| {chip} | " + " | ".join(str(counts[chip, result]) for result in outcomes) + " |")
+    causes = collections.Counter(row[3].split(": ", 1)[0] for row in rows(folder) if row[2] == "explained")
+    for cause, count in causes.most_common():
+        print(f"{count:6}  {cause}")
 
 
 if __name__ == "__main__":

@@ -166,7 +166,6 @@ CAUSES = (
 
 def explain(case: Case) -> str | None:
     """The name of the cause; of several, joined; None if nothing known explains it."""
-    used = {node.op_type for node in case.source.graph.node}
     fitting = [
         cause for cause in CAUSES
         if case.chip in cause.chips and (case.is_int8 or not cause.int8_only)
@@ -206,10 +205,10 @@ def _follows(ours: Array, simulated: Array, true: Array, altered: Array) -> bool
 
 def finding(case: Case) -> str | None:
     """An error that `openrknn lint` finds in the commands."""
-    from openrknn.analysis.lint import lint
+    from openrknn.analysis.lint import Severity, lint
 
-    errors = [item.code for item in lint(case.model).findings if item.severity.value == "error"]
-    return f"lint: {errors[0]}" if errors else None
+    errors = [item.code for item in lint(case.model) if item.severity is Severity.ERROR]
+    return f"lint {errors[0]}" if errors else None
 
 
 def feeds_of(source: Any, inputs: list[Array]) -> dict[str, Array]:

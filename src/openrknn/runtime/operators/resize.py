@@ -119,9 +119,8 @@ def _places(axis: _Axis, attributes: Attributes) -> Array:
         case "tf_half_pixel_for_nn":
             return (x + 0.5) / axis.scale
         case "align_corners":
-            # Scales that make no whole number of pixels: the last one would lie between two.
-            length = axis.scale * axis.size
-            return x * ((axis.size - 1) / (length - 1)) if axis.wanted > 1 and length > 1 else x * 0
+            # Corners also meet where scales make no whole number of pixels, as in the vendor's simulator.
+            return x * ((axis.size - 1) / (axis.wanted - 1)) if axis.wanted > 1 else x * 0
         case "tf_crop_and_resize":
             if axis.wanted > 1:
                 return axis.start * (axis.size - 1) + x * (axis.end - axis.start) * (axis.size - 1) / (axis.wanted - 1)
