@@ -15,7 +15,13 @@ Replacement = Callable[[Any, list[Array]], "Array | None"]
 
 
 def evaluate(source: Any, feeds: dict[str, Array], replacements: Sequence[Replacement]) -> list[Array]:
-    """The outputs of the graph, node by node."""
+    """The outputs of the graph."""
+    known = tensors(source, feeds, replacements)
+    return [known[item.name] for item in source.graph.output]
+
+
+def tensors(source: Any, feeds: dict[str, Array], replacements: Sequence[Replacement]) -> dict[str, Array]:
+    """Every tensor, node by node."""
     from onnx import numpy_helper
 
     known = {item.name: numpy_helper.to_array(item) for item in source.graph.initializer} | feeds
@@ -25,7 +31,7 @@ def evaluate(source: Any, feeds: dict[str, Array], replacements: Sequence[Replac
         result = next((array for array in replaced if array is not None), None)
         results = [result] if result is not None else alone(source, node, known)
         known |= dict(zip(node.output, results, strict=True))
-    return [known[item.name] for item in source.graph.output]
+    return known
 
 
 def alone(source: Any, node: Any, known: dict[str, Array]) -> list[Array]:

@@ -2,7 +2,8 @@
 
 Most proofs are computations: the graph runs in float with the operator replaced by what the commands say, and our
 answer must be as near to that as the simulator's is to the true one, or three times nearer than to the true one.
-The others are findings of `openrknn lint`, which reads the commands.
+Others are findings of `openrknn lint`, which reads the commands. Where neither helps, each operator runs alone, and
+those with an error of their own must be known (causes.py).
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from random_graphs.altered import Replacement, attribute, evaluate
+from random_graphs.altered import Replacement, attribute, evaluate, tensors
+from random_graphs.causes import Facts, attributed
 from random_graphs.make import DEVIATION, MEAN
+from random_graphs.own import own_errors
 
 Array = npt.NDArray[Any]
 NEAR = 1.25
@@ -183,7 +186,18 @@ def explain(case: Case) -> str | None:
         causes = [cause for cause, _ in effective]
         if follows(case, evaluate(case.source, case.feeds, [cause.replace(case) for cause in causes])):
             return " and ".join(cause.name for cause in causes)
-    return finding(case)
+    return attribution(case) or finding(case)
+
+
+def attribution(case: Case) -> str | None:
+    """The causes of operators whose own error is large, if all are known."""
+    from onnx import numpy_helper
+
+    constants = {item.name: numpy_helper.to_array(item) for item in case.source.graph.initializer}
+    path = case.path.parents[1] / "onnx" / f"{case.path.stem.split('_')[0]}.onnx"
+    facts = Facts(constants, tensors(case.source, case.feeds, []), tuple(case.source.graph.node))
+    names = attributed(case.chip, own_errors(case.model, path, case.feeds), facts)
+    return None if None in names else " and ".join(sorted({name for name in names if name}))
 
 
 def follows(case: Case, results: list[Array]) -> bool:
