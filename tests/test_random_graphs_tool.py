@@ -18,10 +18,11 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from tests.runtime.cases import GOLDENS
+from tests.runtime.cases import GOLDENS, answers
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
+causes: Any = importlib.import_module("random_graphs.causes")
 check: Any = importlib.import_module("random_graphs.check")
 Drawn: Any = importlib.import_module("random_graphs.draw").Drawn
 QUANTISED = SimpleNamespace(quantization=SimpleNamespace(scale=(0.5,), zero_point=(3,)))
@@ -80,3 +81,47 @@ def test_the_checker_runs_files_and_names_refusals(tmp_path: Path) -> None:
     broken.write_bytes(broken.read_bytes()[:200])
     assert check.todo(tmp_path, []) == [broken]
     assert check.outcome(broken)[0] == "refused"
+
+
+def softmax_case(folder: Path) -> Path:
+    """A golden whose exponential is the commands', laid out as make.py does: chip/number_kind and onnx/number."""
+    (folder / "rk3588").mkdir()
+    (folder / "onnx").mkdir()
+    path = folder / "rk3588" / "00001_fp.rknn"
+    shutil.copy(GOLDENS / "softmax_rk3588_fp.rknn", path)
+    shutil.copy(GOLDENS / "softmax.onnx", folder / "onnx" / "00001.onnx")
+    inputs, outputs = answers(GOLDENS / "softmax_rk3588_fp.rknn")
+    fed = dict(zip([item.name for item in onnx.load(GOLDENS / "softmax.onnx").graph.input], inputs, strict=True))
+    true = ReferenceEvaluator(onnx.load(GOLDENS / "softmax.onnx")).run(None, fed)
+    arrays = {"x0": inputs[0], "o0": outputs[0], "f0": np.asarray(true[0])}
+    np.savez(path.with_suffix(".npz"), **arrays)
+    return path
+
+
+def test_softmax_is_explained_by_its_exponential(tmp_path: Path) -> None:
+    path = softmax_case(tmp_path)
+    outcome, details = check.outcome(path)
+    assert outcome == "explained"
+    assert details.startswith("softmax's exponential: ")
+
+
+def test_another_exponential_explains_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = softmax_case(tmp_path)
+    explain: Any = importlib.import_module("random_graphs.explain")
+    monkeypatch.setattr(explain, "CAUSES", ())
+    monkeypatch.setattr(explain, "attributed", lambda *_: [None])
+    assert check.outcome(path)[0] == "differ"
+
+
+def own(op_type: str, error: float, *nodes: str) -> Any:
+    made = tuple(onnx.helper.make_node(kind, ["x"], ["y"]) for kind in nodes)
+    return causes.Own(1, op_type, made, True, error, 0.5)
+
+
+def test_every_large_error_needs_a_cause() -> None:
+    facts = causes.Facts({}, {}, ())
+    sine, conv = own("Sin", 130.0, "Sin"), own("Conv", 130.0, "Conv")
+    assert causes.attributed("rk3576", [sine], facts) == ["sine's remainder saturated"]
+    assert causes.attributed("rk3588", [sine], facts) == [None]
+    assert causes.attributed("rk3576", [sine, conv], facts) == ["sine's remainder saturated", None]
+    assert causes.attributed("rk3588", [own("Conv", 1.0, "Conv")], facts) == ["rounding between operators"]

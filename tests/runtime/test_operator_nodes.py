@@ -24,7 +24,7 @@ REFUSED = {
     "training": "training, which no .rknn does",
     "_blocked": "scales per block of values",
     "_empty_set": "the extreme of nothing",
-    "_downsample_scales_linear_align_corners": "2.4 pixels wide; in the vendor's simulator and ONNX Runtime corners meet",
+    "_downsample_scales_linear_align_corners": "2.4 pixels wide; in the vendor's simulator corners meet",
     "_downsample_scales_cubic_align_corners": "the same, 3.2 pixels wide",
 }
 """Parts of names of tests, and why they do not fit."""

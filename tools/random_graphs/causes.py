@@ -58,7 +58,8 @@ def small(own: Own) -> bool:
 
 def lower_bound(own: Own, facts: Facts) -> float:
     """The lower bound of a Clip among the operators; 0 without."""
-    bounds = [facts.constants.get(node.input[1]) for node in own.nodes if node.op_type == "Clip" and len(node.input) > 1]
+    clips = [node for node in own.nodes if node.op_type == "Clip" and len(node.input) > 1]
+    bounds = [facts.constants.get(node.input[1]) for node in clips]
     return min((float(bound) for bound in bounds if bound is not None), default=0.0)
 
 
@@ -88,6 +89,11 @@ def is_flat(own: Own, facts: Facts) -> bool:
             if (x.var(tuple(range(first, x.ndim))) <= FLAT * np.square(x).mean()).any():
                 return True
     return False
+
+
+def has_single_product(own: Own, facts: Facts) -> bool:
+    """Whether a product of matrices has one element."""
+    return any(facts.values[node.output[0]].size == 1 for node in own.nodes if node.op_type == "MatMul")
 
 
 def is_repeated(own: Own, facts: Facts) -> bool:
@@ -195,7 +201,7 @@ KNOWN = (
         "a square without its second factor",
         "a product of one element becomes a task whose stages all bypass their multiplier",
         ALL,
-        lambda own, facts: any(facts.values[node.output[0]].size == 1 for node in own.nodes if node.op_type == "MatMul"),
+        has_single_product,
     ),
     Known(
         "one configuration for two additions",

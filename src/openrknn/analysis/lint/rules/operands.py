@@ -1,7 +1,7 @@
 """Operands per channel in another number format than the stage reads.
 
 BRDMA and NRDMA fetch addends of 32 bits, and factors of 16. A constant of the network that lies in the file as int8,
-one byte a channel, is something else.
+one byte a channel, is something else; so is the result of another operator.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def _check(context: Context) -> Iterator[Finding]:
         if access.unit not in _PER_CHANNEL or not access.channels or not access.shape[3]:
             continue
         tensor = decoded.tensor_at(access.first, work.operator.inputs)
-        if tensor is None or tensor.kind is not Kind.CPU_CONSTANT or tensor.dtype is not DataType.INT8:
+        if tensor is None or tensor.dtype is not DataType.INT8:
+            continue
+        if tensor.kind is not Kind.CPU_CONSTANT and not tensor.kind.is_activation:
             continue
         each = access.shape[3] // access.channels
         if tensor.quantization is None or tensor.elements != access.channels or work.operator.index in told:
@@ -54,6 +56,7 @@ RULE = Rule(
     "A constant with one number per channel goes to the stages BS or BN, which read 32 bits a channel (16 for "
     "factors). The constant must be stored so; the converter sometimes leaves it as int8.",
     _CHANGE,
-    "toolkit 2.5.0: Max(x, constant of [1, C, 1, 1]) in int8 on RK3566 and RV1106; RK3588 is right, where EW reads it",
+    "toolkit 2.5.0: Max(x, constant of [1, C, 1, 1]) in int8 on RK3566 and RV1106; RK3588 is right, where EW reads it. "
+    "On RK3588, Sub(Gemm, ReduceMean): the mean, spread over the channels as int8, is read so",
     _check,
 )
