@@ -92,9 +92,8 @@ def softmax_case(folder: Path) -> Path:
     shutil.copy(GOLDENS / "softmax.onnx", folder / "onnx" / "00001.onnx")
     inputs, outputs = answers(GOLDENS / "softmax_rk3588_fp.rknn")
     fed = dict(zip([item.name for item in onnx.load(GOLDENS / "softmax.onnx").graph.input], inputs, strict=True))
-    true = ReferenceEvaluator(onnx.load(GOLDENS / "softmax.onnx")).run(None, fed)
-    arrays = {"x0": inputs[0], "o0": outputs[0], "f0": np.asarray(true[0])}
-    np.savez(path.with_suffix(".npz"), **arrays)
+    true: Any = ReferenceEvaluator(onnx.load(GOLDENS / "softmax.onnx")).run(None, fed)
+    np.savez(path.with_suffix(".npz"), x0=inputs[0], o0=outputs[0], f0=np.asarray(true[0]))
     return path
 
 

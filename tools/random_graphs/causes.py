@@ -96,6 +96,12 @@ def has_single_product(own: Own, facts: Facts) -> bool:
     return any(facts.values[node.output[0]].size == 1 for node in own.nodes if node.op_type == "MatMul")
 
 
+def has_single_softmax(own: Own, facts: Facts) -> bool:
+    """Whether a softmax goes over an axis of one element."""
+    nodes = [node for node in own.nodes if node.op_type == "Softmax"]
+    return any(facts.values[node.input[0]].shape[attribute(node, "axis", -1)] == 1 for node in nodes)
+
+
 def is_repeated(own: Own, facts: Facts) -> bool:
     """Whether two operators of one kind take the same input."""
     return any(
@@ -187,9 +193,15 @@ KNOWN = (
     ),
     Known(
         "unwritten lanes of a softmax",
-        "of an axis of one element the sum reads lanes that no task wrote, times 0: NaN if NaN was there, else right",
+        "of an axis of one element the sum reads lanes that no task wrote, times 0: with zeros there, it is right",
         ALL,
-        lambda own, _: own.has("Softmax") and np.isnan(own.error),
+        has_single_softmax,
+    ),
+    Known(
+        "a convolution in two parts",
+        "its first part is stored as int8, and the second is added to that",
+        ALL,
+        lambda own, _: own.op_type == "ConvAdd" and not own.has("Add") and own.error <= FEW_STEPS,
     ),
     Known(
         "slopes that did not move",

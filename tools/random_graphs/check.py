@@ -85,9 +85,10 @@ def todo(folder: Path, chips: list[str]) -> list[Path]:
 
 
 def rows(folder: Path) -> list[list[str]]:
-    """What checked.tsv says."""
+    """What checked.tsv says; of a file that was looked at twice, the last."""
     path = folder / "checked.tsv"
-    return [line.split("\t") for line in path.read_text().splitlines()] if path.exists() else []
+    lines = [line.split("\t") for line in path.read_text().splitlines()] if path.exists() else []
+    return list({(row[0], row[1]): row for row in lines}.values())
 
 
 def forget(folder: Path, outcomes: list[str], chips: list[str]) -> None:

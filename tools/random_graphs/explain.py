@@ -189,14 +189,22 @@ def explain(case: Case) -> str | None:
     return attribution(case) or finding(case)
 
 
+NO_ROOM, NO_ROOM_WORDS = "no room for spare channels", "elements do not hold"
+"""RV1103/06: the size of a tensor leaves out the channels that fill its last group, and the next tensor overlaps."""
+
+
 def attribution(case: Case) -> str | None:
     """The causes of operators whose own error is large, if all are known."""
     from onnx import numpy_helper
+    from openrknn.errors import UnsupportedError
 
     constants = {item.name: numpy_helper.to_array(item) for item in case.source.graph.initializer}
     path = case.path.parents[1] / "onnx" / f"{case.path.stem.split('_')[0]}.onnx"
     facts = Facts(constants, tensors(case.source, case.feeds, []), tuple(case.source.graph.node))
-    names = attributed(case.chip, own_errors(case.model, path, case.feeds), facts)
+    try:
+        names = attributed(case.chip, own_errors(case.model, path, case.feeds), facts)
+    except UnsupportedError as error:
+        return NO_ROOM if NO_ROOM_WORDS in str(error) else None
     return None if None in names else " and ".join(sorted({name for name in names if name}))
 
 
