@@ -230,6 +230,11 @@ ROUNDING = Known(
     lambda own, _: not own.is_large,
 )
 
+GENTLE = {
+    "softmax's exponential", "a table for the function", "norms in bf16", "a convolution in two parts", ROUNDING.name,
+}  # fmt: skip
+"""Causes of small errors: alone they cannot explain a large one."""
+
 
 def attributed(chip: str, found: list[Own], facts: Facts) -> list[str | None]:
     """The cause of every large own error, None where there is none known; of no large one: rounding."""
