@@ -143,7 +143,8 @@ def test_the_corpus(part: int, capsys: Capture) -> None:
         assert run(capsys, "inspect", path, "--all").code == code, path
 
 
-def test_five_megabytes_take_less_than_a_second() -> None:
+def test_five_megabytes_take_less_than_two_seconds() -> None:
+    """With everything: the estimate and lint decode every task."""
     assert EXAMPLE.stat().st_size > 5e6
     used = []
     for _ in range(3):
@@ -151,4 +152,4 @@ def test_five_megabytes_take_less_than_a_second() -> None:
         assert program("inspect", EXAMPLE).code == 0
         after = os.times()
         used.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    assert min(used) < 1  # processor time: a busy machine must not fail the test
+    assert min(used) < 2  # processor time: a busy machine must not fail the test
