@@ -9,9 +9,9 @@ from openrknn.compiler.formats import ceil_div
 from openrknn.compiler.program import Task
 from openrknn.compiler.targets import RK3588, Target
 from openrknn.cost import Kind, Shape, Work, work_of
-from openrknn.cost.decoded import OPERAND_BYTES
 from openrknn.isa.enums import ArgbInput, CombineUse, ConvMode, OperandMode, PixelBits, Precision
 from openrknn.npu.formats import element_bytes
+from openrknn.npu.rdma import operand_bytes
 
 __all__ = ["shape_of", "work_of_task"]
 
@@ -93,7 +93,7 @@ def _operands(task: Task) -> int:
     channels = _number(task, "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL", "channel")
     kinds = (_number(task, "DPU_RDMA.RDMA_BRDMA_CFG", "brdma_data_use"),
              _number(task, "DPU_RDMA.RDMA_NRDMA_CFG", "nrdma_data_use"))  # fmt: skip
-    read = sum(size * channels for kind in kinds for bit, size in OPERAND_BYTES.items() if kind & bit)
+    read = channels * sum(map(operand_bytes, kinds))
     config = task.registers["DPU_RDMA.RDMA_ERDMA_CFG"]
     combine = _number(task, "DPU_RDMA.RDMA_FEATURE_MODE_CFG", "comb_use")
     if config.get("erdma_disable") or combine & CombineUse.MAIN:

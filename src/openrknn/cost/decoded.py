@@ -16,10 +16,8 @@ from openrknn.npu.dpu import pipeline
 from openrknn.npu.formats import element_bytes, surfaces
 from openrknn.npu.step import Chained, Convolution, Flying, Pooling, Step
 
-__all__ = ["OPERAND_BYTES", "WORD_BYTES", "decoded_work", "shape_of"]
+__all__ = ["WORD_BYTES", "decoded_work", "shape_of"]
 
-OPERAND_BYTES = {1: 4, 2: 2, 4: 2}
-"""Bit of the kinds of operands per channel -> bytes of one."""
 WORD_BYTES = 8
 _COMMANDS_AT = 0x1000
 
@@ -126,8 +124,7 @@ def _main(reader: rdma.Config) -> int:
 
 def _operands(reader: rdma.Config, channels: int) -> int:
     """Per channel, and the second operand."""
-    kinds = (int(reader.bias_kinds), int(reader.norm_kinds))
-    read = sum(size * reader.channels for kind in kinds for bit, size in OPERAND_BYTES.items() if kind & bit)
+    read = reader.channels * sum(rdma.operand_bytes(kinds) for kinds in (reader.bias_kinds, reader.norm_kinds))
     if reader.operand is None or reader.combine & CombineUse.MAIN:
         return read
     pixels = 1 if reader.operand.mode is OperandMode.PER_CHANNEL else reader.height * reader.width

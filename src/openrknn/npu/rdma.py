@@ -30,6 +30,7 @@ __all__ = [
     "fetch_channels",
     "fetch_main",
     "fetch_operand",
+    "operand_bytes",
     "walk",
 ]
 
@@ -210,6 +211,11 @@ def _operand_precision(config: Config, size: int) -> Precision:
     return Precision.FP32
 
 
+def operand_bytes(kinds: int) -> int:
+    """Bytes of one channel's operands of these kinds."""
+    return sum(size for kind, size in _KIND_BYTES.items() if kinds & kind)
+
+
 def fetch_channels(
     config: Config, channels: int, precision: Precision, memory: Memory, *, norm: bool
 ) -> ChannelOperands:
@@ -224,7 +230,7 @@ def fetch_channels(
     if config.byte_corrections and kinds & OperandKinds.CPEND:
         return _with_bytes(config, channels, address, kinds, memory)
     together = config.operand_block
-    block = together * sum(size for kind, size in _KIND_BYTES.items() if kinds & kind)
+    block = together * operand_bytes(kinds)
     count = -(-channels // together)
     raw = memory.view(address, count * block, "operands per channel").reshape(count, block)
     found: dict[OperandKinds, Numbers] = {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from openrknn.cost.decoded import OPERAND_BYTES
 from openrknn.isa import Precision
 from openrknn.isa.enums import CombineUse, OperandMode
 from openrknn.npu import cna, ppu, rdma
@@ -49,6 +48,11 @@ class Access:
         """Behind the highest one."""
         reach = sum(max((size - 1) * step, 0) for size, step in zip(self.shape, self.steps, strict=True))
         return self.address + reach + 1
+
+    @property
+    def is_per_channel(self) -> bool:
+        """Operands of BS or BN, one after another for each channel."""
+        return self.unit in {"BRDMA", "NRDMA"} and self.channels > 0
 
     @property
     def is_empty(self) -> bool:
@@ -151,8 +155,8 @@ def _operands(reader: rdma.Config, dpu: pipeline.Config, rows: int, columns: int
         (reader.bias_address, int(reader.bias_kinds), "BRDMA", "RDMA_BS_BASE_ADDR"),
         (reader.norm_address, int(reader.norm_kinds), "NRDMA", "RDMA_BN_BASE_ADDR"),
     ):
-        each = sum(size for bit, size in OPERAND_BYTES.items() if kinds & bit)
-        yield _run(unit, register, address, each * dpu.real_channels, channels=dpu.real_channels)
+        size = rdma.operand_bytes(kinds) * dpu.real_channels
+        yield _run(unit, register, address, size, channels=dpu.real_channels)
     operation = dpu.element_wise.operation if dpu.element_wise is not None else None
     if reader.operand is None or operation is None or operation.operand is not None:
         return

@@ -22,14 +22,13 @@ _MINI_FORMAT = 0
 """Mini files give sizes without the channels that only fill an atom: how much is reserved is not known."""
 _SHORT_OUTPUTS = {"rv1106", "rv1106b"}
 """Families whose files give the sizes of outputs without spare channels too; the runtime reserves more."""
-_PER_CHANNEL = {"BRDMA", "NRDMA"}
 _CHANGE = "convert again with another toolkit, or change the shape of this layer (channels to a multiple of 32)"
 
 
 def _needed_end(access: Access, work: Work) -> int:
     """Operands of channels that are only there to fill an atom do not count."""
     outputs = work.operator.outputs
-    if access.unit not in _PER_CHANNEL or not access.channels or not outputs or len(outputs[0].shape) < 2:
+    if not access.is_per_channel or not outputs or len(outputs[0].shape) < 2:
         return access.end
     each = access.shape[3] // access.channels
     return access.address + each * min(access.channels, outputs[0].shape[1])

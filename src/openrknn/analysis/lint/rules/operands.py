@@ -15,7 +15,6 @@ from openrknn.container.parts import DataType, Kind
 
 __all__ = ["RULE"]
 
-_PER_CHANNEL = {"BRDMA", "NRDMA"}
 _CHANGE = (
     "repeat the constant in the ONNX to the shape of the other operand, so that it is read element by element, or keep "
     "this operator in fp16 (hybrid quantization)"
@@ -28,7 +27,7 @@ def _check(context: Context) -> Iterator[Finding]:
         return
     told = set()
     for work, step, access in context.accesses():
-        if access.unit not in _PER_CHANNEL or not access.channels or not access.shape[3]:
+        if not access.is_per_channel or not access.shape[3]:
             continue
         tensor = decoded.tensor_at(access.first, work.operator.inputs)
         if tensor is None or tensor.dtype is not DataType.INT8:
