@@ -31,7 +31,7 @@ import numpy as np  # noqa: E402
 import openrknn  # noqa: E402
 from openrknn import Session  # noqa: E402
 from openrknn.vendor import Context, Library  # noqa: E402
-from openrknn.vendor.library import default_library  # noqa: E402
+from openrknn.vendor.library.library import default_library  # noqa: E402
 
 if os.environ.get("VENDOR_NATIVE"):
     openrknn.__path__.append(os.environ["VENDOR_NATIVE"])

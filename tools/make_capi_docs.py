@@ -5,18 +5,38 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from openrknn.vendor.codes import CODES
-from openrknn.vendor.functions import FUNCTIONS, Function
-from openrknn.vendor.manual import MANUAL
-from openrknn.vendor.platforms import FLAG_SUPPORT, FUNCTION_SUPPORT, GROUPS, QUERY_SUPPORT, Support, reason_of
+from openrknn.vendor.tables.codes import CODES
+from openrknn.vendor.tables.functions import FUNCTIONS, Function
+from openrknn.vendor.tables.platforms import FLAG_SUPPORT, FUNCTION_SUPPORT, GROUPS, QUERY_SUPPORT, Support, reason_of
 
 CAPI = Path(__file__).parents[1] / "docs" / "capi"
 _MARKS = {True: "yes", False: "no", None: "?"}
 _NOT_RUN = "<!-- not run: needs the vendor's library -->"
 _MADE = "<!-- made by tools/make_capi_docs.py; do not edit -->"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One function in words."""
+
+    summary: str
+    python: str
+    """How it is called; lines of code."""
+    parameters: Mapping[str, str]
+    """C parameter -> what it is in Python."""
+    traps: list[str] = field(default_factory=list)
+    see: list[str] = field(default_factory=list)
+
+
+MANUAL = {
+    name: Entry(**words) for name, words in tomllib.loads((CAPI / "functions.toml").read_text("utf-8")).items()
+}
+"""Every function by its name."""
 
 
 def pages() -> dict[str, str]:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
         UnsupportedError,
         VendorError,
     )
-    from openrknn.runtime.matmul import Matmul
-    from openrknn.runtime.outside import DmaBuf
+    from openrknn.runtime.io.user_memory import DmaBuf
+    from openrknn.runtime.matmul.matmul import Matmul
     from openrknn.runtime.pool import SessionPool
     from openrknn.runtime.session import Session
 
@@ -60,9 +60,9 @@ _HOMES = {
     "CHIPS": "openrknn.chips",
     "Chip": "openrknn.chips",
     "DeviceError": "openrknn.errors",
-    "DmaBuf": "openrknn.runtime.outside",
+    "DmaBuf": "openrknn.runtime.io.user_memory",
     "FormatError": "openrknn.errors",
-    "Matmul": "openrknn.runtime.matmul",
+    "Matmul": "openrknn.runtime.matmul.matmul",
     "Model": "openrknn.container.model",
     "Operator": "openrknn.container.model",
     "Quantization": "openrknn.container.parts",

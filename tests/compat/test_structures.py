@@ -6,8 +6,8 @@ import ctypes
 
 import pytest
 
-from openrknn.vendor.layouts import LP64, place
-from openrknn.vendor.versions import Version
+from openrknn.vendor.tables.layouts import LP64, place
+from openrknn.vendor.tables.versions import Version
 from rknnlite.api import structures
 
 NAMES = {

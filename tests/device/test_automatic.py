@@ -14,7 +14,7 @@ from openrknn.device import open_device
 from openrknn.device.automatic import NPU_VARIABLE, automatic_device
 from openrknn.errors import UnsupportedError
 from openrknn.runtime import automatic
-from openrknn.runtime.matmul import Matmul
+from openrknn.runtime.matmul.matmul import Matmul
 from openrknn.runtime.session import Session
 from tests.container.places import golden
 from tests.machines import Machine, rknpu_board, rocket_board

@@ -17,7 +17,7 @@ from openrknn.container.model import Model, TensorSpec
 from openrknn.device import DeviceBuffer
 from openrknn.distance import measure
 from openrknn.runtime.engine import LocalEngine
-from openrknn.runtime.program import Program
+from openrknn.runtime.program.program import Program
 from openrknn.runtime.session import Session
 
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"

@@ -65,7 +65,7 @@ def test_feature_maps_in_both_layouts(features: Session) -> None:
 
 def test_equal_dimensions_need_a_word() -> None:
     """[1, 3, 3, 3] could be either; pictures are NHWC, anything else has to be told."""
-    from openrknn.runtime.arrange import arrange
+    from openrknn.runtime.io.arrange import arrange
     from tests.runtime.test_tensors import tensor
 
     cube = tensor((1, 3, 3, 3), row_alignment=16)
@@ -79,7 +79,7 @@ def test_equal_dimensions_need_a_word() -> None:
 
 
 def test_a_grey_picture_needs_no_channel() -> None:
-    from openrknn.runtime.arrange import arrange
+    from openrknn.runtime.io.arrange import arrange
     from tests.runtime.test_tensors import tensor
 
     grey = tensor((1, 1, 4, 6), row_alignment=16)

@@ -15,9 +15,9 @@ from openrknn.device import SoftwareDevice
 from openrknn.errors import UnsupportedError
 from openrknn.isa import RK3588, disassemble, format_instruction
 from openrknn.runtime.errors import ClosedError
-from openrknn.runtime.matmul import Matmul
-from openrknn.runtime.matmul_commands import Addresses, Product, streams
-from openrknn.vendor.enums import MatmulType, TensorType
+from openrknn.runtime.matmul.commands import Addresses, Product, streams
+from openrknn.runtime.matmul.matmul import Matmul
+from openrknn.vendor.tables.enums import MatmulType, TensorType
 
 SHAPES = [(4, 64, 32), (1, 32, 32), (17, 256, 96), (3, 33, 5), (600, 512, 64), (2, 5000, 40)]
 

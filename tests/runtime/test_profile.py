@@ -9,8 +9,8 @@ from openrknn.container.parts import Kind, Placement
 from openrknn.cost import BOARDS, Bound
 from openrknn.runtime.cost import cost_of
 from openrknn.runtime.profile import describe
+from openrknn.runtime.program.steps import core_lists, operators_to_run, split
 from openrknn.runtime.session import Session
-from openrknn.runtime.steps import core_lists, operators_to_run, split
 from tests.runtime.cases import GOLDENS, MODELS, answers, program_of, shared_case
 
 

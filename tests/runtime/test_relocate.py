@@ -12,7 +12,7 @@ from openrknn.container.link import Addresses, link, plan
 from openrknn.container.load import load
 from openrknn.container.parts import TASK, Kind, RelocationGroup
 from openrknn.errors import BadRelocationError
-from openrknn.runtime.relocate import addresses_of, relocated_tasks, write_commands, write_values
+from openrknn.runtime.program.relocate import addresses_of, relocated_tasks, write_commands, write_values
 from tests.runtime.cases import GOLDENS
 
 WEIGHT, INTERNAL, FIRST_END = 0x1000_0000, 0x2000_0000, 0x3000_0000

@@ -13,7 +13,7 @@ from openrknn.container.load import load
 from openrknn.container.parts import DataType, Kind, Layout, Tensor
 from openrknn.errors import UnsupportedError
 from openrknn.layout.features import FeatureLayout, ImageRows
-from openrknn.runtime.tensors import StoredTensor, constant
+from openrknn.runtime.io.tensors import StoredTensor, constant
 from tests.runtime.cases import GOLDENS
 
 sizes = st.integers(1, 9)

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openrknn.runtime.program import Program
+from openrknn.runtime.program.program import Program
 from openrknn.runtime.session import Session
 from tests.runtime.cases import CORPUS, GOLDENS, Array, answers, internal_of, program_of, shared_case
 from tests.witness import witness as vendor

@@ -8,9 +8,9 @@ from pathlib import Path
 from openrknn.container.model import Model
 from openrknn.container.parts import DataType, Layout, Tensor
 from openrknn.layout.features import FeatureLayout, ImageRows
-from openrknn.vendor.answers import TensorAttributes
-from openrknn.vendor.enums import QuantizationType, TensorFormat, TensorType
-from openrknn.vendor.library import Library
+from openrknn.vendor.context.answers import TensorAttributes
+from openrknn.vendor.library.library import Library
+from openrknn.vendor.tables.enums import QuantizationType, TensorFormat, TensorType
 from tests.vendor.compiler import HERE, compiled, native_compiler
 
 _TYPES = {

@@ -12,9 +12,9 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from openrknn.vendor.layouts import STRUCTS, struct_named
-from openrknn.vendor.names import ENUMS, members
-from openrknn.vendor.versions import Version
+from openrknn.vendor.tables.layouts import STRUCTS, struct_named
+from openrknn.vendor.tables.names import ENUMS, members
+from openrknn.vendor.tables.versions import Version
 from tests.vendor.compiler import HERE
 
 

@@ -28,7 +28,7 @@ from openrknn.vendor import (
     Version,
     memory_without_context,
 )
-from openrknn.vendor.answers import QUERIES
+from openrknn.vendor.context.answers import QUERIES
 from tests.vendor.recording import Recorder
 
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"

@@ -182,7 +182,7 @@ def test_a_model_with_operators_of_its_own_wants_them_first(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runtime 1.5.2 aborts when such a model runs without its operator."""
-    from openrknn.vendor import source
+    from openrknn.vendor.context import source
 
     model = Path(__file__).resolve().parents[1] / "goldens" / "conv_rk3588_i8.rknn"
     monkeypatch.setattr(source, "_custom_operators", lambda _: frozenset({"cstSoftmax"}))

@@ -6,9 +6,9 @@ import pytest
 
 from openrknn.errors import RknnError, UnsupportedError, VendorError
 from openrknn.vendor import CallError, CallMemoryError, CallTimeoutError, ClosedError, Context, LibraryNotFoundError
-from openrknn.vendor.codes import CODES, explain
 from openrknn.vendor.errors import call_error
-from openrknn.vendor.versions import Version
+from openrknn.vendor.tables.codes import CODES, explain
+from openrknn.vendor.tables.versions import Version
 from tests.vendor.recording import Recorder
 
 V232, V250 = Version(2, 3, 2), Version(2, 5)
@@ -16,7 +16,7 @@ V232, V250 = Version(2, 3, 2), Version(2, 5)
 
 @pytest.mark.parametrize("entry", [entry for entry in CODES.values() if entry.code], ids=lambda entry: entry.name)
 def test_every_code_is_explained(entry: object) -> None:
-    from openrknn.vendor.codes import ErrorCode
+    from openrknn.vendor.tables.codes import ErrorCode
 
     assert isinstance(entry, ErrorCode)
     for text in (entry.meaning, entry.cause, entry.remedy):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from openrknn.vendor import CallError, Context, InitFlag, TensorAttributes, TensorFormat, TensorType, Version
-from openrknn.vendor.io_rules import check_input_type, input_bytes, output_as
+from openrknn.vendor.context.io_rules import check_input_type, input_bytes, output_as
 from tests.vendor.recording import Recorder
 
 IMAGE = (1, 4, 6, 3)

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from openrknn.errors import UnsupportedError
-from openrknn.vendor import Library, LibraryNotFoundError, Version, find
-from openrknn.vendor.functions import FUNCTIONS
-from openrknn.vendor.versions import version_in_file
+from openrknn.vendor import Library, LibraryNotFoundError, Version
+from openrknn.vendor.library import find
+from openrknn.vendor.tables.functions import FUNCTIONS
+from openrknn.vendor.tables.versions import version_in_file
 from tests.vendor.recording import Recorder
 
 MISSING_IN_1_5_2 = {

@@ -19,7 +19,7 @@ from openrknn.vendor import (
     MatmulType,
     TensorType,
 )
-from openrknn.vendor.matrices import decoded, pack_a, pack_b, stored, unpack_c
+from openrknn.vendor.matmul.matrices import decoded, pack_a, pack_b, stored, unpack_c
 from tests.vendor.recording import Recorder
 
 INT8 = MatmulType.INT8_MM_INT8_TO_INT32

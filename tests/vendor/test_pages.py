@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from openrknn.vendor.codes import CODES
-from openrknn.vendor.functions import FUNCTIONS
-from openrknn.vendor.manual import MANUAL
-from tools.make_capi_docs import CAPI, pages
+from openrknn.vendor.tables.codes import CODES
+from openrknn.vendor.tables.functions import FUNCTIONS
+from tools.make_capi_docs import CAPI, MANUAL, pages
 
 HINT = "run: python tools/make_capi_docs.py"
 

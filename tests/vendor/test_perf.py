@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openrknn.vendor.perf import parse_perf_detail
+from openrknn.vendor.context.perf import parse_perf_detail
 
 # As runtime 1.5.2 writes it, shortened.
 OLD = """\

@@ -10,8 +10,8 @@ import pytest
 from openrknn.chips import CHIPS
 from openrknn.errors import UnsupportedError
 from openrknn.vendor import Context, CoreMask, InitFlag, Library, Matmul, QueryCommand
-from openrknn.vendor.functions import FUNCTIONS
-from openrknn.vendor.platforms import (
+from openrknn.vendor.tables.functions import FUNCTIONS
+from openrknn.vendor.tables.platforms import (
     FLAG_SUPPORT,
     FUNCTION_SUPPORT,
     GROUPS,

@@ -14,7 +14,7 @@ import pytest
 
 from openrknn import DmaBuf, Session, SessionPool, UnsupportedError, load
 from openrknn.runtime.errors import ClosedError
-from openrknn.runtime.vendor_engine import vendor_library
+from openrknn.runtime.vendor.engine import vendor_library
 from openrknn.vendor import CallError, Context, Library
 from tests.runtime.cases import golden
 from tests.vendor.idling import idle_library, runs

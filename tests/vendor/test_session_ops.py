@@ -12,8 +12,8 @@ import pytest
 from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.errors import UnsupportedError
-from openrknn.runtime.tensors import Array
-from openrknn.runtime.vendor_ops import registered
+from openrknn.runtime.io.tensors import Array
+from openrknn.runtime.vendor.custom import registered
 from openrknn.vendor import Context
 from tests.runtime.cases import golden, renamed
 from tests.vendor.recording import Recorder

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from openrknn.vendor.codes import CODES
-from openrknn.vendor.flags import MEANINGS, InitFlag
-from openrknn.vendor.functions import FUNCTIONS
-from openrknn.vendor.layouts import ARM32, LP64, STRUCTS, place, struct_named
-from openrknn.vendor.names import ENUMS, LIMITS, SENTINELS, SINCE, c_name, members, since
-from openrknn.vendor.structs import structs_for
-from openrknn.vendor.versions import KNOWN_VERSIONS, Version
+from openrknn.vendor.library.structs import structs_for
+from openrknn.vendor.tables.codes import CODES
+from openrknn.vendor.tables.flags import MEANINGS, InitFlag
+from openrknn.vendor.tables.functions import FUNCTIONS
+from openrknn.vendor.tables.layouts import ARM32, LP64, STRUCTS, place, struct_named
+from openrknn.vendor.tables.names import ENUMS, LIMITS, SENTINELS, SINCE, c_name, members, since
+from openrknn.vendor.tables.versions import KNOWN_VERSIONS, Version
 from tests.vendor.compiler import native_compiler
 from tests.vendor.facts import OFFSETS, SIZES, VARIANTS
 from tests.vendor.layouts_of_c import ask

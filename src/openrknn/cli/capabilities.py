@@ -10,8 +10,8 @@ from openrknn.cli.output import Output
 
 if TYPE_CHECKING:
     from openrknn.chips import Chip
-    from openrknn.vendor.library import Library
-    from openrknn.vendor.platforms import Support
+    from openrknn.vendor.library.library import Library
+    from openrknn.vendor.tables.platforms import Support
 
 NAME = "capabilities"
 HELP = "show which chip supports which function, query and flag of the RKNN C API"
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     chip = chip_named(arguments.chip) if arguments.chip else None
     library = None
     if arguments.library is not None:
-        from openrknn.vendor.library import Library
+        from openrknn.vendor.library.library import Library
 
         library = Library(arguments.library or None, chip=None)
     if output.is_human:
@@ -67,29 +67,29 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _sections() -> dict[str, Mapping[str, Mapping[str, Support]]]:
-    from openrknn.vendor.platforms import FLAG_SUPPORT, FUNCTION_SUPPORT, QUERY_SUPPORT
+    from openrknn.vendor.tables.platforms import FLAG_SUPPORT, FUNCTION_SUPPORT, QUERY_SUPPORT
 
     return {"functions": FUNCTION_SUPPORT, "queries": QUERY_SUPPORT, "flags": FLAG_SUPPORT}
 
 
 def _since(name: str) -> str:
-    from openrknn.vendor.functions import FUNCTIONS
-    from openrknn.vendor.names import SINCE
-    from openrknn.vendor.versions import KNOWN_VERSIONS
+    from openrknn.vendor.tables.functions import FUNCTIONS
+    from openrknn.vendor.tables.names import SINCE
+    from openrknn.vendor.tables.versions import KNOWN_VERSIONS
 
     return str(FUNCTIONS[name].since if name in FUNCTIONS else SINCE.get(name, KNOWN_VERSIONS[0]))
 
 
 def _in_library(name: str, library: Library) -> bool:
-    from openrknn.vendor.functions import FUNCTIONS
-    from openrknn.vendor.versions import Version
+    from openrknn.vendor.tables.functions import FUNCTIONS
+    from openrknn.vendor.tables.versions import Version
 
     return name in library.exports if name in FUNCTIONS else Version.parse(_since(name)) <= library.version
 
 
 def _groups(chip: Chip | None) -> dict[str, str]:
     """The columns to show: group -> title."""
-    from openrknn.vendor.platforms import group_of
+    from openrknn.vendor.tables.platforms import group_of
 
     return dict(_TITLES) if chip is None else {group_of(chip): chip.title}
 
@@ -98,7 +98,7 @@ def _show(chip: Chip | None, library: Library | None, output: Output) -> None:
     from rich.text import Text
 
     from openrknn.cli.tables import facts, table, title
-    from openrknn.vendor.platforms import reason_of
+    from openrknn.vendor.tables.platforms import reason_of
 
     if library is not None:
         exported = f"{len(library.exports)} of 35 functions"
@@ -123,7 +123,7 @@ def _show(chip: Chip | None, library: Library | None, output: Output) -> None:
 
 def _as_json(chip: Chip | None, library: Library | None) -> dict[str, Any]:
     from openrknn.chips import CHIPS
-    from openrknn.vendor.platforms import group_of, reason_of
+    from openrknn.vendor.tables.platforms import group_of, reason_of
 
     chips = [chip] if chip else list(CHIPS.values())
     result: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "chips": [one.name for one in chips]}

@@ -17,9 +17,9 @@ from openrknn.device import DeviceBuffer, SoftwareDevice
 from openrknn.errors import UnsupportedError
 from openrknn.isa import map_for
 from openrknn.npu import Buffer, Machine, Memory, TaskRef
-from openrknn.runtime.relocate import addresses_of, relocated_tasks, write_commands, write_values
-from openrknn.runtime.steps import operators_to_run
-from openrknn.runtime.weights import WeightStore
+from openrknn.runtime.program.relocate import addresses_of, relocated_tasks, write_commands, write_values
+from openrknn.runtime.program.steps import operators_to_run
+from openrknn.runtime.program.weights import WeightStore
 
 __all__ = ["Log", "Problem", "Scan", "scan"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.result import Compiled, Variant
 from openrknn.container.model import Model
-from openrknn.runtime.outputs import OutputKind
+from openrknn.runtime.io.outputs import OutputKind
 from openrknn.runtime.session import Session
 
 __all__ = ["Feeds", "choose_shapes", "grouped", "items_of", "named", "raw_inputs", "run_items", "shapes_text", "trials"]

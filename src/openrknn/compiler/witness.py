@@ -20,7 +20,7 @@ from openrknn.container.model import TensorSpec
 from openrknn.container.writer import encode
 from openrknn.distance import in_bits
 from openrknn.errors import UnsupportedError
-from openrknn.runtime.cpu import decode
+from openrknn.runtime.io.values import decode
 from openrknn.runtime.session import Session
 from openrknn.runtime.shapes import specs
 

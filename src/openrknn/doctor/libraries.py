@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from openrknn.vendor.find import FOLDERS, why_not
-from openrknn.vendor.versions import Version, version_in_file
+from openrknn.vendor.library.find import FOLDERS, why_not
+from openrknn.vendor.tables.versions import Version, version_in_file
 
 __all__ = ["Library", "Teflon", "find_libraries", "find_teflon", "python_folders"]
 

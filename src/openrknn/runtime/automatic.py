@@ -15,7 +15,7 @@ def named_device(text: str, chip: Chip) -> str:
 
 def _has_library() -> bool:
     from openrknn.vendor.errors import LibraryNotFoundError  # here: few machines come so far
-    from openrknn.vendor.find import find_library
+    from openrknn.vendor.library.find import find_library
 
     try:
         find_library()

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from openrknn.runtime.engine import Runnable
 from openrknn.runtime.errors import ClosedError
-from openrknn.runtime.tensors import Array
+from openrknn.runtime.io.tensors import Array
 
 __all__ = ["Binding"]
 

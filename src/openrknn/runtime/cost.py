@@ -9,7 +9,7 @@ from openrknn.container.parts import Graph
 from openrknn.cost import Cost, OperatorCost, Work, board_of, operator_cost
 from openrknn.cost.decoded import WORD_BYTES, decoded_work
 from openrknn.npu import TaskRef
-from openrknn.runtime.steps import Segment, core_lists, operators_to_run, split
+from openrknn.runtime.program.steps import Segment, core_lists, operators_to_run, split
 
 __all__ = ["Cost", "OperatorCost", "cost_of", "task_works"]
 

@@ -11,22 +11,22 @@ from openrknn.container.model import Model
 from openrknn.container.sizes import internal_bytes
 from openrknn.device import Device, DeviceBuffer
 from openrknn.errors import UnsupportedError
-from openrknn.runtime.cpu import CustomOperator
-from openrknn.runtime.inputs import InputPort
+from openrknn.runtime.io.inputs import InputPort
+from openrknn.runtime.io.outputs import OutputPort
+from openrknn.runtime.io.user_memory import as_bytes
 from openrknn.runtime.memory import MemoryReport, memory_report
 from openrknn.runtime.options import open_store
-from openrknn.runtime.outputs import OutputPort
-from openrknn.runtime.outside import as_bytes
 from openrknn.runtime.profile import Profile, measure
-from openrknn.runtime.program import Program
-from openrknn.runtime.weights import WeightStore
+from openrknn.runtime.program.cpu import CustomOperator
+from openrknn.runtime.program.program import Program
+from openrknn.runtime.program.weights import WeightStore
 
 __all__ = ["Engine", "Lane", "LocalEngine", "Options", "Runnable", "SessionDevice"]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `Session` was told."""
+    """The arguments of `Session` that concern the engine."""
 
     cores: int = 1
     core_mask: int | None = None
@@ -37,7 +37,7 @@ class Options:
 
 
 class SessionDevice(Protocol):
-    """What every device tells about itself."""
+    """What every device knows about itself."""
 
     @property
     def name(self) -> str: ...

@@ -7,13 +7,13 @@ from time import perf_counter
 
 import numpy as np
 
-from openrknn.runtime.arrange import LAYOUTS
 from openrknn.runtime.engine import Runnable
-from openrknn.runtime.inputs import InputPort, as_numbers
-from openrknn.runtime.outputs import OutputKind
+from openrknn.runtime.io.arrange import LAYOUTS
+from openrknn.runtime.io.inputs import InputPort, as_numbers
+from openrknn.runtime.io.outputs import OutputKind
+from openrknn.runtime.io.tensors import Array
 from openrknn.runtime.profile import RunTimes
 from openrknn.runtime.shapes import allowed_shapes
-from openrknn.runtime.tensors import Array
 
 __all__ = ["compute", "in_order", "join_batch", "layouts_in_order", "split_batch"]
 

@@ -14,10 +14,10 @@ from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Tensor
 from openrknn.container.sizes import internal_bytes
 from openrknn.device import Device, open_device
-from openrknn.runtime.cpu import decode, encode
-from openrknn.runtime.program import Program
-from openrknn.runtime.tensors import StoredTensor, stored_bytes
-from openrknn.runtime.weights import WeightStore
+from openrknn.runtime.io.tensors import StoredTensor, stored_bytes
+from openrknn.runtime.io.values import decode, encode
+from openrknn.runtime.program.program import Program
+from openrknn.runtime.program.weights import WeightStore
 
 __all__ = ["Captured", "Inspector", "stored_as"]
 
@@ -130,6 +130,6 @@ class Inspector:
 
 def stored_as(values: Array, tensor: Tensor) -> Array:
     """Real numbers as the elements of a tensor: quantised, or rounded to its format."""
-    from openrknn.runtime.tensors import stored_type
+    from openrknn.runtime.io.tensors import stored_type
 
     return encode(values.reshape(tensor.shape), tensor, stored_type(tensor))

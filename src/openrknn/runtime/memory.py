@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from openrknn.device import DeviceBuffer
-from openrknn.runtime.program import Program
-from openrknn.runtime.weights import WeightStore
+from openrknn.runtime.program.program import Program
+from openrknn.runtime.program.weights import WeightStore
 
 __all__ = ["MemoryReport", "memory_report"]
 

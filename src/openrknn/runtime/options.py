@@ -1,4 +1,4 @@
-"""What `Session` is told about cores and devices, made sense of."""
+"""The arguments of `Session` about cores and devices, checked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from openrknn.chips import Chip
 from openrknn.container.model import Model
 from openrknn.device import Device, open_device
 from openrknn.errors import UnsupportedError
-from openrknn.runtime.weights import WeightStore
+from openrknn.runtime.program.weights import WeightStore
 
 __all__ = ["core_count", "open_store"]
 

@@ -14,8 +14,8 @@ from typing import Any
 from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.runtime.errors import ClosedError
+from openrknn.runtime.io.tensors import Array
 from openrknn.runtime.session import Session
-from openrknn.runtime.tensors import Array
 
 __all__ = ["SessionPool"]
 

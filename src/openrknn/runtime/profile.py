@@ -17,8 +17,8 @@ from openrknn.cost import Board, Bound, Cost
 from openrknn.device.protocol import Device
 from openrknn.device.rocket import RocketDevice
 from openrknn.runtime.cost import OperatorCost, cost_of
-from openrknn.runtime.program import Program
-from openrknn.runtime.steps import operators_to_run
+from openrknn.runtime.program.program import Program
+from openrknn.runtime.program.steps import operators_to_run
 
 __all__ = ["OperatorProfile", "Profile", "RunTimes", "describe", "measure"]
 
@@ -43,7 +43,7 @@ class OperatorProfile:
     seconds: float
     """Mean over the runs, on this machine."""
     macs: int | None
-    """None where the shapes do not tell."""
+    """None where the shapes do not say."""
     bytes_moved: int
     array_cycles: int | None
     """That the multiply-accumulate arrays need on a board; None for the CPU and where the work is not known."""
@@ -109,8 +109,8 @@ def measure(program: Program, pixels: frozenset[str], *, runs: int, device: Devi
     program.forget_single_steps()
     cost = cost_of(program.model, cores, program.graph)
     rows = describe(program.model, program.graph, cost, seconds)
-    told = (replace(row, software_tasks=software.get(row.index, 0)) for row in rows)
-    return Profile(tuple(told), runs, device.name, cores, cost)
+    counted = (replace(row, software_tasks=software.get(row.index, 0)) for row in rows)
+    return Profile(tuple(counted), runs, device.name, cores, cost)
 
 
 def _software_tasks(device: Device) -> int:

@@ -17,18 +17,18 @@ from openrknn.npu import Finding
 from openrknn.runtime import shapes
 from openrknn.runtime.automatic import named_device
 from openrknn.runtime.binding import Binding
-from openrknn.runtime.cpu import CustomOperator
 from openrknn.runtime.engine import Engine, LocalEngine, Options, Runnable, SessionDevice
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.feed import compute, in_order, layouts_in_order
+from openrknn.runtime.io.outputs import OutputKind, check_kind
+from openrknn.runtime.io.tensors import Array
 from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.options import core_count
-from openrknn.runtime.outputs import OutputKind, check_kind
 from openrknn.runtime.profile import Profile, RunTimes
-from openrknn.runtime.tensors import Array
+from openrknn.runtime.program.cpu import CustomOperator
 
 if TYPE_CHECKING:
-    from openrknn.vendor.context import Context
+    from openrknn.vendor.context.context import Context
 
 __all__ = ["Session"]
 
@@ -271,7 +271,7 @@ def _open(model: Model, source: object, device: str | Device, donor: Session | N
     if isinstance(device, str):
         device = named_device(device, model.chip)
         if device.partition(":")[0] == "vendor":
-            from openrknn.runtime.vendor_engine import VendorEngine, vendor_library  # here: few need it
+            from openrknn.runtime.vendor.engine import VendorEngine, vendor_library  # here: few need it
 
             return VendorEngine.open(model, source, vendor_library(device), options)
     return LocalEngine.open(model, device, options)

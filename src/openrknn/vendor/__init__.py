@@ -21,12 +21,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from openrknn.vendor.answers import InputRange, IoCounts, MemoryInfo, MemorySize, SdkVersion, TensorAttributes
-    from openrknn.vendor.bindings import Binding
-    from openrknn.vendor.context import Context, RunInfo
-    from openrknn.vendor.context_io import InputSet, OutputSet
-    from openrknn.vendor.custom import CustomOp, Operation, OperationTensor, Skip
-    from openrknn.vendor.enums import (
+    from openrknn.vendor.context.answers import (
+        InputRange,
+        IoCounts,
+        MemoryInfo,
+        MemorySize,
+        SdkVersion,
+        TensorAttributes,
+    )
+    from openrknn.vendor.context.bindings import Binding
+    from openrknn.vendor.context.context import Context, RunInfo
+    from openrknn.vendor.context.custom import CustomOp, Operation, OperationTensor, Skip
+    from openrknn.vendor.context.io import InputSet, OutputSet
+    from openrknn.vendor.context.perf import OperatorTime, PerfDetail
+    from openrknn.vendor.errors import (
+        CallError,
+        CallMemoryError,
+        CallTimeoutError,
+        ClosedError,
+        LibraryNotFoundError,
+    )
+    from openrknn.vendor.library.find import find_library
+    from openrknn.vendor.library.library import Library, default_library
+    from openrknn.vendor.matmul.core import MatrixBinding
+    from openrknn.vendor.matmul.matmul import Matmul, Scales
+    from openrknn.vendor.matmul.specs import Matrix, Shape
+    from openrknn.vendor.memory.owner import memory_without_context
+    from openrknn.vendor.memory.tensor_memory import TensorMemory
+    from openrknn.vendor.tables.enums import (
         AllocFlag,
         CoreMask,
         MatmulLayout,
@@ -40,72 +62,31 @@ if TYPE_CHECKING:
         TensorFormat,
         TensorType,
     )
-    from openrknn.vendor.errors import (
-        CallError,
-        CallMemoryError,
-        CallTimeoutError,
-        ClosedError,
-        LibraryNotFoundError,
-    )
-    from openrknn.vendor.find import find_library
-    from openrknn.vendor.flags import InitFlag
-    from openrknn.vendor.library import Library, default_library
-    from openrknn.vendor.matmul import Matmul, Scales
-    from openrknn.vendor.matmul_core import MatrixBinding
-    from openrknn.vendor.matmul_specs import Matrix, Shape
-    from openrknn.vendor.memory import TensorMemory
-    from openrknn.vendor.memory_owner import memory_without_context
-    from openrknn.vendor.perf import OperatorTime, PerfDetail
-    from openrknn.vendor.versions import Version
+    from openrknn.vendor.tables.flags import InitFlag
+    from openrknn.vendor.tables.versions import Version
 
-_HOMES = {
-    "AllocFlag": "enums",
-    "Binding": "bindings",
-    "CallError": "errors",
-    "CallMemoryError": "errors",
-    "CallTimeoutError": "errors",
-    "ClosedError": "errors",
-    "Context": "context",
-    "CoreMask": "enums",
-    "CustomOp": "custom",
-    "InitFlag": "flags",
-    "InputRange": "answers",
-    "InputSet": "context_io",
-    "IoCounts": "answers",
-    "Library": "library",
-    "LibraryNotFoundError": "errors",
-    "Matmul": "matmul",
-    "MatmulLayout": "enums",
-    "MatmulQuantization": "enums",
-    "MatmulType": "enums",
-    "Matrix": "matmul_specs",
-    "MatrixBinding": "matmul_core",
-    "MemoryInfo": "answers",
-    "MemoryOrigin": "enums",
-    "MemorySize": "answers",
-    "Operation": "custom",
-    "OperationTensor": "custom",
-    "OperatorTime": "perf",
-    "OutputSet": "context_io",
-    "PerfDetail": "perf",
-    "QuantizationType": "enums",
-    "QueryCommand": "enums",
-    "RunInfo": "context",
-    "Scales": "matmul",
-    "SdkVersion": "answers",
-    "Shape": "matmul_specs",
-    "Skip": "custom",
-    "SyncMode": "enums",
-    "TargetType": "enums",
-    "TensorAttributes": "answers",
-    "TensorFormat": "enums",
-    "TensorMemory": "memory",
-    "TensorType": "enums",
-    "Version": "versions",
-    "default_library": "library",
-    "find_library": "find",
-    "memory_without_context": "memory_owner",
+_NAMES = {
+    "context.answers": "InputRange IoCounts MemoryInfo MemorySize SdkVersion TensorAttributes",
+    "context.bindings": "Binding",
+    "context.context": "Context RunInfo",
+    "context.custom": "CustomOp Operation OperationTensor Skip",
+    "context.io": "InputSet OutputSet",
+    "context.perf": "OperatorTime PerfDetail",
+    "errors": "CallError CallMemoryError CallTimeoutError ClosedError LibraryNotFoundError",
+    "library.find": "find_library",
+    "library.library": "Library default_library",
+    "matmul.core": "MatrixBinding",
+    "matmul.matmul": "Matmul Scales",
+    "matmul.specs": "Matrix Shape",
+    "memory.owner": "memory_without_context",
+    "memory.tensor_memory": "TensorMemory",
+    "tables.enums": "AllocFlag CoreMask MatmulLayout MatmulQuantization MatmulType MemoryOrigin QuantizationType "
+        "QueryCommand SyncMode TargetType TensorFormat TensorType",
+    "tables.flags": "InitFlag",
+    "tables.versions": "Version",
 }
+"""Module -> the public names that it has."""
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "AllocFlag",

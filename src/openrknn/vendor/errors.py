@@ -16,8 +16,8 @@ What is wrong before a call is made is `TypeError` or `ValueError`; what the lib
 from __future__ import annotations
 
 from openrknn.errors import RknnError, UnsupportedError, VendorError
-from openrknn.vendor.codes import MALLOC_FAIL, TIMEOUT, explain
-from openrknn.vendor.versions import Version
+from openrknn.vendor.tables.codes import MALLOC_FAIL, TIMEOUT, explain
+from openrknn.vendor.tables.versions import Version
 
 __all__ = ["CallError", "CallMemoryError", "CallTimeoutError", "ClosedError", "LibraryNotFoundError", "call_error"]
 

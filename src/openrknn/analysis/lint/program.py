@@ -21,8 +21,8 @@ from openrknn.container.sizes import internal_bytes
 from openrknn.errors import RknnError, UndeclaredBitsError, UnreadRegisterError, UnsupportedError
 from openrknn.npu import Buffer, Machine, Memory, TaskRef, Watcher
 from openrknn.npu.step import Step
-from openrknn.runtime.relocate import addresses_of, write_commands, write_values
-from openrknn.runtime.steps import Segment, core_lists, operators_to_run, split
+from openrknn.runtime.program.relocate import addresses_of, write_commands, write_values
+from openrknn.runtime.program.steps import Segment, core_lists, operators_to_run, split
 
 __all__ = ["Decoded", "Region", "Work", "decode"]
 

@@ -13,7 +13,7 @@ from openrknn.cli.output import CommandError
 from openrknn.cli.words import shape_text
 from openrknn.container.model import Model
 from openrknn.container.parts import Normalization, Tensor
-from openrknn.runtime.arrange import arrange
+from openrknn.runtime.io.arrange import arrange
 
 __all__ = ["feeds_for"]
 

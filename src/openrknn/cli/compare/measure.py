@@ -22,8 +22,8 @@ from openrknn.cli.compare.reference import Arrays, Reference
 from openrknn.cli.compare.weights import FileWeights
 from openrknn.container.model import Operator
 from openrknn.container.parts import Tensor
-from openrknn.runtime.cpu import decode
 from openrknn.runtime.inspector import Captured, Inspector, stored_as
+from openrknn.runtime.io.values import decode
 
 __all__ = ["Bench", "Layer"]
 

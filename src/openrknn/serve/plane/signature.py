@@ -15,8 +15,8 @@ import numpy as np
 
 from openrknn.container.model import Model, TensorSpec
 from openrknn.container.parts import Graph
+from openrknn.runtime.io.tensors import stored_type
 from openrknn.runtime.shapes import allowed_shapes, specs
-from openrknn.runtime.tensors import stored_type
 from openrknn.serve.datatypes import Array, datatype_of
 from openrknn.serve.errors import BadRequestError
 

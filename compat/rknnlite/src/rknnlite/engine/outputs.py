@@ -14,7 +14,7 @@ import numpy.typing as npt
 from openrknn.container.parts import Layout, Tensor
 from openrknn.layout.arrange import Arrangement, nc1hwc2_to_nchw
 from openrknn.numerics import FORMATS
-from openrknn.runtime.tensors import stored_type
+from openrknn.runtime.io.tensors import stored_type
 from rknnlite.engine.memory import FloatPool
 
 __all__ = ["Array", "OutputPort"]

@@ -12,7 +12,7 @@ import numpy as np
 from openrknn.container.model import Model, TensorSpec
 from openrknn.container.parts import Graph, Layout, Tensor
 from openrknn.runtime import shapes
-from openrknn.runtime.tensors import stored_type
+from openrknn.runtime.io.tensors import stored_type
 from rknnlite.engine.outputs import Array, OutputPort
 
 __all__ = ["FEATURE_RANK", "InputPort", "Ports"]

@@ -1,0 +1,1 @@
+"""Tensors in device memory, and the way from and to users' arrays."""

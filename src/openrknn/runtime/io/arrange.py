@@ -1,0 +1,79 @@
+"""Which axis is which: NHWC and NCHW arrays told apart by their shape, a missing batch dimension added.
+
+Nothing is copied: the result is a view of the array in the one order that the input needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from openrknn.container.parts import Tensor
+from openrknn.runtime.io.tensors import Array
+
+__all__ = ["LAYOUTS", "arrange", "wanted_text"]
+
+LAYOUTS = ("nhwc", "nchw")
+_FEATURE_RANK = 4
+
+
+def arrange(array: Array, tensor: Tensor, layout: str | None, *, picture: bool) -> Array:
+    """[N, H, W, C] for tensors of four dimensions, the tensor's shape for all others.
+
+    `picture` says that the array is one by its type (uint8 for an image input): then NHWC is what people mean where
+    both layouts have the same shape.
+    """
+    if len(tensor.shape) != _FEATURE_RANK:
+        return _plain(array, tensor)
+    fitting = [name for name in LAYOUTS if _fits(array.shape, _shape(tensor, name))]
+    if layout is not None:
+        if layout not in LAYOUTS:
+            raise ValueError(f"layout {layout!r} is not known; there are 'nhwc' and 'nchw'")
+        if layout not in fitting:
+            raise ValueError(f"{_given(array, tensor)}; as {layout} it has to be {_shape(tensor, layout)}")
+        return _channels_last(array, tensor, layout)
+    if not fitting and tensor.shape[1] == 1 and _fits(array.shape, tensor.shape[2:]):
+        return array.reshape(_shape(tensor, "nhwc"))  # a grey picture without its channel
+    if not fitting:
+        raise ValueError(f"{_given(array, tensor)}; it has to be {wanted_text(tensor)}")
+    if len(fitting) > 1 and not picture and not _same_order(tensor.shape):
+        raise ValueError(
+            f"{_given(array, tensor)}, which can be read as NHWC and as NCHW; say which with layout='nhwc' or 'nchw'"
+        )
+    return _channels_last(array, tensor, fitting[0])
+
+
+def wanted_text(tensor: Tensor) -> str:
+    """The shapes that an input takes, for messages."""
+    if len(tensor.shape) != _FEATURE_RANK:
+        return str(tensor.shape)
+    return " or ".join(f"{_shape(tensor, name)} ({name})" for name in LAYOUTS)
+
+
+def _plain(array: Array, tensor: Tensor) -> Array:
+    if array.shape != tensor.shape and not _fits(array.shape, tensor.shape):
+        raise ValueError(f"{_given(array, tensor)}; it has to be {tensor.shape}")
+    return array.reshape(tensor.shape)
+
+
+def _fits(given: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Equal, or equal but for a batch dimension of one that is missing."""
+    return tuple(given) == tuple(wanted) or (wanted[0] == 1 and tuple(given) == tuple(wanted[1:]))
+
+
+def _shape(tensor: Tensor, layout: str) -> tuple[int, ...]:
+    batches, channels, height, width = tensor.shape
+    return (batches, height, width, channels) if layout == "nhwc" else tensor.shape
+
+
+def _same_order(shape: Sequence[int]) -> bool:
+    """One channel, or one pixel: both layouts have their elements in the same order."""
+    return shape[1] == 1 or shape[2] * shape[3] == 1
+
+
+def _channels_last(array: Array, tensor: Tensor, layout: str) -> Array:
+    full = array if array.ndim == _FEATURE_RANK else array[None]
+    return full if layout == "nhwc" else full.transpose(0, 2, 3, 1)
+
+
+def _given(array: Array, tensor: Tensor) -> str:
+    return f"input {tensor.name!r}: an array of shape {array.shape} was given"

@@ -1,0 +1,94 @@
+"""From output buffers to users' arrays."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Literal, TypeAlias, get_args
+
+from openrknn import numerics
+from openrknn.layout.arrange import Arrangement, Dequantization
+from openrknn.runtime.io.tensors import Array, StoredTensor
+from openrknn.runtime.io.values import decode
+
+__all__ = ["OutputKind", "OutputPort", "check_kind"]
+
+OutputKind: TypeAlias = Literal["float", "raw", "native"]
+"""float: float32 in the original shape; raw: stored elements in the original shape; native: the memory itself."""
+
+
+_KINDS = frozenset(get_args(OutputKind))
+_SPARES = 3
+"""Results that are kept for later: the one that is being made, the one before it that a loop still holds, and one."""
+_LARGE_BYTES = 1 << 15
+"""From here on fresh memory costs more than the work: the kernel has to clear every page of it."""
+
+
+def check_kind(kind: str) -> None:
+    """Refuse anything else."""
+    if kind not in _KINDS:
+        raise ValueError(f"outputs={kind!r} is not known; there are {', '.join(map(repr, get_args(OutputKind)))}")
+
+
+Way: TypeAlias = Arrangement | Dequantization
+
+
+class _Recycling:
+    """Large results in memory that was used before, if nobody holds the result that was in it any more."""
+
+    def __init__(self, way: Way, shape: tuple[int, ...]) -> None:
+        self._way = way
+        self._shape = shape
+        self._spares: list[Array] = []
+
+    def read(self) -> Array:
+        spares = self._spares
+        for number in range(len(spares)):
+            # The list and the argument of getrefcount; a view or anything else that a user keeps would be one more.
+            if sys.getrefcount(spares[number]) == 2:
+                return self._way.read(spares[number]).reshape(self._shape)
+        made = self._way.read()
+        if len(spares) < _SPARES:
+            spares.append(made)
+        return made.reshape(self._shape)
+
+
+class OutputPort:
+    """One output and its buffer."""
+
+    def __init__(self, stored: StoredTensor) -> None:
+        self.stored = stored
+        self.name = stored.tensor.name
+        self._readers: dict[OutputKind, Callable[[], Array]] = {}
+
+    def read(self, kind: OutputKind) -> Array:
+        """The output as an array. A native one is the buffer itself: the next run writes into it."""
+        reader = self._readers.get(kind)
+        if reader is None:
+            reader = self._readers[kind] = self._reader(kind)
+        return reader()
+
+    def _reader(self, kind: OutputKind) -> Callable[[], Array]:
+        """How this output is read; worked out once."""
+        stored, tensor = self.stored, self.stored.tensor
+        if kind == "native":
+            return lambda: stored.native
+        quantization = tensor.quantization if stored.dtype.kind == "i" else None
+        scale = quantization.scale[0] if quantization is not None else 1.0
+        zero = quantization.zero_point[0] if quantization is not None else 0
+        floats = kind == "float" and (quantization is not None or stored.dtype.kind == "f")
+        known = stored.dtype in numerics.FORMATS and abs(zero) < 1 << 31
+        if known and stored.is_feature:
+            way = Arrangement(stored.native, stored.channels, scale=scale if floats else None, zero_point=zero)
+            return self._large(way)
+        if known and floats and not stored.is_image:
+            return self._large(Dequantization(stored.native, scale, zero))
+        return stored.read if kind == "raw" else lambda: decode(stored.read(), tensor)
+
+    def _large(self, way: Way) -> Callable[[], Array]:
+        """Large results are made in memory that was used before."""
+        shape = self.stored.tensor.shape
+        if math.prod(shape) * way.dtype.itemsize >= _LARGE_BYTES:
+            return _Recycling(way, shape).read
+        return way.read if way.shape == shape else lambda: way.read().reshape(shape)

@@ -1,0 +1,1 @@
+"""Matrix products on the NPU by register commands of our own."""

@@ -1,0 +1,146 @@
+"""A matrix product by our own register commands: memory, jobs, and sizes that the NPU does not take in one go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.container.parts import Task
+from openrknn.device import Device, DeviceBuffer, Job, PreparedJob
+from openrknn.runtime.matmul.commands import ENABLE, Addresses, Product, streams
+
+__all__ = ["OwnProduct"]
+
+Array = npt.NDArray[Any]
+_K_GROUP = 32
+_MOST_K_BYTES = 4096
+"""Of one part along K: what the vendor's runtime takes (K 4096 for int8, 2048 for fp16)."""
+_MOST_N = 4096
+_MOST_M = 8192
+_DPU_INTERRUPTS = 0x300
+_ALL_INTERRUPTS = 0x1FFFF
+
+
+@dataclass(slots=True)
+class _Part:
+    """A product that fits, its place in the matrices, and its job."""
+
+    product: Product
+    rows: slice
+    inner: slice
+    columns: slice
+    a: DeviceBuffer
+    b: DeviceBuffer
+    c: DeviceBuffer
+    work: Job
+    ready: PreparedJob | None = None
+    """None: B is new. A device may look at weights when a job is prepared."""
+
+
+class OwnProduct:
+    """Cuts the matrices into parts, each with memory and commands of its own. Parts along K are added up here."""
+
+    def __init__(self, device: Device, m: int, k: int, n: int, *, is_float: bool) -> None:
+        self._device = device
+        self._shape = (m, k, n)
+        self._dtype = np.dtype(np.float16 if is_float else np.int8)
+        self._sums = np.dtype(np.float32 if is_float else np.int32)
+        self._buffers: list[DeviceBuffer] = []
+        self._parts: list[_Part] = []
+        step = _MOST_K_BYTES // self._dtype.itemsize
+        try:
+            for rows in _cut(m, _MOST_M):
+                for inner in _cut(k, step):
+                    a = self._allocate(_rounded(rows, 4) * _rounded(inner, _K_GROUP) * self._dtype.itemsize, "A")
+                    for columns in _cut(n, _MOST_N):
+                        self._parts.append(self._part(rows, inner, columns, a))
+        except BaseException:
+            self.close()
+            raise
+
+    def set_a(self, values: Array) -> None:
+        """[M, K] as feature maps [K1, M, K2]."""
+        done: set[int] = set()
+        for part in self._parts:
+            if id(part.a) in done:
+                continue
+            done.add(id(part.a))
+            piece = values[part.rows, part.inner]
+            k2 = 16 // self._dtype.itemsize
+            target = part.a.array[: part.product.m * part.product.k * self._dtype.itemsize].view(self._dtype)
+            maps = target.reshape(part.product.k // k2, part.product.m, k2)
+            whole = piece.shape[1] // k2 * k2
+            maps[: whole // k2, : piece.shape[0]] = piece[:, :whole].reshape(len(piece), -1, k2).transpose(1, 0, 2)
+            if whole < piece.shape[1]:
+                maps[whole // k2, : piece.shape[0], : piece.shape[1] - whole] = piece[:, whole:]
+
+    def set_b(self, values: Array) -> None:
+        """[K, N] as weights [N1, K1, N2, K2]."""
+        for part in self._parts:
+            piece = values[part.inner, part.columns]
+            padded = np.zeros((part.product.k, part.product.n), self._dtype)
+            padded[: piece.shape[0], : piece.shape[1]] = piece
+            n2 = part.product.kernel_group
+            tiles = padded.reshape(part.product.k // _K_GROUP, _K_GROUP, part.product.n // n2, n2)
+            part.b.array[: padded.nbytes].view(self._dtype)[...] = tiles.transpose(2, 0, 3, 1).reshape(-1)
+            part.ready = None
+
+    def run(self) -> None:
+        """Multiply."""
+        for part in self._parts:
+            if part.ready is None:
+                part.ready = self._device.prepare(part.work)
+            part.ready.run()
+
+    def get_c(self) -> Array:
+        """C [M, N], int32 or float32."""
+        m, _, n = self._shape
+        result: Array = np.zeros((m, n), self._sums)
+        for part in self._parts:
+            size = part.product.m * part.product.n
+            maps: Array = part.c.array[: size * 4].view(self._sums).reshape(part.product.n // 4, part.product.m, 4)
+            sums = maps.transpose(1, 0, 2).reshape(part.product.m, part.product.n)
+            target = result[part.rows, part.columns]
+            target += sums[: target.shape[0], : target.shape[1]]
+        return result
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._parts.clear()
+        while self._buffers:
+            self._device.free(self._buffers.pop())
+
+    def _allocate(self, size_bytes: int, name: str) -> DeviceBuffer:
+        buffer = self._device.allocate(size_bytes, name)
+        self._buffers.append(buffer)
+        return buffer
+
+    def _part(self, rows: slice, inner: slice, columns: slice, a: DeviceBuffer) -> _Part:
+        is_float = self._dtype == np.float16
+        group = 16 if is_float else 32
+        product = Product(_rounded(rows, 4), _rounded(inner, _K_GROUP), _rounded(columns, group), is_float)
+        b = self._allocate(product.k * product.n * product.element_bytes, "B")
+        c = self._allocate(product.m * product.n * 4, "C")
+        places = Addresses(a.address, b.address, c.address)
+        count = len(streams(product, places, 0)[0])
+        commands = self._allocate(8 * count, "commands")
+        words, tasks = streams(product, places, commands.address)
+        commands.array.view(np.uint64)[: len(words)] = words
+        records = tuple(
+            Task(0, 0, ENABLE, _DPU_INTERRUPTS, _ALL_INTERRUPTS, 0, amount, 0, commands.address + 8 * first)
+            for first, amount in tasks
+        )
+        return _Part(product, rows, inner, columns, a, b, c, Job(records, (tuple(range(len(records))),)))
+
+
+def _cut(total: int, most: int) -> list[slice]:
+    return [slice(start, min(start + most, total)) for start in range(0, total, most)]
+
+
+def _rounded(part: slice, step: int) -> int:
+    """The length of a part in memory. One row stays one: the NPU then reads a single pixel."""
+    length = int(part.stop - part.start)
+    return length if length == 1 and step == 4 else -(-length // step) * step

@@ -1,0 +1,1 @@
+"""Matrix products by the vendor's library (`rknn_matmul_*`)."""

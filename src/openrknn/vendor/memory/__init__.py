@@ -1,0 +1,1 @@
+"""Memory that CPU and NPU share (`rknn_tensor_mem`)."""

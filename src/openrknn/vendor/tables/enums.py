@@ -1,0 +1,188 @@
+"""The enumerations of the C API. `openrknn.vendor.tables.names` knows their C names and since when each value exists.
+
+Facts: headers rknn_api.h, rknn_matmul_api.h and rknn_custom_op.h of v2.3.2. Tests compare every value with a C
+compiler's and with the reference.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+
+__all__ = [
+    "AllocFlag",
+    "CoreMask",
+    "MatmulLayout",
+    "MatmulQuantization",
+    "MatmulType",
+    "MemoryOrigin",
+    "QuantizationType",
+    "QueryCommand",
+    "SyncMode",
+    "TargetType",
+    "TensorFormat",
+    "TensorType",
+]
+
+
+class QueryCommand(IntEnum):
+    """rknn_query_cmd: what `rknn_query` is asked. The NC1HWC2 names are other names for the plain native ones."""
+
+    IN_OUT_NUM = 0
+    INPUT_ATTR = 1
+    OUTPUT_ATTR = 2
+    PERF_DETAIL = 3
+    PERF_RUN = 4
+    SDK_VERSION = 5
+    MEM_SIZE = 6
+    CUSTOM_STRING = 7
+    NATIVE_INPUT_ATTR = 8
+    NATIVE_OUTPUT_ATTR = 9
+    NATIVE_NC1HWC2_INPUT_ATTR = 8
+    NATIVE_NC1HWC2_OUTPUT_ATTR = 9
+    NATIVE_NHWC_INPUT_ATTR = 10
+    NATIVE_NHWC_OUTPUT_ATTR = 11
+    DEVICE_MEM_INFO = 12
+    INPUT_DYNAMIC_RANGE = 13
+    CURRENT_INPUT_ATTR = 14
+    CURRENT_OUTPUT_ATTR = 15
+    CURRENT_NATIVE_INPUT_ATTR = 16
+    CURRENT_NATIVE_OUTPUT_ATTR = 17
+
+
+class TensorType(IntEnum):
+    """rknn_tensor_type: the type of one element."""
+
+    FLOAT32 = 0
+    FLOAT16 = 1
+    INT8 = 2
+    UINT8 = 3
+    INT16 = 4
+    UINT16 = 5
+    INT32 = 6
+    UINT32 = 7
+    INT64 = 8
+    BOOL = 9
+    INT4 = 10
+    BFLOAT16 = 11
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element."""
+        return _BITS[self]
+
+
+class QuantizationType(IntEnum):
+    """rknn_tensor_qnt_type: how stored integers stand for real numbers."""
+
+    NONE = 0
+    DFP = 1
+    """Dynamic fixed point: value = stored / 2^fl."""
+    AFFINE_ASYMMETRIC = 2
+    """value = (stored - zp) * scale."""
+
+
+class TensorFormat(IntEnum):
+    """rknn_tensor_format: the order of the dimensions in memory."""
+
+    NCHW = 0
+    NHWC = 1
+    NC1HWC2 = 2
+    UNDEFINED = 3
+
+
+class CoreMask(IntEnum):
+    """rknn_core_mask: which cores work on one context."""
+
+    AUTO = 0
+    CORE_0 = 1
+    CORE_1 = 2
+    CORE_2 = 4
+    CORE_0_1 = 3
+    CORE_0_1_2 = 7
+    ALL = 0xFFFF
+    UNDEFINED = 0x10000
+
+
+class MemoryOrigin(IntEnum):
+    """rknn_tensor_mem_flags: who allocated a memory."""
+
+    ALLOC_INSIDE = 1
+    FROM_FD = 2
+    FROM_PHYS = 3
+    UNKNOWN = 4
+
+
+class AllocFlag(IntFlag):
+    """rknn_mem_alloc_flags: how `rknn_create_mem2` allocates."""
+
+    DEFAULT = 0
+    CACHEABLE = 1
+    NON_CACHEABLE = 2
+    TRY_ALLOC_SRAM = 4
+
+
+class SyncMode(IntEnum):
+    """rknn_mem_sync_mode: the direction in which caches are brought up to date."""
+
+    TO_DEVICE = 1
+    FROM_DEVICE = 2
+    BIDIRECTIONAL = 3
+
+
+class MatmulQuantization(IntEnum):
+    """rknn_matmul_quant_type: which numbers of a matrix share a scale."""
+
+    PER_LAYER_SYM = 0
+    PER_LAYER_ASYM = 1
+    PER_CHANNEL_SYM = 2
+    PER_CHANNEL_ASYM = 3
+    PER_GROUP_SYM = 4
+    PER_GROUP_ASYM = 5
+
+
+class MatmulType(IntEnum):
+    """rknn_matmul_type: the element types of A, B and C."""
+
+    FLOAT16_MM_FLOAT16_TO_FLOAT32 = 1
+    INT8_MM_INT8_TO_INT32 = 2
+    INT8_MM_INT8_TO_INT8 = 3
+    FLOAT16_MM_FLOAT16_TO_FLOAT16 = 4
+    FLOAT16_MM_INT8_TO_FLOAT32 = 5
+    FLOAT16_MM_INT8_TO_FLOAT16 = 6
+    FLOAT16_MM_INT4_TO_FLOAT32 = 7
+    FLOAT16_MM_INT4_TO_FLOAT16 = 8
+    INT8_MM_INT8_TO_FLOAT32 = 9
+    INT4_MM_INT4_TO_INT16 = 10
+    INT8_MM_INT4_TO_INT32 = 11
+    FLOAT16_MM_INT4_TO_BFLOAT16 = 12
+    INT8_MM_INT4_TO_FLOAT16 = 15
+
+    @property
+    def types(self) -> tuple[TensorType, TensorType, TensorType]:
+        """The element types of A, B and C, as the name says them."""
+        a, rest = self.name.split("_MM_")
+        b, c = rest.split("_TO_")
+        return TensorType[a], TensorType[b], TensorType[c]
+
+
+class MatmulLayout(IntEnum):
+    """rknn_matmul_layout: how a matrix lies in memory."""
+
+    NORM = 0
+    NATIVE = 1
+    TP_NORM = 2
+    """B only: transposed, [N, K]."""
+
+
+class TargetType(IntEnum):
+    """rknn_target_type: who executes a custom operator."""
+
+    CPU = 1
+    GPU = 2
+
+
+_BITS = {
+    TensorType.FLOAT32: 32, TensorType.FLOAT16: 16, TensorType.INT8: 8, TensorType.UINT8: 8, TensorType.INT16: 16,
+    TensorType.UINT16: 16, TensorType.INT32: 32, TensorType.UINT32: 32, TensorType.INT64: 64, TensorType.BOOL: 8,
+    TensorType.INT4: 4, TensorType.BFLOAT16: 16,
+}  # fmt: skip
