@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from openrknn.cli.commands import GROUPS, names
+from openrknn.cli.commands import GROUPS, NAMES
 from openrknn.cli.main import build_parser
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands" / "all.md"
@@ -36,7 +36,7 @@ def page() -> str:
 
 
 def _sections() -> Iterator[str]:
-    parsers = _parsers(build_parser(names()))
+    parsers = _parsers(build_parser(NAMES))
     for title, members in GROUPS.items():
         yield f"## {title[0].upper()}{title[1:]}\n"
         for name in members:

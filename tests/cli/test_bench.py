@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from openrknn.cli.bench_measure import percentiles
+from openrknn.cli.bench.measure import percentiles
 from tests.cli.run import run
 from tests.container.places import golden
 
@@ -53,5 +53,5 @@ def test_ctrl_c_ends_it_without_a_word(capsys: Capture, monkeypatch: pytest.Monk
     def interrupted(run: object) -> float:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("openrknn.cli.bench_measure._timed", interrupted)
+    monkeypatch.setattr("openrknn.cli.bench.measure._timed", interrupted)
     assert run(capsys, "bench", CONV) == (130, "", "")

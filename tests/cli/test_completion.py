@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openrknn.cli.commands import names
+from openrknn.cli.commands import NAMES
 from tests.cli.run import run
 
 Capture = pytest.CaptureFixture[str]
@@ -46,7 +46,7 @@ def complete(script: Path, *words: str) -> list[str]:
 
 def test_commands(script: Path) -> None:
     assert complete(script, "ins") == ["inspect"]
-    assert {*names(), "--help", "--version"} <= set(complete(script, ""))
+    assert {*NAMES, "--help", "--version"} <= set(complete(script, ""))
 
 
 def test_options(script: Path) -> None:
@@ -69,7 +69,7 @@ def test_model_files_and_directories(script: Path) -> None:
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_accept_their_script(shell: str, tmp_path: Path, capsys: Capture) -> None:
     text = run(capsys, "completion", shell).out
-    assert all(name in text for name in names())
+    assert all(name in text for name in NAMES)
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     path = tmp_path / "script"

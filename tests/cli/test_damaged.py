@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openrknn.cli import extract_parts as parts
+from openrknn.cli.extract import parts
 from openrknn.cli.folder import Folder
 from openrknn.container import outer
 from openrknn.container.channels import quantization_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import openrknn
-from openrknn.cli.listing import Listing
+from openrknn.analysis.listing import Listing
 from openrknn.container.explain import list_label
 from openrknn.container.parts import Graph
 from openrknn.isa import assemble, map_for, parse_text

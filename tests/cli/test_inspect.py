@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import openrknn
-from openrknn.cli.inspect_text import overview
+from openrknn.cli.inspect.text import overview
 from openrknn.cli.output import Output
 from openrknn.container.explain import describe
 from openrknn.container.report import SCHEMA_VERSION

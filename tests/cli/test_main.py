@@ -9,7 +9,7 @@ import pytest
 
 import openrknn
 from openrknn.cli import inspect
-from openrknn.cli.commands import NAMES, load_command, names
+from openrknn.cli.commands import NAMES, load_command
 from tests.cli.run import program, run
 from tests.container.places import golden
 
@@ -25,7 +25,7 @@ def test_help_imports_nothing_heavy() -> None:
     text += "print(*sorted({'numpy', 'rich', 'ctypes', 'openrknn.container'} & set(sys.modules)), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == ""
-    assert all(name in done.stdout for name in names())
+    assert all(name in done.stdout for name in NAMES)
 
 
 def test_no_command_shows_the_help(capsys: Capture) -> None:
@@ -34,7 +34,7 @@ def test_no_command_shows_the_help(capsys: Capture) -> None:
     assert "examples:" in result.err
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", NAMES)
 def test_each_command_explains_itself(name: str, capsys: Capture) -> None:
     command = load_command(name)
     assert name == command.NAME
@@ -45,7 +45,7 @@ def test_each_command_explains_itself(name: str, capsys: Capture) -> None:
 
 
 def test_the_table_knows_the_first_commands() -> None:
-    assert {"inspect", "disasm", "completion"} <= set(names()) <= set(NAMES)
+    assert {"inspect", "disasm", "completion"} <= set(NAMES)
 
 
 @pytest.fixture

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openrknn.cli import stream_run
-from openrknn.cli.stream_broadcast import Broadcast
-from openrknn.cli.stream_server import serve
-from openrknn.cli.stream_sockets import TidyServer
+from openrknn.cli.output import Output
+from openrknn.cli.stream import play
 from openrknn.vision.errors import SourceError
+from openrknn.vision.live.broadcast import Broadcast
+from openrknn.vision.live.server import serve
+from openrknn.vision.live.sockets import TidyServer
 from openrknn.vision.pipeline import Pipeline
 from tests.cli.run import run
 from tests.cli.streaming import Streaming
@@ -176,7 +177,7 @@ def test_a_connection_that_is_just_being_closed_is_waited_for(monkeypatch: pytes
 
 
 def test_too_many_browsers_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openrknn.cli.stream_sockets._MOST_CONNECTIONS", 2)
+    monkeypatch.setattr("openrknn.vision.live.sockets._MOST_CONNECTIONS", 2)
     with serve("127.0.0.1", 0) as (_, address):
         place = ("127.0.0.1", int(address.rsplit(":", 1)[1].strip("/")))
         many = [socket.create_connection(place, timeout=SECONDS) for _ in range(3)]
@@ -273,7 +274,7 @@ class Camera:
 
 def test_a_camera_that_is_lost_is_opened_again(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", SimpleNamespace(VideoCapture=Camera))
-    monkeypatch.setattr(stream_run, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(play, "_PAUSE_SECONDS", 0.0)
     Camera.opened = 0
     result = run(capsys, "stream", SMALL, "rtsp://camera/live", "--port", "0", "--repeat", "--count", "4", "--quiet")
     assert result.code == 0
@@ -287,7 +288,7 @@ def test_a_camera_that_is_lost_is_opened_again(capsys: Capture, monkeypatch: pyt
 def test_trouble_reaches_the_page(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     """While the camera is away, the state says why."""
     monkeypatch.setitem(sys.modules, "cv2", SimpleNamespace(VideoCapture=Camera))
-    monkeypatch.setattr(stream_run, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(play, "_PAUSE_SECONDS", 0.0)
     told: list[str] = []
     monkeypatch.setattr(Broadcast, "trouble", lambda self, text: told.append(text))
     run(capsys, "stream", SMALL, "rtsp://camera/live", "--port", "0", "--repeat", "--count", "3")
@@ -310,14 +311,13 @@ def test_pictures_of_the_other_commands_can_be_watched(
     """No display is needed: it is a page. It stays when all pictures are done, until Ctrl-C."""
     seen: list[tuple[int, bytes]] = []
 
-    def look() -> None:
+    def look(output: Output) -> None:
         address = next(word for word in capsys.readouterr().err.split() if word.startswith("http://"))
         status, _, body = get(f"{address}picture")
         seen.append((status, body))
-        raise KeyboardInterrupt
 
     monkeypatch.delenv("DISPLAY", raising=False)
-    monkeypatch.setattr("openrknn.cli.detect_run.wait_for_ctrl_c", look)
+    monkeypatch.setattr("openrknn.cli.pictures.run._stay", look)
     assert run(capsys, "segment", SMALL, photos / "a.png", "--show").code == 0
     assert seen[0][0] == 200
     assert seen[0][1].startswith(b"\xff\xd8")

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from openrknn import monitor
-from openrknn.cli.top_text import History, screen
+from openrknn.cli.top.text import History, screen
 from tests.cli.run import program, run
 from tests.machines import Machine, rknpu_board, rocket_board
 

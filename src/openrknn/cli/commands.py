@@ -1,18 +1,18 @@
-"""The table of commands. To add one, write its module and add its name here."""
+"""The table of commands. To add one, write its module or folder and add its name here."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 from typing import Protocol, cast
 
 from openrknn.cli.output import Output
 
-__all__ = ["GROUPS", "NAMES", "Command", "load_command", "names"]
+__all__ = ["GROUPS", "NAMES", "Command", "load_command"]
 
+_PICTURES = ("classify", "detect", "segment", "pose", "ocr")
 GROUPS = {
-    "see it work": ("run", "demo", "classify", "detect", "segment", "pose", "ocr", "stream"),
+    "see it work": ("run", "demo", *_PICTURES, "stream"),
     "make, measure and compare models": ("compile", "bench", "profile", "compare"),
     "look into files": ("inspect", "lint", "disasm", "diff", "extract", "edit", "coverage"),
     "programs without an NPU, and what programs do with one": ("exec", "device", "spy", "trace", "verify"),
@@ -37,15 +37,10 @@ class Command(Protocol):
         """Do it, and return the exit code."""
 
 
-def names() -> tuple[str, ...]:
-    """The commands that are installed."""
-    return tuple(name for name in NAMES if importlib.util.find_spec(_module(name)))
-
-
-def _module(name: str) -> str:
-    return f"openrknn.cli.{name.replace('-', '_')}"
-
-
 def load_command(name: str) -> Command:
-    """The module of one command."""
-    return cast(Command, importlib.import_module(_module(name)))
+    """One command: the module of its name, or its row in the table of the commands for pictures."""
+    if name in _PICTURES:
+        from openrknn.cli.pictures import COMMANDS
+
+        return next(command for command in COMMANDS if name == command.NAME)
+    return cast(Command, importlib.import_module(f"openrknn.cli.{name.replace('-', '_')}"))

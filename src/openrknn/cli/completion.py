@@ -46,10 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Print the script."""
-    from openrknn.cli.commands import names
+    from openrknn.cli.commands import NAMES
     from openrknn.cli.main import build_parser
 
-    commands = tuple(_commands(build_parser(names())))
+    commands = tuple(_commands(build_parser(NAMES)))
     script = {"bash": _bash, "zsh": _zsh, "fish": _fish}[arguments.shell](commands)
     output.stream.write(script)
     return 0

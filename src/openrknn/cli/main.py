@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from openrknn import __version__
-from openrknn.cli.commands import GROUPS, Command, load_command, names
+from openrknn.cli.commands import GROUPS, NAMES, Command, load_command
 from openrknn.cli.files import os_problem
 from openrknn.cli.output import CommandError, Mode, Output
 from openrknn.errors import RknnError
@@ -74,10 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     wanted = next((word for word in words if not word.startswith("-")), None)
-    known = names()
-    if wanted is not None and wanted not in known:
-        raise CommandError(_unknown(wanted, known))
-    parser = build_parser(known if wanted is None else (wanted,))
+    if wanted is not None and wanted not in NAMES:
+        raise CommandError(_unknown(wanted))
+    parser = build_parser(NAMES if wanted is None else (wanted,))
     arguments = parser.parse_args(words)
     if wanted is None:
         parser.print_help(sys.stderr)
@@ -86,11 +85,11 @@ def _run(words: list[str]) -> int:
     return command.run(arguments, _output(arguments))
 
 
-def _unknown(word: str, known: Sequence[str]) -> str:
+def _unknown(word: str) -> str:
     if word.endswith(".rknn") or os.path.exists(word):
         return f"{word!r} is a file, not a command; try `openrknn inspect {word}`"
-    close = difflib.get_close_matches(word, known, n=1)
-    guess = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+    close = difflib.get_close_matches(word, NAMES, n=1)
+    guess = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(NAMES)}"
     return f"there is no command {word!r}; {guess}"
 
 
@@ -106,9 +105,7 @@ def build_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"openrknn {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     # argparse lists all commands in one heap; people look for what they want to do.
-    subparsers = parser.add_subparsers(
-        prog="openrknn", metavar="COMMAND", parser_class=_Parser, help=argparse.SUPPRESS
-    )
+    subparsers = parser.add_subparsers(prog="openrknn", metavar="COMMAND", parser_class=_Parser, help=argparse.SUPPRESS)
     loaded = {name: load_command(name) for name in commands}
     for command in loaded.values():
         _add_command(subparsers, command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,21 @@ class Result:
         kept = np.array([row for row, text in enumerate(texts) if text.strip()], np.int64)
         return replace(self, found=read.take(kept), run_seconds=self.run_seconds + seconds)
 
+    def in_words(self) -> str:
+        """What was found, in a few words; empty for a ranking and for text that was read."""
+        match self.found:
+            case Objects() if self.task == "text":
+                return _counted(len(self.found), "line")
+            case Objects():
+                counts = Counter(self.label(number) for number in self.found.classes.tolist())
+                return ", ".join(f"{count} {name}" for name, count in counts.most_common()) or "nothing found"
+            case Areas():
+                return _counted(len(self.found.shares()), "area")
+            case Reading() if not self.found.text:
+                return "nothing to read"
+            case _:
+                return ""
+
     def rows(self, top: int = 5) -> Iterator[dict[str, Any]]:
         """What was found, one dictionary each, with plain numbers: for JSON. `top`: how many classes of a ranking."""
         match self.found:
@@ -96,6 +112,10 @@ class Result:
         if found.masks is not None:
             entry["mask_pixels"] = int(found.masks[row].sum())
         return entry
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def _numbers(values: Array) -> list[Any]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from openrknn.cli.compile_options import add_arguments, compile_options, source_of, target_of
+from openrknn.cli.compile.options import add_arguments, compile_options, source_of, target_of
 from openrknn.cli.output import Output
 
 if TYPE_CHECKING:

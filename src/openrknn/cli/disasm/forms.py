@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from openrknn.cli.listing import Entry, Listing, TaskHead
+from openrknn.analysis.listing import Entry, Listing, TaskHead
 from openrknn.cli.output import Output
 from openrknn.cli.words import count_of
 from openrknn.isa import Instruction

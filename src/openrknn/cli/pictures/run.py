@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
+import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from io import BytesIO
 from itertools import islice
 from typing import Any
 
-from openrknn.cli.detect_progress import progress
-from openrknn.cli.detect_text import as_json, show_picture, show_summary
-from openrknn.cli.files import load_model
 from openrknn.cli.folder import Folder, safe_name
 from openrknn.cli.output import CommandError, Output
-from openrknn.cli.run_results import find_labels, read_labels
-from openrknn.cli.stream_meter import Meter
-from openrknn.cli.stream_run import wait_for_ctrl_c
-from openrknn.cli.stream_server import serve
+from openrknn.cli.pictures.pipeline import open_pipeline
+from openrknn.cli.pictures.progress import progress
+from openrknn.cli.pictures.text import as_json, show_picture, show_summary
+from openrknn.vision.live import Meter, serve
 from openrknn.vision.ocr import TextReader
 from openrknn.vision.outcome import Result
 from openrknn.vision.pipeline import Pipeline
@@ -40,16 +37,16 @@ def run_pictures(arguments: argparse.Namespace, output: Output, *, task: str) ->
     total = min(total or arguments.count, arguments.count) if arguments.count else total
     session = _Session(arguments, output, folder)
     with ExitStack() as stack:
-        pipeline = stack.enter_context(_pipeline(arguments.model, arguments, task))
+        pipeline = stack.enter_context(open_pipeline(arguments.model, arguments, task))
         session.begin(pipeline)
         source: Pipeline | TextReader = pipeline
         if getattr(arguments, "reader", None):
-            source = _reader(pipeline, stack.enter_context(_pipeline(arguments.reader, arguments, "ocr")))
+            source = _reader(pipeline, stack.enter_context(open_pipeline(arguments.reader, arguments, "ocr")))
         if arguments.show:
             session.page = _page(stack, pipeline)
         try:
             with progress(output, total) as advance:
-                for result in islice(_results(source, arguments.sources), arguments.count):
+                for result in islice(source.stream(arguments.sources), arguments.count):
                     session.take(result)
                     advance(session.count, session.speed())
         except KeyboardInterrupt:
@@ -70,37 +67,7 @@ def _page(stack: ExitStack, pipeline: Pipeline) -> Meter:
 def _stay(output: Output) -> None:
     output.stream.flush()
     with suppress(KeyboardInterrupt):
-        wait_for_ctrl_c()
-
-
-def _results(source: Pipeline | TextReader, sources: list[str]) -> Iterator[Result]:
-    return source.stream(sources)
-
-
-def _pipeline(path: str, arguments: argparse.Namespace, task: str) -> Pipeline:
-    """The model with its pictures before and its decoder behind it."""
-    model = load_model(path)
-    labels = read_labels(arguments.labels, None).names if arguments.labels else None
-    try:
-        pipeline = Pipeline(
-            model,
-            task=task,
-            family=arguments.family,
-            labels=labels,
-            threshold=getattr(arguments, "threshold", None),
-            overlap=getattr(arguments, "overlap", 0.45),
-            fit=arguments.fit,
-            order=arguments.order,
-            device=arguments.device,
-            cores=arguments.cores,
-            workers=arguments.workers,
-        )
-    except (ValueError, TypeError) as error:
-        raise CommandError(str(error)) from error
-    beside = find_labels(path, [(1, pipeline.classes)]) if labels is None and pipeline.classes > 1 else None
-    if beside is not None:
-        pipeline.labels = beside.names
-    return pipeline
+        threading.Event().wait()  # for ever; Ctrl-C raises KeyboardInterrupt
 
 
 def _reader(finder: Pipeline, reader: Pipeline) -> TextReader:

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         report_html.write(report, model, arguments.html)
         output.value(f"wrote {arguments.html}")
     elif output.is_human:
-        from openrknn.cli.inspect_text import overview
+        from openrknn.cli.inspect.text import overview
 
         overview(report, output, show_all=arguments.all)
     elif output.is_json:

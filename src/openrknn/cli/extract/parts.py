@@ -186,8 +186,8 @@ def write_commands(model: Model, graph: Graph, folder: Folder, prefix: str) -> N
 
 
 def _listing(model: Model, graph: Graph) -> str:
-    from openrknn.cli.disasm_forms import write_text
-    from openrknn.cli.listing import Listing
+    from openrknn.analysis.listing import Listing
+    from openrknn.cli.disasm.forms import write_text
 
     stream = io.StringIO()
     chosen = [(list_label(entry), numbers, list(numbers)) for entry, numbers in graph.task_lists.items()]

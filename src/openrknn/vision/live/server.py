@@ -1,9 +1,9 @@
 """The newest picture for every browser that looks. Nothing of the page comes from elsewhere.
 
-    /                   the page
-    /picture?after=N    the first picture newer than number N, as soon as there is one; the header X-State describes it
-    /stream.mjpg        all of them as a motion JPEG, for players and home automation
-    /state              what the page shows, as JSON
+/                   the page
+/picture?after=N    the first picture newer than number N, as soon as there is one; the header X-State describes it
+/stream.mjpg        all of them as a motion JPEG, for players and home automation
+/state              what the page shows, as JSON
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from openrknn.cli.output import CommandError
-from openrknn.cli.stream_broadcast import Broadcast
-from openrknn.cli.stream_sockets import TidyServer
+from openrknn.vision.errors import SourceError
+from openrknn.vision.live.broadcast import Broadcast
+from openrknn.vision.live.sockets import TidyServer
 
 __all__ = ["serve"]
 
@@ -38,7 +38,7 @@ def serve(host: str, port: int) -> Iterator[tuple[Broadcast, str]]:
         server = _Server(host, port, broadcast)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise CommandError(f"{host}:{port}: {reason}; choose another --port or --host") from error
+        raise SourceError(f"{host}:{port}: {reason}; choose another --port or --host") from error
     thread = Thread(target=server.serve_forever, args=(0.05,), name="openrknn-stream", daemon=True)
     thread.start()
     try:
@@ -88,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
         address = urlsplit(self.path)
         match address.path:
             case "/":
-                page = resources.files("openrknn.cli").joinpath("stream_page.html").read_bytes()
+                page = resources.files("openrknn.vision.live").joinpath("page.html").read_bytes()
                 self._answer(page, "text/html; charset=utf-8")
             case "/state":
                 self._answer(_encoded(self.server.broadcast.state), "application/json")

@@ -96,7 +96,7 @@ def _tell(results: list[tuple[str, tuple[Finding, ...] | str]], output: Output) 
         if isinstance(result, str):
             continue
         if output.is_human:
-            from openrknn.cli.lint_text import show
+            from openrknn.cli.lint.text import show
 
             show(path, result, output)
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,9 +12,9 @@ from openrknn.cli.run_text import duration
 from openrknn.cli.tables import bar, facts, indented, table
 from openrknn.cli.words import count_of
 from openrknn.vision.outcome import Result
-from openrknn.vision.results import Areas, Objects, Reading
+from openrknn.vision.results import Objects, Reading
 
-__all__ = ["as_json", "in_words", "show_picture", "show_summary"]
+__all__ = ["as_json", "show_picture", "show_summary"]
 
 _MOST_ROWS = 30
 _BAR_CELLS = 20
@@ -38,23 +37,7 @@ def show_picture(output: Output, result: Result, *, top: int) -> None:
 def _headline(result: Result) -> Text:
     size = f"{result.pixels.shape[1]}x{result.pixels.shape[0]}" if result.pixels is not None else ""
     text = Text.assemble((printable(result.name), "bold"), (f"  {size}  {duration(result.run_seconds)}", "dim"))
-    return text.append(f"  {in_words(result)}")
-
-
-def in_words(result: Result) -> str:
-    """What was found, in a few words."""
-    match result.found:
-        case Objects() if result.task == "text":
-            return count_of(len(result.found), "line")
-        case Objects():
-            counts = Counter(result.label(number) for number in result.found.classes.tolist())
-            return ", ".join(f"{count} {name}" for name, count in counts.most_common()) or "nothing found"
-        case Areas():
-            return count_of(len(result.found.shares()), "area")
-        case Reading() if not result.found.text:
-            return "nothing to read"
-        case _:
-            return ""
+    return text.append(f"  {result.in_words()}")
 
 
 def _table(output: Output, result: Result, rows: list[dict[str, Any]]) -> Any:

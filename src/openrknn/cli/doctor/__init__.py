@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.report is not None:
         write_bundle(arguments.report, facts, findings, __version__)
     if output.is_human:
-        from openrknn.cli.doctor_text import show
+        from openrknn.cli.doctor.text import show
 
         show(findings, facts, output)
         if arguments.report is not None:

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         rows.sort(key=lambda row: (row.board_us or 0) if arguments.sort == "board" else row.here_us, reverse=True)
     output.data({"schema_version": SCHEMA_VERSION, "model": arguments.model, **as_json(rows, profile)})
     if output.is_human:
-        from openrknn.cli.profile_text import show
+        from openrknn.cli.profile.text import show
 
         show(output, model, rows, profile)
     else:

@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from openrknn.cli import inspect_tables as tables
+from openrknn.cli.inspect import tables
 from openrknn.cli.output import Output, printable
 from openrknn.cli.words import count_of, count_text, numbers_text, shape_text, size_text
 from openrknn.container.report import Finding, InputReport, ModelReport, OutputReport, Severity, Totals

@@ -8,8 +8,7 @@ from collections import deque
 from io import BytesIO
 from typing import Any
 
-from openrknn.cli.detect_text import in_words
-from openrknn.cli.stream_broadcast import Broadcast
+from openrknn.vision.live.broadcast import Broadcast
 from openrknn.vision.outcome import Result
 from openrknn.vision.pipeline import Pipeline
 
@@ -55,7 +54,7 @@ class Meter:
         return {
             **self._about,
             "name": os.path.basename(result.name)[-_LONGEST_NAME:],
-            "found": in_words(result),
+            "found": result.in_words(),
             "rows": _rows(result),
             "pictures_per_second": steps / elapsed if steps else 0.0,
             "latency_ms": 1e3 * sum(parts),

@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """List the chosen tasks."""
-    from openrknn.cli import disasm_forms as forms
-    from openrknn.cli.listing import Listing
+    from openrknn.analysis.listing import Listing
+    from openrknn.cli.disasm import forms
 
     model = load_model(arguments.file, strict=False)
     if not 0 <= arguments.graph < len(model.graphs):

@@ -48,7 +48,7 @@ def _count(text: str) -> int:
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Measure one model."""
     from openrknn import compute
-    from openrknn.cli import bench_measure as measure
+    from openrknn.cli.bench import measure
     from openrknn.cli.run_inputs import arrays_for, random_inputs
 
     model = load_model(arguments.model)
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         }
     output.data(facts)
     if output.is_human:
-        from openrknn.cli.bench_text import show
+        from openrknn.cli.bench.text import show
 
         show(output, facts, series.times)
     else:

@@ -9,19 +9,16 @@ import threading
 import time
 from collections.abc import Iterator
 
-from openrknn.cli.files import load_model
-from openrknn.cli.output import CommandError, Output
-from openrknn.cli.run_results import find_labels, read_labels
-from openrknn.cli.stream_broadcast import Broadcast
-from openrknn.cli.stream_meter import Meter
-from openrknn.cli.stream_server import serve
+from openrknn.cli.output import Output
+from openrknn.cli.pictures.pipeline import open_pipeline
 from openrknn.cli.words import count_of
 from openrknn.vision.errors import SourceError
+from openrknn.vision.live import Broadcast, Meter, serve
 from openrknn.vision.outcome import Result
 from openrknn.vision.pipeline import Pipeline
 from openrknn.vision.sources import entries
 
-__all__ = ["run_stream", "wait_for_ctrl_c"]
+__all__ = ["run_stream"]
 
 _PAUSE_SECONDS = 2.0
 """Before a source that was lost is opened again."""
@@ -30,7 +27,10 @@ _PAUSE_SECONDS = 2.0
 def run_stream(arguments: argparse.Namespace, output: Output) -> int:
     """Run the model, publish every picture, and count."""
     entries(arguments.sources)  # complains before anything is loaded
-    with _pipeline(arguments) as pipeline, serve(arguments.host, arguments.port) as (broadcast, address):
+    with (
+        open_pipeline(arguments.model, arguments, arguments.task) as pipeline,
+        serve(arguments.host, arguments.port) as (broadcast, address),
+    ):
         for note in pipeline.notes:
             output.complain(f"note: {note}")
         output.value(f"{address}  shows {pipeline.family.about} on {pipeline.device}; Ctrl-C ends it")
@@ -56,35 +56,7 @@ def _play(
     if meter.count and not (arguments.count or arguments.exit):
         output.line("that was the last picture; the page stays until Ctrl-C")
         output.stream.flush()
-        wait_for_ctrl_c()
-
-
-def wait_for_ctrl_c() -> None:
-    """Returns never; the signal raises KeyboardInterrupt."""
-    threading.Event().wait()
-
-
-def _pipeline(arguments: argparse.Namespace) -> Pipeline:
-    model = load_model(arguments.model)
-    labels = read_labels(arguments.labels, None).names if arguments.labels else None
-    try:
-        pipeline = Pipeline(
-            model,
-            task=arguments.task,
-            family=arguments.family,
-            labels=labels,
-            threshold=arguments.threshold,
-            overlap=arguments.overlap,
-            device=arguments.device,
-            cores=arguments.cores,
-            workers=arguments.workers,
-        )
-    except (ValueError, TypeError) as error:
-        raise CommandError(str(error)) from error
-    beside = find_labels(arguments.model, [(1, pipeline.classes)]) if labels is None and pipeline.classes > 1 else None
-    if beside is not None:
-        pipeline.labels = beside.names
-    return pipeline
+        threading.Event().wait()  # for ever; Ctrl-C raises KeyboardInterrupt
 
 
 def _results(

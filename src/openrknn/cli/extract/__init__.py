@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Write the parts of one model."""
-    from openrknn.cli import extract_parts as parts
+    from openrknn.cli.extract import parts
     from openrknn.cli.folder import Folder
 
     model = load_model(arguments.file)

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             reading = read(arguments.root, reading)
         output.data(reading.as_json())
         if output.is_human:
-            from openrknn.cli.top_text import screen
+            from openrknn.cli.top.text import screen
 
             output.show(screen(reading))
         return 0
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 def _live(arguments: argparse.Namespace, output: Output) -> int:
     from rich.live import Live
 
-    from openrknn.cli.top_text import History, screen
+    from openrknn.cli.top.text import History, screen
     from openrknn.monitor import read
 
     history = History()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openrknn.cli.output import CommandError, Output
-from openrknn.cli.trace_jobs import gems, jobs_of, regs, tasks
+from openrknn.cli.trace.jobs import gems, jobs_of, regs, tasks
 
 if TYPE_CHECKING:
     from openrknn.trace.archive import Trace
@@ -135,9 +135,7 @@ def _diff(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
     if not arguments.other:
         raise CommandError("diff needs two traces")
     with Trace(arguments.other) as other:
-        ours, theirs = (
-            [event for event in side.events if isinstance(event, CallRecord)] for side in (trace, other)
-        )
+        ours, theirs = ([event for event in side.events if isinstance(event, CallRecord)] for side in (trace, other))
     for number, (first, second) in enumerate(zip(ours, theirs, strict=False), start=1):
         if (first.name, first.before, first.result) != (second.name, second.before, second.result):
             output.line(f"call {number} differs:")

@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
     report = summarize([scan(load_model(path), path) for path in arguments.files])
     if output.is_human:
-        from openrknn.cli.coverage_text import show
+        from openrknn.cli.coverage.text import show
 
         show(report, output, show_all=arguments.all)
     output.data({"schema_version": SCHEMA_VERSION, **as_json(report)})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from openrknn.cli.detect_options import add_score_arguments
 from openrknn.cli.options import add_device_arguments, positive, seconds
 from openrknn.cli.output import Output
+from openrknn.cli.pictures.options import add_score_arguments
 
 NAME = "stream"
 HELP = "show a camera or video in a browser, with boxes, speed and load"
@@ -53,6 +53,6 @@ def _port(text: str) -> int:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Serve until the source ends, or Ctrl-C."""
-    from openrknn.cli.stream_run import run_stream
+    from openrknn.cli.stream.play import run_stream
 
     return run_stream(arguments, output)
