@@ -7,6 +7,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 __all__ = ["StandInApi"]
 
@@ -21,6 +22,9 @@ class StandInApi:
         self.tokens: set[str] = set()
         self.calls: list[str] = []
         self.fail = False
+        self.page = 1
+        """A page of the real one is larger; a client must go on anyway."""
+        self.listed = 0
         api = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -59,9 +63,37 @@ class StandInApi:
     def slices(self) -> list[dict[str, Any]]:
         return [value for path, value in sorted(self.objects.items()) if path.startswith(f"{SLICES}/")]
 
-    def claim(self, name: str, uid: str, *devices: str, pool: str = "board1") -> None:
-        """A claim that the scheduler has given these devices."""
-        results = [{"request": "npu", "driver": "npu.rockchip.com", "pool": pool, "device": one} for one in devices]
+    def wipe(self) -> None:
+        """What a kubelet does with the slices of its node when it starts."""
+        for path in [path for path in self.objects if path.startswith(f"{SLICES}/board1-")]:
+            del self.objects[path]
+
+    def add_foreign(self, count: int) -> None:
+        """Slices of other drivers and other nodes."""
+        for number in range(count):
+            driver = "gpu.example.com" if number % 2 else "npu.rockchip.com"
+            spec = {"driver": driver, "nodeName": f"other{number}", "pool": {"generation": 7}, "devices": []}
+            name = f"other{number}"
+            self.objects[f"{SLICES}/{name}"] = {"metadata": {"name": name, "resourceVersion": "1"}, "spec": spec}
+
+    def _list(self, query: dict[str, str]) -> dict[str, Any]:
+        """One page of the slices that the field selector names."""
+        wanted = dict(one.split("=") for one in query.get("fieldSelector", "").split(",") if one)
+        found = [
+            item for item in self.slices
+            if all(item["spec"].get(name.removeprefix("spec.")) == value for name, value in wanted.items())
+        ]  # fmt: skip
+        start, limit = int(query.get("continue", 0)), min(int(query.get("limit", len(found))), self.page)
+        more = {"continue": str(start + limit)} if start + limit < len(found) else {}
+        self.listed += len(found[start : start + limit])
+        return {"metadata": more, "items": found[start : start + limit]}
+
+    def claim(self, name: str, uid: str, *devices: str, pool: str = "board1", requests: tuple[str, ...] = ()) -> None:
+        """A claim that the scheduler has given these devices; all to one request unless said otherwise."""
+        results = [
+            {"request": request, "driver": "npu.rockchip.com", "pool": pool, "device": one}
+            for request, one in zip(requests or ("npu",) * len(devices), devices, strict=True)
+        ]
         self.objects[f"/apis/resource.k8s.io/v1/namespaces/home/resourceclaims/{name}"] = {
             "metadata": {"name": name, "uid": uid},
             "status": {"allocation": {"devices": {"results": results}}},
@@ -71,11 +103,13 @@ class StandInApi:
         self.calls.append(f"{method} {path}")
         if self.fail:
             return 503, {"message": "the server is starting"}
-        if method == "GET" and path == SLICES:
-            return 200, {"items": self.slices}
+        if method == "GET" and path.startswith(f"{SLICES}?"):
+            return 200, self._list({name: values[0] for name, values in parse_qs(urlsplit(path).query).items()})
         if method == "GET":
             return (200, self.objects[path]) if path in self.objects else (404, {"message": f"{path} not found"})
         if method == "POST":
+            if f"{path}/{body['metadata']['name']}" in self.objects:
+                return 409, {"message": "already exists"}
             body["metadata"]["resourceVersion"] = "1"
             self.objects[f"{path}/{body['metadata']['name']}"] = body
             return 201, body

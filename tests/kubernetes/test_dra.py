@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,11 @@ import kubernetes_validate
 import pytest
 
 from openrknn.kubernetes.api import ApiServer
+from openrknn.kubernetes.daemon import Daemon, Options, clean_up
 from openrknn.kubernetes.dra import Driver, Folders
+from openrknn.kubernetes.grants import startable
 from openrknn.kubernetes.inventory import Settings, units
+from openrknn.kubernetes.messages import POD_RESOURCES, message
 from openrknn.kubernetes.slices import parts
 from tests.kubernetes.api_server import StandInApi
 from tests.kubernetes.kubelet import Kubelet
@@ -30,8 +35,9 @@ def api() -> Iterator[StandInApi]:
 def driver(api: StandInApi, short: Path, root: Path, **more: Any) -> Driver:
     token = short / "token"
     token.write_text("abc\n")
+    clock = more.pop("clock", time.monotonic)
     settings = Settings(root, **{"strategy": "cores", **more})
-    return Driver(settings, "board1", ApiServer(api.url, token), Folders(short, short / "cdi"))
+    return Driver(settings, "board1", ApiServer(api.url, token), Folders(short, short / "cdi"), clock)
 
 
 def devices(api: StandInApi) -> dict[str, Any]:
@@ -159,3 +165,137 @@ def test_what_fails_is_tried_again(api: StandInApi, short: Path, tmp_path: Path)
     made.refresh(units(Settings(tmp_path)), WELL)
     assert (short / "plugins_registry/npu.rockchip.com-reg.sock").exists()
     made.close()
+
+
+def test_a_driver_that_was_killed_is_replaced(api: StandInApi, short: Path, tmp_path: Path) -> None:
+    """Its sockets stay behind, and nobody answers on them."""
+    rknpu_board(tmp_path)
+    for name in ("plugins_registry/npu.rockchip.com-reg.sock", "plugins/npu.rockchip.com/dra.sock"):
+        (short / name).parent.mkdir(parents=True)
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(short / name))
+    made = driver(api, short, tmp_path)
+    with Kubelet(short) as kubelet:
+        made.refresh(units(Settings(tmp_path)), WELL)
+        assert kubelet.find_driver().name == "npu.rockchip.com"
+        assert made.is_registered
+    made.close()
+
+
+def test_an_older_driver_that_leaves_lets_the_newer_ones_sockets_be(
+    api: StandInApi, short: Path, tmp_path: Path
+) -> None:
+    rknpu_board(tmp_path)
+    older, newer = driver(api, short, tmp_path), driver(api, short, tmp_path)
+    older.refresh(units(Settings(tmp_path)), WELL)
+    newer.refresh(units(Settings(tmp_path)), WELL)
+    older.close()
+    with Kubelet(short) as kubelet:
+        assert kubelet.find_driver().name == "npu.rockchip.com"
+    assert (newer.is_registered, older.is_registered) == (True, False)
+    newer.close()
+    assert list((short / "plugins_registry").iterdir()) == []
+
+
+def test_slices_that_a_kubelet_deleted_are_published_again(api: StandInApi, short: Path, tmp_path: Path) -> None:
+    rknpu_board(tmp_path)
+    now = [0.0]
+    made = driver(api, short, tmp_path, clock=lambda: now[0])
+    found = units(Settings(tmp_path))
+    made.refresh(found, WELL)
+    api.wipe()
+    made.refresh(found, WELL)  # nobody has told us, and it is not time to compare
+    assert api.slices == []
+    with Kubelet(short) as kubelet:
+        kubelet.find_driver()
+        made.refresh(found, WELL)
+        assert len(devices(api)) == 5
+    api.wipe()
+    now[0] = 11
+    made.refresh(found, WELL)
+    assert len(devices(api)) == 5
+    calls = len(api.calls)
+    now[0] = 22
+    made.refresh(found, WELL)
+    assert {call.split()[0] for call in api.calls[calls:]} == {"GET"}, "nothing is written while nothing differs"
+    made.close()
+
+
+def test_slices_of_others_are_not_even_read(api: StandInApi, short: Path, tmp_path: Path) -> None:
+    rknpu_board(tmp_path)
+    api.add_foreign(2000)
+    made = driver(api, short, tmp_path)
+    made.refresh(units(Settings(tmp_path)), WELL)
+    assert len(api.slices) == 2002
+    assert api.listed == 0
+    made.close()
+
+
+def test_the_log_counts_devices_that_may_be_used(
+    api: StandInApi, short: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    rknpu_board(tmp_path)
+    made = driver(api, short, tmp_path)
+    made.refresh(units(Settings(tmp_path)), {"npu0": "too hot"})
+    made.close()
+    assert "published 0 devices" in caplog.text
+
+
+def test_each_request_of_a_claim_has_its_own_mask(api: StandInApi, short: Path, tmp_path: Path) -> None:
+    rknpu_board(tmp_path)
+    made = driver(api, short, tmp_path)
+    with Kubelet(short) as kubelet:
+        made.refresh(units(Settings(tmp_path)), WELL)
+        endpoint = kubelet.find_driver().endpoint
+        api.claim("two", "uid-1", "npu0-core-0", "npu0-core-1", requests=("left", "right"))
+        kubelet.call_driver(endpoint, "NodePrepareResources", ("home", "two", "uid-1"))
+        api.claim("pair", "uid-2", "npu0-core-1", "npu0-core-2")
+        kubelet.call_driver(endpoint, "NodePrepareResources", ("home", "pair", "uid-2"))
+    made.close()
+    masks = {
+        device["name"]: device["containerEdits"]["env"][0]
+        for path in (short / "cdi").iterdir()
+        for device in json.loads(path.read_text())["devices"]
+    }
+    assert masks == {
+        "uid-1-npu0-core-0": "OPENRKNN_CORE_MASK=1",
+        "uid-1-npu0-core-1": "OPENRKNN_CORE_MASK=2",
+        # The driver starts nothing on cores 1 and 2 together.
+        "uid-2-npu0-core-1": "OPENRKNN_CORE_MASK=2",
+        "uid-2-npu0-core-2": "OPENRKNN_CORE_MASK=2",
+    }
+
+
+@pytest.mark.parametrize(("mask", "expected"), [(1, 1), (2, 2), (4, 4), (3, 3), (7, 7), (6, 2), (5, 1)])
+def test_masks_that_the_driver_starts(mask: int, expected: int) -> None:
+    assert startable(mask) == expected
+
+
+def test_metrics_name_the_npu_of_a_claim(api: StandInApi, short: Path, tmp_path: Path) -> None:
+    rknpu_board(tmp_path)
+    made = driver(api, short, tmp_path)
+    options = Options(
+        Settings(tmp_path, strategy="cores"), device_plugin=False, pod_resources=short / "pod-resources/kubelet.sock"
+    )
+    daemon = Daemon(options, made)
+    with Kubelet(short) as kubelet:
+        daemon.look()
+        pod = message(POD_RESOURCES, "PodResources")(name="eyes", namespace="home")
+        claim = pod.containers.add(name="main").dynamic_resources.add(claim_name="eyes", claim_namespace="home")
+        claim.claim_resources.add(driver_name="npu.rockchip.com", pool_name="board1", device_name="npu0-core-1")
+        kubelet.pods = [pod]
+        text = daemon.metrics()
+    made.close()
+    (line,) = [line for line in text.splitlines() if line.startswith("openrknn_npu_pod{")]
+    assert 'device="npu0-core-1"' in line
+    assert 'npu="fdab0000.npu"' in line
+
+
+def test_what_an_uninstalled_plugin_left_is_removed(tmp_path: Path) -> None:
+    ours = ["rockchip.com-npu.json", "npu.rockchip.com-claim-uid-1.json"]
+    for name in (*ours, "nvidia.com-gpu.json"):
+        (tmp_path / name).write_text("{}")
+    removed = clean_up(Options(cdi_folder=tmp_path), tmp_path)
+    assert sorted(path.name for path in removed) == sorted(ours)
+    assert [path.name for path in tmp_path.iterdir()] == ["nvidia.com-gpu.json"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from openrknn.doctor.kernel_log import NewLines
 from openrknn.kubernetes.health import Health, self_test
 from openrknn.kubernetes.inventory import Settings, Unit, units
 from tests.machines import Machine, rknpu_board
@@ -73,5 +74,25 @@ def test_software_npus_are_always_well(tmp_path: Path) -> None:
 def test_a_self_test_that_passes_and_one_that_cannot_open() -> None:
     unit = Unit("soft0", "rk3588", "software", "process", "rk3588", None, 3, ())
     assert self_test(unit) is None
-    broken = Unit("npu0", "x.npu", "rknpu", "drm", "rk3588", None, 3, ("/dev/does-not-exist",))
+    hidden = Unit("npu0", "x.npu", "rknpu", "drm", "rk3588", None, 3, ("/dev/does-not-exist",))
+    assert self_test(hidden) is None, "a node that cannot be opened here says nothing about the NPU"
+    broken = Unit("npu0", "x.npu", "rknpu", "drm", "rk3588", None, 3, ("/dev/null",))
     assert "self-test fails" in (self_test(broken) or "")
+
+
+def test_the_newest_lines_of_a_large_log_count(tmp_path: Path) -> None:
+    machine = rknpu_board(tmp_path).log(*["something else"] * 20_000)
+    settings = Settings(tmp_path)
+    found, health = units(settings), Health(settings)
+    assert reason(health, found) is None
+    machine.log("RKNPU: job timeout, flags: 0x0")
+    assert reason(health, found) == "jobs ran into a timeout (kernel log)"
+
+
+def test_a_log_that_was_rotated_is_read_from_its_start(tmp_path: Path) -> None:
+    machine = rknpu_board(tmp_path).log(*["something else"] * 10)
+    lines = NewLines(tmp_path)
+    (tmp_path / "var/log/dmesg").unlink()
+    machine.log("new")
+    assert [line.split()[-1] for line in lines.read()] == ["new"]
+    assert lines.read() == []

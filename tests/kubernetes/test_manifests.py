@@ -16,7 +16,8 @@ from openrknn.cli.main import build_parser
 
 FOLDER = Path(__file__).parents[2] / "deploy/kubernetes"
 FILES = sorted(path for path in FOLDER.rglob("*.yaml") if path.name != "kustomization.yaml")
-KUSTOMIZATIONS = sorted(path.parent for path in FOLDER.rglob("kustomization.yaml"))
+COMPONENTS = sorted(path.parent for path in FOLDER.glob("components/*/kustomization.yaml"))
+KUSTOMIZATIONS = sorted({path.parent for path in FOLDER.rglob("kustomization.yaml")} - set(COMPONENTS))
 VERSION = "1.36"
 FOREIGN = ("keda.sh/", "serving.kserve.io/")
 """Their schemas are not Kubernetes' own."""
@@ -96,3 +97,34 @@ def test_the_dra_overlay_has_all_that_the_driver_needs() -> None:
     assert {"--dra", "--node=$(NODE_NAME)"} <= set(container["args"])
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert {"/var/lib/kubelet/plugins_registry", "/var/lib/kubelet/plugins", "/var/run/cdi"} <= mounts
+
+
+def test_every_component_has_an_overlay() -> None:
+    """Components are combined in overlays; an overlay of one is there for each."""
+    assert {path.name for path in COMPONENTS} <= {path.name for path in FOLDER.glob("overlays/*")}
+
+
+def test_claims_with_software_npus_are_one_overlay() -> None:
+    items = rendered(FOLDER / "overlays/dra-software")
+    (container,) = containers([item for item in items if item["kind"] == "DaemonSet"])
+    assert {"--dra", "--software=2"} <= set(container["args"])
+    assert {item["kind"] for item in items} >= {"DeviceClass", "ClusterRole"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_images_are_named_in_the_kustomization_alone(path: Path) -> None:
+    """`images:` of a kustomization then changes every one of them."""
+    assert {container["image"] for container in containers(list(yaml.safe_load_all(path.read_text())))} <= {"openrknn"}
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.parent.name == "examples"], ids=name)
+def test_example_pods_may_open_the_node(path: Path) -> None:
+    """Nodes are 0660 on most boards."""
+    pods = [item for item in yaml.safe_load_all(path.read_text()) if item["kind"] == "Pod"]
+    assert all(item["spec"]["securityContext"]["supplementalGroups"] for item in pods)
+
+
+def test_kserve_scrapes_the_port_that_is_served() -> None:
+    (item,) = yaml.safe_load_all((FOLDER / "kserve/servingruntime.yaml").read_text())
+    (container,) = item["spec"]["containers"]
+    assert f"--port={item['spec']['annotations']['prometheus.kserve.io/port']}" in container["args"]

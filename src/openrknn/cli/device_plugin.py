@@ -26,7 +26,7 @@ EXAMPLES = (
     "openrknn device-plugin --software 2           a laptop with two software NPUs",
     "openrknn device-plugin --strategy cores       each core is a device (RK3588: 3)",
     "openrknn device-plugin --dra --node $NODE     and as a DRA driver, in a pod with a service account",
-    "openrknn device-plugin --list                 show what would be offered, and end",
+    "openrknn device-plugin --list                 show what would be offered, and exit",
 )
 
 
@@ -39,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     offer.add_argument("--shares", type=positive, metavar="N", help=text)
     offer.add_argument("--software", type=positive, default=0, metavar="N", help="offer N software NPUs too")
     offer.add_argument("--software-chip", default="rk3588", metavar="CHIP", help="which they stand for")
-    offer.add_argument("--list", action="store_true", help="show devices and labels, and end")
+    offer.add_argument("--list", action="store_true", help="show devices and labels, and exit")
+    text = "remove the CDI files and labels that the plugin wrote on this node, and exit (after uninstalling)"
+    offer.add_argument("--clean-up", action="store_true", help=text)
     sides = parser.add_argument_group("whom to tell")
     sides.add_argument("--dra", action="store_true", help="be a DRA driver too")
     sides.add_argument("--no-plugin", action="store_true", help="be no device plugin")
@@ -68,10 +70,15 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     )  # fmt: skip
     if arguments.list:
         return _list(settings, output)
-    from openrknn.kubernetes.daemon import Daemon
+    from openrknn.kubernetes.daemon import Daemon, clean_up
     from openrknn.kubernetes.services import load_grpc
 
     load_grpc()
+    if arguments.clean_up:
+        removed = clean_up(_options(arguments, settings), _cdi_folder(arguments))
+        output.data({"removed": [str(path) for path in removed]})
+        output.line("\n".join(f"removed {path}" for path in removed) or "nothing to remove")
+        return 0
     daemon = Daemon(_options(arguments, settings), _driver(arguments, settings) if arguments.dra else None)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -107,8 +114,12 @@ def _driver(arguments: argparse.Namespace, settings: Settings) -> Driver:
         api = ApiServer(arguments.api_server, arguments.token_file, arguments.ca_file)
     else:
         api = ApiServer.from_pod()
-    folders = Folders(arguments.kubelet_dir, arguments.cdi_dir or Path("/var/run/cdi"))
+    folders = Folders(arguments.kubelet_dir, _cdi_folder(arguments))
     return Driver(settings, arguments.node, api, folders)
+
+
+def _cdi_folder(arguments: argparse.Namespace) -> Path:
+    return arguments.cdi_dir or Path("/var/run/cdi")
 
 
 def _list(settings: Settings, output: Output) -> int:

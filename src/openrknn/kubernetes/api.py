@@ -17,7 +17,7 @@ __all__ = ["ApiError", "ApiServer"]
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _SECONDS = 10
-_MOST_BYTES = 16 * 1024 * 1024
+_MOST_BYTES = 8 * 1024 * 1024
 
 
 class ApiError(RknnError):
@@ -56,7 +56,10 @@ class ApiServer:
         request = urllib.request.Request(self._url + path, content, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=_SECONDS, context=self._context) as answer:
-                return json.loads(answer.read(_MOST_BYTES) or b"null")
+                content = answer.read(_MOST_BYTES + 1)
+            if len(content) > _MOST_BYTES:
+                raise ApiError(f"{method} {path}: the answer is larger than {_MOST_BYTES >> 20} MiB")
+            return json.loads(content or b"null")
         except urllib.error.HTTPError as error:
             with error:
                 text = error.read(_MOST_BYTES).decode("utf-8", "replace")

@@ -14,9 +14,11 @@ from openrknn.kubernetes.api import ApiServer
 from openrknn.kubernetes.grants import grant
 from openrknn.kubernetes.inventory import Offer
 
-__all__ = ["KIND", "ClaimError", "Claims", "Prepared"]
+__all__ = ["FILES", "KIND", "ClaimError", "Claims", "Prepared"]
 
 KIND = "npu.rockchip.com/claim"
+FILES = KIND.replace("/", "-") + "-"
+"""How the names of the claims' CDI files begin."""
 _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
 
 
@@ -51,10 +53,15 @@ class Claims:
         missing = [one["device"] for one in results if one["device"] not in offered]
         if missing:
             raise ClaimError(f"this node has no {missing[0]} (any more)")
-        # Variables are for the container, not for one device: each device carries the joint ones.
-        joint = grant(offered[one["device"]] for one in results)
         names = {one["device"]: f"{uid}-{one['device']}" for one in results}
-        devices = [{"name": made, "containerEdits": cdi.edits(joint)} for made in names.values()]
+        # Variables are for the container, and a container names requests: each device carries those of its request.
+        joint = {
+            request: grant(offered[one["device"]] for one in results if one["request"] == request)
+            for request in dict.fromkeys(one["request"] for one in results)
+        }
+        devices = [
+            {"name": names[one["device"]], "containerEdits": cdi.edits(joint[one["request"]])} for one in results
+        ]
         cdi.write(path, cdi.with_version({"kind": KIND, "devices": devices}))
         return [
             Prepared(one["request"], one["pool"], one["device"], f"{KIND}={names[one['device']]}") for one in results
@@ -68,7 +75,7 @@ class Claims:
     def _path(self, uid: str) -> Path:
         if not _UID.fullmatch(uid):
             raise ClaimError(f"{uid!r} is not the uid of a claim")
-        return self._folder / f"{KIND.replace('/', '-')}-{uid}.json"
+        return self._folder / f"{FILES}{uid}.json"
 
 
 def _results(claim: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from openrknn import monitor
 from openrknn.kubernetes import cdi, labels, plugin, pods
+from openrknn.kubernetes.claims import FILES as CLAIM_FILES
 from openrknn.kubernetes.health import Health
 from openrknn.kubernetes.inventory import Offer, Settings, Unit, offers, units
 from openrknn.kubernetes.plugin import DevicePlugin, KubeletLink
@@ -21,7 +22,7 @@ from openrknn.monitor.exporter import Exporter
 if TYPE_CHECKING:
     from openrknn.kubernetes.dra import Driver
 
-__all__ = ["Daemon", "Options"]
+__all__ = ["Daemon", "Options", "clean_up"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -108,17 +109,39 @@ class Daemon:
         self._reading = monitor.read(self.options.settings.root, self._reading)
         name = self._driver.name if self._driver else ""
         found = pods.uses(self.options.pod_resources, self.options.settings.resource, name)
-        return prometheus.text(self._reading, pods.samples(found, self._offers, self._reasons))
+        return prometheus.text(self._reading, pods.samples(found, self._offered(), self._reasons))
+
+    def _offered(self) -> tuple[Offer, ...]:
+        """By the names of each side: the device plugin and the DRA driver cut an NPU in different parts."""
+        plugin_side = self._offers if self.options.device_plugin else ()
+        return (*plugin_side, *(self._driver.offered if self._driver else ()))
 
     def _write_files(self, found: tuple[Unit, ...], offered: tuple[Offer, ...]) -> None:
         if self.options.cdi_folder is not None:
-            path = self.options.cdi_folder / "rockchip.com-npu.json"
-            cdi.write(path, cdi.specification(offered, variables=False))
+            cdi.write(_cdi_file(self.options.cdi_folder), cdi.specification(offered, variables=False))
         if self.options.features_folder is not None:
             labels.write_labels(self.options.features_folder, found)
 
     def _close(self) -> None:
+        self._health.close()
         self._plugin.close()
         self._link.close()
         if self._driver is not None:
             self._driver.close()
+
+
+def clean_up(options: Options, claims: Path) -> list[Path]:
+    """Remove what the plugin leaves on a node when it is uninstalled: CDI files of devices and of claims, labels."""
+    found = [*claims.glob(f"{CLAIM_FILES}*.json")]
+    if options.cdi_folder is not None:
+        found.append(_cdi_file(options.cdi_folder))
+    if options.features_folder is not None:
+        found.append(labels.file(options.features_folder))
+    removed = [path for path in found if path.exists()]
+    for path in removed:
+        path.unlink(missing_ok=True)
+    return removed
+
+
+def _cdi_file(folder: Path) -> Path:
+    return folder / "rockchip.com-npu.json"

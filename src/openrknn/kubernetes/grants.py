@@ -10,7 +10,7 @@ from openrknn.device.choose import MASK_VARIABLE
 from openrknn.kubernetes.inventory import Offer
 from openrknn.monitor.board import COMPATIBLE
 
-__all__ = ["Grant", "grant", "prefer"]
+__all__ = ["Grant", "grant", "prefer", "startable"]
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,20 @@ def grant(chosen: Iterable[Offer]) -> Grant:
         if offer.unit == parts[0]:
             mask |= offer.core_mask
     if mask:
-        variables[MASK_VARIABLE] = str(mask)
+        variables[MASK_VARIABLE] = str(startable(mask))
     mounts = {(unit.compatible, COMPATIBLE[0]) for unit in parts if unit.compatible}
     nodes = dict.fromkeys(node for unit in parts for node in unit.nodes)
     return Grant(variables, tuple(nodes), tuple(sorted((host, inside) for host, inside in mounts if host)))
+
+
+def startable(mask: int) -> int:
+    """The largest part of the mask that the driver starts a job on: cores 0 to n, or else one core.
+
+    After pods came and went the free cores may be 1 and 2. Nothing starts on that pair, so such a container computes on
+    one of them.
+    """
+    prefix = mask & (mask ^ (mask + 1))  # the ones at the low end
+    return prefix or mask & -mask
 
 
 def prefer(available: Sequence[Offer], required: Sequence[Offer], count: int) -> list[Offer]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from openrknn.kubernetes.inventory import Unit
 
-__all__ = ["FOLDER", "labels", "write_labels"]
+__all__ = ["FOLDER", "file", "labels", "write_labels"]
 
 FOLDER = Path("/etc/kubernetes/node-feature-discovery/features.d")
 _PREFIX = "rockchip.com/npu"
@@ -41,4 +41,9 @@ def write_labels(folder: Path, units: Sequence[Unit]) -> None:
     text = "".join(f"{name}={value}\n" for name, value in labels(units).items())
     temporary = folder / f".{_FILE}"
     temporary.write_text(text)
-    os.replace(temporary, folder / _FILE)
+    os.replace(temporary, file(folder))
+
+
+def file(folder: Path) -> Path:
+    """The file of ours in NFD's folder."""
+    return folder / _FILE

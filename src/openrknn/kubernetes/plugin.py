@@ -6,9 +6,7 @@ kubelet's is another one, serves again and registers again; containers that run 
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -18,7 +16,7 @@ from typing import Any
 from openrknn.kubernetes.grants import grant, prefer
 from openrknn.kubernetes.inventory import Offer
 from openrknn.kubernetes.messages import DEVICE_PLUGIN, message
-from openrknn.kubernetes.services import handler, load_grpc, new_server, stub, unix
+from openrknn.kubernetes.services import Socket, identity, load_grpc, stub, unix
 
 __all__ = ["FOLDER", "DevicePlugin", "KubeletLink"]
 
@@ -129,7 +127,7 @@ class KubeletLink:
     def __init__(self, plugin: DevicePlugin, resource: str, folder: Path = FOLDER) -> None:
         self._plugin, self._resource, self._folder = plugin, resource, folder
         self._name = "openrknn-" + re.sub(r"[^a-zA-Z0-9.-]+", "-", resource) + ".sock"
-        self._server: Any = None
+        self._socket: Socket | None = None
         self._kubelet: tuple[int, int] | None = None
 
     @property
@@ -138,34 +136,25 @@ class KubeletLink:
 
     def refresh(self) -> bool:
         """Do what is needed to be registered; False while the kubelet is not there."""
-        identity = _identity(self._folder / "kubelet.sock")
-        if self._server is not None and not (self._folder / self._name).exists():
+        kubelet = identity(self._folder / "kubelet.sock")
+        if self._socket is not None and not self._socket.is_reachable:
             _LOG.info("the socket is gone: the kubelet was started again")
-            self._stop()
-        if identity is None:
+            self.close()
+        if kubelet is None:
             self._kubelet = None
             return False
-        if self._server is None:
-            self._serve()
+        if self._socket is None:
+            self._socket = Socket(self._folder / self._name, "v1beta1.DevicePlugin", self._plugin)
             self._kubelet = None
-        if identity != self._kubelet:
-            self._kubelet = identity if self._register() else None
+        if kubelet != self._kubelet:
+            self._kubelet = kubelet if self._register() else None
         return self.is_registered
 
     def close(self) -> None:
         """Stop serving; the kubelet then calls the devices unhealthy."""
-        self._stop()
-        with contextlib.suppress(OSError):
-            (self._folder / self._name).unlink()
-
-    def _serve(self) -> None:
-        path = self._folder / self._name
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()  # of a process that was killed
-        self._server = new_server()
-        self._server.add_generic_rpc_handlers((handler("v1beta1.DevicePlugin", self._plugin),))
-        self._server.add_insecure_port(unix(path))
-        self._server.start()
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
     def _register(self) -> bool:
         """The kubelet calls back at once: the service is up before."""
@@ -182,18 +171,3 @@ class KubeletLink:
                 return False
         _LOG.info("registered %s", self._resource)
         return True
-
-    def _stop(self) -> None:
-        if self._server is not None:
-            self._server.stop(grace=0.5).wait()
-            self._server = None
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file it is: a new kubelet makes a new one."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_ino, status.st_ctime_ns
-

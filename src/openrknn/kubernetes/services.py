@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from openrknn.errors import UnsupportedError
 from openrknn.kubernetes.messages import DEVICE_PLUGIN, DRA, POD_RESOURCES, REGISTRATION, message
 
-__all__ = ["SERVICES", "Method", "handler", "load_grpc", "new_server", "stub", "unix"]
+__all__ = ["SERVICES", "Method", "Socket", "handler", "identity", "load_grpc", "new_server", "stub", "unix"]
 
 
 class Method(NamedTuple):
@@ -109,3 +111,44 @@ def new_server(workers: int = 8) -> Any:
 def unix(path: object) -> str:
     """The address of a socket file."""
     return f"unix:{path}"
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Which file this is: a process that starts again makes another one at the same path. None: there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_ctime_ns
+
+
+class Socket:
+    """One service on a socket file. It knows its own file from one that another process left or made there."""
+
+    def __init__(self, path: Path, service: str, implementation: object, workers: int = 8) -> None:
+        """Take the path over, from a process that was killed or is leaving.
+
+        gRPC deletes the path it was given when it stops, whoever serves there by then. So it gets a name of its own,
+        hidden (the kubelet passes over those), and the file is moved into its place.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        own = path.with_name(f".{path.name}.{os.getpid()}.{id(self):x}")
+        self._path = path
+        self._server = new_server(workers)
+        self._server.add_generic_rpc_handlers((handler(service, implementation),))
+        self._server.add_insecure_port(unix(own))
+        self._server.start()
+        os.replace(own, path)
+        self._identity = identity(path)
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the file at the path is still ours."""
+        return identity(self._path) == self._identity
+
+    def close(self) -> None:
+        """Stop. The file goes only if it is ours: a newer process may serve there already."""
+        ours = self.is_reachable
+        self._server.stop(grace=0.5).wait()
+        if ours and self.is_reachable:
+            self._path.unlink(missing_ok=True)
