@@ -129,7 +129,7 @@ def test_mistakes_are_found(configuration: str, library: str, tmp_path: Path) ->
 
 def test_the_services(library: str, tmp_path: Path) -> None:
     text = """services.openrknn = {
-        enable = true; models.yolo = /srv/yolo.rknn; modelRepository = /srv/models; host = "0.0.0.0";
+        enable = true; models.yolo = "/srv/yolo.rknn"; modelRepository = /srv/models; host = "0.0.0.0";
         openFirewall = true; tokenFile = /etc/token; exporter.enable = true;
         devicePlugin = { enable = true; strategy = "cores"; shares = 2; };
     };"""
@@ -144,15 +144,48 @@ def test_the_services(library: str, tmp_path: Path) -> None:
         build_parser((words[1],)).parse_args(words[1:])
         assert (unit["ProtectSystem"], unit["NoNewPrivileges"]) == ("strict", True)
     assert units["openrknn"]["DynamicUser"]
-    assert "/nix/store/openrknn-models-yolo/1/model.rknn" in units["openrknn"]["ExecStart"]
+    assert "/nix/store/openrknn-models-yolo/1/model.rknn=/srv/yolo.rknn" in units["openrknn"]["ExecStart"]
     assert units["openrknn"]["LoadCredential"] == ["token:/etc/token"]
+
+
+def test_a_model_beside_the_configuration_belongs_to_the_system(library: str, tmp_path: Path) -> None:
+    """A path is copied into the store; only so it is there on the machine that the system is copied to."""
+    (tmp_path / "eyes.rknn").write_bytes(b"RKNN")
+    text = f"services.openrknn = {{ enable = true; models.eyes = {tmp_path}/eyes.rknn; }};"
+    result = evaluate(library, tmp_path, text)
+    assert re.search(r"model\.rknn=\S*store/\w{32}-eyes\.rknn", result["services"]["openrknn"]["ExecStart"])
+
+
+def test_the_server_is_in_the_npus_group(library: str, tmp_path: Path) -> None:
+    npu = 'hardware.rockchip.npu = { enable = true; group = "npu"; };'
+    result = evaluate(library, tmp_path, npu + 'services.openrknn = { enable = true; models.a = "/a"; };')
+    assert result["services"]["openrknn"]["SupplementaryGroups"] == ["npu", "video"]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "more", "driver"),
+    [
+        ("6.1.75", "", "rknpu"), ("5.10.209", "", "rknpu"), ("6.12.9", "", None), ("6.11.0", "", None),
+        ("6.12.9", 'modulePackage = { type = "derivation"; name = "rknpu"; outPath = "/nix/store/rknpu"; };', "rknpu"), ("6.18.2", "", "rocket"),
+        ("6.18.2", 'soc = "rk3576";', None),
+    ],
+)  # fmt: skip
+def test_a_kernel_without_a_driver_gets_none_and_a_warning(
+    kernel: str, more: str, driver: str | None, library: str, tmp_path: Path
+) -> None:
+    result = evaluate(library, tmp_path, f"hardware.rockchip.npu = {{ enable = true; {more} }};", kernel=kernel)
+    assert result["kernelModules"] == ([driver] if driver else [])
+    assert bool(result["warnings"]) == (driver is None)
+    if driver is None:
+        assert result["blacklistedKernelModules"] == []
+        assert f"Linux {kernel} has no driver for this NPU" in result["warnings"][0]
 
 
 @pytest.mark.parametrize(
     ("configuration", "message"),
     [
         ("", "name models"),
-        ('models.a = /a; host = "0.0.0.0"; openFirewall = true;', "without a token"),
+        ('models.a = "/a"; host = "0.0.0.0"; openFirewall = true;', "without a token"),
     ],
 )
 def test_assertions_of_the_server(configuration: str, message: str, library: str, tmp_path: Path) -> None:

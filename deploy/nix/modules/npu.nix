@@ -5,12 +5,17 @@ let
   cfg = config.hardware.rockchip.npu;
   inherit (lib) mkEnableOption mkIf mkMerge mkOption optional types;
 
+  version = config.boot.kernelPackages.kernel.version;
   # Rocket is in Linux since 6.18. "auto" takes it there, on the one chip that it serves.
-  hasRocket = lib.versionAtLeast config.boot.kernelPackages.kernel.version "6.18";
+  hasRocket = lib.versionAtLeast version "6.18";
+  # rknpu is in the vendor's kernels (5.10 and 6.1) and in no other; elsewhere it comes as a package or not at all.
+  hasRknpu = cfg.modulePackage != null
+    || lib.any (series: lib.versionAtLeast version series && lib.versionOlder version "${series}.9999") [ "5.10" "6.1" ];
   driver =
     if cfg.driver != "auto" then cfg.driver
     else if hasRocket && (cfg.soc == null || cfg.soc == "rk3588") then "rocket"
-    else "rknpu";
+    else if hasRknpu then "rknpu"
+    else "none";
 
   udevRules = builtins.readFile ../../udev/70-openrknn-npu.rules;
   rules = lib.replaceStrings [ ''GROUP="render"'' ] [ ''GROUP="${cfg.group}"'' ] udevRules;
@@ -24,7 +29,8 @@ in
       default = "auto";
       description = ''
         Which kernel driver: the vendor's (`rknpu`), that of mainline Linux since 6.18 (`rocket`, RK3588 only),
-        `auto` (rocket where the kernel has it), or `none` to leave modules alone. The vendor's library works with
+        `auto` (rocket where the kernel has it, rknpu with the vendor's kernels or a `modulePackage`, else
+        none, with a warning), or `none` to leave modules alone. The vendor's library works with
         rknpu only; openrknn works with both.
       '';
     };
@@ -122,6 +128,9 @@ in
           message = "hardware.rockchip.npu.governor: only rknpu has a clock that can be set.";
         }
       ];
+
+      warnings = optional (cfg.driver == "auto" && driver == "none")
+        "hardware.rockchip.npu: Linux ${version} has no driver for this NPU; use 6.18 or newer (RK3588), the vendor's kernel, or modulePackage. openrknn computes on the processor until then.";
 
       environment.systemPackages = [ cfg.package ];
       users.groups.${cfg.group} = { };

@@ -33,7 +33,10 @@ let
     RestartSec = 2;
   };
 
-  models = lib.mapAttrsToList (name: model: { inherit name; path = toString model; }) cfg.models;
+  # "${path}" copies a file of the configuration into the store, so that it belongs to the system's closure; toString
+  # would keep the path of the machine that built it.
+  stored = model: if builtins.isPath model then "${model}" else toString model;
+  models = lib.mapAttrsToList (name: model: { inherit name; path = stored model; }) cfg.models;
   repository = pkgs.linkFarm "openrknn-models"
     (map (model: { name = "${model.name}/1/model.rknn"; inherit (model) path; }) models);
 in
@@ -157,7 +160,7 @@ in
           DynamicUser = true;
           RuntimeDirectory = "openrknn";
           StateDirectory = "openrknn";
-          SupplementaryGroups = [ "render" "video" ];
+          SupplementaryGroups = [ config.hardware.rockchip.npu.group "video" ];
           DevicePolicy = "closed";
           DeviceAllow = [ "char-drm rw" "char-accel rw" "/dev/rknpu rw" "char-dma_heap rw" ];
           CapabilityBoundingSet = "";

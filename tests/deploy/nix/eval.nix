@@ -6,13 +6,15 @@ let
     stdenv.hostPlatform.isAarch64 = system == "aarch64-linux";
     openrknn = { outPath = "/nix/store/openrknn"; type = "derivation"; };
     rknn-runtime = { outPath = "/nix/store/rknn-runtime"; type = "derivation"; };
-    linkFarm = name: entries: "/nix/store/${name}-" + builtins.concatStringsSep "+" (map (entry: entry.name) entries);
+    # With the paths, so that their context is seen.
+    linkFarm = name: entries: "/nix/store/${name}-" + builtins.concatStringsSep "+" (map (entry: "${entry.name}=${entry.path}") entries);
   };
   list = lib.mkOption { type = lib.types.listOf lib.types.anything; default = [ ]; };
   attributes = type: lib.mkOption { type = lib.types.attrsOf type; default = { }; };
   stubs = {
     options = {
       assertions = list;
+      warnings = list;
       boot.kernelModules = list;
       boot.initrd.kernelModules = list;
       boot.blacklistedKernelModules = list;
@@ -35,6 +37,7 @@ let
 in
 {
   failed = map (one: one.message) (builtins.filter (one: !one.assertion) config.assertions);
+  inherit (config) warnings;
   inherit (config.boot) kernelModules blacklistedKernelModules;
   initrd = config.boot.initrd.kernelModules;
   rules = config.services.udev.extraRules;

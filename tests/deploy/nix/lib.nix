@@ -78,7 +78,7 @@ let
 
   lib = {
     inherit types;
-    inherit (builtins) genList replaceStrings;
+    inherit (builtins) any genList replaceStrings;
     mkOption = attributes: attributes // { _type = "option"; };
     mkEnableOption = text: lib.mkOption { type = types.bool; default = false; description = text; };
     mkIf = condition: content: { _type = "if"; inherit condition content; };
@@ -91,6 +91,7 @@ let
     genAttrs = names: make: listToAttrs (map (name: { inherit name; value = make name; }) names);
     mapAttrsToList = make: attributes: map (name: make name attributes.${name}) (attrNames attributes);
     versionAtLeast = version: oldest: builtins.compareVersions version oldest >= 0;
+    versionOlder = version: limit: builtins.compareVersions version limit < 0;
     escapeShellArgs = words: concatStringsSep " " (map (word: "'${toString word}'") words);
 
     evalModules = { modules, specialArgs ? { } }:
