@@ -25,7 +25,7 @@ import openrknn
 from openrknn import distance
 from openrknn.compiler import compile_model
 from openrknn.compiler.cost import cost_of
-from openrknn.compiler.quantise.evaluate import FloatModel
+from openrknn.compiler.float_model import FloatModel
 from openrknn.errors import RknnError
 
 SEEDS = (100, 101, 102)

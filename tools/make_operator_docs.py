@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import wrap
 
+from openrknn.compiler.functions import FUNCTIONS
 from openrknn.compiler.importer.rewrite import RULES
-from openrknn.compiler.lower.functions import FUNCTIONS
-from openrknn.compiler.lower.table import CPU_OPERATORS, NPU_OPERATORS
+from openrknn.compiler.operators import CPU_OPERATORS, NPU_OPERATORS
 from openrknn.runtime.operators import OPERATORS, SEVERAL
 
 _WIDTH = 120

@@ -18,7 +18,7 @@ from acceptance.data import Array
 from acceptance.toolkit import build
 from openrknn.compiler import compile_model
 from openrknn.compiler.cost import Cost, cost_of
-from openrknn.compiler.quantise.evaluate import FloatModel
+from openrknn.compiler.float_model import FloatModel
 from openrknn.distance import measure as distance
 from openrknn.errors import RknnError
 

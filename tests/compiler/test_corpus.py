@@ -16,7 +16,7 @@ import pytest
 
 from openrknn.compiler import compile_model
 from openrknn.compiler.api import Compiled
-from openrknn.compiler.quantise.evaluate import FloatModel
+from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.witness import ask_vendor
 from openrknn.container.load import load
 from openrknn.distance import measure

@@ -11,9 +11,9 @@ import pytest
 import openrknn
 from openrknn.compiler import compile_model
 from openrknn.compiler.errors import CalibrationError, CompileError
-from openrknn.compiler.fixed_point import factor
-from openrknn.compiler.quantise.evaluate import FloatModel
+from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.quantise.weights import quantize_weights
+from openrknn.compiler.recipes.fixed_point import factor
 from openrknn.compiler.verify import verify
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Array, Net, feeds, small_cnn
@@ -178,7 +178,7 @@ def test_pictures_go_in_as_pixels_and_the_model_normalises_them() -> None:
     compiled = compile_model(model, calibration=pixels, mean=mean, std=std)
     assert compiled.model.inputs[0].is_image
     real = (pixels[0].transpose(2, 0, 1)[None] - np.reshape(mean, (1, 3, 1, 1))) / np.reshape(std, (1, 3, 1, 1))
-    from openrknn.compiler.quantise.evaluate import FloatModel
+    from openrknn.compiler.float_model import FloatModel
 
     out = compiled.graph.outputs[0]
     wanted = dict(FloatModel(model, [out]).run({"x": real.astype(np.float32)}))[out]
@@ -274,7 +274,7 @@ def test_auto_is_as_good_as_the_best_of_its_candidates() -> None:
 def test_the_reference_evaluator_calibrates_where_onnx_runtime_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from openrknn.compiler.quantise.evaluate import FloatModel
+    from openrknn.compiler.float_model import FloatModel
 
     net = Net()
     out = net.add("Relu", net.conv("x", 16, 8))

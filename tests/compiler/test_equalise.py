@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from onnx import numpy_helper
 
 from openrknn.compiler import compile_model
+from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.importer import import_model
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.normalise import normalise
 from openrknn.compiler.quantise.equalise import equalise, pairs_of
-from openrknn.compiler.quantise.evaluate import FloatModel
 from openrknn.compiler.verify import verify
 from tests.compiler.nets import Net, feeds
 

@@ -7,7 +7,7 @@ import pytest
 
 from openrknn.compiler import Compiled, compile_model
 from openrknn.compiler.errors import UnsupportedOperatorError
-from openrknn.compiler.lower.root import GUESS
+from openrknn.compiler.lower.elementwise import ROOT_CONSTANT
 from openrknn.distance import measure
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Array, Net
@@ -103,16 +103,16 @@ def test_named_in_fp16_layers_its_result_is_fp16_too() -> None:
     assert snr(expected(x, gamma, beta), run(compiled, x)) > 41  # what is left is the rounding of the int8 input
 
 
-def test_the_guess_is_the_best_constant() -> None:
+def test_the_first_estimate_is_the_best_constant() -> None:
     bits = np.arange(0x3C00, 0x4400).astype(np.uint16)  # 1 to 4: everything else repeats that
     roots = np.sqrt(bits.view(np.float16).astype(np.float64))
 
     def error(constant: int) -> float:
-        guesses = (constant - (bits.astype(np.int64) >> 1)).astype(np.uint16).view(np.float16).astype(np.float64)
-        return float(np.abs(guesses * roots - 1).max())
+        estimates = (constant - (bits.astype(np.int64) >> 1)).astype(np.uint16).view(np.float16).astype(np.float64)
+        return float(np.abs(estimates * roots - 1).max())
 
-    assert error(GUESS) < 0.035
-    assert error(GUESS) == min(error(constant) for constant in range(GUESS - 40, GUESS + 40))
+    assert error(ROOT_CONSTANT) < 0.035
+    assert error(ROOT_CONSTANT) == min(error(constant) for constant in range(ROOT_CONSTANT - 40, ROOT_CONSTANT + 40))
 
 
 def test_a_chip_that_cannot_mix_says_so() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from openrknn.compiler import compile_model
 from openrknn.compiler.errors import CalibrationError, CompileError
-from openrknn.compiler.fixed_point import factor
+from openrknn.compiler.recipes.fixed_point import factor
 from openrknn.compiler.verify import verify
 from openrknn.runtime.session import Session
 from tests.cli.run import run

@@ -7,10 +7,10 @@ import pytest
 
 from openrknn.compiler import compile_model
 from openrknn.compiler.errors import UnsupportedOperatorError
+from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.importer import import_model
 from openrknn.compiler.ir import Graph, diff_graphs
 from openrknn.compiler.normalise import normalise
-from openrknn.compiler.quantise.evaluate import FloatModel
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Net, feeds
 

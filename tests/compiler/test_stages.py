@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from openrknn.compiler.errors import UnsupportedOperatorError
-from openrknn.compiler.fixed_point import factor
 from openrknn.compiler.formats import FP16, INT8
-from openrknn.compiler.lower.functions import FUNCTIONS, function_for
-from openrknn.compiler.plan import plan
+from openrknn.compiler.functions import FUNCTIONS, function_for
+from openrknn.compiler.link.plan import plan
 from openrknn.compiler.program import Program, Step, Tensor
 from openrknn.compiler.quantise.ranges import METHODS, quantization_for, squared_error
 from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.quantise.weights import quantize_weights
+from openrknn.compiler.recipes.fixed_point import factor
 from openrknn.compiler.tile import Shape, stripes, tile
 from openrknn.container.parts import DataType, Kind
 

@@ -15,7 +15,7 @@ from openrknn.chips import CHIPS
 from openrknn.compiler import compile_model
 from openrknn.compiler.cost import cost_of
 from openrknn.compiler.errors import CompileError
-from openrknn.compiler.quantise.evaluate import FloatModel
+from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.targets import RK3566, TARGETS
 from openrknn.compiler.tile import Shape, tile
 from openrknn.fakekernel.device import Device

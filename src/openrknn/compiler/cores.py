@@ -10,9 +10,9 @@ whoever is bold, or asks for the lists and gets all shares.
 
 from __future__ import annotations
 
+from openrknn.compiler.cost import work_of_task
 from openrknn.compiler.program import Program, Step, Task
 from openrknn.compiler.targets import Target
-from openrknn.compiler.traffic import work_of_task
 from openrknn.cost import board_of, spent_by
 
 __all__ = ["CORE_COUNTS", "choose_shares"]

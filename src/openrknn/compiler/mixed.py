@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from openrknn.compiler.errors import CalibrationError
+from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.ir import Array, Graph
-from openrknn.compiler.quantise.evaluate import FloatModel
 from openrknn.compiler.quantise.precision import Choice, choosable, copy_graph, find_operators, set_precision
 from openrknn.compiler.sensitivity import estimate_noise, rank
 from openrknn.container.model import Model

@@ -17,11 +17,11 @@ from openrknn.compiler.importer import Imported, import_model
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.link import link
 from openrknn.compiler.link.cores import link_cores
+from openrknn.compiler.link.plan import plan
 from openrknn.compiler.lower import Lowering, Options, lower
 from openrknn.compiler.normalise import normalise
-from openrknn.compiler.normalise.outputs import split_final_concats
+from openrknn.compiler.normalise.clean import split_final_concats
 from openrknn.compiler.options import CompileOptions
-from openrknn.compiler.plan import plan
 from openrknn.compiler.quantise import quantise
 from openrknn.compiler.quantise.groups import moves
 from openrknn.compiler.quantise.precision import Choice, find_operators, set_precision

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from openrknn.compiler.importer.read import onnx_package
+from openrknn.compiler.float_model import FloatModel, onnx_package
 from openrknn.compiler.ir import Array, Graph
-from openrknn.compiler.quantise.evaluate import FloatModel
 from openrknn.container.model import Model
 from openrknn.runtime.inspector import Inspector
 

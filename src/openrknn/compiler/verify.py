@@ -15,8 +15,8 @@ import numpy as np
 
 from openrknn.compiler.calibration import Calibration, feeds_for
 from openrknn.compiler.errors import CalibrationError
+from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.ir import Array
-from openrknn.compiler.quantise.evaluate import FloatModel
 from openrknn.compiler.result import Compiled
 from openrknn.compiler.trials import Feeds, choose_shapes, items_of, named, raw_inputs, run_items, shapes_text, trials
 from openrknn.distance import Distance, measure

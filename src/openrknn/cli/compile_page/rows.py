@@ -114,7 +114,7 @@ def _costs(compiled: Compiled) -> dict[int, OperatorCost]:
 
 
 def _task(task: Task, compiled: Compiled) -> TaskRow:
-    from openrknn.compiler.traffic import work_of_task
+    from openrknn.compiler.cost import work_of_task
     from openrknn.cost import board_of, spent_by
 
     target = compiled.lowering.program.target
@@ -165,7 +165,7 @@ def _tiles(step: Step, cube: tuple[int, int, int]) -> str:
 
 def _noise(compiled: Compiled) -> dict[str, float]:
     """Value -> decibels against ONNX in float, on the first calibration input (or noise)."""
-    from openrknn.compiler.quantise.evaluate import FloatModel
+    from openrknn.compiler.float_model import FloatModel
     from openrknn.compiler.repeat import tensor_suffix
     from openrknn.compiler.trials import grouped, raw_inputs, trials
     from openrknn.runtime.inspector import Inspector

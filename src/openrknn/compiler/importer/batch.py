@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.errors import CompileError, UnsupportedOperatorError
+from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.fold import constants_of, fold
-from openrknn.compiler.importer.read import onnx_package
 from openrknn.compiler.importer.shapes import known_shapes, model_inputs, set_size
 from openrknn.compiler.ir import Array
 
@@ -99,7 +99,7 @@ def _prove(whole: Any, item: Any, batch: int) -> None:
 
 def _parts_at(whole: Any, item: Any, batch: int, names: Sequence[str]) -> str | None:
     """The first of these values that is not what the items give one by one."""
-    from openrknn.compiler.quantise.evaluate import FloatModel
+    from openrknn.compiler.float_model import FloatModel
 
     random = np.random.default_rng(0)
     shapes = known_shapes(whole)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.errors import ModelError
+from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.check import check_graph
 from openrknn.compiler.importer.fold import constants_of
-from openrknn.compiler.importer.read import onnx_package
 from openrknn.compiler.importer.shapes import known_shapes
 from openrknn.compiler.ir import Array, Graph, Op, Value
 

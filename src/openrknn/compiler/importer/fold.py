@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.errors import ModelError
-from openrknn.compiler.importer.read import onnx_package
+from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.rewrite import rewrite
 from openrknn.compiler.importer.shapes import infer, known_shapes
 from openrknn.compiler.ir import Array

@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from openrknn.compiler.errors import CompileError, ModelError
+from openrknn.compiler.errors import ModelError
+from openrknn.compiler.float_model import onnx_package
 
-__all__ = ["onnx_package", "read_model"]
+__all__ = ["read_model"]
 
 _MAX_BYTES = 2**31 - 1
 _FOREIGN = (
@@ -20,15 +21,6 @@ _FOREIGN = (
 )
 """Files that people try: where the mark stands, the mark, what it is."""
 _STANDARD_DOMAINS = {"", "ai.onnx"}
-
-
-def onnx_package() -> Any:
-    """The package `onnx`, or an error that says how to get it."""
-    try:
-        import onnx
-    except ImportError:
-        raise CompileError("reading ONNX files needs the package onnx: pip install 'openrknn[compile]'") from None
-    return onnx
 
 
 def read_model(source: str | os.PathLike[str] | bytes | Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openrknn.compiler.errors import ModelError
-from openrknn.compiler.importer.read import onnx_package
+from openrknn.compiler.float_model import onnx_package
 
 __all__ = ["bind_shapes", "cut_outputs", "infer", "known_shapes", "model_inputs", "set_size"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.errors import ModelError
-from openrknn.compiler.importer.read import onnx_package
+from openrknn.compiler.float_model import onnx_package
 
 __all__ = ["as_float", "refuse_integers"]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from openrknn import isa
-from openrknn.compiler.emit import Commands, emit_task
-from openrknn.compiler.lower.recipes.base import CLEARED
-from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers
+from openrknn.compiler.link.emit import Commands, emit_task
 from openrknn.compiler.program import ELEMENTWISE, Place, Program, Registers, Table, Task, Tensor
+from openrknn.compiler.recipes.base import CLEARED
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
 from openrknn.container.parts import DataType, Kind
 
 __all__ = ["Linked", "LinkedTask", "append", "chain", "cleared", "link", "load_tasks"]

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from openrknn.compiler.emit import Commands, emit_task
 from openrknn.compiler.formats import INT8
 from openrknn.compiler.link import Linked, LinkedTask, append, chain, cleared, load_tasks
-from openrknn.compiler.lower.recipes.pooling import PoolingTask, pooling_registers
+from openrknn.compiler.link.emit import Commands, emit_task
 from openrknn.compiler.program import POOLING, Place, Program, Step, Table, Task, Tensor
+from openrknn.compiler.recipes.pooling import PoolingTask, pooling_registers
 from openrknn.container.parts import DataType, Kind
 
 __all__ = ["link_cores"]

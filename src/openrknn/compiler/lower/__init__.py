@@ -9,21 +9,26 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.formats import Format
+from openrknn.compiler.functions import FUNCTIONS, function_for
+from openrknn.compiler.identity import identity_conv, selection_conv
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.lower.context import Lowering, Options
 from openrknn.compiler.lower.convert import lower_convert
 from openrknn.compiler.lower.convolution import lower_convolution
 from openrknn.compiler.lower.cpu import lower_cpu, lower_reshape
-from openrknn.compiler.lower.elementwise import copy_task, lower_activation, lower_binary, lower_repeat
-from openrknn.compiler.lower.functions import FUNCTIONS, function_for
+from openrknn.compiler.lower.elementwise import (
+    copy_task,
+    lower_activation,
+    lower_binary,
+    lower_repeat,
+    lower_root_estimate,
+)
 from openrknn.compiler.lower.pooling import lower_pool
 from openrknn.compiler.lower.product import lower_product
-from openrknn.compiler.lower.root import lower_guess
 from openrknn.compiler.lower.softmax import lower_softmax, softmax_table
 from openrknn.compiler.lower.tensors import fit_cpu, fit_ends, make_tensors, picture_inputs
 from openrknn.compiler.lower.turn import lower_turn
 from openrknn.compiler.lower.views import place_views
-from openrknn.compiler.normalise.moves import identity_conv, selection_conv
 from openrknn.compiler.program import Program, Tensor
 from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.targets import RK3588, Target
@@ -38,7 +43,7 @@ _LOWER: Mapping[str, Callable[[Lowering, Op], None]] = {
     "ConvTranspose": lower_convolution,
     "Convert": lower_convert,
     "Cpu": lower_cpu,
-    "Guess": lower_guess,
+    "RootEstimate": lower_root_estimate,
     "Pool": lower_pool,
     "Product": lower_product,
     "Repeat": lower_repeat,

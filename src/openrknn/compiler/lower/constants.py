@@ -10,9 +10,9 @@ from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import align
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.quantise.correct import bias_error
 from openrknn.compiler.quantise.weights import (
     QuantizedWeights,
+    bias_error,
     keep_weights,
     quantize_bias,
     quantize_weights,

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from openrknn.compiler.formats import Format, align
+from openrknn.compiler.functions import Function
 from openrknn.compiler.ir import Array, Graph, Op, Quantization
-from openrknn.compiler.lower.functions import Function
-from openrknn.compiler.lower.recipes.elementwise import Cube, band_registers
 from openrknn.compiler.program import Program, Step, Task, Tensor
 from openrknn.compiler.quantise.statistics import Statistics
+from openrknn.compiler.recipes.elementwise import Cube, band_registers
 from openrknn.compiler.targets import Target
 from openrknn.compiler.tile import parts
 from openrknn.container.parts import DataType, Kind

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 
-from openrknn.compiler.fixed_point import factor
 from openrknn.compiler.formats import ATOM_BYTES, FP16, INT8, align
 from openrknn.compiler.ir import Op, Quantization
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.lower.recipes.base import merge
-from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers
-from openrknn.compiler.lower.recipes.finish import fp16_bits, fp32_bits
 from openrknn.compiler.program import ELEMENTWISE, Place, Registers, Task
+from openrknn.compiler.recipes.base import merge
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
+from openrknn.compiler.recipes.finish import fp16_bits, fp32_bits
+from openrknn.compiler.recipes.fixed_point import factor
 from openrknn.isa.enums import AluAlgorithm, CombineUse, OperandMode, PixelBits
 
 __all__ = ["lower_convert"]

@@ -10,11 +10,11 @@ from openrknn.compiler.formats import align, ceil_div
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.constants import Packed, pack_constants
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.lower.recipes.convolution import ConvolutionTask, Residual, convolution_registers
-from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers
-from openrknn.compiler.lower.recipes.finish import Finish, fp16_bits
 from openrknn.compiler.lower.wide import is_wide, scale_task, wide_tensor
 from openrknn.compiler.program import CONVOLUTION, ELEMENTWISE, Place, Step, Task, Tensor
+from openrknn.compiler.recipes.convolution import ConvolutionTask, Residual, convolution_registers
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
+from openrknn.compiler.recipes.finish import Finish, fp16_bits
 from openrknn.compiler.tile import Band, Shape, Share, share_bands, shares, tile
 from openrknn.container.parts import DataType
 from openrknn.isa.enums import EwAlgorithm

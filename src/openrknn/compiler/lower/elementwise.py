@@ -7,15 +7,16 @@ from openrknn.compiler.formats import align
 from openrknn.compiler.ir import Op, Quantization
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.convolution import apply_activation
-from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers, repeat_registers
-from openrknn.compiler.lower.recipes.finish import Finish
 from openrknn.compiler.lower.wide import is_wide, scale_task, wide_tensor
-from openrknn.compiler.program import ELEMENTWISE, Step, Task
+from openrknn.compiler.program import ELEMENTWISE, Registers, Step, Task
 from openrknn.compiler.quantise.ranges import quantization_for
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers, repeat_registers
+from openrknn.compiler.recipes.finish import Finish
 from openrknn.compiler.tile import parts
-from openrknn.isa.enums import EwAlgorithm, EwOperation
+from openrknn.isa import Precision
+from openrknn.isa.enums import AluAlgorithm, EwAlgorithm, EwOperation
 
-__all__ = ["copy_task", "lower_activation", "lower_binary", "lower_repeat"]
+__all__ = ["ROOT_CONSTANT", "copy_task", "lower_activation", "lower_binary", "lower_repeat", "lower_root_estimate"]
 
 _ALGORITHMS = {
     "add": EwAlgorithm.ADD, "sub": EwAlgorithm.ADD, "max": EwAlgorithm.MAX, "min": EwAlgorithm.MIN,
@@ -152,4 +153,27 @@ def _flying(
     if max(cube) > _LARGEST_SIDE:
         raise UnsupportedOperatorError(f"{step.name}: a side of {max(cube)} is more than the NPU's {_LARGEST_SIDE}")
     registers = elementwise_registers(low.format, cube, low.cube(source), written or low.cube(target), finish.registers)
+    low.add_rows(step, Task(ELEMENTWISE, registers))
+
+
+ROOT_CONSTANT = 0x59BB
+"""The constant of fp16 with the smallest largest error: 3.5 %."""
+_MINUS_ONE = 0xFFFF
+
+
+def lower_root_estimate(low: Lowering, op: Op) -> None:
+    """One task that takes the bits for integers: ROOT_CONSTANT - x / 2."""
+    step = low.step(op, "exNorm")
+    integers = {"proc_precision": Precision.INT16, "in_precision": Precision.INT16}
+    finish: Registers = {
+        "DPU.DATA_FORMAT": {**integers, "out_precision": Precision.INT16, "bs_mul_shift_value_neg": 1},
+        "DPU.BS_CFG": {"bs_bypass": 0, "bs_mul_bypass": 0},
+        "DPU.BS_MUL_CFG": {"bs_mul_operand": _MINUS_ONE, "bs_mul_shift_value": 1},
+        "DPU.BN_CFG": {"bn_bypass": 0, "bn_alu_bypass": 0, "bn_alu_algo": AluAlgorithm.ADD},
+        "DPU.BN_ALU_CFG": {"bn_alu_operand": ROOT_CONSTANT},
+        "DPU.OUT_CVT_SCALE": {"fp32tofp16_en": 0},
+        "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {**integers, "mrdma_fp16tofp32_en": 0},
+    }
+    cube = low.tensor(op.output).cube
+    registers = elementwise_registers(low.target.fp16, cube, low.cube(op.inputs[0]), low.cube(op.output), finish)
     low.add_rows(step, Task(ELEMENTWISE, registers))

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from openrknn.compiler.formats import FP16, align, ceil_div
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.lower.recipes.base import merge
-from openrknn.compiler.lower.recipes.convolution import ConvolutionTask, convolution_registers
-from openrknn.compiler.lower.recipes.finish import fp16_bits
 from openrknn.compiler.program import CONVOLUTION, Place, Registers, Task, Tensor
+from openrknn.compiler.recipes.base import merge
+from openrknn.compiler.recipes.convolution import ConvolutionTask, convolution_registers
+from openrknn.compiler.recipes.finish import fp16_bits
 from openrknn.compiler.targets import RK3588
 from openrknn.compiler.tile import Band, row_entries
 from openrknn.container.parts import DataType, Kind

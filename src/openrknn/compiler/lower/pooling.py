@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.lower.recipes.pooling import PoolingTask, pooling_registers
 from openrknn.compiler.program import POOLING, Task
+from openrknn.compiler.recipes.pooling import PoolingTask, pooling_registers
 from openrknn.compiler.tile import Rows, parts, pool_rows, stripes
 
 __all__ = ["lower_pool"]

@@ -13,9 +13,9 @@ from openrknn.compiler.formats import ATOM_BYTES, FP16, align
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch, stored_channels
-from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers
-from openrknn.compiler.lower.recipes.rearrange import Read, Write, atoms_registers, lanes_registers, zero_registers
 from openrknn.compiler.program import ELEMENTWISE, Place, Registers, Task, Tensor
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
+from openrknn.compiler.recipes.rearrange import Read, Write, atoms_registers, lanes_registers, zero_registers
 
 __all__ = ["lower_product"]
 

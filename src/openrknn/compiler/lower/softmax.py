@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from openrknn.compiler.formats import FP16, align
+from openrknn.compiler.functions import SOFTMAX_REACH, Function
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.lower.functions import SOFTMAX_REACH, Function
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch
-from openrknn.compiler.lower.recipes.base import merge
-from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers
-from openrknn.compiler.lower.recipes.finish import Finish, fp16_bits, fp32_bits
 from openrknn.compiler.program import ELEMENTWISE, Place, Task
+from openrknn.compiler.recipes.base import merge
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
+from openrknn.compiler.recipes.finish import Finish, fp16_bits, fp32_bits
 from openrknn.container.parts import DataType
 from openrknn.isa.enums import ChannelReduction, EwAlgorithm, Rounding
 from openrknn.layout.weights import WeightTiles, pack_weights

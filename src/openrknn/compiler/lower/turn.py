@@ -6,38 +6,17 @@ runs of 8 (fp16) or 16 (int8) pixels become atoms, as in the vendor's transposit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from openrknn.compiler.formats import ATOM_BYTES
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import moved
-from openrknn.compiler.lower.recipes.rearrange import Read, Write, atoms_registers, lanes_registers
 from openrknn.compiler.program import ELEMENTWISE, Task
+from openrknn.compiler.recipes.rearrange import Read, Write, atoms_registers, lanes_registers
 
-__all__ = ["can_turn", "lower_turn"]
+__all__ = ["lower_turn"]
 
 _SPATIAL = [0, 1, 3, 2]
-_MOST_TASKS = 256
-_LONGEST = 8191
 _HALF = 8
-
-
-def can_turn(shape: Sequence[int], order: Sequence[int], atom: int) -> bool:
-    """Whether the NPU does it: whole runs only, and not too many tasks."""
-    if len(shape) != 4 or shape[0] != 1 or order[0] != 0 or max(shape) > _LONGEST:
-        return False
-    channels, lines = shape[1], _lines(shape, order)
-    if list(order) == _SPATIAL:
-        return -(-channels // atom) <= _MOST_TASKS
-    if order[1] == 1 or channels % atom or shape[order[1]] % atom:
-        return False
-    return lines * (channels // atom if atom > _HALF else 1) <= _MOST_TASKS
-
-
-def _lines(shape: Sequence[int], order: Sequence[int]) -> int:
-    """Of the spatial dimension that does not become the channels."""
-    return shape[5 - order[1]] if order[1] != 1 else 1
 
 
 def lower_turn(low: Lowering, op: Op) -> None:

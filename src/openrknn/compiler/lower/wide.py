@@ -10,11 +10,11 @@ import math
 from typing import Any
 
 from openrknn.compiler.formats import align
+from openrknn.compiler.functions import Function
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.lower.functions import Function
-from openrknn.compiler.lower.recipes.elementwise import Cube, elementwise_registers
-from openrknn.compiler.lower.recipes.finish import fp16_bits
 from openrknn.compiler.program import ELEMENTWISE, Registers, Task, Tensor
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
+from openrknn.compiler.recipes.finish import fp16_bits
 from openrknn.container.parts import DataType, Kind
 from openrknn.isa.enums import Precision
 

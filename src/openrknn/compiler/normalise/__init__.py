@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from openrknn.compiler.ir import Graph
 from openrknn.compiler.normalise.activations import find_activations
-from openrknn.compiler.normalise.attention import place_attention
+from openrknn.compiler.normalise.attention import normalise_softmax, place_attention
 from openrknn.compiler.normalise.bilinear import normalise_linear_resize
 from openrknn.compiler.normalise.binary import normalise_binary
 from openrknn.compiler.normalise.clean import clean
-from openrknn.compiler.normalise.find_layer_norm import find_layer_norms
 from openrknn.compiler.normalise.finish import finish
 from openrknn.compiler.normalise.forward import fold_forward
+from openrknn.compiler.normalise.fp16_regions import mark_fp16_regions
 from openrknn.compiler.normalise.fuse import fuse, fuse_pads
 from openrknn.compiler.normalise.heads import take_heads_apart
-from openrknn.compiler.normalise.islands import mark_islands
-from openrknn.compiler.normalise.layer_norm import normalise_layer_norms
+from openrknn.compiler.normalise.layer_norm import find_layer_norms, normalise_layer_norms
 from openrknn.compiler.normalise.linear import cut_outputs, normalise_convolutions, normalise_linear
 from openrknn.compiler.normalise.moves import normalise_moves
 from openrknn.compiler.normalise.pooling import normalise_pools
@@ -23,54 +25,78 @@ from openrknn.compiler.normalise.quotients import find_quotients
 from openrknn.compiler.normalise.ranks import three_dimensions
 from openrknn.compiler.normalise.scale import fold_scales
 from openrknn.compiler.normalise.selections import fold_selections
-from openrknn.compiler.normalise.softmax import normalise_softmax
 from openrknn.compiler.normalise.turns import find_turns
 from openrknn.compiler.normalise.volume import cut_volumes
 from openrknn.compiler.targets import RK3588, Target
 
-__all__ = ["normalise"]
+__all__ = ["PASSES", "Pass", "Situation", "normalise"]
+
+
+class Situation(NamedTuple):
+    """What passes may ask about besides the graph."""
+
+    atom: int
+    """Channels that lie together in the NPU's memory."""
+    calibrated: bool
+    """Whether the ranges of values will be known (int8)."""
+    kernel_volume: int
+    """The largest kernel of one task; 0: any."""
+    target: Target
+
+
+class Pass(NamedTuple):
+    """One rewriting of the graph, in place."""
+
+    run: Callable[[Graph, Situation], object]
+    when: Callable[[Situation], bool] = lambda _: True
+
+
+def _plain(function: Callable[[Graph], None]) -> Pass:
+    return Pass(lambda graph, _: function(graph))
+
+
+PASSES: tuple[Pass, ...] = (
+    _plain(find_layer_norms),
+    _plain(take_heads_apart),
+    _plain(clean),
+    Pass(lambda graph, now: take_quantization(graph, calibrated=now.calibrated)),
+    _plain(clean),
+    _plain(three_dimensions),
+    Pass(lambda graph, now: normalise_layer_norms(graph, calibrated=now.calibrated, can_mix=now.target.can_mix)),
+    Pass(lambda graph, now: find_quotients(graph, calibrated=now.calibrated)),
+    Pass(lambda graph, now: find_activations(graph, calibrated=now.calibrated)),
+    _plain(normalise_linear),
+    _plain(clean),
+    Pass(lambda graph, now: place_attention(graph, on_npu=now.target.has_attention)),
+    _plain(clean),
+    _plain(fold_scales),
+    Pass(lambda graph, now: normalise_pools(graph, now.target.largest_pool)),
+    _plain(normalise_linear_resize),
+    _plain(normalise_softmax),
+    Pass(lambda graph, now: normalise_moves(graph, now.atom)),
+    _plain(normalise_convolutions),
+    _plain(fold_selections),
+    Pass(lambda graph, now: cut_outputs(graph, now.atom)),
+    Pass(lambda graph, now: normalise_binary(graph, is_float=not now.calibrated)),
+    _plain(fold_forward),
+    _plain(fuse_pads),
+    _plain(fuse),
+    _plain(fold_selections),
+    Pass(lambda graph, now: cut_volumes(graph, now.kernel_volume, now.atom), lambda now: now.kernel_volume > 0),
+    _plain(Graph.sort),
+    _plain(Graph.prune),
+    Pass(lambda graph, now: find_turns(graph, now.atom), lambda now: now.target.has_turns),
+    _plain(finish),
+    Pass(lambda graph, _: mark_fp16_regions(graph), lambda now: now.calibrated),
+)
+"""In this order. A pass asks the target what it can do, never which chip it is."""
 
 
 def normalise(
     graph: Graph, *, atom: int, calibrated: bool = True, kernel_volume: int = 0, target: Target = RK3588
 ) -> None:
-    """Rewrite the graph in place.
-
-    `atom` is the number of channels that lie together in the NPU's memory, `calibrated` whether the ranges of values
-    will be known. `kernel_volume` is the largest kernel of one task; 0: any.
-    """
-    find_layer_norms(graph)
-    take_heads_apart(graph)
-    clean(graph)
-    take_quantization(graph, calibrated=calibrated)
-    clean(graph)
-    three_dimensions(graph)
-    normalise_layer_norms(graph, calibrated=calibrated, can_mix=target.can_mix)
-    find_quotients(graph, calibrated=calibrated)
-    find_activations(graph, calibrated=calibrated)
-    normalise_linear(graph)
-    clean(graph)
-    place_attention(graph, on_npu=target is RK3588)
-    clean(graph)
-    fold_scales(graph)
-    normalise_pools(graph, target.largest_pool)
-    normalise_linear_resize(graph)
-    normalise_softmax(graph)
-    normalise_moves(graph, atom)
-    normalise_convolutions(graph)
-    fold_selections(graph)
-    cut_outputs(graph, atom)
-    normalise_binary(graph, is_float=not calibrated)
-    fold_forward(graph)
-    fuse_pads(graph)
-    fuse(graph)
-    fold_selections(graph)
-    if kernel_volume:
-        cut_volumes(graph, kernel_volume, atom)
-    graph.sort()
-    graph.prune()
-    if target is RK3588:
-        find_turns(graph, atom)
-    finish(graph)
-    if calibrated:
-        mark_islands(graph)
+    """Rewrite the graph in place; `Situation` says what the options mean."""
+    now = Situation(atom, calibrated, kernel_volume, target)
+    for entry in PASSES:
+        if entry.when(now):
+            entry.run(graph, now)

@@ -11,15 +11,17 @@ which is what Softmax wants, and their product with the values (turned while the
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.axes import View
-from openrknn.compiler.normalise.common import constant, sole_reader
+from openrknn.compiler.normalise.common import constant, replace_op, sole_reader
 from openrknn.compiler.normalise.layouts import Layouts, derived_from
 from openrknn.compiler.normalise.parts import place_convolution, place_slice, place_split
 
-__all__ = ["place_attention"]
+__all__ = ["normalise_softmax", "place_attention"]
 
 _DEPTH = 16
 """Channels of a head are padded to whole groups: two atoms of fp16, one of int8."""
@@ -205,3 +207,31 @@ def _pick(graph: Graph, source: str, target: str, picks: Array) -> Op:
     }  # fmt: skip
     bias = graph.add_constant(f"{target}_zero", np.zeros(len(picks)))
     return Op("Conv", target, [source, graph.add_constant(f"{target}_picks", weight), bias], [target], attributes)
+
+
+_PLANES = 4
+
+
+def normalise_softmax(graph: Graph) -> None:
+    """Axes other than the last become the third of four: where there are not four dimensions, the vendor's runtime
+    1.5.2 flattens what is behind the axis, as ONNX did before opset 13."""
+    for op in list(graph.ops):
+        if op.type != "Softmax" or "groups" in op.attributes:  # the NPU has them over channels
+            continue
+        shape = graph.shape(op.inputs[0])
+        axis = range(len(shape))[int(op.attributes.get("axis", -1))]
+        if axis != len(shape) - 1 and len(shape) != _PLANES:
+            _reshaped(graph, op, (1, prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])))
+
+
+def _reshaped(graph: Graph, op: Op, shape: tuple[int, ...]) -> None:
+    before = graph.add_value(f"{op.inputs[0]}_rows", shape)
+    after = graph.add_value(f"{op.output}_rows", shape)
+    graph.derived[before] = (op.inputs[0], lambda values: values)
+    graph.derived[after] = (op.output, lambda values: values)
+    replace_op(
+        graph, op,
+        Op("Reshape", f"{op.name}_rows", [op.inputs[0]], [before], {}, op.fused),
+        Op("Softmax", op.name, [before], [after], {**op.attributes, "axis": 2}, op.fused),
+        Op("Reshape", f"{op.name}_shape", [after], [op.output], {}, op.fused),
+    )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import alias, axes_of, replace_op
 
-__all__ = ["clean"]
+__all__ = ["clean", "split_final_concats"]
 
 _NOTHING = {"Identity", "Dropout", "Cast", "CastLike"}
 """Casts between float types: activations have the NPU's own type anyway."""
@@ -90,3 +90,25 @@ def _join_reshapes(graph: Graph) -> None:
     for op in list(graph.ops):
         if op.type == "Reshape" and graph.shape(op.inputs[0]) == graph.shape(op.output):
             alias(graph, op, op.inputs[0])
+
+
+def split_final_concats(graph: Graph) -> None:
+    """Make the parts of a Concat that is an output the outputs, until no output is one."""
+    while True:
+        makers = graph.producers()
+        joined = next(
+            (
+                name
+                for name in graph.outputs
+                if name in makers
+                and makers[name].type == "Concat"
+                and not any(part in graph.constants or part in graph.inputs for part in makers[name].inputs)
+            ),
+            None,
+        )
+        if joined is None:
+            break
+        at = graph.outputs.index(joined)
+        parts = [part for part in dict.fromkeys(makers[joined].inputs) if part not in graph.outputs]
+        graph.outputs[at : at + 1] = parts
+    graph.prune()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.ir import Graph, Op
-from openrknn.compiler.lower.table import CPU_OPERATORS, NPU_OPERATORS
+from openrknn.compiler.operators import CPU_OPERATORS, NPU_OPERATORS
 
 __all__ = ["finish"]
 
@@ -16,7 +16,7 @@ _MARKS = {
     "Binary": "broadcast", "Activation": "function", "Repeat": "factors",
     "Softmax": "groups", "Product": "heads",
 }  # fmt: skip
-_OURS = {"Convert", "Guess"}
+_OURS = {"Convert", "RootEstimate"}
 """Operators that no model has."""
 """What only a normalised operator has."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from openrknn.compiler.functions import FUNCTIONS
 from openrknn.compiler.ir import Graph, Op
-from openrknn.compiler.lower.functions import FUNCTIONS
 from openrknn.compiler.normalise.common import sole_reader
 
 __all__ = ["fuse", "fuse_pads"]

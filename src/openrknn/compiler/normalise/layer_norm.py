@@ -7,26 +7,23 @@
     y = d * (r s gamma) + beta
 
 In int8 the small differences that all this is about would drown, so int8 models compute it in fp16 too, as the vendor's
-do; nothing is left to the CPU. `s` is a power of two that keeps the squares inside of fp16: `fit_layer_norms` sets it
+do; nothing is left to the CPU. `s` is a power of two that keeps the squares inside of fp16: `quantise` sets it
 when ranges are known.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from openrknn.compiler.ir import Array, Graph, Op
-from openrknn.compiler.normalise.common import replace_op
+from openrknn.compiler.normalise.common import axes_of, replace_op
 
-__all__ = ["fit_layer_norms", "normalise_layer_norms"]
+__all__ = ["find_layer_norms", "normalise_layer_norms"]
 
 _NEWTON_STEPS = 2
 """The guess is 3.5 % off, one step leaves 0.2 %, two 5e-6: less than fp16 can tell."""
 _UNKNOWN_SCALE = 0.25
 """Without calibration: differences up to 1000 are safe, and standard deviations down to 0.03 exact."""
-_LARGEST_SQUARE = 2.0**13
 _MARK = "norm"
 
 
@@ -102,7 +99,7 @@ class _Parts:
         square = self._binary("square", "mul", difference, difference, channels, gain=scale**2)
         variance = self._dense("variance", square, share, np.full(1, eps * scale**2))
         root = self._value("guess", 1)
-        self.steps.append(Op("Guess", root, [variance], [root], {}, (self.op.name,)))
+        self.steps.append(Op("RootEstimate", root, [variance], [root], {}, (self.op.name,)))
         for number in range(_NEWTON_STEPS):
             half = self._binary(f"half_{number}", "mul", variance, root, 1, gain=-0.5)
             error = self._binary(f"error_{number}", "mul", half, root, 1)
@@ -138,18 +135,53 @@ class _Parts:
         return target
 
 
-def fit_layer_norms(graph: Graph) -> None:
-    """Squares as large as fp16 holds, once the ranges are known: then small ones keep their digits."""
+def find_layer_norms(graph: Graph) -> None:
+    """They become one operator each, before anything else moves their parts."""
+    for op in list(graph.ops):
+        _recognise(graph, op)
+    graph.prune()
+
+
+def _recognise(graph: Graph, op: Op) -> None:
+    """(x - mean) / sqrt(mean((x - mean) ** 2) + eps) * gamma + beta, as exporters before opset 17 write it."""
     makers = graph.producers()
-    for op in graph.ops:
-        mark = op.attributes.get(_MARK)
-        value = graph.values[op.inputs[0]].quantization if mark else None
-        if mark is None or value is None:
-            continue
-        largest = max(abs(value.low), abs(value.high))
-        scale = 2.0 ** math.floor(math.log2(_LARGEST_SQUARE / largest**2) / 2)
-        ratio = scale / mark["scale"]
-        bias, weights = makers[mark["variance"]].inputs[2], makers[mark["factor"]].inputs[1]
-        graph.constants[bias] = graph.constants[bias] * ratio**2
-        graph.constants[weights] = graph.constants[weights] * ratio
-        op.attributes = {**op.attributes, "gain": scale**2, _MARK: {**mark, "scale": scale}}
+
+    def maker(name: str, kind: str) -> Op | None:
+        found = makers.get(name)
+        return found if found is not None and found.type == kind else None
+
+    def over_last(entry: Op | None) -> bool:
+        rank = len(graph.shape(entry.inputs[0])) if entry is not None else 0
+        return entry is not None and axes_of(graph, entry, rank) == (rank - 1,)
+
+    def constant_of(entry: Op) -> tuple[str, str] | None:
+        """(activation, constant) of an operator with one of each."""
+        names = [name for name in entry.inputs if name in graph.constants]
+        others = [name for name in entry.inputs if name not in graph.constants]
+        return (others[0], names[0]) if len(names) == len(others) == 1 else None
+
+    shifted = constant_of(op) if op.type == "Add" else None
+    product = maker(shifted[0], "Mul") if shifted else None
+    scaled = constant_of(product) if product is not None else None
+    quotient = maker(scaled[0], "Div") if scaled else None
+    difference = maker(quotient.inputs[0], "Sub") if quotient is not None else None
+    root = maker(quotient.inputs[1], "Sqrt") if quotient is not None else None
+    padded = maker(root.inputs[0], "Add") if root is not None else None
+    eps = constant_of(padded) if padded is not None else None
+    variance = maker(eps[0], "ReduceMean") if eps else None
+    power = makers.get(variance.inputs[0]) if variance is not None else None
+    if shifted is None or scaled is None or eps is None or difference is None or power is None:
+        return
+    mean = maker(difference.inputs[1], "ReduceMean")
+    is_square = power.inputs[0] == difference.output and (
+        (power.type == "Pow" and power.inputs[1] in graph.constants and graph.constants[power.inputs[1]].item() == 2)
+        or (power.type == "Mul" and power.inputs[1] == difference.output)
+    )
+    if not is_square or not over_last(mean) or not over_last(variance) or mean is None:
+        return
+    if mean.inputs[0] != difference.inputs[0] or graph.constants[eps[1]].size != 1:
+        return
+    attributes = {"axis": -1, "epsilon": float(graph.constants[eps[1]].reshape(-1)[0])}
+    made = Op("LayerNormalization", op.name, [difference.inputs[0], scaled[1], shifted[1]], [op.output], attributes,
+              (op.name,))  # fmt: skip
+    replace_op(graph, op, made)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from openrknn.compiler.identity import selection_conv
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.axes import View
 from openrknn.compiler.normalise.common import constant
-from openrknn.compiler.normalise.moves import selection_conv
 
 __all__ = ["Layouts", "derived_from"]
 

@@ -6,8 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from openrknn.compiler.ir import Array, Graph, Op
-from openrknn.compiler.ir.graph import StoredWeights
+from openrknn.compiler.ir import Array, Graph, Op, StoredWeights
 from openrknn.compiler.normalise.common import pair, refuse, replace_op, sole_reader
 
 __all__ = ["cut_outputs", "normalise_convolutions", "normalise_linear"]

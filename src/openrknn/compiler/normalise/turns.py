@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from openrknn.compiler.ir import Graph
-from openrknn.compiler.lower.turn import can_turn
+from collections.abc import Sequence
 
-__all__ = ["find_turns"]
+from openrknn.compiler.ir import Graph
+
+__all__ = ["can_turn", "find_turns"]
 
 _PLAIN = {"Reshape", "Transpose", "Cpu"}
+_SPATIAL = [0, 1, 3, 2]
+_MOST_TASKS = 256
+_LONGEST = 8191
+_HALF = 8
+
+
+def can_turn(shape: Sequence[int], order: Sequence[int], atom: int) -> bool:
+    """Whether the NPU does it: whole runs only, and not too many tasks."""
+    if len(shape) != 4 or shape[0] != 1 or order[0] != 0 or max(shape) > _LONGEST:
+        return False
+    channels, lines = shape[1], _lines(shape, order)
+    if list(order) == _SPATIAL:
+        return -(-channels // atom) <= _MOST_TASKS
+    if order[1] == 1 or channels % atom or shape[order[1]] % atom:
+        return False
+    return lines * (channels // atom if atom > _HALF else 1) <= _MOST_TASKS
+
+
+def _lines(shape: Sequence[int], order: Sequence[int]) -> int:
+    """Of the spatial dimension that does not become the channels."""
+    return shape[5 - order[1]] if order[1] != 1 else 1
 
 
 def find_turns(graph: Graph, atom: int) -> None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from openrknn.compiler.errors import CalibrationError
 from openrknn.compiler.ir import Array, Graph
-from openrknn.compiler.normalise.layer_norm import fit_layer_norms
 from openrknn.compiler.quantise.groups import groups_of, spread_ranges, unite
-from openrknn.compiler.quantise.importance import importance
-from openrknn.compiler.quantise.ranges import METHODS, Range, quantization_for
+from openrknn.compiler.quantise.ranges import METHODS, Range, importance, quantization_for
 from openrknn.compiler.quantise.statistics import Statistics, collect
 
 __all__ = ["quantise"]
 
 _SPARE = 1.25
 """A part of a sum can be larger than the sum."""
+_LARGEST_SQUARE = 2.0**13
+"""Of a difference from the mean, in a layer normalisation: fp16 holds the sum of such squares over channels."""
 
 
 def quantise(
@@ -52,7 +53,7 @@ def quantise(
         spread_ranges(graph, ranges)
     for name, (low, high) in ranges.items():
         graph.values[name].quantization = quantization_for(low, high)
-    fit_layer_norms(graph)
+    _fit_layer_norms(graph)
     _free_ends(graph)
     return seen
 
@@ -102,3 +103,20 @@ def _given_ranges(graph: Graph, seen: Mapping[str, Statistics]) -> dict[str, Ran
             f"the model is quantised, but says nothing about {missing[0]!r}; give calibration data for the rest"
         )
     return ranges
+
+
+def _fit_layer_norms(graph: Graph) -> None:
+    """Squares as large as fp16 holds, once the ranges are known: then small ones keep their digits."""
+    makers = graph.producers()
+    for op in graph.ops:
+        mark = op.attributes.get("norm")
+        value = graph.values[op.inputs[0]].quantization if mark else None
+        if mark is None or value is None:
+            continue
+        largest = max(abs(value.low), abs(value.high))
+        scale = 2.0 ** math.floor(math.log2(_LARGEST_SQUARE / largest**2) / 2)
+        ratio = scale / mark["scale"]
+        bias, weights = makers[mark["variance"]].inputs[2], makers[mark["factor"]].inputs[1]
+        graph.constants[bias] = graph.constants[bias] * ratio**2
+        graph.constants[weights] = graph.constants[weights] * ratio
+        op.attributes = {**op.attributes, "gain": scale**2, "norm": {**mark, "scale": scale}}

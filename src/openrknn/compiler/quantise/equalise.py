@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.ir import Array, Graph, Op
-from openrknn.compiler.quantise.evaluate import FloatModel
 from openrknn.compiler.quantise.groups import moves
 
 __all__ = ["equalise", "equalise_by", "pairs_of", "reach_of", "rescale"]

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from openrknn.compiler.errors import CalibrationError
+from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.ir import Array, Graph
-from openrknn.compiler.quantise.evaluate import FloatModel
 
 __all__ = ["Sample", "Statistics", "collect"]
 

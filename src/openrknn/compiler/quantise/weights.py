@@ -16,7 +16,7 @@ import numpy as np
 
 from openrknn.compiler.ir import Array, Quantization
 
-__all__ = ["QuantizedWeights", "keep_weights", "quantize_bias", "quantize_weights", "relative_scales"]
+__all__ = ["QuantizedWeights", "bias_error", "keep_weights", "quantize_bias", "quantize_weights", "relative_scales"]
 
 MULTIPLIER_UNIT = 16384
 _WEAK = 64
@@ -82,3 +82,14 @@ def quantize_bias(bias: Array, source: Quantization, weights: QuantizedWeights) 
     steps = np.rint(bias / (source.scale * weights.scale)) - source.zero_point * sums
     limited: Array = np.clip(steps, -(2**31), 2**31 - 1)
     return limited.astype(np.int64)
+
+
+def bias_error(rounded: Array, weights: Array, means: Array, group: int) -> Array:
+    """How far rounding moves the mean of each output; `means` is that of each input channel."""
+    change = (rounded - weights).sum((2, 3))
+    if group == 1:
+        result: Array = change @ means
+        return result
+    outputs, inputs = len(weights) // group, weights.shape[1]
+    per_group = change.reshape(group, outputs, inputs) @ means.reshape(group, inputs, 1)
+    return np.asarray(per_group).reshape(-1)

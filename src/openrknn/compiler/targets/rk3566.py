@@ -243,4 +243,6 @@ RK3566 = Target(
     core_entries=False,
     has_short_algorithms=True,
     can_mix=False,
+    has_attention=False,
+    has_turns=False,
 )  # fmt: skip

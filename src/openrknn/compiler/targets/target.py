@@ -86,6 +86,10 @@ class Target:
     """The element-wise unit adds, multiplies and compares; no subtraction, no division."""
     can_mix: bool = True
     """Whether int8 and fp16 can meet in one model."""
+    has_attention: bool = True
+    """Softmax over channels, and products of two activations."""
+    has_turns: bool = True
+    """The DPU transposes in the middle of a network."""
 
     @property
     def atom_bytes(self) -> int:

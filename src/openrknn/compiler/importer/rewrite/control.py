@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from openrknn.compiler.importer.read import onnx_package
+from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.rewrite.writer import Writer
 
 __all__ = ["RULES"]

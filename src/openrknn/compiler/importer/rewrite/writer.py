@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.compiler.importer.read import onnx_package
+from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.ir import Array
 
 __all__ = ["Facts", "Writer", "attribute", "rectangle"]

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from openrknn.compiler.fixed_point import factor
+from openrknn.compiler.functions import Function
 from openrknn.compiler.ir import Quantization
-from openrknn.compiler.lower.functions import Function
-from openrknn.compiler.lower.recipes.base import merge
 from openrknn.compiler.program import Place, Registers
+from openrknn.compiler.recipes.base import merge
+from openrknn.compiler.recipes.fixed_point import factor
 from openrknn.isa.enums import AluAlgorithm, EwAlgorithm, EwOperation, OperandKinds, OperandMode, PixelBits, Precision
 
 __all__ = ["Finish", "fp16_bits", "fp16_factors", "fp32_bits"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openrknn.compiler.formats import Format, align, ceil_div
-from openrknn.compiler.lower.recipes.base import dpu_base, merge
 from openrknn.compiler.program import Place, Registers
+from openrknn.compiler.recipes.base import dpu_base, merge
 from openrknn.compiler.targets import RK3588, Buffer
 from openrknn.compiler.tile import Band, row_entries
 from openrknn.isa.enums import ArgbInput, CombineUse, ConvMode

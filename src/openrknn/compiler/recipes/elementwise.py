@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openrknn.compiler.formats import ATOM_BYTES, Format, align
-from openrknn.compiler.lower.recipes.base import dpu_base, merge
 from openrknn.compiler.program import Place, Registers
+from openrknn.compiler.recipes.base import dpu_base, merge
 from openrknn.isa.enums import OperandMode
 
 __all__ = ["Cube", "band_registers", "elementwise_registers", "repeat_registers"]

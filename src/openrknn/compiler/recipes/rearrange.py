@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openrknn.compiler.formats import FP16
-from openrknn.compiler.lower.recipes.base import dpu_base, merge
 from openrknn.compiler.program import Place, Registers
+from openrknn.compiler.recipes.base import dpu_base, merge
 from openrknn.isa import Precision
 from openrknn.isa.enums import TransposeLanes
 

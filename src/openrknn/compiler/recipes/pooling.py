@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openrknn.compiler.formats import Format, align
-from openrknn.compiler.lower.recipes.base import merge, pooling_base
-from openrknn.compiler.lower.recipes.finish import fp16_bits
 from openrknn.compiler.program import Place, Registers
+from openrknn.compiler.recipes.base import merge, pooling_base
+from openrknn.compiler.recipes.finish import fp16_bits
 from openrknn.isa.enums import PoolingMethod
 
 __all__ = ["PoolingTask", "pooling_registers"]

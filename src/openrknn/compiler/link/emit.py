@@ -1,4 +1,4 @@
-"""Stage 7, emit: registers in natural values become command words, addresses become relocations.
+"""Registers in natural values become command words, addresses become relocations.
 
 Every task writes all registers of its blocks, so no task depends on what an earlier one left in a register group.
 """

@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from openrknn.compiler.errors import CalibrationError
-from openrknn.compiler.importer.read import onnx_package
+from openrknn.compiler.errors import CalibrationError, CompileError
 from openrknn.compiler.ir import Array
 
-__all__ = ["FloatModel"]
+__all__ = ["FloatModel", "onnx_package"]
 
 _QUIET = 3
+
+
+def onnx_package() -> Any:
+    """The package `onnx`, or an error that says how to get it."""
+    try:
+        import onnx
+    except ImportError:
+        raise CompileError("reading ONNX files needs the package onnx: pip install 'openrknn[compile]'") from None
+    return onnx
 
 
 class FloatModel:

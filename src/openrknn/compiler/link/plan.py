@@ -1,4 +1,4 @@
-"""Stage 6, plan: where each tensor lies in internal memory. Tensors that do not live at the same time share bytes."""
+"""Where each tensor lies in internal memory. Tensors that do not live at the same time share bytes."""
 
 from __future__ import annotations
 

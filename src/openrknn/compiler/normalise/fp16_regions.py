@@ -5,15 +5,15 @@ from __future__ import annotations
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.layouts import derived_from
 
-__all__ = ["mark_islands"]
+__all__ = ["mark_fp16_regions"]
 
 _FLOATS = {"Softmax", "Product"}
 _BETWEEN = {"Binary", "Activation", "Conv"}
 
 
-def mark_islands(graph: Graph) -> None:
+def mark_fp16_regions(graph: Graph) -> None:
     """Note them as fp16, and make int8 of their results right behind them, where nobody in fp16 reads them."""
-    found = _islands(graph)
+    found = _regions(graph)
     graph.floats |= found
     for op in [entry for entry in graph.ops if entry.output in found]:
         others = [user for user in graph.ops if op.output in user.inputs and user.output not in found]
@@ -37,7 +37,7 @@ def mark_islands(graph: Graph) -> None:
     graph.sort()
 
 
-def _islands(graph: Graph) -> set[str]:
+def _regions(graph: Graph) -> set[str]:
     found = {op.output for op in graph.ops if op.type in _FLOATS and not graph.is_constant(op.output)}
     readers = graph.readers()
     before = -1
