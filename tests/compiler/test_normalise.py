@@ -132,7 +132,7 @@ def test_a_layer_normalisation_that_is_spelled_out_is_recognised() -> None:
     unit = net.add("Div", difference, root)
     out = net.add("Add", net.add("Mul", unit, net.constant(np.ones(48))), net.constant(np.zeros(48)))
     graph = normalised(net, [out], (1, 20, 48))
-    assert sum(op.type == "Guess" for op in graph.ops) == 1
+    assert sum(op.type == "RootEstimate" for op in graph.ops) == 1
     assert sum(op.type == "Cpu" for op in graph.ops) == 2
 
 
