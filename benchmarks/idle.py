@@ -7,26 +7,20 @@ from typing import Any
 import numpy as np
 
 from openrknn.device import Job
-from openrknn.device.software import SoftwareDevice
+from openrknn.device.base import Work
+from openrknn.device.software import SoftwareBuffer, SoftwareDevice
 from openrknn.runtime.session import Session
 from rknnlite.api import RKNNLite
 from rknnlite.api.rknn_runtime import RKNNRuntime
 from rknnlite.engine.sources import Source
 
 
-class Nothing:
-    """A job that is done at once."""
-
-    def run(self) -> None:
-        """Leave everything as it is."""
-
-
 class IdleDevice(SoftwareDevice):
     """Memory, and no work."""
 
-    def prepare(self, job: Job) -> Any:
-        """Whatever the job is."""
-        return Nothing()
+    def _prepare(self, job: Job) -> Work[SoftwareBuffer]:
+        """Whatever the job is, it leaves everything as it is."""
+        return Work(lambda buffers: None)
 
 
 class IdleSource(Source):

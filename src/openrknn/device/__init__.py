@@ -1,7 +1,10 @@
-"""What executes jobs: the software NPU in this process, and later the kernel drivers of real boards.
+"""What executes jobs: the software NPU in this process, or the NPU of a board through its kernel driver.
 
     protocol    Device, DeviceBuffer, Job, PreparedJob: what every device offers
+    base        the lock, the owners of buffers and the life of jobs, for all of the following
     software    the software NPU in this process
+    rknpu       the vendor's kernel driver        kernel    open, ioctl and mmap, for both drivers
+    rocket      the mainline kernel's driver      memory    an address space that threads share
     automatic   what "auto" is on this machine
     choose      from the text that users write ("auto", "software:rk3588") to an open device
 

@@ -5,9 +5,10 @@
         ...                                             # write commands, weights and inputs
         prepared = device.prepare(Job(tasks, lists))
         prepared.run()                                  # returns when the NPU is done
+        prepared.close()
 
-What the CPU wrote into `DeviceBuffer.array` is what the NPU sees when a job runs, and the other way round afterwards:
-a device whose caches do not see to that by themselves does it inside `PreparedJob.run`.
+Every method may be called from any thread. What the CPU wrote into `DeviceBuffer.array` is what the NPU sees when a job
+runs, and the other way round afterwards: a device whose caches are not coherent sees to that inside `PreparedJob.run`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ class Job:
     ping_pong: bool = True
     """Whether a task may be loaded while the one before it works (not around lookup tables)."""
     constants: tuple[DeviceBuffer, ...] = ()
-    """Buffers that the CPU does not write again; what is in them may be packed once."""
+    """Buffers that neither side writes again; what is in them may be packed once."""
+    buffers: tuple[DeviceBuffer, ...] | None = None
+    """Every other buffer that the tasks read or write. None: any buffer of the device, and then a job makes caches of
+    buffers consistent that another thread may be writing; say which where threads share a device."""
 
 
 @runtime_checkable
@@ -65,6 +69,9 @@ class PreparedJob(Protocol):
 
     def run(self) -> None:
         """Run it and wait until it is done."""
+
+    def close(self) -> None:
+        """Give back what was allocated for it. Closing twice is allowed; closing the device does it, too."""
 
 
 @runtime_checkable
@@ -87,13 +94,13 @@ class Device(Protocol):
         """Memory of at least this size, zeroed."""
 
     def free(self, buffer: DeviceBuffer) -> None:
-        """Give memory back; no prepared job may use it any more."""
+        """Give memory back. A job that runs keeps it until it is done; none can start with it any more."""
 
     def prepare(self, job: Job) -> PreparedJob:
         """Make a job ready. Its commands are read now: a change of them needs a new preparation."""
 
     def close(self) -> None:
-        """Give everything back. Closing twice is allowed."""
+        """Give everything back, after the jobs that run. Closing twice is allowed."""
 
     def __enter__(self) -> Device: ...
 

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
+from functools import partial
 
 import numpy as np
 
 from openrknn.chips import Chip
 from openrknn.container.parts import TASK, Task
+from openrknn.device.base import PAGE, BaseDevice, Work
 from openrknn.device.kernel import Driver, Kernel, SystemKernel, open_driver
-from openrknn.device.protocol import Bytes, DeviceBuffer, Job
+from openrknn.device.protocol import Bytes, Job
 from openrknn.errors import DeviceError, UnsupportedError
 from openrknn.uapi import rknpu
 from openrknn.uapi.rknpu import Action, JobFlag, MemoryFlag, SyncFlag
 
 __all__ = ["RknpuBuffer", "RknpuDevice"]
 
-_PAGE = 4096
 _FOLDERS = ("/dev/dri",)
 _MISC = "/dev/rknpu"
 _TIMEOUT_MS = 6000
@@ -43,11 +43,12 @@ class RknpuBuffer:
     object_address: int
 
 
-class RknpuDevice:
-    """An NPU behind `rknpu`. Caches are kept in step before and after each job."""
+class RknpuDevice(BaseDevice[RknpuBuffer]):
+    """An NPU behind `rknpu`. The caches of a job's buffers are made consistent before and after it."""
 
     def __init__(self, chip: Chip, path: str = "", *, kernel: Kernel | None = None, core_mask: int = 0) -> None:
         """`core_mask` names the cores that this process may use; 0 is all of them."""
+        super().__init__(chip)
         everything = (1 << chip.cores) - 1
         if not 0 <= core_mask <= everything:
             raise ValueError(f"core mask {core_mask:#x} names cores that {chip.title} does not have")
@@ -60,74 +61,51 @@ class RknpuDevice:
             self._driver = open_driver(rknpu.DRIVER_NAME, _FOLDERS, self._kernel, path)
         table = rknpu.MISC_IOCTLS if self._is_misc else rknpu.DRM_IOCTLS
         self._ioctls = {ioctl.name: ioctl for ioctl in table}
-        self._chip = chip
-        self._buffers: list[RknpuBuffer] = []
-        version = self._action(Action.GET_HW_VERSION)
-        if chip.hw_version is not None and version != chip.hw_version:
-            self._driver.close()
-            raise UnsupportedError(
-                f"the model is for {chip.title} (hardware version {chip.hw_version:#x}), {self._driver.path} says "
-                f"{version:#x}; convert the model for this chip"
-            )
-        self.driver_version = self._action(Action.GET_DRV_VERSION)
+        try:
+            self._check_version()
+            self.driver_version = self._action(Action.GET_DRV_VERSION)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def name(self) -> str:
         return f"rknpu:{self._driver.path}"
 
     @property
-    def chip(self) -> Chip:
-        return self._chip
-
-    @property
     def cores(self) -> int:
         return self._core_mask.bit_count()
 
-    def allocate(self, size_bytes: int, name: str) -> RknpuBuffer:
-        """Memory in whole pages, mapped."""
-        if size_bytes < 1:
-            raise ValueError(f"buffer {name!r} cannot have {size_bytes} bytes")
-        buffer = self._create(size_bytes, name, _PLAIN)
-        self._buffers.append(buffer)
-        return buffer
+    def _allocate(self, size_bytes: int, name: str) -> RknpuBuffer:
+        return self._create(size_bytes, name, _PLAIN)
 
-    def free(self, buffer: DeviceBuffer) -> None:
-        """Give memory back."""
-        if isinstance(buffer, RknpuBuffer) and buffer in self._buffers:
-            self._buffers.remove(buffer)
-            self._destroy(buffer)
+    def _release(self, buffer: RknpuBuffer) -> None:
+        self._destroy(buffer.handle, buffer.object_address)
 
-    def prepare(self, job: Job) -> _PreparedJob:
+    def _prepare(self, job: Job) -> Work[RknpuBuffer]:
         """Write the task records where the kernel can read them."""
         records = [job.tasks[number] for numbers in job.lists for number in numbers]
-        buffer = self._create(max(len(records), 1) * TASK.size, "tasks", _TASKS)
-        buffer.array[: len(records) * TASK.size] = np.frombuffer(_packed(records), np.uint8)
-        return _PreparedJob(self, job, buffer)
+        size = -(-max(len(records) * TASK.size, 1) // PAGE) * PAGE
+        tasks = self._create(size, "tasks", _TASKS)
+        tasks.array[: len(records) * TASK.size] = np.frombuffer(_packed(records), np.uint8)
+        return Work(partial(self._submit, job, tasks), (tasks,))
 
-    def submit(self, job: Job, tasks: RknpuBuffer) -> None:
-        """Run a prepared job and wait for it."""
-        everything = (*self._buffers, tasks)
-        self._sync(everything, SyncFlag.TO_DEVICE)
+    def _submit(self, job: Job, tasks: RknpuBuffer, buffers: Sequence[RknpuBuffer]) -> None:
+        """Run a job and wait for it. Constants are not read back: nobody writes them."""
+        self._sync((*buffers, tasks), SyncFlag.TO_DEVICE)
         self._call("SUBMIT", _submission(job, tasks, self._chip, self._core_mask))
-        self._sync(everything, SyncFlag.FROM_DEVICE)
+        self._sync([buffer for buffer in buffers if buffer not in job.constants], SyncFlag.FROM_DEVICE)
 
-    def close(self) -> None:
-        """Give everything back."""
-        for buffer in self._buffers:
-            self._destroy(buffer)
-        self._buffers.clear()
+    def _shut_down(self) -> None:
         self._driver.close()
 
-    def __enter__(self) -> RknpuDevice:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<{self.name}>"
+    def _check_version(self) -> None:
+        chip, version = self._chip, self._action(Action.GET_HW_VERSION)
+        if chip.hw_version is not None and version != chip.hw_version:
+            raise UnsupportedError(
+                f"the model is for {chip.title} (hardware version {chip.hw_version:#x}), {self._driver.path} says "
+                f"{version:#x}; convert the model for this chip"
+            )
 
     def _action(self, action: Action) -> int:
         return self._call("ACTION", {"flags": action})["value"]
@@ -136,14 +114,16 @@ class RknpuDevice:
         return self._driver.call(self._ioctls[name], values)
 
     def _create(self, size_bytes: int, name: str, flags: MemoryFlag) -> RknpuBuffer:
-        pages = -(-size_bytes // _PAGE) * _PAGE
         flags = flags & ~MemoryFlag.NON_CONTIGUOUS if self._is_misc else flags
-        created = self._call("MEM_CREATE", {"size": pages, "flags": flags})
-        handle, address = created["handle"], created["dma_addr"]
-        if address + pages > _ADDRESS_LIMIT:
-            self._call("MEM_DESTROY", {"handle": handle, "obj_addr": created["obj_addr"]})
-            raise DeviceError(f"{self.name} put {name!r} at {address:#x}, beyond the NPU's 32-bit addresses")
-        return RknpuBuffer(name, address, self._map(handle, pages), handle, created["obj_addr"])
+        created = self._call("MEM_CREATE", {"size": size_bytes, "flags": flags})
+        handle, address, kernel_address = created["handle"], created["dma_addr"], created["obj_addr"]
+        try:
+            if address + size_bytes > _ADDRESS_LIMIT:
+                raise DeviceError(f"{self.name} put {name!r} at {address:#x}, beyond the NPU's 32-bit addresses")
+            return RknpuBuffer(name, address, self._map(handle, size_bytes), handle, kernel_address)
+        except BaseException:
+            self._destroy(handle, kernel_address)
+            raise
 
     def _map(self, handle: int, pages: int) -> Bytes:
         if not self._is_misc:
@@ -156,24 +136,13 @@ class RknpuDevice:
         finally:
             self._kernel.close(handle)
 
-    def _destroy(self, buffer: RknpuBuffer) -> None:
-        handle = 0 if self._is_misc else buffer.handle
-        self._call("MEM_DESTROY", {"handle": handle, "obj_addr": buffer.object_address})
+    def _destroy(self, handle: int, object_address: int) -> None:
+        self._call("MEM_DESTROY", {"handle": 0 if self._is_misc else handle, "obj_addr": object_address})
 
     def _sync(self, buffers: Sequence[RknpuBuffer], flag: SyncFlag) -> None:
         for buffer in buffers:
             place = {"obj_addr": buffer.object_address, "offset": 0, "size": buffer.array.nbytes}
             self._call("MEM_SYNC", {"flags": flag, **place})
-
-
-class _PreparedJob:
-    """Task records in kernel memory, ready to be submitted."""
-
-    def __init__(self, device: RknpuDevice, job: Job, tasks: RknpuBuffer) -> None:
-        self._device, self._job, self._tasks = device, job, tasks
-
-    def run(self) -> None:
-        self._device.submit(self._job, self._tasks)
 
 
 def _packed(tasks: Sequence[Task]) -> bytes:

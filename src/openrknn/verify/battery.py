@@ -83,7 +83,11 @@ def _run(case: Case, device: Device) -> np.ndarray:
             before = streams.without_ping_pong(case.first(source, weights, target))
             linked = streams.leading_to(before, last.address, last.amount)
             job = Job((task(linked, "commands before"), last), ((0, 1),), ping_pong=False)
-        device.prepare(job).run()
+        prepared = device.prepare(job)
+        try:
+            prepared.run()
+        finally:
+            prepared.close()
         return buffers[2].array[: case.target_bytes].view(np.int8).copy()
     finally:
         for buffer in buffers:

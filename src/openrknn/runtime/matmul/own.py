@@ -39,6 +39,12 @@ class _Part:
     ready: PreparedJob | None = None
     """None: B is new. A device may look at weights when a job is prepared."""
 
+    def forget(self) -> None:
+        """What was prepared is of another B."""
+        if self.ready is not None:
+            self.ready.close()
+        self.ready = None
+
 
 class OwnProduct:
     """Cuts the matrices into parts, each with memory and commands of its own. Parts along K are added up here."""
@@ -86,7 +92,7 @@ class OwnProduct:
             n2 = part.product.kernel_group
             tiles = padded.reshape(part.product.k // _K_GROUP, _K_GROUP, part.product.n // n2, n2)
             part.b.array[: padded.nbytes].view(self._dtype)[...] = tiles.transpose(2, 0, 3, 1).reshape(-1)
-            part.ready = None
+            part.forget()
 
     def run(self) -> None:
         """Multiply."""
@@ -109,6 +115,8 @@ class OwnProduct:
 
     def close(self) -> None:
         """Give the memory back."""
+        for part in self._parts:
+            part.forget()
         self._parts.clear()
         while self._buffers:
             self._device.free(self._buffers.pop())
@@ -133,7 +141,8 @@ class OwnProduct:
             Task(0, 0, ENABLE, _DPU_INTERRUPTS, _ALL_INTERRUPTS, 0, amount, 0, commands.address + 8 * first)
             for first, amount in tasks
         )
-        return _Part(product, rows, inner, columns, a, b, c, Job(records, (tuple(range(len(records))),)))
+        job = Job(records, (tuple(range(len(records))),), buffers=(a, b, c, commands))
+        return _Part(product, rows, inner, columns, a, b, c, job)
 
 
 def _cut(total: int, most: int) -> list[slice]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import NO_TENSOR, DataType, Graph, Placement, Tensor
 from openrknn.container.patch import input_values
-from openrknn.device import DeviceBuffer, Job
+from openrknn.device import DeviceBuffer, Job, PreparedJob
 from openrknn.errors import ExecutionError
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.outputs import OutputPort
@@ -62,6 +62,8 @@ class Program:
         self.batch = model.batch_size if model.batch_size > 1 else 0
         self._link(addresses)
         self._plans: dict[tuple[frozenset[str], bool], list[tuple[Segment, Callable[[], None]]]] = {}
+        self._jobs: list[tuple[bool, PreparedJob]] = []
+        """Of all plans, each with whether its plan runs operators singly."""
         self._fed: frozenset[str] | None = None
 
     # -- running -------------------------------------------------------------------------------------------------
@@ -84,6 +86,7 @@ class Program:
     def forget_single_steps(self) -> None:
         """Drop what `run_timed` has prepared: it can be as large as the weights."""
         self._plans = {key: plan for key, plan in self._plans.items() if not key[1]}
+        self._close_jobs(lambda singly: singly)
 
     def sizes(self) -> dict[str, int]:
         """Bytes of commands, inputs and outputs."""
@@ -97,6 +100,7 @@ class Program:
     def close(self) -> None:
         """Give the buffers back."""
         self._plans.clear()
+        self._close_jobs(lambda singly: True)
         while self.buffers:
             self._store.device.free(self.buffers.pop())
 
@@ -105,22 +109,33 @@ class Program:
             self._patch(pixels)
         if (pixels, singly) not in self._plans:
             segments = split(self.graph, self.operators, self._lists, singly=singly)
-            self._plans[pixels, singly] = [(segment, self._step(segment)) for segment in segments]
+            self._plans[pixels, singly] = [(segment, self._step(segment, singly=singly)) for segment in segments]
         return self._plans[pixels, singly]
 
-    def _step(self, segment: Segment) -> Callable[[], None]:
+    def _close_jobs(self, is_over: Callable[[bool], bool]) -> None:
+        for singly, job in self._jobs:
+            if is_over(singly):
+                job.close()
+        self._jobs = [(singly, job) for singly, job in self._jobs if not is_over(singly)]
+
+    def _step(self, segment: Segment, *, singly: bool) -> Callable[[], None]:
         if not segment.is_npu:
             return self._call(segment.operators[0]).run
         try:
-            constants = (self._store.buffer,) if self._store.buffer is not None else ()
-            run = self._store.device.prepare(Job(self._tasks, segment.lists, constants=constants)).run
+            job = self._store.device.prepare(self._job(segment))
         except ExecutionError as error:
             error.operator = self._describe(error.operator)
             raise
+        self._jobs.append((singly, job))
         first = segment.operators[0]
         if not is_recurrent(first):
-            return run
-        return ferried(first, self.graph, run, stored=self._activation, scratch=self._internal_bytes)
+            return job.run
+        return ferried(first, self.graph, job.run, stored=self._activation, scratch=self._internal_bytes)
+
+    def _job(self, segment: Segment) -> Job:
+        constants = (self._store.buffer,) if self._store.buffer is not None else ()
+        internal = (self._internal,) if self._internal is not None else ()
+        return Job(self._tasks, segment.lists, constants=constants, buffers=(*self.buffers, *internal))
 
     def _describe(self, number: str | None) -> str | None:
         """An operator's number with its name, for people."""

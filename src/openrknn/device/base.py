@@ -1,0 +1,295 @@
+"""What all devices have in common: who owns which buffer, the lock, the life of jobs, and the end.
+
+A driver derives from `BaseDevice` and fills in hooks; the public methods are the base's alone (a subclass that defines
+one of them is refused), so that no driver can forget a rule:
+
+    _allocate, _release, _prepare, _shut_down    are called with the lock held: one at a time, never after `close`
+    Work.run                                     runs without the lock, so that jobs of several threads overlap; every
+                                                 buffer that it is given stays until it returns
+
+A buffer that is freed while a job uses it is released when the job is done, and `close` waits for jobs of other
+threads. A fork waits until nobody is inside a hook; the child begins without running jobs. Memory of a kernel driver
+is the parent's: in a child such a device refuses work, and closing it gives back the child's descriptor only.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+
+from openrknn.chips import Chip
+from openrknn.device.protocol import DeviceBuffer, Job
+from openrknn.errors import DeviceError
+
+__all__ = ["PAGE", "BaseDevice", "Prepared", "Work"]
+
+PAGE = 4096
+_B = TypeVar("_B", bound=DeviceBuffer)
+_FINAL = ("allocate", "free", "prepare", "close", "__enter__", "__exit__")
+
+
+@dataclass(frozen=True, slots=True)
+class Work(Generic[_B]):
+    """A job as a driver made it ready."""
+
+    run: Callable[[Sequence[_B]], None]
+    """Runs it and waits. It gets the buffers of the job, which stay for as long as it runs."""
+    scratch: tuple[_B, ...] = ()
+    """Memory that the driver allocated for this job; it goes when the job is closed."""
+
+
+class Prepared(Generic[_B]):
+    """A job that is ready to run; see `PreparedJob`."""
+
+    def __init__(self, device: BaseDevice[_B], work: Work[_B], buffers: tuple[_B, ...] | None) -> None:
+        self.work, self.buffers = work, buffers
+        self.is_closed = False
+        self._device = device
+
+    def run(self) -> None:
+        """Run it and wait until it is done."""
+        with self._device.working(self) as buffers:
+            self.work.run(buffers)
+
+    def close(self) -> None:
+        """Give back what was allocated for it. Closing twice is allowed."""
+        self._device.discard(self)
+
+
+class BaseDevice(ABC, Generic[_B]):
+    """Owns the buffers and the lock of a device; a driver fills in the hooks."""
+
+    SURVIVES_FORK: ClassVar[bool] = False
+    """Whether a forked process can go on with its copy."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if taken := [name for name in _FINAL if name in vars(cls)]:
+            raise TypeError(f"{cls.__name__} defines {taken[0]}; drivers fill in hooks, BaseDevice holds the lock")
+
+    def __init__(self, chip: Chip) -> None:
+        self._chip = chip
+        self._lock = threading.Condition(threading.RLock())
+        self._owned: dict[_B, None] = {}
+        self._pins: Counter[_B] = Counter()
+        self._leaving: set[_B] = set()
+        self._busy: Counter[int] = Counter()
+        self._closed = False
+        self._process = os.getpid()
+        with _devices_lock:
+            _devices.add(self)
+
+    # -- what a driver fills in ----------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """As users write it."""
+
+    @abstractmethod
+    def _allocate(self, size_bytes: int, name: str) -> _B:
+        """Zeroed memory of so many bytes, in whole pages."""
+
+    @abstractmethod
+    def _release(self, buffer: _B) -> None:
+        """Give memory of `_allocate` back."""
+
+    @abstractmethod
+    def _prepare(self, job: Job) -> Work[_B]:
+        """Make a job ready. What it allocates goes into `Work.scratch`."""
+
+    @abstractmethod
+    def _shut_down(self) -> None:
+        """All memory is back: close what is left."""
+
+    # -- what everybody uses -------------------------------------------------------------------------------------
+
+    @property
+    def chip(self) -> Chip:
+        return self._chip
+
+    @property
+    def cores(self) -> int:
+        return self._chip.cores
+
+    def allocate(self, size_bytes: int, name: str) -> _B:
+        """Memory in whole pages, zeroed."""
+        if size_bytes < 1:
+            raise ValueError(f"buffer {name!r} cannot have {size_bytes} bytes")
+        return self._own(lambda: self._allocate(-(-size_bytes // PAGE) * PAGE, name))
+
+    def free(self, buffer: DeviceBuffer) -> None:
+        """Give memory back: now, or when the last job that uses it is done."""
+        with self._lock:
+            if buffer in self._owned:
+                self._give_back(buffer)
+
+    def prepare(self, job: Job) -> Prepared[_B]:
+        """Make a job ready."""
+        with self._lock:
+            self._check_open()
+            prepared = Prepared(self, self._prepare(job), self._buffers_of(job))
+            self._owned.update(dict.fromkeys(prepared.work.scratch))
+            return prepared
+
+    def close(self) -> None:
+        """Give everything back, after the jobs of other threads. Closing twice is allowed."""
+        with self._lock, ExitStack() as rest:
+            if self._closed:
+                return
+            self._closed = True
+            self._lock.wait_for(lambda: not any(thread != threading.get_ident() for thread in self._busy))
+            rest.callback(self._shut_down)
+            for buffer in self._owned if self._is_ours() else ():
+                rest.callback(self._release, buffer)
+            self._owned.clear()
+            self._leaving.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{self.name}{' closed' if self._closed else ''}>"
+
+    # -- jobs ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def working(self, prepared: Prepared[_B]) -> Iterator[tuple[_B, ...]]:
+        """The buffers of a job, which stay meanwhile."""
+        thread = threading.get_ident()
+        with self._lock:
+            self._check_open()
+            if prepared.is_closed:
+                raise DeviceError(f"this job of {self.name} was closed; prepare it again")
+            buffers = tuple(self._owned) if prepared.buffers is None else prepared.buffers
+            held = (*buffers, *prepared.work.scratch)
+            if missing := [buffer.name for buffer in held if buffer not in self._owned]:
+                raise DeviceError(f"{missing[0]!r}, which a job of {self.name} uses, was freed; prepare the job again")
+            self._pins.update(held)
+            self._busy[thread] += 1
+        try:
+            yield buffers
+        finally:
+            with self._lock:
+                self._unpin(held, thread)
+                self._lock.notify_all()
+
+    def discard(self, prepared: Prepared[_B]) -> None:
+        """A job that nobody runs any more."""
+        with self._lock:
+            prepared.is_closed = True
+            for buffer in prepared.work.scratch:
+                if buffer in self._owned:
+                    self._give_back(buffer)
+
+    # -- for drivers ---------------------------------------------------------------------------------------------
+
+    def _own(self, make: Callable[[], _B]) -> _B:
+        """Make a buffer under the lock; from then on it is the device's."""
+        with self._lock:
+            self._check_open()
+            buffer = make()
+            self._owned[buffer] = None
+            return buffer
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise DeviceError(f"{self.name} is closed; open another one")
+        if not self._is_ours():
+            raise DeviceError(
+                f"{self.name} was opened by process {self._process}, and this process ({os.getpid()}) was forked from "
+                "it; open the device again here"
+            )
+
+    # -- details -------------------------------------------------------------------------------------------------
+
+    def _is_ours(self) -> bool:
+        return self.SURVIVES_FORK or self._process == os.getpid()
+
+    def _buffers_of(self, job: Job) -> tuple[_B, ...] | None:
+        if job.buffers is None:
+            return None
+        everything = dict.fromkeys((*job.buffers, *job.constants))
+        if foreign := [buffer.name for buffer in everything if buffer not in self._owned]:
+            raise ValueError(f"{foreign[0]!r} is not memory of {self.name}")
+        return cast("tuple[_B, ...]", tuple(everything))
+
+    def _give_back(self, buffer: _B) -> None:
+        del self._owned[buffer]
+        if self._pins[buffer]:
+            self._leaving.add(buffer)
+        elif self._is_ours():
+            self._release(buffer)
+
+    def _unpin(self, held: Sequence[_B], thread: int) -> None:
+        self._busy[thread] -= 1
+        if self._busy[thread] <= 0:  # below 0: forked in the middle of a job
+            del self._busy[thread]
+        with ExitStack() as rest:
+            for buffer in held:
+                self._pins[buffer] -= 1
+                if self._pins[buffer] <= 0:
+                    del self._pins[buffer]
+                    if buffer in self._leaving:
+                        self._leaving.discard(buffer)
+                        rest.callback(self._release, buffer)
+
+    def _before_fork(self) -> None:
+        self._lock.acquire()
+
+    def _after_fork(self) -> None:
+        self._lock.release()
+
+    def _after_fork_in_child(self) -> None:
+        """Threads that ran jobs do not exist here."""
+        self._lock.release()
+        self._lock = threading.Condition(threading.RLock())
+        self._busy.clear()
+        self._pins.clear()
+        for buffer in self._leaving if self._is_ours() else ():
+            self._release(buffer)
+        self._leaving.clear()
+
+
+_devices: weakref.WeakSet[BaseDevice[Any]] = weakref.WeakSet()
+_devices_lock = threading.Lock()
+_forking: list[BaseDevice[Any]] = []
+
+
+def _before_fork() -> None:
+    _devices_lock.acquire()
+    _forking[:] = sorted(_devices, key=id)  # always in the same order
+    for device in _forking:
+        device._before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for device in _forking:
+        device._after_fork()
+    _forking.clear()
+    _devices_lock.release()
+
+
+def _after_fork_in_child() -> None:
+    for device in _forking:
+        device._after_fork_in_child()
+    _forking.clear()
+    _devices_lock.release()
+
+
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+)
