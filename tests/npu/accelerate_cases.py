@@ -16,11 +16,12 @@ from openrknn.compute import native
 from openrknn.compute.native import Kernels
 from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction, CombineUse, EwAlgorithm, OperandKinds, OperandMode, PoolingMethod
-from openrknn.npu import Buffer, Memory, Program, cna, core, ppu, rdma
-from openrknn.npu.accelerate import accelerate
-from openrknn.npu.dpu import ew, lut, out_cvt, pipeline, write
-from openrknn.npu.dpu.stage import Clamp, Scaling, Stage
-from openrknn.npu.step import Convolution, Flying, Pooling, Step
+from openrknn.npu import Buffer, Memory, Program
+from openrknn.npu.blocks import cna, core, ppu, rdma
+from openrknn.npu.blocks.dpu import ew, lut, out_cvt, pipeline, write
+from openrknn.npu.blocks.dpu.stage import Clamp, Scaling, Stage
+from openrknn.npu.native import accelerate
+from openrknn.npu.task import Convolution, Flying, Pooling, Step
 
 SOURCE, OPERAND, TARGET, WEIGHTS, CHANNELS = 0x1000_0000, 0x2000_0000, 0x3000_0000, 0x4000_0000, 0x5000_0000
 ATOM = 16

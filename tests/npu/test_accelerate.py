@@ -14,8 +14,8 @@ from openrknn.compute import native
 from openrknn.compute.native import Kernels
 from openrknn.errors import ExecutionError, UnsupportedError
 from openrknn.npu import Buffer, Program
-from openrknn.npu.accelerate import accelerate
-from openrknn.npu.step import TableLoad
+from openrknn.npu.native import accelerate
+from openrknn.npu.task import TableLoad
 from tests.npu.accelerate_cases import (
     Case,
     convolutions,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from types import ModuleType
 from typing import cast
 
 import numpy as np
@@ -16,11 +16,14 @@ from openrknn import numerics
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import EwAlgorithm, PoolingMethod
-from openrknn.npu import Buffer, Memory, cna, core, ppu
-from openrknn.npu.dpu import bn, bs, ew, lut, out_cvt, paired, write
-from openrknn.npu.dpu.stage import Clamp, Scaling, Stage
-from openrknn.npu.named import NamedRegisters
-from openrknn.npu.rdma import ChannelOperands
+from openrknn.npu import Buffer, Memory
+from openrknn.npu.blocks import cna, core, ppu
+from openrknn.npu.blocks.dpu import ew, lut, out_cvt, write
+from openrknn.npu.blocks.dpu.stage import Clamp, Scaling, Stage, apply_bn, apply_bs
+from openrknn.npu.blocks.formats import Numbers
+from openrknn.npu.blocks.rdma import ChannelOperands
+from openrknn.npu.decode import common_dpu
+from openrknn.npu.decode.registers import NamedRegisters
 
 INT = np.int64
 
@@ -111,7 +114,7 @@ def test_depthwise_pads_two_lanes() -> None:
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**15), 2**15 - 1), st.integers(0, 30), st.integers(0, 30))
 def test_bs_adds_then_scales(value: int, factor: int, shift: int, negative: int) -> None:
     stage = Stage(5, True, False, Scaling(factor, shift, negative, False), None, is_float=False)
-    result = bs.apply(np.full((1, 1, 1), value, INT), stage, ChannelOperands())
+    result = apply_bs(np.full((1, 1, 1), value, INT), stage, ChannelOperands())
     product = (value + 5) * factor
     assert result.item() == exact_shift(product, negative if product < 0 else shift)
 
@@ -119,7 +122,7 @@ def test_bs_adds_then_scales(value: int, factor: int, shift: int, negative: int)
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**15), 2**15 - 1), st.integers(0, 30), st.integers(0, 30))
 def test_bn_scales_then_adds(value: int, factor: int, shift: int, negative: int) -> None:
     stage = Stage(7, True, True, Scaling(factor, shift, negative, False), None, is_float=False)
-    result = bn.apply(np.full((1, 1, 1), value, INT), stage, ChannelOperands())
+    result = apply_bn(np.full((1, 1, 1), value, INT), stage, ChannelOperands())
     total = value * factor - 7
     assert result.item() == exact_shift(total, negative if total < 0 else shift)
 
@@ -129,16 +132,16 @@ def test_leaky_relu_in_two_stages() -> None:
     up = Stage(None, False, False, Scaling(1 << 14, 14, 0, False), None, is_float=False)
     down = Stage(None, False, False, Scaling(1638, 0, 28, True), None, is_float=False)
     values = np.array([[[-1000, 0, 1000]]], INT)
-    result = bn.apply(bs.apply(values, up, ChannelOperands()), down, ChannelOperands())
+    result = apply_bn(apply_bs(values, up, ChannelOperands()), down, ChannelOperands())
     assert result.ravel().tolist() == [exact_shift(-1000 * 2**14 * 1638, 28), 0, 1000]
 
 
-@pytest.mark.parametrize("stage", [bs, bn])
-def test_a_leaky_stage_shifts_both_signs(stage: ModuleType) -> None:
+@pytest.mark.parametrize("apply", [apply_bs, apply_bn])
+def test_a_leaky_stage_shifts_both_signs(apply: Callable[..., Numbers]) -> None:
     """Positive numbers pass the multiplier, not the shift: RK3588, the plate that LPRNet reads."""
     leaky = Stage(None, False, False, Scaling(3, 2, 2, True), None, is_float=False)
     values = np.array([[[-100, -1, 0, 1, 100]]], INT)
-    assert stage.apply(values, leaky, ChannelOperands()).ravel().tolist() == [-75, -1, 0, 0, 25]
+    assert apply(values, leaky, ChannelOperands()).ravel().tolist() == [-75, -1, 0, 0, 25]
 
 
 def test_an_element_wise_leaky_product_shifts_both_signs() -> None:
@@ -161,16 +164,16 @@ def test_element_wise_adds_before_it_multiplies() -> None:
 def test_bn_takes_the_larger_of_a_constant() -> None:
     stage = Stage(-7, True, False, None, None, is_float=False, adds_first=True, takes_larger=True)
     values = np.array([[[-100, -7, 5]]], INT)
-    assert bn.apply(values, stage, ChannelOperands()).ravel().tolist() == [-7, -7, 5]
+    assert apply_bn(values, stage, ChannelOperands()).ravel().tolist() == [-7, -7, 5]
 
 
 def test_operands_per_channel_and_clamp() -> None:
     stage = Stage(None, True, False, Scaling(None, 1, 1, False), Clamp(20), is_float=False)
     operands = ChannelOperands(alu=np.array([1, 2]), mul=np.array([3, -3]))
     values = np.array([[[5, 100]], [[5, 100]]], INT)
-    assert bs.apply(values, stage, operands).tolist() == [[[9, 20]], [[0, 0]]]
+    assert apply_bs(values, stage, operands).tolist() == [[[9, 20]], [[0, 0]]]
     with pytest.raises(UnknownModeError, match="per channel"):
-        bs.apply(values, stage, ChannelOperands())
+        apply_bs(values, stage, ChannelOperands())
 
 
 def table_config(rng: np.random.Generator) -> lut.Config:
@@ -263,7 +266,7 @@ def test_a_limit_of_floats_is_ordered_as_a_whole_number(limit: int, result: int,
         "BS_CLAMP_MINIMUM": result, "BS_CLAMP_MAXIMUM": 0x40000000,
     }  # fmt: skip
     named = cast("NamedRegisters", lambda name, field: registers[name])
-    assert paired.read_clamp(named, "BS", Precision.FP16) == Clamp(2.0, lowest, None)
+    assert common_dpu.read_clamp(named, "BS", Precision.FP16) == Clamp(2.0, lowest, None)
 
 
 @pytest.mark.parametrize(

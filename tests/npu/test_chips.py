@@ -13,11 +13,10 @@ from openrknn.container.outer import Flavour
 from openrknn.container.patch import input_values
 from openrknn.errors import ExecutionError
 from openrknn.isa.rk3562 import RK3562
-from openrknn.npu import common_cna
-from openrknn.npu.cna import fetch_weights
-from openrknn.npu.named import NamedRegisters
-from openrknn.npu.registers import Registers
-from openrknn.npu.step import Convolution
+from openrknn.npu.blocks.cna import fetch_weights
+from openrknn.npu.decode import common_cna
+from openrknn.npu.decode.registers import NamedRegisters, Registers
+from openrknn.npu.task import Convolution
 from tests.npu.chip_models import CHIPS, GOLDENS, place
 
 UNUSABLE = ("w4a16", "dynamic")
@@ -106,7 +105,7 @@ def test_depthwise_weights_are_the_same_on_every_chip(name: str) -> None:
     right = next(step for step in there.program().steps if isinstance(step, Convolution) and step.source.depthwise)
     ours = next(step for step in here.program().steps if isinstance(step, Convolution) and step.source.depthwise)
     assert right.reader is not None
-    from openrknn.npu.rdma import fetch_channels
+    from openrknn.npu.blocks.rdma import fetch_channels
 
     weights = fetch_weights(right.source, there.memory).astype(np.int64)
     operands = fetch_channels(right.reader, len(weights), right.dpu.precision, there.memory, norm=False)

@@ -15,9 +15,9 @@ from openrknn import Session, isa
 from openrknn.compute import native
 from openrknn.cost.decoded import shape_of
 from openrknn.errors import AccessError, ExecutionError, UnknownModeError
-from openrknn.npu import compression
-from openrknn.npu.accelerate import accelerate
-from openrknn.npu.step import Convolution
+from openrknn.npu.blocks import compression
+from openrknn.npu.native import accelerate
+from openrknn.npu.task import Convolution
 from tests.npu.loaded import load
 
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"

@@ -11,9 +11,9 @@ import pytest
 from openrknn.compute import native
 from openrknn.errors import ExecutionError
 from openrknn.isa.enums import ChannelReduction
-from openrknn.npu.accelerate import accelerate
-from openrknn.npu.accelerate.places import RefusedError, refuse_overlap
-from openrknn.npu.step import Convolution, Pooling
+from openrknn.npu.native import accelerate
+from openrknn.npu.native.places import RefusedError, refuse_overlap
+from openrknn.npu.task import Convolution, Pooling
 from tests.npu.loaded import load
 
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"

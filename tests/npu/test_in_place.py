@@ -12,12 +12,13 @@ from openrknn import numerics
 from openrknn.compute import native
 from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction, CombineUse, OperandKinds, PoolingMethod
-from openrknn.npu import Program, cna, core, ppu, rdma
-from openrknn.npu.accelerate import accelerate
-from openrknn.npu.dpu import out_cvt, pipeline
-from openrknn.npu.dpu.write import Config as Write
+from openrknn.npu import Program
+from openrknn.npu.blocks import cna, core, ppu, rdma
+from openrknn.npu.blocks.dpu import out_cvt, pipeline
+from openrknn.npu.blocks.dpu.write import Config as Write
 from openrknn.npu.memory import Memory
-from openrknn.npu.step import Convolution, Flying, Pooling, Step
+from openrknn.npu.native import accelerate
+from openrknn.npu.task import Convolution, Flying, Pooling, Step
 from tests.npu.accelerate_cases import ATOM, SOURCE, WEIGHTS, memory_of, threads
 
 HEIGHT, WIDTH, SURFACES = 14, 14, 5

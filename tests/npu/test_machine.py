@@ -23,8 +23,8 @@ from openrknn.errors import (
 from openrknn.isa import Register
 from openrknn.isa.common import SPointer
 from openrknn.npu import Machine, TaskRef, Watcher
-from openrknn.npu.family import family_of
-from openrknn.npu.groups import Groups
+from openrknn.npu.decode.family import family_of
+from openrknn.npu.state import Groups
 from tests.container.places import GOLDENS, golden
 from tests.npu.loaded import load
 

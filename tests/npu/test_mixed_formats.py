@@ -6,7 +6,7 @@ import numpy as np
 
 from openrknn import numerics
 from openrknn.isa import Precision
-from openrknn.npu.dpu import out_cvt
+from openrknn.npu.blocks.dpu import out_cvt
 from openrknn.runtime.session import Session
 from tests.runtime.cases import GOLDENS, answers
 

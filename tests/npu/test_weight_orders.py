@@ -15,9 +15,10 @@ import pytest
 from openrknn.compute import native
 from openrknn.errors import ExecutionError
 from openrknn.layout.weights import Groups, WeightTiles, pack_image_weights
-from openrknn.npu import Buffer, Memory, cna
-from openrknn.npu.accelerate import accelerate
-from openrknn.npu.step import Convolution
+from openrknn.npu import Buffer, Memory
+from openrknn.npu.blocks import cna
+from openrknn.npu.native import accelerate
+from openrknn.npu.task import Convolution
 from tests.npu.chip_models import Placed, place
 from tests.npu.loaded import load
 

@@ -182,13 +182,15 @@ def test_the_zero_point_of_rv1106s_matrix_product_is_added_too_late(monkeypatch:
     The stream holds -zero point * 2^shift. For RV1106B, whose converter has the same form, it is -zero point * scale,
     and the product is exact.
     """
-    from openrknn.npu import cna, named, rv1106
+    from openrknn.npu.blocks import cna
+    from openrknn.npu.decode import rv1106
+    from openrknn.npu.decode.registers import NamedRegisters
 
     path = GOLDENS / "matmul_rv1106_i8.rknn"
     inputs, outputs = answers(path)
     read = rv1106._converter
 
-    def as_on_the_others(registers: named.NamedRegisters, precision: Precision) -> cna.Converter | None:
+    def as_on_the_others(registers: NamedRegisters, precision: Precision) -> cna.Converter | None:
         converter = read(registers, precision)
         return replace(converter, add_first=True) if converter and not registers("CONV_CON1", "argb_in") else converter
 

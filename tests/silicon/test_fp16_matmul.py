@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from openrknn.isa import Precision
-from openrknn.npu import core
-from openrknn.npu.formats import decode, encode
+from openrknn.npu.blocks import core
+from openrknn.npu.blocks.formats import decode, encode
 from tests.silicon.test_fp16_convolutions import Shape, configuration
 
 LEFT = """

@@ -15,10 +15,10 @@ import pytest
 
 from openrknn import numerics
 from openrknn.isa import Precision
-from openrknn.npu.dpu import bn, bs, lut, out_cvt
-from openrknn.npu.dpu.stage import Scaling, Stage
-from openrknn.npu.formats import Numbers
-from openrknn.npu.rdma import ChannelOperands
+from openrknn.npu.blocks.dpu import lut, out_cvt
+from openrknn.npu.blocks.dpu.stage import Scaling, Stage, apply_bn, apply_bs
+from openrknn.npu.blocks.formats import Numbers
+from openrknn.npu.blocks.rdma import ChannelOperands
 
 CHANNELS = 3
 BOARD = {1 / 32: 0, 0.02: 87, 0.03: 69, 1 / 48: 90, 0.024: 84, 0.012: 93}
@@ -47,7 +47,7 @@ def argument(gain: float) -> Numbers:
     first = Stage(0, False, False, Scaling(1 << BS_SHIFT, 0, BS_SHIFT, False), None, is_float=False)
     second = Stage(0, False, False, Scaling(multiplier, BS_SHIFT + shift, BN_NEGATIVE, False), None, is_float=False)
     sums = (np.arange(-128, 128, dtype=np.int64) * WEIGHT)[None, None]
-    return bn.apply(bs.apply(sums, first, ChannelOperands()), second, ChannelOperands())
+    return apply_bn(apply_bs(sums, first, ChannelOperands()), second, ChannelOperands())
 
 
 def tables(gain: float) -> lut.Config:

@@ -10,8 +10,8 @@ from openrknn.cost import Cost, Kind, OperatorCost, Shape, Work, board_of, opera
 from openrknn.cost.decoded import WORD_BYTES
 from openrknn.isa import TAIL_WORDS
 from openrknn.isa.enums import ArgbInput, CombineUse, ConvMode, OperandMode, PixelBits, Precision
-from openrknn.npu.formats import element_bytes
-from openrknn.npu.rdma import operand_bytes
+from openrknn.npu.blocks.formats import element_bytes
+from openrknn.npu.blocks.rdma import operand_bytes
 from openrknn.runtime.cost import cost_of
 
 __all__ = ["Cost", "OperatorCost", "cost_of", "linked_costs", "shape_of", "work_of_task"]

@@ -7,11 +7,11 @@
 
 | kernels | do | twin |
 |---|---|---|
-| convolution | CNA, CORE and the DPU behind them | `npu.cna`, `npu.core`, `npu.dpu.pipeline.run_convolution` |
-| flying, map | element-wise programs, copies | `npu.dpu.pipeline.run_flying` |
-| move | transposes, upsampling | `npu.dpu.write` |
-| reduction | largest channel | `npu.dpu.pipeline` |
-| pooling | PPU | `npu.ppu` |
+| convolution | CNA, CORE and the DPU behind them | `npu.blocks.cna`, `core`, `dpu.pipeline.run_convolution` |
+| flying, map | element-wise programs, copies | `npu.blocks.dpu.pipeline.run_flying` |
+| move | transposes, upsampling | `npu.blocks.dpu.write` |
+| reduction | largest channel | `npu.blocks.dpu.pipeline` |
+| pooling | PPU | `npu.blocks.ppu` |
 """
 
 from __future__ import annotations

@@ -11,10 +11,11 @@ from openrknn.cost.work import Kind, Shape, Work, work_of
 from openrknn.errors import AccessError, ExecutionError, UnsupportedError
 from openrknn.isa import TAIL_WORDS
 from openrknn.isa.enums import CombineUse, OperandMode
-from openrknn.npu import Buffer, Lenient, Machine, Memory, TaskRef, ppu, rdma
-from openrknn.npu.dpu import pipeline
-from openrknn.npu.formats import element_bytes, surfaces
-from openrknn.npu.step import Chained, Convolution, Flying, Pooling, Step
+from openrknn.npu import Buffer, Lenient, Machine, Memory, TaskRef
+from openrknn.npu.blocks import ppu, rdma
+from openrknn.npu.blocks.dpu import pipeline
+from openrknn.npu.blocks.formats import element_bytes, surfaces
+from openrknn.npu.task import Chained, Convolution, Flying, Pooling, Step
 
 __all__ = ["WORD_BYTES", "decoded_work", "shape_of"]
 

@@ -22,7 +22,7 @@ from openrknn.device.memory import SharedMemory
 from openrknn.device.protocol import Bytes, DeviceBuffer, Job
 from openrknn.errors import DeviceError, UnsupportedError
 from openrknn.npu import Buffer, Machine, TaskRef
-from openrknn.npu.step import Step
+from openrknn.npu.task import Step
 from openrknn.uapi import drm, rocket
 
 __all__ = ["RocketBuffer", "RocketDevice"]

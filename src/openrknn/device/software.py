@@ -15,8 +15,8 @@ from openrknn.device.protocol import Bytes, Job
 from openrknn.errors import DeviceError
 from openrknn.monitor import software as monitor
 from openrknn.npu import Buffer, Machine, TaskRef
-from openrknn.npu.accelerate import accelerate
 from openrknn.npu.machine import Finding
+from openrknn.npu.native import accelerate
 
 __all__ = ["SoftwareBuffer", "SoftwareDevice"]
 

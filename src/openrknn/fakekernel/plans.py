@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 from openrknn.fakekernel.shared_memory import SharedMemory
 from openrknn.npu import Buffer, Program
-from openrknn.npu.accelerate import Accelerated, accelerate
 from openrknn.npu.memory import Bytes
-from openrknn.npu.step import Step
+from openrknn.npu.native import Accelerated, accelerate
+from openrknn.npu.task import Step
 
 __all__ = ["Plan", "signature"]
 

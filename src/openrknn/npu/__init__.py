@@ -1,22 +1,20 @@
 """The software NPU: executes the register commands inside real `.rknn` files, block by block as the hardware does.
 
     machine     decodes task streams into steps and runs them
-    state       what a core keeps between jobs;  watch: a door for those who look on
+    state       what a core keeps between jobs: both groups of its registers, and its tables
+    native      steps on native kernels: the same bytes as with NumPy, sooner
+    decode      registers to configurations, one file per family of chips
+    task        one task: where it is, and as a step that can run
+    blocks      configuration and formula of each block of the hardware
     memory      buffers at device addresses
-    groups      the two register groups of every block
-    cna, core   fetch, pad, convolve
-    dpu         bias, scale, table, element-wise, output format, write
-    rdma        the DPU's readers
-    ppu         pooling
-
-Each block file has a frozen `Config` in natural units, `configure` (the only code that reads registers) and functions
-from arrays to arrays with the formula on top.
 """
 
 from __future__ import annotations
 
-from openrknn.npu.machine import CoreState, Finding, Machine, Program, TaskRef, Watcher
+from openrknn.npu.decode.watch import Lenient, Watcher
+from openrknn.npu.machine import Finding, Machine
 from openrknn.npu.memory import Buffer, Memory
-from openrknn.npu.watch import Lenient
+from openrknn.npu.state import CoreState
+from openrknn.npu.task import Program, TaskRef
 
 __all__ = ["Buffer", "CoreState", "Finding", "Lenient", "Machine", "Memory", "Program", "TaskRef", "Watcher"]

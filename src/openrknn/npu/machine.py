@@ -7,7 +7,6 @@ what each task does becomes a `Step`. A `Program` of steps can then run again an
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -18,14 +17,24 @@ from openrknn.chips import Chip
 from openrknn.errors import ExecutionError, RknnError, UndeclaredBitsError, UnknownModeError, UnreadRegisterError
 from openrknn.isa import Block, Target, dpu_lut
 from openrknn.isa.ignored import Ignored, Kind, ignored_rule
-from openrknn.npu.family import family_of
+from openrknn.npu.decode.family import family_of
+from openrknn.npu.decode.registers import Registers
+from openrknn.npu.decode.watch import Watcher
 from openrknn.npu.memory import Memory
-from openrknn.npu.registers import Registers
 from openrknn.npu.state import Core, CoreState
-from openrknn.npu.step import CONTRADICTIONS, Chained, Convolution, Flying, Pooling, Step, TableLoad
-from openrknn.npu.watch import Watcher
+from openrknn.npu.task import (
+    CONTRADICTIONS,
+    Chained,
+    Convolution,
+    Flying,
+    Pooling,
+    Program,
+    Step,
+    TableLoad,
+    TaskRef,
+)
 
-__all__ = ["CoreState", "Finding", "Machine", "Program", "TaskRef", "Watcher"]
+__all__ = ["Finding", "Machine"]
 
 _S_POINTER = 0x004
 _BLOCK_OFFSET = 0xFFF
@@ -37,16 +46,6 @@ _CHAINED = {"DPU", "DPU_RDMA", "PPU"}
 _POOLING = {"PPU", "PPU_RDMA"}
 
 
-class TaskRef(NamedTuple):
-    """A task in memory: where its commands are, and whose they are."""
-
-    number: int
-    address: int
-    amount: int
-    """Body commands; four tail commands follow."""
-    operator: int = 0
-
-
 class Finding(NamedTuple):
     """Something that strict mode refuses and boards are recorded to ignore."""
 
@@ -54,18 +53,6 @@ class Finding(NamedTuple):
     text: str
     run: str = ""
     """The recorded run that shows it."""
-
-
-@dataclass
-class Program:
-    """Decoded tasks in the order of their execution."""
-
-    steps: list[Step] = field(default_factory=list)
-
-    def run(self) -> None:
-        """Execute every step."""
-        for step in self.steps:
-            step.run()
 
 
 class Machine:

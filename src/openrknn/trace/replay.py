@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from openrknn.chips import chip_named
-from openrknn.npu import Buffer, Machine, Memory, Program, TaskRef, ppu
-from openrknn.npu.formats import element_bytes
-from openrknn.npu.step import Chained, Convolution, Flying, Pooling, Step
+from openrknn.npu import Buffer, Machine, Memory, Program, TaskRef
+from openrknn.npu.blocks import ppu
+from openrknn.npu.blocks.formats import element_bytes
+from openrknn.npu.task import Chained, Convolution, Flying, Pooling, Step
 from openrknn.trace.archive import Trace
 from openrknn.trace.records import BufferState, FinishRecord, SubmitRecord
 from openrknn.trace.roles import buffer_roles

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from openrknn.npu.step import Chained, Convolution, Flying, Pooling, Step
+from openrknn.npu.task import Chained, Convolution, Flying, Pooling, Step
 from openrknn.trace.records import BufferState
 
 __all__ = ["buffer_roles", "reads_of"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import openrknn
 from openrknn.compute import native
 from openrknn.npu import Program
-from openrknn.npu.accelerate import accelerate
+from openrknn.npu.native import accelerate
 
 openrknn.__path__.append(sys.argv[1])
 

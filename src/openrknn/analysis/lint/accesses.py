@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from openrknn.isa import Precision
 from openrknn.isa.enums import CombineUse, OperandMode
-from openrknn.npu import cna, ppu, rdma
-from openrknn.npu.dpu import pipeline
-from openrknn.npu.formats import element_bytes, surfaces
-from openrknn.npu.step import Chained, Convolution, Flying, Pooling, Step
+from openrknn.npu.blocks import cna, ppu, rdma
+from openrknn.npu.blocks.dpu import pipeline
+from openrknn.npu.blocks.formats import element_bytes, surfaces
+from openrknn.npu.task import Chained, Convolution, Flying, Pooling, Step
 
 __all__ = ["Access", "accesses_of"]
 

@@ -13,7 +13,7 @@ from openrknn.analysis.lint.program import Decoded, Work
 from openrknn.container.feed import stored_limits
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Tensor
-from openrknn.npu.step import Step
+from openrknn.npu.task import Step
 
 __all__ = ["Context", "limits_of", "place", "scale_of"]
 

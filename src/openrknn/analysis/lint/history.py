@@ -17,7 +17,7 @@ import numpy.typing as npt
 from openrknn.analysis.lint.accesses import Access, accesses_of
 from openrknn.analysis.lint.program import Decoded, Region, Work
 from openrknn.container.parts import Tensor
-from openrknn.npu.step import Step
+from openrknn.npu.task import Step
 
 __all__ = ["NOBODY", "OUTSIDE", "History", "Seen", "is_scratch"]
 

@@ -20,7 +20,7 @@ from openrknn.container.patch import input_values
 from openrknn.container.sizes import internal_bytes
 from openrknn.errors import RknnError, UndeclaredBitsError, UnreadRegisterError, UnsupportedError
 from openrknn.npu import Buffer, Machine, Memory, TaskRef, Watcher
-from openrknn.npu.step import Step
+from openrknn.npu.task import Step
 from openrknn.runtime.program.relocate import addresses_of, write_commands, write_values
 from openrknn.runtime.program.steps import Segment, core_lists, operators_to_run, split
 

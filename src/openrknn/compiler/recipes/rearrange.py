@@ -1,7 +1,7 @@
 """Tasks of the DPU that only move 16-bit numbers: atoms in another order, and lanes and pixels that change places.
 
 Both are the forms of the vendor's converter. The write DMA numbers the atoms of the stream and places them by four
-counters, from the fastest: e (1 to 8), w, h, g (see `npu.dpu.write`).
+counters, from the fastest: e (1 to 8), w, h, g (see `npu.blocks.dpu.write`).
 """
 
 from __future__ import annotations

@@ -18,10 +18,11 @@ from openrknn.analysis.lint.rule import Rule
 from openrknn.container.parts import Kind
 from openrknn.errors import RknnError
 from openrknn.isa import Precision
-from openrknn.npu import cna, core, rdma
-from openrknn.npu.dpu import bn, bs, out_cvt
-from openrknn.npu.formats import Numbers
-from openrknn.npu.step import Convolution
+from openrknn.npu.blocks import cna, core, rdma
+from openrknn.npu.blocks.dpu import out_cvt
+from openrknn.npu.blocks.dpu.stage import apply_bn, apply_bs
+from openrknn.npu.blocks.formats import Numbers
+from openrknn.npu.task import Convolution
 
 __all__ = ["RULE"]
 
@@ -123,11 +124,11 @@ def _constant(step: Convolution, decoded: Decoded) -> Numbers:
     low = np.minimum(flat[:count] * 127, flat[:count] * -128).sum(1)
     ends = np.zeros((dpu.channels, 1, 2), np.int64)
     ends[:count, 0] = np.stack([low, high], 1)
-    values = bs.apply(core.truncate(ends, step.array), dpu.bias, operands)
+    values = apply_bs(core.truncate(ends, step.array), dpu.bias, operands)
     norm = rdma.ChannelOperands()
     if step.reader is not None:
         norm = rdma.fetch_channels(step.reader, dpu.channels, dpu.precision, memory, norm=True)
-    answer = np.clip(out_cvt.apply(bn.apply(values, dpu.norm, norm), dpu.out), -128, 127)
+    answer = np.clip(out_cvt.apply(apply_bn(values, dpu.norm, norm), dpu.out), -128, 127)
     same: Numbers = answer[:count, 0, 0] == answer[:count, 0, 1]
     return same
 

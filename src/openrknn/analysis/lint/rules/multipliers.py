@@ -18,10 +18,10 @@ from openrknn.analysis.lint.program import Decoded, Work
 from openrknn.analysis.lint.rule import Rule
 from openrknn.container.parts import Tensor
 from openrknn.errors import RknnError
-from openrknn.npu import rdma
-from openrknn.npu.dpu import ew
-from openrknn.npu.formats import is_float
-from openrknn.npu.step import Chained, Convolution, Flying, Step
+from openrknn.npu.blocks import rdma
+from openrknn.npu.blocks.dpu import ew
+from openrknn.npu.blocks.formats import is_float
+from openrknn.npu.task import Chained, Convolution, Flying, Step
 
 __all__ = ["RULE"]
 

@@ -1,0 +1,106 @@
+"""EW, the element-wise stage of the DPU: lookup table, then an operation with a second operand, then clamp.
+
+    e = round((e + offset) * scale >> shift)   or   round(e * scale >> shift) + offset       operand converter
+    x = table(x);   x = x op e;   x = x * factor;   x = clamp(x)
+
+The table comes first: streams for sigmoid leave the operation on as max(x, 0) after it. Only chips whose EW has a
+switch per part can add and multiply at once: Newton's square root y = (y + x / y) * 0.5 shows that order, for the
+other one, y * 0.5 + x / y, would converge to the root of 2 x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from openrknn import numerics
+from openrknn.isa.enums import EwAlgorithm
+from openrknn.npu.blocks.dpu import lut
+from openrknn.npu.blocks.dpu.stage import Clamp
+from openrknn.npu.blocks.formats import Numbers
+
+__all__ = ["Config", "Converter", "Operation", "apply"]
+
+
+@dataclass(frozen=True, slots=True)
+class Converter:
+    """Integer operands only."""
+
+    add_first: bool
+    offset: int
+    scale: int
+    shift: int
+    rounding: numerics.Rounding
+
+    def __call__(self, operand: Numbers) -> Numbers:
+        if self.add_first:
+            return numerics.shift_right((operand + self.offset) * self.scale, self.shift, self.rounding)
+        return numerics.shift_right(operand * self.scale, self.shift, self.rounding) + self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """x op e; `operand` None means a tensor through ERDMA."""
+
+    multiplies: bool
+    algorithm: EwAlgorithm
+    operand: float | None
+    converter: Converter | None
+    negative_only: bool
+    shift: int
+    shift_negative: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Config:
+    """The stage in natural units; parts that are bypassed are None."""
+
+    table: lut.Config | None
+    operation: Operation | None
+    clamp: Clamp | None
+    factor: float | None = None
+    """What the sum is multiplied by, of streams that add and multiply at once; real numbers only."""
+
+
+def apply(values: Numbers, config: Config | None, fetch: Callable[[], Numbers]) -> Numbers:
+    """x = clamp((table(x) op e) * factor); `fetch` reads the operand from memory when one is needed."""
+    if config is None:
+        return values
+    result = lut.apply(values, config.table)
+    if config.operation is not None:
+        operand = fetch() if config.operation.operand is None else result.dtype.type(config.operation.operand)
+        if config.operation.converter is not None:
+            operand = config.operation.converter(np.asarray(operand))
+        result = _operate(result, operand, config.operation)
+    if config.factor is not None:
+        result = result * result.dtype.type(config.factor)
+    return config.clamp(result) if config.clamp else result
+
+
+def _operate(values: Numbers, operand: Numbers, operation: Operation) -> Numbers:
+    if operation.multiplies:
+        product: Numbers = values * operand
+        if operation.negative_only:  # the shift is for both signs, as in BN
+            product = np.where(values < 0, product, values)
+        if product.dtype.kind == "i" and (operation.shift or operation.shift_negative):
+            shift = np.where(product < 0, operation.shift_negative, operation.shift)
+            product = numerics.shift_right(product, shift)
+        return product
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result: Numbers = _ALU[operation.algorithm](values, operand)
+    return result.astype(values.dtype)
+
+
+_ALU: dict[EwAlgorithm, Callable[[Numbers, Numbers], Numbers]] = {
+    EwAlgorithm.MAX: np.maximum,
+    EwAlgorithm.MIN: np.minimum,
+    EwAlgorithm.ADD: np.add,
+    EwAlgorithm.DIV: np.true_divide,
+    EwAlgorithm.MINUS: np.subtract,
+    EwAlgorithm.ABS: lambda values, _: np.abs(values),
+    EwAlgorithm.NEG: lambda values, _: -values,
+    EwAlgorithm.FLOOR: lambda values, _: np.floor(values),
+    EwAlgorithm.CEIL: lambda values, _: np.ceil(values),
+}

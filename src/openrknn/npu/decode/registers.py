@@ -1,0 +1,143 @@
+"""The registers of one task, and which of them were read.
+
+A register that a stream writes and that no block reads is a fact that this software does not know about. That is an
+error, so every block has to read, or to waive by name, whatever a stream may write to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from openrknn.errors import ExecutionError, UnknownModeError
+from openrknn.isa import BitPattern, Block, Precision, Register
+from openrknn.isa.ignored import Kind
+from openrknn.npu.blocks.formats import is_float
+from openrknn.npu.decode.watch import Watcher
+from openrknn.npu.memory import Memory
+
+__all__ = ["NamedRegisters", "Registers", "constant", "multiplier"]
+
+R = TypeVar("R", bound=Register)
+Tolerate = Callable[[ExecutionError, Kind, str], None]
+
+
+def _refuse(error: ExecutionError, kind: Kind, place: str) -> None:
+    raise error
+
+
+class Registers:
+    """Values by offset, with a note of each read.
+
+    `memory` is there for RK3576, whose registers point at small tensors with the rest of a task's description; they are
+    read when the task is decoded, as its commands are. A `watcher` hears of every look. `tolerate` decides about what a
+    block would rather refuse: it raises the error, or notes it.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[int, int],
+        memory: Memory | None = None,
+        watcher: Watcher | None = None,
+        tolerate: Tolerate = _refuse,
+    ) -> None:
+        self._values = values
+        self._memory = memory
+        self._watcher = Watcher() if watcher is None else watcher
+        self._read: set[int] = set()
+        self.tolerate = tolerate
+
+    @property
+    def memory(self) -> Memory:
+        if self._memory is None:
+            raise UnknownModeError("a part of the task's description is in memory, which is not there")
+        return self._memory
+
+    def read(self, register: type[R]) -> R:
+        """The register's value in natural units; its reset value where the stream never wrote it."""
+        self._read.add(register.offset)
+        return self._watcher.read(register.read(self._values))
+
+    def is_written(self, register: type[Register]) -> bool:
+        """Whether anybody wrote the register since the reset."""
+        return register.offset in self._values
+
+    def waive(self, *registers: type[Register]) -> None:
+        """Registers that cannot change a result: bus settings, buffer division, timing, redundant sizes."""
+        self._waive(register.offset for register in registers)
+
+    def waive_range(self, first: int, end: int) -> None:
+        """All registers in a range of offsets."""
+        self._waive(range(first, end, 4))
+
+    def waive_unknown(self, first: int, end: int) -> None:
+        """Registers in a range whose meaning nobody knows, as long as they are 0 or 1.
+
+        Streams of the smaller chips write such registers with the same constants in every task.
+        """
+        self._waive(offset for offset, value in self._values.items() if first <= offset < end and value in {0, 1})
+
+    def _waive(self, offsets: Iterable[int]) -> None:
+        waived = set(offsets)
+        self._read |= waived
+        self._watcher.waived(waived)
+
+    def expect_zero(self, *registers: type[Register]) -> None:
+        """Registers of features that nobody was seen to use; anything but 0 is an unknown mode."""
+        self._watcher.expects_zero(register.offset for register in registers)
+        for register in registers:
+            value = self.read(register)
+            if int(value):
+                raise UnknownModeError(f"{register.name} = {int(value):#x} is not implemented", register=register.name)
+
+    def unread(self, written: Iterable[int]) -> list[int]:
+        """The offsets in `written` that nobody read."""
+        return [offset for offset in written if offset not in self._read]
+
+
+class NamedRegisters:
+    """The registers of one block by name, for chips whose maps differ in places more than in meaning.
+
+    RK3562, RK3576 and RV1103/06 have the same registers at other offsets; who reads them by name need not know where.
+    """
+
+    def __init__(self, registers: Registers, block: Block) -> None:
+        self.registers = registers
+        self.block = block
+
+    def __call__(self, register: str, field: str) -> int:
+        """The natural value of a field."""
+        value: int = getattr(self.registers.read(self.block.by_name[register]), field)
+        return value
+
+    def fields(self, register: str) -> dict[str, int]:
+        """The natural values of all fields."""
+        return self.registers.read(self.block.by_name[register]).values()
+
+    def bits(self, register: str) -> int:
+        """The register as it was written."""
+        return int(self.registers.read(self.block.by_name[register]))
+
+    def precision(self, register: str, field: str) -> Precision:
+        """A field that names a number format."""
+        return Precision(self(register, field))
+
+    def waive(self, *names: str) -> None:
+        """Registers that cannot change a result."""
+        self.registers.waive(*(self.block.by_name[name] for name in names))
+
+    def expect_zero(self, *names: str) -> None:
+        """Registers of features that nobody was seen to use."""
+        self.registers.expect_zero(*(self.block.by_name[name] for name in names))
+
+
+def constant(bits: BitPattern, precision: Precision) -> float:
+    """A 32-bit operand from a register."""
+    return bits.float32 if is_float(precision) else bits.int32
+
+
+def multiplier(bits: BitPattern, precision: Precision) -> float:
+    """A 16-bit operand from a register."""
+    if precision is Precision.BF16:
+        return bits.bfloat16
+    return bits.float16 if is_float(precision) else bits.int16

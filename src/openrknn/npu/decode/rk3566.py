@@ -1,0 +1,280 @@
+"""RK3566 and RK3568: the same blocks as RK3588 with other registers, read into the same configurations.
+
+What is different: atoms of 8 bytes, weights in groups of 16 bytes of kernels by 32 bytes of inputs, operands per
+channel in blocks of four, pitches that are whole instead of notched, the counters of the write DMA taken from the size
+of the data, window sums that are always there, and pad values in PAD_CON0. Everything that computes is RK3588's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openrknn import numerics
+from openrknn.errors import ExecutionError, UnknownModeError
+from openrknn.isa import ConvMode, Precision, cna, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
+from openrknn.isa import rk3566 as regs
+from openrknn.isa.enums import ChannelReduction, CombineUse, OperandKinds, RegroupCount
+from openrknn.npu.blocks import cna as npu_cna
+from openrknn.npu.blocks import core as npu_core
+from openrknn.npu.blocks import ppu as npu_ppu
+from openrknn.npu.blocks import rdma as npu_rdma
+from openrknn.npu.blocks.dpu import lut, pipeline, write
+from openrknn.npu.blocks.dpu.pipeline import Correction
+from openrknn.npu.blocks.formats import element_bytes, is_float
+from openrknn.npu.decode import common_cna, rk3588_dpu
+from openrknn.npu.decode.registers import NamedRegisters, Registers
+
+__all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
+
+_ATOM = 8
+_OPERAND_BLOCK = 4
+_KERNEL_BYTES, _INPUT_BYTES, _DEPTHWISE_BYTES = 16, 32, 32
+_BS = rk3588_dpu.BS._replace(config=regs.BsCfg)
+_BN = rk3588_dpu.BN._replace(config=regs.BnCfg)
+
+
+def configure_features(registers: Registers) -> npu_cna.Config:
+    """Read CNA's registers."""
+    con1, con3 = registers.read(regs.ConvCon1), registers.read(cna.ConvCon3)
+    size0, size1 = registers.read(cna.DataSize0), registers.read(cna.DataSize1)
+    size2, size3 = registers.read(cna.DataSize2), registers.read(cna.DataSize3)
+    weight1, weight2 = registers.read(cna.WeightSize1), registers.read(cna.WeightSize2)
+    pad = registers.read(regs.PadCon0)
+    line, surface = registers.read(regs.DmaCon1).line_stride, registers.read(regs.DmaCon2).surf_stride
+    registers.expect_zero(cna.FcCon0, cna.FcCon1, cna.FcCon2)
+    registers.waive(cna.ConvCon2, regs.CbufCon1, regs.DmaCon0, regs.ImageSize)
+    registers.waive(cna.FcDataSize0, cna.FcDataSize1)
+    registers.waive_unknown(0x1000, 0x2000)
+    if size2.dataout_width == 0 or size3.dataout_atomics % size2.dataout_width:
+        raise ExecutionError("the output pixels are not whole rows", register="DATA_SIZE3")
+    precision, weights = con1.in_precision, con1.proc_precision
+    packed = con1.argb_in.channels
+    size, taps = element_bytes(weights), max(weight2.weight_height * weight2.weight_width, 1)
+    return npu_cna.Config(
+        feature_address=registers.read(cna.FeatureDataAddr).feature_base_addr,
+        height=size0.datain_height,
+        width=size0.datain_width,
+        channels=size1.datain_channel,
+        packed_channels=packed,
+        line_bytes=line * _ATOM,
+        surface_bytes=surface * _ATOM,
+        precision=precision,
+        is_unsigned=packed > 0 and precision is Precision.INT8 and not registers.read(regs.CvtCon0).data_sign,
+        converter=_converter(registers, weights),
+        pad_top=pad.pad_top,
+        pad_left=pad.pad_left,
+        pad_bits=common_cna.pad_bits(pad.pad_value, precision),
+        out_height=size3.dataout_atomics // size2.dataout_width,
+        out_width=size2.dataout_width,
+        weight_address=registers.read(cna.DcompAddr0).decompress_addr0,
+        weight_bytes=registers.read(cna.WeightSize0).weight_bytes,
+        weight_channels=weight1.weight_bytes_per_kernel // (size * taps),
+        weight_precision=weights,
+        kernels=weight2.weight_kernels,
+        kernel_height=weight2.weight_height,
+        kernel_width=weight2.weight_width,
+        stride_x=con3.conv_x_stride,
+        stride_y=con3.conv_y_stride,
+        dilation_x=con3.atrous_x_dilation,
+        dilation_y=con3.atrous_y_dilation,
+        spread_x=con3.deconv_x_stride if con1.deconv else 1,
+        spread_y=con3.deconv_y_stride if con1.deconv else 1,
+        depthwise=con1.conv_mode is ConvMode.DEPTHWISE,
+        atom_bytes=_ATOM,
+        kernel_group=_KERNEL_BYTES // size,
+        input_group=_INPUT_BYTES // size,
+        depthwise_group=_DEPTHWISE_BYTES // size,
+        reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
+        compression=common_cna.read_compression(NamedRegisters(registers, regs.RK3566.block("CNA")), weights),
+    )
+
+
+def _converter(registers: Registers, precision: Precision) -> npu_cna.Converter | None:
+    con0 = registers.read(regs.CvtCon0)
+    con1, con2 = registers.read(cna.CvtCon1), registers.read(cna.CvtCon2)
+    con3, con4 = registers.read(cna.CvtCon3), registers.read(cna.CvtCon4)
+    if not con0.cvt_en:
+        return None
+    if is_float(precision):
+        raise UnknownModeError("the input converter on floating point data is not implemented", register="CVT_CON0")
+    shifts = (con0.cvt_truncate_0, con0.cvt_truncate_1, con0.cvt_truncate_2, con0.cvt_truncate_3)
+    return npu_cna.Converter(
+        add_first=con0.cvt_type,
+        rounding=numerics.Rounding(int(con0.round_type)),
+        shifts=shifts,
+        scales=(con1.cvt_scale0, con2.cvt_scale1, con3.cvt_scale2, con4.cvt_scale3),
+        offsets=(con1.cvt_offset0, con2.cvt_offset1, con3.cvt_offset2, con4.cvt_offset3),
+        lanes=0xFFFF,
+    )
+
+
+_SUMMED_AS = {Precision.BF16: Precision.FP16}
+"""CORE knows one kind of float: layer normalisation leaves fp16 in it where CNA and CMAC say bf16."""
+
+
+def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_core.Config:
+    """Read CMAC's and CORE's registers; window sums are always delivered."""
+    array, misc = registers.read(regs.CmacMiscCfg), registers.read(regs.CoreMiscCfg)
+    registers.waive_unknown(0x2000, 0x4000)
+    registers.waive_range(0x3010, 0x3018)  # DATAOUT_SIZE_0 and _1: CNA has the same sizes
+    summed = _SUMMED_AS.get(convolution.weight_precision, convolution.weight_precision)
+    same = array.proc_precision is convolution.weight_precision and array.dw_en == misc.dw_en == convolution.depthwise
+    if not same or misc.proc_precision not in {summed, array.proc_precision}:
+        raise ExecutionError("CMAC, CORE and CNA do not agree on the kind of convolution", register="MISC_CFG")
+    shift = registers.read(regs.CoreClipTruncate).clip_truncate
+    return npu_core.Config(not convolution.is_float, shift, numerics.Rounding.EVEN)
+
+
+def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
+    """Read DPU's registers."""
+    mode, form = registers.read(regs.FeatureModeCfg), registers.read(dpu.DataFormat)
+    sizes, channel = registers.read(dpu_stages.BsOwCfg), registers.read(dpu.DataCubeChannel)
+    operand = registers.read(dpu_stages.BsOwOp).ow_op
+    registers.expect_zero(dpu.Unknown40C4)
+    precision, walk = form.proc_precision, _writer(registers, mode, sizes)
+    channels, rows = channel.channel, 1 if mode.flying_mode else _rows_as_groups(registers, walk)
+    return pipeline.Config(
+        flying=mode.flying_mode,
+        precision=precision,
+        in_precision=form.in_precision,
+        channels=channels // rows,
+        real_channels=channel.orig_channel,
+        pad_bits=int(registers.read(dpu.OffsetPend).offset_pend),
+        reduction=registers.read(dpu.DataCubeHeight).minmax_ctl & ChannelReduction.ENABLE,
+        correction=None if sizes.od_bypass else Correction(None if sizes.ow_src else operand),
+        bias=rk3588_dpu.configure_bs(registers, precision, _BS),
+        norm=rk3588_dpu.configure_bn(registers, precision, _BN),
+        element_wise=rk3588_dpu.configure_ew(registers, precision, tables, regs.EwCfg),
+        out=rk3588_dpu.configure_out(registers),
+        write=replace(walk, skips_surplus=rows > 1),
+    )
+
+
+def _rows_as_groups(registers: Registers, walk: write.Config) -> int:
+    """In how many channel groups the DPU sees the rows of a convolution that is spread by columns.
+
+    A map [rows, columns, channels] that grows to [rows, 4 columns] is one of [columns, 1, rows * channels] for the DPU:
+    each row a channel group, each pixel a row, so that its counters reach every fourth column.
+    """
+    size = NamedRegisters(registers, regs.RK3566.block("CORE")).fields("DATAOUT_SIZE_0")
+    rows, rest = divmod(size["dataout_width"] * size["dataout_height"], walk.width * walk.height)
+    return 1 if rest or not rows else rows
+
+
+def _atom(precision: Precision) -> int:
+    """8 bytes; 32-bit numbers stay four to an atom, as on the other chips, and fill 16."""
+    return 2 * _ATOM if element_bytes(precision) == 4 else _ATOM
+
+
+def _writer(registers: Registers, mode: regs.FeatureModeCfg, sizes: dpu_stages.BsOwCfg) -> write.Config:
+    width, height = registers.read(dpu.DataCubeWidth).width, registers.read(dpu.DataCubeHeight).height
+    notch = registers.read(dpu.DataCubeNotchAddr)
+    if mode.tp_en:  # pixels become counter e, surfaces counter w
+        lanes = _ATOM // element_bytes(registers.read(dpu.DataFormat).in_precision)
+        width = registers.read(dpu.DataCubeChannel).channel // lanes
+    if mode.to_ppu == mode.to_memory:
+        raise UnknownModeError("a result that goes nowhere, or to two places", register="FEATURE_MODE_CFG")
+    atom = _atom(registers.read(dpu.DataFormat).out_precision)
+    if sizes.rgp_cnter is not RegroupCount.ALL:
+        raise UnknownModeError("leaving out atoms is not implemented", register="BS_OW_CFG")
+    return write.Config(
+        address=registers.read(dpu.DstBaseAddr).dst_base_addr,
+        per_pixel=sizes.size_e_0,
+        width=width,
+        height=height,
+        line_bytes=write.pitch(width, notch.notch_addr_0) * atom,
+        atom_step_bytes=registers.read(regs.DstSurfStride).dst_surf_stride * _ATOM,
+        group_step_bytes=registers.read(regs.SurfaceAdd).surf_add * _ATOM,
+        packed_bytes=atom if mode.nonalign else None,
+        transposes_atoms=mode.tp_en,
+        transposed_lanes=(4 if registers.read(dpu.DataFormat).in_precision is Precision.INT16 else 8)
+        if sizes.tp_org_en
+        else None,
+        atom_bytes=atom,
+    )
+
+
+def configure_readers(registers: Registers) -> npu_rdma.Config:
+    """Read DPU_RDMA's registers."""
+    mode, source = registers.read(regs.RdmaFeatureModeCfg), registers.read(dpu_rdma.SrcDmaCfg)
+    erdma = registers.read(dpu_rdma.ErdmaCfg)
+    width, height = registers.read(dpu_rdma.DataCubeWidth).width, registers.read(dpu_rdma.DataCubeHeight).height
+    brdma, nrdma = registers.read(regs.BrdmaCfg), registers.read(regs.NrdmaCfg)
+    operand_surface = registers.read(regs.EwSurfStride).ew_surf_stride * _ATOM
+    if not mode.flying_mode:
+        registers.waive(regs.SurfNotch, dpu_rdma.SrcBaseAddr)
+    operand_address = registers.read(dpu_rdma.EwBaseAddr).ew_base_addr
+    registers.expect_zero(dpu_rdma.PadCfg)
+    registers.waive(dpu_rdma.Weight, regs.BrdmaChannel, regs.NrdmaChannel, regs.EwSurfLast)
+    operand = npu_rdma.Operand(
+        erdma.erdma_data_mode,
+        element_bytes(mode.proc_precision),
+        npu_rdma.Walk(operand_address, width * _ATOM, operand_surface),
+    )
+    return npu_rdma.Config(
+        width=width,
+        height=height,
+        channels=registers.read(dpu_rdma.DataCubeChannel).channel,
+        precision=Precision.FP16 if rk3588_dpu.keeps_fp16(registers.read(dpu.DataFormat)) else mode.in_precision,
+        proc_precision=mode.proc_precision,
+        main=_main(registers, width, height, _atom(mode.in_precision)) if mode.flying_mode else None,
+        bias_kinds=OperandKinds(0) if brdma.brdma_disable else brdma.brdma_data_use,
+        bias_address=registers.read(dpu_rdma.BsBaseAddr).bs_base_addr,
+        norm_kinds=OperandKinds(0) if nrdma.nrdma_disable else nrdma.nrdma_data_use,
+        norm_address=registers.read(dpu_rdma.BnBaseAddr).bn_base_addr,
+        operand=None if erdma.erdma_disable else operand,
+        combine=CombineUse(0),
+        repeat_x=source.kernel_width,
+        repeat_y=source.kernel_height,
+        repeats=source.unpooling_en,
+        atom_bytes=_atom(mode.in_precision),
+        operand_block=_OPERAND_BLOCK,
+    )
+
+
+def _main(registers: Registers, width: int, height: int, atom: int) -> npu_rdma.Walk:
+    """The surfaces' notch counts 8 bytes, whatever the atoms are."""
+    address = registers.read(dpu_rdma.SrcBaseAddr).src_base_addr
+    line = width + registers.read(dpu_rdma.SrcDmaCfg).line_notch_addr
+    notch = registers.read(regs.SurfNotch).surf_notch_addr
+    return npu_rdma.Walk(address, line * atom, ((height - 1) * line + width) * atom + notch * _ATOM)
+
+
+def configure_pooling(registers: Registers) -> npu_ppu.Config:
+    """Read PPU's and PPU_RDMA's registers."""
+    mode, kernel = registers.read(regs.OperationModeCfg), registers.read(ppu.PoolingKernelCfg)
+    padding, form = registers.read(ppu.PoolingPaddingCfg), registers.read(regs.PpuDataFormat)
+    pads = [registers.read(register).pad_value for register in regs.PaddingValues]
+    out_width = registers.read(ppu.DataCubeOutWidth).cube_out_width
+    registers.waive(ppu.DataCubeOutChannel, ppu.MiscCtrl, regs.RdmaDataFormat)
+    chained = not mode.flying_mode
+    registers.waive(ppu_rdma.CubeInWidth, ppu_rdma.CubeInHeight, ppu_rdma.CubeInChannel)
+    registers.waive_unknown(0x7000, 0x8000)
+    if chained and (kernel.kernel_width, kernel.kernel_height) != (1, 1):
+        raise UnknownModeError("pooling straight from the DPU is not implemented", register="OPERATION_MODE_CFG")
+    first = int(pads[0]) & 0x7FFFF
+    return npu_ppu.Config(
+        method=mode.pooling_method,
+        precision=Precision(form.proc_precision),
+        source_address=registers.read(ppu_rdma.SrcBaseAddr).src_base_addr,
+        source_line_bytes=registers.read(regs.SrcLineStride).src_line_stride * _ATOM,
+        source_surface_bytes=registers.read(regs.SrcSurfStride).src_surf_stride * _ATOM,
+        target_address=registers.read(regs.PpuDstBaseAddr).dst_base_addr,
+        target_line_bytes=(out_width + mode.notch_addr) * _ATOM,
+        target_surface_bytes=registers.read(regs.PpuDstSurfStride).dst_surf_stride * _ATOM,
+        channels=registers.read(ppu.DataCubeInChannel).cube_in_channel,
+        height=registers.read(ppu.DataCubeInHeight).cube_in_height,
+        width=registers.read(ppu.DataCubeInWidth).cube_in_width,
+        out_height=registers.read(ppu.DataCubeOutHeight).cube_out_height,
+        out_width=out_width,
+        kernel_height=kernel.kernel_height,
+        kernel_width=kernel.kernel_width,
+        stride_y=kernel.kernel_stride_height,
+        stride_x=kernel.kernel_stride_width,
+        pad_top=padding.pad_top,
+        pad_left=padding.pad_left,
+        pad_value=(first ^ 1 << 18) - (1 << 18),
+        reciprocal_width=int(registers.read(ppu.RecipKernelWidth).recip_kernel_width),
+        reciprocal_height=int(registers.read(ppu.RecipKernelHeight).recip_kernel_height),
+        atom_bytes=_ATOM,
+    )

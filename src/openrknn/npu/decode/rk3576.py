@@ -1,0 +1,149 @@
+"""RK3576 and RV1126B: RK3562's registers with sizes stored minus one, operands of BS and BN in tensors of their own.
+
+What else is different: weights in groups of 32 bytes of kernels as on RK3588, rows of image kernels in 16 bytes each,
+operands per channel in blocks of eight, a write DMA that counts what it skips after a channel group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openrknn.errors import UnknownModeError
+from openrknn.isa import Precision
+from openrknn.isa.enums import ArgbInput, ChannelReduction, CombineUse, OperandKinds, Regroup
+from openrknn.isa.rk3576 import RK3576
+from openrknn.npu.blocks import cna as npu_cna
+from openrknn.npu.blocks import core as npu_core
+from openrknn.npu.blocks import ppu as npu_ppu
+from openrknn.npu.blocks import rdma as npu_rdma
+from openrknn.npu.blocks.dpu import lut, pipeline, write
+from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, surfaces
+from openrknn.npu.decode import common, common_cna, common_dpu, operand_tensors
+from openrknn.npu.decode.registers import NamedRegisters, Registers
+
+__all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
+
+_OPERAND_BLOCK = 8
+_WEIGHTS = common_cna.WeightGroups(kernel_bytes=32, inputs=32, depthwise_bytes=64)
+_ENTRY_BYTES = 64
+_MAXIMUM = 0x25
+_PAIRS = 2
+"""Depthwise int8: so many weights, then as many negated zero points."""
+
+
+def configure_features(registers: Registers) -> npu_cna.Config:
+    """Read CNA's registers."""
+    cna = NamedRegisters(registers, RK3576.block("CNA"))
+    con1, weight2, width = cna.fields("CONV_CON1"), cna.fields("WEIGHT_SIZE2"), cna("DATA_SIZE0", "datain_width")
+    packed, size = ArgbInput(con1["argb_in"]).channels, element_bytes(weights := Precision(con1["proc_precision"]))
+    if con1["weight_precision"] != weights:
+        raise UnknownModeError("weights in a format of their own are not implemented", register="CONV_CON1")
+    real = cna("DATA_SIZE1", "datain_channel_real")
+    channels = common.whole_channels(real, Precision(con1["in_precision"]))
+    cna.expect_zero("UNKNOWN_1068", "UNKNOWN_106C", "UNKNOWN_109C")
+    cna.waive("CBUF_BANKS", "CBUF_CON1", "LANE_PAD", "SURF_SIZE")
+    if not packed:
+        row_bytes = surfaces(channels, size) * ATOM_BYTES * width
+        common_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
+    line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
+    rows = common_cna.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
+    read = common_cna.read_convolution(
+        cna,
+        _WEIGHTS,
+        channels=channels,
+        line_bytes=line_bytes,
+        surface_bytes=cna("SURF_STRIDE", "surf_stride") * ATOM_BYTES,
+        depthwise=bool(con1["dw_en"]),
+        converter=common_cna.read_converter(cna, weights),
+    )
+    packed_rows = bool(con1["packed_rows"])
+    return replace(
+        read,
+        feature_address=read.feature_address - rows * line_bytes,
+        weight_channels=real // weight2["weight_width"] if packed_rows else read.weight_channels,
+        inline_zero_points=_PAIRS if read.depthwise and read.kernels == _PAIRS else 0,
+        folded_width=0 if packed else _folded_width(cna, read.height * read.width),
+        packed_rows=packed_rows,
+    )
+
+
+def _folded_width(cna: NamedRegisters, pixels: int) -> int:
+    """The width of the lines that the DMA fetches, where they are laid end to end."""
+    dma, height = cna.fields("FC_DATA_SIZE0"), cna("DATA_SIZE0", "datain_height")
+    folded = height == 1 < dma["dma_height"] and dma["dma_height"] * dma["dma_width"] == pixels
+    return dma["dma_width"] if folded else 0
+
+
+def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_core.Config:
+    """Read CORE's registers."""
+    core = NamedRegisters(registers, RK3576.block("CORE"))
+    core.expect_zero("UNKNOWN_300C", "UNKNOWN_3010", "UNKNOWN_3014")
+    return common.read_core(core, convolution)
+
+
+def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
+    """Read DPU's registers."""
+    dpu = NamedRegisters(registers, RK3576.block("DPU"))
+    precision, real = common_dpu.arithmetic(dpu), dpu("DATA_CUBE_CHANNEL", "orig_channel")
+    dpu.expect_zero("CPEND_ALU_CFG", "PACKED_RUNS", "UNKNOWN_40C4")
+    dpu.waive("WDMA_SIZE_0", "BUS", "UNKNOWN_40D0")
+    out = common_dpu.configure_out(dpu)
+    pixels = dpu("DATA_CUBE_WIDTH", "width") * dpu("DATA_CUBE_HEIGHT", "height")
+    reduction, run = _reduction(dpu("DATA_CUBE_HEIGHT", "reduction")), dpu("PACKED_RUN", "run")
+    walk = common_dpu.configure_write(
+        dpu,
+        Regroup(dpu("BS_OW_CFG", "regroup")),
+        surf_len=dpu("SURF_LEN", "surf_len"),
+        run_atoms=pixels,
+        spread=ATOM_BYTES if reduction else run,
+    )
+    bias, norm = operand_tensors.tables_of(registers)
+    return pipeline.Config(
+        flying=bool(dpu("FEATURE_MODE_CFG", "flying_mode")),
+        precision=precision,
+        in_precision=precision,
+        channels=common.whole_channels(real, out.precision),
+        real_channels=real,
+        pad_bits=dpu("OFFSET_PEND", "offset_pend"),
+        reduction=reduction,
+        correction=operand_tensors.configure_correction(dpu, bias),
+        bias=operand_tensors.configure_bs(dpu, precision, bias),
+        norm=operand_tensors.configure_bn(dpu, precision, norm),
+        element_wise=common_dpu.configure_ew(dpu, precision, operand_tensors.configure_table(dpu, tables)),
+        out=out,
+        write=replace(walk, group_step_bytes=_group_step(walk)),
+        reduced_pixels=dpu("EW_CVT_OFFSET_VALUE", "reduced"),
+    )
+
+
+def _reduction(code: int) -> ChannelReduction:
+    if code not in {0, _MAXIMUM}:
+        raise UnknownModeError(f"the reduction {code:#x} is not implemented", register="DATA_CUBE_HEIGHT")
+    return ChannelReduction.ENABLE | ChannelReduction.MAXIMUM if code else ChannelReduction(0)
+
+
+def _group_step(walk: write.Config) -> int:
+    """From the end of the last line of a channel group on, the register says how far it is to the next group."""
+    return walk.group_step_bytes + (walk.height - 1) * walk.line_bytes + walk.width * ATOM_BYTES
+
+
+def configure_readers(registers: Registers) -> npu_rdma.Config:
+    """Read DPU_RDMA's registers."""
+    reader = NamedRegisters(registers, RK3576.block("DPU_RDMA"))
+    bias = OperandKinds(reader("RDMA_BRDMA_CFG", "brdma_data_use"))
+    norm = OperandKinds(reader("RDMA_NRDMA_CFG", "nrdma_data_use"))
+    readers = common.read_readers(reader, bias, norm, operand_block=_OPERAND_BLOCK)
+    if readers.operand is not None and reader("RDMA_ERDMA_CFG", "after_core"):  # the notch is that of two surfaces
+        surface = reader("RDMA_EW_SURF_STRIDE", "ew_surf_stride") * ATOM_BYTES
+        walk = replace(readers.operand.walk, surface_bytes=surface)
+        readers = replace(readers, operand=replace(readers.operand, walk=walk))
+    if reader("RDMA_FEATURE_MODE_CFG", "comb_main"):
+        readers = replace(readers, combine=CombineUse.ENABLE | CombineUse.MAIN)
+    return common_dpu.with_arithmetic(readers, NamedRegisters(registers, RK3576.block("DPU")))
+
+
+def configure_pooling(registers: Registers) -> npu_ppu.Config:
+    """Read PPU's and PPU_RDMA's registers."""
+    return common.read_pooling(
+        NamedRegisters(registers, RK3576.block("PPU")), NamedRegisters(registers, RK3576.block("PPU_RDMA"))
+    )

@@ -1,0 +1,288 @@
+"""RK3588: registers of CNA, CORE, DPU_RDMA, PPU and of the DPU as a whole; its stages are in `rk3588_dpu`."""
+
+from __future__ import annotations
+
+from openrknn import numerics
+from openrknn.errors import ExecutionError, UnknownModeError
+from openrknn.isa import ConvMode, Precision, cna, core, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
+from openrknn.isa.enums import CombineUse, PixelBits
+from openrknn.isa.rk3588 import RK3588
+from openrknn.npu.blocks import cna as npu_cna
+from openrknn.npu.blocks import core as npu_core
+from openrknn.npu.blocks import ppu as npu_ppu
+from openrknn.npu.blocks import rdma as npu_rdma
+from openrknn.npu.blocks.dpu import lut, pipeline
+from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float, surfaces
+from openrknn.npu.decode import rk3588_dpu
+from openrknn.npu.decode.common_cna import read_compression
+from openrknn.npu.decode.registers import NamedRegisters, Registers
+
+__all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
+
+
+_KERNEL_BYTES_PER_GROUP = 32
+
+
+_INPUTS_PER_GROUP = 32
+
+
+_DEPTHWISE_BYTES_PER_GROUP = 64
+
+
+_ENTRY_ATOMS = 4
+
+
+_ENTRY_BITS = 15
+
+
+def configure_features(registers: Registers) -> npu_cna.Config:
+    """Read CNA's registers."""
+    con1 = registers.read(cna.ConvCon1)
+    con2 = registers.read(cna.ConvCon2)
+    con3 = registers.read(cna.ConvCon3)
+    size0, size1 = registers.read(cna.DataSize0), registers.read(cna.DataSize1)
+    size2, size3 = registers.read(cna.DataSize2), registers.read(cna.DataSize3)
+    weight1, weight2 = registers.read(cna.WeightSize1), registers.read(cna.WeightSize2)
+    pad0 = registers.read(cna.PadCon0)
+    dma = registers.read(cna.FcDataSize0)
+    line, surface = registers.read(cna.DmaCon1).line_stride, registers.read(cna.DmaCon2).surf_stride
+    registers.expect_zero(cna.FcCon0, cna.FcCon1, cna.FcCon2)
+    registers.waive(cna.DmaCon0, cna.FcDataSize1, cna.SPointer, cna.OperationEnable, cna.ClkGate)
+    if con2.csc_do_en or con2.csc_wo_en or con2.cmd_fifo_srst:
+        raise UnknownModeError("a sequencer that delivers no data is not implemented", register="CONV_CON2")
+    if size2.dataout_width == 0 or size3.dataout_atomics % size2.dataout_width:
+        raise ExecutionError(
+            f"{size3.dataout_atomics} output pixels are not whole rows of {size2.dataout_width}", register="DATA_SIZE3"
+        )
+    precision, weight_precision = con1.in_precision, con1.proc_precision
+    packed = con1.argb_in.channels
+    line_bytes, surface_bytes = _pitches(con1, line, surface, dma.dma_width, element_bytes(precision))
+    taps = weight2.weight_height * weight2.weight_width
+    config = npu_cna.Config(
+        feature_address=registers.read(cna.FeatureDataAddr).feature_base_addr,
+        height=size0.datain_height,
+        width=size0.datain_width,
+        channels=size1.datain_channel,
+        packed_channels=packed,
+        line_bytes=line_bytes,
+        surface_bytes=surface_bytes,
+        precision=precision,
+        is_unsigned=not registers.read(cna.CvtCon0).data_sign and precision is Precision.INT8 and packed > 0,
+        converter=_converter(registers, weight_precision),
+        pad_top=pad0.pad_top,
+        pad_left=pad0.pad_left,
+        pad_bits=registers.read(cna.PadCon1).pad_value,
+        out_height=size3.dataout_atomics // size2.dataout_width,
+        out_width=size2.dataout_width,
+        weight_address=registers.read(cna.DcompAddr0).decompress_addr0,
+        weight_bytes=registers.read(cna.WeightSize0).weight_bytes,
+        weight_channels=weight1.weight_bytes_per_kernel // (element_bytes(weight_precision) * max(taps, 1)),
+        weight_precision=weight_precision,
+        kernels=weight2.weight_kernels,
+        kernel_height=weight2.weight_height,
+        kernel_width=weight2.weight_width,
+        stride_x=con3.conv_x_stride,
+        stride_y=con3.conv_y_stride,
+        dilation_x=con3.atrous_x_dilation,
+        dilation_y=con3.atrous_y_dilation,
+        spread_x=con3.deconv_x_stride if con1.deconv else 1,
+        spread_y=con3.deconv_y_stride if con1.deconv else 1,
+        depthwise=con1.conv_mode is ConvMode.DEPTHWISE,
+        kernel_group=_KERNEL_BYTES_PER_GROUP // element_bytes(weight_precision),
+        input_group=_INPUTS_PER_GROUP,
+        depthwise_group=_DEPTHWISE_BYTES_PER_GROUP // element_bytes(weight_precision),
+        reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
+        compression=read_compression(NamedRegisters(registers, RK3588.block("CNA")), weight_precision),
+    )
+    _check_rows(config, registers.read(cna.CbufCon1).data_entries)
+    return config
+
+
+def _pitches(con1: cna.ConvCon1, line: int, surface: int, dma_width: int, size: int) -> tuple[int, int]:
+    """Bytes from line to line and from surface to surface."""
+    if con1.argb_in.channels:
+        return line * con1.argb_in.channels * size, 0
+    if con1.group_line_off:
+        return line * ATOM_BYTES, (surface + dma_width) * ATOM_BYTES
+    return line * ATOM_BYTES // 4, (surface + 4 * dma_width) * ATOM_BYTES
+
+
+def _converter(registers: Registers, precision: Precision) -> npu_cna.Converter | None:
+    con0 = registers.read(cna.CvtCon0)
+    con1, con2 = registers.read(cna.CvtCon1), registers.read(cna.CvtCon2)
+    con3, con4 = registers.read(cna.CvtCon3), registers.read(cna.CvtCon4)
+    lanes = int(registers.read(cna.CvtCon5).per_channel_cvt_en)
+    if con0.cvt_bypass:
+        return None
+    if is_float(precision):
+        raise UnknownModeError("the input converter on floating point data is not implemented", register="CVT_CON0")
+    return npu_cna.Converter(
+        add_first=con0.cvt_type,
+        rounding=numerics.Rounding(int(con0.round_type)),
+        shifts=(con0.cvt_truncate_0, con0.cvt_truncate_1, con0.cvt_truncate_2, con0.cvt_truncate_3),
+        scales=(con1.cvt_scale0, con2.cvt_scale1, con3.cvt_scale2, con4.cvt_scale3),
+        offsets=(con1.cvt_offset0, con2.cvt_offset1, con3.cvt_offset2, con4.cvt_offset3),
+        lanes=lanes,
+    )
+
+
+def _check_rows(config: npu_cna.Config, entries: int) -> None:
+    """Rows must have their room in CBUF: with too few entries they overlap, and the board computes nonsense.
+
+    A single row overlaps nothing, and Expand of one pixel asks for 0 entries.
+    """
+    if config.height == 1:
+        return
+    if config.packed_channels and max(config.spread_x, config.spread_y) > 1:  # a transposed convolution of a picture
+        needed = -(-config.width // _ENTRY_ATOMS)
+    elif config.packed_channels:
+        needed = config.width * config.height
+    else:
+        whole, rest = divmod(surfaces(config.channels, element_bytes(config.precision)), _ENTRY_ATOMS)
+        needed = whole * config.width + (config.width if rest == 3 else -(-rest * config.width // _ENTRY_ATOMS))
+    if entries < needed % (1 << _ENTRY_BITS):
+        raise ExecutionError(
+            f"a row needs {needed} entries of CBUF and gets {entries}: rows would overlap", register="CBUF_CON1"
+        )
+
+
+def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_core.Config:
+    """Read CORE's registers; they must agree with CNA's."""
+    misc = registers.read(core.MiscCfg)
+    clip = registers.read(core.ClipTruncate)
+    size = registers.read(core.DataoutSize0)
+    registers.expect_zero(core.Unknown3030)
+    registers.waive(core.DataoutSize1, core.SPointer, core.OperationEnable, core.MacGating)
+    if misc.dw_en != convolution.depthwise or misc.proc_precision is not convolution.weight_precision:
+        raise ExecutionError("CORE and CNA do not agree on the kind of convolution", register="MISC_CFG")
+    if (size.dataout_height, size.dataout_width) != (convolution.out_height, convolution.out_width):
+        raise ExecutionError(
+            f"CORE delivers {size.dataout_height} x {size.dataout_width} pixels, CNA feeds "
+            f"{convolution.out_height} x {convolution.out_width}",
+            register="DATAOUT_SIZE_0",
+        )
+    return npu_core.Config(misc.qd_en, clip.clip_truncate, numerics.Rounding(int(clip.round_type)))
+
+
+def configure_readers(registers: Registers) -> npu_rdma.Config:
+    """Read DPU_RDMA's registers."""
+    mode = registers.read(dpu_rdma.FeatureModeCfg)
+    source = registers.read(dpu_rdma.SrcDmaCfg)
+    erdma = registers.read(dpu_rdma.ErdmaCfg)
+    height = registers.read(dpu_rdma.DataCubeHeight)
+    width = registers.read(dpu_rdma.DataCubeWidth).width
+    registers.expect_zero(dpu_rdma.PadCfg)
+    registers.waive(dpu_rdma.EwSurfStride, dpu_rdma.Weight, dpu_rdma.SPointer, dpu_rdma.OperationEnable)
+    if erdma.erdma_nonalign or erdma.erdma_surf_mode:
+        raise UnknownModeError("packed or serial EW operands are not implemented", register="RDMA_ERDMA_CFG")
+    if source.pooling_method:
+        raise UnknownModeError("unpooling other than repetition is not implemented", register="RDMA_SRC_DMA_CFG")
+    main_notch = registers.read(dpu_rdma.SurfNotch).surf_notch_addr
+    operand_notch = registers.read(dpu_rdma.EwSurfNotch).ew_surf_notch
+    main_address = registers.read(dpu_rdma.SrcBaseAddr).src_base_addr
+    operand_address = registers.read(dpu_rdma.EwBaseAddr).ew_base_addr
+    rows = height.height
+    return npu_rdma.Config(
+        width=width,
+        height=rows,
+        channels=registers.read(dpu_rdma.DataCubeChannel).channel,
+        precision=Precision.FP16 if rk3588_dpu.keeps_fp16(registers.read(dpu.DataFormat)) else mode.in_precision,
+        proc_precision=mode.proc_precision,
+        main=npu_rdma.walk(main_address, width, rows, line_notch=source.line_notch_addr, surface_notch=main_notch)
+        if not mode.mrdma_disable or mode.comb_use & CombineUse.ENABLE
+        else None,
+        bias_kinds=registers.read(dpu_rdma.BrdmaCfg).brdma_data_use,
+        bias_address=registers.read(dpu_rdma.BsBaseAddr).bs_base_addr,
+        norm_kinds=registers.read(dpu_rdma.NrdmaCfg).nrdma_data_use,
+        norm_address=registers.read(dpu_rdma.BnBaseAddr).bn_base_addr,
+        operand=None
+        if erdma.erdma_disable
+        else npu_rdma.Operand(
+            erdma.erdma_data_mode,
+            element_bytes(erdma.erdma_data_size),
+            npu_rdma.walk(
+                operand_address, width, rows, line_notch=height.ew_line_notch_addr, surface_notch=operand_notch
+            ),
+        ),
+        combine=mode.comb_use,
+        repeat_x=source.kernel_width,
+        repeat_y=source.kernel_height,
+        repeats=source.unpooling_en,
+    )
+
+
+_SIZES = {1: PixelBits.BITS8, 2: PixelBits.BITS16}
+
+
+def configure_pooling(registers: Registers) -> npu_ppu.Config:
+    """Read PPU's and PPU_RDMA's registers."""
+    mode = registers.read(ppu.OperationModeCfg)
+    kernel = registers.read(ppu.PoolingKernelCfg)
+    padding = registers.read(ppu.PoolingPaddingCfg)
+    form, misc = registers.read(ppu.DataFormat), registers.read(ppu.MiscCtrl)
+    low, high = registers.read(ppu.PaddingValue1Cfg), registers.read(ppu.PaddingValue2Cfg)
+    source_line = registers.read(ppu_rdma.SrcLineStride).src_line_stride
+    source_surface = registers.read(ppu_rdma.SrcSurfStride).src_surf_stride
+    out_width = registers.read(ppu.DataCubeOutWidth).cube_out_width
+    registers.waive(ppu.SPointer, ppu.OperationEnable, ppu_rdma.SPointer, ppu_rdma.OperationEnable)
+    registers.waive(ppu.DataCubeOutChannel, ppu_rdma.CubeInWidth, ppu_rdma.CubeInHeight, ppu_rdma.CubeInChannel)
+    if not mode.flying_mode or form.dpu_flyin:
+        raise UnknownModeError("pooling straight from the DPU is not implemented", register="OPERATION_MODE_CFG")
+    if mode.index_en or mode.use_cnt or misc.nonalign or misc.mc_surf_out:
+        raise UnknownModeError("this form of pooling output is not implemented", register="MISC_CTRL")
+    size = element_bytes(form.proc_precision)
+    if registers.read(ppu_rdma.DataFormat).in_precision is not _SIZES[size]:
+        raise ExecutionError("PPU and its reader do not agree on the element size", register="RDMA_DATA_FORMAT")
+    value = int(low.pad_value_0) & 0xFFFFFFFF | (int(high.pad_value_1) & 7) << 32
+    return npu_ppu.Config(
+        method=mode.pooling_method,
+        precision=form.proc_precision,
+        source_address=registers.read(ppu_rdma.SrcBaseAddr).src_base_addr,
+        source_line_bytes=source_line * ATOM_BYTES,
+        source_surface_bytes=source_surface * ATOM_BYTES,
+        target_address=registers.read(ppu.DstBaseAddr).dst_base_addr,
+        target_line_bytes=(out_width + mode.notch_addr) * ATOM_BYTES,
+        target_surface_bytes=registers.read(ppu.DstSurfStride).dst_surf_stride * ATOM_BYTES,
+        channels=registers.read(ppu.DataCubeInChannel).cube_in_channel,
+        height=registers.read(ppu.DataCubeInHeight).cube_in_height,
+        width=registers.read(ppu.DataCubeInWidth).cube_in_width,
+        out_height=registers.read(ppu.DataCubeOutHeight).cube_out_height,
+        out_width=out_width,
+        kernel_height=kernel.kernel_height,
+        kernel_width=kernel.kernel_width,
+        stride_y=kernel.kernel_stride_height,
+        stride_x=kernel.kernel_stride_width,
+        pad_top=padding.pad_top,
+        pad_left=padding.pad_left,
+        pad_value=(value ^ 1 << 34) - (1 << 34),
+        reciprocal_width=int(registers.read(ppu.RecipKernelWidth).recip_kernel_width),
+        reciprocal_height=int(registers.read(ppu.RecipKernelHeight).recip_kernel_height),
+    )
+
+
+def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
+    """Read DPU's registers."""
+    mode, form = registers.read(dpu.FeatureModeCfg), registers.read(dpu.DataFormat)
+    sizes = registers.read(dpu_stages.BsOwCfg)
+    channel = registers.read(dpu.DataCubeChannel)
+    operand = registers.read(dpu_stages.BsOwOp).ow_op
+    registers.expect_zero(dpu.Unknown40C4)
+    registers.waive(dpu.DataCubeWidth, dpu.SPointer, dpu.OperationEnable)
+    precision = form.proc_precision
+    return pipeline.Config(
+        flying=mode.flying_mode,
+        precision=precision,
+        in_precision=form.in_precision,
+        channels=channel.channel,
+        real_channels=channel.orig_channel,
+        pad_bits=int(registers.read(dpu.OffsetPend).offset_pend),
+        reduction=registers.read(dpu.DataCubeHeight).minmax_ctl,
+        correction=None if sizes.od_bypass else pipeline.Correction(None if sizes.ow_src else operand),
+        bias=rk3588_dpu.configure_bs(registers, precision),
+        norm=rk3588_dpu.configure_bn(registers, precision),
+        element_wise=rk3588_dpu.configure_ew(registers, precision, tables),
+        out=rk3588_dpu.configure_out(registers),
+        write=rk3588_dpu.configure_write(registers),
+    )
+
+

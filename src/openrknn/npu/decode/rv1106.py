@@ -1,0 +1,137 @@
+"""RV1103 and RV1106: most registers of RK3588, the stages of RK3562, read into RK3588's configurations.
+
+What is different: weights in groups of 16 kernels, depthwise weights with their zero points beside them, operands per
+channel in blocks of four, surfaces whose pitch is whole, one atom per pixel and channel group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openrknn import numerics
+from openrknn.errors import UnknownModeError
+from openrknn.isa import ConvMode, Precision
+from openrknn.isa.enums import ArgbInput, ChannelReduction, Regroup
+from openrknn.isa.rv1106 import RV1106
+from openrknn.npu.blocks import cna as npu_cna
+from openrknn.npu.blocks import core as npu_core
+from openrknn.npu.blocks import ppu as npu_ppu
+from openrknn.npu.blocks import rdma as npu_rdma
+from openrknn.npu.blocks.dpu import lut, pipeline
+from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float, surfaces
+from openrknn.npu.decode import common, common_cna, common_dpu, rk3588, rk3588_dpu
+from openrknn.npu.decode.registers import NamedRegisters, Registers
+
+__all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
+
+_OPERAND_BLOCK = 4
+_WEIGHTS = common_cna.WeightGroups(kernel_bytes=16, inputs=32, depthwise_bytes=32)
+_LANES = 4
+_ENTRY_BYTES, _IMAGE_PIXEL_BYTES = 32, 4
+
+
+def configure_features(registers: Registers) -> npu_cna.Config:
+    """Read CNA's registers."""
+    cna = NamedRegisters(registers, RV1106.block("CNA"))
+    con1, row, width = cna.fields("CONV_CON1"), cna.fields("CBUF_CON1"), cna("DATA_SIZE0", "datain_width")
+    packed, size = ArgbInput(con1["argb_in"]).channels, element_bytes(weights := Precision(con1["proc_precision"]))
+    channels = cna("DATA_SIZE1", "datain_channel")
+    cna.expect_zero("UNKNOWN_1094", "FC_CON1")
+    cna.waive("CBUF_BANKS", "WEIGHT_STRIDE", "CVT_LANES")
+    row_bytes = (_IMAGE_PIXEL_BYTES if packed else ATOM_BYTES * surfaces(channels, size)) * width
+    common_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
+    line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
+    read = common_cna.read_convolution(
+        cna,
+        _WEIGHTS,
+        channels=channels,
+        line_bytes=row["datain_width"] * packed * size if packed else line_bytes,
+        surface_bytes=cna("DMA_CON2", "surf_stride") * ATOM_BYTES,
+        depthwise=con1["conv_mode"] == ConvMode.DEPTHWISE,
+        converter=_converter(cna, weights),
+    )
+    return replace(
+        read,
+        inline_zero_points=int(con1["inline_zero_points"]),
+        input_major=bool(cna("FC_CON0", "fc_skip_en")),
+    )
+
+
+def _converter(cna: NamedRegisters, precision: Precision) -> npu_cna.Converter | None:
+    con0, low, high = cna.fields("CVT_CON0"), cna.fields("CVT_SCALE01"), cna.fields("CVT_SCALE23")
+    raised = [cna(f"CVT_OFFSET{channel}", "cvt_offset") for channel in range(_LANES)]
+    if con0["cvt_bypass"]:
+        return None
+    if is_float(precision) or con0["cvt_type"]:
+        raise UnknownModeError("this form of the input converter is not implemented", register="CVT_CON0")
+    shifts = tuple(con0[f"cvt_truncate_{channel}"] for channel in range(_LANES))
+    offsets = tuple(offset >> shift for offset, shift in zip(raised, shifts, strict=True))
+    odd = sum((offset & 1) << channel for channel, offset in enumerate(offsets))
+    whole = [offset << shift for offset, shift in zip(offsets, shifts, strict=True)]
+    if odd != con0["cvt_odd"] or whole != raised:
+        raise UnknownModeError("offsets that are not whole are not implemented", register="CVT_OFFSET0")
+    return npu_cna.Converter(
+        add_first=False,
+        rounding=numerics.Rounding(con0["round_type"]),
+        shifts=shifts,
+        scales=(low["cvt_scale0"], low["cvt_scale1"], high["cvt_scale2"], high["cvt_scale3"]),
+        offsets=offsets,
+        lanes=0xFFFF,
+    )
+
+
+def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_core.Config:
+    """Read CORE's registers; they must agree with CNA's. Zero skipping works without CORE, which is not started."""
+    core = NamedRegisters(registers, RV1106.block("CORE"))
+    if convolution.input_major:
+        core.waive("MISC_CFG", "DATAOUT_SIZE_0", "DATAOUT_SIZE_1", "CLIP_TRUNCATE")
+        return npu_core.Config(window_sums=False, shift=0, rounding=numerics.Rounding.EVEN)
+    return common.read_core(core, convolution)
+
+
+def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
+    """Read DPU's registers."""
+    dpu = NamedRegisters(registers, RV1106.block("DPU"))
+    precision, channel = common_dpu.arithmetic(dpu), dpu.fields("DATA_CUBE_CHANNEL")
+    dpu.expect_zero("CPEND_ALU_CFG")
+    dpu.waive("WDMA_SIZE_0", "PACKED_RUNS")
+    mode, width = dpu.fields("FEATURE_MODE_CFG"), dpu("DATA_CUBE_WIDTH", "width")
+    used = not dpu("EW_CFG", "ew_bypass") and not dpu("EW_CFG", "ew_lut_bypass")
+    regroup = Regroup.ATOMS if dpu("BS_OW_CFG", "tp_atoms") else Regroup(dpu("BS_OW_CFG", "regroup"))
+    if regroup is Regroup.LANES8 and dpu("WDMA_SIZE_0", "wide_lanes"):
+        regroup = Regroup.LANES16
+    return pipeline.Config(
+        flying=bool(mode["flying_mode"]),
+        precision=precision,
+        in_precision=precision,
+        channels=channel["channel"],
+        real_channels=channel["orig_channel"],
+        pad_bits=dpu("OFFSET_PEND", "offset_pend"),
+        reduction=ChannelReduction(dpu("DATA_CUBE_HEIGHT", "minmax_ctl")),
+        correction=common_dpu.configure_correction(dpu),
+        bias=common_dpu.configure_bs(dpu, precision),
+        norm=common_dpu.configure_bn(dpu, precision),
+        element_wise=common_dpu.configure_ew(dpu, precision, rk3588_dpu.configure_table(registers, tables, used=used)),
+        out=common_dpu.configure_out(dpu),
+        write=common_dpu.configure_write(
+            dpu,
+            regroup,
+            surf_len=mode["surf_len"],
+            run_atoms=1 if mode["rgp_each"] else width,
+            spread=dpu("DATA_CUBE_WIDTH", "packed_run"),
+            notch_bits=13,
+        ),
+    )
+
+
+def configure_readers(registers: Registers) -> npu_rdma.Config:
+    """Read DPU_RDMA's registers: RK3588's, with operands per channel in blocks of four."""
+    readers = replace(rk3588.configure_readers(registers), operand_block=_OPERAND_BLOCK)
+    return common_dpu.with_arithmetic(readers, NamedRegisters(registers, RV1106.block("DPU")))
+
+
+def configure_pooling(registers: Registers) -> npu_ppu.Config:
+    """Read PPU's and PPU_RDMA's registers."""
+    return common.read_pooling(
+        NamedRegisters(registers, RV1106.block("PPU")), NamedRegisters(registers, RV1106.block("PPU_RDMA"))
+    )

@@ -1,0 +1,180 @@
+"""Convolutions as structures of the native library: input, converter, corrections, packed weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.compute import structures
+from openrknn.compute.structures import StepStructure
+from openrknn.isa import Precision
+from openrknn.isa.enums import ChannelReduction
+from openrknn.npu.blocks import cna
+from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float, surfaces
+from openrknn.npu.native import chain
+from openrknn.npu.native.context import INT8_MAGNITUDE, Context, refuse_general
+from openrknn.npu.native.places import Places, RefusedError, padded
+from openrknn.npu.native.program import HALF_BYTES, LANES, Task, describe
+from openrknn.npu.native.weights import is_fixed, plain, stored
+from openrknn.npu.task import Convolution
+
+__all__ = ["convolution"]
+
+_INT32 = 2**31
+_LARGEST_KERNEL = 32
+_PICTURE_CHANNELS = 4
+_CONVOLVED = {Precision.INT8, Precision.FP16, Precision.BF16}
+
+
+def convolution(step: Convolution, places: Places, context: Context) -> StepStructure:
+    """The structure of a convolution; RefusedError where no kernel fits."""
+    source, config = step.source, step.dpu
+    if source.atom_bytes != config.write.atom_bytes or source.atom_bytes not in {ATOM_BYTES, HALF_BYTES}:
+        raise RefusedError("atoms of another size")
+    if source.precision not in _CONVOLVED or source.weight_precision is not source.precision:
+        raise RefusedError(f"{source.precision.name} convolution")
+    if is_float(config.precision) != source.is_float:
+        raise RefusedError("a DPU in another kind of arithmetic than the convolution")
+    if source.packed_channels > _PICTURE_CHANNELS or (source.depthwise and source.packed_channels):
+        raise RefusedError("a depthwise convolution of a packed picture, or a picture of many channels")
+    if config.reduction & ChannelReduction.ENABLE:
+        raise RefusedError("a reduction of what a convolution delivers")
+    if max(source.kernel_height, source.kernel_width) > _LARGEST_KERNEL:
+        raise RefusedError("a very large kernel")
+    result = structures.Convolution()
+    _features(result, source, places)
+    task = Task.of(config, step.reader, source.out_height, source.out_width, places)
+    order = plain(source, places, config.channels)
+    corrections = _corrections(step, task) + order.corrections
+    result.dpu = describe(task, places)
+    if source.is_float:
+        if result.dpu.halves:
+            raise RefusedError("floating point in atoms of 8 bytes")
+        if step.array.shift or corrections.any():
+            raise RefusedError("integer corrections of floating point sums")
+    else:
+        limit = _limit(source, result.channels, corrections)
+        result.corrections = places.keep(padded(corrections, np.int32, task.padded_channels))
+        result.dpu.truncate, result.dpu.truncate_away = step.array.shift, int(step.array.rounding)
+        if not step.array.shift:
+            result.dpu.chain = chain.build(task, limit, places, context.tables)
+        refuse_general(result.dpu, config)
+    _weights(result, step, places, context, corrections, values=order.values)
+    return result
+
+
+def _features(result: structures.Convolution, source: cna.Config, places: Places) -> None:
+    size = element_bytes(source.precision)
+    if source.packed_channels:
+        pixel = source.packed_channels * size
+        result.source = places.read_strided(
+            source.feature_address,
+            (source.height, source.width, pixel),
+            (source.line_bytes, pixel, 1),
+            "CNA picture",
+            main=True,
+        )
+        available = source.packed_channels
+    else:
+        count = surfaces(source.channels, size, source.atom_bytes)
+        result.source = places.read_strided(
+            source.feature_address,
+            (count, source.height, source.width, source.atom_bytes),
+            (source.surface_bytes, source.line_bytes, source.atom_bytes, 1),
+            "CNA features",
+            main=True,
+        )
+        available = source.channels
+    result.surface, result.line = source.surface_bytes, source.line_bytes
+    result.height, result.width = source.height, source.width
+    result.picture = source.packed_channels
+    result.channels = min(available, source.weight_channels)
+    result.format = int(source.precision)
+    pads = [source.pad_bits & 0xFFFF] * 2 if source.is_float else source.pads(2)
+    result.pads[0], result.pads[1] = int(pads[0]), int(pads[-1])
+    for name in ("pad_top", "pad_left", "out_height", "out_width", "kernel_height", "kernel_width", "stride_y",
+                 "stride_x", "dilation_y", "dilation_x", "spread_y", "spread_x", "depthwise", "weight_channels"):
+        setattr(result, name, getattr(source, name))
+    result.weight_kernels = source.kernels
+    if source.converter is not None or source.is_unsigned:
+        result.converter = places.keep(_converter(source))
+
+
+def _converter(source: cna.Config) -> npt.NDArray[np.int8]:
+    """What each byte becomes, for channels c with c mod 16 = 0 ... 15."""
+    values = np.arange(256) if source.is_unsigned else np.arange(256).astype(np.uint8).view(np.int8)
+    features = np.broadcast_to(values.astype(np.int64), (LANES, 1, 256))
+    converted = features
+    if source.converter is not None:
+        converted = cna._convert(features, source.converter, Precision.INT8)
+    used = min(source.packed_channels or LANES, LANES)
+    if np.abs(converted[:used]).max() > INT8_MAGNITUDE or converted[:used].max() == INT8_MAGNITUDE:
+        raise RefusedError("input bytes that do not become int8")
+    tables = np.zeros((LANES, 256), np.int8)
+    tables[:used] = converted[:used, 0]
+    return tables
+
+
+def _corrections(step: Convolution, task: Task) -> npt.NDArray[np.int64]:
+    """What is added to the weights of each output channel."""
+    correction = task.config.correction
+    if correction is None or not step.array.window_sums:
+        return np.zeros(task.config.channels, np.int64)
+    if correction.operand is not None:
+        return np.full(task.config.channels, correction.operand, np.int64)
+    if task.bias.cpend is None:
+        raise RefusedError("zero points per channel are not read from memory")
+    return task.bias.cpend[: task.config.channels]
+
+
+def _limit(source: cna.Config, channels: int, corrections: npt.NDArray[np.int64]) -> int:
+    """The largest magnitude of an accumulator; kernels add in 32 bits."""
+    largest = int(np.abs(corrections).max(initial=0))
+    taps = source.kernel_height * source.kernel_width * (1 if source.depthwise else channels)
+    limit = taps * INT8_MAGNITUDE * (INT8_MAGNITUDE + largest)
+    if max(limit, taps * INT8_MAGNITUDE * 255) >= _INT32 or largest >= 2**15 - INT8_MAGNITUDE:
+        raise RefusedError("sums that could leave 32 bits")
+    return limit
+
+
+def _weights(
+    result: structures.Convolution,
+    step: Convolution,
+    places: Places,
+    context: Context,
+    corrections: npt.NDArray[np.int64],
+    *,
+    values: npt.NDArray[np.int8] | None,
+) -> None:
+    source = step.source
+    for name in ("kernel_group", "input_group", "depthwise_group"):
+        setattr(result, name, getattr(source, name))
+    kernels = 1 if source.depthwise else source.kernels
+    count = kernels * source.kernel_height * source.kernel_width * source.weight_channels
+    if count * element_bytes(source.weight_precision) > source.weight_bytes:
+        raise RefusedError("fewer weights than kernels need")
+    result.weights = stored(source, places).ctypes.data
+    if values is not None:
+        result.weights = places.keep(values)
+        result.kernel_group, result.input_group, result.depthwise_group = kernels, *[source.weight_channels] * 2
+    result.kind, result.kernels = result.KIND, context.kernels
+    result.fresh_weights = not is_fixed(source, places)
+    size = context.library.openrknn_packed_bytes(result)
+    key = (source.weight_address, source.compression, result.channels, result.picture, result.dpu.channels,
+           result.dpu.target.atoms, source.weight_channels, kernels, source.kernel_height, source.kernel_width,
+           source.depthwise, corrections.tobytes(), size)
+    if not result.fresh_weights and key in context.packed:
+        result.packed = places.keep(context.packed[key])
+        return
+    packed = _aligned(size)
+    result.packed = places.keep(packed)
+    if not result.fresh_weights:
+        context.library.openrknn_pack(result)
+        context.packed[key] = packed
+
+
+def _aligned(size: int) -> npt.NDArray[np.uint8]:
+    """Zeros that begin at a cache line."""
+    room = np.zeros(size + 63, np.uint8)
+    skip = -room.ctypes.data % 64
+    return room[skip : skip + size]

@@ -1,0 +1,235 @@
+"""The DPU's stages as structures of the native library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.compute.structures import Clamp, ClampKinds, Dpu, ElementWise, Lookup, Stage
+from openrknn.isa import Precision
+from openrknn.isa.enums import CombineUse, EwAlgorithm, OperandMode
+from openrknn.npu.blocks import rdma
+from openrknn.npu.blocks.dpu import ew, lut, pipeline, stage
+from openrknn.npu.blocks.formats import ATOM_BYTES, Numbers, element_bytes, is_float, surfaces
+from openrknn.npu.blocks.rdma import ChannelOperands
+from openrknn.npu.native.places import Places, RefusedError, padded
+
+__all__ = ["HALF_BYTES", "LANES", "Task", "describe"]
+
+LANES = 16
+_MULTIPLY, _NOTHING = 16, 17
+_PER_CHANNEL, _TENSOR, _PER_PIXEL = 1, 2, 3
+_PADDING_BYTES = 64
+HALF_BYTES = 8
+"""Atoms of RK3566/68 and RV1103B/06B; the kernels put two of them together."""
+_ALGORITHMS = {
+    EwAlgorithm.MAX, EwAlgorithm.MIN, EwAlgorithm.ADD, EwAlgorithm.DIV, EwAlgorithm.MINUS, EwAlgorithm.ABS,
+    EwAlgorithm.NEG, EwAlgorithm.FLOOR, EwAlgorithm.CEIL,
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A DPU task with its grid and its operands per channel."""
+
+    config: pipeline.Config
+    reader: rdma.Config | None
+    height: int
+    width: int
+    bias: ChannelOperands
+    norm: ChannelOperands
+
+    @property
+    def is_float(self) -> bool:
+        return is_float(self.config.precision)
+
+    @property
+    def precision(self) -> Precision:
+        """Of what is written."""
+        return self.config.in_precision if self.config.is_copy else self.config.out.precision
+
+    @property
+    def padded_channels(self) -> int:
+        """Room for whole atoms of every channel, and a block of them more."""
+        return -(-self.config.channels // LANES) * LANES + 4 * LANES
+
+    @classmethod
+    def of(
+        cls, config: pipeline.Config, reader: rdma.Config | None, height: int, width: int, places: Places
+    ) -> Task:
+        """Read the operands per channel; they must not change later."""
+        found = []
+        for norm in (False, True):
+            operands = ChannelOperands()
+            if reader is not None:
+                kinds = reader.norm_kinds if norm else reader.bias_kinds
+                address = reader.norm_address if norm else reader.bias_address
+                operands = rdma.fetch_channels(reader, config.channels, config.precision, places.memory, norm=norm)
+                if kinds and not places.is_fixed(address, config.channels * 2):
+                    raise RefusedError("operands per channel that change")
+            found.append(operands)
+        return cls(config, reader, height, width, *found)
+
+
+def describe(task: Task, places: Places) -> Dpu:
+    """All stages, in the general form that takes every configuration."""
+    config = task.config
+    size = element_bytes(task.precision)
+    atom = config.write.atom_bytes
+    count, valid = (surfaces(number, size, atom) for number in (config.channels, config.real_channels))
+    padding = pipeline._pad_bytes(config, task.precision, _PADDING_BYTES)
+    out = config.out
+    factor = np.float32(out.scale) * np.float32(2.0**-out.minus_exponent)
+    if not task.is_float:
+        scales = is_float(task.precision) and out.minus_exponent
+        factor = np.float32(2.0**-out.minus_exponent) if scales else np.float32(1)
+        if scales:  # without the offset
+            out = replace(out, offset=0, add_first=False)
+    return Dpu(
+        bias=_stage(config.bias, task, task.bias, places, multiplies_first=False),
+        norm=_stage(config.norm, task, task.norm, places, multiplies_first=True),
+        element_wise=_element_wise(config.element_wise, task, places),
+        target=places.target(config.write, pixels=task.height * task.width, count=count, valid=valid),
+        padding=(type(Dpu().padding)).from_buffer_copy(padding.tobytes()),
+        width=task.width,
+        channels=config.channels,
+        real_channels=config.real_channels,
+        is_float=task.is_float,
+        format=int(task.precision),
+        scale=out.scale,
+        shift=out.shift,
+        offset=out.offset,
+        add_first=out.add_first,
+        ties_away=int(out.rounding),
+        halves=atom == HALF_BYTES,
+        factor=float(factor),
+    )
+
+
+def _stage(
+    config: stage.Stage | None, task: Task, operands: ChannelOperands, places: Places, *, multiplies_first: bool
+) -> Stage:
+    result = Stage()
+    if config is None:
+        return result
+    result.multiplies_first = multiplies_first and not config.adds_first
+    if config.is_float != task.is_float:
+        raise RefusedError("a stage in another kind of arithmetic")
+    dtype = np.float32 if task.is_float else np.int32
+    if config.adds:
+        values = _operand(operands.alu, config.addend, task)
+        result.addends = places.keep(padded(values, dtype, task.padded_channels))
+        result.subtracts = config.subtracts
+    if config.scaling is not None:
+        values = _operand(operands.mul, config.scaling.operand, task)
+        result.factors = places.keep(padded(values, dtype, task.padded_channels))
+        result.shift, result.shift_negative = config.scaling.shift, config.scaling.shift_negative
+        result.negative_only = config.scaling.negative_only
+    result.clamp = _clamp(config.clamp, task)
+    return result
+
+
+def _operand(values: Numbers | None, given: float | None, task: Task) -> npt.NDArray[Any]:
+    """Per channel, whether it comes from memory or from a register."""
+    if given is not None:
+        return np.full(task.config.channels, given, np.float32 if task.is_float else np.int64)
+    if values is None or len(values) < task.config.channels:
+        raise RefusedError("operands per channel are not read from memory")
+    return values
+
+
+def _clamp(clamp: stage.Clamp | None, task: Task) -> Clamp:
+    result = Clamp()
+    ends = () if clamp is None else (("lower", clamp.lower), ("below", clamp.below), ("upper", clamp.upper))
+    for name, value in ends:
+        if value is not None:
+            result.kinds |= ClampKinds[name.upper()]
+            if task.is_float:
+                setattr(result, f"{name}_float", value)
+            else:
+                setattr(result, name, int(value))
+    return result
+
+
+def _element_wise(config: ew.Config | None, task: Task, places: Places) -> ElementWise:
+    result = ElementWise(operation=_NOTHING)
+    if config is None:
+        return result
+    result.lookup = _lookup(config.table, places)
+    result.clamp = _clamp(config.clamp, task)
+    if config.operation is not None:
+        _operation(result, config.operation, task, places)
+    return result
+
+
+def _lookup(table: lut.Config | None, places: Places) -> Lookup:
+    if table is None:
+        return Lookup()
+    return Lookup(
+        entries=places.keep(np.ascontiguousarray(table.entries, np.int64)),
+        le_start=table.le_start,
+        lo_start=table.lo_start,
+        lo_end=table.lo_end,
+        le_select=table.le_select,
+        lo_select=table.lo_select,
+        below_scale=table.below.scale,
+        below_shift=table.below.shift,
+        above_scale=table.above.scale,
+        above_shift=table.above.shift,
+    )
+
+
+def _operation(result: ElementWise, operation: ew.Operation, task: Task, places: Places) -> None:
+    if not operation.multiplies and operation.algorithm not in _ALGORITHMS:
+        raise RefusedError(f"the operation {operation.algorithm.name}")
+    if operation.algorithm is EwAlgorithm.DIV and not operation.multiplies and not task.is_float:
+        raise RefusedError("a division of integers")
+    result.operation = _MULTIPLY if operation.multiplies else int(operation.algorithm)
+    result.negative_only = operation.negative_only
+    result.shift, result.shift_negative = operation.shift, operation.shift_negative
+    if operation.converter is not None:
+        converter = operation.converter
+        result.converts, result.convert_add_first = True, converter.add_first
+        result.convert_offset, result.convert_scale = converter.offset, converter.scale
+        result.convert_shift, result.convert_away = converter.shift, int(converter.rounding)
+    if operation.operand is None:
+        _fetch(result, task, places)
+    elif task.is_float:
+        result.constant_float = operation.operand
+    else:
+        result.constant = int(operation.operand)
+
+
+def _fetch(result: ElementWise, task: Task, places: Places) -> None:
+    """Where the operand lies; the twin of rdma.fetch_operand."""
+    reader = task.reader
+    if reader is None or reader.operand is None:
+        raise RefusedError("an operand that nobody reads")
+    operand, size = reader.operand, reader.operand.bytes_each
+    atom = reader.atom_bytes
+    count = surfaces(task.config.channels, size, atom)
+    if atom != ATOM_BYTES and (size != 1 or reader.combine or operand.mode is not OperandMode.PER_PIXEL):
+        raise RefusedError("this operand in atoms of 8 bytes")
+    as_seen = replace(reader, proc_precision=task.config.precision)
+    result.operand_format = int(rdma._operand_precision(as_seen, size))
+    if operand.mode is OperandMode.PER_CHANNEL:
+        flat = places.read(operand.walk.address, count * ATOM_BYTES, "ERDMA per channel")
+        result.operand_kind = _PER_CHANNEL
+        result.operand.base[0] = flat.ctypes.data
+        return
+    if operand.mode is OperandMode.PER_CHANNEL_BY_PIXEL:
+        packed = places.read(operand.walk.address, task.height * task.width * size, "ERDMA per pixel")
+        result.operand_kind = _PER_PIXEL
+        result.operand.base[0] = packed.ctypes.data
+        return
+    shape = (count, task.height, task.width)
+    result.operand_kind = _TENSOR
+    if reader.combine & CombineUse.ENABLE and reader.combine & CombineUse.OPERAND:
+        if reader.main is None:
+            raise RefusedError("combined reading with one reader")
+        result.operand = places.combined_cube(reader.main, operand.walk, shape)
+    else:
+        result.operand = places.cube(operand.walk, shape, "ERDMA", atom=atom)

@@ -1,0 +1,311 @@
+"""Steps of the software NPU as structures of the native library, one function per kind.
+
+The convolution has a file of its own, `convolutions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn import numerics
+from openrknn.compute import structures
+from openrknn.compute.structures import StepStructure
+from openrknn.isa import Precision
+from openrknn.isa.enums import ChannelReduction, CombineUse, PoolingMethod
+from openrknn.npu.blocks import ppu, rdma
+from openrknn.npu.blocks.dpu import pipeline
+from openrknn.npu.blocks.dpu import write as dpu_write
+from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float, surfaces
+from openrknn.npu.native import chain
+from openrknn.npu.native.context import INT8_MAGNITUDE, Context, refuse_general
+from openrknn.npu.native.convolutions import convolution
+from openrknn.npu.native.known import refuse_unknown
+from openrknn.npu.native.places import Places, RefusedError, Span, refuse_overlap
+from openrknn.npu.native.program import HALF_BYTES, Task, describe
+from openrknn.npu.task import Convolution, Flying, Pooling, Step
+
+__all__ = ["build"]
+
+_INT32 = 2**31
+_COPIED_ATOM = 64
+"""Bytes that an atom takes in the copy of the input: 8 floats become doubles."""
+
+
+def build(step: Step, places: Places, context: Context) -> StepStructure:
+    """The structure of a step; RefusedError where no kernel fits."""
+    builder: Callable[..., StepStructure] | None = _BUILDERS.get(type(step))
+    if builder is None:
+        raise RefusedError(f"no kernel for {step.kind}")
+    refuse_unknown(step)
+    _refuse_huge(step)
+    _refuse_standing(step)
+    structure = builder(step, places, context)
+    structure.kind, structure.kernels = structure.KIND, context.kernels
+    overlap = places.check_order(in_place=_looks_at_one_place(step))
+    if overlap is not None:
+        _read_first(structure, overlap, places)
+    return structure
+
+
+def _refuse_huge(step: Step) -> None:
+    """Kernels count pixels, and offsets in the copy of their input, in 32 bits."""
+    sizes: tuple[int, ...] = ()
+    if isinstance(step, Convolution):
+        source = step.source
+        rows = source.out_height * source.stride_y + source.kernel_height * source.dilation_y
+        columns = (source.out_width + 1) * source.stride_x + source.kernel_width * source.dilation_x
+        planes = 1 if source.packed_channels else surfaces(source.weight_channels, element_bytes(source.precision)) + 1
+        copied = (rows + 1) * (columns + source.stride_x) * planes * _COPIED_ATOM
+        read = surfaces(source.channels, 1, source.atom_bytes) * source.surface_bytes
+        sizes = (copied, read, source.height * source.width)
+    elif isinstance(step, Flying):
+        reader = step.reader
+        sizes = (reader.height * reader.width * reader.channels * reader.repeat_x * reader.repeat_y,)
+    elif isinstance(step, Pooling):
+        sizes = (step.config.height * step.config.width, step.config.out_height * step.config.out_width)
+    if max(sizes, default=0) >= _INT32 // 2:
+        raise RefusedError("too large for the kernels")
+
+
+def _refuse_standing(step: Step) -> None:
+    """Kernels find places by dividing by the stride. A stride of 0 is one pixel for all, and rare."""
+    sizes: tuple[int, ...] = ()
+    if isinstance(step, Convolution):
+        source = step.source
+        sizes = (source.stride_x, source.stride_y, source.spread_x, source.spread_y)
+        sizes += (source.out_height, source.out_width, source.kernel_height, source.kernel_width)
+        sizes += (source.kernels, source.weight_channels, source.height, source.width, source.channels)
+        sizes += (source.kernel_group, source.input_group, source.depthwise_group, source.dilation_x, source.dilation_y)
+    elif isinstance(step, Pooling):
+        config = step.config
+        sizes = (config.stride_x, config.stride_y, config.out_height, config.out_width)
+        sizes += (config.kernel_height, config.kernel_width, config.height, config.width, config.channels)
+    elif isinstance(step, Flying):
+        reader = step.reader
+        sizes = (reader.height, reader.width, reader.channels, reader.repeat_x, reader.repeat_y)
+    if min(sizes, default=1) < 1:
+        raise RefusedError("a stride or size of 0")
+
+
+def _looks_at_one_place(step: Step) -> bool:
+    """Whether the result at a place needs no main data but that place's (depthwise: that surface's)."""
+    if isinstance(step, Convolution):
+        return step.source.depthwise
+    if isinstance(step, Pooling):
+        return (step.config.kernel_height, step.config.kernel_width) == (1, 1)
+    return True
+
+
+def _read_first(structure: StepStructure, overlap: Span, places: Places) -> None:
+    """What is written overlaps the main data: have them copied."""
+    if isinstance(structure, structures.Convolution):
+        structure.copies_first = True
+    elif isinstance(structure, structures.Reduction):
+        raise RefusedError("what is written overlaps what is read")
+    else:
+        size = overlap.end - overlap.start
+        structure.snapshot = places.memory.view(overlap.start, size, "main data").ctypes.data
+        structure.snapshot_bytes = size
+
+
+# ---------------------------------------------------------------------------------------------------- without one
+
+
+def _flying(step: Flying, places: Places, context: Context) -> StepStructure:
+    config, reader = step.dpu, step.reader
+    walk = config.write
+    if reader.atom_bytes == walk.atom_bytes == HALF_BYTES:
+        return _flying_halves(step, places, context)
+    if reader.atom_bytes != ATOM_BYTES or walk.atom_bytes != ATOM_BYTES:
+        raise RefusedError("atoms of another size")
+    size = element_bytes(reader.precision)
+    count = surfaces(reader.channels, size)
+    shape = (count, reader.height, reader.width)
+    cube = _main(reader, shape, places)
+    if walk.transposed_lanes is not None or walk.transposes_atoms or reader.repeats:
+        return _move(step, cube, shape, places)
+    if config.reduction & ChannelReduction.ENABLE:
+        return _reduction(step, cube, places)
+    task = Task.of(config, reader, reader.height, reader.width, places)
+    if is_float(reader.precision) and not task.is_float:
+        raise RefusedError("floating point data for an integer DPU")
+    becomes = _bytes_table(task, places)
+    copies = _is_raw_copy(task) or (becomes is not None and np.array_equal(becomes, np.arange(-128, 128)))
+    if (becomes is not None or copies) and walk.packed_bytes is None:
+        found = _map(task, cube, count, places, None if copies else becomes)
+        if found is not None:
+            return found
+    result = structures.Flying(
+        source=cube, format=int(reader.precision), surfaces=count, height=reader.height, width=reader.width
+    )
+    result.dpu = describe(task, places)
+    if reader.precision is Precision.INT8 and count >= result.dpu.target.atoms:
+        result.dpu.chain = chain.build(task, INT8_MAGNITUDE, places, context.tables)
+    refuse_general(result.dpu, config)
+    return result
+
+
+def _flying_halves(step: Flying, places: Places, context: Context) -> StepStructure:
+    """Integers in atoms of 8 bytes."""
+    config, reader = step.dpu, step.reader
+    walk = config.write
+    if walk.transposed_lanes is not None or walk.transposes_atoms or reader.repeats or walk.packed_bytes is not None:
+        raise RefusedError("atoms of 8 bytes that change places")
+    if config.reduction or reader.combine or reader.main is None or reader.precision is not Precision.INT8:
+        raise RefusedError("this kind of step with atoms of 8 bytes")
+    count = surfaces(reader.channels, 1, HALF_BYTES)
+    if surfaces(config.channels, 1, HALF_BYTES) > count:
+        raise RefusedError("more channels than are read")
+    shape = (count, reader.height, reader.width)
+    task = Task.of(config, reader, reader.height, reader.width, places)
+    result = structures.Flying(
+        source=places.cube(reader.main, shape, "MRDMA", main=True, atom=HALF_BYTES),
+        format=int(reader.precision), surfaces=count, height=reader.height, width=reader.width,
+    )  # fmt: skip
+    result.dpu = describe(task, places)
+    result.dpu.chain = chain.build(task, INT8_MAGNITUDE, places, context.tables)
+    refuse_general(result.dpu, config)
+    return result
+
+
+def _main(reader: rdma.Config, shape: tuple[int, int, int], places: Places) -> structures.Cube:
+    if reader.main is None:
+        raise RefusedError("main data that nobody reads")
+    if reader.combine & CombineUse.ENABLE and reader.combine & CombineUse.MAIN:
+        if reader.operand is None:
+            raise RefusedError("combined reading with one reader")
+        return places.combined_cube(reader.main, reader.operand.walk, shape, main=True)
+    return places.cube(reader.main, shape, "MRDMA", main=True)
+
+
+def _is_raw_copy(task: Task) -> bool:
+    """16-bit integers that nothing happens to."""
+    config, out = task.config, task.config.out
+    return config.is_copy and (out.scale, out.shift, out.offset) == (1, 0, 0)
+
+
+def _bytes_table(task: Task, places: Places) -> npt.NDArray[np.int8] | None:
+    """int8 to int8, the same for all channels and without a second tensor: what each byte becomes."""
+    config, reader = task.config, task.reader
+    if task.is_float or reader is None or reader.precision is not Precision.INT8:
+        return None
+    if task.precision is not Precision.INT8 or config.channels < 1:
+        return None
+    for stage in (config.bias, config.norm):
+        if stage is not None and ((stage.adds and stage.addend is None) or
+                                  (stage.scaling is not None and stage.scaling.operand is None)):
+            return None
+    operation = config.element_wise.operation if config.element_wise is not None else None
+    if operation is not None and operation.operand is None:
+        return None
+    values = np.arange(-128, 128).reshape(1, 1, 256)
+    result = pipeline._stages(values, config, task.bias, reader, places.memory)
+    return numerics.saturate(result, np.int8).reshape(-1)
+
+
+def _map(
+    task: Task, cube: structures.Cube, count: int, places: Places, becomes: npt.NDArray[np.int8] | None
+) -> StepStructure | None:
+    config = task.config
+    size = element_bytes(task.precision)
+    needed, valid = surfaces(config.channels, size), surfaces(config.real_channels, size)
+    target = places.target(config.write, pixels=task.height * task.width, count=needed, valid=valid)
+    if target.atoms > count:
+        return None
+    result = structures.Map(source=cube, height=task.height, width=task.width, target=target)
+    result.last_lanes = max(min(config.real_channels, config.channels) * size - (target.atoms - 1) * ATOM_BYTES, 0)
+    if config.real_channels < config.channels:
+        padding = pipeline._pad_bytes(config, task.precision, ATOM_BYTES)
+        result.padding = type(result.padding).from_buffer_copy(padding.tobytes())
+    if becomes is not None:
+        result.table = places.keep(np.ascontiguousarray(becomes))
+    return result
+
+
+def _move(step: Flying, cube: structures.Cube, shape: tuple[int, int, int], places: Places) -> StepStructure:
+    count, height, width = shape
+    result = structures.Move(source=cube, surfaces=count, height=height, width=width)
+    walk: dpu_write.Config = step.dpu.write
+    if walk.transposed_lanes is not None:
+        lanes = walk.transposed_lanes
+        result.lanes = lanes
+        result.target = places.stream(walk, -(-count * height * width // lanes) * lanes)
+    elif walk.transposes_atoms:
+        result.target = places.stream(walk, count * height * width)
+    else:
+        reader = step.reader
+        result.lanes, result.repeat_x, result.repeat_y = -1, reader.repeat_x, reader.repeat_y
+        surfaces_out = count * reader.repeat_y
+        pixels = height * width * reader.repeat_x
+        result.target = places.target(walk, pixels=pixels, count=surfaces_out, valid=surfaces_out)
+        if walk.packed_bytes is not None:
+            raise RefusedError("packed upsampling")
+    return result
+
+
+def _reduction(step: Flying, cube: structures.Cube, places: Places) -> StepStructure:
+    reader = step.reader
+    if reader.precision not in {Precision.INT8, Precision.INT16, Precision.FP16}:
+        raise RefusedError(f"a reduction of {reader.precision.name}")
+    size = reader.height * reader.width * element_bytes(reader.precision)
+    return structures.Reduction(
+        source=cube,
+        format=int(reader.precision),
+        channels=reader.channels,
+        height=reader.height,
+        width=reader.width,
+        largest=bool(step.dpu.reduction & ChannelReduction.MAXIMUM),
+        target=places.write_strided(step.dpu.write.address, (size,), (1,), "DPU packed write"),
+    )
+
+
+def _pooling(step: Pooling, places: Places, context: Context) -> StepStructure:
+    config = step.config
+    if config.atom_bytes != ATOM_BYTES:
+        raise RefusedError("atoms of another size")
+    if config.precision not in {Precision.INT8, Precision.FP16}:
+        raise RefusedError(f"pooling of {config.precision.name}")
+    count = surfaces(config.channels, element_bytes(config.precision))
+    steps = (config.target_surface_bytes, config.target_line_bytes, ATOM_BYTES)
+    refuse_overlap((count, config.out_height, config.out_width), steps)
+    result = structures.Pooling(
+        source=places.read_strided(
+            config.source_address,
+            (count, config.height, config.width, ATOM_BYTES),
+            (config.source_surface_bytes, config.source_line_bytes, ATOM_BYTES, 1),
+            "PPU_RDMA",
+            main=True,
+        ),
+        target=places.write_strided(
+            config.target_address,
+            (count, config.out_height, config.out_width, ATOM_BYTES),
+            (config.target_surface_bytes, config.target_line_bytes, ATOM_BYTES, 1),
+            "PPU write",
+        ),
+        source_line=config.source_line_bytes,
+        source_surface=config.source_surface_bytes,
+        target_line=config.target_line_bytes,
+        target_surface=config.target_surface_bytes,
+        surfaces=count,
+        format=int(config.precision),
+        method={PoolingMethod.AVERAGE: 0, PoolingMethod.MAX: 1, PoolingMethod.MIN: 2}[config.method],
+        pad_value=config.pad_value,
+    )
+    for name in ("height", "width", "out_height", "out_width", "kernel_height", "kernel_width", "stride_y",
+                 "stride_x", "pad_top", "pad_left"):
+        setattr(result, name, getattr(config, name))
+    if config.method is PoolingMethod.AVERAGE and config.precision is Precision.FP16:
+        result.factor = float(ppu.float_factor(config))
+    elif config.method is PoolingMethod.AVERAGE:
+        result.reciprocal = config.reciprocal_width * config.reciprocal_height
+    return result
+
+
+_BUILDERS: dict[type[Step], Callable[..., StepStructure]] = {
+    Convolution: convolution,
+    Flying: _flying,
+    Pooling: _pooling,
+}

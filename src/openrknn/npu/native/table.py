@@ -1,0 +1,179 @@
+"""EW and the output converter as one table from numbers to bytes, made with the NumPy code.
+
+The numbers are divided into pieces of 2^shift. In each piece the byte changes at most once, so that an entry needs the
+byte before, the byte after and the place of the change: one word.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn import numerics
+from openrknn.npu.blocks.dpu import ew, out_cvt
+from openrknn.npu.blocks.formats import Numbers
+
+__all__ = ["Cache", "Table", "TooLongError", "build"]
+
+_LONGEST = 2**16
+_LARGEST_SHIFT = 15
+_TABLE_VALUES = 2**16
+_INT32 = 2**31
+_INT64 = 2**62
+
+Int64s: TypeAlias = npt.NDArray[np.int64]
+Int8s: TypeAlias = npt.NDArray[np.int8]
+
+
+class TooLongError(Exception):
+    """The table would be too long, or its ends are not simple."""
+
+
+class Table(NamedTuple):
+    """Entries for the numbers from `low` to `high`; beyond them nothing changes."""
+
+    entries: npt.NDArray[np.uint32]
+    low: int
+    high: int
+    shift: int
+
+
+Cache: TypeAlias = dict[object, Table]
+"""Tables by what they were made from: all tasks of an operator share one."""
+
+
+def build(config: ew.Config, out: out_cvt.Config, low: int, high: int, cache: Cache) -> Table:
+    """The table for numbers from `low` to `high`."""
+    table = config.table
+    key = (
+        low, high, config.operation, config.clamp, out,
+        None if table is None else
+        (table.entries.tobytes(), table.le_start, table.lo_start, table.lo_end, table.le_select, table.lo_select,
+         table.below, table.above, table.further_below, table.further_above),
+    )
+    if key not in cache:
+        cache[key] = _KEPT.get(key) or _KEPT.keep(key, _build(config, out, low, high))
+    return cache[key]
+
+
+class _Kept:
+    """The tables made last, for the next session on the same model or one that resembles it."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._size = limit, 0
+        self._tables: OrderedDict[object, Table] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: object) -> Table | None:
+        with self._lock:
+            if key in self._tables:
+                self._tables.move_to_end(key)
+            return self._tables.get(key)
+
+    def keep(self, key: object, table: Table) -> Table:
+        table.entries.flags.writeable = False
+        with self._lock:
+            if key not in self._tables:
+                self._tables[key] = table
+                self._size += table.entries.nbytes + _KEY_BYTES
+            while self._size > self._limit:
+                _, oldest = self._tables.popitem(last=False)
+                self._size -= oldest.entries.nbytes + _KEY_BYTES
+        return table
+
+
+_KEY_BYTES = 10_000
+"""A key holds the whole lookup table."""
+_KEPT = _Kept(16 << 20)
+
+
+def _build(config: ew.Config, out: out_cvt.Config, low: int, high: int) -> Table:
+    _check_ends(config, out, max(abs(low), abs(high)))
+
+    def value(numbers: Int64s) -> Int8s:
+        return numerics.saturate(out_cvt.apply(ew.apply(numbers, config, _no_operand), out), np.int8)
+
+    first, last = 0, 0
+    if config.table is not None:
+        first, last = config.table.le_start - 1, config.table.lo_end + 1
+        # The last piece is a straight line: whatever comes before it may jump.
+        first = min([first, *(piece.start - 1 for piece in config.table.further_below)])
+        last = max([last, *(piece.start + 1 for piece in config.table.further_above)])
+    first, last = min(max(first, low), high), max(min(last, high), low)
+    if last - first > 1 << 20:
+        raise TooLongError
+    inside = np.arange(first, last + 1)
+    bytes_inside = value(inside)
+    places = [
+        _changes(value, low, first),
+        inside[1:][np.diff(bytes_inside) != 0],
+        _changes(value, last, high),
+    ]
+    changes = np.concatenate(places)
+    if not len(changes):
+        changes = np.array([first])
+    start, end = int(changes[0]) - 1, int(changes[-1])
+    start = max(start, low)
+    return _pieces(value, changes[changes > start], start, end)
+
+
+def _changes(value: Callable[[Int64s], Int8s], low: int, high: int) -> Int64s:
+    """Where the byte changes from `low` to `high`, if it only rises or only falls: the first numbers after."""
+    if low >= high:
+        return np.zeros(0, np.int64)
+    before, after = (int(byte) for byte in value(np.array([low, high])))
+    if before == after:
+        return np.zeros(0, np.int64)
+    sign = 1 if after > before else -1
+    wanted = np.arange(before + sign, after + sign, sign)
+    near, far = np.full(len(wanted), low), np.full(len(wanted), high)
+    while np.any(far - near > 1):
+        middle = (near + far) // 2
+        is_there = (value(middle).astype(np.int64) - wanted) * sign >= 0
+        far, near = np.where(is_there, middle, far), np.where(is_there, near, middle)
+    return np.unique(far)
+
+
+def _pieces(value: Callable[[Int64s], Int8s], changes: Int64s, low: int, high: int) -> Table:
+    distances = changes - low
+    shift = _LARGEST_SHIFT
+    while shift and len(np.unique(distances >> shift)) < len(distances):
+        shift -= 1
+    count = ((high - low) >> shift) + 1
+    if count > _LONGEST:
+        raise TooLongError
+    starts = low + (np.arange(count) << shift)
+    before = value(starts).astype(np.uint8).astype(np.uint32)
+    after = before.copy()
+    threshold = np.full(count, 0xFFFF, np.uint32)
+    piece = distances >> shift
+    after[piece] = value(changes).astype(np.uint8)
+    threshold[piece] = distances & ((1 << shift) - 1)
+    entries = (before | after << 8 | threshold << 16).astype(np.uint32)
+    return Table(entries, low, high, shift)
+
+
+def _check_ends(config: ew.Config, out: out_cvt.Config, limit: int) -> None:
+    """Nothing may overflow 64 bits between the table and its far ends."""
+    largest = limit
+    if config.table is not None:
+        largest += _TABLE_VALUES
+        pieces = (*config.table.further_below, *config.table.further_above)
+        for slope in (config.table.below, config.table.above, *(piece.slope for piece in pieces)):
+            product = 2 * limit * abs(slope.scale) + (_TABLE_VALUES << slope.shift)
+            if product >= _INT64:
+                raise TooLongError
+            largest = max(largest, (product >> slope.shift) + 1)
+    if config.operation is not None:
+        largest += _INT32
+    if (largest + abs(out.offset)) * abs(out.scale) + (abs(out.offset) << out.shift) >= _INT64:
+        raise TooLongError
+
+
+def _no_operand() -> Numbers:
+    raise TooLongError
