@@ -32,6 +32,7 @@ EXPORTED = [
     "compile",
     "lint",
     "load",
+    "save",
 ]
 
 
@@ -68,6 +69,12 @@ def test_exported_names() -> None:
     assert dir(openrknn) == EXPORTED
     for name in EXPORTED:
         assert hasattr(openrknn, name)
+
+
+def test_the_package_is_a_command() -> None:
+    command = [sys.executable, "-m", "openrknn", "--version"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert openrknn.__version__ in found
 
 
 def test_version_is_that_of_the_package() -> None:

@@ -4,6 +4,7 @@
     model.inputs, model.outputs             # what to feed, what comes out
     model.operators                         # what runs where
     openrknn.compile("yolo.onnx", ...)      # a model from ONNX
+    openrknn.save(model, "new.rknn")        # what was edited or compiled, into a file
     openrknn.lint(model)                    # mistakes of the conversion
 
 Names are loaded when they are first used, so that `import openrknn` costs almost nothing.
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from openrknn.container.load import load
     from openrknn.container.model import Model, Operator, TensorSpec
     from openrknn.container.parts import Quantization
+    from openrknn.container.save import save
     from openrknn.errors import (
         DeviceError,
         FormatError,
@@ -52,6 +54,7 @@ __all__ = [
     "compile",
     "lint",
     "load",
+    "save",
 ]
 
 __version__ = "0.1.0.dev0"
@@ -75,6 +78,7 @@ _HOMES = {
     "compile": "openrknn.compiler.api:compile_onnx",
     "lint": "openrknn.analysis.lint.api",
     "load": "openrknn.container.load",
+    "save": "openrknn.container.save",
 }
 """Name -> the module that has it, with `:name` where it has another name there."""
 

@@ -63,6 +63,44 @@ def test_feature_maps_in_both_layouts(features: Session) -> None:
     assert np.array_equal(run(features, {"x": array}, layout={"x": "nchw"}), want)
 
 
+@pytest.mark.parametrize("name", ["image_rk3588_i8", "residual_rk3588_i8"])
+def test_a_picture_that_was_normalized_before_gets_a_warning(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    with Session(GOLDENS / f"{name}.rknn") as session:
+        shape = session.inputs[0].shape
+        session.run(np.zeros(shape, np.float32))
+        assert not caplog.records  # black
+    with Session(GOLDENS / f"{name}.rknn") as session:
+        session.run(np.random.default_rng(1).uniform(0, 1, shape).astype(np.float32))
+        (record,) = caplog.records
+        assert record.getMessage().startswith("input 'image' takes pixels from 0 to 255 and normalizes them itself; ")
+        session.run(np.random.default_rng(1).uniform(0, 1, shape).astype(np.float32))
+        assert len(caplog.records) == 1  # once
+    caplog.clear()
+    with Session(GOLDENS / f"{name}.rknn") as session:
+        session.run(np.random.default_rng(1).uniform(0, 255, shape).astype(np.float32))
+    with Session(GOLDENS / "two_inputs_rk3588_i8.rknn") as session:  # its picture has no mean and no std
+        session.run([np.random.default_rng(1).uniform(0, 1, spec.shape).astype(np.float32) for spec in session.inputs])
+    assert not caplog.records
+
+
+def test_bound_memory_takes_no_floats_for_integers(image: Session) -> None:
+    view = image.bind().inputs["image"]
+    with pytest.raises(TypeError, match="input 'image': the bound memory holds uint8, and float32 was written to it"):
+        view[...] = PICTURE.astype(np.float32)
+    with pytest.raises(TypeError, match="input 'image'"):
+        view[0][:4] = np.float32(0.5)
+    view[...] = PICTURE
+    view[0, :2] = 7
+    assert np.all(view[0, :2] == 7)
+    assert np.array_equal(view[0, 2:], PICTURE[0, 2:])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int16])
+def test_memory_of_another_type_is_refused(image: Session, dtype: type[np.generic]) -> None:
+    with pytest.raises(TypeError, match=rf"'image': .* has to be int8 or uint8 \(bytes\), not {dtype.__name__}"):
+        image.bind(inputs={"image": np.zeros(PICTURE.shape, dtype)})
+
+
 def test_equal_dimensions_need_a_word() -> None:
     """[1, 3, 3, 3] could be either; pictures are NHWC, anything else has to be told."""
     from openrknn.runtime.io.arrange import arrange
@@ -239,7 +277,7 @@ def test_wrong_words_are_named(features: Session) -> None:
     with pytest.raises(ValueError, match="layout= names 'y', but the inputs are x"):
         features.run(array, layout={"y": "nhwc"})
     with pytest.raises(ValueError, match="outputs='fp16' is not known"):
-        features.run(array, outputs="fp16")  # type: ignore[arg-type]
+        features.run(array, outputs="fp16")  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(

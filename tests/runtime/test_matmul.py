@@ -36,6 +36,19 @@ def test_products_of_int8_are_exact(shape: tuple[int, int, int]) -> None:
         assert np.array_equal(matmul(a, b[::-1]), a.astype(np.int32) @ b[::-1].astype(np.int32))
 
 
+@pytest.mark.parametrize("kind", ["INT8_MM_INT8_TO_FLOAT32", "INT8_MM_INT8_TO_INT32"])
+@pytest.mark.parametrize(("factor", "exact"), [(-128, 1 << 31), (127, -(127 * 128) * (1 << 17))])
+def test_sums_that_32_bits_cannot_hold_do_not_wrap(kind: str, factor: int, exact: int) -> None:
+    """K = 131072: 2^17 products of 2^14 are one more than int32 holds."""
+    m, k, n = 1, 1 << 17, 32
+    with Matmul(m, k, n, kind) as matmul:
+        result = matmul(np.full((m, k), factor, np.int8), np.full((k, n), -128, np.int8))
+    if kind.endswith("INT32"):
+        exact = max(min(exact, (1 << 31) - 1), -(1 << 31))
+    assert result.dtype == (np.int32 if kind.endswith("INT32") else np.float32)
+    assert np.all(result == np.float32(exact) if kind.endswith("FLOAT32") else result == exact)
+
+
 def test_sums_of_float16_are_exact_and_rounded_once() -> None:
     random = np.random.default_rng(5)
     m, k, n = 5, 200, 20

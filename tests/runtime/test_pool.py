@@ -34,6 +34,11 @@ def test_map_keeps_the_order(want: list[Array]) -> None:
         assert equal([outputs["features"] for outputs in pool.map(PICTURES, outputs="raw")], want)
 
 
+def test_options_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        SessionPool(MODEL, nonsense=1)  # type: ignore[call-arg]
+
+
 def test_map_takes_an_endless_stream() -> None:
     taken = 0
 

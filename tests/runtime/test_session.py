@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 from pathlib import Path
@@ -51,6 +52,43 @@ def test_inputs_by_position_by_name_and_alone() -> None:
         assert same(session.run({"features": inputs[1], "picture": inputs[0]}), want)
         with pytest.raises(ValueError, match="one array was given; the model has 2: picture, features"):
             session.run(inputs[0])
+
+
+def test_run_as_in_onnx_runtime() -> None:
+    """`run(names or None, {name: array})` returns a list."""
+    inputs, _ = answers(golden("two_outputs_rk3588_i8"))
+    with Session(golden("two_outputs_rk3588_i8")) as session:
+        feed = dict(zip((spec.name for spec in session.inputs), inputs, strict=True))
+        first, second = (spec.name for spec in session.outputs)
+        want = session.run(feed)
+        found = session.run(None, feed)
+        assert isinstance(found, list)
+        assert same(dict(zip((first, second), found, strict=True)), want)
+        (only,) = session.run([second], feed, outputs="raw")
+        assert np.array_equal(only, session.run(feed, outputs="raw")[second])
+        with pytest.raises(ValueError, match="no output is called 'nonsense'; the model has"):
+            session.run(["nonsense"], feed)
+        with pytest.raises(TypeError, match="a list of output names"):
+            session.run(inputs[0], feed)  # type: ignore[call-overload]
+
+
+def test_run_async_can_be_awaited() -> None:
+    inputs, _ = answers(golden("conv_rk3588_i8"))
+
+    async def program() -> list[dict[str, Any]]:
+        with Session(golden("conv_rk3588_i8")) as session, openrknn.SessionPool(golden("conv_rk3588_i8")) as pool:
+            both = session.run_async(inputs), pool.run_async(inputs)
+            return [await both[0], await both[1], both[0].result()]
+
+    with Session(golden("conv_rk3588_i8")) as session:
+        want = session.run(inputs)
+        assert all(same(found, want) for found in asyncio.run(program()))
+        with pytest.raises(ValueError, match="no input is called"):
+            asyncio.run(_awaited(session, {"nonsense": inputs[0]}))
+
+
+async def _awaited(session: Session, inputs: object) -> object:
+    return await session.run_async(inputs)
 
 
 def test_the_three_kinds_of_output() -> None:

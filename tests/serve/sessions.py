@@ -48,7 +48,7 @@ class Workshop:
                 with self._lock:
                     self.running -= 1
 
-        session.run = run  # type: ignore[method-assign]
+        session.run = run  # type: ignore[method-assign, assignment]
         return session
 
 

@@ -13,7 +13,7 @@ from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.io.tensors import Array
-from openrknn.runtime.vendor.custom import registered
+from openrknn.runtime.vendor.custom import attributes_of_call, registered
 from openrknn.vendor import Context
 from tests.runtime.cases import golden, renamed
 from tests.vendor.recording import Recorder
@@ -64,3 +64,49 @@ def test_a_missing_function_and_one_too_many(context: Context, model: Model) -> 
         registered(context, model, {})
     with pytest.raises(UnsupportedError, match="has a Conv of its own"):
         registered(context, model, {"Conv": lambda arrays, attributes: arrays[0]})
+
+
+class Attributes:
+    """What the library answers inside a call: numbers in types of its own."""
+
+    def __init__(self, **values: Any) -> None:
+        self._values = values
+
+    def __call__(self, name: str) -> Array:
+        found: Array = self._values[name]
+        return found
+
+
+def single(*values: float) -> Array:
+    return np.array(values, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("known", "answers", "expected"),
+    [
+        ([{"slope": 0.1}, {"slope": 0.2}], {"slope": single(0.2)}, 1),
+        ([{}, {"axis": 1}], {"axis": np.array([1])}, 1),  # {} fits every call
+        ([{}, {"axis": 1}], {}, 0),
+        ([{"axis": [1, 2]}, {"axis": [1, 2], "keep": 1}], {"axis": np.array([1, 2]), "keep": np.array([1])}, 1),
+        ([{"mode": "linear"}, {"mode": b"cubic"}], {"mode": np.frombuffer(b"cubic\0", np.int8)}, 1),
+    ],
+)
+def test_the_attributes_are_those_of_the_operator_that_is_called(
+    known: list[dict[str, Any]], answers: dict[str, Array], expected: int
+) -> None:
+    assert attributes_of_call(list(known), Attributes(**answers)) == known[expected]
+
+
+@pytest.mark.parametrize(
+    ("known", "answers"),
+    [
+        ([{"slope": 0.1}, {"slope": 0.2}], {"slope": single(0.3)}),
+        ([{"slope": 0.1}, {"slope": 0.2}], {}),
+        ([{"a": 1}, {"b": 2}], {"a": np.array([1]), "b": np.array([2])}),
+    ],
+)
+def test_a_call_that_fits_no_operator_or_several_is_refused(
+    known: list[dict[str, Any]], answers: dict[str, Array]
+) -> None:
+    with pytest.raises(UnsupportedError, match="does not say which of 2 operators"):
+        attributes_of_call(list(known), Attributes(**answers))

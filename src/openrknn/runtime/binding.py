@@ -1,15 +1,41 @@
-"""The second door: buffers that users fill and read themselves. Nothing is copied or converted."""
+"""Zero copy: buffers that users fill and read themselves. Nothing is copied or converted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
+
+import numpy as np
 
 from openrknn.runtime.engine import Runnable
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.io.tensors import Array
 
 __all__ = ["Binding"]
+
+
+class InputView(np.ndarray[Any, np.dtype[Any]]):
+    """The memory of an input. NumPy would cut floats to integers without a word: a picture of 0 to 1 became black."""
+
+    name = ""
+
+    def __array_finalize__(self, source: object) -> None:
+        self.name = getattr(source, "name", "")
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if self.dtype.kind in "iu" and getattr(value, "dtype", self.dtype).kind == "f":
+            raise TypeError(
+                f"input {self.name!r}: the bound memory holds {self.dtype}, and {value.dtype} was written to it; "
+                "convert the array first (astype), or use `run`, which normalizes and quantizes"
+            )
+        super().__setitem__(key, value)
+
+
+def _named(view: Array, name: str) -> InputView:
+    made = view.view(InputView)
+    made.name = name
+    return made
 
 
 class Binding:
@@ -33,7 +59,10 @@ class Binding:
         self.pixels = frozenset(port.name for port in program.inputs if pixels and port.takes_pixels)
         self._run = run
         self.inputs: Mapping[str, Array] = MappingProxyType(
-            {port.name: port.pixels if port.name in self.pixels else port.stored.native for port in program.inputs}
+            {
+                port.name: _named(port.pixels if port.name in self.pixels else port.stored.native, port.name)
+                for port in program.inputs
+            }
         )
         self._padded = [
             (port, "pixels" if port.name in self.pixels else "stored")
@@ -53,7 +82,7 @@ class Binding:
         self._run(program, self.pixels)
 
     def close(self) -> None:
-        """It can run no more. Memory of the user's is given back; views of it stay valid."""
+        """It can run no more. User memory is given back; views of it stay valid."""
         program, self.program = self.program, None
         if program is not None and self._owned:
             program.close()

@@ -13,6 +13,7 @@ from openrknn.device import Device, DeviceBuffer
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.outputs import OutputPort
+from openrknn.runtime.io.tensors import stored_type
 from openrknn.runtime.io.user_memory import as_bytes
 from openrknn.runtime.memory import MemoryReport, memory_report
 from openrknn.runtime.options import open_store
@@ -97,7 +98,7 @@ class Engine(Protocol):
         """The graph with these shapes, ready to run."""
 
     def program_in(self, graph: int, places: Mapping[str, object]) -> Runnable:
-        """The same with some inputs and outputs in memory of the user's."""
+        """The same with some inputs and outputs in user memory."""
 
     def profile(self, graph: int, pixels: frozenset[str], runs: int) -> Profile: ...
 
@@ -146,13 +147,15 @@ class LocalEngine:
     def program_in(self, graph: int, places: Mapping[str, object]) -> Program:
         adopt = getattr(self.device, "adopt", None)
         if adopt is None:
-            raise UnsupportedError(f"{self.device.name} takes no memory of the user's yet; bind without inputs= and "
-                                   "outputs= and fill the views")  # fmt: skip
+            raise UnsupportedError(
+                f"{self.device.name} cannot bind user memory yet; bind without inputs= and outputs= and fill the views"
+            )
         described = self._model.graphs[graph]
         tensors = {described.tensors[i].name: described.tensors[i] for i in (*described.inputs, *described.outputs)}
         buffers = {}
         for name, memory in places.items():
-            buffers[name] = adopt(as_bytes(memory, name, tensors[name].size_bytes), name)
+            tensor = tensors[name]
+            buffers[name] = adopt(as_bytes(memory, name, tensor.size_bytes, stored_type(tensor)), name)
         return self._make(graph, buffers)
 
     def profile(self, graph: int, pixels: frozenset[str], runs: int) -> Profile:

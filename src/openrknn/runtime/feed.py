@@ -112,6 +112,18 @@ def in_order(inputs: object, names: Sequence[str]) -> list[object]:
     return values
 
 
+def output_names(wanted: object, names: Sequence[str]) -> Sequence[str]:
+    """The first argument of ONNX Runtime's `run`: a list of outputs, or None for all."""
+    if wanted is None:
+        return names
+    if isinstance(wanted, str) or not isinstance(wanted, Sequence) or not all(isinstance(one, str) for one in wanted):
+        raise TypeError("run takes inputs alone, or a list of output names (or None) and a dict of inputs by name")
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        raise ValueError(f"no output is called {unknown[0]!r}; the model has {', '.join(names)}")
+    return wanted
+
+
 def layouts_in_order(layout: str | Mapping[str, str] | None, names: Sequence[str]) -> list[str | None]:
     """`layout=` for each input: one for all, or by name."""
     chosen = dict.fromkeys(names, layout) if not isinstance(layout, Mapping) else dict(layout)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
 from openrknn.container.load import load
 from openrknn.container.model import Model
+from openrknn.device import Device
 from openrknn.runtime.errors import ClosedError
+from openrknn.runtime.futures import RunFuture, submit
 from openrknn.runtime.io.tensors import Array
+from openrknn.runtime.program.cpu import CustomOperator
 from openrknn.runtime.session import Session
 
 __all__ = ["SessionPool"]
@@ -27,11 +30,22 @@ class SessionPool:
             for outputs in pool.map(frames):        # in the order of the frames
                 ...
 
-    Options are those of `Session`. From threads of one's own: `pool.run(...)`, which waits for a free session, or
+    The options are those of `Session`. From your own threads: `pool.run(...)`, which waits for a free session, or
     `with pool.session() as session`.
     """
 
-    def __init__(self, model: Model | str | os.PathLike[str] | bytes, size: int = 2, **options: Any) -> None:
+    def __init__(
+        self,
+        model: Model | str | os.PathLike[str] | bytes,
+        size: int = 2,
+        *,
+        device: str | Device = "auto",
+        cores: int | None = None,
+        core_mask: int | None = None,
+        custom_ops: Mapping[str, CustomOperator] | None = None,
+        share_weights_with: Session | None = None,
+        strict: bool = False,
+    ) -> None:
         if size < 1:
             raise ValueError(f"a pool of {size} sessions cannot run anything")
         self.size = size
@@ -41,10 +55,14 @@ class SessionPool:
         self._closed = False
         parsed = model if isinstance(model, Model) else load(model)
         try:
-            self._sessions.append(Session(parsed, **options))
-            rest = {name: value for name, value in options.items() if name not in {"device", "share_weights_with"}}
-            for _ in range(size - 1):
-                self._sessions.append(Session(parsed, share_weights_with=self._sessions[0], **rest))
+            for _ in range(size):
+                donor = self._sessions[0] if self._sessions else share_weights_with
+                where = "auto" if self._sessions else device
+                session = Session(
+                    parsed, where, cores=cores, core_mask=core_mask, custom_ops=custom_ops,
+                    share_weights_with=donor, strict=strict,
+                )  # fmt: skip
+                self._sessions.append(session)
         except BaseException:
             self._close_sessions()
             raise
@@ -58,7 +76,7 @@ class SessionPool:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """A session for oneself; waits until one is free."""
+        """A session of your own for a while; waits until one is free."""
         self._check_open()
         session = self._idle.get()
         try:
@@ -71,14 +89,14 @@ class SessionPool:
         with self.session() as session:
             return session.run(inputs, **options)
 
-    def run_async(self, inputs: object, **options: Any) -> Future[dict[str, Array]]:
-        """`run` in a thread of the pool."""
+    def run_async(self, inputs: object, **options: Any) -> RunFuture[dict[str, Array]]:
+        """`run` in a thread of the pool: a future with `result()`, which can be awaited too."""
         self._check_open()
-        return self._workers.submit(self.run, inputs, **options)
+        return submit(self._workers, self.run, inputs, **options)
 
     def map(self, many: Iterable[object], **options: Any) -> Iterator[dict[str, Array]]:
         """Outputs in the order of the inputs; at most two per session are waiting, so a stream may be endless."""
-        waiting: list[Future[dict[str, Array]]] = []
+        waiting: list[RunFuture[dict[str, Array]]] = []
         try:
             for inputs in many:
                 waiting.append(self.run_async(inputs, **options))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
 from openrknn.container.load import load
 from openrknn.container.model import Model, TensorSpec
@@ -19,7 +19,8 @@ from openrknn.runtime.automatic import named_device
 from openrknn.runtime.binding import Binding
 from openrknn.runtime.engine import Engine, LocalEngine, Options, Runnable, SessionDevice
 from openrknn.runtime.errors import ClosedError
-from openrknn.runtime.feed import compute, in_order, layouts_in_order
+from openrknn.runtime.feed import compute, in_order, layouts_in_order, output_names
+from openrknn.runtime.futures import RunFuture, submit
 from openrknn.runtime.io.outputs import OutputKind, check_kind
 from openrknn.runtime.io.tensors import Array
 from openrknn.runtime.memory import MemoryReport
@@ -135,6 +136,7 @@ class Session:
 
     # -- running -------------------------------------------------------------------------------------------------
 
+    @overload
     def run(
         self,
         inputs: object,
@@ -142,18 +144,45 @@ class Session:
         layout: str | Mapping[str, str] | None = None,
         pass_through: bool = False,
         outputs: OutputKind = "float",
-    ) -> dict[str, Array]:
+    ) -> dict[str, Array]: ...
+
+    @overload
+    def run(
+        self,
+        inputs: Sequence[str] | None,
+        feed: Mapping[str, object],
+        *,
+        layout: str | Mapping[str, str] | None = None,
+        pass_through: bool = False,
+        outputs: OutputKind = "float",
+    ) -> list[Array]: ...
+
+    def run(
+        self,
+        inputs: object,
+        feed: Mapping[str, object] | None = None,
+        *,
+        layout: str | Mapping[str, str] | None = None,
+        pass_through: bool = False,
+        outputs: OutputKind = "float",
+    ) -> dict[str, Array] | list[Array]:
         """Run the model once.
 
         `inputs`: one array, a list or tuple in the model's order, or a dict by name. uint8 pictures go in as they are;
-        the model subtracts mean and divides by std itself. Other numbers are normalized and quantized as the model
-        says. NHWC and NCHW are told apart by the shape, or by `layout` where it does not tell. With `pass_through` the
-        arrays are bytes in the model's own type and memory layout.
+        the model subtracts the mean and divides by std itself. Other numbers are normalized and quantized as the model
+        says. The shape shows whether an array is NHWC or NCHW; where it fits both, `layout` has to say so. With
+        `pass_through` the arrays are bytes in the model's own type and memory layout.
 
         `outputs`: "float" (float32 in the original shape), "raw" (stored elements in the original shape) or "native"
         (the memory itself, [N, C1, H, W, C2] and no copy: the next run writes into it).
+
+        As in ONNX Runtime, `run(names or None, {name: array})` returns a list: the named outputs, or all of them.
         """
         check_kind(outputs)
+        if feed is not None:
+            wanted = output_names(inputs, [port.name for port in self._program.outputs])
+            found = self.run(feed, layout=layout, pass_through=pass_through, outputs=outputs)
+            return [found[name] for name in wanted]
         with self._lock:
             self._check_open()
             program = self._program
@@ -164,13 +193,16 @@ class Session:
             )
             return results
 
-    def run_async(self, inputs: object, **options: object) -> Future[dict[str, Array]]:
-        """`run` in a thread of the session; runs of one session follow each other."""
+    def run_async(self, inputs: object, **options: Any) -> RunFuture[dict[str, Array]]:
+        """`run` in a thread of the session: a future with `result()`, which can be awaited too.
+
+        Runs of one session follow each other.
+        """
         with self._lock:
             self._check_open()
             if self._worker is None:
                 self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="openrknn-session")
-            return self._worker.submit(self.run, inputs, **options)  # type: ignore[arg-type]
+            return submit(self._worker, self.run, inputs, **options)
 
     def bind(
         self,
@@ -181,8 +213,9 @@ class Session:
     ) -> Binding:
         """Views of the input and output memory, to fill and read without copies; see `Binding`.
 
-        `inputs` and `outputs` put tensors into memory of the user's: a `DmaBuf` (of a camera, a decoder, another
-        session), on the software NPU also a NumPy array, on "vendor" also a `TensorMemory` of `session.context`.
+        `inputs` and `outputs` put tensors into memory of your own: a `DmaBuf` (of a camera, a decoder, another
+        session), on the software NPU also a NumPy array of the tensor's type or of bytes, on "vendor" also a
+        `TensorMemory` of `session.context`.
         """
         with self._lock:
             self._check_open()

@@ -12,6 +12,7 @@ other inputs it is round((x - mean) / std / scale + zero point) in float32, ties
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,12 @@ from openrknn.runtime.io.tensors import Array, StoredTensor
 
 __all__ = ["InputPort", "as_numbers"]
 
+_LOG = logging.getLogger(__name__)
 _UINT8 = np.dtype(np.uint8)
+_PIXEL_RANGE = 64.0
+"""Inputs that reach this far in users' numbers are meant for pixels from 0 to 255."""
+_NORMALIZED_RANGE = 4.0
+"""Pictures that were normalized before stay below it: 0 to 1, -1 to 1, or ImageNet's -2.2 to 2.7."""
 _NORMALIZED_CHANNELS = 4
 """The file has mean and std for four channels."""
 
@@ -72,6 +78,8 @@ class InputPort:
         else:
             self._zero = 0
         self._row_ends: str | None = None
+        self._expects_pixels = (takes_pixels or self._limits is None) and self._reach() >= _PIXEL_RANGE
+        """Until the first floats came."""
         # An ordinary picture needs no further thought.
         self._picture = self.pixels.shape if takes_pixels else None
 
@@ -89,6 +97,8 @@ class InputPort:
             self.fill_row_ends("pixels")
             self.pixels[...] = values
         else:
+            if self._expects_pixels and array.dtype.kind == "f":
+                self._warn_of_normalized(array)
             self._store(values if array.dtype == self.stored.dtype and array.dtype.kind in "iu" else self._real(values))
         return as_pixels
 
@@ -129,6 +139,23 @@ class InputPort:
         else:
             padding[...] = self._zero
         self._row_ends = kind
+
+    def _reach(self) -> float:
+        """The largest number, before normalization, that the input can hold; of floats, the one that becomes +-1."""
+        largest = 1.0
+        if self._limits is not None:
+            largest = float(max(self._limits.max - self._zero, self._zero - self._limits.min) * self._scale)
+        return float(np.max(np.abs(self._mean) + largest * np.abs(self._std)))
+
+    def _warn_of_normalized(self, array: Array) -> None:
+        """Once, for the first floats: were mean and std applied to a picture that the model normalizes itself?"""
+        self._expects_pixels = False
+        if array.size and np.abs(array).max() <= _NORMALIZED_RANGE and not np.array_equal(array, np.rint(array)):
+            _LOG.warning(
+                "input %r takes pixels from 0 to 255 and normalizes them itself; the %s array given lies between %.3g "
+                "and %.3g: was it normalized before? Give the picture as uint8, or as floats from 0 to 255",
+                self.name, array.dtype, array.min(), array.max(),
+            )  # fmt: skip
 
     def _whole(self) -> Array:
         """The native memory with the ends of the rows."""

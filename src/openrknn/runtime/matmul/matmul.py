@@ -61,7 +61,8 @@ class Matmul:
     `device` is "software" (the NPU in this process), "rknpu" or an open `Device` (our own register commands on the
     kernel driver), "vendor" (the vendor's library), or "auto", as for `Session`. The NPU multiplies int8 to exact
     int32, or float16 with sums in float32; all other types are widened to these before and narrowed after, exactly and
-    with one rounding. On "vendor" the library does what it has, and takes no `b_scale`.
+    with one rounding. Integer results that do not fit their type saturate. On "vendor" the library does what it has,
+    and takes no `b_scale`.
     """
 
     def __init__(
@@ -167,9 +168,9 @@ class Matmul:
 
     def _narrowed(self, sums: Array) -> Array:
         kind = self.type.types[2]
-        if sums.dtype == np.int32:
+        if sums.dtype.kind == "i":
             if kind is TensorType.INT32:
-                return sums
+                return sums if sums.dtype == np.int32 else numerics.saturate(sums, np.int32)
             if kind is TensorType.INT16:
                 return numerics.saturate(sums, np.int16)
             real = sums.astype(np.float64) * self._scale

@@ -20,6 +20,9 @@ _MOST_K_BYTES = 4096
 """Of one part along K: what the vendor's runtime takes (K 4096 for int8, 2048 for fp16)."""
 _MOST_N = 4096
 _MOST_M = 8192
+_LARGEST_PRODUCT, _LARGEST_INT32 = 128 * 128, (1 << 31) - 1
+"""(-128)^2 of int8. One part along K sums at most 4096 of them: 2^26, which the NPU's 32 bits hold. The sum of the
+parts can exceed them from K = 131072 on; it is made here, in 64 bits."""
 _DPU_INTERRUPTS = 0x300
 _ALL_INTERRUPTS = 0x1FFFF
 
@@ -54,6 +57,7 @@ class OwnProduct:
         self._shape = (m, k, n)
         self._dtype = np.dtype(np.float16 if is_float else np.int8)
         self._sums = np.dtype(np.float32 if is_float else np.int32)
+        self._totals = self._sums if is_float or k * _LARGEST_PRODUCT <= _LARGEST_INT32 else np.dtype(np.int64)
         self._buffers: list[DeviceBuffer] = []
         self._parts: list[_Part] = []
         step = _MOST_K_BYTES // self._dtype.itemsize
@@ -102,9 +106,9 @@ class OwnProduct:
             part.ready.run()
 
     def get_c(self) -> Array:
-        """C [M, N], int32 or float32."""
+        """C [M, N]: float32, int32, or int64 where K is so large that 32 bits may not hold a sum."""
         m, _, n = self._shape
-        result: Array = np.zeros((m, n), self._sums)
+        result: Array = np.zeros((m, n), self._totals)
         for part in self._parts:
             size = part.product.m * part.product.n
             maps: Array = part.c.array[: size * 4].view(self._sums).reshape(part.product.n // 4, part.product.m, 4)

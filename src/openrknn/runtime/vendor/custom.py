@@ -1,4 +1,4 @@
-"""Operators of the user's in the vendor's library: the same functions as on the software NPU."""
+"""Custom operators in the vendor's library: the same functions as on the software NPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from openrknn.vendor.context.context import Context
 from openrknn.vendor.context.custom import CustomOp, Operation, OperationTensor
 from openrknn.vendor.tables.enums import QuantizationType
 
-__all__ = ["registered"]
+__all__ = ["attributes_of_call", "registered"]
 
 Attributes = Mapping[str, Any]
 
@@ -56,7 +56,7 @@ def _attributes(operator: Any) -> Attributes:
 
 def _compute(function: CustomOperator, known: list[Attributes], call: Operation) -> None:
     arrays = [_decoded(tensor) for tensor in call.inputs]
-    given = function(arrays, _this(known, call.attribute))
+    given = function(arrays, attributes_of_call(known, call.attribute))
     results = [given] if isinstance(given, np.ndarray) or np.isscalar(given) else list(given)
     if len(results) != len(call.outputs):
         raise ValueError(f"the operator has {len(call.outputs)} outputs, not {len(results)}")
@@ -64,17 +64,38 @@ def _compute(function: CustomOperator, known: list[Attributes], call: Operation)
         _encode(tensor, np.asarray(values))
 
 
-def _this(known: list[Attributes], attribute: Callable[[str], Array]) -> Attributes:
-    """Which of several operators of one type is called: the one whose attributes the library tells."""
+def attributes_of_call(known: list[Attributes], attribute: Callable[[str], Array]) -> Attributes:
+    """Which of several operators of one type is called: the one whose attributes the library has, all of them.
+
+    The library names no operator in the call. An operator with fewer attributes also fits the call of one that has
+    the same and more, so the one with the most wins; what is still open is refused, because a function with another
+    operator's attributes computes something else.
+    """
     if all(one == known[0] for one in known):
         return known[0]
-    for one in known:
-        try:
-            if all(np.array_equal(np.ravel(value), attribute(name)) for name, value in one.items()):
-                return one
-        except KeyError:
-            continue
-    return known[0]
+    fitting = [one for one in known if all(_has(attribute, name, value) for name, value in one.items())]
+    most = max(map(len, fitting), default=0)
+    best = [one for one in fitting if len(one) == most]
+    if not best or any(one != best[0] for one in best):
+        described = "; ".join(str(dict(one)) for one in known)
+        raise UnsupportedError(
+            f"the library does not say which of {len(known)} operators of one type is called; they differ in "
+            f"{described}. Give them different types in the model, or run it on another device"
+        )
+    return best[0]
+
+
+def _has(attribute: Callable[[str], Array], name: str, value: object) -> bool:
+    """Whether the operator of the call has this attribute; the library keeps numbers in types of its own."""
+    try:
+        found = attribute(name)
+    except KeyError:
+        return False
+    if isinstance(value, str | bytes):
+        text = value.encode() if isinstance(value, str) else value
+        return found.tobytes().rstrip(b"\0") == text
+    wanted = np.ravel(np.asarray(value))
+    return wanted.dtype.kind in "biuf" and np.array_equal(wanted.astype(found.dtype), found)
 
 
 def _decoded(tensor: OperationTensor) -> Array:

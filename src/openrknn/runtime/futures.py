@@ -1,0 +1,27 @@
+"""Results of runs in other threads: futures that programs with an event loop can await."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from concurrent.futures import Executor, Future
+from typing import Any, TypeVar
+
+__all__ = ["RunFuture", "submit"]
+
+_T = TypeVar("_T")
+
+
+class RunFuture(Future[_T]):
+    """A `concurrent.futures.Future`; `await` waits for it without blocking the event loop."""
+
+    def __await__(self) -> Generator[Any, None, _T]:
+        return asyncio.wrap_future(self).__await__()
+
+
+def submit(executor: Executor, function: Callable[..., _T], *arguments: object, **options: Any) -> RunFuture[_T]:
+    """Run the function in a thread of the executor."""
+    future = executor.submit(function, *arguments, **options)
+    future.__class__ = RunFuture  # executors make plain futures and can be told no other class; the fields are the same
+    assert isinstance(future, RunFuture)
+    return future
