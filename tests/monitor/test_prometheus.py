@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from openrknn import monitor
+from openrknn.chips import CHIPS
+from openrknn.device import SoftwareDevice
 from openrknn.monitor import prometheus
 from tests.machines import rknpu_board, rocket_board
 
@@ -31,3 +35,17 @@ def test_every_line_is_well_formed_and_names_stand_together(tmp_path: Path) -> N
 
 def test_labels_are_escaped() -> None:
     assert prometheus.labelled("n", {"a": 'x"\\\n'}) == r'n{a="x\"\\\n"}'
+
+
+def test_no_series_comes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FINDINGS 28: two sessions of one process are two software NPUs with the same labels."""
+    monkeypatch.setenv("OPENRKNN_STATUS", str(tmp_path))
+    with SoftwareDevice(CHIPS["rk3588"]) as first, SoftwareDevice(CHIPS["rk3588"]) as second:
+        first.allocate(1, "room")
+        second.allocate(5000, "room")
+        own = [npu for npu in monitor.read().npus if npu.clients[0].node.startswith(str(tmp_path))]
+        lines = prometheus.text(monitor.Reading(0, None, tuple(own))).splitlines()
+    series = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
+    assert len(own) == 2
+    assert len(series) == len(set(series)) > 0
+    assert next(line for line in lines if 'kind="used"' in line).endswith(" 12288")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -145,12 +146,57 @@ def test_telling_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert software.publish(CHIPS["rk3588"]) is None
 
 
+def test_a_full_disk_means_no_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FINDINGS 5: the file was sparse, and the first store into it ended the process with SIGBUS."""
+    monkeypatch.setenv(software.VARIABLE, str(tmp_path))
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with SoftwareDevice(CHIPS["rk3588"]) as device:
+        device.allocate(1, "room")
+        assert list(tmp_path.iterdir()) == []
+
+
+def full(descriptor: int, offset: int, size: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_the_status_has_its_place_on_disk(tmp_path: Path) -> None:
+    status = software.Status(tmp_path / "status", CHIPS["rk3588"])
+    assert (tmp_path / "status").stat().st_blocks * 512 >= 4096
+    status.close()
+
+
+def test_a_forked_process_has_a_status_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FINDINGS 10c: the normal end of a child took the parent's file away; its jobs counted as the parent's."""
+    monkeypatch.setenv(software.VARIABLE, str(tmp_path))
+    with SoftwareDevice(CHIPS["rk3588"]) as device:
+        status = device._status
+        assert status is not None
+        mine = status.path
+        process = os.fork()
+        if process == 0:
+            code = 3
+            try:
+                status.close()
+                assert mine is not None
+                alone = mine.exists() and status.path is None
+                with status.job(1):
+                    own = sorted(int(path.name.partition("-")[0]) for path in tmp_path.iterdir())
+                status.close()
+                code = 0 if alone and own == sorted([os.getppid(), os.getpid()]) else 1
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+        assert list(tmp_path.iterdir()) == [mine]
+        npu = next(npu for npu in monitor.read().npus if npu.clients[0].node == str(mine))
+        assert npu.jobs == 0
+
+
 def test_what_is_killed_is_cleaned_up_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(software.VARIABLE, str(tmp_path))
     (tmp_path / "4194999-0").write_bytes(b"")
     status = software.publish(CHIPS["rk3588"])
     assert status is not None
-    assert [entry.name for entry in tmp_path.iterdir()] == [status.path.name]
+    assert list(tmp_path.iterdir()) == [status.path]
     status.close()
 
 

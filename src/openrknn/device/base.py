@@ -259,8 +259,7 @@ class BaseDevice(ABC, Generic[_B]):
         self._lock = threading.Condition(threading.RLock())
         self._busy.clear()
         self._pins.clear()
-        for buffer in self._leaving if self._is_ours() else ():
-            self._release(buffer)
+        self._owned.update(dict.fromkeys(self._leaving))  # nobody will be done with them here: they go with the device
         self._leaving.clear()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 
+from openrknn.monitor.merge import merged
 from openrknn.monitor.reading import Npu, Reading
 
 __all__ = ["labelled", "text"]
@@ -33,7 +34,7 @@ def labelled(name: str, labels: Mapping[str, str]) -> str:
 
 
 def _samples(reading: Reading) -> Iterator[Sample]:
-    for npu in reading.npus:
+    for npu in merged(reading.npus, _series):
         labels = {"npu": npu.name, "driver": npu.driver}
         if npu.driver == "software":
             labels["pid"] = str(npu.clients[0].pid)
@@ -53,6 +54,11 @@ def _samples(reading: Reading) -> Iterator[Sample]:
         if npu.jobs is not None:
             yield "openrknn_npu_jobs_total", "counter", "Jobs that ran", labels, npu.jobs
             yield "openrknn_npu_failed_jobs_total", "counter", "Jobs that failed", labels, npu.failed_jobs or 0
+
+
+def _series(npu: Npu) -> tuple[str, str, int]:
+    """What tells NPUs apart in labels: one process may have opened several software NPUs."""
+    return npu.driver, npu.name, npu.clients[0].pid if npu.driver == "software" else 0
 
 
 def _core_samples(npu: Npu, labels: Mapping[str, str]) -> Iterator[Sample]:

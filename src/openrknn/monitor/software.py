@@ -4,8 +4,9 @@ The file has fixed places for counters, is mapped into memory, and costs two sto
 
     /run/user/UID/openrknn/PID-N    or /tmp/openrknn-UID/PID-N where there is no such folder
 
-It is its owner's alone, and goes away with the device. `OPENRKNN_STATUS=off` switches it off; any other value names the
-folder. Nothing depends on the file: where it cannot be written, there is none.
+Only its owner can read it, and it goes away with the device. `OPENRKNN_STATUS=off` switches it off; any other value
+names the folder. Nothing depends on the file: where it cannot be written, or where the disk is full, there is none. A
+forked process gets a file of its own when it runs its first job.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 
 from openrknn.chips import Chip
+from openrknn.forks import in_child
 from openrknn.monitor import files
 from openrknn.monitor.reading import Client, Core, Memory, Npu
 
@@ -45,18 +47,11 @@ class Status:
     """The counters of one software NPU."""
 
     def __init__(self, path: Path, chip: Chip) -> None:
-        self.path = path
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            os.ftruncate(descriptor, _SIZE)
-            content = mmap.mmap(descriptor, _SIZE)
-        finally:
-            os.close(descriptor)
-        self._lock = threading.Lock()
-        self._running = [0] * chip.cores
-        self._words = memoryview(content).cast("Q")
-        pid, name = os.getpid(), chip.name.encode()
-        _HEADER.pack_into(content, 0, _MAGIC, pid, chip.cores, _started(Path("/"), pid) or 0, name, 0, 0, 0)
+        self.path: Path | None = path
+        self._chip = chip
+        self._words = _new_file(path, chip)
+        self._begin_anew()
+        in_child(self, Status._leave_to_parent)
 
     def job(self, cores: int) -> _Job:
         """While a job runs: it takes the cores with the least to do."""
@@ -69,11 +64,14 @@ class Status:
 
     def close(self) -> None:
         """Remove the file."""
-        with contextlib.suppress(OSError):
-            self.path.unlink()
+        if self.path is not None:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
 
     def begin(self, count: int) -> list[int]:
         """A job starts; the cores that it counts for."""
+        if self._is_inherited:
+            self._publish_again()
         running, words = self._running, self._words
         with self._lock:
             if count == 1:
@@ -102,6 +100,46 @@ class Status:
                 words[_FAILED] += 1
 
 
+    def _begin_anew(self) -> None:
+        self._lock = threading.Lock()
+        self._running = [0] * self._chip.cores
+        self._is_inherited = False
+
+    def _leave_to_parent(self) -> None:
+        """In a child: the file is the parent's, and so is the memory behind it."""
+        memory = self._words[_MEMORY]
+        self._begin_anew()
+        self.path, self._words = None, memoryview(bytearray(_SIZE)).cast("Q")
+        self._words[_MEMORY] = memory
+        self._is_inherited = True
+
+    def _publish_again(self) -> None:
+        with self._lock:
+            place = _folder_for_us() if self._is_inherited else None
+            self._is_inherited = False
+            if place is not None:
+                path, memory = _next_path(place), self._words[_MEMORY]
+                with contextlib.suppress(OSError):
+                    self._words = _new_file(path, self._chip)
+                    self._words[_MEMORY], self.path = memory, path
+
+
+def _new_file(path: Path, chip: Chip) -> memoryview:
+    """The counters in shared memory. Reserved on disk: writing into a hole of a full disk would end the process."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, _SIZE)
+        content = mmap.mmap(descriptor, _SIZE)
+    except OSError:
+        path.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+    pid, name = os.getpid(), chip.name.encode()
+    _HEADER.pack_into(content, 0, _MAGIC, pid, chip.cores, _started(Path("/"), pid) or 0, name, 0, 0, 0)
+    return memoryview(content).cast("Q")
+
+
 class _Job:
     """A context manager by hand: it is entered for every job, and a generator would cost as much as the counting."""
 
@@ -120,7 +158,7 @@ class _Job:
 
 
 def folder() -> Path | None:
-    """Where this process tells what it does; None where that is switched off."""
+    """Where this process publishes its status; None where that is switched off."""
     wanted = os.environ.get(VARIABLE, "")
     if wanted:
         return None if wanted == "off" else Path(wanted)
@@ -131,7 +169,18 @@ def folder() -> Path | None:
 
 
 def publish(chip: Chip) -> Status | None:
-    """Begin to tell; None where there is no place to do it."""
+    """Begin to publish; None where there is no place to do it."""
+    place = _folder_for_us()
+    if place is None:
+        return None
+    try:
+        return Status(_next_path(place), chip)
+    except OSError:
+        return None
+
+
+def _folder_for_us() -> Path | None:
+    """The folder, made and swept; None where there is none to write to."""
     place = folder()
     if place is None:
         return None
@@ -140,9 +189,13 @@ def publish(chip: Chip) -> Status | None:
         if place.is_symlink() or place.stat().st_uid != os.getuid():  # somebody else's folder in /tmp
             return None
         _remove_stale(place)
-        return Status(place / f"{os.getpid()}-{next(_numbers)}", chip)
     except OSError:
         return None
+    return place
+
+
+def _next_path(place: Path) -> Path:
+    return place / f"{os.getpid()}-{next(_numbers)}"
 
 
 def read(root: Path) -> Iterator[Npu]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 from openrknn.container.load import load
 from openrknn.container.model import Model, TensorSpec
 from openrknn.device import Device
+from openrknn.forks import in_child
 from openrknn.npu import Finding
 from openrknn.runtime import shapes
 from openrknn.runtime.automatic import named_device
@@ -66,6 +67,7 @@ class Session:
         self.model = model if isinstance(model, Model) else load(model)
         self.cores = core_count(cores, core_mask, self.model.chip)
         self._lock = threading.RLock()
+        in_child(self, Session._begin_anew)
         self._bindings: list[Binding] = []
         self._worker: ThreadPoolExecutor | None = None
         self._closed = False
@@ -264,6 +266,11 @@ class Session:
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"on {self.device.name}, {self.cores} core(s)"
         return f"<Session {self.model.path or 'from bytes'} {state}>"
+
+    def _begin_anew(self) -> None:
+        """In a forked process: no other thread runs it, and the worker stayed behind."""
+        self._lock = threading.RLock()
+        self._worker = None
 
     def _execute(self, program: Runnable, pixels: frozenset[str]) -> None:
         if program is not self._last:

@@ -12,6 +12,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from openrknn.monitor import Npu
+from openrknn.monitor.merge import merged
 from openrknn.serve.plane.describe import server_metadata
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.plane.served import Served
@@ -114,7 +115,7 @@ class _Npus(Collector):
         clock = GaugeMetricFamily("openrknn_npu_clock_hertz", "Now", labels=("npu",))
         memory = GaugeMetricFamily("openrknn_npu_memory_bytes", "By kind", labels=("npu", "kind"))
         heat = GaugeMetricFamily("openrknn_npu_temperature_celsius", "By thermal zone", labels=("npu", "zone"))
-        for npu in self._watch.npus():
+        for npu in merged(self._watch.npus(), lambda npu: npu.name):
             for core in npu.cores:
                 if core.load_percent is not None:
                     load.add_metric((npu.name, str(core.number)), core.load_percent / 100)

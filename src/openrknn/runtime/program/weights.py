@@ -11,6 +11,7 @@ from openrknn.container.model import Model
 from openrknn.container.parts import Kind, Tensor
 from openrknn.device import Device, DeviceBuffer
 from openrknn.errors import UnsupportedError
+from openrknn.forks import renew_in_child
 
 __all__ = ["WeightStore"]
 
@@ -31,6 +32,7 @@ class WeightStore:
         self._owns_device = owns_device
         self._users = 1
         self._lock = threading.Lock()
+        renew_in_child(self, "_lock", threading.Lock)
         if self.size_bytes:
             self.buffer = device.allocate(self.size_bytes, "weights")
             self._fill(self.buffer)
