@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import settings
 
@@ -25,3 +27,20 @@ def witness() -> Witness:
         return Witness.find()
     except WitnessMissingError as missing:
         pytest.skip(f"no vendor witness: {missing}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was not checked, in one place: a run that skips its witnesses must not look like one that asked them."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if not skipped:
+        return
+    reasons = Counter(_reason(report) for report in skipped)
+    terminalreporter.section(f"not checked: {len(skipped)} tests")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count:5} {reason}")
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """Without the name of what one test alone misses."""
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ").partition(" (")[0]
