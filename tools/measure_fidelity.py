@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 import openrknn
-from openrknn.cli.compare.feeds import feeds_for
-from openrknn.cli.compare.measure import Bench, Layer
-from openrknn.cli.compare.reference import Reference
-from openrknn.cli.compare.weights import read_weights
+from openrknn.analysis.accuracy.feeds import feeds_for
+from openrknn.analysis.accuracy.measure import Bench, Layer
+from openrknn.analysis.accuracy.reference import Reference
+from openrknn.analysis.accuracy.weights import read_weights
 from openrknn.distance import in_steps, measure
 from openrknn.runtime.inspector import Inspector
 

@@ -10,9 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from openrknn.cli.report_html import write
-from openrknn.container.explain import describe
+from openrknn.analysis.explain import describe
 from openrknn.container.load import load
+from openrknn.pages.model.page import render
 
 FLAGS = (
     "--headless",
@@ -41,7 +41,7 @@ def main() -> int:
     arguments.picture.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder, "page.html")
-        write(describe(model), model, page)
+        page.write_text(render(describe(model), model), encoding="utf-8")
         flags = [f"--user-data-dir={folder}/profile", f"--screenshot={arguments.picture}"]
         command = [browser, *FLAGS, *flags, f"--window-size={arguments.size}", page.as_uri()]
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL, timeout=120)

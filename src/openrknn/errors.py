@@ -16,6 +16,7 @@
     ├── UnsupportedError            understood, but not possible here; the message says what is
     │   ├── EncryptedModelError     CYPTRKNN: only the vendor's runtime holds the key
     │   └── OtherGenerationError    RKNX (RKNN3), RKNPU1/OpenVX: another family of NPUs
+    ├── ComparisonError             two models cannot be compared: they do not belong together, or one cannot be run
     ├── ExecutionError              the NPU cannot execute a command stream; has .task, .operator, .register, .address
     │   ├── AccessError             a block reads or writes outside every buffer
     │   ├── UnreadRegisterError     a register was written that no block of the task read
@@ -37,6 +38,7 @@ __all__ = [
     "BadTaskError",
     "BadTensorError",
     "BadTextError",
+    "ComparisonError",
     "DeviceError",
     "EmptyFileError",
     "EncryptedModelError",
@@ -134,6 +136,10 @@ class EncryptedModelError(UnsupportedError):
 
 class OtherGenerationError(UnsupportedError):
     """A file for another family of NPUs: RKNX (RKNN3) or RKNPU1 (OpenVX)."""
+
+
+class ComparisonError(RknnError):
+    """Two models cannot be compared: they do not belong together, or the reference cannot be run."""
 
 
 class ExecutionError(RknnError):

@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from openrknn.container.explain import describe
+from openrknn.analysis.explain import describe
+from openrknn.analysis.reports import Severity
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph
-from openrknn.container.report import Severity
 
 
 def with_tensor(model: Model, name: str, **changes: object) -> Model:

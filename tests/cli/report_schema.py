@@ -13,8 +13,8 @@ import typing
 from collections.abc import Mapping
 from enum import StrEnum
 
-from openrknn.container import report
-from openrknn.container.report import SCHEMA_VERSION, ModelReport
+from openrknn.analysis import reports as report
+from openrknn.analysis.reports import SCHEMA_VERSION, ModelReport
 
 Schema = dict[str, object]
 PLAIN: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import openrknn
-from openrknn.cli.compare.metrics import compare
+from openrknn.analysis.accuracy.metrics import compare
 from tests.cli.run import run
 from tests.container.places import golden, need_corpus
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import openrknn
-from openrknn.cli.coverage_report import Status, summarize
-from openrknn.cli.coverage_scan import scan
+from openrknn.analysis.register_use.scan import scan
+from openrknn.analysis.register_use.summary import Status, summarize
 from tests.cli.run import run
 from tests.container.places import golden
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from openrknn.analysis.differences.models import compare
+from openrknn.analysis.weights.channels import quantization_of
+from openrknn.analysis.weights.use import WeightReader
 from openrknn.cli.extract import parts
 from openrknn.cli.folder import Folder
 from openrknn.container import outer
-from openrknn.container.channels import quantization_of
-from openrknn.container.compare.models import compare
 from openrknn.container.load import load
 from openrknn.container.model import Model
-from openrknn.container.weight_use import WeightReader
 from openrknn.errors import RknnError, UnsupportedError
 from tests.cli.run import run
 from tests.container.mutate import mutated

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import openrknn
-from openrknn.container.compare.differences import Difference, Section
-from openrknn.container.compare.models import compare
+from openrknn.analysis.differences.difference import Difference, Section
+from openrknn.analysis.differences.models import compare
 from openrknn.container.edit import rename_tensors, with_custom_string
 from openrknn.container.model import Model
 from openrknn.container.parts import Quantization

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import openrknn
+from openrknn.analysis.explain import list_label
 from openrknn.analysis.listing import Listing
-from openrknn.container.explain import list_label
 from openrknn.container.parts import Graph
 from openrknn.isa import assemble, map_for, parse_text
 from tests.cli.run import program, run

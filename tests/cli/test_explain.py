@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import openrknn
-from openrknn.container.explain import describe
+from openrknn.analysis.explain import describe
+from openrknn.analysis.reports import ModelReport, as_json
+from openrknn.analysis.versions import oldest_runtime, parse_version
 from openrknn.container.model import Model
 from openrknn.container.parts import DataType, Kind, Tensor
-from openrknn.container.report import ModelReport, as_json
-from openrknn.container.versions import oldest_runtime, parse_version
 from openrknn.errors import RknnError
 from tests.cli.changed import with_graph, with_tensor
 from tests.container.mutate import MUTATIONS

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 import openrknn
-from openrknn.container.explain import describe
+from openrknn.analysis.explain import describe
+from openrknn.analysis.reports import Severity
 from openrknn.container.model import Model
 from openrknn.container.parts import MemoryPlan, Quantization
-from openrknn.container.report import Severity
 from tests.cli.changed import codes, with_graph, with_tensor
 from tests.container.places import golden
 

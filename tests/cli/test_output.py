@@ -7,7 +7,7 @@ import pytest
 from rich.text import Text
 
 from openrknn.cli.output import Mode, Output, printable
-from openrknn.cli.words import count_of, count_text, numbers_text, shape_text, size_text
+from openrknn.quantities import count_of, count_text, numbers_text, shape_text, size_text
 from tests.cli.run import program
 from tests.container.places import golden
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from openrknn.cli.report.markup import breakable, clean, join, tag
-from openrknn.cli.report.memory import alive_bytes
-from openrknn.cli.report_html import render, write
-from openrknn.container.explain import describe
+from openrknn.analysis.explain import describe
+from openrknn.analysis.reports import Lifetime
 from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph, Node, Tensor
-from openrknn.container.report import Lifetime
+from openrknn.pages.markup import breakable, clean, join, tag
+from openrknn.pages.model.memory import alive_bytes
+from openrknn.pages.model.page import render
 
 GOLDENS = sorted(Path(__file__).parents[1].joinpath("goldens").glob("*.rknn"))
 RESIDUAL = next(path for path in GOLDENS if path.name == "residual_rk3588_i8.rknn")
@@ -174,7 +174,7 @@ def test_endless_names_do_not_make_an_endless_page() -> None:
 
 def test_invisible_characters_are_shown_and_cannot_break_the_file(tmp_path: Path) -> None:
     model = renamed(load(RESIDUAL), "safe\u202egpj.exe\x00\ud800")
-    write(describe(model), model, tmp_path / "page.html")
+    (tmp_path / "page.html").write_text(render(describe(model), model), encoding="utf-8")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "safe\\u202egpj.exe\\u0000\\ud800" in text
     assert "\u202e" not in text
@@ -274,7 +274,7 @@ def in_browser(path: Path, profile: Path) -> Iterator[str]:
 @pytest.mark.parametrize("name", ["calm", EVIL], ids=["calm", "hostile"])
 def test_a_browser_runs_the_script_without_complaint(name: str, tmp_path: Path) -> None:
     model = load(RESIDUAL) if name == "calm" else renamed(load(RESIDUAL), name)
-    write(describe(model), model, tmp_path / "page.html")
+    (tmp_path / "page.html").write_text(render(describe(model), model), encoding="utf-8")
     document, console = in_browser(tmp_path / "page.html", tmp_path / "profile")
     assert console == ""
     assert re.search(r'<html[^>]*class="scripted"', document)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openrknn.cli.report import layers
-from openrknn.cli.report.layout import Box, Picture, lay_out
+from openrknn.pages.model import layers
+from openrknn.pages.model.layout import Box, Picture, lay_out
 
 Edges = list[tuple[int, int]]
 

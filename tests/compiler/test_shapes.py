@@ -280,7 +280,7 @@ def test_wrong_batches() -> None:
 
 
 def test_the_report_adds_up_the_items() -> None:
-    from openrknn.cli.compile_page.rows import rows_of
+    from openrknn.compiler.rows import rows_of
 
     one, three = (
         compile_model(flexible("n"), shapes={"x": (count, 3, 16, 24)}, calibration=feeds((1, 3, 16, 24)))

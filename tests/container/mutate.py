@@ -92,7 +92,7 @@ def exercise(data: bytes) -> str:
 
 
 def _use(model: object) -> None:
-    from openrknn.container.explain import describe
+    from openrknn.analysis.explain import describe
     from openrknn.container.model import Model
 
     assert isinstance(model, Model)

@@ -16,14 +16,14 @@ import pytest
 
 import openrknn
 from openrknn import numerics
+from openrknn.analysis.explain import describe
+from openrknn.analysis.weights.arrays import bias_array, real_bias, weight_array
+from openrknn.analysis.weights.channels import quantization_of, weight_quantization
+from openrknn.analysis.weights.registers import CONVOLUTIONS
+from openrknn.analysis.weights.use import Form, WeightReader, WeightUse, tensor_data
 from openrknn.chips import CHIPS
-from openrknn.container.channel_registers import CONVOLUTIONS
-from openrknn.container.channels import quantization_of, weight_quantization
-from openrknn.container.explain import describe
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import DataType, Quantization
-from openrknn.container.weight_use import Form, WeightReader, WeightUse, tensor_data
-from openrknn.container.weights import bias_array, real_bias, weight_array
 from openrknn.errors import UnsupportedError
 from openrknn.layout.weights import WeightTiles
 from tests.container.places import CORPUS, GOLDENS, golden, need_corpus

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import openrknn
-from openrknn.container.channels import quantization_of
+from openrknn.analysis.weights.arrays import Array, stored_elements, weight_array
+from openrknn.analysis.weights.channels import quantization_of
+from openrknn.analysis.weights.use import WeightReader, WeightUse, tensor_data
 from openrknn.container.compressed import decompressed
 from openrknn.container.parts import Quantization
-from openrknn.container.weight_use import WeightReader, WeightUse, tensor_data
-from openrknn.container.weights import Array, stored_elements, weight_array
 from openrknn.errors import UnsupportedError
 
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from openrknn.analysis.board_time import as_facts, estimate_of, range_text, source_text, where_text
 from openrknn.chips import CHIPS
 from openrknn.cost import BOARDS, Bound, Cost, Work, board_of, operator_cost, spent_by, total
-from openrknn.cost.report import as_facts, estimate_of, range_text, source_text, where_text
 
 RK3588 = CHIPS["rk3588"]
 BOARD = replace(

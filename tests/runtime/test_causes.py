@@ -15,11 +15,11 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from openrknn import numerics
-from openrknn.container.channels import quantization_of
+from openrknn.analysis.weights.arrays import weight_array
+from openrknn.analysis.weights.channels import quantization_of
+from openrknn.analysis.weights.use import WeightReader
 from openrknn.container.model import TensorSpec
 from openrknn.container.parts import Quantization
-from openrknn.container.weight_use import WeightReader
-from openrknn.container.weights import weight_array
 from openrknn.isa import Precision
 from openrknn.runtime.session import Session
 from tests.runtime.cases import GOLDENS, Array, answers, as_stored, distances

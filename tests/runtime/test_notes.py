@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from openrknn import Session, isa, load
-from openrknn.container.explain import describe
+from openrknn.analysis.explain import describe
+from openrknn.analysis.reports import Severity
 from openrknn.container.model import Model
-from openrknn.container.report import Severity
 from openrknn.errors import UndeclaredBitsError
 from tests.cli.changed import with_graph
 from tests.cli.run import run

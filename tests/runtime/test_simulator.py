@@ -21,9 +21,9 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from openrknn import numerics
-from openrknn.container.channels import quantization_of
+from openrknn.analysis.weights.channels import quantization_of
+from openrknn.analysis.weights.use import WeightReader
 from openrknn.container.parts import Quantization
-from openrknn.container.weight_use import WeightReader
 from openrknn.runtime.session import Session
 from tests.runtime.cases import GOLDENS, Array, answers
 from tests.runtime.test_causes import steps

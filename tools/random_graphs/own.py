@@ -44,9 +44,9 @@ def own_errors(model: Any, source: Path, feeds: dict[str, Array]) -> list[Own]:
     """Every tensor that the file and its source share, in the order of the file."""
     from onnx import numpy_helper
 
-    from openrknn.cli.compare.measure import Bench
-    from openrknn.cli.compare.reference import Reference
-    from openrknn.cli.compare.weights import read_weights
+    from openrknn.analysis.accuracy.measure import Bench
+    from openrknn.analysis.accuracy.reference import Reference
+    from openrknn.analysis.accuracy.weights import read_weights
     from openrknn.runtime.inspector import Inspector
 
     reference = Reference.load(str(source))

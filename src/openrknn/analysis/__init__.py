@@ -1,6 +1,84 @@
-"""What can be said about a model without running it.
+"""What can be said about a model: a library that the commands, the server and other people's programs share.
 
-    lint        mistakes of the conversion that a board would execute without a word;  lint_codes: their names
+    from openrknn import analysis
+
+    analysis.report(model)              what is in it, what to feed it, what to look out for   (openrknn inspect)
+    analysis.estimate(model)            how long a board takes for it
+    analysis.coverage(model)            which registers and modes it uses                      (openrknn coverage)
+    analysis.diff(old, new)             what differs between two files                         (openrknn diff)
+    analysis.compare(model, onnx, ..)   where accuracy gets lost, layer by layer               (openrknn compare)
+    analysis.profile_rows(..)           the rows of a profile, in the vendor's columns         (openrknn profile)
+    openrknn.lint(model)                mistakes of the conversion                             (openrknn lint)
+
+    reports       the values that a report is made of;  explain, feed, versions, strays, ranges, findings fill them
+    inspection    the whole report: file, estimate and lint;  board_time: the estimate in numbers and words
+    weights       weights as the network had them;  register_use: coverage;  differences: diff;  accuracy: compare
+    lint          rules over decoded commands;  lint_codes: their names
+
+Analysis stands above the runtime, because comparing and decoding need a device, and it prints nothing. What the runtime
+itself has to know is below it: an operator's multiply-accumulates are in `openrknn.cost.macs`, because a Session's
+profile counts them as a report does.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openrknn.analysis.accuracy.api import compare
+    from openrknn.analysis.accuracy.result import Comparison
+    from openrknn.analysis.board_time import estimate
+    from openrknn.analysis.differences.difference import Difference
+    from openrknn.analysis.differences.models import compare as diff
+    from openrknn.analysis.inspection import report
+    from openrknn.analysis.profiles import rows_of as profile_rows
+    from openrknn.analysis.register_use.summary import Report as CoverageReport
+    from openrknn.analysis.register_use.summary import coverage
+    from openrknn.analysis.reports import EstimateReport, Finding, ModelReport, Severity
+
+__all__ = [
+    "Comparison",
+    "CoverageReport",
+    "Difference",
+    "EstimateReport",
+    "Finding",
+    "ModelReport",
+    "Severity",
+    "compare",
+    "coverage",
+    "diff",
+    "estimate",
+    "profile_rows",
+    "report",
+]
+
+_HOMES = {
+    "Comparison": "accuracy.result",
+    "CoverageReport": "register_use.summary:Report",
+    "Difference": "differences.difference",
+    "EstimateReport": "reports",
+    "Finding": "reports",
+    "ModelReport": "reports",
+    "Severity": "reports",
+    "compare": "accuracy.api",
+    "coverage": "register_use.summary",
+    "diff": "differences.models:compare",
+    "estimate": "board_time",
+    "profile_rows": "profiles:rows_of",
+    "report": "inspection",
+}
+"""Name -> the module that has it, with `:name` where it has another name there. Loaded when first used."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'openrknn.analysis' has no attribute {name!r}")
+    from importlib import import_module
+
+    module, _, other = _HOMES[name].partition(":")
+    value = globals()[name] = getattr(import_module(f"openrknn.analysis.{module}"), other or name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

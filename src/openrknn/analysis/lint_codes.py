@@ -43,6 +43,6 @@ FILE_CODES = {
     "mixed-outputs": "The outputs have different types.",
     "calibrated-as-bgr": "The calibration pictures were turned from RGB to BGR; nobody does that at run time.",
 }
-"""Code -> what it means; found by `openrknn.container.findings` without a look at the commands."""
+"""Code -> what it means; found by `openrknn.analysis.findings` without a look at the commands."""
 
 CODES = (*RULE_CODES, *FILE_CODES)

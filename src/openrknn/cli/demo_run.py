@@ -5,23 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openrknn.cli.demo_files import find_examples
-from openrknn.cli.demo_page import render
 from openrknn.cli.demo_sound import heard_keys
 from openrknn.cli.folder import Folder
 from openrknn.cli.output import Output
-from openrknn.cli.run_text import duration
 from openrknn.cli.tables import bar, facts, table, title
+from openrknn.pages.demo import Part, render
+from openrknn.quantities import duration
 
 if TYPE_CHECKING:
     from openrknn.vision.outcome import Result
 
-__all__ = ["Part", "run_demo"]
+__all__ = ["run_demo"]
 
 _QUALITY = 90
 _BAR_CELLS = 20
@@ -30,20 +29,6 @@ CLASSIFIER, FINDER, LISTENER = (
     "ppocrv4_det_rk3588_i8.rknn",
     "tones_rk3588_fp.rknn",
 )
-
-
-@dataclass
-class Part:
-    """One thing that the demo did, for the page."""
-
-    heading: str
-    about: str
-    model: str
-    seconds: float
-    pictures: list[tuple[str, bytes]] = field(default_factory=list)
-    """File name and JPEG."""
-    lines: list[tuple[float, str]] = field(default_factory=list)
-    """How sure, and what."""
 
 
 def run_demo(save: str, output: Output) -> int:

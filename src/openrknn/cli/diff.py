@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.files import load_model, os_problem
 from openrknn.cli.output import CommandError, Output
-from openrknn.cli.words import count_of
+from openrknn.quantities import count_of
 
 if TYPE_CHECKING:
-    from openrknn.container.compare.differences import Difference
+    from openrknn.analysis.differences.difference import Difference
 
 NAME = "diff"
 HELP = "tell what differs between two models"
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     first, second = load_model(arguments.first), load_model(arguments.second)
     if _same_bytes(arguments.first, arguments.second):
         return _finish(arguments, output, [], "the files are the same, byte for byte")
-    from openrknn.container.compare.models import compare
+    from openrknn.analysis.differences.models import compare
 
     found = list(compare(first, second))
     words = "" if found else "the models are the same; the files differ only in what no runtime reads"

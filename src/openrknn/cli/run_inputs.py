@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.analysis.feed import input_reports
+from openrknn.analysis.reports import InputReport
 from openrknn.cli.files import os_problem
 from openrknn.cli.output import CommandError
-from openrknn.cli.words import shape_text
-from openrknn.container.feed import input_reports
 from openrknn.container.model import Model, TensorSpec
-from openrknn.container.report import InputReport
+from openrknn.quantities import shape_text
 
 __all__ = ["Array", "Fed", "arrays_for", "random_inputs", "wanted"]
 

@@ -13,9 +13,9 @@ from openrknn.cli.output import Output, printable
 from openrknn.cli.run_inputs import Array
 from openrknn.cli.run_results import Class, Outcome, Summary
 from openrknn.cli.tables import bar, facts, indented, table, title
-from openrknn.cli.words import shape_text
+from openrknn.quantities import duration, shape_text
 
-__all__ = ["as_json", "duration", "show"]
+__all__ = ["as_json", "show"]
 
 _BAR_CELLS = 24
 _NARROW = 60
@@ -73,14 +73,6 @@ def _summaries(summaries: Sequence[Summary]) -> Table:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.5g}"
-
-
-def duration(seconds: float) -> str:
-    """ "340 us", "12.3 ms", "4.56 s"."""
-    for limit, factor, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms")):
-        if seconds < limit:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds:.3g} s"
 
 
 def as_json(outcome: Outcome, files: Mapping[str, str]) -> dict[str, Any]:

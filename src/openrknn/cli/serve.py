@@ -147,10 +147,10 @@ def _warnings(settings: Settings, *, is_empty: bool) -> list[str]:
 
 
 def _report(model: Model) -> str:
-    from openrknn.cli import report_html
-    from openrknn.container.explain import describe
+    from openrknn.analysis.explain import describe
+    from openrknn.pages.model.page import render
 
-    return report_html.render(describe(model), model)
+    return render(describe(model), model)
 
 
 def _port(text: str) -> int:

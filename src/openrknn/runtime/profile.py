@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Placement
-from openrknn.container.work import macs
 from openrknn.cost import Board, Bound, Cost
+from openrknn.cost.macs import macs
 from openrknn.device.protocol import Device
 from openrknn.device.rocket import RocketDevice
 from openrknn.runtime.cost import OperatorCost, cost_of

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol
 
-from openrknn.container.feed import input_reports
+from openrknn.analysis.feed import input_reports
 from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.device import Device

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+from openrknn.analysis.explain import describe
 from openrknn.analysis.lint.catalogue import RULES
 from openrknn.analysis.lint.context import Context
 from openrknn.analysis.lint.finding import Finding, Severity, Where
 from openrknn.analysis.lint.program import Decoded, decode
 from openrknn.container.check import problems
-from openrknn.container.explain import describe
 from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from openrknn.analysis.feed import stored_limits
 from openrknn.analysis.lint.accesses import Access, accesses_of
 from openrknn.analysis.lint.finding import Where
 from openrknn.analysis.lint.history import History, Seen
 from openrknn.analysis.lint.program import Decoded, Work
-from openrknn.container.feed import stored_limits
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Tensor
 from openrknn.npu.task import Step

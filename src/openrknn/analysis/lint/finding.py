@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from openrknn.container.report import Severity
+from openrknn.analysis.reports import Severity
 
 __all__ = ["Finding", "Severity", "Where"]
 

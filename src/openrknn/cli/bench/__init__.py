@@ -92,6 +92,6 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _macs(model: Model) -> int:
-    from openrknn.container.work import macs
+    from openrknn.cost.macs import macs
 
     return sum(macs(operator) or 0 for operator in model.operators)

@@ -10,9 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from openrknn.cli.output import Output
-from openrknn.cli.run_text import duration
 from openrknn.cli.tables import bar, facts, indented, table, title
-from openrknn.cli.words import count_of, count_text, size_text
+from openrknn.quantities import count_of, count_text, duration, size_text
 
 __all__ = ["show"]
 

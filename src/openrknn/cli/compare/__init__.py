@@ -1,10 +1,4 @@
-"""`openrknn compare`: a `.rknn` on the software NPU beside the ONNX model that it was made from, layer by layer.
-
-    reference   the ONNX graph, whole or cut between tensors;  feeds: its inputs
-    weights     the weights that the file really holds
-    measure     both beside each other, free or isolated;  metrics: how far apart
-    report      what it says;  text, page: for people
-"""
+"""`openrknn compare`: a `.rknn` on the software NPU beside the ONNX model that it was made from, layer by layer."""
 
 from __future__ import annotations
 
@@ -13,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from openrknn.cli.files import load_model
 from openrknn.cli.options import add_input_arguments
-from openrknn.cli.output import CommandError, Output
+from openrknn.cli.output import Output
 
 if TYPE_CHECKING:
-    from openrknn.cli.compare.report import Comparison
+    from openrknn.analysis.accuracy.api import Mode
+    from openrknn.analysis.accuracy.result import Comparison
     from openrknn.cli.run_inputs import Fed
     from openrknn.container.model import Model
 
@@ -67,68 +62,46 @@ def _share(text: str) -> float:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Compare one pair of models."""
-    from openrknn.cli.compare.report import as_json
+    from openrknn.analysis.accuracy.api import check_comparable
+    from openrknn.analysis.accuracy.result import as_json
     from openrknn.cli.run_inputs import arrays_for, random_inputs
 
     model = load_model(arguments.model)
-    if len(model.graphs) > 1 or model.batch_size > 1:
-        raise CommandError(f"{arguments.model}: dynamic shapes and rknn_batch_size cannot be compared yet")
+    check_comparable(model)
     given = arrays_for(model, arguments.input, fit=arguments.fit, order=arguments.order) if arguments.input else None
     comparison = _compare(arguments, model, given or random_inputs(model))
     output.data({"schema_version": SCHEMA_VERSION, **as_json(comparison)})
     if arguments.html:
-        from openrknn.cli.compare.page import write
+        from openrknn.cli.save import save_atomically
+        from openrknn.pages.compare.page import render
 
-        write(comparison, arguments.html)
+        save_atomically(arguments.html, render(comparison).encode("utf-8", "backslashreplace"))
         output.value(f"wrote {arguments.html}")
     elif output.is_human:
         from openrknn.cli.compare.text import show
 
         show(comparison, output)
     else:
-        from openrknn.cli.compare.text import verdict
+        from openrknn.analysis.accuracy.phrases import verdict
 
         output.value(verdict(comparison))
     return EXIT_DRIFT if comparison.is_bad else 0
 
 
 def _compare(arguments: argparse.Namespace, model: Model, fed: list[Fed]) -> Comparison:
-    from onnx import numpy_helper
+    from openrknn import analysis
 
-    from openrknn.cli.compare.feeds import feeds_for
-    from openrknn.cli.compare.measure import Bench
-    from openrknn.cli.compare.reference import Reference
-    from openrknn.cli.compare.report import Comparison, culprits, lint_lines
-    from openrknn.cli.compare.weights import read_weights
-    from openrknn.runtime.inspector import Inspector
-
-    reference = Reference.load(arguments.onnx)
-    arrays = {item.name: item.array for item in fed}
-    feeds = feeds_for(model, reference, arrays, arguments.layout)
-    weights = read_weights(model, {name: numpy_helper.to_array(item) for name, item in reference.constants.items()})
-    quantized = arguments.reference == "quantized"
-    with Inspector(model, arguments.device) as inspector:
-        bench = Bench(inspector, reference, weights, feeds, clouds=bool(arguments.html))
-        if not any(name in bench.matched for name in bench.outputs):
-            raise CommandError(f"the models do not belong together: {arguments.onnx} has none of the outputs' names")
-        comparison = Comparison(
-            model=arguments.model,
-            onnx=arguments.onnx,
-            chip=model.chip.title,
-            engine=reference.engine,
-            reference=arguments.reference,
-            fed=[f"{item.name}: {item.source}{f' ({item.how})' if item.how else ''}" for item in fed],
-            limit=arguments.limit,
-            outputs=bench.outputs,
-            tensors=len(bench.names),
-            unmatched=[name for name in bench.names if name not in bench.matched],
-            foreign_weights=weights.unknown,
-        )
-        if arguments.html or not arguments.isolate:
-            comparison.free = bench.free(arrays, arguments.layout, quantized=quantized)
-        if arguments.html or arguments.isolate:
-            comparison.isolated = bench.isolated(quantized=quantized)
-        if comparison.is_bad:
-            comparison.culprits = culprits(comparison.isolated or bench.isolated(quantized=quantized), arguments.limit)
-            comparison.lint = lint_lines(model)
-    return comparison
+    both = bool(arguments.html)
+    modes: tuple[Mode, ...] = ("free", "isolated") if both else ("isolated",) if arguments.isolate else ("free",)
+    return analysis.compare(
+        model,
+        arguments.onnx,
+        {item.name: item.array for item in fed},
+        layout=arguments.layout,
+        reference=arguments.reference,
+        modes=modes,
+        limit=arguments.limit,
+        device=arguments.device,
+        clouds=both,
+        fed=[f"{item.name}: {item.source}{f' ({item.how})' if item.how else ''}" for item in fed],
+    )

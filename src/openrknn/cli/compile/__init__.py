@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             facts["verify"] = [entry.as_json() for entry in verify(compiled, feeds)]
             facts["vendor"] = verify_vendor(compiled, arguments.library, feeds)
         if arguments.report:
-            from openrknn.cli.compile_page import render
+            from openrknn.pages.compiled import render
 
             tell("report", 0, 1)
             page = render(compiled, facts)
@@ -109,9 +109,9 @@ def _progress(output: Output) -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) -> dict[str, Any]:
+    from openrknn.analysis.board_time import as_facts, estimate_of, range_text, where_text
+    from openrknn.analysis.explain import list_label
     from openrknn.compiler.advice import advice
-    from openrknn.container.explain import list_label
-    from openrknn.cost.report import as_facts, estimate_of, range_text, where_text
     from openrknn.runtime.shapes import specs
 
     model = compiled.model

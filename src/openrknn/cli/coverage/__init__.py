@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Decode every file."""
-    from openrknn.cli.coverage_report import as_json, summarize
-    from openrknn.cli.coverage_scan import scan
+    from openrknn.analysis.register_use.scan import scan
+    from openrknn.analysis.register_use.summary import as_json, summarize
 
     report = summarize([scan(load_model(path), path) for path in arguments.files])
     if output.is_human:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from rich.table import Table
 from rich.text import Text
 
-from openrknn.cli.coverage_report import FieldUse, RegisterUse, Report, Status
-from openrknn.cli.coverage_scan import Problem
+from openrknn.analysis.register_use.scan import Problem
+from openrknn.analysis.register_use.summary import FieldUse, RegisterUse, Report, Status
 from openrknn.cli.output import Output, printable
 from openrknn.cli.tables import indented, table, title
-from openrknn.cli.words import count_of, count_text
+from openrknn.quantities import count_of, count_text
 
 __all__ = ["show"]
 

@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 def _choose(arguments: argparse.Namespace, model: Model, graph: Graph) -> list[tuple[str, range, list[int]]]:
     """(label, all tasks of the list, tasks to show) for each task list that is wanted."""
-    from openrknn.container.explain import list_label
+    from openrknn.analysis.explain import list_label
 
     lists = {list_label(entry): numbers for entry, numbers in graph.task_lists.items()}
     wanted = arguments.core_list or (_ALL if arguments.task is not None else "1")

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from openrknn.analysis.listing import Entry, Listing, TaskHead
 from openrknn.cli.output import Output
-from openrknn.cli.words import count_of
 from openrknn.isa import Instruction
 from openrknn.isa.fields import Choice, Mask
+from openrknn.quantities import count_of
 
 __all__ = ["SCHEMA_VERSION", "write_json", "write_raw", "write_text"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from openrknn.cli.output import Output, printable
-from openrknn.cli.words import count_of
 from openrknn.doctor.finding import Finding, Severity
+from openrknn.quantities import count_of
 
 if TYPE_CHECKING:
     from rich.table import Table

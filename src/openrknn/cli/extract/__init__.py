@@ -8,7 +8,7 @@ from typing import Any
 
 from openrknn.cli.files import load_model
 from openrknn.cli.output import Output
-from openrknn.cli.words import size_text
+from openrknn.quantities import size_text
 
 NAME = "extract"
 HELP = "write weights, commands, tables and texts of a model into files"

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from openrknn import numerics
+from openrknn.analysis.explain import list_label
+from openrknn.analysis.weights.arrays import bias_array, constant_array, real_bias, weight_array
+from openrknn.analysis.weights.channels import quantization_of
+from openrknn.analysis.weights.use import WeightReader, WeightUse
 from openrknn.cli.folder import Folder, safe_name
 from openrknn.cli.output import Mode, Output
-from openrknn.container.channels import quantization_of
 from openrknn.container.compressed import may_be_compressed
-from openrknn.container.explain import list_label
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Kind, Layout, Quantization, Tensor
 from openrknn.container.tables import table_loads
-from openrknn.container.weight_use import WeightReader, WeightUse
-from openrknn.container.weights import bias_array, constant_array, real_bias, weight_array
 from openrknn.errors import BadTextError, UnsupportedError
 
 __all__ = ["write_commands", "write_constants", "write_tables", "write_texts"]

@@ -9,9 +9,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from openrknn.analysis.reports import GraphReport, InputReport, ModelReport, OperatorReport, OutputReport, TensorUse
 from openrknn.cli.output import printable
-from openrknn.cli.words import count_text, shape_text, size_text
-from openrknn.container.report import GraphReport, InputReport, ModelReport, OperatorReport, OutputReport, TensorUse
+from openrknn.quantities import count_text, shape_text, size_text
 
 __all__ = [
     "heaviest",

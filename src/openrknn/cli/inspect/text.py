@@ -11,11 +11,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from openrknn.analysis.board_time import range_text, where_text
+from openrknn.analysis.reports import Finding, InputReport, ModelReport, OutputReport, Severity, Totals
 from openrknn.cli.inspect import tables
 from openrknn.cli.output import Output, printable
-from openrknn.cli.words import count_of, count_text, numbers_text, shape_text, size_text
-from openrknn.container.report import Finding, InputReport, ModelReport, OutputReport, Severity, Totals
-from openrknn.cost.report import range_text, where_text
+from openrknn.quantities import count_of, count_text, numbers_text, shape_text, size_text
 
 __all__ = ["overview"]
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from openrknn.analysis.lint import Finding, Severity
 from openrknn.cli.output import Output, printable
 from openrknn.cli.tables import indented, title
-from openrknn.cli.words import count_of
+from openrknn.quantities import count_of
 
 __all__ = ["SEVERITY_STYLES", "show"]
 

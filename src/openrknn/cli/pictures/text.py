@@ -8,9 +8,8 @@ from typing import Any
 from rich.text import Text
 
 from openrknn.cli.output import Output, printable
-from openrknn.cli.run_text import duration
 from openrknn.cli.tables import bar, facts, indented, table
-from openrknn.cli.words import count_of
+from openrknn.quantities import count_of, duration
 from openrknn.vision.outcome import Result
 from openrknn.vision.results import Objects, Reading
 

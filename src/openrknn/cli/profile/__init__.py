@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Profile one model."""
-    from openrknn.cli.profile_rows import as_json, rows_of
+    from openrknn.analysis.profiles import as_json, rows_of
     from openrknn.cli.run_inputs import arrays_for, random_inputs
     from openrknn.runtime.shapes import graph_for
 

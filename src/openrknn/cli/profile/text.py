@@ -7,13 +7,12 @@ from collections.abc import Iterable, Sequence
 from rich.table import Table
 from rich.text import Text
 
+from openrknn.analysis.board_time import clock_text, estimate_of, range_text, source_text, where_text
+from openrknn.analysis.profiles import Row, by_type
 from openrknn.cli.output import Output, printable
-from openrknn.cli.profile_rows import Row, by_type
-from openrknn.cli.run_text import duration
 from openrknn.cli.tables import bar, indented, table, title
-from openrknn.cli.words import count_of, count_text, size_text
 from openrknn.container.model import Model
-from openrknn.cost.report import clock_text, estimate_of, range_text, source_text, where_text
+from openrknn.quantities import count_of, count_text, duration, size_text
 from openrknn.runtime.profile import Profile
 
 __all__ = ["show"]
@@ -95,19 +94,19 @@ def _shapes(shapes: Iterable[tuple[int, ...]]) -> str:
 
 
 def _types(rows: Sequence[Row], output: Output) -> Table:
-    kinds = by_type(rows)
-    total = sum(kin.board_us for kin in kinds) or 1
+    totals = by_type(rows)
+    total = sum(entry.board_us for entry in totals) or 1
     columns = ("OpType", "calls", "Board(us)", "", "share", "Here(us)")
     result = table(*columns, right=("calls", "Board(us)", "share", "Here(us)"))
     ascii_only = output.console.options.ascii_only
-    for kin in kinds:
-        share = kin.board_us / total
+    for entry in totals:
+        share = entry.board_us / total
         result.add_row(
-            printable(kin.op_type),
-            str(kin.calls),
-            f"{kin.board_us:.0f}",
+            printable(entry.op_type),
+            str(entry.calls),
+            f"{entry.board_us:.0f}",
             Text(bar(share, _BAR_CELLS, ascii_only=ascii_only), "green"),
             f"{100 * share:.1f} %",
-            f"{kin.here_us:.0f}",
+            f"{entry.here_us:.0f}",
         )
     return result

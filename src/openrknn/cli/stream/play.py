@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from openrknn.cli.output import Output
 from openrknn.cli.pictures.pipeline import open_pipeline
-from openrknn.cli.words import count_of
+from openrknn.quantities import count_of
 from openrknn.vision.errors import SourceError
 from openrknn.vision.live import Broadcast, Meter, serve
 from openrknn.vision.outcome import Result

@@ -6,8 +6,8 @@ from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
 from openrknn.cli.output import printable
-from openrknn.cli.words import size_text
 from openrknn.monitor.reading import Core, Npu, Reading, Temperature
+from openrknn.quantities import size_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

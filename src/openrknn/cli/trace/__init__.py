@@ -153,7 +153,7 @@ def _diff(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _timeline(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
-    from openrknn.cli.trace_page import render
+    from openrknn.pages.timeline import render
     from openrknn.trace.timeline import timeline_of
 
     target = Path(arguments.output or f"{arguments.file}.html")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from openrknn.analysis.explain import describe
+from openrknn.analysis.reports import ModelReport
+from openrknn.analysis.reports import Severity as ModelSeverity
+from openrknn.analysis.versions import parse_version
 from openrknn.chips import CHIPS
-from openrknn.container.explain import describe
 from openrknn.container.load import load
 from openrknn.container.model import Model
-from openrknn.container.report import ModelReport
-from openrknn.container.report import Severity as ModelSeverity
-from openrknn.container.versions import parse_version
 from openrknn.doctor.checks.python import check_wheel
 from openrknn.doctor.facts import Facts
 from openrknn.doctor.finding import Finding, Severity

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from openrknn.analysis.feed import calibrated_range
 from openrknn.analysis.lint.context import Context
 from openrknn.analysis.lint.finding import Finding, Severity, Where
 from openrknn.analysis.lint.rule import Rule
-from openrknn.container.feed import calibrated_range
 
 __all__ = ["RULE"]
 

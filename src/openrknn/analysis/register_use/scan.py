@@ -1,0 +1,114 @@
+"""Decodes the command streams of one model, for every number of cores and every kind of input, without running them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from openrknn.analysis.register_use.watch import Log, Observer, Problem, Scan
+from openrknn.container.link import plan
+from openrknn.container.model import Model
+from openrknn.container.parts import Graph, Task
+from openrknn.container.patch import input_values
+from openrknn.container.sizes import internal_bytes
+from openrknn.device import DeviceBuffer, SoftwareDevice
+from openrknn.errors import UnsupportedError
+from openrknn.isa import map_for
+from openrknn.npu import Buffer, Machine, Memory, TaskRef
+from openrknn.runtime.program.relocate import addresses_of, relocated_tasks, write_commands, write_values
+from openrknn.runtime.program.steps import operators_to_run
+from openrknn.runtime.program.weights import WeightStore
+
+__all__ = ["Log", "Problem", "Scan", "scan"]
+
+
+def scan(model: Model, path: str) -> Scan:
+    """Count what every task writes and, where the software NPU has the chip, decode it for every number of cores.
+
+    Tasks of the boundary (layouts of inputs and outputs) are left out: no runtime executes them.
+    """
+    found = Scan(path, model, map_for(model.chip.name))
+    for graph in model.graphs:
+        _count(graph, _executed(model, graph), found)
+    try:
+        Machine(model.chip, Memory())  # says whether the software NPU has this chip
+        with SoftwareDevice(model.chip) as device:
+            weights = _weights(model, device)
+            for graph in model.graphs:
+                for raw in (False, True):
+                    _decode(model, graph, found, device, weights, raw_pixels=raw)
+        found.is_decoded = True
+    except UnsupportedError as error:
+        found.problems.append(Problem(path, None, None, "", "", str(error)))
+    found.problems = list(dict.fromkeys(found.problems))
+    return found
+
+
+def _executed(model: Model, graph: Graph) -> set[int]:
+    """The numbers of the tasks that belong to real operators."""
+    indices = {operator.index for operator in operators_to_run(model.operators_of(graph))}
+    return {number for number, task in enumerate(graph.tasks) if task.op_index in indices}
+
+
+def _count(graph: Graph, executed: set[int], found: Scan) -> None:
+    words = np.asarray(graph.commands, dtype=np.uint64) if graph.tasks else np.zeros(0, np.uint64)
+    tasks: list[Task] = [graph.tasks[number] for number in sorted(executed)]
+    pieces = [words[task.first_command : task.first_command + task.amount + 4] for task in tasks]
+    unique, counts = np.unique(np.concatenate([words[:0], *pieces]), return_counts=True)
+    for word, count in zip(unique.tolist(), counts.tolist(), strict=True):
+        found.writes[word >> 48, word & 0xFFFF, word >> 16 & 0xFFFF_FFFF] += count
+    found.tasks += len(tasks)
+    found.commands += int(counts.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    buffer: DeviceBuffer
+    offsets: Sequence[Mapping[str, int]]
+
+
+def _weights(model: Model, device: SoftwareDevice) -> _Weights:
+    """The constants in memory. Where the file has none (`remove_weight`) zeros do: nothing is computed here."""
+    try:
+        store = WeightStore(model, device, owns_device=False)
+        return _Weights(store.buffer or device.allocate(1, "weights"), store.offsets)
+    except UnsupportedError:
+        layout = plan(model)
+        return _Weights(device.allocate(max(layout.weight_bytes, 1), "weights"), layout.weight_offsets)
+
+
+def _decode(
+    model: Model, graph: Graph, found: Scan, device: SoftwareDevice, weights: _Weights, *, raw_pixels: bool
+) -> None:
+    """Prepare the tasks of every list; pictures as raw pixels and as the model's own type differ in some registers."""
+    if not graph.tasks:
+        return
+    internal = device.allocate(max(internal_bytes(graph), 1), "internal")
+    commands = device.allocate(8 * len(graph.commands), "commands")
+    words = commands.array.view(np.uint64)
+    located = addresses_of(
+        graph,
+        commands=commands.address,
+        weights=weights.buffer.address,
+        weight_offsets=weights.offsets[graph.index],
+        internal=internal.address,
+        tensors={},
+    )
+    write_commands(graph, words, commands.address, located)
+    names = [graph.tensors[index].name for index in graph.inputs]
+    write_values(words, dict(input_values(model, graph, dict.fromkeys(names, raw_pixels))))
+    memory = Memory([Buffer(item.address, item.array, item.name) for item in (weights.buffer, internal, commands)])
+    for core_count in sorted({entry.core_count for entry in graph.task_lists}):
+        machine = Machine(model.chip, memory, watcher=Observer(found, graph))
+        machine.prepare(list(_references(model, graph, commands.address, core_count)))
+
+
+def _references(model: Model, graph: Graph, commands: int, core_count: int) -> Iterator[list[TaskRef]]:
+    executed = _executed(model, graph)
+    tasks = relocated_tasks(graph, commands)
+    lists = [entry for entry in graph.chip_lists(model.chip) if entry.core_count == core_count]
+    for entry in lists[: model.chip.cores]:
+        chosen = [(number, tasks[number]) for number in graph.task_lists[entry] if number in executed]
+        yield [TaskRef(number, task.address, task.amount, task.op_index) for number, task in chosen]

@@ -1,5 +1,0 @@
-"""The page about a compilation: what runs where, tiles, bytes, cycles, and what int8 costs, layer by layer."""
-
-from openrknn.cli.compile_page.page import render
-
-__all__ = ["render"]

@@ -1,0 +1,9 @@
+"""Every HTML page that openrknn writes, on one markup kit.
+
+markup       elements and escaping: what comes from a file is text and stays text
+frame        the document around them: head, style, script, content security policy
+model        of `openrknn inspect --html` and of the server;  compiled: of `compile --report`
+compare      of `openrknn compare --html`;  timeline: of `trace timeline`;  demo: of `demo`
+
+A page is drawn from values that others computed (`openrknn.analysis`, the compiler, a trace); it computes nothing.
+"""

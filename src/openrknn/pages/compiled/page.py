@@ -1,0 +1,215 @@
+"""The page: summary, pictures, tables. One file that loads nothing and needs no script."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from openrknn.compiler.rows import Row, rows_of
+from openrknn.pages.compiled.charts import cores_chart, noise_chart, time_chart
+from openrknn.pages.frame import asset, document
+from openrknn.pages.markup import Content, Markup, breakable, clean, join, tag
+
+if TYPE_CHECKING:
+    from openrknn.compiler import Compiled
+
+__all__ = ["render"]
+
+_COLUMNS = (
+    "#", "Operator", "Where", "From ONNX", "Output", "Tiles", "Cores", "Read kB", "Written kB", "kCycles",
+    "Waits for", "Weights dB", "Output dB",
+)  # fmt: skip
+_TEXT = {"Operator", "Where", "From ONNX", "Output", "Tiles", "Waits for"}
+_MOST_NAMES = 4
+_MOST_TASKS = 64
+
+
+def render(compiled: Compiled, facts: dict[str, Any]) -> str:
+    """The page as one text."""
+    rows = rows_of(compiled)
+    title = clean(PurePath(facts["model"]).name, 120)
+    body = tag(
+        "main",
+        tag("header", tag("p", "openrknn compile", class_="brand"), tag("h1", title),
+            tag("p", _lead(facts, rows), class_="lead"), _numbers(facts, rows)),
+        _verdicts(facts),
+        _section("time", "Where the time goes", _TIME, time_chart(rows)),
+        _section("noise", "What is left of the signal", _NOISE[facts["format"]], noise_chart(rows)),
+        _section("cores", "Several cores", _CORES,
+                 cores_chart(facts["estimated_cycles_by_cores"], rows)),
+        _precision(facts),
+        _section("operators", "Operators", _OPERATORS, _table(rows)),
+        _section("tasks", "Tasks", _TASKS, join(_tasks(row) for row in rows if row.tasks)),
+    )  # fmt: skip
+    footer = tag("footer", tag("p", "Written by openrknn compile. This page is one file and loads nothing."))
+    style = asset("style.css") + asset("compiled/page.css")
+    return document(f"{title} · openrknn compile", join((_navigation(), body, footer)), style=style)
+
+
+_TIME = (
+    "Every operator in execution order, as wide as it takes long; each is a link into the table. Time is estimated "
+    "from the registers of the tasks: the slowest of array, table, DPU and memory, and the start of tasks and jobs, at "
+    "the rates of published board figures."
+)
+_CORES = (
+    "An estimate: cores share the memory, so what waits for it gains less than the number of cores (on a board three "
+    "cores made additions and copies 1.6 times as fast)."
+)
+_SIGNAL = (
+    "The software NPU beside ONNX in float on the first input, after each operator: 6 dB are one bit. A cliff is where "
+    "accuracy gets lost"
+)
+_NOISE = {
+    "int8": f"{_SIGNAL}; --auto-mixed gives fp16 to what needs it.",
+    "mixed": f"{_SIGNAL}.",
+    "fp16": f"{_SIGNAL}; fp16 has 60 dB and more as a rule.",
+}
+_OPERATORS = (
+    "Bytes and cycles are counted in the registers; concatenations, splits and reshapes that are only addresses have "
+    "no row. From ONNX: what was fused into it. Weights dB: what rounding them leaves. Tasks, bytes and cycles are "
+    "those of one core; a number under # leads to the tasks."
+)
+_TASKS = "What each operator asks of the NPU, task by task: `openrknn disasm` shows their registers."
+
+
+def _navigation() -> Markup:
+    places = (("time", "Time"), ("noise", "Signal"), ("operators", "Operators"), ("tasks", "Tasks"))
+    return tag("nav", join(tag("a", name, href=f"#{place}") for place, name in places))
+
+
+def _section(place: str, title: str, intro: str, content: Markup | None) -> Markup:
+    if not content:
+        return join(())
+    return tag("section", tag("h2", title), tag("p", intro, class_="intro"), content, id=place)
+
+
+def _lead(facts: dict[str, Any], rows: list[Row]) -> str:
+    count = sum(1 for row in rows if row.is_cpu)
+    where = "everything on the NPU" if not count else f"{count} of {len(rows)} operators on the CPU"
+    return f"{facts['format']} for {facts['target']}, {where}, compiled in {facts['seconds']:.1f} s"
+
+
+def _numbers(facts: dict[str, Any], rows: list[Row]) -> Markup:
+    (_, cycles), *more = facts["estimated_cycles_by_cores"].items()
+    worst = min((entry["snr_db"] for entry in facts.get("verify", ())), default=None)
+    macs = sum(row.macs for row in rows)
+    shown = (
+        ("Tasks", f"{facts['tasks']}", f"in {facts['submits']} job{'s' * (facts['submits'] != 1)}"),
+        *_times(facts),
+        ("Cycles, estimated", f"{cycles / 1e6:.2f} M", facts["bound_text"]),
+        *((f"On {cores} cores", f"{shorter / 1e6:.2f} M", "cycles") for cores, shorter in more),
+        ("Moved per run", f"{facts['moved_bytes'] / 1e6:.1f} MB", "by DMA"),
+        ("Products", f"{macs / 1e9:.2f} G" if macs > 1e8 else f"{macs / 1e6:.1f} M", "multiply-accumulate"),
+        *((("Worst output", f"{worst:.1f} dB", "against float"),) if worst is not None else ()),
+        ("Weights", f"{facts['weight_bytes'] / 1e6:.2f} MB", ""),
+        ("Internal memory", f"{facts['internal_bytes'] / 1e6:.2f} MB", ""),
+        ("File", f"{facts['size_bytes'] / 1e6:.2f} MB", ""),
+    )  # fmt: skip
+    cards = (
+        tag("div", tag("dt", name), tag("dd", value), tag("dd", note, class_="muted") if note else None)
+        for name, value, note in shown
+    )
+    return tag("dl", join(cards), class_="numbers")
+
+
+def _times(facts: dict[str, Any]) -> tuple[tuple[str, str, str], ...]:
+    """Nothing where no board figure exists."""
+    time, low, high = facts["time_ms"], facts["low_ms"], facts["high_ms"]
+    return () if time is None else (("Time on a board", f"{time:.2f} ms", f"{low:.2f} to {high:.2f}" if low else ""),)
+
+
+def _verdicts(facts: dict[str, Any]) -> Markup:
+    entries = facts.get("verify") or ()
+    if not entries:
+        return join(())
+    marks = [("good", "good") if entry["is_good"] else ("look", "poor") for entry in entries]
+    marks += [("vendor", "")] * len(facts.get("vendor", ()))
+    lines = join(
+        tag("li", tag("span", word, class_=f"mark {grade}"), clean(entry["text"], 400))
+        for (word, grade), entry in zip(marks, (*entries, *facts.get("vendor", ())), strict=True)
+    )
+    return tag("section", tag("h2", "Against ONNX in float and the vendor's runtime"),
+               tag("ul", lines, class_="verdicts"))  # fmt: skip
+
+
+def _precision(facts: dict[str, Any]) -> Markup:
+    """Mixed models: which format each operator has, and why."""
+    choices = facts.get("precision") or ()
+    if not choices:
+        return join(())
+    intro = "Operators that are fp16 were named by hand, or move numbers of such."
+    if "mixed_snr_db" in facts:
+        intro = (
+            "Each operator alone in int8, the rest in fp16: what is left of the signal at the worst output. The model "
+            f"reaches {facts['mixed_snr_db']:.1f} dB; wanted were {facts['min_snr_db']:.1f} dB."
+        )
+    head = tag("tr", join(tag("th", name) for name in ("Operator", "Format", "Why")))
+    rows = join(
+        tag("tr", join((tag("td", breakable(clean(choice["operator"], 60))), tag("td", choice["precision"]),
+                        tag("td", choice["reason"]))))
+        for choice in choices
+    )  # fmt: skip
+    table = tag("div", tag("table", tag("thead", head), tag("tbody", rows)), class_="table")
+    return tag("section", tag("h2", "int8 and fp16"), tag("p", intro, class_="intro"), table)
+
+
+def _table(rows: list[Row]) -> Markup:
+    top = max((row.cycles for row in rows), default=1) or 1
+    head = tag("tr", join(tag("th", name, class_=None if name in _TEXT else "number") for name in _COLUMNS))
+    lines = []
+    for row in rows:
+        cells: tuple[Content, ...] = (
+            tag("a", str(row.number), href=f"#tasks{row.number}") if row.tasks else str(row.number),
+            clean(row.type, 40),
+            tag("span", f"{'CPU' if row.is_cpu else 'NPU'} {row.format}", class_=f"where {row.kind}"),
+            _sources(row), row.shape, row.tiles, str(row.cores) if row.tasks else "",
+            f"{row.read_bytes / 1e3:.1f}" if row.tasks else "", f"{row.written_bytes / 1e3:.1f}" if row.tasks else "",
+            f"{row.cycles / 1e3:.1f}" if row.tasks else "", row.bound,
+            _decibels(row.weights_db), _decibels(row.output_db),
+        )  # fmt: skip
+        lines.append(tag("tr", join(_cell(name, cell, row, top) for name, cell in zip(_COLUMNS, cells, strict=True)),
+                         id=f"op{row.number}"))  # fmt: skip
+    return tag("div", tag("table", tag("thead", head), tag("tbody", join(lines))), class_="table")
+
+
+def _cell(name: str, cell: Content, row: Row, top: int) -> Markup:
+    if name == "kCycles" and row.cycles:
+        return tag("td", cell, class_="number bar", style=f"--p:{row.cycles / top:.1%}")
+    if name == "Output dB" and row.output_db is not None:
+        grade = "good" if row.output_db >= 30 else "fair" if row.output_db >= 20 else "poor"
+        return tag("td", cell, class_=f"number level {grade}")
+    return tag("td", cell, class_=("name" if name == "From ONNX" else None) if name in _TEXT else "number")
+
+
+def _decibels(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def _sources(row: Row) -> Markup:
+    """The first by its whole name, what was fused into it by the last part of theirs."""
+    names = [clean(name, 60) for name in row.sources]
+    others = [name.rpartition("/")[2] or name for name in names[1:_MOST_NAMES]]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return tag("span", breakable(names[0]), "".join(f" + {name}" for name in others), more, title=", ".join(names))
+
+
+def _tasks(row: Row) -> Markup:
+    """The tasks of one operator, folded away."""
+    columns = ("Task", "Blocks", "Writes C×H×W", "Weights", "Read kB", "Written kB", "Cycles", "Bound", "Registers")
+    head = tag("tr", join(tag("th", name, class_="number" if at > 3 else None) for at, name in enumerate(columns)))
+    lines = [
+        tag("tr", join((tag("td", str(number)), tag("td", task.blocks), tag("td", task.made),
+                        tag("td", "kept in the buffer" if task.keeps_weights else ""),
+                        tag("td", f"{task.read_bytes / 1e3:.1f}", class_="number"),
+                        tag("td", f"{task.written_bytes / 1e3:.1f}", class_="number"),
+                        tag("td", f"{task.cycles}", class_="number"), tag("td", task.bound, class_="number"),
+                        tag("td", str(task.registers), class_="number"))))
+        for number, task in enumerate(row.tasks[:_MOST_TASKS])
+    ]  # fmt: skip
+    summary = tag(
+        "summary", tag("a", str(row.number), href=f"#op{row.number}"),
+        f" {clean(row.type, 40)} {clean(row.name, 60)}: ",
+        f"{len(row.tasks)} task{'s' * (len(row.tasks) != 1)}, {row.cycles / 1e3:.1f} k cycles",
+    )  # fmt: skip
+    table = tag("div", tag("table", tag("thead", head), tag("tbody", join(lines))), class_="table")
+    return tag("details", summary, table, id=f"tasks{row.number}", class_="tasks")

@@ -1,0 +1,45 @@
+"""The frame of every page: one file, nothing from the network, no script but the page's own.
+
+The policy in its head makes the browser hold the page to that: styles stand in the page, the one script is named by its
+digest, pictures are `data:` addresses where a page has some, and everything else is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib import resources
+
+from openrknn.pages.markup import Markup, tag
+
+__all__ = ["asset", "document"]
+
+
+def asset(name: str) -> Markup:
+    """A style or a script that lies beside the code of the pages: `style.css`, `model/script.js`."""
+    return Markup(resources.files("openrknn.pages").joinpath(name).read_text(encoding="utf-8"))
+
+
+def document(title: str, body: Markup, *, style: str, script: str = "", pictures: bool = False) -> str:
+    """The whole page as one text."""
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(script, pictures=pictures)),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("style", Markup(style)),
+    )
+    page = tag("html", head, tag("body", body, tag("script", Markup(script)) if script else None), lang="en")
+    return f"<!doctype html>\n{page}\n"
+
+
+def _policy(script: str, *, pictures: bool) -> str:
+    rules = ["default-src 'none'", "style-src 'unsafe-inline'"]
+    if pictures:
+        rules.append("img-src data:")
+    if script:
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        rules.append(f"script-src 'sha256-{digest}'")
+    return "; ".join([*rules, "base-uri 'none'"])

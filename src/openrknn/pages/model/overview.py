@@ -1,0 +1,180 @@
+"""The top of the page: what the model is, what to look out for, what to feed and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from openrknn.analysis.board_time import where_text
+from openrknn.analysis.reports import Finding, GraphReport, InputReport, ModelReport, OutputReport
+from openrknn.pages.markup import Content, Markup, clean, join, tag
+from openrknn.pages.model.texts import dims, number, percent
+from openrknn.quantities import count_text, numbers_text, size_text
+
+__all__ = ["ends", "findings", "header"]
+
+_MAX_CARDS = 64
+
+
+def header(report: ModelReport, title: str) -> Markup:
+    """Name, origin and the key numbers."""
+    origin = report.origin
+    built = filter(None, (origin.chip, f"toolkit {origin.toolkit_version}" if origin.toolkit_version else "",
+                          f"from {origin.framework}" if origin.framework else ""))  # fmt: skip
+    return tag(
+        "header",
+        tag("p", "openrknn inspect", class_="brand"),
+        tag("h1", title),
+        tag("p", clean(" · ".join(built)), class_="lead"),
+        _numbers(report),
+        _about(report),
+        id="top",
+    )
+
+
+def _numbers(report: ModelReport) -> Markup:
+    graph = report.graphs[0]
+    totals = graph.totals
+    one = totals.tasks.get("1", 0)
+    runtime = report.runtime
+    return tag(
+        "dl",
+        _number("File", size_text(report.size_bytes), _precision(graph)),
+        _number("Operators", f"{totals.operators:,}", _places(graph)),
+        *_time(report),
+        _number("Work per run", f"{count_text(totals.macs)}", _unknown(totals.macs_unknown)),
+        _number(
+            "Weights", size_text(totals.weight_bytes), percent(totals.weight_bytes, report.size_bytes) + " of file"
+        ),
+        _number("Internal memory", size_text(totals.internal_bytes), "for activations"),
+        _number("NPU tasks", f"{one:,}", f"{size_text(totals.command_bytes)} commands"),
+        _number("Oldest runtime", runtime.version or "unknown", f"{runtime.library}, {runtime.certainty}"),
+        class_="numbers",
+    )
+
+
+def _time(report: ModelReport) -> Iterable[Markup]:
+    """What one core of a board takes; nothing where no board figure exists."""
+    estimate = report.estimate
+    if estimate is not None and estimate.time_ms is not None and estimate.bound:
+        span = f"{estimate.low_ms:.2f} to {estimate.high_ms:.2f} ms, " if estimate.low_ms and estimate.high_ms else ""
+        yield _number("Time on a board", f"{estimate.time_ms:.2f} ms", f"{span}{where_text(estimate)}")
+
+
+def _number(label: str, value: str, more: str) -> Markup:
+    return tag("div", tag("dt", label), tag("dd", value), tag("dd", more, class_="muted"))
+
+
+def _precision(graph: GraphReport) -> str:
+    """The type that most activations have."""
+    types: dict[str, int] = {}
+    for tensor in graph.memory:
+        types[tensor.dtype] = types.get(tensor.dtype, 0) + 1
+    ranked = sorted(types, key=lambda name: -types[name])
+    return " + ".join(ranked[:2]) + " activations" if ranked else ""
+
+
+def _places(graph: GraphReport) -> str:
+    placements = graph.totals.placements
+    return ", ".join(f"{amount:,} {name.upper()}" for name, amount in sorted(placements.items(), reverse=True))
+
+
+def _unknown(amount: int) -> str:
+    return f"{amount} operators not counted" if amount else "multiply-accumulates"
+
+
+def _about(report: ModelReport) -> Markup:
+    origin, runtime = report.origin, report.runtime
+    rows: list[tuple[str, str]] = [
+        ("Target", f"{origin.target} ({origin.platform or 'no platform name'}, {origin.cores} cores)"),
+        ("Container", f"{origin.flavour}, version {origin.container_version}, model format {origin.format_version}"),
+        ("Compiler", origin.compiler),
+        ("Runtime", f"{runtime.library} {runtime.version or 'unknown'} ({runtime.certainty}): {runtime.evidence}"),
+        ("Refused by", runtime.refused_by),
+        ("Vendor advises", runtime.advised),
+        ("Batch", str(report.batch_size) if report.batch_size > 1 else ""),
+        ("Shapes", f"dynamic: {report.graph_count} graphs" if report.is_dynamic else ""),
+        ("Custom string", report.custom_string),
+        ("Custom operators", ", ".join(report.custom_operators[:20])),
+    ]
+    return tag(
+        "details",
+        tag("summary", "About this file"),
+        _pairs((name, clean(text, 400)) for name, text in rows if text),
+        class_="about",
+    )
+
+
+def _pairs(rows: Iterable[tuple[str, Content]]) -> Markup:
+    return tag("dl", *(join((tag("dt", name), tag("dd", value))) for name, value in rows), class_="pairs")
+
+
+def findings(report: ModelReport) -> Markup:
+    """What is worth a look, the worst first."""
+    order = {"error": 0, "warning": 1, "note": 2}
+    ranked = sorted(report.findings, key=lambda finding: order.get(str(finding.severity), 0))
+    if not ranked:
+        return tag("p", tag("span", "✓", class_="ok", aria_hidden="true"), " Nothing stands out.", class_="calm")
+    shown = [_finding(finding) for finding in ranked[:_MAX_CARDS]]
+    left_out = len(ranked) - len(shown)
+    return join((tag("ul", *shown, class_="findings"), tag("p", f"and {left_out} more") if left_out else None))
+
+
+def _finding(finding: Finding) -> Markup:
+    return tag(
+        "li",
+        tag("span", str(finding.severity), class_="badge"),
+        tag(
+            "div",
+            tag("b", clean(finding.what, 600)),
+            tag("p", clean(finding.why, 600)) if finding.why else None,
+            tag("p", "→ ", clean(finding.action, 600), class_="do") if finding.action else None,
+        ),
+        class_=f"finding {finding.severity}",
+    )
+
+
+def ends(report: ModelReport) -> Markup:
+    """A card for each input and output."""
+    cards = [_input(entry) for entry in report.inputs[:_MAX_CARDS]]
+    cards += [_output(entry) for entry in report.outputs[:_MAX_CARDS]]
+    return tag("div", *cards, class_="grid ends")
+
+
+def _input(entry: InputReport) -> Markup:
+    rows: list[tuple[str, Content]] = [("Inside the model", _inside(entry))]
+    if entry.normalizes:
+        rows.append(("Mean", numbers_text(entry.mean[:8])))
+        rows.append(("Std", numbers_text(entry.std[:8])))
+    if entry.calibrated_as_bgr:
+        rows.append(("Channels", "calibrated as BGR"))
+    if entry.dynamic_shapes:
+        rows.append(("Shapes", ", ".join(dims(shape) for shape in entry.dynamic_shapes[:12])))
+    return _end("input", entry, "Feed", entry.feed, rows)
+
+
+def _output(entry: OutputReport) -> Markup:
+    return _end("output", entry, "Read", entry.read, [("Inside the model", _inside(entry))])
+
+
+def _inside(entry: InputReport | OutputReport) -> str:
+    layout = "" if entry.native_layout == "undefined" else f"{entry.native_layout} "
+    return f"{entry.dtype} {layout}{dims(entry.native_shape)}, {size_text(entry.native_bytes)}"
+
+
+def _end(
+    word: str, entry: InputReport | OutputReport, verb: str, sentence: str, rows: list[tuple[str, Content]]
+) -> Markup:
+    if entry.scale is not None:
+        rows.append(("Quantisation", f"scale {number(entry.scale)}, zero point {entry.zero_point}"))
+    for name, span in (("Can hold", entry.range), ("Calibrated", entry.calibrated)):
+        if span is not None:
+            rows.append((name, f"{number(span[0])} … {number(span[1])}"))
+    layout = "" if entry.layout == "undefined" else entry.layout.upper()
+    return tag(
+        "article",
+        tag("p", tag("span", word, class_="pill io"), " ", tag("b", clean(entry.name, 80))),
+        tag("p", dims(entry.shape), " ", tag("span", layout, class_="muted"), class_="shape"),
+        tag("p", tag("b", verb, " "), clean(sentence, 600), class_="feed"),
+        _pairs(rows),
+        class_=f"card {word}",
+    )
