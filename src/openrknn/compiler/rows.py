@@ -10,7 +10,7 @@ from openrknn.distance import EQUAL_DB, measure
 from openrknn.isa.enums import ConvMode
 
 if TYPE_CHECKING:
-    from openrknn.compiler import Compiled
+    from openrknn.compiler.result import Compiled
     from openrknn.compiler.program import Step, Task
     from openrknn.cost import OperatorCost
 
