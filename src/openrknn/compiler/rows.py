@@ -10,8 +10,8 @@ from openrknn.distance import EQUAL_DB, measure
 from openrknn.isa.enums import ConvMode
 
 if TYPE_CHECKING:
-    from openrknn.compiler.result import Compiled
     from openrknn.compiler.program import Step, Task
+    from openrknn.compiler.result import Compiled
     from openrknn.cost import OperatorCost
 
 __all__ = ["Row", "TaskRow", "rows_of"]
