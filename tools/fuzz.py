@@ -1,73 +1,87 @@
 #!/usr/bin/env python3
-"""Mutate `.rknn` files and load them, for as long as you like: `tools/fuzz.py --count 100000 [FILE...]`.
+"""Runs mutated `.rknn` files through `Session.run` and fails on whatever should not happen.
 
-Fails on anything that is not an `RknnError`, on a file that takes longer than --seconds, and on more memory than
-4 x file size + 64 MB above the start. A failing file is kept in --keep, with the seed that makes it again.
+    tools/fuzz.py                               10,000 mutants of the small models in tests/goldens
+    tools/fuzz.py --count 100000 --jobs 2       more of them; the same --seed gives the same mutants with one job
+    tools/fuzz.py --minutes 5 --keep found      as many as five minutes allow
+    tools/fuzz.py --replay found/0-17.rknn      a mutant that failed, once more, with everything it says
+    tools/fuzz.py --no-sanitizers               on the installed library: faster, and blind to reads out of bounds
+
+A mutant is a real file with changed register fields, commands, tasks, relocations, shapes, scales or constants. It runs
+twice, with native kernels built with the address and undefined behaviour sanitizers and with NumPy alone, and both must
+agree: the same bytes in all outputs and all memory of the device, or an `RknnError` of the same kind. Mutants that reach
+something new (blocks of native code, kinds of steps, causes of refusals) become parents of others. Failures are a
+difference, an error that is not ours, a crash, more than 20 s, more than 2 GB. Each is kept with a record of its seed.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
-import resource
-import signal
+import json
 import sys
-import time
-import traceback
-from collections import Counter
+import tempfile
 from pathlib import Path
-from types import FrameType
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.container.mutate import exercise, mutated  # noqa: E402
+from tools.fuzzing.build import build  # noqa: E402
+from tools.fuzzing.campaign import Campaign, Limits, Worker, WorkerLostError  # noqa: E402
+from tools.fuzzing.judge import Verdict, Way, ways  # noqa: E402
+
+_LARGEST_SOURCE = 90_000
 
 
 def main() -> int:
-    """Run the campaign; the exit code is the number of failures, at most 1."""
+    """Run the campaign or replay files; the exit code is 1 if anything failed."""
+    arguments = _arguments()
+    folder = None if arguments.no_sanitizers else build(ROOT / "build" / "fuzz")
+    if folder is None and not arguments.no_sanitizers:
+        print("gcc's sanitizers are not installed; use --no-sanitizers", file=sys.stderr)
+        return 2
+    limits = Limits(arguments.seconds, arguments.memory << 20)
+    if arguments.replay:
+        return max([_replay(path, folder, limits) for path in arguments.replay])
+    sources = [path for path in arguments.files if path.stat().st_size < _LARGEST_SOURCE]
+    campaign = Campaign(sources, arguments.seed, arguments.keep, folder, limits, arguments.log)
+    failed = campaign.run(arguments.count, arguments.jobs, arguments.minutes)
+    print(campaign.table())
+    return 1 if failed else 0
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, default=sorted((ROOT / "tests" / "goldens").glob("*.rknn")))
-    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--count", type=int, default=10_000, help="mutants to run (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=5.0, help="longest time for one file")
-    parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"))
-    arguments = parser.parse_args()
-    sources = [path.read_bytes() for path in arguments.files]
-    limit = _virtual_bytes() + 4 * max(map(len, sources)) + 64 * 2**20
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    signal.signal(signal.SIGALRM, _too_slow)
-    outcomes: Counter[str] = Counter()
-    started = time.monotonic()
-    slowest = 0.0
-    for number in range(arguments.count):
-        rng = random.Random(f"{arguments.seed}:{number}")
-        data = mutated(rng.choice(sources), rng)
-        begun = time.monotonic()
-        signal.setitimer(signal.ITIMER_REAL, arguments.seconds)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--minutes", type=float, help="stop after this time")
+    parser.add_argument("--seconds", type=float, default=20.0, help="longest time for one mutant")
+    parser.add_argument("--memory", type=int, default=2048, help="most memory for one mutant, in MB")
+    parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir(), "openrknn-fuzz"), metavar="FOLDER",
+                        help="where failing mutants go (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--log", type=Path, help="write progress to this file")
+    parser.add_argument("--replay", type=Path, nargs="+", metavar="FILE", help="judge these files as they are")
+    parser.add_argument("--no-sanitizers", action="store_true", help="use the installed library")
+    return parser.parse_args()
+
+
+def _replay(path: Path, folder: Path | None, limits: Limits) -> int:
+    """1 if it fails in the way that its record says, or without one in any."""
+    record = path.with_suffix(".json")
+    chosen = [Way(**json.loads(record.read_text())["way"])] if record.is_file() else ways(3)
+    worker, failed = Worker(folder, limits), 0
+    for way in chosen:
         try:
-            outcomes[exercise(data)] += 1
-        except Exception:  # noqa: BLE001 - whatever it is, it is the find
-            outcomes["FAILED"] += 1
-            arguments.keep.mkdir(exist_ok=True)
-            (arguments.keep / f"{arguments.seed}-{number}.rknn").write_bytes(data)
-            traceback.print_exc()
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        slowest = max(slowest, time.monotonic() - begun)
-        if number % 1000 == 999:
-            print(f"{number + 1} files, {dict(outcomes)}, {time.monotonic() - started:.0f} s, slowest {slowest:.2f} s")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(f"{arguments.count} files: {dict(outcomes)}; slowest {slowest:.2f} s, peak {peak} MB")
-    return min(outcomes["FAILED"], 1)
-
-
-def _virtual_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-
-
-def _too_slow(_signal: int, _frame: FrameType | None) -> None:
-    raise TimeoutError("this file takes too long")
+            verdict: Verdict = worker.ask((0, path.read_bytes(), "", way))["verdict"]
+            if way is None:
+                continue
+        except WorkerLostError as lost:
+            verdict = lost.verdict
+        failed |= verdict.failed
+        print(f"{path.name} ({way.kernels}, {way.cores} cores): {verdict.outcome}\n{verdict.detail}")
+    worker.close()
+    return int(failed)
 
 
 if __name__ == "__main__":
