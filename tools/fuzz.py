@@ -9,8 +9,8 @@
 
 A mutant is a real file with changed register fields, commands, tasks, relocations, shapes, scales or constants. It runs
 twice, with native kernels built with the address and undefined behaviour sanitizers and with NumPy alone, and both must
-agree: the same bytes in all outputs and all memory of the device, or an `RknnError` of the same kind. Mutants that reach
-something new (blocks of native code, kinds of steps, causes of refusals) become parents of others. Failures are a
+agree: the same bytes in all outputs and all memory of the device, or an `RknnError` of the same kind. Mutants that
+reach something new (blocks of native code, kinds of steps, causes of refusals) become parents of others. Failures are a
 difference, an error that is not ours, a crash, more than 20 s, more than 2 GB. Each is kept with a record of its seed.
 """
 
@@ -51,7 +51,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", type=Path, default=sorted((ROOT / "tests" / "goldens").glob("*.rknn")))
+    parser.add_argument("files", nargs="*", type=Path, default=sorted((ROOT / "tests" / "goldens").rglob("*.rknn")))
     parser.add_argument("--count", type=int, default=10_000, help="mutants to run (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes")

@@ -18,6 +18,7 @@
     │   └── OtherGenerationError    RKNX (RKNN3), RKNPU1/OpenVX: another family of NPUs
     ├── ComparisonError             two models cannot be compared: they do not belong together, or one cannot be run
     ├── ExecutionError              the NPU cannot execute a command stream; has .task, .operator, .register, .address
+    │   ├── BudgetError             a task asks for more work or memory than a run may have
     │   ├── AccessError             a block reads or writes outside every buffer
     │   ├── UnreadRegisterError     a register was written that no block of the task read
     │   ├── UndeclaredBitsError     bits are set that the register table does not declare
@@ -38,6 +39,7 @@ __all__ = [
     "BadTaskError",
     "BadTensorError",
     "BadTextError",
+    "BudgetError",
     "ComparisonError",
     "DeviceError",
     "EmptyFileError",
@@ -176,6 +178,10 @@ class ExecutionError(RknnError):
         if self.address is not None:
             where.append(f"address {self.address:#x}")
         return f"{self.message} ({', '.join(where)})" if where else self.message
+
+
+class BudgetError(ExecutionError):
+    """A task asks for more work or memory than a run may have; the message says how to allow more."""
 
 
 class AccessError(ExecutionError):

@@ -33,7 +33,8 @@ def build(folder: Path) -> Path | None:
 def environment(sanitized: bool) -> Mapping[str, str]:
     """What a worker is started with."""
     common = {**os.environ, "OPENRKNN_STATUS": "off", "OPENRKNN_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
-              "PYTHONPATH": str(ROOT)}  # fmt: skip
+              "OPENRKNN_MAX_WORK": "1G", "OPENRKNN_MAX_MEMORY": "500M",
+              "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}  # fmt: skip
     if not sanitized:
         return common
     # Python keeps what it has until the end, and its memory is not ours to judge.
@@ -68,6 +69,7 @@ def _runtime() -> str | None:
 
 def _sources() -> str:
     digest = hashlib.sha256(_FLAGS.encode())
-    for path in sorted((*(ROOT / "native").glob("*.[ch]"), ROOT / "native" / "CMakeLists.txt", *Path(__file__).parent.glob("*.c"))):
+    native = ROOT / "native"
+    for path in sorted((*native.glob("*.[ch]"), native / "CMakeLists.txt", *Path(__file__).parent.glob("*.c"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -57,7 +57,7 @@ class Worker:
         process = self._process or self._start()
         self._errors.seek(0)
         self._errors.truncate()
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
         try:
             write_frame(process.stdin, request)  # type: ignore[arg-type]
             answer = self._wait(process, self._limits.seconds)

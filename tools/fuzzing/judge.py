@@ -7,9 +7,12 @@ import os
 import random
 import re
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -17,9 +20,12 @@ from openrknn import Session
 from openrknn.compute import native
 from openrknn.container.load import load
 from openrknn.container.model import Model, TensorSpec
-from openrknn.device.protocol import Job
+from openrknn.device import software
 from openrknn.device.software import SoftwareDevice
 from openrknn.errors import RknnError
+from openrknn.npu.task import Program
+
+accelerate = software.accelerate
 
 __all__ = ["FAILURES", "OUTCOMES", "Verdict", "Way", "judge", "ways"]
 
@@ -88,21 +94,25 @@ class _Run:
 
 
 class _Probe(SoftwareDevice):
-    """A software NPU that notes what its programs consist of."""
-
-    def __init__(self, model: Model, features: set[str]) -> None:
-        super().__init__(model.chip)
-        self._features = features
-
-    def prepare(self, job: Job) -> Any:
-        prepared = super().prepare(job)
-        for number, step in enumerate(prepared.program.steps):
-            reason = prepared.reasons.get(number)
-            self._features.add(f"{step.kind}: {_template(reason) if reason else 'native'}")
-        return prepared
+    """A software NPU that shows its memory."""
 
     def contents(self) -> dict[tuple[str, int], bytes]:
         return {(buffer.name, buffer.address): buffer.data.tobytes() for buffer in self._memory}
+
+
+@contextmanager
+def _noted(features: set[str]) -> Iterator[None]:
+    """Note what programs consist of."""
+
+    def noting(program: Program, *rest: Any, **options: Any) -> Any:
+        result = accelerate(program, *rest, **options)
+        for number, step in enumerate(program.steps):
+            reason = result.reasons.get(number)
+            features.add(f"{step.kind}: {_template(reason) if reason else 'native'}")
+        return result
+
+    with mock.patch.object(software, "accelerate", noting):
+        yield
 
 
 def judge(data: bytes, way: Way) -> Verdict:
@@ -147,7 +157,8 @@ def _run(model: Model, way: Way, kernels: str, features: set[str]) -> _Run:
     result = _Run()
     try:
         native.set_threads(way.threads)
-        with _Probe(model, features) as device, Session(model, device, cores=min(way.cores, model.chip.cores)) as opened:
+        cores = min(way.cores, model.chip.cores)
+        with _noted(features), _Probe(model.chip) as device, Session(model, device, cores=cores) as opened:
             inputs = {spec.name: _input(spec, way, model.batch_size) for spec in opened.inputs}
             outputs = opened.run(inputs, outputs="raw")
             result.outputs = {name: array.tobytes() for name, array in outputs.items()}

@@ -16,7 +16,6 @@ from functools import cache
 from openrknn import isa
 from openrknn.isa.fields import Choice, Field
 from openrknn.isa.registers import Register
-
 from tools.fuzzing.anatomy import Anatomy, TaskWords
 
 __all__ = ["mutated"]
@@ -180,19 +179,19 @@ def _field(data: bytearray, anatomy: Anatomy, rng: Rng) -> None:
     new = _code(field, old, rng)
     _store(data, words, number, _set(word, field, new))
     if field.width > 2 and old > 1 and rng.random() < 0.4:
-        _follow(data, anatomy, words, field, old, new)
+        _follow(data, anatomy, words, field, (old, new))
 
 
 def _follow(
-    data: bytearray, anatomy: Anatomy, words: TaskWords, changed: Field[int], old: int, new: int
+    data: bytearray, anatomy: Anatomy, words: TaskWords, changed: Field[int], codes: tuple[int, int]
 ) -> None:
     """Blocks repeat sizes, some of them minus one."""
-    value, wanted = (int(changed.natural(code)) for code in (old, new))
+    value, wanted = (int(changed.natural(code)) for code in codes)
     for number in range(words.count):
         word = _fetch(data, words, number)
         register = _register(anatomy, word)
         for field in register.fields() if register is not None else ():
-            if field.width > 2 and field.kind == changed.kind or field.kind in ("size", "unsigned"):
+            if (field.width > 2 and field.kind == changed.kind) or field.kind in ("size", "unsigned"):
                 code = field.code_in(word >> 16 & 0xFFFFFFFF)
                 if int(field.natural(code)) == value:
                     word = _set(word, field, code + wanted - value)

@@ -27,7 +27,7 @@ def read_frame(stream: BinaryIO) -> Any:
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         return None
-    return pickle.loads(stream.read(_LENGTH.unpack(head)[0]))  # noqa: S301 - from ourselves
+    return pickle.loads(stream.read(_LENGTH.unpack(head)[0]))
 
 
 def write_frame(stream: BinaryIO, entry: object) -> None:

@@ -44,6 +44,8 @@ class Work(Generic[_B]):
     """Runs it and waits. It gets the buffers of the job, which stay for as long as it runs."""
     scratch: tuple[_B, ...] = ()
     """Memory that the driver allocated for this job; it goes when the job is closed."""
+    operations: int = 0
+    """Of one run, where they were counted: see `Budget`."""
 
 
 class Prepared(Generic[_B]):
@@ -51,6 +53,7 @@ class Prepared(Generic[_B]):
 
     def __init__(self, device: BaseDevice[_B], work: Work[_B], buffers: tuple[_B, ...] | None) -> None:
         self.work, self.buffers = work, buffers
+        self.operations = work.operations
         self.is_closed = False
         self._device = device
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from openrknn.chips import Chip
 from openrknn.container.parts import Task
+from openrknn.npu.budget import UNLIMITED, Budget
 
 __all__ = ["Bytes", "Device", "DeviceBuffer", "Job", "PreparedJob"]
 
@@ -61,6 +62,8 @@ class Job:
     buffers: tuple[DeviceBuffer, ...] | None = None
     """Every other buffer that the tasks read or write. None: any buffer of the device, and then a job makes caches of
     buffers consistent that another thread may be writing; say which where threads share a device."""
+    budget: Budget = UNLIMITED
+    """What its tasks may ask of a software NPU."""
 
 
 @runtime_checkable

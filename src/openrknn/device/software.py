@@ -82,10 +82,12 @@ class SoftwareDevice(BaseDevice[SoftwareBuffer]):
         lists = [[_reference(job, number) for number in numbers] for numbers in job.lists]
         constants = {buffer.mapped for buffer in job.constants if isinstance(buffer, SoftwareBuffer)}
         program = self._machine.prepare(lists)
+        job.budget.check(program.steps, natively=True)  # before anything is decompressed or packed
         prepared = accelerate(program, self._memory, is_constant=constants.__contains__)
+        operations = job.budget.check(program.steps)
         if self._status is not None:
             prepared.meter = partial(self._status.job, len(lists))
-        return Work(lambda _: prepared.run())
+        return Work(lambda _: prepared.run(), operations=operations)
 
     def _shut_down(self) -> None:
         if self._status is not None:

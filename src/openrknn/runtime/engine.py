@@ -11,6 +11,7 @@ from openrknn.container.model import Model
 from openrknn.container.sizes import internal_bytes
 from openrknn.device import Device, DeviceBuffer
 from openrknn.errors import UnsupportedError
+from openrknn.npu.budget import UNLIMITED, Budget
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.outputs import OutputPort
 from openrknn.runtime.io.tensors import stored_type
@@ -35,6 +36,8 @@ class Options:
     custom_ops: Mapping[str, CustomOperator] | None = None
     strict: bool = False
     """Refuse what boards are recorded to ignore."""
+    budget: Budget = UNLIMITED
+    """How much work and memory a run may ask for."""
 
 
 class SessionDevice(Protocol):
@@ -119,6 +122,7 @@ class LocalEngine:
         self._internal: DeviceBuffer | None = None
         try:
             size = max((internal_bytes(graph) for graph in model.graphs), default=0)
+            options.budget.check_memory(size, "internal memory")
             if size:
                 self._internal = store.device.allocate(size, "internal")
         except BaseException:
@@ -128,7 +132,7 @@ class LocalEngine:
     @classmethod
     def open(cls, model: Model, device: str | Device, options: Options) -> LocalEngine:
         """On a new device, or on one that is open."""
-        return cls(model, open_store(model, device, None, strict=options.strict), options)
+        return cls(model, open_store(model, device, None, strict=options.strict, budget=options.budget), options)
 
     def share(self, model: Model, options: Options) -> LocalEngine:
         self._store.join(model)
@@ -183,4 +187,5 @@ class LocalEngine:
             cores=self._options.cores,
             custom_ops=self._options.custom_ops or {},
             places=places,
+            budget=self._options.budget,
         )

@@ -6,9 +6,10 @@ from openrknn.chips import Chip
 from openrknn.container.model import Model
 from openrknn.device import Device, open_device
 from openrknn.errors import UnsupportedError
+from openrknn.npu.budget import Budget
 from openrknn.runtime.program.weights import WeightStore
 
-__all__ = ["core_count", "open_store"]
+__all__ = ["budget_for", "core_count", "open_store"]
 
 
 def core_count(cores: int | None, core_mask: int | None, chip: Chip) -> int:
@@ -29,7 +30,20 @@ def core_count(cores: int | None, core_mask: int | None, chip: Chip) -> int:
     return cores
 
 
-def open_store(model: Model, device: str | Device, shared: WeightStore | None, *, strict: bool) -> WeightStore:
+def budget_for(model: Model, work: int | None, memory: int | None) -> Budget:
+    """What a run may ask for; a model that was never a file counts with its constants."""
+    for name, value in (("max_work", work), ("max_memory", memory)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise TypeError(f"{name}= is a whole number, not {value!r}")
+        if value is not None and value < 1:
+            raise ValueError(f"{name}={value} allows nothing")
+    size = model.size_bytes or sum(len(tensor.data or b"") for graph in model.graphs for tensor in graph.tensors)
+    return Budget.for_file(size, work=work, memory=memory)
+
+
+def open_store(
+    model: Model, device: str | Device, shared: WeightStore | None, *, strict: bool, budget: Budget
+) -> WeightStore:
     """The weights on their device: new ones, or those of another session."""
     if shared is not None:
         if not isinstance(device, str) and device is not shared.device:
@@ -39,7 +53,7 @@ def open_store(model: Model, device: str | Device, shared: WeightStore | None, *
     if isinstance(device, str):
         opened = open_device(device, model.chip, strict=strict)
         try:
-            return WeightStore(model, opened, owns_device=True)
+            return WeightStore(model, opened, owns_device=True, budget=budget)
         except BaseException:
             opened.close()
             raise
@@ -47,4 +61,4 @@ def open_store(model: Model, device: str | Device, shared: WeightStore | None, *
         raise TypeError(f"device= is a text such as 'auto' or an open Device, not {type(device).__name__}")
     if device.chip.target != model.chip.target:
         raise UnsupportedError(f"the model is for {model.chip.title}, and the device {device.name} is not")
-    return WeightStore(model, device, owns_device=False)
+    return WeightStore(model, device, owns_device=False, budget=budget)

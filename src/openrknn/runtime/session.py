@@ -25,7 +25,7 @@ from openrknn.runtime.futures import RunFuture, submit
 from openrknn.runtime.io.outputs import OutputKind, check_kind
 from openrknn.runtime.io.tensors import Array
 from openrknn.runtime.memory import MemoryReport
-from openrknn.runtime.options import core_count
+from openrknn.runtime.options import budget_for, core_count
 from openrknn.runtime.profile import Profile, RunTimes
 from openrknn.runtime.program.cpu import CustomOperator
 
@@ -50,6 +50,11 @@ class Session:
     weights and device this one uses too. Bits and words that boards are recorded to ignore are in `notes`; with
     `strict` the software NPU refuses them. What may change a result it refuses always.
 
+    A hostile file could ask for hours of work or for all memory. `max_work` (operations of one run) and `max_memory`
+    (bytes of each: internal memory, inputs and outputs, the intermediate results of a task) bound it; what is beyond
+    raises `BudgetError` before it is allocated or run. The defaults grow with the file and are far above what real
+    models need; OPENRKNN_MAX_WORK and OPENRKNN_MAX_MEMORY replace them.
+
     One session runs one thing at a time, from whichever thread; a `SessionPool` runs several.
     """
 
@@ -63,6 +68,8 @@ class Session:
         custom_ops: Mapping[str, CustomOperator] | None = None,
         share_weights_with: Session | None = None,
         strict: bool = False,
+        max_work: int | None = None,
+        max_memory: int | None = None,
     ) -> None:
         self.model = model if isinstance(model, Model) else load(model)
         self.cores = core_count(cores, core_mask, self.model.chip)
@@ -78,7 +85,8 @@ class Session:
         self._last: Runnable | None = None
         """What ran last."""
         mask = core_mask if core_mask is not None or cores is None else (1 << cores) - 1
-        options = Options(self.cores, mask, dict(custom_ops or {}), strict)
+        budget = budget_for(self.model, max_work, max_memory)
+        options = Options(self.cores, mask, dict(custom_ops or {}), strict, budget)
         self._engine: Engine = _open(self.model, model, device, share_weights_with, options)
         self._graph = 0
         try:

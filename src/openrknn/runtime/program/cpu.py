@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -10,6 +11,7 @@ import numpy as np
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Kind, Tensor
 from openrknn.errors import UnsupportedError
+from openrknn.npu.budget import Demand
 from openrknn.runtime.io.tensors import Array, StoredTensor
 from openrknn.runtime.io.values import decode, encode
 from openrknn.runtime.operators import OPERATORS, SEVERAL, CpuOperator, SeveralOutputs
@@ -28,6 +30,7 @@ CustomOperator: TypeAlias = Callable[[Sequence[Array], Mapping[str, Any]], Array
 _Known: TypeAlias = CpuOperator | SeveralOutputs | CustomOperator
 _SCRATCH = "_exSecondary"
 """In the names of memory that the compiler adds to the inputs of an operator for its own use."""
+_ELEMENT_WORK, _ROWS, _ELEMENT_BYTES, _MOST = 8, 3, 32, 1 << 31
 _PLACEHOLDER = "empty_placeholder"
 """Begins the name of a constant that stands for an optional input."""
 
@@ -58,6 +61,23 @@ def is_scratch(tensor: Tensor) -> bool:
 def is_placeholder(tensor: Tensor) -> bool:
     """An optional input that is not there: by its name, or a constant of the compiler's without data."""
     return tensor.name.startswith(_PLACEHOLDER) or (tensor.kind is Kind.COMPILER_CONSTANT and not tensor.data)
+
+
+def cpu_demand(operator: Operator, tensors: Sequence[Tensor]) -> Demand:
+    """What an operator asks of the CPU, at the most.
+
+    A product of matrices has sqrt(|A| * |B| * |C|) multiplications, exactly; a convolution has as many for each row of
+    its kernel. Windows look at every element of theirs. Numbers are computed in double precision, in a few arrays.
+    """
+    sizes = sorted((tensor.elements for tensor in tensors), reverse=True)
+    window = operator.attributes.get("kernel_shape")
+    taps = math.prod(abs(int(side)) for side in window) if isinstance(window, Sequence) and _whole(window) else 1
+    products = math.isqrt(math.prod(sizes[:3])) if len(sizes) > 2 else 0
+    return Demand((_ELEMENT_WORK + taps) * sum(sizes) + products * _ROWS, _ELEMENT_BYTES * sum(sizes))
+
+
+def _whole(numbers: Sequence[object]) -> bool:
+    return all(isinstance(number, int | float) and abs(number) < _MOST for number in numbers)
 
 
 class CpuCall:

@@ -13,12 +13,13 @@ from openrknn.container.parts import NO_TENSOR, DataType, Graph, Placement, Tens
 from openrknn.container.patch import input_values
 from openrknn.device import DeviceBuffer, Job, PreparedJob
 from openrknn.errors import ExecutionError
+from openrknn.npu.budget import UNLIMITED, Budget
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.outputs import OutputPort
 from openrknn.runtime.io.tensors import Array, StoredTensor, constant, stored_bytes
 from openrknn.runtime.io.values import decode_constant
 from openrknn.runtime.operators import ABSENT
-from openrknn.runtime.program.cpu import CpuCall, CustomOperator, find_operators, is_placeholder, is_scratch
+from openrknn.runtime.program.cpu import CpuCall, CustomOperator, cpu_demand, find_operators, is_placeholder, is_scratch
 from openrknn.runtime.program.relocate import addresses_of, relocated_tasks, write_commands, write_values
 from openrknn.runtime.program.rows import ferried, is_recurrent
 from openrknn.runtime.program.steps import Segment, core_lists, operators_to_run, split
@@ -42,8 +43,10 @@ class Program:
         cores: int,
         custom_ops: Mapping[str, CustomOperator],
         places: Mapping[str, DeviceBuffer] | None = None,
+        budget: Budget = UNLIMITED,
     ) -> None:
         self.model, self.graph, self._store, self._internal = model, graph, store, internal
+        self._budget = budget
         self.operators = operators_to_run(model.operators_of(graph))
         self._lists = core_lists(graph, model.chip, cores)
         self._compute = find_operators(
@@ -54,6 +57,8 @@ class Program:
         """Inputs, outputs and what CPU operators touch, by name."""
         ends = {graph.tensors[index].name: graph.tensors[index] for index in (*graph.inputs, *graph.outputs)}
         given = places or {}
+        asked = sum(stored_bytes(tensor) for name, tensor in ends.items() if name not in given)
+        budget.check_memory(asked, "inputs and outputs")
         addresses = {name: self._place(tensor, given.get(name)).address for name, tensor in ends.items()}
         self.inputs = tuple(self._input(number, graph.tensors[index]) for number, index in enumerate(graph.inputs))
         self.outputs = tuple(OutputPort(self._tensors[graph.tensors[index].name]) for index in graph.outputs)
@@ -65,6 +70,7 @@ class Program:
         self._jobs: list[tuple[bool, PreparedJob]] = []
         """Of all plans, each with whether its plan runs operators singly."""
         self._fed: frozenset[str] | None = None
+        self._work = 0
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -108,6 +114,7 @@ class Program:
         if self._fed != pixels:
             self._patch(pixels)
         if (pixels, singly) not in self._plans:
+            self._work = 0
             segments = split(self.graph, self.operators, self._lists, singly=singly)
             self._plans[pixels, singly] = [(segment, self._step(segment, singly=singly)) for segment in segments]
         return self._plans[pixels, singly]
@@ -123,6 +130,7 @@ class Program:
             return self._call(segment.operators[0]).run
         try:
             job = self._store.device.prepare(self._job(segment))
+            self._add_work(getattr(job, "operations", 0))
         except ExecutionError as error:
             error.operator = self._describe(error.operator)
             raise
@@ -135,7 +143,13 @@ class Program:
     def _job(self, segment: Segment) -> Job:
         constants = (self._store.buffer,) if self._store.buffer is not None else ()
         internal = (self._internal,) if self._internal is not None else ()
-        return Job(self._tasks, segment.lists, constants=constants, buffers=(*self.buffers, *internal))
+        return Job(self._tasks, segment.lists, constants=constants, buffers=(*self.buffers, *internal),
+                   budget=self._budget)  # fmt: skip
+
+    def _add_work(self, operations: int) -> None:
+        """All parts of a run together stay within its budget."""
+        self._work += operations
+        self._budget.check_work(self._work, "the model")
 
     def _describe(self, number: str | None) -> str | None:
         """An operator's number with its name, for people."""
@@ -207,6 +221,9 @@ class Program:
         )
         operands = [self._operand(tensor, operator) for tensor in inputs if tensor is None or not is_scratch(tensor)]
         results = [None if tensor is None else self._activation(tensor) for tensor in outputs]
+        asked = cpu_demand(operator, [tensor for tensor in (*inputs, *outputs) if tensor is not None])
+        self._budget.check_memory(asked.memory, f"operator {operator.index} {operator.name!r} ({operator.type})")
+        self._add_work(asked.work)
         return CpuCall(operator, self._compute[operator.type], operands, results)
 
     def _operand(self, tensor: Tensor | None, operator: Operator) -> StoredTensor | Array:

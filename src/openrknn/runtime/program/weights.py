@@ -12,6 +12,7 @@ from openrknn.container.parts import Kind, Tensor
 from openrknn.device import Device, DeviceBuffer
 from openrknn.errors import UnsupportedError
 from openrknn.forks import renew_in_child
+from openrknn.npu.budget import UNLIMITED, Budget
 
 __all__ = ["WeightStore"]
 
@@ -23,7 +24,7 @@ _ELSEWHERE = {Kind.COMMANDS, Kind.TASKS, Kind.REGISTER_LIST}
 class WeightStore:
     """The constants of a model on a device. Counts its users; the last one gives everything back."""
 
-    def __init__(self, model: Model, device: Device, *, owns_device: bool) -> None:
+    def __init__(self, model: Model, device: Device, *, owns_device: bool, budget: Budget = UNLIMITED) -> None:
         _check(model)
         self.model = model
         self.device = device
@@ -33,6 +34,7 @@ class WeightStore:
         self._users = 1
         self._lock = threading.Lock()
         renew_in_child(self, "_lock", threading.Lock)
+        budget.check_memory(self.size_bytes, "constants")
         if self.size_bytes:
             self.buffer = device.allocate(self.size_bytes, "weights")
             self._fill(self.buffer)
