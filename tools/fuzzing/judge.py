@@ -203,7 +203,7 @@ def _clear() -> None:
 
 def _covered() -> set[str]:
     counters = _counters()
-    return set() if counters is None else {f"@{place}" for place in np.flatnonzero(counters).tolist()}
+    return set() if counters is None else {f"@{place}" for place in np.flatnonzero(counters.copy()).tolist()}
 
 
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|-?\d+(\.\d+)?|'[^']*'|\[[^\]]*\]")
