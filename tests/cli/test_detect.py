@@ -39,11 +39,12 @@ def test_a_folder_with_a_broken_picture(photos: Path, tmp_path: Path, capsys: Ca
     assert "b.png" in result.err
     assert "skipped" in result.err
     assert "2 pictures" in result.out
-    assert sorted(path.name for path in out.iterdir()) == ["a.jpg", "c.jpg", "index.json"]
-    with Image.open(out / "a.jpg") as image:
+    assert sorted(path.name for path in out.iterdir()) == ["a.png", "c.png", "index.json"]
+    with Image.open(out / "a.png") as image:
+        assert image.format == "PNG"  # what came without losses stays so
         assert image.size[0] / image.size[1] == pytest.approx(60 / 40)
     index = json.loads((out / "index.json").read_text())
-    assert [entry["path"] for entry in index["files"]] == ["a.jpg", "c.jpg"]
+    assert [entry["path"] for entry in index["files"]] == ["a.png", "c.png"]
     assert index["family"] == "segmentation"
     again = run(capsys, "segment", SMALL, photos, "--save", out)
     assert again.code == 2
@@ -119,7 +120,7 @@ def test_ctrl_c_keeps_what_was_saved(
     monkeypatch.setattr(Pipeline, "stream", interrupted)
     result = run(capsys, "segment", SMALL, photos, "--save", tmp_path / "out")
     assert result.code == 130
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.jpg", "index.json"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.png", "index.json"]
     assert "interrupted" in result.out
 
 

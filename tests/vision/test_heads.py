@@ -7,6 +7,7 @@ from hypothesis import strategies as some
 
 from openrknn.container.model import TensorSpec
 from openrknn.container.parts import Quantization
+from openrknn.errors import UnsupportedError
 from openrknn.vision.heads import Head, Settings, heads_of, original_shape
 from openrknn.vision.thresholds import SAFE, safe_threshold
 
@@ -18,6 +19,21 @@ EVERY_INT8 = np.arange(-128, 128).astype(np.int8)
 def test_a_limit_passes_exactly_the_numbers_that_reach_the_threshold(scale: float, zero: int, threshold: float) -> None:
     head = Head("x", EVERY_INT8, float(np.float32(scale)), zero)
     assert ((head.limit(threshold) <= EVERY_INT8) == (head.real(EVERY_INT8) >= threshold)).all()
+
+
+@pytest.mark.parametrize("scale", [-0.1, 0.0, float("nan"), float("inf")])
+def test_scales_that_order_nothing_are_refused(scale: float) -> None:
+    with pytest.raises(UnsupportedError, match=r"output 'x' has the scale"):
+        Head("x", EVERY_INT8, scale, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("scale", [1e-40, 1e-20, 1e15])
+def test_a_limit_is_found_for_every_scale(scale: float, dtype: type[np.signedinteger]) -> None:
+    ends = np.iinfo(dtype)
+    values = np.array([ends.min, 0, 1, 2, ends.max], dtype)
+    head = Head("x", values, scale, 1)
+    assert ((head.limit(0.25) <= values) == (head.real(values) >= np.float32(0.25))).all()
 
 
 @settings(deadline=None, max_examples=100)

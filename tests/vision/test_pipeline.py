@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ import pytest
 import openrknn
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.session import Session
-from openrknn.vision import Areas, Pipeline, Ranking, TextReader, UnknownFamilyError
+from openrknn.vision import Areas, Objects, Pipeline, Ranking, TextReader, UnknownFamilyError
 from openrknn.vision.errors import SourceError
 from openrknn.vision.families import FAMILIES
 from openrknn.vision.parallel import parallel
+from openrknn.vision.sources import entries
 from tests.container.places import ROOT, golden
 
 pytest.importorskip("PIL", reason="the extra 'images' (Pillow) is not installed")
@@ -66,6 +68,32 @@ def test_a_stream_keeps_its_order_and_reports_what_it_cannot_read(tmp_path: Path
         assert (found.classes == expected.classes).all()
     with pytest.raises(ValueError, match="nothing to draw"):
         results[3].annotated()
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_stream_of_one_folder_needs_no_list(tmp_path: Path, kind: type) -> None:
+    from PIL import Image
+
+    Image.fromarray(PATTERN).save(tmp_path / "one.png")
+    with Pipeline(SMALL) as pipeline:
+        assert [Path(result.name).name for result in pipeline.stream(kind(tmp_path))] == ["one.png"]
+        (entry,) = entries(str(tmp_path))
+        assert [Path(result.name).name for result in pipeline.stream(entry)] == ["one.png"]
+
+
+def test_boxes_without_area_are_left_out_with_a_note() -> None:
+    """A detector that was taken for another one: 300 boxes of no width, 100 % sure."""
+    boxes = np.zeros((300, 4), np.float32)
+    boxes[:, 3] = 9
+    boxes[0], boxes[1] = (1, 2, 5, 6), (np.nan, 0, 3, 3)
+    found = Objects(boxes, np.ones(300, np.float32), np.zeros(300, np.int64))
+    with Pipeline(SMALL) as pipeline:
+        pipeline.family = replace(pipeline.family, task="detect", decode=lambda *_: found)
+        result = pipeline(PATTERN)
+    assert isinstance(result.found, Objects)
+    assert result.found.boxes.tolist() == [[1, 2, 5, 6]]
+    assert result.notes[0].startswith("299 of 300 boxes have no area and were left out: are these outputs really those")
+    assert found.take(np.array([0])).with_area("any").note == ""
 
 
 def test_a_stream_can_be_left_early(tmp_path: Path) -> None:

@@ -9,20 +9,25 @@ background: comparing int8 numbers first and making floats only of the few that 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from openrknn.container.model import TensorSpec
+from openrknn.errors import UnsupportedError
 
 __all__ = ["Array", "Floats", "Frame", "Head", "Settings", "heads_of", "original_shape"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float32]
 
+_FAR = 1 << 61
+"""Whole numbers beyond it are not looked at; no score is there, and Python's ranges have an end."""
 _PROBABILITY_SLACK = 0.05
 """The NPU's table for the sigmoid may end a little below zero (-0.007 was seen in fp16); before the sigmoid, background
 is far lower than this."""
@@ -45,7 +50,7 @@ class Settings:
     overlap: float = 0.45
     """Of two boxes of one class whose intersection over union is larger, the weaker one goes."""
     limit: int = 300
-    """At most so many objects, the best ones."""
+    """At most this many objects, the best ones."""
     sigmoid: bool | None = None
     """Whether scores still need it; None: see `Head.is_logits`."""
 
@@ -58,6 +63,12 @@ class Head:
     values: Array
     scale: float = 1.0
     zero_point: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.scale < math.inf:  # NaN neither
+            raise UnsupportedError(
+                f"output {self.name!r} has the scale {self.scale}: stored numbers stand for nothing; convert it again"
+            )
 
     @property
     def is_quantized(self) -> bool:
@@ -76,17 +87,10 @@ class Head:
         return values
 
     def limit(self, threshold: float) -> float:
-        """The smallest stored number that stands for `threshold` or more."""
+        """The smallest stored number that stands for `threshold` or more; one above the type's largest if none does."""
         if not self.is_quantized:
             return threshold
-        threshold = float(np.float32(threshold))  # as NumPy compares it with the float32 numbers of `real`
-        limit = math.ceil(threshold / self.scale + self.zero_point)
-        # The division rounds, so its ceiling can be off by one; `real` decides.
-        while self._one(limit - 1) >= threshold:
-            limit -= 1
-        while self._one(limit) < threshold:
-            limit += 1
-        return limit
+        return _limit(self.values.dtype, self.scale, self.zero_point, threshold)
 
     def score_limit(self, settings: Settings, *, is_logits: bool) -> float:
         """`limit` for a score: where the sigmoid is still missing, sigmoid(x) >= t is x >= ln(t / (1 - t))."""
@@ -107,7 +111,21 @@ class Head:
         """`real` of one number, which may lie outside the stored type."""
         if not self.is_quantized:
             return float(stored)
-        return float((np.float32(stored) - np.float32(self.zero_point)) * np.float32(self.scale))
+        return _real(self.scale, self.zero_point, stored)
+
+
+def _real(scale: float, zero_point: int, stored: Any) -> float:
+    return float((np.float32(stored) - np.float32(zero_point)) * np.float32(scale))
+
+
+@lru_cache(maxsize=128)  # the same for every picture
+def _limit(dtype: np.dtype[Any], scale: float, zero_point: int, threshold: float) -> int:
+    """By bisection over the type, so that no rounding of a division and no scale, however small, matters."""
+    ends = np.iinfo(dtype)
+    every = range(max(int(ends.min), -_FAR), min(int(ends.max), _FAR) + 1)
+    wanted = float(np.float32(threshold))  # as NumPy compares it with the float32 numbers of `Head.real`
+    found = every.start + bisect_left(every, wanted, key=partial(_real, scale, zero_point))
+    return found if found < every.stop else int(ends.max) + 1
 
 
 def heads_of(specs: Sequence[TensorSpec], outputs: Mapping[str, Array]) -> list[Head]:

@@ -128,6 +128,8 @@ class Pipeline:
         outputs = self._pool.run({self.model.inputs[0].name: ready}, layout="nhwc", outputs="raw")
         ran = time.perf_counter()
         found = self.family.decode(heads_of(self.model.outputs, outputs), self.frame, self.settings)
+        if isinstance(found, Objects) and self.family.task in _SCORED:
+            found = found.with_area(f"{self.family.name} ({self.family.about})")
         note = found.note if isinstance(found, Objects) else ""
         return Result(
             name=name,
@@ -141,12 +143,15 @@ class Pipeline:
             decode_seconds=time.perf_counter() - ran,
         )
 
-    def stream(self, sources: Iterable[str | os.PathLike[str]] | Sequence[Entry]) -> Iterator[Result]:
+    def stream(
+        self, sources: str | os.PathLike[str] | Entry | Iterable[str | os.PathLike[str]] | Sequence[Entry]
+    ) -> Iterator[Result]:
         """Results for pictures, folders, patterns, videos, cameras: in their order, read ahead, `workers` at a time.
 
-        A picture that cannot be read gives a result with a `problem`. A live source drops what there is no time for.
+        `sources` is one of them or several. A picture that cannot be read gives a result with a `problem`. A live
+        source drops what there is no time for.
         """
-        words = list(sources)
+        words = [sources] if isinstance(sources, str | os.PathLike | Entry) else list(sources)
         found = [word for word in words if isinstance(word, Entry)]
         found = found or entries([word for word in words if not isinstance(word, Entry)])
         is_live = any(entry.kind == "live" for entry in found)

@@ -61,6 +61,18 @@ class Objects:
             texts=None if self.texts is None else tuple(self.texts[row] for row in rows),
         )
 
+    def with_area(self, family: str) -> Objects:
+        """Without boxes that have no area. Detectors do not find such things: the note names the likely mistake."""
+        with np.errstate(invalid="ignore"):  # infinite corners
+            is_box = np.all(self.boxes[:, 2:4] > self.boxes[:, :2], axis=1)  # NaN is no box either
+        if is_box.all():
+            return self
+        note = (
+            f"{np.count_nonzero(~is_box)} of {len(self)} boxes have no area and were left out: are these outputs "
+            f"really those of {family}? Name another family, or decode the arrays of `Session.run` yourself"
+        )
+        return replace(self.take(np.flatnonzero(is_box)), note="; ".join(filter(None, (self.note, note))))
+
     def to_picture(self, placement: Placement) -> Objects:
         """From the pixels of the model's frame to those of the picture."""
         keypoints = self.keypoints

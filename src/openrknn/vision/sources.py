@@ -43,8 +43,10 @@ class Shot:
     """`time.perf_counter()` when it was read."""
 
 
-def entries(words: Sequence[str | os.PathLike[str]]) -> list[Entry]:
+def entries(words: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Entry]:
     """What the words name: a file, a folder (its pictures), a pattern, a video, a camera's number or an address."""
+    if isinstance(words, str | os.PathLike):
+        words = [words]
     found: list[Entry] = []
     for word in words:
         found += _entries(os.fspath(word))

@@ -131,11 +131,13 @@ class _Session:
     def _save(self, result: Result) -> str:
         """The annotated picture, at once, so that an end of any kind loses nothing."""
         assert self.folder is not None
-        stem = safe_name(os.path.splitext(os.path.basename(result.name))[0] if "#" not in result.name else result.name)
+        stem, suffix = os.path.splitext(os.path.basename(result.name))
+        stem = safe_name(stem if "#" not in result.name else result.name)
+        kind = "png" if suffix.lower() == ".png" else "jpeg"  # what came without losses stays so
         seen = self._names[stem] = self._names.get(stem, 0) + 1
-        name = f"{stem}.jpg" if seen == 1 else f"{stem}_{seen}.jpg"
+        name = f"{stem}{'' if seen == 1 else f'_{seen}'}.{'png' if kind == 'png' else 'jpg'}"
         data = BytesIO()
-        result.annotated().save(data, "jpeg", quality=_QUALITY)
+        result.annotated().save(data, kind, quality=_QUALITY)
         about = {"source": result.name, "found": list(result.rows(self.top))}
         self.folder.add_bytes(name, data.getbuffer(), "annotated picture", **about)
         return name
