@@ -1,6 +1,6 @@
 """Ray Serve: one actor per NPU, images in, labels out.
 
-    pip install "ray[serve]" "openrknn[images]"
+    pip install "ray[serve]" "/path/to/clone/of/openrknn[images]"
     ray start --head --resources '{"npu": 3}'       # on each board: how many NPUs (or cores) it has
     serve run examples.deploy.ray_serve:app
     curl -s --data-binary @examples/images/cat.jpg http://127.0.0.1:8000/

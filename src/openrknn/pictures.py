@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.errors import RknnError
+from openrknn.extras import how_to_install
 
 __all__ = ["SUFFIXES", "PictureError", "Pixels", "pillow", "read_picture"]
 
@@ -40,7 +41,7 @@ def pillow() -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise PictureError("this needs Pillow; `pip install 'openrknn[images]'`") from None
+        raise PictureError(f"pictures need Pillow; {how_to_install('images')}") from None
     return Image
 
 

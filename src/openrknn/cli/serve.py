@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from openrknn.cli.options import positive, seconds
 from openrknn.cli.output import CommandError, Output
+from openrknn.extras import missing
 
 if TYPE_CHECKING:
     from openrknn.container.model import Model
@@ -77,7 +78,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         from openrknn.serve.plane.index import scan
         from openrknn.serve.server import Server
     except ImportError as error:
-        raise CommandError(f"{error.name} is not installed; `pip install 'openrknn[serve]'`") from None
+        raise CommandError(missing(error, "serve")) from None
     settings = settings_from(arguments)
     is_empty = not scan(settings.sources, settings.name)  # complains about what is not there before anything starts
     logs.set_up(arguments.log_format, arguments.log_level)

@@ -11,6 +11,7 @@ from typing import Any
 
 from openrknn.compiler.errors import CalibrationError, CompileError
 from openrknn.compiler.ir import Array
+from openrknn.extras import how_to_install
 
 __all__ = ["FloatModel", "onnx_package"]
 
@@ -22,7 +23,7 @@ def onnx_package() -> Any:
     try:
         import onnx
     except ImportError:
-        raise CompileError("reading ONNX files needs the package onnx: pip install 'openrknn[compile]'") from None
+        raise CompileError(f"reading ONNX files needs the package onnx; {how_to_install('compile')}") from None
     return onnx
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from openrknn.errors import UnsupportedError
+from openrknn.extras import missing
 from openrknn.kubernetes.messages import DEVICE_PLUGIN, DRA, POD_RESOURCES, REGISTRATION, message
 
 __all__ = ["SERVICES", "Method", "Socket", "handler", "identity", "load_grpc", "new_server", "stub", "unix"]
@@ -66,8 +67,7 @@ def load_grpc() -> Any:
         import google.protobuf
         import grpc
     except ImportError as error:
-        advice = "`pip install 'openrknn[kubernetes]'` brings it"
-        raise UnsupportedError(f"{error.name} is not installed; {advice}") from None
+        raise UnsupportedError(missing(error, "kubernetes")) from None
     del google
     return grpc
 

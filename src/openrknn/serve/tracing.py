@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from openrknn.errors import UnsupportedError
+from openrknn.extras import how_to_install
 from openrknn.serve.plane.job import Stages
 from openrknn.serve.plane.served import Served
 
@@ -28,7 +29,7 @@ def start(endpoint: str) -> None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        raise UnsupportedError("traces need OpenTelemetry; `pip install 'openrknn[otel]'`") from None
+        raise UnsupportedError(f"traces need OpenTelemetry; {how_to_install('otel')}") from None
     provider = TracerProvider(resource=Resource.create({"service.name": "openrknn"}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces")))
     use(provider)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.extras import how_to_install
 from openrknn.vision.errors import SourceError
 from openrknn.vision.pictures import Pixels
 
@@ -54,9 +55,7 @@ def _open(place: str) -> Any:
     try:
         cv2: Any = importlib.import_module("cv2")
     except ImportError:
-        raise SourceError(
-            f"{place}: videos, cameras and streams need OpenCV; `pip install 'openrknn[video]'`"
-        ) from None
+        raise SourceError(f"{place}: videos, cameras and streams need OpenCV; {how_to_install('video')}") from None
     with _silent(cv2):
         capture = cv2.VideoCapture(int(place) if place.isdigit() else place)
     if not capture.isOpened():

@@ -1,0 +1,26 @@
+"""Packages that only some parts need: the line that installs what is missing.
+
+pip is called through the running interpreter. The pip on the PATH may belong to another environment.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+__all__ = ["how_to_install", "missing"]
+
+_PACKAGES = {"google": "protobuf", "google.protobuf": "protobuf", "grpc": "grpcio"}
+"""Module -> the package that brings it, where the names differ."""
+
+
+def how_to_install(extra: str) -> str:
+    """ "install it with `/usr/bin/python3 -m pip install 'openrknn[serve]'`"."""
+    return f"install it with `{shlex.quote(sys.executable or 'python3')} -m pip install 'openrknn[{extra}]'`"
+
+
+def missing(error: ImportError, extra: str) -> str:
+    """What could not be imported, and how to get it; other import errors in their own words."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return f"{error}; {how_to_install(extra)}"
+    return f"{_PACKAGES.get(error.name, error.name)} is not installed; {how_to_install(extra)}"
