@@ -1,5 +1,17 @@
-"""`python -m openrknn.cli`, for when the `openrknn` script is not on the path."""
+"""Where the program starts: nothing is imported before Ctrl-C is handled."""
 
-from openrknn.cli.main import main
+__all__ = ["start"]
 
-raise SystemExit(main())
+
+def start() -> int:
+    """Run `openrknn`, and return its exit code."""
+    try:
+        from openrknn.cli.main import main
+
+        return main()
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    raise SystemExit(start())

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 NAME = "capabilities"
 HELP = "show which chip supports which function, query and flag of the RKNN C API"
 DESCRIPTION = """Show which chip supports which function, query and flag of the vendor's C API, since which version of
-the library it exists, and, with --library, whether a library has it. The facts are those of the vendor's reference; "?"
-is where it says nothing."""
+the library it exists, and, with --library, whether a library has it. The facts are from the vendor's reference; "?"
+means that it does not say."""
 EXAMPLES = (
-    "openrknn capabilities                        all chips beside each other",
+    "openrknn capabilities                        all chips side by side",
     "openrknn capabilities --chip rk3566          one chip, with the reasons",
     "openrknn capabilities --library              and what the library on this machine exports",
     "openrknn capabilities --json | jq '.functions[] | select(.support.rv1106)'",

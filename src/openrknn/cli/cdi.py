@@ -11,9 +11,9 @@ from openrknn.cli.output import Output
 
 NAME = "cdi"
 HELP = "describe the NPUs for container runtimes (Container Device Interface)"
-DESCRIPTION = """Write a file of the Container Device Interface: after that a container gets an NPU by its name, without
---privileged, without numbers of device nodes, and with the chip's name although containers hide the device tree. The
-file states the lowest version that holds its content, because old runtimes refuse new ones."""
+DESCRIPTION = """Write a Container Device Interface (CDI) file. Containers can then be given an NPU by name, without
+--privileged and without device node numbers, and are told the chip's name, which containers otherwise hide. The file
+declares the lowest CDI version that covers its content, because old runtimes refuse newer ones."""
 EXAMPLES = (
     "openrknn cdi generate                                       print it",
     "sudo openrknn cdi generate --output /etc/cdi/openrknn.json",
@@ -24,14 +24,21 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    parser.add_argument("action", choices=("generate", "list"), help="the file, or the names of its devices")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: standard output")
-    parser.add_argument("--strategy", choices=("shares", "cores"), default="cores", help="name cores, or shares")
-    parser.add_argument("--shares", type=positive, metavar="N", help="how many shares")
-    parser.add_argument("--software", type=positive, default=0, metavar="N", help="N software NPUs too")
+    parser.add_argument("action", choices=("generate", "list"), help="print the file, or the names of its devices")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="file to write (default: standard output)")
+    parser.add_argument(
+        "--strategy",
+        choices=("shares", "cores"),
+        default="cores",
+        help="make devices of shares of an NPU, or of single cores",
+    )
+    parser.add_argument("--shares", type=positive, metavar="N", help="shares per NPU")
+    parser.add_argument("--software", type=positive, default=0, metavar="N", help="add N software NPUs")
     text = "add a group (render) for users that are not root; needs a runtime with CDI 0.7"
     parser.add_argument("--group-id", type=int, action="append", default=[], metavar="GID", help=text)
-    parser.add_argument("--root", metavar="FOLDER", type=Path, default=Path("/"), help="of the system (default: /)")
+    parser.add_argument(
+        "--root", metavar="FOLDER", type=Path, default=Path("/"), help="root of the system (default: /)"
+    )
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
@@ -49,7 +56,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         for name in names:
             output.value(name)
         if not names:
-            output.line("no NPU here; --software 1 adds one that every machine has")
+            output.line("no NPU here; --software 1 adds a software NPU")
         return 0
     if arguments.output is not None:
         cdi.write(arguments.output, content)

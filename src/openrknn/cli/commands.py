@@ -12,12 +12,12 @@ __all__ = ["GROUPS", "NAMES", "Command", "load_command"]
 
 _PICTURES = ("classify", "detect", "segment", "pose", "ocr")
 GROUPS = {
-    "see it work": ("run", "demo", *_PICTURES, "stream"),
-    "make, measure and compare models": ("compile", "bench", "profile", "compare"),
-    "look into files": ("inspect", "lint", "disasm", "diff", "extract", "edit", "coverage"),
-    "programs without an NPU, and what programs do with one": ("exec", "device", "spy", "trace", "verify"),
+    "run models": ("run", "demo", *_PICTURES, "stream"),
+    "compile, measure and compare models": ("compile", "bench", "profile", "compare"),
+    "inspect and change files": ("inspect", "lint", "disasm", "diff", "extract", "edit", "coverage"),
+    "run and trace programs that use an NPU": ("exec", "device", "spy", "trace", "verify"),
     "boards, servers and clusters": ("doctor", "top", "capabilities", "exporter", "serve", "cdi", "device-plugin"),
-    "this program": ("completion",),
+    "the shell": ("completion",),
 }
 """What people want to do -> the commands for it, in the order of `openrknn --help`."""
 

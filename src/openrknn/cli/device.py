@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from openrknn.fakekernel.device import Device
 
 NAME = "device"
-HELP = "an emulated NPU that many programs share"
+HELP = "run an emulated NPU that several programs share"
 DESCRIPTION = """Run an emulated device until Ctrl-C or SIGTERM. Programs use it with `openrknn exec --device FOLDER`,
 or with the two environment variables that are printed at the start; they share its memory, its cores and its load
 files as they would on a board."""
@@ -31,7 +31,7 @@ _CLEAR = "\r\x1b[K"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     add_device_arguments(parser)
-    parser.add_argument("--folder", metavar="FOLDER", help="where it lives (default: a new temporary folder)")
+    parser.add_argument("--folder", metavar="FOLDER", help="folder of the device (default: a new temporary folder)")
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
@@ -57,8 +57,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 def _introduce(device: Device, preload: Path, output: Output) -> None:
     output.line(f"emulated {device.chip.title}, driver {device.driver_name}, in {device.folder}")
-    output.line(f"use it:  openrknn exec --device {device.folder} -- PROGRAM ARGS...")
-    output.line(f"or:      export OPENRKNN_DEVICE={device.folder} LD_PRELOAD={preload}")
+    output.line(f"use it with:  openrknn exec --device {device.folder} -- PROGRAM ARGS...")
+    output.line(f"or with:      export OPENRKNN_DEVICE={device.folder} LD_PRELOAD={preload}")
     output.data({"folder": str(device.folder), "preload": str(preload), "chip": device.chip.name})
     output.stream.flush()
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 NAME = "device-plugin"
 HELP = "offer the NPUs of this node to Kubernetes"
-DESCRIPTION = """Tell the kubelet of this node which NPUs there are (device plugin), and the scheduler of the cluster
-(DRA driver, with --dra). Found by the names of the drivers: rknpu, rocket, and software NPUs for laptops and tests.
-Runs until it is told to stop. deploy/kubernetes has the manifests."""
+DESCRIPTION = """Offer the NPUs of this node to the kubelet (device plugin) and to the cluster's scheduler (DRA driver,
+with --dra). NPUs are found by their drivers, rknpu and rocket; there can be software NPUs for laptops and tests. It
+runs until it is stopped. deploy/kubernetes has the manifests."""
 EXAMPLES = (
     "openrknn device-plugin                        on a node, as a service",
     "openrknn device-plugin --software 2           a laptop with two software NPUs",
@@ -33,31 +33,53 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     offer = parser.add_argument_group("what to offer")
-    offer.add_argument("--resource", default="rockchip.com/npu", metavar="NAME", help="default: rockchip.com/npu")
-    offer.add_argument("--strategy", choices=("shares", "cores"), default="shares", help="default: shares")
+    offer.add_argument(
+        "--resource",
+        default="rockchip.com/npu",
+        metavar="NAME",
+        help="name of the resource (default: rockchip.com/npu)",
+    )
+    offer.add_argument(
+        "--strategy",
+        choices=("shares", "cores"),
+        default="shares",
+        help="offer shares of NPUs, or single cores (default: shares)",
+    )
     text = "containers per NPU (default: as many as it has cores; 1 with old drivers)"
     offer.add_argument("--shares", type=positive, metavar="N", help=text)
     offer.add_argument("--software", type=positive, default=0, metavar="N", help="offer N software NPUs too")
-    offer.add_argument("--software-chip", default="rk3588", metavar="CHIP", help="which they stand for")
+    offer.add_argument(
+        "--software-chip", default="rk3588", metavar="CHIP", help="chip of the software NPUs (default: rk3588)"
+    )
     offer.add_argument("--list", action="store_true", help="show devices and labels, and exit")
     text = "remove the CDI files and labels that the plugin wrote on this node, and exit (after uninstalling)"
     offer.add_argument("--clean-up", action="store_true", help=text)
-    sides = parser.add_argument_group("whom to tell")
-    sides.add_argument("--dra", action="store_true", help="be a DRA driver too")
-    sides.add_argument("--no-plugin", action="store_true", help="be no device plugin")
+    sides = parser.add_argument_group("where to register")
+    sides.add_argument("--dra", action="store_true", help="also be a DRA driver")
+    sides.add_argument("--no-plugin", action="store_true", help="do not be a device plugin")
     sides.add_argument("--node", metavar="NAME", help="DRA: name of this node")
-    sides.add_argument("--api-server", metavar="URL", help="DRA: default: that of the pod's service account")
+    sides.add_argument(
+        "--api-server", metavar="URL", help="DRA: the API server (default: from the pod's service account)"
+    )
     sides.add_argument("--token-file", type=Path, metavar="FILE", help="DRA: bearer token for --api-server")
-    sides.add_argument("--ca-file", type=Path, metavar="FILE", help="DRA: authority for --api-server")
-    sides.add_argument("--cdi-dir", type=Path, metavar="FOLDER", help="give CDI devices, described in this folder")
+    sides.add_argument("--ca-file", type=Path, metavar="FILE", help="DRA: certificate authority of --api-server")
+    sides.add_argument("--cdi-dir", type=Path, metavar="FOLDER", help="hand out CDI devices, described in this folder")
     sides.add_argument("--features-dir", type=Path, metavar="FOLDER", help="write labels for Node Feature Discovery")
-    sides.add_argument("--metrics-port", type=positive, metavar="N", help="serve /metrics and /healthz")
-    sides.add_argument("--metrics-host", default="127.0.0.1", metavar="HOST", help="default: 127.0.0.1")
-    watch = parser.add_argument_group("looking")
-    watch.add_argument("--root", type=Path, default=Path("/"), metavar="FOLDER", help="of the host's /dev, /sys, /proc")
+    sides.add_argument("--metrics-port", type=positive, metavar="N", help="serve /metrics and /healthz on this port")
+    sides.add_argument(
+        "--metrics-host", default="127.0.0.1", metavar="HOST", help="address for --metrics-port (default: 127.0.0.1)"
+    )
+    watch = parser.add_argument_group("monitoring")
+    watch.add_argument(
+        "--root", type=Path, default=Path("/"), metavar="FOLDER", help="where the host's /dev, /sys and /proc are"
+    )
     watch.add_argument("--kubelet-dir", type=Path, default=Path("/var/lib/kubelet"), metavar="FOLDER")
-    watch.add_argument("--interval", type=seconds, default=5, metavar="SECONDS", help="from look to look (default: 5)")
-    watch.add_argument("--self-test", type=seconds, default=0.0, metavar="SECONDS", help="run jobs with known answers")
+    watch.add_argument(
+        "--interval", type=seconds, default=5, metavar="SECONDS", help="time between checks (default: 5)"
+    )
+    watch.add_argument(
+        "--self-test", type=seconds, default=0.0, metavar="SECONDS", help="run jobs with known answers this often"
+    )
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:

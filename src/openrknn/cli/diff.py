@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from openrknn.analysis.differences.difference import Difference
 
 NAME = "diff"
-HELP = "tell what differs between two models"
-DESCRIPTION = """Tell what differs between two models: versions, chip, inputs and outputs, operators and where they run,
+HELP = "show what differs between two models"
+DESCRIPTION = """Show what differs between two models: versions, chip, inputs and outputs, operators and where they run,
 tensors and their quantisation, weights (how many and by how much), register commands (task by task, field by field)
 and memory. Weights of models for different chips or with different types are compared as real numbers.
-Exit code 0: the same, 1: different, 2: it could not be done."""
+Exit code 0: the same, 1: different, 2: they could not be compared."""
 EXAMPLES = (
     "openrknn diff old.rknn new.rknn",
-    "openrknn diff old.rknn new.rknn --all          every difference, however many",
+    "openrknn diff old.rknn new.rknn --all          every difference",
     "openrknn diff old.rknn new.rknn --json | jq '.differences[] | select(.section == \"weights\")'",
     "openrknn diff old.rknn new.rknn --quiet && echo same",
 )
@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("first", metavar="A", help="a .rknn model")
     parser.add_argument("second", metavar="B", help="the one to compare it with")
-    parser.add_argument("--all", action="store_true", help=f"every difference; else {_SHOWN} of each kind")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; the exit code tells")
+    parser.add_argument("--all", action="store_true", help=f"every difference (default: {_SHOWN} of each kind)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; only set the exit code")
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:

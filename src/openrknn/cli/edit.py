@@ -29,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a .rknn model")
     parser.add_argument("-o", "--output", metavar="OUT", help="the file to write")
     parser.add_argument("--in-place", action="store_true", help="change FILE itself")
-    parser.add_argument("--force", action="store_true", help="overwrite OUT if it is there")
+    parser.add_argument("--force", action="store_true", help="overwrite OUT if it exists")
     parser.add_argument("--custom-string", metavar="TEXT", help="what RKNN_QUERY_CUSTOM_STRING answers")
     parser.add_argument(
-        "--rename", metavar="OLD=NEW", action="append", default=[], help="another name for a tensor; can be repeated"
+        "--rename", metavar="OLD=NEW", action="append", default=[], help="rename a tensor (repeatable)"
     )
 
 
@@ -66,17 +66,17 @@ def _target(arguments: argparse.Namespace) -> str:
     wanted: str | None = arguments.output
     if arguments.in_place:
         if wanted is not None:
-            raise CommandError("--in-place and -o exclude each other")
+            raise CommandError("--in-place and -o cannot be combined")
         return source
     if wanted is None:
         raise CommandError("give -o OUT, or --in-place to change the file itself")
     if os.path.isdir(wanted):
-        raise CommandError(f"{wanted}: this is a directory; give the name of a file")
+        raise CommandError(f"{wanted}: this is a directory; give a file name")
     if os.path.exists(wanted):
         if os.path.exists(source) and os.path.samefile(source, wanted):
             raise CommandError(f"{wanted}: this is the model itself; use --in-place to change it")
         if not arguments.force:
-            raise CommandError(f"{wanted}: there already; give another name, or --force to overwrite it")
+            raise CommandError(f"{wanted}: already exists; choose another name, or use --force to overwrite it")
     return wanted
 
 
@@ -107,4 +107,4 @@ def _check(data: bytes, edited: Model) -> None:
     from openrknn.container.load import load
 
     if replace(load(data), path=edited.path, size_bytes=edited.size_bytes) != edited:
-        raise CommandError("the changed model does not read back as it should; nothing was written")
+        raise CommandError("the changed model does not read back correctly; nothing was written")

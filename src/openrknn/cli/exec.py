@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 NAME = "exec"
 HELP = "run a program that uses an NPU on an emulated one"
 DESCRIPTION = """Run a program as if a Rockchip NPU were in this machine: it finds the driver's device nodes, its files
-in /sys and /proc, the device tree, and an NPU that computes. The program is not changed and needs no rights; it may
-be the vendor's runtime or anything that talks to the kernel drivers `rknpu` or `rocket`. Programs for AArch64 run on
-x86-64 with qemu's user emulation. Statically linked programs cannot be helped."""
+in /sys and /proc, the device tree, and an NPU that computes. The program is not modified and needs no privileges; it
+can be the vendor's runtime or anything else that talks to the kernel drivers `rknpu` or `rocket`. AArch64 programs run
+on x86-64 with qemu's user emulation. Statically linked programs are not supported."""
 EXAMPLES = (
     "openrknn exec -- ./rknn_yolov5_demo model.rknn bus.jpg",
     "openrknn exec --library librknnrt.so -- python3 detect.py",
@@ -45,9 +45,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     """What kind of board it is: the same for `exec` and `device`."""
     parser.add_argument("--chip", default="rk3588", help="the emulated chip (default: rk3588)")
-    parser.add_argument("--driver", choices=("rknpu", "rocket"), default="rknpu", help="the vendor's or mainline's")
-    parser.add_argument("--strict", action="store_true", help="refuse also what boards are recorded to ignore")
-    parser.add_argument("--library", metavar="PATH", help="the vendor's librknnrt.so (default: that of package rknpu)")
+    parser.add_argument(
+        "--driver",
+        choices=("rknpu", "rocket"),
+        default="rknpu",
+        help="kernel driver: the vendor's (rknpu, default) or mainline's (rocket)",
+    )
+    parser.add_argument("--strict", action="store_true", help="also refuse what boards are known to ignore")
+    parser.add_argument(
+        "--library", metavar="PATH", help="the vendor's librknnrt.so (default: the one in the package rknpu)"
+    )
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:

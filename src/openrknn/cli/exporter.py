@@ -10,22 +10,26 @@ from pathlib import Path
 from openrknn.cli.output import Output
 
 NAME = "exporter"
-HELP = "tell Prometheus what the NPUs do: load, clock, memory, temperature"
+HELP = "export NPU metrics to Prometheus: load, clock, memory, temperature"
 DESCRIPTION = """Serve /metrics for Prometheus: the numbers of `openrknn top`. The server (`openrknn serve`) and the
 device plugin have the same numbers in their own metrics; this is for boards that run neither."""
 EXAMPLES = (
     "openrknn exporter                         on port 9465 of this machine",
     "openrknn exporter --host 0.0.0.0          for a Prometheus elsewhere",
-    "openrknn exporter --once                  print the metrics, and end",
+    "openrknn exporter --once                  print the metrics and exit",
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
-    parser.add_argument("--port", type=_port, default=9465, metavar="N", help="0 takes any free one (default: 9465)")
-    parser.add_argument("--once", action="store_true", help="print one reading and end")
-    parser.add_argument("--root", metavar="FOLDER", type=Path, default=Path("/"), help="of the system (default: /)")
+    parser.add_argument(
+        "--port", type=_port, default=9465, metavar="N", help="port to listen on; 0 takes any free one (default: 9465)"
+    )
+    parser.add_argument("--once", action="store_true", help="print one reading and exit")
+    parser.add_argument(
+        "--root", metavar="FOLDER", type=Path, default=Path("/"), help="root of the system to watch (default: /)"
+    )
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:

@@ -1,4 +1,4 @@
-"""Model files for commands: loaded with one clear line when it does not work."""
+"""Model files for commands; whatever goes wrong is one clear line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def os_problem(error: OSError, path: str = "") -> str:
         case IsADirectoryError():
             return f"{where}this is a directory; give the .rknn file in it"
         case PermissionError():
-            return f"{where}permission denied; check the rights of the file and its directories"
+            return f"{where}permission denied; check the permissions of the file and its directories"
         case _:
             return f"{where}{error.strerror or error}"
 

@@ -1,4 +1,4 @@
-"""A folder that a command fills: safe file names, nothing overwritten unasked, and an index of what each file is."""
+"""A folder that a command fills: safe file names, an index of the files, and it never overwrites without --force."""
 
 from __future__ import annotations
 
@@ -46,9 +46,11 @@ class Folder:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             if not self.force and any(self.root.iterdir()):
-                raise CommandError(f"{self.root}: not empty; give an empty directory, or --force to overwrite in it")
+                raise CommandError(
+                    f"{self.root}: not empty; choose another directory, or use --force to overwrite files in it"
+                )
         except (FileExistsError, NotADirectoryError):
-            raise CommandError(f"{self.root}: a file is in the way; give a directory") from None
+            raise CommandError(f"{self.root}: this is a file; give a directory") from None
         except OSError as error:
             raise CommandError(os_problem(error, str(self.root))) from error
 

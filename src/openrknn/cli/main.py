@@ -7,9 +7,12 @@ import contextlib
 import difflib
 import io
 import os
+import shutil
+import signal
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from types import FrameType
 from typing import NoReturn
 
 from openrknn import __version__
@@ -25,22 +28,47 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 _NAME_WIDTH = 13
-_TEXT_WIDTH = 78
+_WIDEST_HELP = 120
+_OPTION_WIDTH = 32
+"""Room for our longest option, so that its help starts on the same line."""
 
-_DESCRIPTION = "Run, look into, make and serve .rknn models for Rockchip NPUs, with or without a board."
-_EPILOG = """examples:
-  openrknn run model.rknn -i cat.jpg   run it: here, without a board
-  openrknn inspect model.rknn          what is in it, what to feed, what to expect
-  openrknn COMMAND --help              everything about one command
-
-exit codes: 0 well, 1 something is wrong with the model, 2 it could not be done"""
+_DESCRIPTION = "Run, inspect, compile and serve .rknn models for Rockchip NPUs, with or without a board."
+_EXAMPLES = (
+    "openrknn run model.rknn -i cat.jpg   run it here, without a board",
+    "openrknn inspect model.rknn          what is in it, what to feed, what to expect",
+    "openrknn COMMAND --help              everything about one command",
+)
+_EXIT_CODES = "exit codes: 0 success, 1 something is wrong with the model, 2 the command failed"
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Room for our longest option, so that its help starts on the same line."""
+    """As wide as the terminal, up to what can be read."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=32)
+        width = _help_width()
+        super().__init__(prog, max_help_position=min(_OPTION_WIDTH, width // 2), width=width)
+
+
+def _help_width() -> int:
+    return max(min(shutil.get_terminal_size().columns, _WIDEST_HELP) - 2, 40)
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(" ".join(text.split()), _help_width(), initial_indent=indent, subsequent_indent=indent)
+
+
+def _examples(lines: Iterable[str]) -> str:
+    """Each on its line; where the terminal is too narrow, the remark goes below its command."""
+    return "\n".join(["examples:", *(part for line in lines for part in _example(f"  {line}"))])
+
+
+def _example(line: str) -> Iterator[str]:
+    command, _, remark = line[2:].partition("  ")
+    if len(line) <= _help_width() or not remark:
+        yield line
+        return
+    yield f"  {command}"
+    yield _wrapped(remark, " " * 6)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -57,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _tolerant_streams()
     debug = "--debug" in words
     try:
-        code = _run(words)
+        with _interruptible_imports():
+            code = _run(words)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -70,6 +99,31 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         Output.complain(os_problem(error) if isinstance(error, OSError) else str(error))
         return EXIT_IMPOSSIBLE
+
+
+@contextlib.contextmanager
+def _interruptible_imports() -> Iterator[None]:
+    """NumPy turns a Ctrl-C while it is being imported into an ImportError of several paragraphs."""
+    is_interrupted = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal is_interrupted
+        is_interrupted = True
+        signal.default_int_handler(number, frame)
+
+    is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with contextlib.suppress(ValueError):  # not the main thread
+        if is_ours:
+            signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except ImportError:
+        if is_interrupted:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        if signal.getsignal(signal.SIGINT) is interrupt:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _run(words: list[str]) -> int:
@@ -98,8 +152,8 @@ def build_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="openrknn",
         usage="openrknn [-h] [--version] [--debug] COMMAND ...",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
+        description=_wrapped(_DESCRIPTION),
+        epilog=f"{_examples(_EXAMPLES)}\n\n{_wrapped(_EXIT_CODES)}",
         formatter_class=_Formatter,
     )
     parser.add_argument("--version", action="version", version=f"openrknn {__version__}")
@@ -117,8 +171,10 @@ def build_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _line(command: Command) -> str:
+    # argparse indents the text of a group by two blanks itself.
     indent = " " * (_NAME_WIDTH + 2)
-    text = textwrap.wrap(command.HELP, width=_TEXT_WIDTH, initial_indent=indent, subsequent_indent=indent)
+    width = _help_width() - 2
+    text = textwrap.wrap(command.HELP, width=width, initial_indent=indent, subsequent_indent=indent)
     return f"{command.NAME:<{_NAME_WIDTH}}  " + "\n".join(text).lstrip()
 
 
@@ -127,15 +183,15 @@ def _add_command(subparsers: argparse._SubParsersAction[_Parser], command: Comma
     parser = subparsers.add_parser(
         command.NAME,
         help=command.HELP,
-        description=(getattr(command, "DESCRIPTION", "") or command.HELP[:1].upper() + command.HELP[1:] + "."),
-        epilog="\n".join(["examples:", *(f"  {example}" for example in examples)]) if examples else None,
+        description=_wrapped(getattr(command, "DESCRIPTION", "") or f"{command.HELP[:1].upper()}{command.HELP[1:]}."),
+        epilog=_examples(examples) if examples else None,
         formatter_class=_Formatter,
         # A command may declare one of the common options itself, with its own words.
         conflict_handler="resolve",
     )
     common = parser.add_argument_group("output")
-    common.add_argument("--json", action="store_true", help="JSON for programs instead of text for people")
-    common.add_argument("-q", "--quiet", action="store_true", help="print only what was asked for")
+    common.add_argument("--json", action="store_true", help="print JSON instead of text")
+    common.add_argument("-q", "--quiet", action="store_true", help="print only the result")
     common.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="auto honours NO_COLOR")
     common.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks")
     command.add_arguments(parser)

@@ -20,7 +20,7 @@ __all__ = ["add_device_arguments", "add_input_arguments", "open_session", "posit
 def positive(text: str) -> int:
     """A whole number from 1 on."""
     if not text.isascii() or not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 
@@ -42,8 +42,8 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     )
     fits = ("auto", "stretch", "letterbox", "crop")
     parser.add_argument("--fit", choices=fits, default="auto", help="pictures: crop for classifiers, else letterbox")
-    parser.add_argument("--order", choices=("auto", "rgb", "bgr"), default="auto", help="pictures: order of colours")
-    parser.add_argument("--layout", choices=("nhwc", "nchw"), help="arrays: where their shape does not tell")
+    parser.add_argument("--order", choices=("auto", "rgb", "bgr"), default="auto", help="pictures: colour order")
+    parser.add_argument("--layout", choices=("nhwc", "nchw"), help="arrays: layout, where the shape is ambiguous")
 
 
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:

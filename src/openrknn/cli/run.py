@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 NAME = "run"
 HELP = "run a model on a picture or an array and show the result"
-DESCRIPTION = """Run a model: on this machine by the software NPU, without a board and without the vendor's library.
-Pictures are scaled, cropped and ordered as the model wants them. A classifier shows its best classes, with names if
-a file labels.txt or *_labels.txt with as many lines lies beside the model; other models show shape and range of each
-output, and --output saves them."""
+DESCRIPTION = """Run a model on this machine: on its NPU, or on the software NPU, which needs neither a board nor the
+vendor's library. Pictures are scaled, cropped and colour-ordered as the model expects. For a classifier the best
+classes are shown, with names if a labels.txt or *_labels.txt with the right number of lines is beside the model; for
+other models the shape and range of each output. --output saves the outputs."""
 EXAMPLES = (
     "openrknn run classifier.rknn --input cat.jpg --top 5",
     "openrknn run yolo.rknn --input street.png --output results        all outputs as .npy",
@@ -39,12 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="a .rknn model")
     add_input_arguments(parser)
     parser.add_argument("-o", "--output", metavar="DIR", help="save every output as .npy")
-    parser.add_argument("--force", action="store_true", help="write into a directory that is not empty")
+    parser.add_argument("--force", action="store_true", help="overwrite files in a directory that is not empty")
     parser.add_argument("--raw", action="store_true", help="save outputs as the NPU stores them, not as float32")
     parser.add_argument("--top", type=positive, metavar="N", help="show the N best classes (default: 5)")
-    parser.add_argument("--labels", metavar="FILE", help="names of the classes, one per line")
+    parser.add_argument("--labels", metavar="FILE", help="file with the class names, one per line")
     add_device_arguments(parser)
-    parser.add_argument("--strict", action="store_true", help="refuse also what boards are recorded to ignore")
+    parser.add_argument("--strict", action="store_true", help="also refuse what boards are known to ignore")
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     facts = {"device": device, "load_seconds": load_seconds, "run_seconds": run_seconds, "notes": notes}
     _tell(output, outcome, {"model": arguments.model, **facts}, files)
     if arguments.output:
-        output.value(f"wrote {len(files)} arrays to {arguments.output}; index.json says what each is")
+        output.value(f"wrote {len(files)} arrays to {arguments.output}; index.json describes them")
     return 0
 
 

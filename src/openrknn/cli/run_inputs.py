@@ -169,7 +169,7 @@ def _from_picture(model: Model, spec: TensorSpec, path: str, *, fit: str, order:
         shape = (shape[0], shape[2], shape[3], shape[1])
     if len(shape) != 4 or shape[3] not in _PICTURE_CHANNELS or shape[0] != 1:
         raise CommandError(
-            f"{path}: the input {spec.name!r} is {shape_text(spec.shape)}, which is no picture; give a .npy file"
+            f"{path}: the input {spec.name!r} is {shape_text(spec.shape)}, which is not a picture; give a .npy file"
         )
     report = next(item for item in input_reports(model) if item.name == spec.name)
     chosen_fit = _fit(model) if fit == "auto" else fit

@@ -26,7 +26,7 @@ def show(output: Output, outcome: Outcome, about: Mapping[str, Any]) -> None:
     rows = [(item.name, f"{item.source}{f'  ({item.how})' if item.how else ''}") for item in outcome.fed]
     if outcome.best is not None and outcome.labels is not None:
         rows.append(("labels", outcome.labels.path))
-    run = f"{duration(about['run_seconds'])} on {about['device']}, {duration(about['load_seconds'])} to get ready"
+    run = f"{duration(about['run_seconds'])} on {about['device']}, {duration(about['load_seconds'])} to set up"
     output.show(facts([*rows, ("run", run), *(("note", note) for note in about["notes"])]))
     if outcome.best is not None:
         first = outcome.summaries[0]

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 NAME = "serve"
 HELP = "serve models over REST and gRPC, with a web page and metrics"
 DESCRIPTION = """Serve models: Open Inference Protocol v2 over REST and gRPC (Triton's clients work as they are),
-pictures in and labels, boxes or text out, a web page, metrics. Without an NPU the software NPU does the work. SIGTERM
-and Ctrl-C drain: what was accepted is answered before it stops. docs/serve.md tells it all."""
+an endpoint that takes pictures and returns labels, boxes or text, a web page, and metrics. Without an NPU the software
+NPU does the work. SIGTERM and Ctrl-C drain: accepted requests are answered before it stops. See docs/serve.md."""
 EXAMPLES = (
     "openrknn serve yolo.rknn                          then open http://127.0.0.1:8000",
     "openrknn serve models/                            a folder of models; see docs/serve.md",
@@ -37,38 +37,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("sources", metavar="MODEL_OR_FOLDER", nargs="+", help=".rknn files and model repositories")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
-    parser.add_argument("--port", type=_port, default=8000, help="of HTTP; 0 takes any free one (default: 8000)")
-    parser.add_argument("--grpc-port", type=_port, default=8001, help="of gRPC (default: 8001)")
+    parser.add_argument("--port", type=_port, default=8000, help="HTTP port; 0 takes any free one (default: 8000)")
+    parser.add_argument("--grpc-port", type=_port, default=8001, help="gRPC port (default: 8001)")
     parser.add_argument("--no-grpc", action="store_true", help="REST only")
-    parser.add_argument("--no-page", action="store_true", help="without the web page")
+    parser.add_argument("--no-page", action="store_true", help="no web page")
     parser.add_argument("--device", default="auto", help="auto, software, rknpu or rocket (default: auto)")
     parser.add_argument("--cores", type=positive, metavar="N", help="cores that share each run (default: 1)")
     models = parser.add_argument_group("models")
-    models.add_argument("--name", help="of the model, where there is only one (default: that of its file)")
+    models.add_argument("--name", help="name of the model, if there is only one (default: its file name)")
     models.add_argument("--instances", type=positive, metavar="N", help="contexts per model (default: one per core)")
-    models.add_argument("--queue", type=positive, metavar="N", default=64, help="requests that may wait (default: 64)")
-    models.add_argument("--batch-delay", type=_zero_or_more, metavar="MS", default=0.0, help="wait to fill a batch")
-    models.add_argument("--versions", choices=("latest", "all"), default="latest", help="which are loaded")
-    models.add_argument("--poll", type=seconds, metavar="S", help="look at the folders for changes this often")
-    models.add_argument("--fixed", action="store_true", help="clients may not load and unload models")
-    models.add_argument("--no-warm-up", action="store_true", help="ready before the first run")
+    models.add_argument(
+        "--queue", type=positive, metavar="N", default=64, help="length of the request queue (default: 64)"
+    )
+    models.add_argument(
+        "--batch-delay", type=_zero_or_more, metavar="MS", default=0.0, help="how long to wait to fill a batch"
+    )
+    models.add_argument("--versions", choices=("latest", "all"), default="latest", help="which versions to load")
+    models.add_argument("--poll", type=seconds, metavar="S", help="look for changes in the folders this often")
+    models.add_argument("--fixed", action="store_true", help="do not let clients load and unload models")
+    models.add_argument("--no-warm-up", action="store_true", help="report ready before the first run")
     limits = parser.add_argument_group("limits")
-    limits.add_argument("--max-body", type=positive, metavar="MIB", default=64, help="of a request (default: 64)")
-    limits.add_argument("--max-memory", type=positive, metavar="MIB", default=512, help="of all of them (default: 512)")
-    limits.add_argument("--timeout", type=seconds, metavar="S", default=60.0, help="of a request (default: 60)")
-    limits.add_argument("--drain", type=seconds, metavar="S", default=30.0, help="to finish after SIGTERM (30)")
+    limits.add_argument("--max-body", type=positive, metavar="MIB", default=64, help="largest request (default: 64)")
+    limits.add_argument(
+        "--max-memory",
+        type=positive,
+        metavar="MIB",
+        default=512,
+        help="memory for all requests together (default: 512)",
+    )
+    limits.add_argument(
+        "--timeout", type=seconds, metavar="S", default=60.0, help="time limit of a request (default: 60)"
+    )
+    limits.add_argument(
+        "--drain", type=seconds, metavar="S", default=30.0, help="time to finish after SIGTERM (default: 30)"
+    )
     limits.add_argument("--drain-delay", type=_zero_or_more, metavar="S", default=0.0,
-                        help="after SIGTERM: still take requests, but say not ready")  # fmt: skip
+                        help="after SIGTERM: keep taking requests this long, but report not ready")  # fmt: skip
     safety = parser.add_argument_group("security")
-    safety.add_argument("--token-file", metavar="FILE", help=f"clients must know its text (or {_TOKEN_VARIABLE})")
+    safety.add_argument(
+        "--token-file", metavar="FILE", help=f"file with the token that clients must send (or {_TOKEN_VARIABLE})"
+    )
     safety.add_argument("--tls-cert", metavar="PEM", help="certificate (chain)")
-    safety.add_argument("--tls-key", metavar="PEM", help="its key")
-    safety.add_argument("--tls-client-ca", metavar="PEM", help="clients need a certificate of this authority")
+    safety.add_argument("--tls-key", metavar="PEM", help="private key of the certificate")
+    safety.add_argument("--tls-client-ca", metavar="PEM", help="require client certificates signed by this authority")
     logs = parser.add_argument_group("logs and traces")
-    logs.add_argument("--log-format", choices=("text", "json"), default="text", help="text for people, or JSON")
+    logs.add_argument("--log-format", choices=("text", "json"), default="text", help="log format (default: text)")
     logs.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     logs.add_argument("--otlp", metavar="URL", default=os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"),
-                      help="send traces there, for example http://localhost:4318")  # fmt: skip
+                      help="send OpenTelemetry traces to this endpoint, such as http://localhost:4318")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:

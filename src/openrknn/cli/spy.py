@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from openrknn.chips import Chip
 
 NAME = "spy"
-HELP = "record what a program asks of this board's NPU"
+HELP = "record what a program sends to this board's NPU"
 DESCRIPTION = """Run a program on a board with an NPU and record every request to the kernel driver (rknpu or rocket),
-with all device memory before and after each job. The real kernel and the real NPU do the work. The record is for
-`openrknn trace`: look into it, or run its jobs again on the software NPU and see whether it does what silicon does.
-The program is slower than without it, and rocket's jobs are waited for one by one. Without a board use
-`openrknn exec --trace`."""
+with all device memory before and after each job. The real kernel and the real NPU do the work. Use `openrknn trace`
+to inspect the recording, or to replay its jobs on the software NPU and see whether it computes what silicon does. The
+program runs more slowly, and rocket's jobs run one at a time. Without a board use `openrknn exec --trace`."""
 EXAMPLES = (
     "openrknn spy -- ./rknn_yolov5_demo model.rknn bus.jpg",
     "openrknn spy --trace yolo.trace -- python3 detect.py",
@@ -31,7 +30,7 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("--trace", metavar="FILE", default="spy.trace", help="where to write (default: spy.trace)")
-    parser.add_argument("--chip", help="the board's chip (default: what its device tree says)")
+    parser.add_argument("--chip", help="the board's chip (default: read from its device tree)")
     parser.add_argument("program", metavar="PROGRAM ARGS...", nargs=argparse.REMAINDER, help="what to run, after --")
 
 

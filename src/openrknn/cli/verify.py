@@ -17,9 +17,9 @@ NAME = "verify"
 HELP = "compare an NPU with the software NPU, byte for byte, on a battery of small tasks"
 DESCRIPTION = """Run a battery of small tasks on a device and on the software NPU, and compare every byte. Each task
 asks one question about the hardware: which way halves are rounded, whether a shift floors, and so on, and the answer
-names the rule that this NPU has. The report is for sending: it says which rules of the software NPU silicon does not
-share. The tasks are RK3588's; on any other chip name
-models for it, which then run on random inputs in their place."""
+names the rule that this NPU has. Please send us the report: it says which rules of the software NPU differ from
+silicon. The tasks are for the RK3588; for any other chip give models built for it, which are run on random inputs
+instead."""
 EXAMPLES = (
     "openrknn verify                                   the software NPU against itself: the battery works",
     "openrknn verify --device rknpu --report npu.json  on a board with the vendor's kernel driver",

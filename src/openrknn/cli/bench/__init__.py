@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 NAME = "bench"
 HELP = "measure how fast a model runs here: latency, throughput, memory"
-DESCRIPTION = """Run a model again and again and measure: latency with percentiles, throughput, memory. The first runs
-(--warmup) do not count. Runs until both --runs and --seconds are reached; without --input on random numbers, which
-take as long as real ones."""
+DESCRIPTION = """Run a model repeatedly and measure latency (with percentiles), throughput and memory. The first runs
+(--warmup) are not counted. It stops when both --runs and --seconds are reached. Without --input the model gets random
+numbers, which take as long as real data."""
 EXAMPLES = (
     "openrknn bench yolo.rknn",
     "openrknn bench yolo.rknn --threads 1 --runs 100",
@@ -31,12 +31,12 @@ THREADS = "OPENRKNN_THREADS"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("model", metavar="MODEL", help="a .rknn model")
-    parser.add_argument("--warmup", type=_count, metavar="N", default=3, help="runs that do not count (default: 3)")
-    parser.add_argument("--runs", type=positive, metavar="N", default=10, help="at least so many runs (default: 10)")
+    parser.add_argument("--warmup", type=_count, metavar="N", default=3, help="runs before measuring (default: 3)")
+    parser.add_argument("--runs", type=positive, metavar="N", default=10, help="minimum number of runs (default: 10)")
     parser.add_argument(
-        "--seconds", type=seconds, metavar="T", default=3.0, help="measure at least so long (default: 3)"
+        "--seconds", type=seconds, metavar="T", default=3.0, help="minimum time to measure (default: 3)"
     )
-    parser.add_argument("--threads", type=positive, metavar="N", help=f"threads of the kernels (default: {THREADS})")
+    parser.add_argument("--threads", type=positive, metavar="N", help=f"threads to compute with (default: {THREADS})")
     add_input_arguments(parser)
     add_device_arguments(parser)
 

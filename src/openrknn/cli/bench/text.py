@@ -33,10 +33,10 @@ def show(output: Output, about: Mapping[str, Any], times: Sequence[float]) -> No
         ("device", f"{about['device']}, {count_of(about['cores'], 'core')} of the NPU"),
         ("kernels", _kernels(about)),
         ("inputs", "as given" if about["inputs"] == "given" else "random numbers"),
-        ("get ready", f"{duration(about['load_seconds'])}, first run {duration(about['first_run_seconds'])}"),
+        ("set-up", f"{duration(about['load_seconds'])}, first run {duration(about['first_run_seconds'])}"),
         ("speed", speed),
         ("latency", f"{duration(latency['p50'])} (median of {count_of(about['runs'], 'run')})"),
-        ("memory", f"{peak} at most, {above} more than before the model was loaded"),
+        ("memory", f"peak {peak}, {above} more than before loading the model"),
     ]
     output.show(facts(rows))
     output.show(title("Latency"), *indented(_percentiles(latency)))

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "NAME", "add_arguments", "run"]
 
 NAME = "compile"
-HELP = "make a .rknn model of an ONNX file"
-DESCRIPTION = """Compile an ONNX model for the NPU. With calibration data (pictures or arrays like those of real use) it
-becomes int8; without, fp16. Models that are quantised already (QDQ) keep their scales and need no data. What the file
-will do on the NPU can be looked at with inspect, profile and compare."""
+HELP = "compile an ONNX model into a .rknn file"
+DESCRIPTION = """Compile an ONNX model for the NPU. With calibration data (representative pictures or arrays) it becomes
+int8; without, fp16. Models that are already quantised (QDQ) keep their scales and need no data. Use inspect, profile
+and compare to see what the result does on the NPU."""
 EXAMPLES = (
     "openrknn compile net.onnx -o net.rknn --calibrate pictures/ --mean 123.675,116.28,103.53 --std 58.4,57.12,57.38",
     "openrknn compile net.onnx -o net.rknn                            fp16",
@@ -153,7 +153,7 @@ def _verified_with(compiled: Compiled, arguments: argparse.Namespace) -> str:
         return ", ".join(arguments.verify_with)
     if any(variant.samples for variant in compiled.variants):
         return "the first calibration inputs"
-    return "noise, as there are no calibration data: --verify-with FOLDER tells more"
+    return "noise, as there is no calibration data; --verify-with FOLDER is more telling"
 
 
 def _variants(compiled: Compiled) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def cores_text(facts: dict[str, Any]) -> str:
     """What several cores gain, in words."""
     one, *more = facts["estimated_cycles_by_cores"].items()
     gains = ", ".join(f"{cores} cores {one[1] / max(1, cycles):.2f} x as fast" for cores, cycles in more)
-    return f"{gains} as one, estimated"
+    return f"{gains} as one core, estimated"
 
 
 def _tell(

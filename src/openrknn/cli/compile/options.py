@@ -22,90 +22,96 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("model", metavar="MODEL.onnx", nargs="?", help="the model to compile; - reads standard input")
     parser.add_argument("-o", "--output", metavar="OUT.rknn", help="the file to write (default: beside the model)")
-    parser.add_argument("--force", action="store_true", help="overwrite OUT if it is there")
+    parser.add_argument("--force", action="store_true", help="overwrite OUT if it exists")
     parser.add_argument("--target", default="rk3588", help="the chip: rk3588, rk3566 or rk3568 (default: rk3588)")
     _model(parser.add_argument_group("the model"))
-    _pictures(parser.add_argument_group("what is fed"))
+    _pictures(parser.add_argument_group("input pictures"))
     _int8(parser.add_argument_group("int8"))
     _precision(parser.add_argument_group("int8 and fp16"))
     _npu(parser.add_argument_group("the NPU"))
-    _look(parser.add_argument_group("looking at the result"))
+    _look(parser.add_argument_group("checking the result"))
 
 
 def _model(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--shapes", metavar="NAME=N,...", action="append", default=[],
-        help="the shape of an input that is open; several times for one input: a file that runs with each of them",
+        help="shape of an input whose shape is open; repeat it for the same input to get a model with several shapes",
     )  # fmt: skip
     group.add_argument(
-        "--batch", type=int, metavar="N", help="items of one run (default: what the model's own batch dimension says)"
+        "--batch", type=int, metavar="N", help="items per run (default: the model's own batch dimension)"
     )
     group.add_argument(
         "--outputs", type=_names, default=[], metavar="NAME,...",
-        help="make these values the outputs; heads: the last convolutions of a detector",
+        help="use these tensors as outputs; `heads` means the last convolutions of a detector",
     )  # fmt: skip
     group.add_argument(
-        "--split-outputs", action="store_true", help="parts of a final Concat become outputs with scales of their own"
+        "--split-outputs",
+        action="store_true",
+        help="turn the inputs of a final Concat into separate outputs, each with its own scale",
     )
 
 
 def _pictures(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--mean", type=_numbers, metavar="M,...", help="subtracted from pixels, inside the model")
-    group.add_argument("--std", type=_numbers, metavar="S,...", help="what pixels are divided by, inside the model")
-    group.add_argument("--order", choices=("rgb", "bgr"), default="rgb", help="channels of calibration pictures")
+    group.add_argument("--mean", type=_numbers, metavar="M,...", help="subtracted from the pixels, inside the model")
+    group.add_argument("--std", type=_numbers, metavar="S,...", help="the pixels are divided by this, inside the model")
+    group.add_argument("--order", choices=("rgb", "bgr"), default="rgb", help="channel order of calibration pictures")
 
 
 def _int8(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--calibrate", metavar="DATA", nargs="+", default=[],
-        help="a folder of pictures or .npy files, a list file, or single files: makes the model int8",
+        help="calibration data, which makes the model int8: a folder of pictures or .npy files, a list file, or files",
     )  # fmt: skip
     group.add_argument(
         "--method", choices=("minmax", "percentile", "mse", "entropy", "auto"), default="minmax",
-        help="how the range of each value is chosen; auto tries minmax and mse and keeps the better",
+        help="how the range of each tensor is chosen; auto tries minmax and mse and keeps the better",
     )  # fmt: skip
     group.add_argument(
-        "--equalize", action="store_true", help="even out the channels between convolutions (uneven ones lose in int8)"
+        "--equalize",
+        action="store_true",
+        help="equalise channel ranges between convolutions (uneven ones lose accuracy in int8)",
     )
-    group.add_argument("--no-bias-correction", action="store_true", help="leave the mean error of rounded weights in")
+    group.add_argument(
+        "--no-bias-correction", action="store_true", help="do not correct the mean error of rounded weights"
+    )
 
 
 def _precision(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--fp16", action="store_true", help="fp16, even with calibration data")
+    group.add_argument("--fp16", action="store_true", help="use fp16 even with calibration data")
     group.add_argument(
-        "--auto-mixed", action="store_true", help="fp16 for the operators that int8 costs most, so many that are needed"
+        "--auto-mixed", action="store_true", help="run the operators that lose most in int8 in fp16, as many as needed"
     )
     group.add_argument(
         "--min-snr", type=float, default=30.0, metavar="DB",
-        help="--auto-mixed: decibels that every output has to reach on the calibration data (default: 30)",
+        help="--auto-mixed: SNR that every output must reach on the calibration data (default: 30)",
     )  # fmt: skip
     group.add_argument(
-        "--fp16-layers", type=_names, default=[], metavar="NAME,...", help="operators that are fp16 in an int8 model"
+        "--fp16-layers", type=_names, default=[], metavar="NAME,...", help="operators of an int8 model to run in fp16"
     )
 
 
 def _npu(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--cores", type=int, choices=(1, 3),
-        help="1: the task list for one core only; 3: lists for two and three cores, with all that can be shared "
-        "(default: these too, if they are worth it)",
+        help="1: a task list for one core only; 3: also lists for two and three cores that share all they can "
+        "(default: these too, if they pay off)",
     )  # fmt: skip
-    group.add_argument("--bold", action="store_true", help="forms that no board has been seen to run yet")
+    group.add_argument("--bold", action="store_true", help="use command forms that no board has been seen to run yet")
 
 
 def _look(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--verify", action="store_true",
-        help="run the result and compare it with ONNX in float, and with the vendor's runtime if it is here",
+        help="run the result and compare it with the float ONNX model, and with the vendor's runtime if there is one",
     )  # fmt: skip
     group.add_argument(
         "--verify-with", metavar="DATA", nargs="+", default=[],
-        help="--verify on these pictures or arrays (as for --calibrate), not on the calibration data or noise",
+        help="--verify with these pictures or arrays (as for --calibrate) instead of calibration data or noise",
     )  # fmt: skip
     group.add_argument("--library", metavar="PATH", help="the vendor's librknnrt.so for --verify")
     group.add_argument(
         "--report", metavar="OUT.html",
-        help="write a page: what runs where, tiles, bytes, cycles, and what is left of the signal layer by layer",
+        help="write an HTML report: what runs where, tiles, bytes, cycles, and the SNR of each layer",
     )  # fmt: skip
     group.add_argument("--show-graph", action="store_true", help="print the normalised graph")
 
@@ -134,7 +140,7 @@ def source_of(arguments: argparse.Namespace) -> str | bytes:
     if arguments.model != _STDIN:
         return str(arguments.model)
     if not arguments.output:
-        raise CommandError("a model from standard input has no name: say where to write with -o OUT.rknn")
+        raise CommandError("a model from standard input has no name; say where to write with -o OUT.rknn")
     if sys.stdin.isatty():
         raise CommandError("standard input is a terminal; send a model: openrknn compile - -o OUT.rknn < MODEL.onnx")
     return sys.stdin.buffer.read()
@@ -146,24 +152,24 @@ def target_of(arguments: argparse.Namespace) -> str:
     _writable(wanted, "OUT.rknn")
     if os.path.exists(wanted):
         if os.path.exists(arguments.model) and os.path.samefile(wanted, arguments.model):
-            raise CommandError(f"{wanted}: this is the model itself; give another name with -o")
+            raise CommandError(f"{wanted}: this is the model itself; choose another name with -o")
         if not arguments.force:
-            raise CommandError(f"{wanted}: there already; give another name with -o, or --force to overwrite it")
+            raise CommandError(f"{wanted}: already exists; choose another name with -o, or use --force to overwrite it")
     if arguments.report:
         _writable(arguments.report, "OUT.html")
         if os.path.realpath(arguments.report) in {os.path.realpath(wanted), os.path.realpath(arguments.model)}:
-            raise CommandError(f"{arguments.report}: the report would overwrite the model; give it a name of its own")
+            raise CommandError(f"{arguments.report}: the report would overwrite the model; choose another name")
     return wanted
 
 
 def _writable(path: str, example: str) -> None:
     if os.path.isdir(path):
-        raise CommandError(f"{path}: this is a directory; give the name of a file, as {os.path.join(path, example)}")
+        raise CommandError(f"{path}: this is a directory; give a file name, such as {os.path.join(path, example)}")
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
-        raise CommandError(f"{folder}: there is no such directory to write into; make it, or choose another")
+        raise CommandError(f"{folder}: no such directory; create it, or choose another")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise CommandError(f"{folder}: nothing may be written there; choose another place with -o or --report")
+        raise CommandError(f"{folder}: not writable; choose another place with -o or --report")
 
 
 def _calibration(given: list[str]) -> Any:

@@ -34,19 +34,19 @@ def show(report: Report, output: Output, *, show_all: bool) -> None:
     tasks, commands = sum(row.tasks for row in report.files), sum(row.commands for row in report.files)
     files = count_of(len(report.files), "model")
     output.show(Text(f"{files}, {count_of(tasks, 'task')}, {count_text(commands).strip()} commands"))
-    output.show(title("Fields of the registers that they write"), *indented(_summary(report)))
+    output.show(title("Fields of the registers they write"), *indented(_summary(report)))
     if show_all:
         for family in _families(report):
             output.show(title(f"Registers of {family.upper()}"), *indented(_registers(report, family)))
     ignored = list(_ignored(report))
     if ignored and show_all:
-        output.show(title("Set by streams, and no block looks at it"), *indented(_fields(ignored)))
+        output.show(title("Set, but not used by any block"), *indented(_fields(ignored)))
     elif report.registers:
         output.show(Text("\n  --all lists every field, with the values seen", "dim"))
     if report.problems:
         output.show(title("Missing"), *indented(_problems(report.problems)))
     else:
-        output.show(title("Nothing is missing: the software NPU executes every task of them."))
+        output.show(title("Nothing is missing: the software NPU can execute every task."))
 
 
 def _families(report: Report) -> list[str]:
@@ -123,5 +123,5 @@ def _problems(problems: list[Problem]) -> Table:
         what = f"{register}: {text}" if register else text
         rows.add_row(str(count), Text(printable(what), "red"), printable(first[register, text].place))
     if len(counts) > _MOST_PROBLEMS:
-        rows.add_row("", f"and {len(counts) - _MOST_PROBLEMS} more kinds; --json lists all", "")
+        rows.add_row("", f"and {len(counts) - _MOST_PROBLEMS} more kinds; --json lists them all", "")
     return rows

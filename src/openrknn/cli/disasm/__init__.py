@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 NAME = "disasm"
 HELP = "show the register commands of a model with names, values and tensors"
-DESCRIPTION = """Show the register commands that the NPU executes: per task its operator and blocks, then one line per
-command with register, fields in natural units and, behind #, the number of the command, the tensor whose address it
-gets, and the next task. "patched for input" marks registers that a runtime sets again for what is fed (type, row
-stride, mean and std). What the register table does not explain is marked with !!. The text can be assembled again."""
+DESCRIPTION = """Show the register commands that the NPU executes: per task its operator and blocks, then one line
+per command with register, fields in natural units and, after #, the number of the command, the tensor whose address
+it gets, and the next task. "patched for input" marks registers that the runtime rewrites to suit the input (type,
+row stride, mean and std). Whatever the register table does not explain is marked with !!. The text can be assembled
+again."""
 EXAMPLES = (
     "openrknn disasm yolo.rknn | less                 everything that one core executes",
     "openrknn disasm yolo.rknn --op 3                 one operator, by its number in `openrknn inspect --all`",
@@ -50,7 +51,9 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
     model = load_model(arguments.file, strict=False)
     if not 0 <= arguments.graph < len(model.graphs):
-        raise CommandError(f"there is no graph {arguments.graph}; {arguments.file} has {len(model.graphs)}, from 0 on")
+        raise CommandError(
+            f"there is no graph {arguments.graph}; {arguments.file} has {len(model.graphs)}, counted from 0"
+        )
     graph = model.graphs[arguments.graph]
     chosen = _choose(arguments, model, graph)
     listing = Listing(model, graph)
@@ -74,7 +77,7 @@ def _choose(arguments: argparse.Namespace, model: Model, graph: Graph) -> list[t
         raise CommandError(f"there is no task list {wanted!r}; the graph has {', '.join(lists)} (or all)")
     operators = None if arguments.op is None else _operators(arguments.op, graph)
     if arguments.task is not None and not 0 <= arguments.task < len(graph.tasks):
-        raise CommandError(f"there is no task {arguments.task}; the graph has {len(graph.tasks)}, from 0 on")
+        raise CommandError(f"there is no task {arguments.task}; the graph has {len(graph.tasks)}, counted from 0")
     chosen = []
     for label, numbers in lists.items():
         if wanted in (label, _ALL):
@@ -101,7 +104,7 @@ def _operators(text: str, graph: Graph) -> list[int]:
     """The operators that a number or a name means; "conv1" means "Conv:conv1" too."""
     if text.isdigit():
         if int(text) >= len(graph.nodes):
-            raise CommandError(f"there is no operator {text}; the graph has {len(graph.nodes)}, from 0 on")
+            raise CommandError(f"there is no operator {text}; the graph has {len(graph.nodes)}, counted from 0")
         return [int(text)]
     found = [node.index for node in graph.nodes if text in _names(node.name)]
     if not found:

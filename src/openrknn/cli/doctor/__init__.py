@@ -9,16 +9,16 @@ from openrknn.cli.output import Output
 
 NAME = "doctor"
 HELP = "find out why the NPU does not work, and what to do about it"
-DESCRIPTION = """Look at chip, kernel, driver, device nodes, permissions, containers, memory, clocks, the kernel's log,
-the vendor's libraries and Python packages; and, with a model, whether it fits all that. Nothing is changed, and no
-library is loaded. Each finding says what is wrong, why it matters, and the command that fixes it."""
+DESCRIPTION = """Check chip, kernel, driver, device nodes, permissions, containers, memory, clocks, the kernel log, the
+vendor's libraries and Python packages; and, given a model, whether it suits them. Nothing is changed, and no library is
+loaded. Each finding says what is wrong, why it matters, and which command fixes it."""
 EXAMPLES = (
     "openrknn doctor                       this machine",
     "openrknn doctor yolo.rknn             and whether this model runs on it",
     "openrknn doctor rknn_toolkit_lite2-2.3.2-cp312-cp312-linux_aarch64.whl   why pip refuses it",
     "openrknn doctor --fix                 print udev rules, groups, modules; nothing is applied",
     "openrknn doctor --report bug.zip      a bundle for a bug report, with nothing private in it",
-    "openrknn doctor --root /mnt/sdcard    look at the system on a card",
+    "openrknn doctor --root /mnt/sdcard    check the system on a card",
 )
 
 EXIT_ERRORS = 1
@@ -27,9 +27,11 @@ EXIT_ERRORS = 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("model", metavar="MODEL", nargs="?", type=Path, help="a .rknn, or a wheel that pip refuses")
-    parser.add_argument("--fix", action="store_true", help="print what would fix permissions and modules, and end")
+    parser.add_argument("--fix", action="store_true", help="print what would fix permissions and modules, and exit")
     parser.add_argument("--report", metavar="FILE", type=Path, help="write a zip for a bug report")
-    parser.add_argument("--root", metavar="FOLDER", type=Path, default=Path("/"), help="of the system (default: /)")
+    parser.add_argument(
+        "--root", metavar="FOLDER", type=Path, default=Path("/"), help="root of the system to check (default: /)"
+    )
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:

@@ -1,4 +1,4 @@
-"""The doctor's words for people: what is well in a few lines, what is not with its reason and its cure."""
+"""What `openrknn doctor` prints: what is fine in a few lines, problems with their reason and their fix."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _MARKS = {
 _ANYWAY = (
     ("openrknn run MODEL.rknn -i PICTURE", "run it on the software NPU"),
     ("openrknn serve MODEL.rknn", "serve it over REST and gRPC"),
-    ("openrknn inspect MODEL.rknn", "look into it"),
-    ("openrknn exec -- PROGRAM", "run a program of the vendor's library as if a board were here"),
+    ("openrknn inspect MODEL.rknn", "see what is in it"),
+    ("openrknn exec -- PROGRAM", "run a program that uses the vendor's library, as if on a board"),
 )
 
 

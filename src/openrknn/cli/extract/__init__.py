@@ -11,10 +11,10 @@ from openrknn.cli.output import Output
 from openrknn.quantities import size_text
 
 NAME = "extract"
-HELP = "write weights, commands, tables and texts of a model into files"
+HELP = "write a model's weights, commands, tables and texts to files"
 DESCRIPTION = """Write the parts of a model into a directory: weights (.npy, in the order of the ONNX model they came
-from), biases, other constants and look-up tables (.npy), register commands (.bin, and .txt in words), task records
-(.csv and .json), and the texts in the file. index.json says what each file is, with scales and zero points."""
+from), biases, other constants and look-up tables (.npy), register commands (.bin, and .txt disassembled), task
+records (.csv and .json), and the texts in the file. index.json describes each file, with scales and zero points."""
 EXAMPLES = (
     "openrknn extract yolo.rknn -o parts             everything",
     "openrknn extract yolo.rknn -o parts --float     and the weights as real numbers",
@@ -28,10 +28,12 @@ PARTS = ("weights", "constants", "tables", "commands", "texts")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("file", metavar="FILE", help="a .rknn model")
-    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="where to write; made if it is not there")
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", required=True, help="directory to write to; created if necessary"
+    )
     parser.add_argument("--float", action="store_true", help="quantised weights and biases as float32 too")
     parser.add_argument("--only", choices=PARTS, action="append", metavar="PART", help=f"only {', '.join(PARTS)}")
-    parser.add_argument("--force", action="store_true", help="write into a directory that is not empty")
+    parser.add_argument("--force", action="store_true", help="overwrite files in a directory that is not empty")
     parser.add_argument("--json", action="store_true", help="print the index that is written")
 
 
@@ -73,5 +75,5 @@ def _show(index: dict[str, Any], root: str, output: Output) -> None:
             output.line(f"{count:>6}  {size_text(sizes[what]):>9}  {what}")
         for entry in files:
             if "problem" in entry:
-                output.line(f"{entry['path']}: as stored, because {entry['problem']}")
-    output.value(f"wrote {len(files) + 1} files to {root}; index.json says what each is")
+                output.line(f"{entry['path']}: written as stored, because {entry['problem']}")
+    output.value(f"wrote {len(files) + 1} files to {root}; index.json describes them")

@@ -8,9 +8,9 @@ from openrknn.cli.files import load_model
 from openrknn.cli.output import CommandError, Output
 
 NAME = "inspect"
-HELP = "show what is in a model, what to feed it and what to look out for"
+HELP = "show what is in a model, what to feed it and what to watch out for"
 DESCRIPTION = """Show what is in a model: who built it for which chip, which runtime loads it, what to feed and how to
-read the results, which operators run where, how much work and memory it needs, and what to look out for."""
+read the results, which operators run where, how much work and memory it needs, and what to watch out for."""
 EXAMPLES = (
     "openrknn inspect yolo.rknn                 an overview",
     "openrknn inspect yolo.rknn --all           with every operator and tensor",

@@ -52,7 +52,7 @@ def overview(report: ModelReport, output: Output, *, show_all: bool = False) -> 
         output.show(_title("Internal memory"))
         _show_table(tables.memory(report.graphs[0]), output)
     if report.findings:
-        output.show(_title("Look out for"), *_indented(_finding(finding) for finding in report.findings))
+        output.show(_title("Watch out for"), *_indented(_finding(finding) for finding in report.findings))
 
 
 def _title(text: str) -> Text:

@@ -1,4 +1,4 @@
-"""`openrknn lint`: mistakes of a conversion that a board would execute without a word."""
+"""`openrknn lint`: conversion mistakes that a board would run without an error."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from openrknn.analysis.lint import Finding
 
 NAME = "lint"
-HELP = "find mistakes of the conversion that a board would execute without a word"
-DESCRIPTION = """Look for mistakes in the commands, weights and scales of models: tensors that are read in another
-layout than they were written, or that nobody wrote; multipliers that overflowed; outputs that can never cross their
-decision point; constant channels; sums in which a part vanishes. Nothing is run and no board is needed. Each finding
-says where, why it matters, and what to change in the network or in its conversion. Exit code 0: nothing serious; 1: an
-error, or with --strict a warning; 2: a file could not be read."""
+HELP = "find conversion mistakes that a board would run without an error"
+DESCRIPTION = """Look for mistakes in the commands, weights and scales of models: tensors that are read in a different
+layout than they were written in, or that are never written; multipliers that overflowed; outputs that can never cross
+their decision point; constant channels; sums in which one operand vanishes. Nothing is run and no board is needed. Each
+finding says where it is, why it matters, and what to change in the network or its conversion. Exit code 0: nothing
+serious; 1: an error, or a warning with --strict; 2: a file could not be read."""
 EXAMPLES = (
     "openrknn lint yolo.rknn",
     "openrknn lint models/*.rknn --quiet         one line for each error and warning",
@@ -41,9 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("models", metavar="MODEL", nargs="*", help=".rknn files")
     parser.add_argument("--strict", action="store_true", help="exit code 1 for warnings too")
     parser.add_argument(
-        "--ignore", metavar="CODE", action="append", default=[], choices=CODES, help="leave this code out (repeatable)"
+        "--ignore",
+        metavar="CODE",
+        action="append",
+        default=[],
+        choices=CODES,
+        help="do not report this code (repeatable)",
     )
-    parser.add_argument("--explain", metavar="CODE", choices=CODES, help="say what a code means, and end")
+    parser.add_argument("--explain", metavar="CODE", choices=CODES, help="explain a code and exit")
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:

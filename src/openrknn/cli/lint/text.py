@@ -1,4 +1,4 @@
-"""The words of `openrknn lint` for people: one block for each finding, the worst first."""
+"""What `openrknn lint` prints: a block for each finding, the most serious first."""
 
 from __future__ import annotations
 

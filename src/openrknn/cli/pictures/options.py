@@ -26,24 +26,35 @@ def add_picture_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sources", metavar="SOURCE", nargs="+", help="pictures, folders, patterns, videos, cameras (0), rtsp://..."
     )
-    parser.add_argument("--save", metavar="DIR", help="write each picture with what was found drawn into it")
-    parser.add_argument("--show", action="store_true", help="show them in a browser page as well, until Ctrl-C")
-    parser.add_argument("--force", action="store_true", help="write into a directory that is not empty")
-    parser.add_argument("--labels", metavar="FILE", help="names of the classes, one per line")
-    parser.add_argument("--family", metavar="NAME", help="how to read the outputs, where they do not tell")
+    parser.add_argument("--save", metavar="DIR", help="write the annotated pictures to this directory")
+    parser.add_argument("--show", action="store_true", help="also show them in a browser, until Ctrl-C")
+    parser.add_argument("--force", action="store_true", help="overwrite files in a directory that is not empty")
+    parser.add_argument("--labels", metavar="FILE", help="file with the class names, one per line")
+    parser.add_argument(
+        "--family", metavar="NAME", help="decode the outputs as this family (default: recognised by their shapes)"
+    )
     fits = ("letterbox", "stretch", "crop", "line")
-    parser.add_argument("--fit", choices=fits, help="how pictures are made to fit (default: as the task wants)")
-    parser.add_argument("--order", choices=("rgb", "bgr"), help="order of colours (default: as calibrated)")
+    parser.add_argument("--fit", choices=fits, help="how pictures are resized (default: what the task expects)")
+    parser.add_argument("--order", choices=("rgb", "bgr"), help="colour order (default: as calibrated)")
     parser.add_argument("--count", type=positive, metavar="N", help="stop after N pictures")
-    parser.add_argument("--workers", type=positive, metavar="N", default=1, help="pictures at a time (default: 1)")
+    parser.add_argument(
+        "--workers", type=positive, metavar="N", default=1, help="pictures processed in parallel (default: 1)"
+    )
     add_device_arguments(parser)
 
 
 def add_score_arguments(parser: argparse.ArgumentParser) -> None:
     """Which objects count."""
     parser.add_argument(
-        "--threshold", type=share, metavar="T", help="leave out objects with a lower score (default: as usual for it)"
+        "--threshold",
+        type=share,
+        metavar="T",
+        help="leave out objects with a lower score (default: the family's usual one)",
     )
     parser.add_argument(
-        "--overlap", type=share, metavar="T", default=0.45, help="of boxes that overlap more, one stays (default: 0.45)"
+        "--overlap",
+        type=share,
+        metavar="T",
+        default=0.45,
+        help="keep one of boxes that overlap more than this (default: 0.45)",
     )

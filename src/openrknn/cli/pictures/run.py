@@ -60,7 +60,7 @@ def run_pictures(arguments: argparse.Namespace, output: Output, *, task: str) ->
 def _page(stack: ExitStack, pipeline: Pipeline) -> Meter:
     """On standard error, because standard output may be for programs."""
     broadcast, address = stack.enter_context(serve("127.0.0.1", 0))
-    Output.complain(f"{address} shows the pictures until Ctrl-C")
+    Output.complain(f"the pictures are shown at {address} until Ctrl-C")
     return Meter(broadcast, pipeline)
 
 

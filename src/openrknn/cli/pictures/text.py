@@ -27,7 +27,7 @@ def show_picture(output: Output, result: Result, *, top: int) -> None:
         if rows:
             output.show(*indented(_table(output, result, rows)))
         if isinstance(result.found, Objects) and len(result.found) > _MOST_ROWS:
-            output.line(f"  ... and {len(result.found) - _MOST_ROWS} more; --json has all")
+            output.line(f"  ... and {len(result.found) - _MOST_ROWS} more; --json lists all")
     elif not output.is_json:
         for row in result.rows(top):
             output.value(f"{result.name}  {_quiet(row)}")
@@ -87,7 +87,7 @@ def show_summary(output: Output, about: Mapping[str, Any], *, count: int, proble
     rows = [("done", f"{pictures}{' (interrupted)' if about['interrupted'] else ''}")]
     if problems:
         rows.append(("skipped", f"{count_of(problems, 'picture')} that could not be read"))
-    rows.append(("saved", f"{saved}/" if saved else "nothing; --save DIR writes pictures with this drawn into them"))
+    rows.append(("saved", f"{saved}/" if saved else "nothing; --save DIR writes annotated pictures"))
     output.line()
     output.show(facts(rows))
 

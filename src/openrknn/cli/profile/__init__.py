@@ -10,11 +10,11 @@ from openrknn.cli.output import CommandError, Output
 
 NAME = "profile"
 HELP = "show what each operator costs: time on a board (estimated), time here (measured)"
-DESCRIPTION = """Show what each operator costs, in the columns of the table that the vendor's runtime prints on a board.
-Board time is an estimate: of each task the slowest of array, lookup table, DPU and memory, and the start of tasks and
-jobs. The rates are fitted to published figures of boards; the range is what those figures leave. docs/estimate.md shows
-them all. "Bound" is where most of an operator's time goes. The time "here" is measured on this machine, operator by
-operator, which is slower than a whole run."""
+DESCRIPTION = """Show what each operator costs, with the columns of the table that the vendor's runtime prints on a
+board. Board time is an estimate: for each task the slowest of MAC array, lookup table, DPU and memory, plus the
+overhead of starting tasks and jobs. The rates are fitted to published measurements; the range is their spread, see
+docs/estimate.md. "Bound" is what limits an operator. "Here" is measured on this machine, operator by operator, which
+is slower than a normal run."""
 EXAMPLES = (
     "openrknn profile yolo.rknn",
     "openrknn profile yolo.rknn --cores 3 --runs 5",
@@ -28,8 +28,8 @@ SCHEMA_VERSION = 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("model", metavar="MODEL", help="a .rknn model")
-    parser.add_argument("--runs", type=positive, metavar="N", default=3, help="mean of so many runs (default: 3)")
-    parser.add_argument("--sort", choices=("order", "board", "here"), default="order", help="default: as they run")
+    parser.add_argument("--runs", type=positive, metavar="N", default=3, help="average over N runs (default: 3)")
+    parser.add_argument("--sort", choices=("order", "board", "here"), default="order", help="default: execution order")
     add_input_arguments(parser)
     add_device_arguments(parser)
 

@@ -10,9 +10,9 @@ from openrknn.cli.pictures.options import add_score_arguments
 
 NAME = "stream"
 HELP = "show a camera or video in a browser, with boxes, speed and load"
-DESCRIPTION = """Run a model on a camera, a network stream, a video or pictures, and show them in a browser page with
-what was found, pictures per second, latency and load. Only this machine can see it, unless --host says otherwise.
-Players find a motion JPEG at /stream.mjpg, programs the numbers at /state."""
+DESCRIPTION = """Run a model on a camera, a network stream, a video or pictures, and show the annotated pictures in a
+browser with frame rate, latency and load. The page is only reachable from this machine, unless --host says otherwise.
+Players can use the motion JPEG at /stream.mjpg, programs the numbers at /state."""
 EXAMPLES = (
     "openrknn stream yolo.rknn 0                               the first camera",
     "openrknn stream yolo.rknn rtsp://192.168.1.20/live --repeat --workers 3",
@@ -29,14 +29,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sources", metavar="SOURCE", nargs="+", help="a camera (0), rtsp://..., a video, pictures, folders"
     )
     tasks = ("classify", "detect", "segment", "pose", "ocr")
-    parser.add_argument("--task", choices=tasks, help="what to do (default: what the outputs look like)")
-    parser.add_argument("--family", metavar="NAME", help="how to read the outputs, where they do not tell")
-    parser.add_argument("--labels", metavar="FILE", help="names of the classes, one per line")
+    parser.add_argument("--task", choices=tasks, help="what to do (default: recognised by the outputs)")
+    parser.add_argument(
+        "--family", metavar="NAME", help="decode the outputs as this family (default: recognised by their shapes)"
+    )
+    parser.add_argument("--labels", metavar="FILE", help="file with the class names, one per line")
     parser.add_argument("--repeat", action="store_true", help="start again when the source ends or is lost")
-    parser.add_argument("--exit", action="store_true", help="end with the source, instead of showing its last picture")
-    parser.add_argument("--count", type=positive, metavar="N", help="end after N pictures")
+    parser.add_argument(
+        "--exit", action="store_true", help="exit when the source ends, instead of showing its last picture"
+    )
+    parser.add_argument("--count", type=positive, metavar="N", help="exit after N pictures")
     parser.add_argument("--fps", type=seconds, metavar="N", help="at most N pictures per second")
-    parser.add_argument("--workers", type=positive, metavar="N", default=1, help="pictures at a time (default: 1)")
+    parser.add_argument(
+        "--workers", type=positive, metavar="N", default=1, help="pictures processed in parallel (default: 1)"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument(
         "--port", type=_port, metavar="N", default=DEFAULT_PORT, help=f"port to listen on (default: {DEFAULT_PORT})"

@@ -33,7 +33,7 @@ def run_stream(arguments: argparse.Namespace, output: Output) -> int:
     ):
         for note in pipeline.notes:
             output.complain(f"note: {note}")
-        output.value(f"{address}  shows {pipeline.family.about} on {pipeline.device}; Ctrl-C ends it")
+        output.value(f"{address}  {pipeline.family.about} on {pipeline.device}; Ctrl-C stops it")
         output.stream.flush()
         meter = Meter(broadcast, pipeline)
         with contextlib.suppress(KeyboardInterrupt):
@@ -54,7 +54,7 @@ def _play(
             meter.show(result)
     broadcast.close()
     if meter.count and not (arguments.count or arguments.exit):
-        output.line("that was the last picture; the page stays until Ctrl-C")
+        output.line("that was the last picture; the page stays up until Ctrl-C")
         output.stream.flush()
         threading.Event().wait()  # for ever; Ctrl-C raises KeyboardInterrupt
 

@@ -11,21 +11,25 @@ from openrknn.cli.output import Output
 
 NAME = "top"
 HELP = "show load, clock, memory, temperature and users of the NPUs, live"
-DESCRIPTION = """Show what the NPUs of this machine do: load per core, clock, memory, temperature, and which processes
-use them. Works with the vendor's driver (as root, or where the kernel has /proc/rknpu), with rocket, and with the
-software NPUs of all processes that one may look at. Ctrl-C ends it."""
+DESCRIPTION = """Show what the NPUs of this machine are doing: load per core, clock, memory, temperature, and the
+processes that use them. Works with the vendor's driver (as root, or if the kernel has /proc/rknpu), with rocket, and
+with the software NPUs of all processes that you may inspect. Ctrl-C stops it."""
 EXAMPLES = (
     "openrknn top                      like htop, once a second",
-    "openrknn top --once               one look, and done",
+    "openrknn top --once               one reading",
     "openrknn top --once --json        for programs",
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    parser.add_argument("--once", action="store_true", help="show one reading and end")
-    parser.add_argument("--interval", type=seconds, default=1, metavar="SECONDS", help="from look to look (default: 1)")
-    parser.add_argument("--root", metavar="FOLDER", type=Path, default=Path("/"), help="of the system (default: /)")
+    parser.add_argument("--once", action="store_true", help="show one reading and exit")
+    parser.add_argument(
+        "--interval", type=seconds, default=1, metavar="SECONDS", help="time between readings (default: 1)"
+    )
+    parser.add_argument(
+        "--root", metavar="FOLDER", type=Path, default=Path("/"), help="root of the system to watch (default: /)"
+    )
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:

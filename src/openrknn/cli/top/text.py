@@ -41,8 +41,8 @@ def screen(reading: Reading, history: History | None = None) -> RenderableType:
 
     if not reading.npus:
         return Text(
-            "No NPU here, and no process of this user runs a software NPU.\n"
-            "`openrknn doctor` says what is missing; `openrknn bench MODEL.rknn` elsewhere gives one to watch."
+            "There is no NPU here, and none of your processes runs a software NPU.\n"
+            "`openrknn doctor` says what is missing; `openrknn bench MODEL.rknn` in another terminal is one to watch."
         )
     parts: list[RenderableType] = []
     for npu in reading.npus:
@@ -73,13 +73,13 @@ def _core(npu: Npu, core: Core, history: History | None) -> Text:
 
     text = Text(f"  core {core.number}  ")
     if core.load_percent is None:
-        return text.append("no load is told" + (" to this user: use sudo" if npu.hidden else ""), "dim")
+        return text.append("load unavailable" + (" without root: use sudo" if npu.hidden else ""), "dim")
     filled = round(core.load_percent / 100 * _WIDTH)
     style = "red" if core.load_percent >= _HOT else "yellow" if core.load_percent >= _BUSY else "green"
     text.append("[").append("|" * filled, style).append(" " * (_WIDTH - filled)).append("]")
     text.append(f" {core.load_percent:5.1f} %")
     if core.reported_percent is not None and core.reported_percent > 100:
-        text.append(f"  the driver says {core.reported_percent} %: a job hangs", "red")
+        text.append(f"  the driver reports {core.reported_percent} %: a job hangs", "red")
     if npu.driver == "rocket":
         text.append("  at most", "dim")
     if history is not None:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from openrknn.trace.archive import Trace
 
 NAME = "trace"
-HELP = "look into a recorded trace, or run it again on the software NPU"
-DESCRIPTION = """A trace holds every request of a program to the NPU driver, and all device memory at each job.
+HELP = "inspect a recorded trace, or replay it on the software NPU"
+DESCRIPTION = """A trace holds every request of a program to the NPU driver, and the device memory at each job.
 `openrknn exec --trace FILE -- PROGRAM` records one."""
 EXAMPLES = (
     "openrknn trace show run.trace                 every ioctl in order",
@@ -23,8 +23,8 @@ EXAMPLES = (
     "openrknn trace gems run.trace                 which buffer is weights, instructions, input, output ...",
     "openrknn trace tasks run.trace --model m.rknn   what each task reads and writes, by name",
     "openrknn trace regs run.trace --job 1         the register commands of a job, decoded",
-    "openrknn trace replay run.trace               the jobs again on the software NPU, compared with the record",
-    "openrknn trace diff a.trace b.trace           where two traces part",
+    "openrknn trace replay run.trace               the jobs again on the software NPU, compared with the recording",
+    "openrknn trace diff a.trace b.trace           where two traces diverge",
     "openrknn trace timeline run.trace -o run.html   jobs, ioctls and buffers over time, as a page",
 )
 
@@ -66,7 +66,7 @@ def _show(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
                 cores = ", ".join(f"core {core} from task {first}" for core, (first, _) in event.lists.items())
                 text = f"job    {event.job} starts: {cores}, {len(event.buffers)} buffers"
             case FinishRecord():
-                text = f"job    {event.job} ends: {event.error or 'well'}, {event.tasks} tasks, {event.macs} MACs"
+                text = f"job    {event.job} finished: {event.error or 'ok'}, {event.tasks} tasks, {event.macs} MACs"
             case CloseRecord():
                 text = f"close  file {event.file}"
         lines.append(text)
@@ -95,7 +95,7 @@ def _jobs(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
         cores = ", ".join(str(core) for core in submit.lists)
         tasks, macs = (finish.tasks, finish.macs) if finish else (0, 0)
         milliseconds = finish.nanoseconds / 1e6 if finish else 0.0
-        end = (finish.error or "well") if finish else "not recorded"
+        end = (finish.error or "ok") if finish else "not recorded"
         rows.append({"job": number, "cores": cores, "tasks": tasks, "macs": macs, "ms": milliseconds, "end": end})
         table.add_row(str(number), cores, str(tasks), f"{macs:,}", f"{milliseconds:.2f} ms", end)
     output.show(table)
@@ -133,7 +133,7 @@ def _diff(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.trace.records import CallRecord
 
     if not arguments.other:
-        raise CommandError("diff needs two traces")
+        raise CommandError("diff needs two traces: openrknn trace diff FILE OTHER")
     with Trace(arguments.other) as other:
         ours, theirs = ([event for event in side.events if isinstance(event, CallRecord)] for side in (trace, other))
     for number, (first, second) in enumerate(zip(ours, theirs, strict=False), start=1):
@@ -144,10 +144,12 @@ def _diff(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
             output.data({"first_difference": number})
             return 1
     if len(ours) != len(theirs):
-        output.line(f"the first has {len(ours)} calls, the second {len(theirs)}; they agree as far as both go")
+        output.line(
+            f"the first has {len(ours)} calls, the second {len(theirs)}; all calls that both have are equal"
+        )
         output.data({"first_difference": min(len(ours), len(theirs)) + 1})
         return 1
-    output.line(f"{len(ours)} calls, all alike")
+    output.line(f"{len(ours)} calls, all equal")
     output.data({"first_difference": None})
     return 0
 

@@ -24,7 +24,7 @@ def jobs_of(trace: Trace, arguments: argparse.Namespace) -> Iterator[tuple[int, 
     """The jobs that are asked for, with their numbers."""
     jobs = list(enumerate(trace.jobs(), start=1))
     if arguments.job is not None and not 1 <= arguments.job <= len(jobs):
-        raise CommandError(f"there is no job {arguments.job}; the trace has {len(jobs)}, from 1 on")
+        raise CommandError(f"there is no job {arguments.job}; the trace has {len(jobs)}, counted from 1")
     for number, (submit, finish) in jobs:
         if arguments.job in (None, number):
             yield number, submit, finish
