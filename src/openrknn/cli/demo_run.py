@@ -35,7 +35,8 @@ def run_demo(save: str, output: Output) -> int:
     """Run, write, and say what to try next."""
     started = time.perf_counter()
     examples = find_examples()
-    folder = Folder(save, force=True)
+    page = "index.html"
+    folder = Folder(save, again=page)
     parts = []
     for part in _parts(examples, output):
         parts.append(part)
@@ -43,7 +44,6 @@ def run_demo(save: str, output: Output) -> int:
             folder.add_bytes(name, data, part.heading)
         _show(output, part)
     total = time.perf_counter() - started
-    page = "index.html"
     folder.add_text(page, render(parts, total), "everything on one page")
     index = folder.finish(seconds=total)
     output.data({**index, "directory": save, "parts": [_fields(part) for part in parts]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING
 
 from openrknn.cli.output import CommandError
@@ -24,6 +25,8 @@ def load_model(path: str, *, strict: bool = True) -> Model:
         return load(path, strict=strict)
     except OSError as error:
         raise CommandError(os_problem(error, path)) from error
+    except NotRknnError as error:
+        raise CommandError(f"{path}: {_other_file(error, path)}") from error
     except RknnError as error:
         raise CommandError(f"{path}: {error}{_hint(error)}") from error
 
@@ -43,12 +46,17 @@ def os_problem(error: OSError, path: str = "") -> str:
             return f"{where}{error.strerror or error}"
 
 
+def _other_file(error: NotRknnError, path: str) -> str:
+    """What to do with a file that is no .rknn; an ONNX model can become one."""
+    if path.lower().endswith(".onnx") or "ONNX" in str(error):
+        return f"this is an ONNX model, not a .rknn; make one with `openrknn compile {shlex.quote(path)}`"
+    return f"{error}; give a .rknn file, made by rknn-toolkit2 or `openrknn compile`"
+
+
 def _hint(error: RknnError) -> str:
     match error:
         case EmptyFileError():
             return "; copy or download it again"
-        case NotRknnError():
-            return "; give a file that was made by rknn-toolkit2"
         case FormatError():
             return "; the file is damaged, copy or convert it again"
         case _:

@@ -34,21 +34,35 @@ def safe_name(text: str) -> str:
 
 
 class Folder:
-    """Files below one root; paths are made of fixed words and `safe_name`s."""
+    """Files below one root; paths are made of fixed words and `safe_name`s.
 
-    def __init__(self, root: str, *, force: bool) -> None:
+    With `again`, a folder that the same command filled before may be filled again: the files of its index, no others.
+    `again` names a file that only this command writes.
+    """
+
+    def __init__(self, root: str, *, force: bool = False, again: str = "") -> None:
         self.root = Path(root)
         self.force = force
         self.files: list[dict[str, Any]] = []
+        self.again = again
+        self._mine = self._earlier(again) if again else frozenset()
         self._prepare()
+
+    def _earlier(self, mark: str) -> frozenset[str]:
+        """The files that this command wrote here before."""
+        try:
+            index = json.loads((self.root / INDEX).read_bytes())
+            paths = frozenset(entry["path"] for entry in index["files"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return frozenset()
+        return paths | {INDEX} if mark in paths else frozenset()
 
     def _prepare(self) -> None:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            if not self.force and any(self.root.iterdir()):
-                raise CommandError(
-                    f"{self.root}: not empty; choose another directory, or use --force to overwrite files in it"
-                )
+            if not self.force and not self._mine and any(self.root.iterdir()):
+                way_out = "" if self.again else ", or use --force to overwrite files in it"
+                raise CommandError(f"{self.root}: not empty; choose another directory{way_out}")
         except (FileExistsError, NotADirectoryError):
             raise CommandError(f"{self.root}: this is a file; give a directory") from None
         except OSError as error:
@@ -59,7 +73,7 @@ class Folder:
         target = self.root / path
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("wb" if self.force else "xb") as file:
+            with target.open("wb" if self.force or path in self._mine else "xb") as file:
                 file.write(data)
         except OSError as error:
             raise CommandError(os_problem(error, str(target))) from error

@@ -36,13 +36,13 @@ _JSON_SIZE = struct.Struct("<Q")
 _LOOKS_LIKE = (
     (b"\x89PNG", "a PNG picture"),
     (b"\xff\xd8\xff", "a JPEG picture"),
-    (b"PK\x03\x04", "a ZIP archive (a PyTorch checkpoint?)"),
+    (b"PK\x03\x04", "a ZIP archive, perhaps a PyTorch checkpoint"),
     (b"\x7fELF", "a program or library"),
     (b"\x1f\x8b", "a gzip archive"),
     (b"version https://git-lfs", "a Git LFS pointer: run `git lfs pull` to get the model itself"),
     (b"<!DOCTYPE", "a web page: was the download a log-in page?"),
     (b"<html", "a web page: was the download a log-in page?"),
-    (b"\x08", "an ONNX model? Convert it to .rknn first"),
+    (b"\x08", "an ONNX model: compile it first"),
 )
 
 

@@ -197,10 +197,15 @@ def _named(name: str, shapes: Shapes, frame: Frame) -> Family:
 def _unknown(shapes: Shapes, frame: Frame, task: str | None) -> str:
     kind = f"no {task} family" if task else "no family"
     fitting = [entry for entry in FAMILIES if task and _fits(entry, shapes, frame)]
-    hint = f"; they look like {fitting[0].about}: try the command or task {fitting[0].task!r}" if fitting else (
-        "; run the model with `openrknn run` or `Session.run` and decode its arrays by hand"
-    )
+    hint = "; run the model with `openrknn run` or `Session.run` and decode its arrays yourself"
+    if fitting:
+        hint = f"; they look like {fitting[0].about}: try the command or task {_command(fitting[0].task)!r}"
     return f"outputs {_text(shapes)} for an input of {frame.width}x{frame.height}: {kind} has these{hint}"
+
+
+def _command(task: str) -> str:
+    """What to ask for: `ocr` covers the tasks of finding and of reading text."""
+    return next((name for name, tasks in _TASKS.items() if task in tasks), task)
 
 
 def _text(shapes: Shapes) -> str:

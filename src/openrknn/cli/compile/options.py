@@ -138,6 +138,8 @@ def source_of(arguments: argparse.Namespace) -> str | bytes:
     if arguments.model is None:
         raise CommandError("which model? openrknn compile MODEL.onnx -o OUT.rknn; see `openrknn compile --help`")
     if arguments.model != _STDIN:
+        if arguments.model.lower().endswith(".rknn"):
+            raise CommandError(f"{arguments.model}: this is a .rknn already; compile takes the ONNX model")
         return str(arguments.model)
     if not arguments.output:
         raise CommandError("a model from standard input has no name; say where to write with -o OUT.rknn")

@@ -30,6 +30,11 @@ def open_pipeline(path: str, arguments: argparse.Namespace, task: str | None) ->
         )
     except (ValueError, TypeError) as error:
         raise CommandError(str(error)) from error
+    if labels is not None and pipeline.classes > 1 and len(labels) != pipeline.classes:
+        pipeline.close()
+        raise CommandError(
+            f"{arguments.labels}: {len(labels)} lines for {pipeline.classes} classes; give one class name per line"
+        )
     beside = find_labels(path, [(1, pipeline.classes)]) if labels is None and pipeline.classes > 1 else None
     if beside is not None:
         pipeline.labels = beside.names
