@@ -81,7 +81,7 @@ def test_fp16_beside_the_model(source: Path, tmp_path: Path, capsys: Capture) ->
     assert f"wrote {tmp_path / 'copy.rknn'}" in result.out
     again = run(capsys, "compile", copy)
     assert again.code != 0
-    assert "there already" in again.err
+    assert "already exists" in again.err
 
 
 def test_what_goes_wrong_leaves_no_file(source: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -89,11 +89,11 @@ def test_task_lists(capsys: Capture) -> None:
     ("words", "message"),
     [
         (["--core-list", "4.1"], "there is no task list '4.1'; the graph has 1, 2.0, 2.1, 3.0, 3.1, 3.2 (or all)"),
-        (["--op", "99"], "there is no operator 99; the graph has 9, from 0 on"),
+        (["--op", "99"], "there is no operator 99; the graph has 9, counted from 0"),
         (["--op", "Conv:cnv0"], "no operator is called 'Conv:cnv0'; did you mean Conv:conv0"),
         (["--op", "zzz"], "no operator is called 'zzz'; `openrknn inspect --all` lists them"),
         (["--op", "0"], "operator 0 has no tasks here: it runs on the cpu"),
-        (["--task", "66"], "there is no task 66; the graph has 66, from 0 on"),
+        (["--task", "66"], "there is no task 66; the graph has 66, counted from 0"),
         (["--graph", "1"], "there is no graph 1"),
     ],
 )

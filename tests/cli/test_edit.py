@@ -83,7 +83,7 @@ def test_other_files_need_force(tmp_path: Path, capsys: Capture) -> None:
         (["--rename", "image="], "is no name"),
         (["--rename", "regcmd=x"], "must stay"),
         (["--custom-string", "x" * 2000], "at most"),
-        (["--custom-string", "x", "--in-place"], "exclude each other"),
+        (["--custom-string", "x", "--in-place"], "cannot be combined"),
     ],
 )
 def test_what_is_not_possible(words: list[str], said: str, tmp_path: Path, capsys: Capture) -> None:

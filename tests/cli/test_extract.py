@@ -36,7 +36,7 @@ def test_every_golden(path: Path, tmp_path: Path, capsys: Capture) -> None:
     result = run(capsys, "extract", path, "-o", folder, "--float")
     assert (result.code, result.err) == (0, "")
     entries = extracted(folder)
-    assert result.out.endswith(f"wrote {len(entries) + 1} files to {folder}; index.json says what each is\n")
+    assert result.out.endswith(f"wrote {len(entries) + 1} files to {folder}; index.json describes them\n")
     assert not unexplained(entries)
 
 

@@ -65,12 +65,12 @@ def test_explain(capsys: Capture) -> None:
 def test_inspect_shows_them_in_short(capsys: Capture) -> None:
     result = run(capsys, "inspect", WRONG)
     assert result.code == 1
-    assert "Look out for" in result.out
+    assert "Watch out for" in result.out
     assert "reads the picture" in " ".join(result.out.split())
     report = json.loads(run(capsys, "inspect", WRONG, "--json").out)
     assert [item["code"] for item in report["findings"]] == ["layout-mismatch"]
     page = run(capsys, "inspect", SOUND)
-    assert "Look out for" not in page.out
+    assert "Watch out for" not in page.out
 
 
 def test_compare_names_the_operator_and_the_mistake(capsys: Capture, tmp_path: Path) -> None:

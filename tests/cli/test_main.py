@@ -90,7 +90,7 @@ def test_an_unreadable_file(tmp_path: Path, capsys: Capture, monkeypatch: pytest
     monkeypatch.setattr("openrknn.container.load.load", refuse)
     result = run(capsys, "inspect", golden("conv_rk3588_i8"))
     assert result.code == 2
-    assert "permission denied; check the rights" in result.err
+    assert "permission denied; check the permissions" in result.err
 
 
 def test_a_strange_name_stays_on_one_line(capsys: Capture) -> None:

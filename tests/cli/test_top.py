@@ -44,12 +44,12 @@ def test_rocket_needs_two_looks(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 def test_no_npu(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     Machine(tmp_path)
     result = run(capsys, "top", "--once", "--root", tmp_path)
-    assert (result.code, "No NPU here" in result.out) == (0, True)
+    assert (result.code, "There is no NPU here" in result.out) == (0, True)
 
 
 def test_an_odd_load_is_called_odd(tmp_path: Path) -> None:
     rknpu_board(tmp_path).write({"/sys/kernel/debug/rknpu/load": "NPU load:  Core0: 20000%, Core1:  0%,\n"})
-    assert "the driver says 20000 %" in drawn(monitor.read(tmp_path))
+    assert "the driver reports 20000 %" in drawn(monitor.read(tmp_path))
 
 
 def test_the_live_screen_has_curves(tmp_path: Path) -> None:

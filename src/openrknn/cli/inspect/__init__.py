@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     # A damaged file is what one wants to look into: its problems are listed as findings.
     model = load_model(arguments.file, strict=False)
     if arguments.graph is not None and not 0 <= arguments.graph < len(model.graphs):
-        raise CommandError(f"there is no graph {arguments.graph}; {arguments.file} has {len(model.graphs)}, from 0 on")
+        raise CommandError(f"there is no graph {arguments.graph}; {arguments.file} has {len(model.graphs)}, counted from 0")
     report = analysis.report(model, graph=arguments.graph)
     if arguments.html:
         from openrknn.cli.save import save_atomically
