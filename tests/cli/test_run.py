@@ -254,7 +254,7 @@ def test_bad_input_is_one_line(
 
 def test_a_picture_for_something_else(tmp_path: Path, capsys: Capture) -> None:
     result = run(capsys, "run", golden("conv_rk3588_i8"), "-i", tmp_path / "x.png")
-    assert "which is no picture; give a .npy file" in result.err
+    assert "which is not a picture; give a .npy file" in result.err
 
 
 def test_without_pillow_the_line_says_what_to_install(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

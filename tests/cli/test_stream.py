@@ -211,7 +211,7 @@ def test_a_folder_from_outside(photos: Path) -> None:
     assert "b.png" in stream.err
     assert "skipped" in stream.err
     assert "2 pictures" in stream.out
-    assert "the page stays until Ctrl-C" in stream.out
+    assert "the page stays up until Ctrl-C" in stream.out
     last = seen[-1]
     assert (last["name"], last["device"], last["picture"]) == ("c.png", "software:rk3588", 2)
     assert last["latency_ms"] >= last["run_ms"] > 0
