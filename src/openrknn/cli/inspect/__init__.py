@@ -40,7 +40,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     # A damaged file is what one wants to look into: its problems are listed as findings.
     model = load_model(arguments.file, strict=False)
     if arguments.graph is not None and not 0 <= arguments.graph < len(model.graphs):
-        raise CommandError(f"there is no graph {arguments.graph}; {arguments.file} has {len(model.graphs)}, counted from 0")
+        graphs = f"{arguments.file} has {len(model.graphs)}, counted from 0"
+        raise CommandError(f"there is no graph {arguments.graph}; {graphs}")
     report = analysis.report(model, graph=arguments.graph)
     if arguments.html:
         from openrknn.cli.save import save_atomically
