@@ -1,22 +1,39 @@
 /* Arguments of ioctls, as the generated rules describe them. */
 #include "arguments.h"
+#include "user.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
 enum { MOST_ELEMENTS = 65536 };
 
-void append(struct payload *payload, const void *bytes, size_t size) {
-    if (payload->failed) return;
+/* Room for more at the end of the payload; NULL if there is none, and then it has failed. */
+static char *extend(struct payload *payload, size_t size) {
+    if (payload->failed) return NULL;
+    if (size > MAX_PAYLOAD || payload->size + size > MAX_PAYLOAD) { payload->failed = -ENOMEM; return NULL; }
     if (payload->size + size > payload->room) {
         size_t room = payload->room * 2 + size + 256;
-        char *larger = payload->size + size > MAX_PAYLOAD ? NULL : realloc(payload->bytes, room);
-        if (!larger) { payload->failed = 1; return; }
+        char *larger = realloc(payload->bytes, room);
+        if (!larger) { payload->failed = -ENOMEM; return NULL; }
         payload->bytes = larger, payload->room = room;
     }
-    memcpy(payload->bytes + payload->size, bytes, size);
+    char *place = payload->bytes + payload->size;
     payload->size += size;
+    return place;
+}
+
+static void append(struct payload *payload, const void *bytes, size_t size) {
+    char *place = extend(payload, size);
+    if (place) memcpy(place, bytes, size);
+}
+
+static void append_user(struct payload *payload, const void *memory, size_t size) {
+    if (!size) return;
+    char *place = is_readable(memory, size) ? extend(payload, size) : NULL;
+    if (place) memcpy(place, memory, size);
+    else if (!payload->failed) payload->failed = -EFAULT;
 }
 
 static uint64_t number_at(const char *bytes, unsigned at, unsigned width) {
@@ -38,9 +55,11 @@ const struct ioctl_rule *find_rule(unsigned kind, unsigned long request) {
     return &none;
 }
 
-static void append_arrays(struct payload *payload, const struct array_rule *rules, int count, const char *bytes) {
-    for (const struct array_rule *rule = rules; rule < rules + count; rule++) {
+/* The struct that the rules speak of is in the payload itself, at `at`: what the program's memory held a moment ago. */
+static void append_arrays(struct payload *payload, const struct array_rule *rules, int count, size_t at) {
+    for (const struct array_rule *rule = rules; rule < rules + count && !payload->failed; rule++) {
         if (rule->out) continue;
+        const char *bytes = payload->bytes + at;
         uint64_t stride = rule->stride == NO_FIELD ? rule->element : number_at(bytes, rule->stride, 4);
         uint64_t elements = number_at(bytes, rule->count, rule->count_bytes);
         const char *array = pointer_at(bytes, rule->at);
@@ -48,17 +67,19 @@ static void append_arrays(struct payload *payload, const struct array_rule *rule
         int usable = array && stride >= rule->element && elements <= MAX_PAYLOAD && stride <= MAX_PAYLOAD;
         uint64_t total = usable ? elements * stride : 0;
         uint32_t length = (uint32_t)total;
-        if (total > MAX_PAYLOAD) { payload->failed = 1; return; }
+        if (total > MAX_PAYLOAD) { payload->failed = -ENOMEM; return; }
         append(payload, &length, sizeof length);
-        append(payload, array, length);
+        size_t start = payload->size;
+        append_user(payload, array, length);
         if (!rule->children) continue;
         for (uint64_t element = 0; usable && element < elements && !payload->failed; element++)
-            append_arrays(payload, array_rules + rule->child, rule->children, array + element * stride);
+            append_arrays(payload, array_rules + rule->child, rule->children, start + element * stride);
     }
 }
 
-void append_inputs(struct payload *payload, const struct ioctl_rule *rule, const char *bytes) {
-    append_arrays(payload, array_rules + rule->array, rule->arrays, bytes);
+void append_inputs(struct payload *payload, const struct ioctl_rule *rule, const void *argument, size_t size) {
+    append_user(payload, argument, size);
+    if (!payload->failed) append_arrays(payload, array_rules + rule->array, rule->arrays, 0);
 }
 
 static size_t room_of(const struct array_rule *rule, const char *bytes) {
@@ -74,20 +95,21 @@ size_t room_behind(const struct ioctl_rule *rule, const char *bytes) {
     return room;
 }
 
-void fill_outputs(const struct ioctl_rule *rule, const char *before, const char *from, size_t size) {
+int fill_outputs(const struct ioctl_rule *rule, const char *before, const char *from, size_t size) {
     const struct array_rule *item = array_rules + rule->array;
     for (int left = rule->arrays; left; left--, item++) {
         uint32_t length;
         if (!item->out) continue;
-        if (size < sizeof length) return;
+        if (size < sizeof length) return 0;
         memcpy(&length, from, sizeof length);
         from += sizeof length, size -= sizeof length;
-        if (length > size) return;
+        if (length > size) return 0;
         uint64_t room = number_at(before, item->count, item->count_bytes) * item->element;
         char *target = pointer_at(before, item->at);
-        if (target) memcpy(target, from, length < room ? length : room);
+        if (target && write_user(target, from, length < room ? length : room) != 0) return -EFAULT;
         from += length, size -= length;
     }
+    return 0;
 }
 
 int descriptor_in(const struct ioctl_rule *rule, const char *bytes) {

@@ -1,6 +1,7 @@
 /* ioctl and mmap on emulated files: the argument, and what it points to, goes to the server and comes back. */
 #include "preload.h"
 #include "arguments.h"
+#include "user.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,24 +46,39 @@ static void store_received(const struct ioctl_rule *rule, char *bytes, int descr
     else syscall(SYS_close, descriptor);
 }
 
-static int exchange(uint64_t file, const struct ioctl_rule *rule, unsigned long request, char *argument) {
+/* The reply, into the program's memory. */
+static int hand_back(const struct ioctl_rule *rule, unsigned long request, char *argument, const struct payload *payload,
+                     char *reply, size_t length, int received, int keep) {
     unsigned size = _IOC_SIZE(request);
+    int result = 0, has_answer = length >= size && _IOC_DIR(request) & _IOC_READ;
+    if (has_answer) result = fill_outputs(rule, payload->bytes, reply + size, length - size);
+    else memcpy(reply, payload->bytes, size);
+    if (received >= 0) store_received(rule, reply, received, keep);
+    if (has_answer || received >= 0) {
+        int written = write_user(argument, reply, size);
+        if (written != 0) result = written;
+    }
+    if (result != 0 && received >= 0 && descriptor_out_at(rule) >= 0) syscall(SYS_close, received);
+    return result;
+}
+
+static int exchange(uint64_t file, const struct ioctl_rule *rule, unsigned long request, char *argument) {
     struct payload payload = {0};
     char reply_bytes[1024], *into = reply_bytes;
-    append_inputs(&payload, rule, argument);
-    size_t room = size + room_behind(rule, argument);
+    append_inputs(&payload, rule, argument, _IOC_SIZE(request));
+    if (payload.failed) { free(payload.bytes); return payload.failed; }
+    size_t room = _IOC_SIZE(request) + room_behind(rule, payload.bytes);
     if (room > sizeof reply_bytes) into = malloc(room);
-    int result = -ENOMEM, sent = descriptor_in(rule, argument), received = -1;
+    int result = -ENOMEM, sent = descriptor_in(rule, payload.bytes), received = -1;
     struct reply_header reply = {0};
-    struct request_header header = {.op = OP_IOCTL, .length = size + (uint32_t)payload.size, .file = file, .a = request};
-    struct iovec parts[] = {{&header, sizeof header}, {argument, size}, {payload.bytes, payload.size}};
+    struct request_header header = {.op = OP_IOCTL, .length = (uint32_t)payload.size, .file = file, .a = request};
+    struct iovec parts[] = {{&header, sizeof header}, {payload.bytes, payload.size}};
     if (sent == -2) result = -EBADF;
-    else if (!payload.failed && into) result = call_server(parts, 3, sent, &reply, into, room, &received);
-    if (reply.length >= size && _IOC_DIR(request) & _IOC_READ) {
-        fill_outputs(rule, argument, into + size, reply.length - size);
-        memcpy(argument, into, size);
+    else if (into) result = call_server(parts, 2, sent, &reply, into, room, &received);
+    if (into && (reply.length || received >= 0)) {
+        int problem = hand_back(rule, request, argument, &payload, into, reply.length, received, (int)(reply.value & 1));
+        if (problem) result = problem;
     }
-    if (received >= 0) store_received(rule, argument, received, (int)(reply.value & 1));
     if (into != reply_bytes) free(into);
     free(payload.bytes);
     return result;

@@ -6,6 +6,7 @@
  *   node INODE MODE MAJOR MINOR PATH          the socket file with this inode stands for a node
  */
 #include "preload.h"
+#include "user.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -75,6 +76,7 @@ __attribute__((constructor)) static void load(void) {
     struct stat status;
     if (atomic_exchange(&is_loaded, 1)) return;
     const char *named = getenv(ENVIRONMENT);
+    if (!named && (named = getenv(OLD_ENVIRONMENT)) && !strchr(named, '/')) named = NULL; /* a device by its name */
     if (!named || !*named || snprintf(path, sizeof path, "%s/paths", named) >= (int)sizeof path) return;
     if (!read_file(path)) return;
     for (char *line = text, *end; *line; line = end) {
@@ -124,7 +126,7 @@ static int is_emulated(const char *path, size_t length) {
 
 const char *redirect(const char *path, char *buffer) {
     char plain[MAX_PATH];
-    if (!path || path[0] != '/' || !is_active()) return path;
+    if (!is_active() || !path || !is_readable_text(path) || path[0] != '/') return path; /* EFAULT is the kernel's */
     if (path[1] != '/' && path[1] != '.' && !second_letters[path[1] & (LETTERS - 1)]) return path;
     size_t length = normalize(path, plain);
     if (!is_emulated(plain, length)) {

@@ -25,7 +25,6 @@
 #include "tables.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define ENVIRONMENT "OPENRKNN_DEVICE" /* names the folder of a running device */
 
 enum { MAX_PATH = 4096 };
 

@@ -1,21 +1,45 @@
 /* Generated from openrknn.uapi and openrknn.fakekernel.protocol; do not edit. A test makes it again and compares. */
 #ifndef OPENRKNN_PRELOAD_TABLES_H
 #define OPENRKNN_PRELOAD_TABLES_H
+#include <stddef.h>
 #include <stdint.h>
 
-#define TABLES_VERSION "5217c2f5" /* the library and the server must have the same */
+#define TABLES_VERSION "ae8b04d2" /* the library and the server must have the same */
 enum { OP_OPEN = 1, OP_IOCTL = 2, OP_MMAP = 3, OP_KIND = 4, OP_SPY_HAND = 5, OP_SPY_BEFORE = 6, OP_SPY_AFTER = 7, OP_SPY_MAP = 8, OP_SPY_CLOSE = 9 };
 enum { KIND_BITS = 8, NO_KIND = 0xff };
 enum { KIND_DMA_BUF = 5, MAX_PAYLOAD = 0x4000000 };
 #define BUFFER_KEY 0x8000000000000000ull
 #define IOCTL_TYPES ">Hbdr"
 #define BUFFER_TYPE 'b'
+#define ENVIRONMENT "OPENRKNN_EMULATED"
+#define OLD_ENVIRONMENT "OPENRKNN_DEVICE" /* if its value is a path */
+#define SPY_ENVIRONMENT "OPENRKNN_SPY"
+
+struct request_header {
+    uint32_t op;
+    uint32_t length;
+    uint64_t file;
+    uint64_t a;
+    uint64_t b;
+};
+_Static_assert(sizeof(struct request_header) == 32, "request_header");
+_Static_assert(offsetof(struct request_header, op) == 0, "request_header.op");
+_Static_assert(offsetof(struct request_header, length) == 4, "request_header.length");
+_Static_assert(offsetof(struct request_header, file) == 8, "request_header.file");
+_Static_assert(offsetof(struct request_header, a) == 16, "request_header.a");
+_Static_assert(offsetof(struct request_header, b) == 24, "request_header.b");
+struct reply_header {
+    int32_t result;
+    uint32_t length;
+    uint64_t value;
+};
+_Static_assert(sizeof(struct reply_header) == 16, "reply_header");
+_Static_assert(offsetof(struct reply_header, result) == 0, "reply_header.result");
+_Static_assert(offsetof(struct reply_header, length) == 4, "reply_header.length");
+_Static_assert(offsetof(struct reply_header, value) == 8, "reply_header.value");
 
 enum { WHEN_ALWAYS, WHEN_POSITIVE, WHEN_FLAG };
 enum { NO_FIELD = 0xffff };
-
-struct request_header { uint32_t op, length; uint64_t file, a, b; };
-struct reply_header { int32_t result; uint32_t length; uint64_t value; };
 
 /* A pointer at offset `at` to `count` (a field) elements, `stride` (a field) or `element` bytes apart. */
 struct array_rule { uint16_t at, count, stride, element, child, children; uint8_t count_bytes, out; };

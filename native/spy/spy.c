@@ -23,8 +23,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SPY_ENVIRONMENT "OPENRKNN_SPY" /* names the folder of the recorder */
-
 enum { MAX_DEVICES = 16, MAX_FILE = 4096, NONE = -1 };
 
 static struct { dev_t device; unsigned kind; } devices[MAX_DEVICES];
@@ -86,13 +84,12 @@ static uint64_t nanoseconds(void) {
 }
 
 /* The value of the recorder's reply; 0 if there is none. */
-static uint64_t tell(struct request_header *header, const void *first, size_t first_size, const void *second,
-                     size_t second_size, int descriptor) {
+static uint64_t tell(struct request_header *header, const void *payload, size_t size, int descriptor) {
     struct reply_header reply;
     int received;
-    header->length = (uint32_t)(first_size + second_size);
-    struct iovec parts[] = {{header, sizeof *header}, {(void *)first, first_size}, {(void *)second, second_size}};
-    int result = call_server(parts, 3, descriptor, &reply, NULL, 0, &received);
+    header->length = (uint32_t)size;
+    struct iovec parts[] = {{header, sizeof *header}, {(void *)payload, size}};
+    int result = call_server(parts, 2, descriptor, &reply, NULL, 0, &received);
     if (received >= 0) syscall(SYS_close, received);
     return result < 0 ? 0 : reply.value;
 }
@@ -100,12 +97,14 @@ static uint64_t tell(struct request_header *header, const void *first, size_t fi
 static uint64_t tell_before(int descriptor, const struct ioctl_rule *rule, unsigned kind, unsigned long request,
                             const void *argument) {
     struct payload payload = {0};
-    uint64_t handed = 0, call;
-    int also = descriptor_in(rule, argument);
-    if (also >= 0) handed = tell(&(struct request_header){.op = OP_SPY_HAND}, NULL, 0, NULL, 0, also);
-    append_inputs(&payload, rule, argument);
+    uint64_t handed = 0, call = 0;
+    append_inputs(&payload, rule, argument, _IOC_SIZE(request));
+    int is_argument_there = payload.size >= _IOC_SIZE(request); /* if not, the kernel will say EFAULT */
+    int also = is_argument_there ? descriptor_in(rule, payload.bytes) : NONE;
+    if (also >= 0) handed = tell(&(struct request_header){.op = OP_SPY_HAND}, NULL, 0, also);
     struct request_header header = {.op = OP_SPY_BEFORE, .file = handed, .a = request, .b = kind};
-    call = tell(&header, argument, _IOC_SIZE(request), payload.bytes, payload.failed ? 0 : payload.size, descriptor);
+    size_t size = payload.failed ? _IOC_SIZE(request) : payload.size;
+    if (is_argument_there) call = tell(&header, payload.bytes, size, descriptor);
     free(payload.bytes);
     return call;
 }
@@ -115,7 +114,7 @@ static void tell_after(uint64_t call, const struct ioctl_rule *rule, unsigned lo
     int opened = NONE, at = descriptor_out_at(rule);
     if (result >= 0 && at >= 0) memcpy(&opened, (const char *)argument + at, sizeof opened);
     struct request_header header = {.op = OP_SPY_AFTER, .file = call, .a = (uint64_t)result, .b = elapsed};
-    tell(&header, argument, _IOC_SIZE(request), NULL, 0, opened >= 0 && fcntl(opened, F_GETFD) >= 0 ? opened : NONE);
+    tell(&header, argument, _IOC_SIZE(request), opened >= 0 && fcntl(opened, F_GETFD) >= 0 ? opened : NONE);
 }
 
 EXPORT int ioctl(int descriptor, unsigned long request, ...) {
@@ -139,7 +138,7 @@ static void *map(void *at, size_t length, int protection, int flags, int descrip
     int kind, saved = errno;
     if (mapped == MAP_FAILED || flags & MAP_ANONYMOUS || (kind = kind_of(descriptor)) == NONE) return mapped;
     struct request_header header = {.op = OP_SPY_MAP, .a = (uint64_t)offset, .b = length, .file = (uint64_t)kind};
-    tell(&header, NULL, 0, NULL, 0, descriptor);
+    tell(&header, NULL, 0, descriptor);
     errno = saved;
     return mapped;
 }
@@ -154,7 +153,7 @@ EXPORT void *mmap64(void *at, size_t length, int protection, int flags, int desc
 
 EXPORT int close(int descriptor) {
     int kind = kind_of(descriptor), result = NEXT(close)(descriptor), saved = errno;
-    if (kind != NONE) tell(&(struct request_header){.op = OP_SPY_CLOSE}, NULL, 0, NULL, 0, NONE);
+    if (kind != NONE) tell(&(struct request_header){.op = OP_SPY_CLOSE}, NULL, 0, NONE);
     errno = saved;
     return result;
 }

@@ -11,7 +11,7 @@ import pytest
 
 from openrknn.chips import CHIPS
 from openrknn.device import open_device
-from openrknn.device.automatic import NPU_VARIABLE, automatic_device
+from openrknn.device.automatic import DEVICE_VARIABLE, NPU_VARIABLE, automatic_device
 from openrknn.errors import UnsupportedError
 from openrknn.runtime import automatic
 from openrknn.runtime.matmul.matmul import Matmul
@@ -103,3 +103,22 @@ def test_the_library_is_for_those_who_can_use_it(monkeypatch: pytest.MonkeyPatch
     assert automatic.named_device("software", CHIP) == "software"
     with pytest.raises(UnsupportedError, match="the vendor's library"):
         open_device("auto", CHIP)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "device"),
+    [
+        ("software", "rknpu", "software"),
+        ("", "rknpu", "rknpu"),
+        ("auto", "rknpu", "rknpu"),
+        ("/run/folder-of-an-emulated-board", "", "software"),
+        ("rknpu:/dev/dri/card1", "", "rknpu:/dev/dri/card1"),
+    ],
+)
+def test_the_users_variable_comes_first(
+    wanted: str, given: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path is the folder of an emulated board, as OPENRKNN_DEVICE meant before."""
+    monkeypatch.setenv(DEVICE_VARIABLE, wanted)
+    monkeypatch.setenv(NPU_VARIABLE, given)
+    assert automatic_device(CHIPS["rk3588"], tmp_path) == device

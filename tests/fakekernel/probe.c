@@ -40,6 +40,7 @@ struct prime { uint32_t handle, flags; int32_t fd; };
 struct heap { uint64_t length; uint32_t fd, fd_flags; uint64_t flags; };
 
 #define ACTION _IOWR('d', 0x40, struct action)
+#define VERSION _IOWR('d', 0x00, unsigned long[8])
 #define CREATE _IOWR('d', 0x42, struct create)
 #define MAP _IOWR('d', 0x43, struct map)
 #define EXPORT_FD _IOWR('d', 0x2d, struct prime)
@@ -306,10 +307,33 @@ static void signals(void) {
     for (int turn = 0; turn < 3000; turn++) CHECK(answers(npu));
 }
 
+/* Where the kernel says EFAULT: memory that is not there, that ends in the middle, that cannot be written. */
+static void bad_pointers(int npu) {
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(pages != MAP_FAILED && munmap(pages + 4096, 4096) == 0);
+    CHECK(ioctl(npu, ACTION, pages + 4092) == -1 && errno == EFAULT); /* its second half */
+    unsigned long version[8] = {0};
+    version[2] = 16, version[3] = 8; /* name_len, name */
+    CHECK(ioctl(npu, VERSION, version) == -1 && errno == EFAULT);
+    version[2] = 16, version[3] = (unsigned long)(pages + 4096 - 4);
+    CHECK(ioctl(npu, VERSION, version) == -1 && errno == EFAULT);
+    struct action *action = (struct action *)pages;
+    CHECK(ioctl(npu, ACTION, action) == 0);
+    CHECK(mprotect(pages, 4096, PROT_READ) == 0);
+    CHECK(ioctl(npu, ACTION, action) == -1 && errno == EFAULT);
+    CHECK(open((const char *)8, O_RDONLY) == -1 && errno == EFAULT);
+    struct stat status;
+    CHECK(stat((const char *)8, &status) == -1 && errno == EFAULT);
+    CHECK(munmap(pages, 4096) == 0);
+}
+
 static void wrong(void) {
     int npu = open_npu(0);
     CHECK(ioctl(npu, ACTION, NULL) == -1 && errno == EFAULT);
     CHECK(ioctl(npu, ACTION, (void *)8) == -1 && errno == EFAULT);
+    CHECK(ioctl(npu, ACTION, (void *)-8) == -1 && errno == EFAULT);
+    CHECK(answers(npu));
+    bad_pointers(npu);
     CHECK(answers(npu));
     CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, npu, 0) == MAP_FAILED && errno == EINVAL);
     struct prime prime = {.fd = 999};

@@ -19,8 +19,9 @@ import pytest
 
 from openrknn.fakekernel.device import Device
 from openrknn.fakekernel.drm import DrmDriver
+from openrknn.fakekernel.gem import Buffers
 from openrknn.fakekernel.protocol import KIND_BITS, MAX_PAYLOAD, REQUEST, Op
-from openrknn.uapi import rknpu
+from openrknn.uapi import dmabuf, drm, rknpu
 from openrknn.uapi.ioctl import Ioctl
 from openrknn.uapi.rknpu import JobFlag, MemoryFlag
 from openrknn.uapi.tables import TABLES
@@ -324,6 +325,80 @@ def test_garbage_on_the_socket(data: bytes) -> None:
                 pass
         with Client(device.folder) as client:
             client.open("/dev/dri/card1").close()
+
+
+def test_a_request_that_is_cut_off_takes_no_descriptor_with_it() -> None:
+    """FINDINGS 9: 50 tries lost 50 descriptors."""
+    heads = (
+        REQUEST.pack(Op.IOCTL, 1000, 0, 0, 0) + b"short", b"x", REQUEST.pack(Op.IOCTL, MAX_PAYLOAD + 1, 0, 0, 0),
+    )  # fmt: skip
+    with Device("rk3588") as device, open(os.devnull, "rb") as file:
+        before = len(own_descriptors())
+        for head in heads * 17:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(str(device.folder / "socket"))
+                socket.send_fds(connection, [head], [file.fileno()])
+        wait_until(lambda: len(own_descriptors()) <= before)
+        assert is_well(device)
+
+
+def foreign_memory(size: int, flags: int = os.MFD_ALLOW_SEALING) -> int:
+    descriptor = os.memfd_create("foreign", flags)
+    os.ftruncate(descriptor, size)
+    return descriptor
+
+
+def test_memory_that_is_no_dma_buf_is_refused() -> None:
+    """FINDINGS 10c: 5,000 bytes are no whole pages, and the engine crashed at every map. What cannot be sealed could be
+    shortened later."""
+    with Device("rk3588") as device, Client(device.folder) as client:
+        npu = client.open("/dev/dri/card1")
+        engine = device.engine_process
+        for descriptor in (foreign_memory(5000), foreign_memory(0), foreign_memory(8192, 0)):
+            with refused(errno.EINVAL):
+                npu.ioctl(drm.PRIME_FD_TO_HANDLE, fd=descriptor, descriptor=descriptor)
+            os.close(descriptor)
+        npu.close()
+        assert is_well(device)
+        assert device.engine_process == engine
+
+
+def test_memory_that_was_imported_cannot_be_shortened() -> None:
+    """FINDINGS 9: a program that did so crashed the engine at every map, and jobs of other programs failed."""
+    with Device("rk3588") as device, Client(device.folder) as client:
+        npu = client.open("/dev/dri/card1")
+        engine = device.engine_process
+        descriptor = foreign_memory(8192)
+        npu.ioctl(drm.PRIME_FD_TO_HANDLE, fd=descriptor, descriptor=descriptor)
+        with pytest.raises(PermissionError):
+            os.ftruncate(descriptor, 0)
+        heap = client.open("/dev/dma_heap/system")
+        memory = heap.ioctl(dmabuf.HEAP_ALLOC, len=4096, fd_flags=os.O_RDWR).descriptor
+        with pytest.raises(PermissionError):
+            os.ftruncate(memory, 0)
+        assert is_well(device)
+        assert device.engine_process == engine
+        for number in (descriptor, memory, heap.descriptor):
+            os.close(number)
+        npu.close()
+
+
+def test_memory_that_the_engine_cannot_map_harms_its_owner_alone(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the reason: here nobody checks, and the memory has no whole pages."""
+    with Device("rk3588") as device, Client(device.folder) as client:
+        npu = client.open("/dev/dri/card1")
+        engine = device.engine_process
+        descriptor = foreign_memory(5000)
+        with monkeypatch.context() as patch:
+            patch.setattr(Buffers, "adopt", lambda self, fd, flags, space: self._add(os.dup(fd), flags, space))
+            npu.ioctl(drm.PRIME_FD_TO_HANDLE, fd=descriptor, descriptor=descriptor)
+        assert is_well(device)
+        assert device.engine_process == engine
+        assert "cannot be mapped" in capfd.readouterr().err
+        os.close(descriptor)
+        npu.close()
 
 
 ODD = (0, 1, 2, 3, 8, 4095, 4096, 0xFFFF, 1 << 20, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 40, 1 << 63, (1 << 64) - 1)

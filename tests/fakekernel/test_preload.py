@@ -15,6 +15,7 @@ from openrknn.fakekernel import c_header, launch
 from openrknn.fakekernel.device import Device
 from openrknn.fakekernel.launch import machine_of, prepare
 from openrknn.fakekernel.preload import host_machine, library_for
+from openrknn.fakekernel.protocol import ENVIRONMENT, OLD_ENVIRONMENT
 from tests.fakekernel.waiting import wait_until
 
 HERE = Path(__file__).resolve().parent
@@ -129,12 +130,24 @@ def test_a_program_whose_device_is_gone(probe: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("name", [ENVIRONMENT, OLD_ENVIRONMENT])
+def test_the_variable_that_names_the_device(name: str, board: Device, probe: Path, tmp_path: Path) -> None:
+    """OPENRKNN_DEVICE named the folder before; a path in it is still one, anything else chooses a device."""
+    for value, code in ((str(board.folder), 0), ("software", 1), (str(tmp_path), 1)):
+        command = prepare([str(probe), "status"], {name: value}, board.folder)
+        done = subprocess.run(
+            command.arguments, executable=command.path, env=command.environment, capture_output=True, check=False
+        )
+        assert (done.returncode == 0) == (code == 0), done.stderr
+        assert (launch.emulated_folder({name: value}) is not None) == (code == 0)
+
+
 def test_a_library_of_another_version_says_so(board: Device, probe: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(board.folder, other, ignore=shutil.ignore_patterns("socket", "root"))
     paths = other / "paths"
     paths.write_text(paths.read_text().replace(f"version {c_header.version():08x}", "version 00000000"))
-    command = prepare([str(probe), "status"], {"OPENRKNN_DEVICE": str(other)}, other)
+    command = prepare([str(probe), "status"], {ENVIRONMENT: str(other)}, other)
     done = subprocess.run(
         command.arguments, executable=command.path, env=command.environment, capture_output=True, text=True, check=False
     )

@@ -190,8 +190,8 @@ def test_dma_bufs_go_out_and_come_back(board: Device, npu: File) -> None:
 
 
 def test_foreign_memory_can_be_imported(npu: File) -> None:
-    foreign = os.memfd_create("camera")
-    os.ftruncate(foreign, 10000)
+    foreign = os.memfd_create("camera", os.MFD_ALLOW_SEALING)  # as a dma-buf, it keeps its size from now on
+    os.ftruncate(foreign, 12288)
     handle = npu.ioctl(drm.PRIME_FD_TO_HANDLE, descriptor=foreign).values["handle"]
     described = npu.ioctl(rknpu.MEM_CREATE, handle=handle).values
     assert described["size"] == 12288

@@ -57,8 +57,9 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 def _introduce(device: Device, preload: Path, output: Output) -> None:
     output.line(f"emulated {device.chip.title}, driver {device.driver_name}, in {device.folder}")
+    variables = " ".join(f"{name}={value}" for name, value in device.environment.items())
     output.line(f"use it with:  openrknn exec --device {device.folder} -- PROGRAM ARGS...")
-    output.line(f"or with:      export OPENRKNN_DEVICE={device.folder} LD_PRELOAD={preload}")
+    output.line(f"or with:      export {variables} LD_PRELOAD={preload}")
     output.data({"folder": str(device.folder), "preload": str(preload), "chip": device.chip.name})
     output.stream.flush()
 

@@ -120,11 +120,12 @@ def show_kernel_log() -> None:
 def _run_program(words: list[str], folder: Path) -> int:
     from openrknn.fakekernel.launch import prepare
     from openrknn.fakekernel.process import run_process
+    from openrknn.fakekernel.protocol import ENVIRONMENT
 
     if not (folder / "paths").is_file():
         raise CommandError(f"{folder}: no emulated device runs there; start one with `openrknn device --folder`")
     try:
-        return run_process(prepare(words, {"OPENRKNN_DEVICE": str(folder)}, folder))
+        return run_process(prepare(words, {ENVIRONMENT: str(folder)}, folder))
     except FileNotFoundError:
         Output.complain(f"{words[0]}: no such program; check the path")
         return EXIT_NOT_FOUND

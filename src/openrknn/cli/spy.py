@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,12 +71,12 @@ def _chip(name: str | None) -> Chip:
 
 
 def _run_program(words: list[str], environment: dict[str, str], folder: Path) -> int:
-    from openrknn.fakekernel.launch import prepare
+    from openrknn.fakekernel.launch import emulated_folder, prepare
     from openrknn.fakekernel.preload import EMULATE, SPY
     from openrknn.fakekernel.process import run_process
 
     # On an emulated board, which is how this is tested, the library that emulates it stays behind ours.
-    libraries = [SPY, EMULATE] if os.environ.get("OPENRKNN_DEVICE") else [SPY]
+    libraries = [SPY, EMULATE] if emulated_folder() is not None else [SPY]
     try:
         return run_process(prepare(words, environment, folder, libraries=libraries))
     except FileNotFoundError:

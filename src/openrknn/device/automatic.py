@@ -1,6 +1,7 @@
 """What the device "auto" is, everywhere and in this order:
 
-    1. what the environment says: OPENRKNN_NPU, which our device plugin and CDI files set in containers
+    1. what the environment says: OPENRKNN_DEVICE, which is the user's, or else OPENRKNN_NPU, which our device plugin
+       and CDI files set in containers
     2. the NPU of the board, if the model is for it: by the vendor's library where it is installed and the caller can
        use it, else by the kernel's driver, `rknpu` or `rocket`
     3. the software NPU
@@ -21,19 +22,22 @@ from openrknn.chips import Chip, chip_named
 from openrknn.monitor.board import soc
 from openrknn.monitor.nodes import find
 
-__all__ = ["AUTO", "NPU_VARIABLE", "automatic_device"]
+__all__ = ["AUTO", "DEVICE_VARIABLE", "NPU_VARIABLE", "automatic_device"]
 
 _LOG = logging.getLogger(__name__)
 AUTO = "auto"
+DEVICE_VARIABLE = "OPENRKNN_DEVICE"
+"""What "auto" means in this process, by the user's choice. A path names an emulated board, not a device: older versions
+of `openrknn exec` set it so (now: OPENRKNN_EMULATED), and such a value chooses nothing."""
 NPU_VARIABLE = "OPENRKNN_NPU"
-"""What "auto" means in this process."""
+"""What "auto" means in this process, by the choice of whoever made the container."""
 
 
 def automatic_device(chip: Chip, root: Path = Path("/"), has_library: Callable[[], bool] = lambda: False) -> str:
     """The device for models of `chip`, as users write it; `has_library` is asked only where it matters."""
-    told = os.environ.get(NPU_VARIABLE, "")
-    if told not in {"", AUTO}:
-        return told
+    chosen = _chosen()
+    if chosen not in {"", AUTO}:
+        return chosen
     here = soc(root)
     if here is None:
         return "software"
@@ -47,3 +51,10 @@ def automatic_device(chip: Chip, root: Path = Path("/"), has_library: Callable[[
         return "rocket"
     _LOG.warning("this board's NPU has no driver: the software NPU runs the model; `openrknn doctor` says more")
     return "software"
+
+
+def _chosen() -> str:
+    wanted = os.environ.get(DEVICE_VARIABLE, "")
+    if wanted == AUTO or wanted.startswith(("/", ".", "~")):
+        wanted = ""
+    return wanted or os.environ.get(NPU_VARIABLE, "")

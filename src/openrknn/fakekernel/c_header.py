@@ -22,6 +22,7 @@ _TOP = """\
 /* Generated from openrknn.uapi and openrknn.fakekernel.protocol; do not edit. A test makes it again and compares. */
 #ifndef OPENRKNN_PRELOAD_TABLES_H
 #define OPENRKNN_PRELOAD_TABLES_H
+#include <stddef.h>
 #include <stdint.h>
 
 #define TABLES_VERSION "{version:08x}" /* the library and the server must have the same */
@@ -29,9 +30,6 @@ _TOP = """\
 _TYPES = """
 enum { WHEN_ALWAYS, WHEN_POSITIVE, WHEN_FLAG };
 enum { NO_FIELD = 0xffff };
-
-struct request_header { uint32_t op, length; uint64_t file, a, b; };
-struct reply_header { int32_t result; uint32_t length; uint64_t value; };
 
 /* A pointer at offset `at` to `count` (a field) elements, `stride` (a field) or `element` bytes apart. */
 struct array_rule { uint16_t at, count, stride, element, child, children; uint8_t count_bytes, out; };
@@ -127,6 +125,10 @@ def _body() -> str:
         f"#define BUFFER_KEY {protocol.BUFFER_KEY:#x}ull\n",
         f"#define IOCTL_TYPES \"{''.join(types)}\"\n",
         f"#define BUFFER_TYPE '{DMA_BUF.ioctls[0].type}'\n",
+        f'#define ENVIRONMENT "{protocol.ENVIRONMENT}"\n',
+        f'#define OLD_ENVIRONMENT "{protocol.OLD_ENVIRONMENT}" /* if its value is a path */\n',
+        f'#define SPY_ENVIRONMENT "{protocol.SPY_ENVIRONMENT}"\n\n',
+        *(_checked(struct) for struct in protocol.HEADERS),
         _TYPES,
         _table("struct array_rule array_rules", rows.arrays),
         _table("struct descriptor_rule descriptor_rules", rows.descriptors),
@@ -135,6 +137,16 @@ def _body() -> str:
         "\n#endif\n",
     ]
     return "".join(parts)
+
+
+def _checked(struct: Struct) -> str:
+    """A declaration, and what the compiler must make of it."""
+    places = "".join(
+        f'_Static_assert(offsetof(struct {struct.name}, {name}) == {at}, "{struct.name}.{name}");\n'
+        for name, at in struct.offsets.items()
+    )
+    size = f'_Static_assert(sizeof(struct {struct.name}) == {struct.size}, "{struct.name}");\n'
+    return struct.declaration + size + places
 
 
 def _table(name: str, rows: Iterable[str]) -> str:

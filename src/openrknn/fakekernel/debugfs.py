@@ -73,12 +73,12 @@ def load_text(system: System) -> str:
 
 
 def _set_frequency(system: System, text: str) -> None:
-    if text.strip().isdigit() and int(text) in system.board.frequencies:
+    if text.strip().isdecimal() and int(text) in system.board.frequencies:
         system.frequency = int(text)
 
 
 def _set_delay(system: System, text: str) -> None:
-    if text.strip().isdigit():
+    if text.strip().isdecimal():
         system.delay_ms = int(text)
 
 

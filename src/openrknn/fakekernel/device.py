@@ -18,6 +18,7 @@ from openrknn.fakekernel.events import Hook
 from openrknn.fakekernel.files import entries, hidden_paths
 from openrknn.fakekernel.heap import DmaHeap
 from openrknn.fakekernel.jobs import Scheduler, Totals
+from openrknn.fakekernel.protocol import ENVIRONMENT
 from openrknn.fakekernel.rknpu import Rknpu
 from openrknn.fakekernel.rknpu_misc import RknpuMisc
 from openrknn.fakekernel.rocket import Rocket
@@ -85,14 +86,14 @@ class Device:
 
     @property
     def folder(self) -> Path:
-        """Where the device lives; `OPENRKNN_DEVICE` names it to programs."""
+        """Where the device lives; `OPENRKNN_EMULATED` names it to programs."""
         assert self._tree is not None
         return self._tree.folder
 
     @property
     def environment(self) -> dict[str, str]:
         """What programs need besides the preload library."""
-        return {"OPENRKNN_DEVICE": str(self.folder)}
+        return {ENVIRONMENT: str(self.folder)}
 
     @property
     def status(self) -> Status:

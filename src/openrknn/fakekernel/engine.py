@@ -73,7 +73,9 @@ class _Space:
             space.add(serial, replace(buffer, address=buffer.address - base))
 
     def remove(self, serial: int) -> None:
-        buffer = self.buffers.pop(serial)
+        buffer = self.buffers.pop(serial, None)
+        if buffer is None:  # it could not be mapped
+            return
         self.memory.remove(buffer)
         self.programs.forget(buffer)
         for space in self._based.values():
@@ -126,8 +128,14 @@ class Engine:
 
     @staticmethod
     def _map(space: _Space, serial: int, address: int, size: int, descriptor: int) -> None:
-        mapped = mmap.mmap(descriptor, size)
-        os.close(descriptor)
+        """Memory that cannot be mapped is not there: a job that uses it faults, and the others go on."""
+        try:
+            mapped = mmap.mmap(descriptor, size)
+        except (OSError, ValueError) as error:
+            sys.stderr.write(f"openrknn: a buffer of {size} bytes cannot be mapped: {error}\n")
+            return
+        finally:
+            os.close(descriptor)
         space.add(serial, Buffer(address, np.frombuffer(mapped, np.uint8), f"buffer {serial}"))
 
     @staticmethod

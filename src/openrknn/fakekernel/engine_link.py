@@ -14,6 +14,7 @@ from openrknn.fakekernel.gem import Buffers, Space
 from openrknn.fakekernel.log import LOG
 from openrknn.fakekernel.outcome import Outcome
 from openrknn.fakekernel.packets import STRICT, receive_message, send_message
+from openrknn.fakekernel.protocol import ENVIRONMENT, OLD_ENVIRONMENT
 
 __all__ = ["EngineLink"]
 
@@ -183,6 +184,6 @@ class EngineLink:
 
 def _environment() -> dict[str, str]:
     """The engine must not see the device that it is part of, nor modules that were meant for the program."""
-    hidden = {"LD_PRELOAD", "OPENRKNN_DEVICE", "PYTHONPATH", "PYTHONHOME"}
+    hidden = {"LD_PRELOAD", ENVIRONMENT, OLD_ENVIRONMENT, "PYTHONPATH", "PYTHONHOME"}
     kept = {name: value for name, value in os.environ.items() if name not in hidden}
     return {**kept, _PATH: os.environ.get("PYTHONPATH", "")}

@@ -23,12 +23,14 @@ from openrknn.uapi.drm import MMAP_BASE
 if TYPE_CHECKING:
     from openrknn.fakekernel.jobs import Job
 
-__all__ = ["Buffer", "Buffers", "Handles", "Space"]
+__all__ = ["Buffer", "Buffers", "Handles", "Inodes", "Space", "new_memory"]
 
 _MMAP_END = 1 << 44
 _SPACE_BYTES = 1 << 32
-_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
-"""A program that shortens a buffer under the engine's hands would crash it."""
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+"""The size of a buffer is for ever: a program that shortened it under the engine's hands would crash it, and with it
+jobs of others. Nor can anybody seal it against writing."""
+_MOST_INODES = 1 << 16
 
 
 @dataclass(eq=False)
@@ -104,7 +106,7 @@ class Buffers:
         """New zeroed memory; ENOMEM if there is none."""
         if pages(size) >= _SPACE_BYTES:
             raise OSError(errno.ENOMEM, "larger than the NPU's address space")
-        return self._add(_memfd(pages(size), label), flags, space)
+        return self._add(new_memory(pages(size), label), flags, space)
 
     def adopt(self, descriptor: int, flags: int, space: Space) -> Buffer:
         """The buffer behind a descriptor that a program hands in: one of ours, or foreign memory."""
@@ -113,8 +115,9 @@ class Buffers:
             known = self._by_inode.get(status.st_ino)
             if known is not None and known.space is space:
                 return known
-            if not stat.S_ISREG(status.st_mode) or status.st_size < PAGE:
-                raise OSError(errno.EINVAL, "not a dma-buf")
+            if not stat.S_ISREG(status.st_mode) or not status.st_size or status.st_size % PAGE:
+                raise OSError(errno.EINVAL, "not a dma-buf: those are whole pages")
+            _seal(descriptor)
             return self._add(os.dup(descriptor), flags, space, imported=True)
 
     def find_serial(self, serial: int) -> Buffer | None:
@@ -162,7 +165,10 @@ class Buffers:
                 os.close(descriptor)
                 raise OSError(errno.ENOMEM, "the NPU's address space is full")
             offset = self._offsets.allocate(size)
-            assert offset is not None  # far larger than all address spaces together
+            if offset is None:
+                space.addresses.free(address, size)
+                os.close(descriptor)
+                raise OSError(errno.ENOMEM, "no offset is left for mmap")
             buffer = Buffer(
                 next(self._serials), descriptor, status.st_ino, size, flags, space, address, offset, imported
             )
@@ -238,7 +244,26 @@ class Handles:
             self.remove(handle)
 
 
-def _memfd(size: int, label: str) -> int:
+class Inodes:
+    """Memory that was handed out and belongs to no device: the latest ones, because nobody says when it goes."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, None] = {}
+        self._lock = threading.Lock()
+
+    def add(self, inode: int) -> None:
+        with self._lock:
+            self._known.pop(inode, None)
+            self._known[inode] = None
+            if len(self._known) > _MOST_INODES:
+                del self._known[next(iter(self._known))]
+
+    def knows(self, inode: int) -> bool:
+        return inode in self._known
+
+
+def new_memory(size: int, label: str) -> int:
+    """A descriptor of zeroed memory whose size nobody can change; ENOMEM if there is none."""
     try:
         descriptor = os.memfd_create(label, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     except OSError as error:  # out of descriptors: to the program it looks like being out of memory
@@ -250,3 +275,15 @@ def _memfd(size: int, label: str) -> int:
         os.close(descriptor)
         raise OSError(errno.ENOMEM, error.strerror) from error
     return descriptor
+
+
+def _seal(descriptor: int) -> None:
+    """Memory that a program brings must keep its size from now on, as that of a dma-buf does; EINVAL if it cannot."""
+    try:
+        sealed = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
+        if sealed & fcntl.F_SEAL_WRITE:
+            raise OSError(errno.EINVAL, "sealed against writing")
+        if not sealed & fcntl.F_SEAL_SHRINK or not sealed & fcntl.F_SEAL_SEAL:
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+    except OSError as error:
+        raise OSError(errno.EINVAL, f"not a dma-buf, and its size may change: {error.strerror}") from error

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from openrknn.fakekernel.drm import refuse
 from openrknn.fakekernel.fences import Fence
 from openrknn.fakekernel.file import OpenFile
+from openrknn.fakekernel.gem import new_memory
 from openrknn.fakekernel.space import PAGE, pages
 from openrknn.fakekernel.system import System
 from openrknn.fakekernel.wire import Call
@@ -49,8 +50,7 @@ class DmaHeap(_NoMapping):
             raise refuse(errno.EINVAL, "fields that must be 0 are not")
         if not 0 < values["len"] <= 1 << 40:
             raise refuse(errno.EINVAL, f"a buffer of {values['len']} bytes")
-        call.opened = os.memfd_create("dmabuf", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(call.opened, max(pages(values["len"]), PAGE))
+        call.opened = new_memory(max(pages(values["len"]), PAGE), "dmabuf")
         call.close_on_exec = bool(values["fd_flags"] & drm.CLOEXEC)
         self._system.heap_inodes.add(os.fstat(call.opened).st_ino)
         return 0

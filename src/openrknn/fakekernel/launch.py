@@ -12,8 +12,9 @@ from pathlib import Path
 
 from openrknn.errors import UnsupportedError
 from openrknn.fakekernel.preload import EMULATE, LIBRARIES, host_machine, library_for
+from openrknn.fakekernel.protocol import ENVIRONMENT, OLD_ENVIRONMENT
 
-__all__ = ["Command", "find_vendor_library", "machine_of", "prepare"]
+__all__ = ["Command", "emulated_folder", "find_vendor_library", "machine_of", "prepare"]
 
 _ELF = struct.Struct("<4sBB10xHH")
 _MACHINES = {62: "x86_64", 183: "aarch64"}
@@ -95,6 +96,14 @@ def _emulator(machine: str, prefix: str) -> list[str]:
     if prefix or not root.is_dir():
         return [found]
     return [found, "-L", str(root)]
+
+
+def emulated_folder(environment: Mapping[str, str] | None = None) -> Path | None:
+    """The folder of the emulated device that a process is on; None where it is on none."""
+    names = os.environ if environment is None else environment
+    old = names.get(OLD_ENVIRONMENT, "")
+    found = names.get(ENVIRONMENT) or (old if "/" in old else "")
+    return Path(found) if found and (Path(found) / "paths").is_file() else None
 
 
 def find_vendor_library() -> Path | None:

@@ -33,9 +33,14 @@ def receive_message(link: socket.socket) -> tuple[tuple[Any, ...], int | None] |
     head, descriptors, _, _ = socket.recv_fds(link, LENGTH.size, 1)
     if not head:
         return None
-    head += _exactly(link, LENGTH.size - len(head))
-    (length,) = LENGTH.unpack(head)
-    message: tuple[Any, ...] = pickle.loads(_exactly(link, length))
+    try:
+        head += _exactly(link, LENGTH.size - len(head))
+        (length,) = LENGTH.unpack(head)
+        message: tuple[Any, ...] = pickle.loads(_exactly(link, length))
+    except BaseException:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise
     for extra in descriptors[1:]:
         os.close(extra)
     return message, descriptors[0] if descriptors else None

@@ -14,12 +14,46 @@ from __future__ import annotations
 import struct
 from enum import IntEnum
 
-__all__ = ["BUFFER_KEY", "KIND_BITS", "LENGTH", "MAX_PAYLOAD", "NO_KIND", "REPLY", "REQUEST", "Op"]
+from openrknn.uapi.layout import Field, Struct
 
-REQUEST = struct.Struct("<IIQQQ")
-"""op, length, file, a, b"""
-REPLY = struct.Struct("<iIQ")
-"""result (negative: errno), length, value"""
+__all__ = [
+    "BUFFER_KEY",
+    "ENVIRONMENT",
+    "HEADERS",
+    "KIND_BITS",
+    "LENGTH",
+    "MAX_PAYLOAD",
+    "NO_KIND",
+    "OLD_ENVIRONMENT",
+    "REPLY",
+    "REQUEST",
+    "SPY_ENVIRONMENT",
+    "Op",
+]
+
+ENVIRONMENT = "OPENRKNN_EMULATED"
+"""Names the folder of a running emulated device to programs."""
+OLD_ENVIRONMENT = "OPENRKNN_DEVICE"
+"""Its former name, obeyed where the value is a path; any other value chooses a device (`openrknn.device.automatic`)."""
+SPY_ENVIRONMENT = "OPENRKNN_SPY"
+"""Names the folder of the recorder to the spy library."""
+_REQUEST = Struct(
+    "request_header",
+    (
+        Field("op", note="what is asked for (`Op`)"),
+        Field("length", note="bytes that follow"),
+        Field("file", "u64", "inode number of the file"),
+        Field("a", "u64"),
+        Field("b", "u64"),
+    ),
+)
+_REPLY = Struct(
+    "reply_header",
+    (Field("result", "s32", "negative: errno"), Field("length", note="bytes that follow"), Field("value", "u64")),
+)
+HEADERS = (_REQUEST, _REPLY)
+"""What the generated C header declares, too."""
+REQUEST, REPLY = _REQUEST.codec, _REPLY.codec
 LENGTH = struct.Struct("<I")
 MAX_PAYLOAD = 64 << 20
 """No honest request is larger."""

@@ -37,6 +37,17 @@ def receive(connection: socket.socket, buffer: bytearray) -> Request | None:
     if not size:
         return None
     descriptor = _descriptor(rights) if rights else -1
+    try:
+        head, end = _rest(connection, buffer, size)
+    except BaseException:
+        if descriptor >= 0:
+            os.close(descriptor)
+        raise
+    return Request(head, memoryview(buffer)[REQUEST.size : end], descriptor)
+
+
+def _rest(connection: socket.socket, buffer: bytearray, size: int) -> tuple[tuple[int, ...], int]:
+    """The header of a request of which `size` bytes are there, and its end in the buffer."""
     while size < REQUEST.size:
         size += _more(connection, memoryview(buffer)[size:])
     head = REQUEST.unpack_from(buffer)
@@ -47,7 +58,7 @@ def receive(connection: socket.socket, buffer: bytearray) -> Request | None:
         buffer.extend(bytes(end - len(buffer)))
     while size < end:
         size += _more(connection, memoryview(buffer)[size:end])
-    return Request(head, memoryview(buffer)[REQUEST.size : end], descriptor)
+    return head, end
 
 
 def send(connection: socket.socket, reply: Reply) -> None:

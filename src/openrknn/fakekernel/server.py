@@ -31,6 +31,7 @@ __all__ = ["Server"]
 _NO_NODE = 0xFFFF
 _CREDENTIALS = struct.Struct("iII")
 _BUFFER_BYTES = 1 << 16
+_LARGE_BYTES = 1 << 20
 _LONGEST_GOODBYE = 10.0
 _PAUSE = 0.1
 
@@ -105,10 +106,18 @@ class Server:
             if user not in (os.getuid(), 0):
                 connection.close()
                 continue
-            thread = threading.Thread(target=self._serve, args=(connection, process), daemon=True)
-            with self._lock:
-                self._connections[thread] = connection
+            self._start_serving(connection, process)
+
+    def _start_serving(self, connection: socket.socket, process: int) -> None:
+        thread = threading.Thread(target=self._serve, args=(connection, process), daemon=True)
+        with self._lock:
+            self._connections[thread] = connection
+        try:
             thread.start()
+        except RuntimeError as error:  # no thread more: this program has to wait, the others go on
+            LOG.warning("process %d cannot be served: %s", process, error)
+            with connection, self._lock:
+                del self._connections[thread]
 
     def _serve(self, connection: socket.socket, process: int) -> None:
         try:
@@ -128,6 +137,8 @@ class Server:
                 if request.descriptor >= 0:
                     os.close(request.descriptor)
             send(connection, reply)
+            if len(buffer) > _LARGE_BYTES:  # a long request is rare, and connections stay
+                buffer = bytearray(_BUFFER_BYTES)
 
     def _answer(self, request: Request, process: int) -> Reply:
         operation, _, key, a, b = request.head
@@ -163,10 +174,16 @@ class Server:
             self._system.emit(Called(file, "unknown", code, {}, {}, -errno.EINVAL, 0))
             return Reply(-errno.EINVAL)
         call = Call(ioctl, code, request.payload, request.descriptor)
-        result = self._run(file, call) if self._system.hook is None else self._run_and_tell(file, call)
-        if call.fence is not None and result == 0:
-            _, call.opened = self.files.open(self._fence_node, file.process, call.fence)
-        return Reply(result, call.encode(), int(call.close_on_exec), call.opened)
+        try:
+            result = self._run(file, call) if self._system.hook is None else self._run_and_tell(file, call)
+            if call.fence is not None and result == 0:
+                _, call.opened = self.files.open(self._fence_node, file.process, call.fence)
+            if result < 0:
+                call.drop_opened()
+            return Reply(result, call.encode(), int(call.close_on_exec), call.opened)
+        except BaseException:
+            call.drop_opened()
+            raise
 
     @staticmethod
     def _run(file: OpenFile, call: Call) -> int:
@@ -185,7 +202,7 @@ class Server:
     def _buffer_file(self, key: int) -> OpenFile:
         """A dma-buf has no open file of ours: its memory is its name."""
         inode = key & ~BUFFER_KEY
-        if self._system.buffers.find_inode(inode) is None and inode not in self._system.heap_inodes:
+        if self._system.buffers.find_inode(inode) is None and not self._system.heap_inodes.knows(inode):
             raise OSError(errno.ENOTTY, "not a buffer of this device")
         node = Node(_NO_NODE, "/dmabuf", stat.S_IFREG | 0o600, driver=self._dma_bufs)
         return OpenFile(key, self._listener, node, self._dma_bufs, 0)

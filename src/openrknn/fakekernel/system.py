@@ -10,7 +10,7 @@ from openrknn.chips import Chip
 from openrknn.fakekernel.boards import Board
 from openrknn.fakekernel.events import Event, Finished, Hook, Submitted
 from openrknn.fakekernel.file import OpenFile
-from openrknn.fakekernel.gem import Buffers, Space
+from openrknn.fakekernel.gem import Buffers, Inodes, Space
 from openrknn.fakekernel.jobs import Job, Scheduler
 from openrknn.fakekernel.log import LOG
 from openrknn.fakekernel.outcome import Outcome
@@ -31,7 +31,7 @@ class System:
     hook_error: Exception | None = None
     """Why the hook is not called any more."""
     buffers: Buffers = field(default_factory=Buffers)
-    heap_inodes: set[int] = field(default_factory=set)
+    heap_inodes: Inodes = field(default_factory=Inodes)
     """Of memory that the dma-heaps gave out; nobody tells when it is freed."""
     frequency: int = 0
     governor: str = "rknpu_ondemand"

@@ -4,10 +4,15 @@
     FOLDER/paths     which paths are emulated, which files are nodes (native/preload/paths.c reads it)
     FOLDER/root/...  the files; a socket file stands where the server has to do the opening
     FOLDER/lib/      the vendor's library under the name that programs ask for
+    FOLDER/lock      held while the device runs
+
+Only these are ever made or removed. A folder that holds anything else is refused, unless a device that was killed left
+these five behind; a folder that was there before stays.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -26,6 +31,9 @@ __all__ = ["Tree", "remove_stale"]
 
 PREFIX = "openrknn-device-"
 _LOCK = "lock"
+_MARK = b"openrknn device\n"
+"""In the lock: the folder is one of ours."""
+_OURS = ("paths", "socket", "root", "lib", _LOCK)
 _LONGEST_SOCKET = 100
 """Paths of sockets have at most 107 bytes."""
 
@@ -35,15 +43,21 @@ class Tree:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_base())) if folder is None else folder
+        self._is_new = folder is None or not folder.exists()
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_folder(self.folder)
         self.root = self.folder / "root"
-        self._lock = os.open(self.folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        self._lock = os.open(self.folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.pwrite(self._lock, _MARK, 0)
         except BlockingIOError:
             os.close(self._lock)
             raise FileExistsError(f"{self.folder}: another device runs there") from None
-        self._clear()
+        except OSError:
+            os.close(self._lock)
+            raise
+        _remove_ours(self.folder, but=_LOCK)
 
     @property
     def socket_path(self) -> Path:
@@ -89,13 +103,31 @@ class Tree:
 
     def remove(self) -> None:
         """Leave nothing behind."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        _remove_ours(self.folder)
+        if self._is_new:
+            with contextlib.suppress(OSError):  # somebody put something there meanwhile
+                self.folder.rmdir()
         os.close(self._lock)
 
-    def _clear(self) -> None:
-        for entry in self.folder.iterdir():
-            if entry.name != _LOCK:
-                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+
+def _check_folder(folder: Path) -> None:
+    """Empty, or what a device left behind."""
+    names = {entry.name for entry in folder.iterdir()}
+    if not names or (names <= set(_OURS) and _has_mark(folder / _LOCK)):
+        return
+    raise FileExistsError(f"{folder}: the folder holds other files; name a new or an empty one")
+
+
+def _has_mark(lock: Path) -> bool:
+    return not lock.is_symlink() and lock.is_file() and lock.read_bytes()[: len(_MARK)] == _MARK
+
+
+def _remove_ours(folder: Path, but: str = "") -> None:
+    for place in (folder / name for name in _OURS if name != but):
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place, ignore_errors=True)
+        else:
+            place.unlink(missing_ok=True)
 
 
 def _node(number: int, entry: LiveText | Device) -> Node:
@@ -124,6 +156,8 @@ def remove_stale() -> None:
         except BlockingIOError:
             continue
         else:
-            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                _remove_ours(folder)
+                folder.rmdir()
         finally:
             os.close(lock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -59,6 +60,12 @@ class Call:
         array = next(array for array in self.ioctl.arrays if array.pointer == pointer)
         room = self.values[array.count] * array.element_bytes
         self.texts = {**(self.texts or {}), pointer: data[:room]}
+
+    def drop_opened(self) -> None:
+        """The program does not get the descriptor after all."""
+        if self.opened >= 0:
+            os.close(self.opened)
+        self.opened = -1
 
     def encode(self) -> bytes:
         """The payload of the reply. Arguments of older programs are cut to their length."""

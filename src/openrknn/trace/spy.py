@@ -19,7 +19,7 @@ from types import TracebackType
 from openrknn.chips import Chip
 from openrknn.fakekernel.c_header import version
 from openrknn.fakekernel.log import unharmed
-from openrknn.fakekernel.protocol import Op
+from openrknn.fakekernel.protocol import SPY_ENVIRONMENT, Op
 from openrknn.fakekernel.replies import Reply, Request, receive, send
 from openrknn.fakekernel.rknpu_submit import base_of
 from openrknn.fakekernel.wire import Call
@@ -77,7 +77,7 @@ class Spy:
     @property
     def environment(self) -> Mapping[str, str]:
         """What programs need besides the library."""
-        return {"OPENRKNN_SPY": str(self.folder)}
+        return {SPY_ENVIRONMENT: str(self.folder)}
 
     def close(self) -> None:
         """The program has ended; what it left unsaid is not recorded."""

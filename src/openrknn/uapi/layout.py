@@ -59,7 +59,7 @@ class Struct:
     @cached_property
     def size(self) -> int:
         """sizeof"""
-        return self._codec.size
+        return self.codec.size
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -78,18 +78,18 @@ class Struct:
         """The values by name. A shorter argument (an older program) reads as zeros at its end, as in the kernel."""
         if len(data) - offset < self.size:
             data, offset = bytes(data[offset:]).ljust(self.size, b"\0"), 0
-        return dict(zip(self.names, self._codec.unpack_from(data, offset)))  # noqa: B905 (many per inference)
+        return dict(zip(self.names, self.codec.unpack_from(data, offset)))  # noqa: B905 (many per inference)
 
     def pack(self, values: Mapping[str, int]) -> bytes:
         """Bytes of the values; what is not named is 0."""
         unknown = values.keys() - set(self.names)
         if unknown:
             raise ValueError(f"{self.name} has no field {', '.join(sorted(unknown))}")
-        return self._codec.pack(*(values.get(name, 0) for name in self.names))
+        return self.codec.pack(*(values.get(name, 0) for name in self.names))
 
     def pack_all(self, values: Mapping[str, int]) -> bytes:
         """Like `pack`, for values that `unpack` gave: all of them are there. It is faster."""
-        return self._codec.pack(*map(values.__getitem__, self.names))
+        return self.codec.pack(*map(values.__getitem__, self.names))
 
     @cached_property
     def declaration(self) -> str:
@@ -98,7 +98,8 @@ class Struct:
         return f"struct {self.name} {{\n{members}}}{' __attribute__((packed))' if self.packed else ''};\n"
 
     @cached_property
-    def _codec(self) -> struct.Struct:
+    def codec(self) -> struct.Struct:
+        """Packs and unpacks the values in order."""
         code, at, widest = "<", 0, 1
         for field in self.fields:
             gap = self._gap(at, field.element_bytes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from time import perf_counter_ns
@@ -14,9 +13,10 @@ from rknnlite.engine.outputs import Array
 from rknnlite.engine.ports import Ports
 from rknnlite.engine.sources import Source
 
-__all__ = ["DEVICE_VARIABLE", "Context"]
+__all__ = ["Context"]
 
-DEVICE_VARIABLE = "OPENRKNN_DEVICE"
+_DEVICE = "auto"
+"""Which the environment decides (OPENRKNN_DEVICE), as everywhere in openrknn."""
 
 
 class Context:
@@ -25,7 +25,7 @@ class Context:
     def __init__(self, source: Source, core_mask: int = 0) -> None:
         self.source = source
         self.model = source.model
-        self.device = _chosen_device()
+        self.device = _DEVICE
         self.core_mask = core_mask
         self.lock = threading.RLock()
         self.frames = 0
@@ -112,9 +112,3 @@ class Context:
         if self._natives is None:
             raise ClosedError("there are no outputs; run the model first")
         return self._natives
-
-
-def _chosen_device() -> str:
-    """What the environment says. A path is not for us: `openrknn exec` tells its preload library there who it is."""
-    chosen = os.environ.get(DEVICE_VARIABLE, "")
-    return "auto" if not chosen or os.path.isabs(chosen) else chosen
