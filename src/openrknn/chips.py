@@ -84,9 +84,10 @@ class Chip:
         """C2 of the native layout NC1HWC2 for elements of this size."""
         return self.atom_bytes // element_bytes
 
-    def fetch_amount(self, commands: int) -> int:
-        """PC.REGISTER_AMOUNTS for a task of `commands` body commands; 4 tail commands follow the body."""
-        return (commands + 5) // 2 - 1 if self.paired_amounts else commands + 3
+    @property
+    def words_per_fetch(self) -> int:
+        """Commands in one unit of PC.REGISTER_AMOUNTS."""
+        return 2 if self.paired_amounts else 1
 
 
 _FILES = "files built with toolkit 2.5.0"

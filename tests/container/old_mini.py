@@ -14,7 +14,7 @@ from typing import Any
 
 from openrknn.container.model import Model
 from openrknn.container.parts import TASK, Graph, Kind, Tensor
-from openrknn.container.schema import PATCH_REGISTERS
+from openrknn.container.schema import patch_offsets
 
 LINK = 0x0101_0000_0000_0010
 REGISTER = 0xFFFF_0000_0000_FFFF
@@ -148,7 +148,7 @@ def entry_of(tensor: Tensor, located: dict[str, int], claims: list[dict[str, int
 
 def converters(model: Model, graph: Graph) -> list[dict[str, Any]]:
     """The nine registers of the input converter, with what uint8 pictures need (`org`) and what int8 needs (`pt`)."""
-    registers = PATCH_REGISTERS[model.chip.family]["convert"][:9]
+    registers = patch_offsets(model.chip.family, "convert")[:9]
     found = []
     for patch in graph.convert_patches:
         slots = [(slot, register) for slot, register in zip(patch.slots, registers, strict=False) if slot is not None]

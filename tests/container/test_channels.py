@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -19,12 +20,13 @@ from openrknn import numerics
 from openrknn.analysis.explain import describe
 from openrknn.analysis.weights.arrays import bias_array, real_bias, weight_array
 from openrknn.analysis.weights.channels import quantization_of, weight_quantization
-from openrknn.analysis.weights.registers import CONVOLUTIONS
+from openrknn.analysis.weights.registers import CONVOLUTIONS, Place
 from openrknn.analysis.weights.use import Form, WeightReader, WeightUse, tensor_data
 from openrknn.chips import CHIPS
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import DataType, Quantization
 from openrknn.errors import UnsupportedError
+from openrknn.isa import map_for
 from openrknn.layout.weights import WeightTiles
 from tests.container.places import CORPUS, GOLDENS, golden, need_corpus
 from tests.onnx_file import constants
@@ -231,10 +233,15 @@ def test_rk3588_tiles_follow_the_rule() -> None:
             assert rule.shape == WeightTiles.from_native(tensor.native_shape).shape, case.place
 
 
-def test_groups_agree_with_the_chips() -> None:
+def test_every_family_has_its_places_and_its_map_has_them() -> None:
     assert set(CONVOLUTIONS) == {chip.family for chip in CHIPS.values()}
-    for chip in CHIPS.values():
-        assert chip.bias_group in {None, CONVOLUTIONS[chip.family].operand_group}
+    for family, facts in CONVOLUTIONS.items():
+        for entry in dataclasses.fields(facts):
+            place = getattr(facts, entry.name)
+            if isinstance(place, Place):
+                map_for(family).find(place.register).field(place.field)
+            elif isinstance(place, str):
+                map_for(family).find(place)
 
 
 # ---------------------------------------------------------------------------------------------- single facts

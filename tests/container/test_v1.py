@@ -15,6 +15,7 @@ from openrknn.chips import TaskList
 from openrknn.container.builder import Builder, Slot
 from openrknn.container.check import problems
 from openrknn.errors import BadReferenceError, BadRelocationError, BadTaskError, UnsupportedError
+from openrknn.isa.words import fetch_amount
 
 FEATURE_ADDRESS, DESTINATION = 0x1070, 0x4020
 
@@ -114,7 +115,7 @@ def test_register_lists_become_commands() -> None:
     words = list(graph.task_words(first))
     assert words[0] == 0x0201_0000_0009_1014
     assert words[3] == 0x0101_0000_0000_0010 | 64 << 16
-    assert words[4] == 0x0101_0000_0000_0014 | model.chip.fetch_amount(3) << 16
+    assert words[4] == 0x0101_0000_0000_0014 | fetch_amount(3, model.chip.words_per_fetch) << 16
     assert words[6] == 0x0081_0000_0000_0008 | 0x1D << 16
     assert graph.task_words(second)[3] == 0
 

@@ -13,8 +13,8 @@ from functools import cached_property
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph, Kind, Relocation, Task
 from openrknn.isa import Instruction, RegisterMap, UnknownCode, disassemble, format_instruction, map_for
-from openrknn.isa.command import TAIL_WORDS, Target
 from openrknn.isa.common import Unknown
+from openrknn.isa.words import TAIL_WORDS, Target, place_of
 
 __all__ = ["Entry", "Listing", "TaskHead"]
 
@@ -120,7 +120,7 @@ class Listing:
 
     def _written(self, task: Task) -> frozenset[int]:
         """Target and offset of every command in the body."""
-        return frozenset(word & 0xFFFF_0000_0000_FFFF for word in self.graph.task_words(task, tail=False))
+        return frozenset(place_of(word) for word in self.graph.task_words(task, tail=False))
 
     def _decode(self, word: int) -> tuple[Instruction, str, tuple[str, ...]]:
         """Streams repeat themselves: most words were seen before."""

@@ -10,13 +10,12 @@ import numpy as np
 from openrknn.analysis.reports import Finding, Severity
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph
-from openrknn.isa import RegisterMap, Target, map_for
+from openrknn.isa import Command, RegisterMap, Target, map_for
 from openrknn.isa.ignored import Ignored, Kind, ignored_rule
 
 __all__ = ["stray_findings"]
 
 _NOT_REGISTERS = {Target.NOP, Target.SYNC, Target.PC, Target.ENABLE}
-_VALUE = 0xFFFF_FFFF
 
 
 def stray_findings(model: Model) -> Iterator[Finding]:
@@ -38,7 +37,7 @@ def _words(graph: Graph) -> Iterator[tuple[int, int]]:
 
 
 def _stray(word: int, known: RegisterMap, family: str) -> tuple[str, Ignored | None] | None:
-    target, value, offset = word >> 48, word >> 16 & _VALUE, word & 0xFFFF
+    target, offset, value = Command.decode(word)
     if target in _NOT_REGISTERS:
         return None
     found = known.lookup(target, offset)
@@ -47,7 +46,7 @@ def _stray(word: int, known: RegisterMap, family: str) -> tuple[str, Ignored | N
         rule = ignored_rule(family, Kind.WORD, place) or ignored_rule(family, Kind.REGISTER, f"{place} {offset:#06x}")
         return f"target {place} has no register {offset:#06x}", rule
     block, register = found
-    bits = value & ~register.declared & _VALUE
+    bits = value & ~register.declared
     if not bits:
         return None
     rule = ignored_rule(family, Kind.BITS, f"{block.name}.{register.name}")

@@ -20,22 +20,10 @@ from openrknn.errors import (
     BadTensorError,
     FormatError,
 )
+from openrknn.isa.words import NOP_WORD, TAIL_WORDS, Tail, fetch_amount, tail_of, value_of
 
 __all__ = ["check", "problems"]
 
-_TAIL_WORDS = 4
-_SYNC = 0x0041 << 48
-_ENABLE = 0x0081_0000_0000_0008
-_PC_BASE = 0x0101_0000_0000_0010
-_PC_AMOUNTS = 0x0101_0000_0000_0014
-_REGISTER_MASK = 0xFFFF_0000_0000_FFFF
-_BARRIER_MASK = 0x30000
-"""RK3588: where cores meet, in the amount of the next task."""
-_AMOUNT_HINT_MASK = 0x60000000
-"""Bits 30:29 of the amount, in files of toolkits 1.6.1 to 2.1.0 alone (RK3588, RK3576). Newer toolkits write the same
-tasks without them, so they do not belong to the number of commands to fetch, and tasks run in the same order."""
-_ENABLE_BARRIER_MASK = 0x1000000
-"""RK3576: where cores meet, beside the enabled blocks (two-core lists only)."""
 _ADDRESS_LIMIT = 1 << 32
 _LIST_STARTS_RK3588 = 5
 _PICTURE_CHANNELS = 4
@@ -186,39 +174,31 @@ def _tasks(graph: Graph, section: str, chip: Chip) -> Iterator[FormatError]:
         if task.op_index >= len(graph.nodes):
             yield BadTaskError(f"it belongs to operator {task.op_index} of {len(graph.nodes)}", section=where)
         first = task.first_command
-        if task.address % 8 or first + task.amount + _TAIL_WORDS > len(words):
+        if task.address % 8 or first + task.amount + TAIL_WORDS > len(words):
             yield BadTaskError(
-                f"{task.amount} + {_TAIL_WORDS} commands at {task.address:#x} are outside the {len(words)} commands",
+                f"{task.amount} + {TAIL_WORDS} commands at {task.address:#x} are outside the {len(words)} commands",
                 section=where,
             )
             continue
-        yield from _tail(
-            task, tuple(words[first + task.amount : first + task.amount + _TAIL_WORDS]), by_address, chip, where
-        )
+        yield from _tail(task, tail_of(graph.task_words(task)), by_address, chip, where)
 
 
-def _tail(
-    task: Task, tail: tuple[int, ...], by_address: dict[int, Task], chip: Chip, where: str
-) -> Iterator[FormatError]:
-    base, amounts, sync, enable = tail
-    # Toolkits 1.5.2 and 1.6.0 leave both link words of the last task 0, newer ones only the first.
-    has_amounts = amounts & _REGISTER_MASK == _PC_AMOUNTS or base == amounts == 0
-    if sync != _SYNC or enable & _REGISTER_MASK != _ENABLE or not has_amounts:
+def _tail(task: Task, tail: Tail, by_address: dict[int, Task], chip: Chip, where: str) -> Iterator[FormatError]:
+    if not tail.is_valid:
         yield BadTaskError("its four closing commands are not the ones that start it", section=where)
         return
-    if (enable >> 16) & 0xFFFFFFFF & ~_ENABLE_BARRIER_MASK != task.enable_mask:
+    if tail.enabled != task.enable_mask:
         yield BadTaskError(
-            f"its record enables blocks {task.enable_mask:#x}, its commands {(enable >> 16) & 0xFFFFFFFF:#x}",
-            section=where,
+            f"its record enables blocks {task.enable_mask:#x}, its commands {value_of(tail.enable):#x}", section=where
         )
-    if base == 0:
+    if tail.base == NOP_WORD:
         return
-    following = by_address.get((base >> 16) & 0xFFFFFFFF) if base & _REGISTER_MASK == _PC_BASE else None
+    following = None if tail.next_address is None else by_address.get(tail.next_address)
     if following is None:
-        yield BadTaskError(f"its link {base:#018x} leads to no task", section=where)
-    elif (amounts >> 16) & 0xFFFFFFFF & ~(_BARRIER_MASK | _AMOUNT_HINT_MASK) != chip.fetch_amount(following.amount):
+        yield BadTaskError(f"its link {tail.base:#018x} leads to no task", section=where)
+    elif tail.fetched != fetch_amount(following.amount, chip.words_per_fetch):
         yield BadTaskError(
-            f"its link fetches {(amounts >> 16) & 0xFFFFFFFF:#x}, but the next task has {following.amount} commands",
+            f"its link fetches {value_of(tail.amounts):#x}, but the next task has {following.amount} commands",
             section=where,
         )
 

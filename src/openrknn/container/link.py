@@ -23,15 +23,12 @@ from openrknn.container.model import Model
 from openrknn.container.outer import Flavour
 from openrknn.container.parts import TASK, Graph, Kind, Tensor
 from openrknn.errors import BadRelocationError, UnsupportedError
+from openrknn.isa.words import BASE, WORD_BYTES, place_of, value_of, with_value
 
 __all__ = ["Addresses", "Image", "Plan", "link", "plan"]
 
 _ALIGNMENT = 64
 _WORD = struct.Struct("<Q")
-_VALUE_SHIFT = 16
-_VALUE_MASK = 0xFFFFFFFF << _VALUE_SHIFT
-_PC_BASE = 0x0101_0000_0000_0010
-_REGISTER_MASK = 0xFFFF_0000_0000_FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +65,7 @@ class Image:
     def commands(self, graph: Graph) -> memoryview:
         """The linked commands of one graph, in the image."""
         start = self.plan.weight_offsets[graph.index][_commands(graph).name]
-        return memoryview(self.weight)[start : start + len(graph.commands) * 8].cast("Q")
+        return memoryview(self.weight)[start : start + len(graph.commands) * WORD_BYTES].cast("Q")
 
 
 def plan(model: Model) -> Plan:
@@ -154,18 +151,18 @@ def _relocate(graph: Graph, weight: bytearray, start: int, located: Mapping[str,
             )
         address = located[group.tensor]
         for addend, command in struct.iter_unpack("<iI", group.entries):
-            _put(weight, start + 8 * command, address + addend)
+            _put(weight, start + WORD_BYTES * command, address + addend)
     # Lists can share a task's commands, so the link is always made from the file's word, never from a linked one.
     for task in graph.tasks:
         command = task.first_command + task.amount
         word = graph.commands[command]
-        if word & _REGISTER_MASK == _PC_BASE:
-            _put(weight, start + 8 * command, ((word & _VALUE_MASK) >> _VALUE_SHIFT) + commands_address)
+        if place_of(word) == BASE.word:
+            _put(weight, start + WORD_BYTES * command, value_of(word) + commands_address)
 
 
 def _put(weight: bytearray, position: int, value: int) -> None:
     word = _WORD.unpack_from(weight, position)[0]
-    _WORD.pack_into(weight, position, word & ~_VALUE_MASK | (value & 0xFFFFFFFF) << _VALUE_SHIFT)
+    _WORD.pack_into(weight, position, with_value(word, value))
 
 
 def _records(graph: Graph, commands_address: int) -> bytes:

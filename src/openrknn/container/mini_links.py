@@ -12,8 +12,10 @@ from typing import Any, TypeAlias
 from openrknn.chips import Chip
 from openrknn.container.mini_text import MiniText
 from openrknn.container.parts import InputPatch, Kind, Normalization, PatchSlot, RelocationGroup, Task, Tensor
-from openrknn.container.schema import PATCH_REGISTERS
+from openrknn.container.schema import patch_offsets
 from openrknn.errors import BadTaskError
+from openrknn.isa import RegisterMap, map_for
+from openrknn.isa.words import BASE, NOP_WORD, Command, offset_of, place_of, value_of, with_value
 
 __all__ = ["Entry", "Places", "addresses", "claims", "normalization", "patches", "relinked", "relocations"]
 
@@ -21,13 +23,14 @@ Entry: TypeAlias = Mapping[str, Any]
 Places: TypeAlias = Mapping[tuple[int, int], tuple[int, int]]
 """(task, register) -> (command, address in the plan)."""
 
-_ADDRESSES = frozenset({0x1070, 0x1110, 0x4020, 0x5018, 0x5020, 0x502C, 0x5038, 0x6070, 0x701C})
+_ADDRESSES = (
+    *("CNA.FEATURE_DATA_ADDR", "CNA.DCOMP_ADDR0", "DPU.DST_BASE_ADDR", "DPU_RDMA.RDMA_SRC_BASE_ADDR"),
+    *("DPU_RDMA.RDMA_BS_BASE_ADDR", "DPU_RDMA.RDMA_BN_BASE_ADDR", "DPU_RDMA.RDMA_EW_BASE_ADDR"),
+    *("PPU.DST_BASE_ADDR", "PPU_RDMA.RDMA_SRC_BASE_ADDR"),
+)
 """The registers that hold an address on RV1103 and RV1106: input, weights, output, the DPU's four readers, the PPU."""
-_SHIFTS, _SCALES, _OFFSETS = 0x104C, (0x1050, 0x1050, 0x1054, 0x1054), (0x1058, 0x105C, 0x101C, 0x106C)
-"""The input converter, lane by lane: shifts, two scales in each register, offsets raised by the shift."""
+_SCALES = ("CVT_SCALE01", "CVT_SCALE23")
 _LANES = 4
-_PC_BASE = 0x0101_0000_0000_0010
-_REGISTER_MASK = 0xFFFF_0000_0000_FFFF
 
 
 def relinked(parts: MiniText, tasks: Sequence[Task]) -> memoryview:
@@ -37,19 +40,20 @@ def relinked(parts: MiniText, tasks: Sequence[Task]) -> memoryview:
         at = task.first_command + task.amount
         if at >= len(words):
             raise BadTaskError(f"its {task.amount} commands are outside the file's", section=f"task {number}")
-        if words[at] & _REGISTER_MASK == _PC_BASE:
-            link = (words[at] >> 16 & 0xFFFFFFFF) - parts.task_bytes
-            words[at] = _PC_BASE | (link & 0xFFFFFFFF) << 16 if number + 1 < len(tasks) else 0
+        if place_of(words[at]) == BASE.word:
+            link = value_of(words[at]) - parts.task_bytes
+            words[at] = with_value(words[at], link) if number + 1 < len(tasks) else NOP_WORD
     return memoryview(words.tobytes()).cast("Q")
 
 
 def addresses(parts: MiniText, tasks: Sequence[Task]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     """(task, register) -> (command, address in the plan); address 0 is a reader that is off."""
+    known = {_registers().find(name).offset for name in _ADDRESSES}
     for number, task in enumerate(tasks):
         for at in range(task.first_command, min(task.first_command + task.amount, len(parts.commands))):
-            word = parts.commands[at]
-            if word & 0xFFFF in _ADDRESSES and (value := word >> 16 & 0xFFFFFFFF):
-                yield (number, word & 0xFFFF), (at, value)
+            _, register, value = Command.decode(parts.commands[at])
+            if value and register in known:
+                yield (number, register), (at, value)
 
 
 def claims(entry: Entry, tasks: int) -> Iterator[tuple[int, int]]:
@@ -106,13 +110,13 @@ def _activation(claimants: Sequence[int], tensors: Sequence[Tensor], offset: int
 
 def patches(parts: MiniText, tasks: Sequence[Task], chip: Chip) -> Iterator[InputPatch]:
     """The converter's registers: the commands hold what uint8 pictures need."""
-    registers = PATCH_REGISTERS[chip.family]["convert"]
+    registers = patch_offsets(chip.family, "convert")
     for config in parts.names["argb_configs"] or ():
         for info in config["taskinfos"] or ():
             if info["task_start"] >= len(tasks):
                 continue
             task = tasks[info["task_start"]]
-            at = {parts.commands[k] & 0xFFFF: k for k in range(task.first_command, task.first_command + task.amount)}
+            at = {offset_of(parts.commands[k]): k for k in range(task.first_command, task.first_command + task.amount)}
             values = {entry["addr_regofs"]: entry["org_regval"] & 0xFFFFFFFF for entry in config["argb_reginfos"]}
             slots = tuple(
                 PatchSlot(values[register], at[register]) if register in values and register in at else None
@@ -129,15 +133,26 @@ def normalization(tensor: Tensor, parts: MiniText) -> Normalization:
     order = tuple(range(_LANES))
     for config in parts.names["argb_configs"] or ():
         if config["name"] == tensor.name and tensor.quantization is not None:
-            value = {entry["addr_regofs"]: int(entry["org_regval"]) for entry in config["argb_reginfos"]}
+            stored = {entry["addr_regofs"]: int(entry["org_regval"]) for entry in config["argb_reginfos"]}
             scale, zero = tensor.quantization.scale[0], tensor.quantization.zero_point[0]
-            shifts = [value[_SHIFTS] >> 4 + 6 * lane & 0x3F for lane in order]
-            scales = [value[_SCALES[lane]] >> lane % 2 * 16 & 0xFFFF for lane in order]
+            shifts = [_field(stored, "CVT_CON0", f"cvt_truncate_{lane}") for lane in order]
+            scales = [_field(stored, _SCALES[lane // 2], f"cvt_scale{lane}") for lane in order]
             factors = [number / 2**shift for number, shift in zip(scales, shifts, strict=True)]
-            offsets = [value[register] / 2**shift for register, shift in zip(_OFFSETS, shifts, strict=True)]
+            offsets = [_field(stored, f"CVT_OFFSET{lane}", "cvt_offset") / 2 ** shifts[lane] for lane in order]
             return Normalization(
                 mean=tuple((zero - offset) / factor for offset, factor in zip(offsets, factors, strict=True)),
                 std=tuple(1 / (factor * scale) for factor in factors),
                 order=order,
             )
     return Normalization((0.0,) * _LANES, (1.0,) * _LANES, order)
+
+
+def _field(stored: Mapping[int, int], name: str, field: str) -> int:
+    """A field of a register of CNA; JSON has the values as signed or unsigned numbers."""
+    register = _registers().find(f"CNA.{name}")
+    entry = register.field(field)
+    return int(entry.natural(entry.code_in(stored[register.offset])))
+
+
+def _registers() -> RegisterMap:
+    return map_for("rv1106")

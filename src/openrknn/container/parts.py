@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from openrknn.chips import Chip, TaskList
 from openrknn.container.bson import Value
+from openrknn.isa.words import TAIL_WORDS
 
 __all__ = [
     "NO_TENSOR",
@@ -366,7 +367,7 @@ class Graph:
     def task_words(self, task: Task, *, tail: bool = True) -> memoryview:
         """The command words of one task, with or without the four tail words."""
         first = task.first_command
-        return self.commands[first : first + task.amount + (4 if tail else 0)]
+        return self.commands[first : first + task.amount + (TAIL_WORDS if tail else 0)]
 
     def tensor_named(self, name: str) -> Tensor | None:
         """The tensor with this name; names are unique, only tensor 0 has none."""

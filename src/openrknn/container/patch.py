@@ -9,24 +9,18 @@ values follow the rules below, which equal what the vendor's runtime 1.5.2 write
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
+from openrknn.chips import Chip
 from openrknn.container.model import Model
 from openrknn.container.parts import DataType, Graph, InputPatch, Normalization, Tensor
+from openrknn.container.schema import PATCH_REGISTERS
 from openrknn.errors import UnsupportedError
+from openrknn.isa import Block, map_for
 
 __all__ = ["Lane", "converter_for", "input_values", "row_pixels"]
-
-_LANES = 4
-_LARGEST_MULTIPLIER = 32767
-_MAX_SHIFT = 63
-_IDENTITY_SCALE = 0x10000
-_RK3566_CONVERT = 1
-"""RK3566/68 switch the converter on with this bit; RK3588 switches it off."""
-_RV1106B_CONVERT = 0xFF00_0000
-_WIDTH_SHIFT = 16
-
 
 class Lane(NamedTuple):
     """One channel of the converter: `v = round(x * multiplier >> shift) + offset`."""
@@ -34,6 +28,13 @@ class Lane(NamedTuple):
     shift: int
     multiplier: int
     offset: int
+
+
+_LANES = 4
+_LARGEST_MULTIPLIER = 32767
+_MAX_SHIFT = 63
+_IDENTITY = Lane(0, 1, 0)
+_ALL_LANES = 0xFF
 
 
 def converter_for(tensor: Tensor, normalization: Normalization) -> tuple[Lane, ...]:
@@ -82,116 +83,143 @@ def input_values(model: Model, graph: Graph, raw_pixels: Mapping[str, bool]) -> 
         if patch.input in names and model.chip.family in _ROWS:
             tensor = graph.tensors[graph.inputs[names[patch.input]]]
             if tensor.row_alignment:
-                yield from _ROWS[model.chip.family](patch, tensor)
+                yield from _ROWS[model.chip.family](model.chip, patch, tensor)
 
 
 def _convert(
     model: Model, patch: InputPatch, tensor: Tensor, normalization: Normalization, raw: bool
 ) -> Iterator[tuple[int, int]]:
-    if model.chip.family == "rk3588":
-        values = _rk3588(tensor, normalization, raw=raw)
-    elif model.chip.family == "rk3566":
-        values = _rk3566(tensor, normalization, raw=raw)
-    elif model.chip.family == "rv1106b":
-        values = _rv1106b(tensor, normalization, raw=raw)
-    elif model.chip.family in _SEPARATE:
-        values = _separate(tensor, normalization, _SEPARATE[model.chip.family], raw=raw)
-    else:
+    family = model.chip.family
+    if family not in _CONVERTERS:
         raise UnsupportedError(
-            f"the input converter of {model.chip.title} is not known yet; it is for {', '.join(_KNOWN)}"
+            f"the input converter of {model.chip.title} is not known yet; it is for {', '.join(_CONVERTERS)}"
         )
-    for slot, value in values.items():
-        place = patch.slots[slot]
+    cna = map_for(model.chip).block("CNA")
+    # The chips that compute in float16 have no converter for pictures; the others need a lane per channel.
+    lanes = converter_for(tensor, normalization) if raw and tensor.dtype is not DataType.FLOAT16 else None
+    slots = PATCH_REGISTERS[family]["convert"]
+    for name, fields in _CONVERTERS[family](tensor, lanes):
+        place = patch.slots[slots.index(name)]
         if place is not None:
-            yield place.command, value
+            yield place.command, _value(cna, name, fields)
 
 
-def _lane_registers(lanes: tuple[Lane, ...]) -> dict[int, int]:
-    shifts = sum(lane.shift << (4 + 6 * number) for number, lane in enumerate(lanes))
-    return {0: shifts} | {1 + number: lane.multiplier << 16 | lane.offset & 0xFFFF for number, lane in enumerate(lanes)}
+def _value(cna: Block, name: str, fields: Mapping[str, int]) -> int:
+    """The fields of a register, each cut to its width: offsets that do not fit lose their upper bits."""
+    register = cna.by_name[name]
+    known = ((register.field(key), value) for key, value in fields.items())
+    return sum((value & field.code_mask) << field.low for field, value in known)
 
 
-def _rk3588(tensor: Tensor, normalization: Normalization, *, raw: bool) -> dict[int, int]:
-    mask = {5: 0xFFF if tensor.shape[1] == 3 else 0xFFFF}
-    is_float = tensor.dtype is DataType.FLOAT16
-    if raw and not is_float:
-        return _lane_registers(converter_for(tensor, normalization)) | mask
-    return {0: 1 if is_float else 9} | mask
+Lanes: TypeAlias = tuple[Lane, ...]
+Settings: TypeAlias = Iterator[tuple[str, dict[str, int]]]
+"""Register of CNA -> its fields."""
 
 
-def _rk3566(tensor: Tensor, normalization: Normalization, *, raw: bool) -> dict[int, int]:
-    if tensor.dtype is DataType.FLOAT16:
-        return {0: 0}
-    if raw:
-        registers = _lane_registers(converter_for(tensor, normalization))
-        return registers | {0: registers[0] | _RK3566_CONVERT}
-    return {0: 8, **{1 + channel: _IDENTITY_SCALE for channel in range(tensor.shape[1])}}
+def _shifts(lanes: Sequence[Lane]) -> dict[str, int]:
+    return {f"cvt_truncate_{number}": lane.shift for number, lane in enumerate(lanes)}
 
 
-class _Separate(NamedTuple):
-    """Chips with scales and offsets in registers of their own. Their files hold the setting for uint8 pictures."""
-
-    off: int
-    """CVT_CON0 without conversion, signed: what convolutions hold that do not read pictures. Inferred."""
-    raised: bool
-    """Offsets are shifted up, and CVT_CON0 says which of them are odd."""
+def _in_words(lanes: Sequence[Lane]) -> Settings:
+    """RK3588 and RK3566/68: scale and offset of a lane in one register."""
+    for number, lane in enumerate(lanes):
+        fields = {f"cvt_scale{number}": lane.multiplier, f"cvt_offset{number}": lane.offset}
+        yield f"CVT_CON{number + 1}", fields
 
 
-_SEPARATE = {
-    "rv1106": _Separate(off=0x09, raised=True),
-    "rk3562": _Separate(off=0x0B, raised=False),
-    "rk3576": _Separate(off=0x0B, raised=False),
-}
-_KNOWN = ("rk3588", "rk3566", *_SEPARATE, "rv1106b")
+def _rk3588(tensor: Tensor, lanes: Lanes | None) -> Settings:
+    if lanes is None:
+        yield "CVT_CON0", {"cvt_bypass": 1, "data_sign": int(tensor.dtype is not DataType.FLOAT16)}
+    else:
+        yield "CVT_CON0", _shifts(lanes)
+        yield from _in_words(lanes)
+    yield "CVT_CON5", {"per_channel_cvt_en": 0xFFF if tensor.shape[1] == 3 else 0xFFFF}
 
 
-def _separate(tensor: Tensor, normalization: Normalization, form: _Separate, *, raw: bool) -> dict[int, int]:
-    """Slots: shifts, two registers of scales, four of offsets. Channels that the picture lacks have scale 1."""
-    if not raw or tensor.dtype is DataType.FLOAT16:  # files have it off for fp16, but for a ConvTranspose (times 1)
-        return {0: form.off}
-    channels = tensor.shape[1]
-    lanes = [*converter_for(tensor, normalization)[:channels], *[Lane(0, 1, 0)] * (_LANES - channels)]
-    shifts = sum(lane.shift << (4 + 6 * number) for number, lane in enumerate(lanes))
-    offsets = [lane.offset << lane.shift if form.raised else lane.offset for lane in lanes]
-    odd = sum((lane.offset & 1) << (28 + number) for number, lane in enumerate(lanes)) if form.raised else 0
-    low, high = (lanes[at].multiplier | lanes[at + 1].multiplier << 16 for at in (0, 2))
-    return {0: shifts | odd, 1: low, 2: high, **{3 + number: offset for number, offset in enumerate(offsets)}}
+def _rk3566(tensor: Tensor, lanes: Lanes | None) -> Settings:
+    if lanes is not None:
+        yield "CVT_CON0", {**_shifts(lanes), "cvt_en": 1}
+        yield from _in_words(lanes)
+    else:
+        is_float = tensor.dtype is DataType.FLOAT16
+        yield "CVT_CON0", {"data_sign": int(not is_float)}
+        yield from _in_words(() if is_float else (_IDENTITY,) * tensor.shape[1])
 
 
-def _rv1106b(tensor: Tensor, normalization: Normalization, *, raw: bool) -> dict[int, int]:
-    """Slots: shift and raised offset of each channel, two registers of scales; slot 11 switches the converter on.
+def _separate(tensor: Tensor, lanes: Lanes | None, *, raised: bool) -> Settings:
+    """Chips with scales and offsets in registers of their own. Their files hold the setting for uint8 pictures.
 
-    The files hold the setting for uint8 pictures. For int8 the converter is switched off: inferred.
+    Channels that the picture lacks have scale 1. Files have the converter off for fp16, but for a ConvTranspose (times
+    1). `raised`: offsets are shifted up, and CVT_CON0 says which of them are odd; without conversion the chips differ
+    in one more bit, which is what convolutions hold that do not read pictures (inferred).
     """
-    if not raw:
-        return {11: 0}
+    if lanes is None:
+        yield "CVT_CON0", {"cvt_bypass": 1, "data_sign": 1, "cvt_type": int(not raised)}
+        return
+    four = _four(tensor, lanes)
+    odd = sum((lane.offset & 1) << number for number, lane in enumerate(four))
+    yield "CVT_CON0", {**_shifts(four), **({"cvt_odd": odd} if raised else {})}
+    yield from _scales(four)
+    for number, lane in enumerate(four):
+        yield f"CVT_OFFSET{number}", {"cvt_offset": lane.offset << lane.shift if raised else lane.offset}
+
+
+def _rv1106b(tensor: Tensor, lanes: Lanes | None) -> Settings:
+    """The files hold the setting for uint8 pictures. For int8 the converter is switched off: inferred."""
+    if lanes is None:
+        yield "CVT_LANES", {"cvt_lanes": 0}
+        return
+    four = _four(tensor, lanes)
+    for number, lane in enumerate(four):
+        yield f"CVT{number}", {"cvt_truncate": lane.shift, "cvt_offset": lane.offset << lane.shift}
+    yield from _scales(four)
+    yield "CVT_LANES", {"cvt_lanes": _ALL_LANES}
+
+
+def _four(tensor: Tensor, lanes: Lanes) -> Lanes:
     channels = tensor.shape[1]
-    lanes = [*converter_for(tensor, normalization)[:channels], *[Lane(0, 1, 0)] * (_LANES - channels)]
-    offsets = [lane.shift << 26 | lane.offset << lane.shift & 0x1FF_FFFF for lane in lanes]
-    low, high = (lanes[at].multiplier | lanes[at + 1].multiplier << 16 for at in (0, 2))
-    return {**dict(enumerate(offsets)), 4: low, 5: high, 11: _RV1106B_CONVERT}
+    return (*lanes[:channels], *(_IDENTITY,) * (_LANES - channels))
 
 
-def _rows(patch: InputPatch, tensor: Tensor) -> Iterator[tuple[int, int]]:
+def _scales(four: Lanes) -> Settings:
+    for first in (0, 2):
+        fields = {f"cvt_scale{number}": four[number].multiplier for number in (first, first + 1)}
+        yield f"CVT_SCALE{first}{first + 1}", fields
+
+
+_CONVERTERS: Mapping[str, Callable[[Tensor, Lanes | None], Settings]] = {
+    "rk3588": _rk3588,
+    "rk3566": _rk3566,
+    "rv1106": partial(_separate, raised=True),
+    "rk3562": partial(_separate, raised=False),
+    "rk3576": partial(_separate, raised=False),
+    "rv1106b": _rv1106b,
+}
+_IMAGE_SLOTS = PATCH_REGISTERS["rk3588"]["image"]
+_SIZE, _LINE, _SURFACE = map(_IMAGE_SLOTS.index, ("DATA_SIZE0", "DMA_CON1", "DMA_CON2"))
+
+
+def _rows(chip: Chip, patch: InputPatch, tensor: Tensor) -> Iterator[tuple[int, int]]:
     """Rows that are padded in memory make the image wider; the output size stays, so the padding is never used."""
     width, pixels = tensor.shape[3], row_pixels(tensor)
     if pixels == width:
         return
-    size, line, surface = patch.slots[0], patch.slots[3], patch.slots[4]
+    size, line, surface = patch.slots[_SIZE], patch.slots[_LINE], patch.slots[_SURFACE]
     if size is not None:
-        yield size.command, size.value & 0xFFFF | pixels << _WIDTH_SHIFT
+        register = map_for(chip).find("CNA.DATA_SIZE0")
+        stored = register(size.value)
+        yield size.command, register.encode({**stored.values(), "datain_width": pixels}, stored.undeclared)
     if line is not None:
         yield line.command, line.value // width * pixels
     if surface is not None:
         yield surface.command, surface.value // width * pixels
 
 
-def _lines(patch: InputPatch, tensor: Tensor) -> Iterator[tuple[int, int]]:
-    """RK3566/68: the line stride counts 8 bytes; the file has that of rows without padding."""
-    line, size = patch.slots[3], 2 if tensor.dtype is DataType.FLOAT16 else 1
+def _lines(chip: Chip, patch: InputPatch, tensor: Tensor) -> Iterator[tuple[int, int]]:
+    """RK3566/68: the line stride counts atoms; the file has that of rows without padding."""
+    line, size = patch.slots[_LINE], 2 if tensor.dtype is DataType.FLOAT16 else 1
     if line is not None:
-        yield line.command, row_pixels(tensor) * tensor.shape[1] * size // _LITE_ATOM
+        yield line.command, row_pixels(tensor) * tensor.shape[1] * size // chip.atom_bytes
 
 
 _ROWS = {"rk3588": _rows, "rk3566": _lines}
-_LITE_ATOM = 8

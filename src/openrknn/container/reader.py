@@ -37,7 +37,7 @@ from openrknn.container.parts import (
     Task,
     Tensor,
 )
-from openrknn.container.schema import PATCH_REGISTERS, Generation
+from openrknn.container.schema import Generation, patch_offsets
 from openrknn.errors import BadReferenceError, BadTaskError, BadTensorError, FormatError
 
 __all__ = ["TableReader", "read_tasks", "task_lists"]
@@ -259,7 +259,7 @@ class TableReader:
 
     def patches(self, tables: tuple[Table, ...], kind: str, commands: memoryview) -> tuple[InputPatch, ...]:
         """Register patches of image inputs; slots that do not fit the commands are left out."""
-        expected = PATCH_REGISTERS[self.chip.family][kind]
+        expected = patch_offsets(self.chip.family, kind)
         patches = []
         for table in tables:
             name = table.text(0)

@@ -13,8 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Final
+
+from openrknn.chips import CHIPS
+from openrknn.isa import map_for
 
 __all__ = [
     "ALWAYS_EMPTY",
@@ -23,6 +27,7 @@ __all__ = [
     "V1",
     "V6",
     "Generation",
+    "patch_offsets",
 ]
 
 ALWAYS_EMPTY: Final = "(always empty)"
@@ -193,41 +198,48 @@ MINI = Generation(
 )
 
 
-def _offsets(*registers: int) -> tuple[int | None, ...]:
-    return tuple(register or None for register in registers)
-
-
+_IMAGE = ("DATA_SIZE0", "CONV_CON1", None, "DMA_CON1", "DMA_CON2", "FEATURE_DATA_ADDR", "CBUF_CON1")
+_WORDS = ("CVT_CON0", "CVT_CON1", "CVT_CON2", "CVT_CON3", "CVT_CON4")
+"""RK3588 and RK3566: shifts, then scale and offset of each lane."""
+_SEPARATE = (
+    *("CVT_CON0", "CVT_SCALE01", "CVT_SCALE23", "CVT_OFFSET0", "CVT_OFFSET1", "CVT_OFFSET2", "CVT_OFFSET3"),
+    "CVT_LANES",
+)
+"""The others: shifts, two registers of scales, four of offsets."""
 _LIKE_RK3562 = {
-    "image": _offsets(0x102C, 0x100C, 0x1018, 0x1090, 0x1094, 0x1088, 0x103C),
-    "convert": _offsets(0x1048, 0x104C, 0x1050, 0x1054, 0x1058, 0x105C, 0x1060, 0x1064, 0x1068, 0x3024, 0x1024),
+    "image": ("DATA_SIZE0", "CONV_CON1", "DIVISION", "DMA_CON1", "SURF_STRIDE", "FEATURE_DATA_ADDR", "CBUF_ENTRIES"),
+    "convert": (*_SEPARATE, "UNKNOWN_1068", "CORE.CLIP_TRUNCATE", "WEIGHT_SIZE2"),
 }
 
-PATCH_REGISTERS: Mapping[str, Mapping[str, tuple[int | None, ...]]] = MappingProxyType(
+PATCH_REGISTERS: Mapping[str, Mapping[str, tuple[str | None, ...]]] = MappingProxyType(
     {
         "rk3588": {
-            "image": _offsets(0x1020, 0x100C, 0, 0x107C, 0x1080, 0x1070, 0x1044),
-            "convert": _offsets(0x104C, 0x1050, 0x1054, 0x1058, 0x105C, 0x1180, 0, 0, 0, 0x301C, 0x1038),
+            "image": _IMAGE,
+            "convert": (*_WORDS, "CVT_CON5", None, None, None, "CORE.CLIP_TRUNCATE", "WEIGHT_SIZE2"),
         },
         "rk3566": {
-            "image": _offsets(0x1020, 0x100C, 0x1018, 0x107C, 0x1080, 0x1070, 0x1044),
-            "convert": _offsets(0x104C, 0x1050, 0x1054, 0x1058, 0x105C, 0, 0, 0, 0, 0, 0x1038, 0x1100, 0x1034),
+            "image": (*_IMAGE[:2], "IMAGE_SIZE", *_IMAGE[3:]),
+            "convert": (*_WORDS, None, None, None, None, None, "WEIGHT_SIZE2", "DCOMP_CTRL", "WEIGHT_SIZE1"),
         },
         "rk3562": {
             "image": _LIKE_RK3562["image"],
-            "convert": (*_LIKE_RK3562["convert"], 0x1100, 0x1020),
+            "convert": (*_LIKE_RK3562["convert"], "DCOMP_CTRL", "WEIGHT_SIZE1"),
         },
         "rk3576": _LIKE_RK3562,
         "rv1106": {
-            "image": _offsets(0x1020, 0x100C, 0, 0x107C, 0x1080, 0x1070, 0x1044),
-            "convert": _offsets(
-                *(0x104C, 0x1050, 0x1054, 0x1058, 0x105C, 0x101C, 0x106C, 0x108C, 0x1094),
-                *(0x301C, 0x1038, 0x1100, 0x1034),
+            "image": _IMAGE,
+            "convert": (
+                *(*_SEPARATE, "UNKNOWN_1094", "CORE.CLIP_TRUNCATE", "WEIGHT_SIZE2", "DCOMP_CTRL", "WEIGHT_SIZE1"),
             ),
         },
         "rv1106b": {
-            "image": _offsets(0x101C, 0x100C, 0x1044, 0x1090, 0x1094, 0x1034, 0x1030),
-            "convert": _offsets(
-                *(0x1050, 0x1054, 0x1058, 0x105C, 0x1060, 0x1064, 0, 0, 0, 0, 0x1018, 0x1100, 0x1014),
+            "image": (
+                *("DATA_SIZE0", "CONV_CON3", "DIVISION", "LINE_STRIDE", "SURF_STRIDE", "FEATURE_DATA_ADDR"),
+                "UNKNOWN_1030",
+            ),
+            "convert": (
+                *("CVT0", "CVT1", "CVT2", "CVT3", "CVT_SCALE01", "CVT_SCALE23", None, None, None, None),
+                *("WEIGHT_SHAPE", "CVT_LANES", "CONV_CON1"),
             ),
         },
     }
@@ -237,3 +249,13 @@ PATCH_REGISTERS: Mapping[str, Mapping[str, tuple[int | None, ...]]] = MappingPro
 Slots that a family does not use hold uninitialised memory of the converter. A slot counts only where the command
 that it names writes the register listed here (1,001 of 1,001 patch tables in the corpus).
 """
+
+
+@cache
+def patch_offsets(family: str, kind: str) -> tuple[int | None, ...]:
+    """The same as offsets, which is what commands hold; CNA is the block where none is named."""
+    registers = map_for(CHIPS[family])
+    return tuple(
+        None if name is None else registers.find(name if "." in name else f"CNA.{name}").offset
+        for name in PATCH_REGISTERS[family][kind]
+    )

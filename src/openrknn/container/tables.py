@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from openrknn.container.parts import Graph, Kind, Task
+from openrknn.isa.dpu_lut import LutAccessCfg, LutAccessData
+from openrknn.isa.words import Command
 
 __all__ = ["ENTRIES", "TableLoad", "table_loads"]
 
 ENTRIES = 513
-_ACCESS_CONFIG, _ACCESS_DATA = 0x4100, 0x4104
-_WRITES, _TABLE_ID, _FIRST = 1 << 17, 16, 0x3FF
 
 
 class TableLoad(NamedTuple):
@@ -51,11 +51,12 @@ def _written(graph: Graph, task: Task) -> dict[int, tuple[int, ...]]:
     tables: dict[int, list[int]] = {}
     current: list[int] | None = None
     for word in graph.task_words(task, tail=False):
-        register, value = word & 0xFFFF, (word >> 16) & 0xFFFFFFFF
-        if register == _ACCESS_CONFIG:
-            is_load = bool(value & _WRITES) and not value & _FIRST
-            current = tables.setdefault((value >> _TABLE_ID) & 1, []) if is_load else None
-        elif register == _ACCESS_DATA and current is not None:
+        _, register, value = Command.decode(word)
+        if register == LutAccessCfg.offset:
+            access = LutAccessCfg(value)
+            is_load = access.lut_access_type and not access.lut_addr
+            current = tables.setdefault(int(access.lut_table_id), []) if is_load else None
+        elif register == LutAccessData.offset and current is not None:
             entry = value & 0xFFFF
             current.append(entry - 0x10000 if entry & 0x8000 else entry)
     return {number: tuple(entries) for number, entries in tables.items() if entries}

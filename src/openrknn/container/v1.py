@@ -20,23 +20,18 @@ from openrknn.chips import Chip, TaskList
 from openrknn.container.flatbuffer import Table
 from openrknn.container.parts import Graph, InputPatch, Kind, Node, PatchSlot, RelocationGroup, Task, Tensor
 from openrknn.container.reader import TableReader
-from openrknn.container.schema import PATCH_REGISTERS
+from openrknn.container.schema import patch_offsets
 from openrknn.container.v6 import with_data
 from openrknn.errors import BadReferenceError, BadRelocationError, BadTaskError
+from openrknn.isa import map_for
+from openrknn.isa.words import OFFSET_MASK, Command, fetch_amount, offset_of, tail_words, target_at, value_of
 
 __all__ = ["read_graphs"]
 
 _RELOCATION = struct.Struct("<IIiIII")
 """Register, tensor, addend; the first column and the first row that the task reads; 0."""
-_TARGETS = (0x0101, 0x0201, 0x0401, 0x0801, 0x1001, 0x2001, 0x4001, 0x8001)
-"""Target of a command by the top hex digit of its register: 0x1070 -> CNA."""
-_SYNC = 0x0041 << 48
-_ENABLE = (0x0081 << 48) | 0x0008
-_PC_BASE = (0x0101 << 48) | 0x0010
-_PC_AMOUNTS = (0x0101 << 48) | 0x0014
 _INT_CLEAR = 0x1FFFF
-_FEATURE_ADDRESS = 0x1070
-"""CNA.FEATURE_DATA_ADDR of RK3588 and RK3566, the chips that had format 1."""
+_FEATURE_ADDRESS = "CNA.FEATURE_DATA_ADDR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +69,8 @@ def _graph(table: Table, index: int, blobs: tuple[memoryview, ...], reader: Tabl
     table.buffer.section = f"graph {index}"
     reader.note_filled(table, reader.generation.empty_graph, table.buffer.section)
     commands, tasks, relocations, lists = _assemble(listed, tensors, reader)
-    reading = _picture_tasks(tensors, tasks, relocations, commands)
+    address = map_for(reader.chip).find(_FEATURE_ADDRESS).offset
+    reading = _picture_tasks(tensors, tasks, relocations, commands, address)
     return Graph(
         index=index,
         tensors=tensors,
@@ -154,9 +150,13 @@ def _assemble(
 
 
 def _picture_tasks(
-    tensors: tuple[Tensor, ...], tasks: tuple[Task, ...], relocations: tuple[RelocationGroup, ...], commands: memoryview
+    tensors: tuple[Tensor, ...],
+    tasks: tuple[Task, ...],
+    relocations: tuple[RelocationGroup, ...],
+    commands: memoryview,
+    address: int,
 ) -> list[tuple[str, Task]]:
-    """(input, task) for every task whose convolution reads an input of the model."""
+    """(input, task) for every task whose convolution reads an input of the model, by the register of its address."""
     inputs = {tensor.name for tensor in tensors if tensor.kind is Kind.INPUT}
     starts = [task.first_command for task in tasks]
     return [
@@ -164,7 +164,7 @@ def _picture_tasks(
         for group in relocations
         if group.tensor in inputs
         for entry in group
-        if commands[entry.command] & 0xFFFF == _FEATURE_ADDRESS
+        if offset_of(commands[entry.command]) == address
     ]
 
 
@@ -176,30 +176,32 @@ def _patches(reading: list[tuple[str, Task]], commands: memoryview, chip: Chip, 
     """
     for name, task in reading:
         first = task.first_command
-        places = {commands[first + number] & 0xFFFF: first + number for number in range(task.amount)}
+        places = {offset_of(commands[first + number]): first + number for number in range(task.amount)}
         slots = tuple(
-            PatchSlot(commands[places[register]] >> 16 & 0xFFFFFFFF, places[register]) if register in places else None
-            for register in PATCH_REGISTERS[chip.family][kind]
+            PatchSlot(value_of(commands[places[register]]), places[register]) if register in places else None
+            for register in patch_offsets(chip.family, kind)
         )
         yield InputPatch(name, slots, slots)
 
 
 def _command(word: int) -> int:
-    register = (word >> 16) & 0xFFFF
-    return (_TARGETS[(register >> 12) & 7] << 48) | ((word >> 32) << 16) | register
+    register, value = _register(word)
+    return Command(target_at(register), register, value).word
+
+
+def _register(word: int) -> tuple[int, int]:
+    """Register and value of an entry of a register list: the value is above the register, which is above 16 bits."""
+    return word >> 16 & OFFSET_MASK, word >> 32
 
 
 def _tail(entry: _Listed, following: _Listed | None, next_address: int, reader: TableReader) -> tuple[int, ...]:
     if following is None:
-        link = (0, _PC_AMOUNTS)
-    else:
-        amount = reader.chip.fetch_amount(len(following.words))
-        link = (_PC_BASE | next_address << 16, _PC_AMOUNTS | amount << 16)
-    return (*link, _SYNC, _ENABLE | entry.enable_mask << 16)
+        return tail_words(entry.enable_mask)
+    return tail_words(entry.enable_mask, next_address, fetch_amount(len(following.words), reader.chip.words_per_fetch))
 
 
 def _note_relocations(entry: _Listed, start: int, patches: dict[int, list[tuple[int, int]]]) -> None:
-    places = {(word >> 16) & 0xFFFF: number for number, word in enumerate(entry.words)}
+    places = {_register(word)[0]: number for number, word in enumerate(entry.words)}
     for register, tensor, addend in entry.relocations:
         if register not in places:
             raise BadRelocationError(

@@ -21,6 +21,7 @@ from openrknn.device.kernel import Kernel, SystemKernel, open_driver
 from openrknn.device.memory import SharedMemory
 from openrknn.device.protocol import Bytes, DeviceBuffer, Job
 from openrknn.errors import DeviceError, UnsupportedError
+from openrknn.isa.words import TAIL_WORDS
 from openrknn.npu import Buffer, Machine, TaskRef
 from openrknn.npu.task import Step
 from openrknn.uapi import drm, rocket
@@ -31,7 +32,6 @@ _FOLDERS = ("/dev/accel",)
 _ADDRESS_LIMIT = 1 << 32
 _WAIT_NS = 300_000_000_000
 """The driver itself ends jobs that hang, after half a second; an emulated one may be slow."""
-_TAIL_WORDS = 4
 _FAMILY = "rk3588"
 
 
@@ -116,7 +116,7 @@ class RocketDevice(BaseDevice[RocketBuffer]):
         """Run tasks on the NPU and wait for them. Jobs that only read a buffer do not wait for each other."""
         words = (ctypes.c_uint32 * (2 * len(tasks)))()
         for number, task in enumerate(tasks):
-            words[2 * number], words[2 * number + 1] = task.address, task.amount + _TAIL_WORDS
+            words[2 * number], words[2 * number + 1] = task.address, task.amount + TAIL_WORDS
         inputs = (ctypes.c_uint32 * len(buffers))(*(buffer.handle for buffer in buffers))
         outputs = (ctypes.c_uint32 * len(written))(*(buffer.handle for buffer in written))
         for buffer in buffers:

@@ -9,15 +9,15 @@ holds after the last word that it fetches. rocket starts each task by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from openrknn.chips import Chip
 from openrknn.fakekernel.shared_memory import SharedMemory
-from openrknn.isa import TAIL_WORDS, Target, pc
+from openrknn.isa.words import AMOUNTS, BASE, TAIL_WORDS, WORD_BYTES, Target, fetched_commands, parts_of, target_of
 from openrknn.npu import TaskRef
 from openrknn.uapi import rknpu, rocket
 
@@ -28,8 +28,6 @@ PPU_DONE = 0x400
 """Of register group 0; group 1 is the bit beside it."""
 _DPU_BITS = 0x18
 _PPU_BITS = 0x60
-_AMOUNT_MASK = 0xFFFF
-_TARGET_AT = np.uint64(48)
 
 
 @dataclass(frozen=True)
@@ -88,22 +86,19 @@ class _Counter(NamedTuple):
 
 def _counter(memory: SharedMemory, task: TaskRef) -> _Counter:
     """The vendor's streams end with base, amounts, SYNC, enable; in others the words are anywhere."""
-    words = memory.view(task.address, (task.amount + TAIL_WORDS) * 8, "PC fetch").view(np.uint64)
-    tail: list[int] = words[-TAIL_WORDS:].tolist()
-    if tail[3] >> 48 == Target.ENABLE and not np.any(words[:-TAIL_WORDS] >> _TARGET_AT == Target.ENABLE):
-        return _read(tail)
-    return _read(words.tolist())
+    words = memory.view(task.address, (task.amount + TAIL_WORDS) * WORD_BYTES, "PC fetch").view(np.uint64)
+    starts = target_of(words) == Target.ENABLE
+    return _read(words[-TAIL_WORDS:] if starts[-1] and not np.any(starts[:-TAIL_WORDS]) else words)
 
 
-def _read(words: Iterable[int]) -> _Counter:
+def _read(words: npt.NDArray[np.uint64]) -> _Counter:
     counter = _Counter()
-    for word in words:
-        target, value, offset = word >> 48, word >> 16 & 0xFFFF_FFFF, word & 0xFFFF
+    for target, offset, value in parts_of(words):
         if target == Target.ENABLE:
             counter = counter._replace(mask=value)
-        elif target == Target.PC and offset == pc.BaseAddress.offset:
+        elif (target, offset) == BASE[:2]:
             counter = counter._replace(base=value)
-        elif target == Target.PC and offset == pc.RegisterAmounts.offset:
+        elif (target, offset) == AMOUNTS[:2]:
             counter = counter._replace(amounts=value)
     return counter
 
@@ -113,8 +108,7 @@ def _link(memory: SharedMemory, chip: Chip, task: TaskRef) -> tuple[int, int] | 
     counter = _counter(memory, task)
     if counter.base is None:
         return None
-    words = ((counter.amounts & _AMOUNT_MASK) + 1) * (2 if chip.paired_amounts else 1)
-    return counter.base, max(words - TAIL_WORDS, 0)
+    return counter.base, fetched_commands(counter.amounts, chip)
 
 
 def _status(mask: int, tasks: list[TaskRef]) -> int:

@@ -15,26 +15,38 @@ Blocks are modules (`isa.cna`, `isa.dpu` ...), registers are classes in them, fi
 
 from __future__ import annotations
 
-from openrknn.isa import cna, common, core, dma, dpu, dpu_lut, dpu_rdma, dpu_stages, enums, pc, ppu, ppu_rdma
-from openrknn.isa.assembly import format_instruction, format_text, parse_text
-from openrknn.isa.blocks import Block, RegisterMap
-from openrknn.isa.chipmaps import all_maps, map_for
-from openrknn.isa.command import NOP_WORD, SYNC_WORD, TAIL_WORDS, Command, Target, enable_word, fetch_amount
-from openrknn.isa.enums import ConvMode, Precision
-from openrknn.isa.errors import (
-    AssemblyError,
-    DeclarationError,
-    EncodingError,
-    IsaError,
-    UnknownCodeError,
-    UnknownRegisterError,
-)
-from openrknn.isa.evidence import GRADES
-from openrknn.isa.fields import Field
-from openrknn.isa.registers import Register
-from openrknn.isa.rk3588 import RK3588
-from openrknn.isa.stream import Instruction, assemble, disassemble
-from openrknn.isa.values import BitPattern, UnknownCode
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openrknn.isa import cna, common, core, dma, dpu, dpu_lut, dpu_rdma, dpu_stages, enums, pc, ppu, ppu_rdma
+    from openrknn.isa.assembly import format_instruction, format_text, parse_text
+    from openrknn.isa.blocks import Block, RegisterMap
+    from openrknn.isa.chipmaps import all_maps, map_for
+    from openrknn.isa.enums import ConvMode, Precision
+    from openrknn.isa.errors import (
+        AssemblyError,
+        DeclarationError,
+        EncodingError,
+        IsaError,
+        UnknownCodeError,
+        UnknownRegisterError,
+    )
+    from openrknn.isa.evidence import GRADES
+    from openrknn.isa.fields import Field
+    from openrknn.isa.registers import Register
+    from openrknn.isa.rk3588 import RK3588
+    from openrknn.isa.stream import Instruction, assemble, disassemble
+    from openrknn.isa.values import BitPattern, UnknownCode
+    from openrknn.isa.words import (
+        NOP_WORD,
+        SYNC_WORD,
+        TAIL_WORDS,
+        WORD_BYTES,
+        Command,
+        Target,
+        enable_word,
+        fetch_amount,
+    )
 
 __all__ = [
     "GRADES",
@@ -42,6 +54,7 @@ __all__ = [
     "RK3588",
     "SYNC_WORD",
     "TAIL_WORDS",
+    "WORD_BYTES",
     "AssemblyError",
     "BitPattern",
     "Block",
@@ -81,3 +94,38 @@ __all__ = [
     "ppu",
     "ppu_rdma",
 ]
+
+_BLOCKS = frozenset({
+    "cna", "common", "core", "dma", "dpu", "dpu_lut", "dpu_rdma", "dpu_stages", "enums", "pc", "ppu", "ppu_rdma",
+})  # fmt: skip
+_NAMES = {
+    "assembly": "format_instruction format_text parse_text",
+    "blocks": "Block RegisterMap",
+    "chipmaps": "all_maps map_for",
+    "enums": "ConvMode Precision",
+    "errors": "AssemblyError DeclarationError EncodingError IsaError UnknownCodeError UnknownRegisterError",
+    "evidence": "GRADES",
+    "fields": "Field",
+    "registers": "Register",
+    "rk3588": "RK3588",
+    "stream": "Instruction assemble disassemble",
+    "values": "BitPattern UnknownCode",
+    "words": "Command NOP_WORD SYNC_WORD TAIL_WORDS Target WORD_BYTES enable_word fetch_amount",
+}
+"""Module -> what is exported of it. Loaded when first used: a reader of files needs words, and no register table."""
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name in _BLOCKS:
+        return import_module(f"openrknn.isa.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'openrknn.isa' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"openrknn.isa.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from openrknn.isa.command import Command, fetch_amount
+from openrknn.chips import CHIPS
 from openrknn.isa.errors import DeclarationError, UnknownRegisterError
 from openrknn.isa.registers import Register, offsets
+from openrknn.isa.words import Command, fetch_amount
 
 __all__ = ["Block", "RegisterMap"]
 
@@ -70,14 +71,9 @@ class RegisterMap:
     """All blocks of one family of chips."""
 
     name: str
-    chips: tuple[str, ...]
-    """Names of the chips that have this map."""
+    """The family, as `openrknn.chips` calls it."""
     blocks: tuple[Block, ...]
     text: str = ""
-    words_per_fetch: int = 2
-    """Commands in one unit of PC.REGISTER_AMOUNTS."""
-    atom_bytes: int = 16
-    """Bytes in one unit of an `Atoms` field."""
     by_target: Mapping[int, Block] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -86,6 +82,21 @@ class RegisterMap:
         if len(by_target) != len(addressed) or len({block.name for block in self.blocks}) != len(self.blocks):
             raise DeclarationError(f"{self.name} has two blocks with one target or one name")
         object.__setattr__(self, "by_target", MappingProxyType(by_target))
+
+    @property
+    def chips(self) -> tuple[str, ...]:
+        """Names of the chips that have this map."""
+        return tuple(sorted(name for name, chip in CHIPS.items() if chip.family == self.name))
+
+    @property
+    def words_per_fetch(self) -> int:
+        """Commands in one unit of PC.REGISTER_AMOUNTS."""
+        return CHIPS[self.name].words_per_fetch
+
+    @property
+    def atom_bytes(self) -> int:
+        """Bytes in one unit of an `Atoms` field."""
+        return CHIPS[self.name].atom_bytes
 
     def block(self, name: str) -> Block:
         """The block of that name."""
@@ -124,17 +135,9 @@ class RegisterMap:
         """The map without some blocks."""
         return replace(self, blocks=tuple(block for block in self.blocks if block.name not in names))
 
-    def derive(
-        self,
-        name: str,
-        chips: tuple[str, ...],
-        *blocks: Block,
-        text: str,
-        words_per_fetch: int = 2,
-        atom_bytes: int = 16,
-    ) -> RegisterMap:
+    def derive(self, name: str, *blocks: Block, text: str) -> RegisterMap:
         """The map of another family: blocks of the same name replaced, others added."""
         new = {block.name: block for block in blocks}
         kept = [new.pop(block.name, block) for block in self.blocks]
         merged = sorted((*kept, *new.values()), key=lambda block: block.base)
-        return RegisterMap(name, chips, tuple(merged), text, words_per_fetch, atom_bytes)
+        return RegisterMap(name, tuple(merged), text)

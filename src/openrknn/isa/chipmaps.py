@@ -6,23 +6,15 @@ from functools import cache
 from importlib import import_module
 from typing import Protocol
 
+from openrknn.chips import CHIPS
 from openrknn.errors import UnsupportedError
 from openrknn.isa.blocks import RegisterMap
 from openrknn.isa.errors import DeclarationError
 
 __all__ = ["FAMILIES", "all_maps", "map_for"]
 
-FAMILIES: dict[str, tuple[str, ...]] = {
-    "rk3588": ("rk3588",),
-    "rk3566": ("rk3566", "rk3568"),
-    "rk3562": ("rk3562",),
-    "rk3576": ("rk3576", "rv1126b"),
-    "rv1106": ("rv1103", "rv1106"),
-    "rv1106b": ("rv1103b", "rv1106b"),
-}
-"""Family -> its chips. A family is a module of this package with a map of its name in upper case."""
-
-_FAMILY_OF = {chip: family for family, chips in FAMILIES.items() for chip in chips}
+FAMILIES = ("rk3588", "rk3566", "rk3562", "rk3576", "rv1106", "rv1106b")
+"""A family is a module of this package with a map of its name in upper case; `openrknn.chips` has its members."""
 
 
 class Named(Protocol):
@@ -36,9 +28,9 @@ class Named(Protocol):
 def map_for(chip: str | Named) -> RegisterMap:
     """The register map of a chip, given as a `Chip` or by its name."""
     name = chip if isinstance(chip, str) else chip.name
-    if name not in _FAMILY_OF:
-        raise UnsupportedError(f"no register map for {name!r}; there is one for {', '.join(sorted(_FAMILY_OF))}")
-    return _family_map(_FAMILY_OF[name])
+    if name not in CHIPS:
+        raise UnsupportedError(f"no register map for {name!r}; there is one for {', '.join(sorted(CHIPS))}")
+    return _family_map(CHIPS[name].family)
 
 
 def all_maps() -> tuple[RegisterMap, ...]:
@@ -49,6 +41,6 @@ def all_maps() -> tuple[RegisterMap, ...]:
 @cache
 def _family_map(family: str) -> RegisterMap:
     found = getattr(import_module(f"openrknn.isa.{family}"), family.upper())
-    if not isinstance(found, RegisterMap) or found.chips != FAMILIES[family]:
-        raise DeclarationError(f"openrknn.isa.{family} does not hold the map of {', '.join(FAMILIES[family])}")
+    if not isinstance(found, RegisterMap) or found.name != family:
+        raise DeclarationError(f"openrknn.isa.{family} does not hold the map of {family}")
     return found

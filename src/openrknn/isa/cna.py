@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from openrknn.isa import common
 from openrknn.isa.blocks import Block
-from openrknn.isa.command import Target
 from openrknn.isa.enums import ArgbInput, ConvMode, CoreSplit, MacArray, Precision, Rounding, SurfaceSeries
 from openrknn.isa.fields import Address, Bits, Choice, Flag, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register, array, registers_in
+from openrknn.isa.words import Target
 
 __all__ = ["CNA"]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from openrknn.isa import words
 from openrknn.isa.blocks import Block
-from openrknn.isa.command import ENABLE_OFFSET, Target
 from openrknn.isa.fields import Bits, Flag, Unsigned
 from openrknn.isa.registers import Register
+from openrknn.isa.words import Target
 
 __all__ = [
     "ENABLE",
@@ -69,7 +70,7 @@ def unknown(*offsets: int) -> tuple[type[Unknown], ...]:
     return tuple(Unknown.place(offset=offset, name=f"UNKNOWN_{offset:04X}") for offset in offsets)
 
 
-class EnableMask(Register, offset=ENABLE_OFFSET, name="ENABLE", evidence="TE"):
+class EnableMask(Register, offset=words.ENABLE.offset, name="ENABLE", evidence="TE"):
     """The last word of every task: starts the blocks whose bits are set.
 
     Bit k belongs to the block with target bit 9 + k. Seen on RK3588: 0x1d convolution with operands, 0x0d without,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from openrknn.isa import common
 from openrknn.isa.blocks import Block
-from openrknn.isa.command import Target
 from openrknn.isa.enums import Precision, Rounding
 from openrknn.isa.fields import Bits, Choice, Flag, Size, Unsigned
 from openrknn.isa.registers import Register, registers_in
+from openrknn.isa.words import Target
 
 __all__ = ["CORE"]
 

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from openrknn.isa import common, dpu_lut, dpu_stages
 from openrknn.isa.blocks import Block
-from openrknn.isa.command import Target
 from openrknn.isa.enums import ChannelReduction, ConvMode, OutputMode, Precision, TransposeLanes
 from openrknn.isa.fields import Address, Atoms, Bits, Choice, Flag, Mask, Size, Unsigned
 from openrknn.isa.registers import Register, registers_in
+from openrknn.isa.words import Target
 
 __all__ = ["DPU"]
 

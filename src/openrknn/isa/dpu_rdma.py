@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from openrknn.isa import common
 from openrknn.isa.blocks import Block
-from openrknn.isa.command import Target
 from openrknn.isa.enums import CombineUse, ConvMode, OperandKinds, OperandMode, PixelBits, Precision
 from openrknn.isa.fields import Address, Atoms, Bits, Choice, Flag, Mask, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register, registers_in
+from openrknn.isa.words import Target
 
 __all__ = ["DPU_RDMA"]
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from string import ascii_letters
 
+from openrknn.chips import CHIPS
 from openrknn.isa.blocks import Block, RegisterMap
 from openrknn.isa.evidence import GRADES
 from openrknn.isa.fields import Choice, Field, Mask
@@ -22,11 +23,20 @@ Seen = Mapping[str, Mapping[str, list[str]]]
 """Map name -> "BLOCK.REGISTER.field" -> values in streams, as assembly text, the most frequent first."""
 
 _MADE_BY = "<!-- Made by tools/make_hardware_docs.py from openrknn.isa. Do not edit. -->"
+
+
+def _atoms() -> str:
+    """ "16 bytes; 8 on RK3566, RK3568 ..."."""
+    small = sorted(chip.title for chip in CHIPS.values() if chip.atom_bytes != CHIPS[RK3588.name].atom_bytes)
+    sizes = {CHIPS[name.lower()].atom_bytes for name in small}
+    return f"{RK3588.atom_bytes} bytes; {', '.join(map(str, sorted(sizes)))} on {', '.join(small)}"
+
+
 _KINDS = (
     ("unsigned", "a count", "itself"),
     ("signed", "a number", "two's complement of the field's width"),
     ("size", "a size from 1 on", "minus one"),
-    ("atoms, signed atoms", "a number of atoms (16 bytes; 8 on RK3566/68)", "itself"),
+    ("atoms, signed atoms", f"a number of atoms ({_atoms()})", "itself"),
     ("address", "a byte address", "without the low bits that the field leaves out"),
     ("flag", "0 or 1", "one bit"),
     ("bits", "a float or an integer, as the block's precision says", "itself"),

@@ -9,11 +9,11 @@ words of a task write to this block.
 
 from __future__ import annotations
 
-from openrknn.isa import common
+from openrknn.isa import common, words
 from openrknn.isa.blocks import Block
-from openrknn.isa.command import Target
 from openrknn.isa.fields import Address, Flag, Unsigned
 from openrknn.isa.registers import Register, registers_in
+from openrknn.isa.words import Target
 
 __all__ = ["PC"]
 
@@ -34,7 +34,7 @@ class OperationEnable(common.OperationEnable, offset=0x0008, name="OPERATION_ENA
     """Starts the fetching of tasks. The driver writes 1 and then 0."""
 
 
-class BaseAddress(Register, offset=0x0010, name="BASE_ADDRESS", evidence="TEK"):
+class BaseAddress(Register, offset=words.BASE.offset, name="BASE_ADDRESS", evidence="TEK"):
     """Where the commands of the next task are.
 
     First tail word of a task (an all-zero word after the last one). The driver writes 1 (slave mode) before it
@@ -46,7 +46,7 @@ class BaseAddress(Register, offset=0x0010, name="BASE_ADDRESS", evidence="TEK"):
     pc_source_addr = Address(31, 4, "Address of the commands.")
 
 
-class RegisterAmounts(Register, offset=0x0014, name="REGISTER_AMOUNTS", evidence="EK"):
+class RegisterAmounts(Register, offset=words.AMOUNTS.offset, name="REGISTER_AMOUNTS", evidence="EK"):
     """How much to fetch for the next task. Second tail word of a task, 0 after the last one.
 
     The amount is (commands of the body + 4 tail words) in units of two commands, rounded up, minus one: see

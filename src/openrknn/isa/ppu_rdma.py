@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from openrknn.isa import common
 from openrknn.isa.blocks import Block
-from openrknn.isa.command import Target
 from openrknn.isa.enums import PixelBits
 from openrknn.isa.fields import Address, Atoms, Choice, Size
 from openrknn.isa.registers import Register, registers_in
+from openrknn.isa.words import Target
 
 __all__ = ["PPU_RDMA"]
 

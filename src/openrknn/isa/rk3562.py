@@ -9,7 +9,6 @@ the S_POINTERs of CNA and CORE themselves, and two bus registers of DDMA.
 from __future__ import annotations
 
 from openrknn.isa import cna, core
-from openrknn.isa.command import Target
 from openrknn.isa.common import moved, unknown
 from openrknn.isa.dma import dma_block
 from openrknn.isa.enums import ArgbInput, Precision
@@ -17,6 +16,7 @@ from openrknn.isa.fields import Atoms, Bits, Choice, Flag, Signed, SignedAtoms, 
 from openrknn.isa.registers import Register, array
 from openrknn.isa.rk3562_dpu import DPU, DPU_RDMA, PPU, PPU_RDMA
 from openrknn.isa.rk3588 import RK3588
+from openrknn.isa.words import Target
 
 __all__ = ["RK3562"]
 
@@ -236,5 +236,5 @@ CORE = RK3588.block("CORE").derive(
 DDMA = dma_block("DDMA", 0x8000, Target.EXTRA, "Bus interface: streams set writes of 16 bytes per beat, all enabled.")
 
 RK3562 = RK3588.derive(
-    "rk3562", ("rk3562",), CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, DDMA, text=__doc__
+    "rk3562", CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, DDMA, text=__doc__
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from openrknn.isa import cna, common, core
 from openrknn.isa.blocks import Block
-from openrknn.isa.command import Target
 from openrknn.isa.common import moved, unknown
 from openrknn.isa.enums import (
     ArgbInput,
@@ -26,6 +25,7 @@ from openrknn.isa.enums import (
 from openrknn.isa.fields import Address, Atoms, Bits, Choice, Flag, Mask, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register, array
 from openrknn.isa.rk3588 import RK3588
+from openrknn.isa.words import Target
 
 __all__ = ["RK3566"]
 
@@ -372,10 +372,7 @@ PPU_RDMA = RK3588.block("PPU_RDMA").derive(SrcLineStride, SrcSurfStride, RdmaDat
 
 RK3566 = RK3588.derive(
     "rk3566",
-    ("rk3566", "rk3568"),
     RK3588.block("ENABLE").derive(EnableMask),
     *(CNA, CMAC, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA),
     text=__doc__,
-    words_per_fetch=1,
-    atom_bytes=8,
 )

@@ -322,7 +322,6 @@ DPU_RDMA = RK3562.block("DPU_RDMA").derive(
 
 RK3576 = RK3562.derive(
     "rk3576",
-    ("rk3576", "rv1126b"),
     RK3588.block("ENABLE").derive(EnableMask),
     *(CNA, CORE, DPU, DPU_RDMA, RK3588.block("DDMA")),
     text=__doc__,

@@ -17,7 +17,6 @@ __all__ = ["RK3588"]
 
 RK3588 = RegisterMap(
     "rk3588",
-    ("rk3588",),
     (NOP, SYNC, ENABLE, PC, CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, DDMA, SDMA, GLOBAL),
     text="Established by executing compiled streams and comparing with the vendor's simulator.",
 )

@@ -322,7 +322,6 @@ DPU_RDMA = RK3588.block("DPU_RDMA").derive(RdmaFeatureModeCfg)
 
 RV1106 = RK3588.derive(
     "rv1106",
-    ("rv1103", "rv1106"),
     *(CNA, CORE, DPU, DPU_RDMA, RK3562.block("PPU"), RK3562.block("PPU_RDMA"), RK3562.block("DDMA")),
     text=__doc__,
 )

@@ -479,6 +479,6 @@ DPU_RDMA = RK3588.block("DPU_RDMA").derive(
     ],
 )
 
-RV1106B = RK3588.derive(
-    "rv1106b", ("rv1103b", "rv1106b"), CNA, DPU, DPU_RDMA, text=__doc__, words_per_fetch=1
-).without("CORE", "PPU", "PPU_RDMA", "DDMA", "SDMA", "GLOBAL")
+RV1106B = RK3588.derive("rv1106b", CNA, DPU, DPU_RDMA, text=__doc__).without(
+    "CORE", "PPU", "PPU_RDMA", "DDMA", "SDMA", "GLOBAL"
+)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from openrknn.isa.blocks import Block, RegisterMap
-from openrknn.isa.command import Command
 from openrknn.isa.registers import Register
 from openrknn.isa.values import UnknownCode
+from openrknn.isa.words import Command
 
 __all__ = ["Instruction", "assemble", "disassemble"]
 

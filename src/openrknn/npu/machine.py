@@ -17,6 +17,7 @@ from openrknn.chips import Chip
 from openrknn.errors import ExecutionError, RknnError, UndeclaredBitsError, UnknownModeError, UnreadRegisterError
 from openrknn.isa import Block, Target, dpu_lut
 from openrknn.isa.ignored import Ignored, Kind, ignored_rule
+from openrknn.isa.words import TAIL_WORDS, WORD_BYTES, parts_of
 from openrknn.npu.decode.family import family_of
 from openrknn.npu.decode.registers import Registers
 from openrknn.npu.decode.watch import Watcher
@@ -110,11 +111,10 @@ class Machine:
                 raise ExecutionError(text, task=task.number, operator=str(task.operator)) from error
 
     def _task(self, working: Core, task: TaskRef) -> Iterator[Step]:
-        words = self.memory.view(task.address, (task.amount + isa.TAIL_WORDS) * 8, "PC fetch").view(np.uint64)
+        words = self.memory.view(task.address, (task.amount + TAIL_WORDS) * WORD_BYTES, "PC fetch").view(np.uint64)
         written: set[int] = set()
         loads_table = False
-        for word in words.tolist():
-            target, value, offset = word >> 48, word >> 16 & 0xFFFFFFFF, word & 0xFFFF
+        for target, offset, value in parts_of(words):
             if target == Target.ENABLE:
                 blocks = working.groups.enabled(value)
                 yield self._start(working, blocks, written, task, loads_table=loads_table)

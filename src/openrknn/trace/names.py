@@ -14,6 +14,7 @@ import numpy as np
 
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph
+from openrknn.isa.words import value_of
 from openrknn.trace.replay import LoadedJob, task_references
 
 __all__ = ["Names", "names_from_log", "names_from_model"]
@@ -114,4 +115,4 @@ def _located(graph: Graph, job: LoadedJob, commands: int) -> Iterator[tuple[str,
             if relocation.command in used:
                 view = job.memory.view(commands + 8 * relocation.command, 8, "a relocated command")
                 word = int(view.view(np.uint64)[0])
-                yield group.tensor, (word >> 16 & 0xFFFFFFFF) - relocation.addend
+                yield group.tensor, value_of(word) - relocation.addend

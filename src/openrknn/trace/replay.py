@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from openrknn.chips import chip_named
+from openrknn.isa.words import TAIL_WORDS
 from openrknn.npu import Buffer, Machine, Memory, Program, TaskRef
 from openrknn.npu.blocks import ppu
 from openrknn.npu.blocks.formats import element_bytes
@@ -23,7 +24,6 @@ from openrknn.uapi import rknpu, rocket
 
 __all__ = ["Difference", "LoadedJob", "Replayer", "task_references"]
 
-_TAIL_WORDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def task_references(submit: SubmitRecord, core: int) -> Iterator[TaskRef]:
     if submit.kind == "rocket":
         for number in range(len(raw) // rocket.TASK.size):
             task = rocket.TASK.unpack(raw, number * rocket.TASK.size)
-            yield TaskRef(first + number, task["regcmd"], max(task["regcmd_count"] - _TAIL_WORDS, 0), first + number)
+            yield TaskRef(first + number, task["regcmd"], max(task["regcmd_count"] - TAIL_WORDS, 0), first + number)
         return
     for number in range(len(raw) // rknpu.TASK.size):
         task = rknpu.TASK.unpack(raw, number * rknpu.TASK.size)

@@ -11,6 +11,7 @@ from openrknn.container.parts import Task
 from openrknn.device import Device, Job
 from openrknn.device.software import SoftwareDevice
 from openrknn.errors import RknnError
+from openrknn.isa.words import TAIL_WORDS
 from openrknn.verify import streams
 from openrknn.verify.cases import CASES, Case
 from openrknn.verify.rules import QUESTIONS, named_rule
@@ -18,7 +19,6 @@ from openrknn.verify.rules import QUESTIONS, named_rule
 __all__ = ["Verdict", "run_battery"]
 
 _INT_CLEAR = 0x1FFFF
-_TAIL_WORDS = 4
 _SHOWN = 8
 
 
@@ -73,7 +73,7 @@ def _run(case: Case, device: Device) -> np.ndarray:
 
         def task(words: list[int], name: str) -> Task:
             commands = place(np.array(words, np.uint64).view(np.uint8), name)
-            return Task(0, 0, case.enable, case.int_mask, _INT_CLEAR, 0, len(words) - _TAIL_WORDS, 0, commands)
+            return Task(0, 0, case.enable, case.int_mask, _INT_CLEAR, 0, len(words) - TAIL_WORDS, 0, commands)
 
         words = case.words(source, weights, target)
         if case.first is None:

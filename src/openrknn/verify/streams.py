@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from openrknn import isa
-from openrknn.isa import Block, Precision, Register, cna, core, dpu, dpu_lut, dpu_rdma, dpu_stages, pc, ppu, ppu_rdma
+from openrknn.isa import Block, Precision, Register, cna, core, dpu, dpu_lut, dpu_rdma, dpu_stages, ppu, ppu_rdma
 from openrknn.isa.enums import LutTable, OperandMode, OutputMode, PixelBits, PoolingMethod
+from openrknn.isa.words import TAIL_WORDS, amounts_word, link_word, tail_of, tail_words
 
 __all__ = [
     "CONVOLUTION", "ELEMENT_WISE", "HALF_CONVOLUTION", "HALF_TO_INT8", "HALVES", "LOOKUP", "OPERAND", "POOLING",
@@ -23,8 +24,7 @@ ELEMENT_WISE, CONVOLUTION, POOLING = 0x18, 0x1D, 0x60
 _READ_ONLY = {"S_STATUS", "RDMA_S_STATUS", "OPERATION_ENABLE", "RDMA_OPERATION_ENABLE", "CLK_GATE", "MAC_GATING"}
 _PING_PONG, _CLEARED = 0x0E, 0x30
 """S_POINTER: the register groups take turns; both pointers at the first group, where they stay."""
-_POINTERS = {0x4004, 0x5004}
-_TAIL_WORDS = 4
+_POINTERS = {dpu.SPointer.offset, dpu_rdma.SPointer.offset}
 _ATOM_CHANNELS = 16
 _KERNELS = 32
 
@@ -36,8 +36,7 @@ def stream(blocks: Sequence[str], registers: Iterable[Register], enable: int) ->
     for name in blocks:
         block = isa.RK3588.block(name)
         words += [_word(block, register, given) for register in block.registers if _is_written(register)]
-    amounts = isa.Command(isa.Target.PC, 0x14, 0).word
-    return [*words, isa.NOP_WORD, amounts, isa.SYNC_WORD, isa.enable_word(enable)]
+    return [*words, *tail_words(enable)]
 
 
 def _is_written(register: type[Register]) -> bool:
@@ -101,8 +100,7 @@ def element_wise(source: int, target: int, width: int, *changes: Register) -> li
 def rest_of_element_wise(*changes: Register) -> list[int]:
     """A task that writes these registers of the DPU alone; the others have to be there."""
     block = isa.RK3588.block("DPU")
-    tail = [isa.NOP_WORD, isa.Command(isa.Target.PC, 0x14, 0).word, isa.SYNC_WORD, isa.enable_word(ELEMENT_WISE)]
-    return [*(block.command(register).word for register in changes), *tail]
+    return [*(block.command(register).word for register in changes), *tail_words(ELEMENT_WISE)]
 
 
 def without_ping_pong(words: list[int]) -> list[int]:
@@ -117,9 +115,8 @@ def without_ping_pong(words: list[int]) -> list[int]:
 
 def leading_to(words: list[int], address: int, amount: int) -> list[int]:
     """The same task with another one after it in the same job: where its commands are, and how many of its body."""
-    fetched = isa.RK3588.fetch_amount(amount)
-    jump = isa.Command(isa.Target.PC, pc.BaseAddress.offset, address).word
-    return [*words[:-_TAIL_WORDS], jump, isa.Command(isa.Target.PC, 0x14, fetched).word, *words[-_TAIL_WORDS + 2 :]]
+    tail = tail_of(words)._replace(base=link_word(address), amounts=amounts_word(isa.RK3588.fetch_amount(amount)))
+    return [*words[:-TAIL_WORDS], *tail]
 
 
 def table_load(place: int, tables: Sequence[Sequence[int]]) -> list[int]:
@@ -130,7 +127,7 @@ def table_load(place: int, tables: Sequence[Sequence[int]]) -> list[int]:
     for table, entries in zip(LutTable, tables, strict=True):
         loads.append(block.command(dpu_lut.LutAccessCfg.of(lut_table_id=table, lut_access_type=True)).word)
         loads += [block.command(dpu_lut.LutAccessData.of(lut_access_data=entry)).word for entry in entries]
-    return [*words[:-_TAIL_WORDS], *loads, *words[-_TAIL_WORDS:]]
+    return [*words[:-TAIL_WORDS], *loads, *words[-TAIL_WORDS:]]
 
 
 LOOKUP: tuple[Register, ...] = (

@@ -16,11 +16,10 @@ from openrknn.chips import TaskList
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph, Task
 from openrknn.isa import RegisterMap, disassemble, map_for
+from openrknn.isa.words import TAIL_WORDS, place_of, tail_of, value_of
 
 __all__ = ["compare_commands"]
 
-_BARRIERS = 0x30000 << 16
-_PLACE = 0xFFFF_0000_0000_FFFF
 
 
 class _Address(NamedTuple):
@@ -100,15 +99,16 @@ class _Stream:
             address = self.addresses.get(first + position)
             word = words[position]
             if address is not None and isinstance(word, int):
-                words[position] = (word & _PLACE, address)
+                words[position] = (place_of(word), address)
         tail = self.graph.task_words(task)[task.amount :]
-        return [*words, *(int(word) & _BARRIERS for word in tail[1:2]), task.enable_mask, task.int_mask]
+        barriers = [tail_of(tail).barrier] if len(tail) == TAIL_WORDS else []
+        return [*words, *barriers, task.enable_mask, task.int_mask]
 
     def writes(self, task: Task) -> dict[int, list[int | _Address]]:
         """Target and register -> what is written there, in order."""
         found: dict[int, list[int | _Address]] = {}
         for number, word in enumerate(self.graph.task_words(task, tail=False), start=task.first_command):
-            found.setdefault(word & _PLACE, []).append(self.addresses.get(number, word))
+            found.setdefault(place_of(word), []).append(self.addresses.get(number, word))
         return found
 
 
@@ -149,7 +149,7 @@ def _register(
 def _fields(subject: str, before: int, after: int, register_map: RegisterMap) -> Iterator[Difference]:
     old, new = disassemble((before, after), register_map)
     if old.register is None:
-        values = f"{(before >> 16) & 0xFFFFFFFF:#x}", f"{(after >> 16) & 0xFFFFFFFF:#x}"
+        values = f"{value_of(before):#x}", f"{value_of(after):#x}"
         yield Difference(Section.COMMANDS, subject, old.name, *values)
         return
     for name in old.values:
@@ -165,4 +165,4 @@ def _fields(subject: str, before: int, after: int, register_map: RegisterMap) ->
 def _text(value: int | _Address | None) -> str:
     if value is None:
         return "(not written)"
-    return str(value) if isinstance(value, _Address) else f"{(value >> 16) & 0xFFFFFFFF:#x}"
+    return str(value) if isinstance(value, _Address) else f"{value_of(value):#x}"

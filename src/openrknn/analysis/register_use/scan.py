@@ -16,6 +16,7 @@ from openrknn.container.sizes import internal_bytes
 from openrknn.device import DeviceBuffer, SoftwareDevice
 from openrknn.errors import UnsupportedError
 from openrknn.isa import map_for
+from openrknn.isa.words import TAIL_WORDS, WORD_BYTES, Command
 from openrknn.npu import Buffer, Machine, Memory, TaskRef
 from openrknn.runtime.program.relocate import addresses_of, relocated_tasks, write_commands, write_values
 from openrknn.runtime.program.steps import operators_to_run
@@ -55,10 +56,10 @@ def _executed(model: Model, graph: Graph) -> set[int]:
 def _count(graph: Graph, executed: set[int], found: Scan) -> None:
     words = np.asarray(graph.commands, dtype=np.uint64) if graph.tasks else np.zeros(0, np.uint64)
     tasks: list[Task] = [graph.tasks[number] for number in sorted(executed)]
-    pieces = [words[task.first_command : task.first_command + task.amount + 4] for task in tasks]
+    pieces = [words[task.first_command : task.first_command + task.amount + TAIL_WORDS] for task in tasks]
     unique, counts = np.unique(np.concatenate([words[:0], *pieces]), return_counts=True)
     for word, count in zip(unique.tolist(), counts.tolist(), strict=True):
-        found.writes[word >> 48, word & 0xFFFF, word >> 16 & 0xFFFF_FFFF] += count
+        found.writes[Command.decode(word)] += count
     found.tasks += len(tasks)
     found.commands += int(counts.sum())
 
@@ -86,7 +87,7 @@ def _decode(
     if not graph.tasks:
         return
     internal = device.allocate(max(internal_bytes(graph), 1), "internal")
-    commands = device.allocate(8 * len(graph.commands), "commands")
+    commands = device.allocate(WORD_BYTES * len(graph.commands), "commands")
     words = commands.array.view(np.uint64)
     located = addresses_of(
         graph,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn import numerics
-from openrknn.analysis.weights.use import Form, WeightReader, WeightUse, field_value, tensor_data
+from openrknn.analysis.weights.use import Form, WeightReader, WeightUse, tensor_data
 from openrknn.container.compressed import decompressed
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import DataType, Quantization, Tensor
@@ -95,7 +95,7 @@ def inline_zero_points(reader: WeightReader, use: WeightUse) -> tuple[int, ...]:
     """The zero points that stand between depthwise weights, one per channel."""
     tiles = WeightTiles.from_native(use.tensor.native_shape)
     elements = stored_elements(reader.model, use.tensor, use)
-    _, negated = split_zero_points(elements, reader.facts.inline_zero_points, tiles.elements)
+    _, negated = split_zero_points(elements, reader.model.chip.inline_zero_points, tiles.elements)
     per_channel = unpack_weights(negated, tiles)[0, : use.channels, 0, 0]
     return tuple(zero_point_of_byte(int(value)) for value in per_channel)
 
@@ -133,7 +133,7 @@ def real_bias(
         return None
     kernels = np.moveaxis(weights, use.axis, 0).reshape(use.channels, -1).astype(np.int64)
     sums = kernels.sum(axis=1) - kernels.shape[1] * np.asarray(quantization.zero_point, np.int64)
-    shift = field_value(use.registers, reader.facts.accumulator_shift) if reader.facts.accumulator_shift else 0
+    shift = reader.field(use, reader.facts.accumulator_shift) if reader.facts.accumulator_shift else 0
     steps = np.ldexp(stored.astype(np.float64), shift) + source.zero_point[0] * sums
     real: npt.NDArray[np.float64] = steps * source.scale[0] * np.asarray(quantization.scale)
     with np.errstate(over="ignore", under="ignore"):
@@ -143,7 +143,7 @@ def real_bias(
 def _unpacked(reader: WeightReader, tensor: Tensor, tiles: WeightTiles, use: WeightUse | None) -> Array:
     elements = stored_elements(reader.model, tensor, use)
     if use is not None and reader.inlines_zero_points(use):
-        weights, _ = split_zero_points(elements, reader.facts.inline_zero_points, tiles.elements)
+        weights, _ = split_zero_points(elements, reader.model.chip.inline_zero_points, tiles.elements)
         return unpack_weights(weights, tiles)
     if _has_image_rows(reader, tensor, tiles, elements.size):
         return unpack_image_weights(elements, tiles)

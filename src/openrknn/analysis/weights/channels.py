@@ -11,7 +11,7 @@ front of it says the same:
 
     weight scale = 1 / 2^k * M / 2^n * b / 2^t * x / 16384 / input scale
 
-`container.channel_registers` says where these numbers stand on each chip.
+`registers` says where these numbers stand on each chip.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from math import isfinite, ldexp
 from openrknn.analysis.weights.registers import (
     BN_CONFIG,
     BN_IDLE,
-    BN_TENSOR_IDLE,
     BN_TENSOR_SCALE_OFFSET,
     BN_TENSOR_SHIFT_OFFSET,
     LUT_INFO,
     TABLE_REACH,
 )
-from openrknn.analysis.weights.use import WeightReader, WeightUse, field_value, tensor_data
+from openrknn.analysis.weights.use import WeightReader, WeightUse, tensor_data
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import DataType, Graph, Quantization, Tensor
 from openrknn.errors import UnsupportedError
@@ -76,8 +75,8 @@ def quantization_of(reader: WeightReader, operator: Operator, use: WeightUse) ->
 def _step(reader: WeightReader, operator: Operator, use: WeightUse) -> float:
     """The formula without the channel's own M / 2^n."""
     source = _per_tensor(operator.inputs[0])
-    shift = field_value(use.registers, reader.facts.accumulator_shift) if reader.facts.accumulator_shift else 0
-    if use.registers.get(LUT_INFO):
+    shift = reader.field(use, reader.facts.accumulator_shift) if reader.facts.accumulator_shift else 0
+    if reader.is_set(use, LUT_INFO):
         rest = _table_step(operator.type, use.tensor.name)
     elif operator.outputs:
         rest = _output_step(reader, use, _per_tensor(operator.outputs[0]))
@@ -87,21 +86,18 @@ def _step(reader: WeightReader, operator: Operator, use: WeightUse) -> float:
 
 
 def _output_step(reader: WeightReader, use: WeightUse, target: float) -> float:
-    scale = _signed(field_value(use.registers, reader.facts.out_scale), 16)
+    scale = reader.field(use, reader.facts.out_scale)
     if scale <= 0:
         raise UnsupportedError(f"the output converter behind {use.tensor.name!r} multiplies by {scale}")
-    return ldexp(scale, -field_value(use.registers, reader.facts.out_shift)) * target
+    return ldexp(scale, -reader.field(use, reader.facts.out_shift)) * target
 
 
 def _bn_factor(reader: WeightReader, use: WeightUse) -> float:
-    config = use.registers.get(BN_CONFIG, 0)
+    if reader.is_set(use, BN_CONFIG, *BN_IDLE):
+        return 1.0
     if reader.facts.bn_scale is not None and reader.facts.bn_shift is not None:
-        if config & BN_IDLE:
-            return 1.0
-        return ldexp(
-            field_value(use.registers, reader.facts.bn_scale), -field_value(use.registers, reader.facts.bn_shift)
-        )
-    if config & BN_TENSOR_IDLE or reader.facts.bn_tensor_address not in use.addresses:
+        return ldexp(reader.field(use, reader.facts.bn_scale), -reader.field(use, reader.facts.bn_shift))
+    if not reader.has_configuration(use, reader.facts.bn_tensor_address):
         return 1.0
     data = reader.configuration(use, reader.facts.bn_tensor_address, BN_TENSOR_SHIFT_OFFSET + 2, "BN")
     (scale,) = struct.unpack_from("<H", data, BN_TENSOR_SCALE_OFFSET)
@@ -110,15 +106,15 @@ def _bn_factor(reader: WeightReader, use: WeightUse) -> float:
 
 def _bs_shift(reader: WeightReader, use: WeightUse) -> int:
     if reader.facts.bs_shift is not None:
-        return field_value(use.registers, reader.facts.bs_shift)
+        return reader.field(use, reader.facts.bs_shift)
     return reader.configuration(use, reader.facts.bs_tensor_address, 2, "BS")[0]
 
 
 def _single_zero_point(reader: WeightReader, use: WeightUse) -> int:
     """The zero point of weights without per-channel operands."""
     if reader.facts.zero_point is not None:
-        return -_signed(field_value(use.registers, reader.facts.zero_point), 16)
-    if reader.facts.bs_tensor_address in use.addresses:
+        return -reader.field(use, reader.facts.zero_point)
+    if reader.has_configuration(use, reader.facts.bs_tensor_address):
         data = reader.configuration(use, reader.facts.bs_tensor_address, 2, "BS")
         return -int(struct.unpack_from("<h", data)[0])
     if set(tensor_data(reader.model, use.tensor)) <= {0, 1}:  # an identity, made by the toolkit
@@ -149,10 +145,6 @@ def _table_step(operator_type: str, name: str) -> float:
     if activation not in TABLE_REACH:
         raise UnsupportedError(f"the scale of {name!r} is behind a table whose reach is not known ({activation})")
     return TABLE_REACH[activation] / _TABLE_STEPS
-
-
-def _signed(value: int, bits: int) -> int:
-    return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def _per_tensor(tensor: Tensor) -> float:

@@ -8,16 +8,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from openrknn.analysis.weights.registers import CONVOLUTIONS, Bits, Convolution
+from openrknn.analysis.weights.registers import CONVOLUTIONS, OPERAND_USE, OPERANDS, Convolution, Place
 from openrknn.container.compressed import as_loaded, may_be_compressed
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import DataType, Graph, Kind, Layout, Task, Tensor
 from openrknn.errors import UnsupportedError
+from openrknn.isa import Command, map_for
+from openrknn.isa.enums import OperandKinds
 from openrknn.layout.operands import Operands, Use, unpack_byte_operands, unpack_operands
 
-__all__ = ["Form", "WeightReader", "WeightUse", "field_value", "tensor_data"]
+__all__ = ["Form", "WeightReader", "WeightUse", "tensor_data"]
 
 _RANK = 4
+_KINDS = {
+    Use.BIAS: ("alu", OperandKinds.ALU),
+    Use.ZERO_POINT: ("cpend", OperandKinds.CPEND),
+    Use.MULTIPLIER: ("mul", OperandKinds.MUL),
+}
 
 
 class Form(StrEnum):
@@ -76,6 +83,7 @@ class WeightReader:
         self.model = model
         self.graph = graph
         self.facts: Convolution = CONVOLUTIONS[model.chip.family]
+        self._map = map_for(model.chip)
 
     @cached_property
     def _tensors(self) -> Mapping[str, Tensor]:
@@ -103,7 +111,7 @@ class WeightReader:
             return None
         for task in operator.tasks:
             registers, addresses = self._look(task)
-            name = addresses.get(self.facts.weight_address)
+            name = addresses.get(self._map.find(self.facts.weight_address).offset)
             if name in named:
                 tensor = as_loaded(self.model.chip, self._tensors[name], registers)
                 return self._weight_use(operator, tensor, registers, addresses)
@@ -113,8 +121,7 @@ class WeightReader:
         registers: dict[int, int] = {}
         addresses: dict[int, str] = {}
         for command, word in enumerate(self.graph.task_words(task, tail=False), start=task.first_command):
-            register = word & 0xFFFF
-            registers[register] = (word >> 16) & 0xFFFFFFFF
+            _, register, registers[register] = Command.decode(word)
             if command in self._relocated:
                 addresses[register] = self._relocated[command]
         return registers, addresses
@@ -122,12 +129,31 @@ class WeightReader:
     def _weight_use(
         self, operator: Operator, tensor: Tensor, registers: Mapping[int, int], addresses: Mapping[int, str]
     ) -> WeightUse:
-        operands = self._tensors.get(addresses.get(self.facts.operand_address, ""))
-        written = operands is not None and self.facts.operand_use.register in registers
-        code = field_value(registers, self.facts.operand_use) if written else 0
-        kinds = (Use.BIAS, Use.ZERO_POINT, Use.MULTIPLIER)
-        use = Use(sum(kind.value for kind, bit in zip(kinds, self.facts.use_bits, strict=True) if code & bit))
+        operands = self._tensors.get(addresses.get(self._map.find(OPERANDS).offset, ""))
+        use = Use(0) if operands is None else self._operand_use(registers)
         return WeightUse(tensor, _form(operator, tensor), operands, use, registers, addresses)
+
+    def _operand_use(self, registers: Mapping[int, int]) -> Use:
+        """One field with a bit for each kind, or a flag for each kind."""
+        register = self._map.find(OPERAND_USE)
+        values = register(registers.get(register.offset, 0)).values()
+        kinds = values.get("brdma_data_use")
+        found = (kind for kind, (flag, bit) in _KINDS.items() if (values[flag] if kinds is None else kinds & bit))
+        return Use(sum(kind.value for kind in found))
+
+    def field(self, use: WeightUse, place: Place) -> int:
+        """A field that the task with the weights writes, or `UnsupportedError` if it does not."""
+        register = self._map.find(place.register)
+        if register.offset not in use.registers:
+            raise UnsupportedError(f"the task does not write {place.register}")
+        return int(register(use.registers[register.offset]).values()[place.field])
+
+    def is_set(self, use: WeightUse, name: str, *fields: str) -> bool:
+        """Whether one of these fields (without names: any bit) of a register is not 0; never written counts as 0."""
+        block, _, register_name = name.partition(".")
+        register = self._map.block(block).by_name.get(register_name)
+        value = use.registers.get(register.offset, 0) if register is not None else 0
+        return bool(value) and (not fields or register is None or any(register(value).values()[it] for it in fields))
 
     def operands(self, use: WeightUse) -> Operands:
         """Bias, zero points and multipliers as far as the stream holds them; the bias of float models is float."""
@@ -136,24 +162,38 @@ class WeightReader:
         data = tensor_data(self.model, use.operands)
         if self.facts.byte_zero_points and Use.ZERO_POINT in use.use:
             return unpack_byte_operands(data, use.channels)
-        return unpack_operands(data, use.channels, self.facts.operand_group, use.use)
+        return unpack_operands(data, use.channels, self._group, use.use)
+
+    @property
+    def _group(self) -> int:
+        group = self.model.chip.bias_group
+        if group is None:
+            raise UnsupportedError(f"how {self.model.chip.title} groups bias and multipliers is not known")
+        return group
 
     def inlines_zero_points(self, use: WeightUse) -> bool:
         """Whether zero points stand between the weights."""
         return (
-            bool(self.facts.inline_zero_points)
+            bool(self.model.chip.inline_zero_points)
             and use.form is Form.DEPTHWISE
             and use.tensor.dtype is DataType.INT8
             and use.use == Use.BIAS | Use.MULTIPLIER
         )
 
-    def configuration(self, use: WeightUse, register: int | None, size: int, what: str) -> memoryview:
+    def configuration(self, use: WeightUse, register: str | None, size: int, what: str) -> memoryview:
         """The tensor whose address goes into `register`, at least `size` bytes long."""
-        tensor = self._tensors.get(use.addresses.get(register or 0, ""))
+        tensor = self._tensors.get(self._addressed(use, register))
         data = tensor_data(self.model, tensor) if tensor is not None else memoryview(b"")
         if len(data) < size:
             raise UnsupportedError(f"the {what} tensor of {use.tensor.name!r} is missing or too short")
         return data
+
+    def has_configuration(self, use: WeightUse, register: str | None) -> bool:
+        """Whether the address of a tensor goes into `register`."""
+        return bool(self._addressed(use, register))
+
+    def _addressed(self, use: WeightUse, register: str | None) -> str:
+        return "" if register is None else use.addresses.get(self._map.find(register).offset, "")
 
 
 def _form(operator: Operator, tensor: Tensor) -> Form:
@@ -162,10 +202,3 @@ def _form(operator: Operator, tensor: Tensor) -> Form:
     outputs = operator.outputs[0].shape if operator.outputs else ()
     is_depthwise = tensor.shape[0] == 1 < tensor.shape[1] and len(outputs) > 1 and outputs[1] == tensor.shape[1]
     return Form.DEPTHWISE if is_depthwise else Form.DIRECT
-
-
-def field_value(registers: Mapping[int, int], bits: Bits) -> int:
-    """The field of a register, or `UnsupportedError` if the task does not write it."""
-    if bits.register not in registers:
-        raise UnsupportedError(f"the task does not write register {bits.register:#06x}")
-    return (registers[bits.register] >> bits.low) & ((1 << bits.width) - 1)

@@ -9,6 +9,7 @@ from openrknn.analysis.listing import Entry, Listing, TaskHead
 from openrknn.cli.output import Output
 from openrknn.isa import Instruction
 from openrknn.isa.fields import Choice, Mask
+from openrknn.isa.words import TAIL_WORDS
 from openrknn.quantities import count_of
 
 __all__ = ["SCHEMA_VERSION", "write_json", "write_raw", "write_text"]
@@ -49,7 +50,8 @@ def _write_head(head: TaskHead, output: Output) -> None:
     blocks = ", ".join(head.blocks) or "nothing"
     delta = "; delta: registers that it does not write keep an earlier task's values" if head.is_delta else ""
     output.styled((f"# task {head.number}, list {head.list_label}: {operator}", "bold"))
-    output.styled((f"# {head.amount} + 4 commands from {head.first_command}, enables {blocks}{delta}", "bold"))
+    commands = f"{head.amount} + {TAIL_WORDS} commands from {head.first_command}"
+    output.styled((f"# {commands}, enables {blocks}{delta}", "bold"))
     if head.missing:
         output.styled((f"# !! {head.missing} of these commands are missing: the file is damaged", "red"))
 

@@ -122,7 +122,7 @@ def regs(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
     for number, job, _ in loaded(trace, arguments):
         for core in sorted(job.submit.lists):
             for task in task_references(job.submit, core):
-                size = (task.amount + isa.TAIL_WORDS) * 8
+                size = (task.amount + isa.TAIL_WORDS) * isa.WORD_BYTES
                 words = job.memory.view(task.address, size, "commands").view("<u8").tolist()
                 place = f"job {number}, core {core}, task {task.number}"
                 output.line(f"# {place}, operator {task.operator}, at {task.address + job.submit.base:#x}")

@@ -12,13 +12,12 @@ from openrknn.compiler.program import ELEMENTWISE, Place, Program, Registers, Ta
 from openrknn.compiler.recipes.base import CLEARED
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
 from openrknn.container.parts import DataType, Kind
+from openrknn.isa.words import amounts_word, link_word, tail_words
 
 __all__ = ["Linked", "LinkedTask", "append", "chain", "cleared", "link", "load_tasks"]
 
 _STREAM_ALIGNMENT = 8
 """Words: streams start at multiples of 64 bytes."""
-_BARRIER = 16
-"""Bits of PC.REGISTER_AMOUNTS: how many other cores to wait for."""
 _POINTERS = ("DPU.S_POINTER", "DPU_RDMA.RDMA_S_POINTER")
 
 
@@ -134,7 +133,7 @@ def append(
             linked.cores[first + word] = core
     mask = commands.mask
     linked.words += commands.words
-    linked.words += [isa.NOP_WORD, isa.Command(isa.Target.PC, 0x14, 0).word, isa.SYNC_WORD, isa.enable_word(mask)]
+    linked.words += tail_words(mask)
     places = {offset: first + word for offset, word in commands.places.items()}
     interrupts = 0xC00 if "PPU" in task.blocks else 0x300
     made = LinkedTask(step, mask, interrupts, first, len(commands.words), task, places, core, is_meeting)
@@ -151,6 +150,6 @@ def chain(linked: Linked, tasks: Sequence[LinkedTask], meet: int = 0) -> None:
     for task, following in pairwise(tasks):
         tail = task.first_word + task.amount
         is_last = meet and not task.is_meeting and (task.step != following.step or following.is_meeting)
-        amount = isa.fetch_amount(following.amount, linked.words_per_fetch) | (meet << _BARRIER if is_last else 0)
-        linked.words[tail] = isa.Command(isa.Target.PC, 0x10, following.first_word * 8).word
-        linked.words[tail + 1] = isa.Command(isa.Target.PC, 0x14, amount).word
+        amount = isa.fetch_amount(following.amount, linked.words_per_fetch)
+        linked.words[tail] = link_word(following.first_word * isa.WORD_BYTES)
+        linked.words[tail + 1] = amounts_word(amount, meet if is_last else 0)

@@ -34,7 +34,8 @@ from openrknn.container.parts import (
     Task,
     Tensor,
 )
-from openrknn.container.schema import PATCH_REGISTERS
+from openrknn.container.schema import patch_offsets
+from openrknn.isa.words import value_of
 
 __all__ = ["Preprocessing", "build_model"]
 
@@ -230,7 +231,7 @@ def _relocations(linked: Linked, *, has_cores: bool) -> list[RelocationGroup]:
 
 def _patches(program: Program, linked: Linked, chip: Chip, table: str) -> tuple[InputPatch, ...]:
     """Registers that the runtime writes when it knows what an image input is fed with."""
-    registers = PATCH_REGISTERS[chip.family][table]
+    registers = patch_offsets(chip.family, table)
     found = []
     for name in program.inputs:
         for entry in linked.tasks:
@@ -249,7 +250,7 @@ def _patches(program: Program, linked: Linked, chip: Chip, table: str) -> tuple[
 
 def _stored(linked: Linked, word: int, name: str) -> int:
     """The value in a word, or the offset into the input where it is an address; signed, as the file has it."""
-    value = (linked.words[word] >> 16) & 0xFFFFFFFF
+    value = value_of(linked.words[word])
     for offset, at in linked.relocations.get(name, ()):
         if at == word:
             value = offset

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from openrknn.isa import NOP_WORD, RK3588, SYNC_WORD, assemble, enable_word, fetch_amount, parse_text
-from openrknn.isa.command import Command, Target
+from openrknn.isa import NOP_WORD, RK3588, assemble, fetch_amount, parse_text
+from openrknn.isa.words import TAIL_WORDS, WORD_BYTES, tail_words
 
 __all__ = ["Addresses", "Product", "streams"]
 
@@ -22,8 +22,6 @@ _DATA_BANKS = 4
 _ALL_BANKS = 12
 _CNA, _CORE, _DPU = 1, 4, 8
 ENABLE = _CNA | _CORE | _DPU
-_PC_BASE = 0x0010
-_PC_AMOUNT = 0x0014
 _STREAM_ALIGNMENT = 8
 
 _TEXT = """
@@ -140,19 +138,16 @@ def streams(product: Product, places: Addresses, commands: int) -> tuple[list[in
     """All command words, which lie at the address `commands`, and (first word, body words) of each task."""
     tiles = list(product.tiles())
     bodies = [_body(product, places, first, width, tiled=len(tiles) > 1) for first, width in tiles]
-    length = -(-(len(bodies[0]) + 4) // _STREAM_ALIGNMENT) * _STREAM_ALIGNMENT
+    length = -(-(len(bodies[0]) + TAIL_WORDS) // _STREAM_ALIGNMENT) * _STREAM_ALIGNMENT
     words: list[int] = []
     tasks = []
     for number, body in enumerate(bodies):
         tasks.append((len(words), len(body)))
-        tail = [NOP_WORD, Command(Target.PC, _PC_AMOUNT, 0).word]
+        tail = tail_words(ENABLE)
         if number + 1 < len(bodies):
-            follower = commands + 8 * length * (number + 1)
-            tail = [
-                Command(Target.PC, _PC_BASE, follower).word,
-                Command(Target.PC, _PC_AMOUNT, fetch_amount(len(bodies[number + 1]))).word,
-            ]
-        words += [*body, *tail, SYNC_WORD, enable_word(ENABLE)]
+            follower = commands + WORD_BYTES * length * (number + 1)
+            tail = tail_words(ENABLE, follower, fetch_amount(len(bodies[number + 1])))
+        words += [*body, *tail]
         words += [NOP_WORD] * (length * (number + 1) - len(words))
     return words, tasks
 

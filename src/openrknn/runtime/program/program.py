@@ -13,6 +13,7 @@ from openrknn.container.parts import NO_TENSOR, DataType, Graph, Placement, Tens
 from openrknn.container.patch import input_values
 from openrknn.device import DeviceBuffer, Job, PreparedJob
 from openrknn.errors import ExecutionError
+from openrknn.isa.words import value_of
 from openrknn.npu.budget import UNLIMITED, Budget
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.outputs import OutputPort
@@ -204,7 +205,7 @@ class Program:
         self._tasks = relocated_tasks(self.graph, commands.address)
         patches = (*self.graph.convert_patches, *self.graph.image_patches)
         places = {slot.command for patch in patches for slot in patch.slots if slot is not None}
-        self._unpatched = {command: int(self._words[command]) >> 16 & 0xFFFFFFFF for command in places}
+        self._unpatched = {command: value_of(int(self._words[command])) for command in places}
 
     def _patch(self, pixels: frozenset[str]) -> None:
         """Registers that depend on what is fed: they start from what the file says each time."""

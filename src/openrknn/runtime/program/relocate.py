@@ -13,18 +13,13 @@ import numpy.typing as npt
 
 from openrknn.container.parts import Graph, Kind, Task
 from openrknn.errors import BadRelocationError
+from openrknn.isa.words import BASE, place_of, put_values, value_of
 
 __all__ = ["addresses_of", "relocated_tasks", "write_commands", "write_values"]
 
 Words = npt.NDArray[np.uint64]
 
 _ENTRY = np.dtype([("addend", "<i4"), ("command", "<u4")])
-_SHIFT = np.uint64(16)
-_LOW32 = np.uint64(0xFFFF_FFFF)
-_VALUE = _LOW32 << _SHIFT
-_REGISTER = np.uint64(0xFFFF_0000_0000_FFFF)
-_PC_BASE = np.uint64(0x0101_0000_0000_0010)
-"""The word behind a task's commands: where the next task is."""
 
 
 def addresses_of(
@@ -58,22 +53,18 @@ def write_commands(graph: Graph, words: Words, commands: int, located: Mapping[s
                 section=f"relocations of {group.tensor!r}",
             )
         entries = np.frombuffer(group.entries, _ENTRY)
-        _put(words, entries["command"], entries["addend"].astype(np.int64) + located[group.tensor])
+        put_values(words, entries["command"], entries["addend"].astype(np.int64) + located[group.tensor])
     tails = np.array([task.first_command + task.amount for task in graph.tasks], np.int64)
-    links = tails[stored[tails] & _REGISTER == _PC_BASE] if tails.size else tails
-    _put(words, links, (stored[links] >> _SHIFT & _LOW32).astype(np.int64) + commands)
+    links = tails[place_of(stored[tails]) == BASE.word] if tails.size else tails
+    put_values(words, links, value_of(stored[links]).astype(np.int64) + commands)
 
 
 def write_values(words: Words, values: Mapping[int, int]) -> None:
     """Write register values: command -> value."""
     if values:
-        _put(words, np.fromiter(values, np.int64), np.fromiter(values.values(), np.int64))
+        put_values(words, np.fromiter(values, np.int64), np.fromiter(values.values(), np.int64))
 
 
 def relocated_tasks(graph: Graph, commands: int) -> tuple[Task, ...]:
     """The task records with absolute addresses."""
     return tuple(task._replace(address=task.address + commands) for task in graph.tasks)
-
-
-def _put(words: Words, places: npt.NDArray[np.integer], values: npt.NDArray[np.int64]) -> None:
-    words[places] = words[places] & ~_VALUE | (values.astype(np.uint64) & _LOW32) << _SHIFT
