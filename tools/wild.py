@@ -34,7 +34,7 @@ _FAMILY = frozenset(ORDER) - {OTHER, ENCRYPTED, NOT_RKNN}
 
 _PROCESSES = multiprocessing.get_context("forkserver")
 """A clean process that has openrknn loaded already is copied for each file."""
-_PRELOADED = ["numpy", "openrknn", "openrknn.cli.run_inputs", "openrknn.runtime.session"]
+_PRELOADED = ["numpy", "openrknn", "openrknn.cli.common.inputs", "openrknn.runtime.session"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def cause_of(kind: str, message: str) -> str:
 def run_one(path: Path, seed: int) -> dict[str, object]:
     """Load and run one file here, in this process; what `Outcome` needs, as plain data."""
     import openrknn
-    from openrknn.cli.run_inputs import random_inputs
+    from openrknn.cli.common.inputs import random_inputs
     from openrknn.errors import EmptyFileError, EncryptedModelError, NotRknnError, OtherGenerationError, RknnError
 
     found: dict[str, object] = {}

@@ -10,8 +10,8 @@ import pytest
 from openrknn.analysis.differences.models import compare
 from openrknn.analysis.weights.channels import quantization_of
 from openrknn.analysis.weights.use import WeightReader
+from openrknn.cli.common.folder import Folder
 from openrknn.cli.extract import parts
-from openrknn.cli.folder import Folder
 from openrknn.container import outer
 from openrknn.container.load import load
 from openrknn.container.model import Model

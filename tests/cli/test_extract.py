@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openrknn.cli.folder import safe_name
+from openrknn.cli.common.folder import safe_name
 from tests.cli.hostile import NAMES, hostile_model
 from tests.cli.run import program, run
 from tests.container.places import CORPUS, GOLDENS, golden, need_corpus

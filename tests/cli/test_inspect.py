@@ -13,8 +13,8 @@ import pytest
 import openrknn
 from openrknn.analysis.explain import describe
 from openrknn.analysis.reports import SCHEMA_VERSION
+from openrknn.cli.common.output import Output
 from openrknn.cli.inspect.text import overview
-from openrknn.cli.output import Output
 from tests.cli.report_schema import problems, schema
 from tests.cli.run import program, run
 from tests.container.places import GOLDENS, ROOT, golden, need_corpus

@@ -6,7 +6,7 @@ import json
 import pytest
 from rich.text import Text
 
-from openrknn.cli.output import Mode, Output, printable
+from openrknn.cli.common.output import Mode, Output, printable
 from openrknn.quantities import count_of, count_text, numbers_text, shape_text, size_text
 from tests.cli.run import program
 from tests.container.places import golden

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import openrknn
-from openrknn.cli.run_inputs import arrays_for, random_inputs
-from openrknn.cli.run_results import Labels, best_classes, find_labels
+from openrknn.cli.common.inputs import arrays_for, random_inputs
+from openrknn.cli.common.labels import Labels, find_labels
+from openrknn.cli.run.results import best_classes
 from openrknn.runtime.session import Session
 from tests.cli.run import run
 from tests.container.places import ROOT, golden

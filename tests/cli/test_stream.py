@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openrknn.cli.output import Output
+from openrknn.cli.common.output import Output
 from openrknn.cli.stream import play
 from openrknn.vision.errors import SourceError
 from openrknn.vision.live.broadcast import Broadcast

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from openrknn.cli.output import Output
+from openrknn.cli.common.output import Output
 
 if TYPE_CHECKING:
     from openrknn.chips import Chip
@@ -97,7 +97,7 @@ def _groups(chip: Chip | None) -> dict[str, str]:
 def _show(chip: Chip | None, library: Library | None, output: Output) -> None:
     from rich.text import Text
 
-    from openrknn.cli.tables import facts, table, title
+    from openrknn.cli.common.tables import facts, table, title
     from openrknn.vendor.tables.platforms import reason_of
 
     if library is not None:

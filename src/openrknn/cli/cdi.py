@@ -6,8 +6,8 @@ import argparse
 import json
 from pathlib import Path
 
-from openrknn.cli.options import positive
-from openrknn.cli.output import Output
+from openrknn.cli.common.options import positive
+from openrknn.cli.common.output import Output
 
 NAME = "cdi"
 HELP = "describe the NPUs for container runtimes (Container Device Interface)"

@@ -6,7 +6,7 @@ import argparse
 import importlib
 from typing import Protocol, cast
 
-from openrknn.cli.output import Output
+from openrknn.cli.common.output import Output
 
 __all__ = ["GROUPS", "NAMES", "Command", "load_command"]
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from openrknn.cli.output import Output
+from openrknn.cli.common.output import Output
 
 NAME = "completion"
 HELP = "print a completion script for bash, zsh or fish"

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openrknn.cli.common.output import Output
 from openrknn.cli.exec import add_device_arguments, open_device, show_kernel_log
-from openrknn.cli.output import Output
 
 if TYPE_CHECKING:
     from openrknn.fakekernel.device import Device

@@ -8,8 +8,8 @@ import os
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from openrknn.cli.files import load_model, os_problem
-from openrknn.cli.output import CommandError, Output
+from openrknn.cli.common.files import load_model, os_problem
+from openrknn.cli.common.output import CommandError, Output
 from openrknn.quantities import count_of
 
 if TYPE_CHECKING:

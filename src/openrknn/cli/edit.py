@@ -7,8 +7,8 @@ import difflib
 import os
 from typing import TYPE_CHECKING
 
-from openrknn.cli.files import load_model
-from openrknn.cli.output import CommandError, Output
+from openrknn.cli.common.files import load_model
+from openrknn.cli.common.output import CommandError, Output
 
 if TYPE_CHECKING:
     from openrknn.container.model import Model
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Write the changed model."""
-    from openrknn.cli.save import save_atomically
+    from openrknn.cli.common.files import save_atomically
     from openrknn.container.edit import rename_tensors, with_custom_string
     from openrknn.container.writer import encode
 

@@ -7,7 +7,7 @@ import signal
 import threading
 from pathlib import Path
 
-from openrknn.cli.output import Output
+from openrknn.cli.common.output import Output
 
 NAME = "exporter"
 HELP = "export NPU metrics to Prometheus: load, clock, memory, temperature"

@@ -17,8 +17,8 @@ from typing import NoReturn
 
 from openrknn import __version__
 from openrknn.cli.commands import GROUPS, NAMES, Command, load_command
-from openrknn.cli.files import os_problem
-from openrknn.cli.output import CommandError, Mode, Output
+from openrknn.cli.common.files import os_problem
+from openrknn.cli.common.output import CommandError, Mode, Output
 from openrknn.errors import RknnError
 
 __all__ = ["build_parser", "main"]

@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openrknn.cli.options import positive, seconds
-from openrknn.cli.output import CommandError, Output
+from openrknn.cli.common.options import positive, seconds
+from openrknn.cli.common.output import CommandError, Output
 from openrknn.extras import missing
 
 if TYPE_CHECKING:

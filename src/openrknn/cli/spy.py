@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.exec import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, show_kernel_log
-from openrknn.cli.output import CommandError, Output
 
 if TYPE_CHECKING:
     from openrknn.chips import Chip

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openrknn.cli.output import Output
+from openrknn.cli.common.output import Output
 
 if TYPE_CHECKING:
     from openrknn.verify.battery import Verdict
@@ -70,7 +70,7 @@ def _model(path: Path, device: str) -> Verdict:
     """A model's raw outputs on random inputs, there and here."""
     import numpy as np
 
-    from openrknn.cli.run_inputs import random_inputs
+    from openrknn.cli.common.inputs import random_inputs
     from openrknn.container.load import load
     from openrknn.runtime.session import Session
     from openrknn.verify.battery import Verdict

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from openrknn.cli.files import load_model
-from openrknn.cli.options import add_device_arguments, add_input_arguments, open_session, positive, seconds
-from openrknn.cli.output import CommandError, Output
+from openrknn.cli.common.files import load_model
+from openrknn.cli.common.options import add_device_arguments, add_input_arguments, open_session, positive, seconds
+from openrknn.cli.common.output import CommandError, Output
 
 if TYPE_CHECKING:
     from openrknn.container.model import Model
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     """Measure one model."""
     from openrknn import compute
     from openrknn.cli.bench import measure
-    from openrknn.cli.run_inputs import arrays_for, random_inputs
+    from openrknn.cli.common.inputs import arrays_for, random_inputs
 
     model = load_model(arguments.model)
     if arguments.threads:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from openrknn import compute
-from openrknn.cli.output import Output
+from openrknn.cli.common.output import Output
 from openrknn.compute import native
 from openrknn.runtime.memory import MemoryReport
 

@@ -9,8 +9,8 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from openrknn.cli.output import Output
-from openrknn.cli.tables import bar, facts, indented, table, title
+from openrknn.cli.common.output import Output
+from openrknn.cli.common.tables import bar, facts, indented, table, title
 from openrknn.quantities import count_of, count_text, duration, size_text
 
 __all__ = ["show"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from openrknn.cli.files import load_model
-from openrknn.cli.options import add_input_arguments
-from openrknn.cli.output import Output
+from openrknn.cli.common.files import load_model
+from openrknn.cli.common.options import add_input_arguments
+from openrknn.cli.common.output import Output
 
 if TYPE_CHECKING:
     from openrknn.analysis.accuracy.api import Mode
     from openrknn.analysis.accuracy.result import Comparison
-    from openrknn.cli.run_inputs import Fed
+    from openrknn.cli.common.inputs import Fed
     from openrknn.container.model import Model
 
 NAME = "compare"
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     """Compare one pair of models."""
     from openrknn.analysis.accuracy.api import check_comparable
     from openrknn.analysis.accuracy.result import as_json
-    from openrknn.cli.run_inputs import arrays_for, random_inputs
+    from openrknn.cli.common.inputs import arrays_for, random_inputs
 
     model = load_model(arguments.model)
     check_comparable(model)
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     comparison = _compare(arguments, model, given or random_inputs(model))
     output.data({"schema_version": SCHEMA_VERSION, **as_json(comparison)})
     if arguments.html:
-        from openrknn.cli.save import save_atomically
+        from openrknn.cli.common.files import save_atomically
         from openrknn.pages.compare.page import render
 
         save_atomically(arguments.html, render(comparison).encode("utf-8", "backslashreplace"))

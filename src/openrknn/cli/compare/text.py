@@ -10,8 +10,8 @@ from rich.text import Text
 from openrknn.analysis.accuracy.measure import Layer
 from openrknn.analysis.accuracy.phrases import head, remarks, verdict
 from openrknn.analysis.accuracy.result import Comparison, is_below
-from openrknn.cli.output import Output, printable
-from openrknn.cli.tables import bar, facts, indented, table, title
+from openrknn.cli.common.output import Output, printable
+from openrknn.cli.common.tables import bar, facts, indented, table, title
 
 __all__ = ["show"]
 

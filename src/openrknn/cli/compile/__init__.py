@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from openrknn.cli.common.output import Output
 from openrknn.cli.compile.options import add_arguments, compile_options, source_of, target_of
-from openrknn.cli.output import Output
 
 if TYPE_CHECKING:
     from openrknn.compiler import Compiled
@@ -49,7 +49,7 @@ def _calm(arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Compile, check, write."""
     _calm(arguments)
-    from openrknn.cli.save import save_atomically
+    from openrknn.cli.common.files import save_atomically
     from openrknn.compiler import compile_with
 
     source = source_of(arguments)

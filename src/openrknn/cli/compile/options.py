@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from openrknn.cli.output import CommandError
+from openrknn.cli.common.output import CommandError
 
 if TYPE_CHECKING:
     from openrknn.compiler import CompileOptions

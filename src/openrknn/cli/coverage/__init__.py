@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from openrknn.cli.files import load_model
-from openrknn.cli.output import Output
+from openrknn.cli.common.files import load_model
+from openrknn.cli.common.output import Output
 
 NAME = "coverage"
 HELP = "show which registers and modes models use and what the software NPU implements"

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from openrknn.analysis.register_use.scan import Problem
 from openrknn.analysis.register_use.summary import FieldUse, RegisterUse, Report, Status
-from openrknn.cli.output import Output, printable
-from openrknn.cli.tables import indented, table, title
+from openrknn.cli.common.output import Output, printable
+from openrknn.cli.common.tables import indented, table, title
 from openrknn.quantities import count_of, count_text
 
 __all__ = ["show"]

@@ -7,8 +7,8 @@ import difflib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from openrknn.cli.files import load_model
-from openrknn.cli.output import CommandError, Output
+from openrknn.cli.common.files import load_model
+from openrknn.cli.common.output import CommandError, Output
 
 if TYPE_CHECKING:
     from openrknn.container.model import Model
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """List the chosen tasks."""
     from openrknn.analysis.listing import Listing
-    from openrknn.cli.disasm import forms
+    from openrknn.cli.common import disassembly as forms
 
     model = load_model(arguments.file, strict=False)
     if not 0 <= arguments.graph < len(model.graphs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from openrknn.cli.output import Output
+from openrknn.cli.common.output import Output
 
 NAME = "doctor"
 HELP = "find out why the NPU does not work, and what to do about it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from openrknn.cli.output import Output, printable
+from openrknn.cli.common.output import Output, printable
 from openrknn.doctor.finding import Finding, Severity
 from openrknn.quantities import count_of
 

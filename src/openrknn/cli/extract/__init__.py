@@ -6,8 +6,8 @@ import argparse
 from collections import Counter
 from typing import Any
 
-from openrknn.cli.files import load_model
-from openrknn.cli.output import Output
+from openrknn.cli.common.files import load_model
+from openrknn.cli.common.output import Output
 from openrknn.quantities import size_text
 
 NAME = "extract"
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Write the parts of one model."""
+    from openrknn.cli.common.folder import Folder
     from openrknn.cli.extract import parts
-    from openrknn.cli.folder import Folder
 
     model = load_model(arguments.file)
     folder = Folder(arguments.output, force=arguments.force)

@@ -16,8 +16,8 @@ from openrknn.analysis.explain import list_label
 from openrknn.analysis.weights.arrays import bias_array, constant_array, real_bias, weight_array
 from openrknn.analysis.weights.channels import quantization_of
 from openrknn.analysis.weights.use import WeightReader, WeightUse
-from openrknn.cli.folder import Folder, safe_name
-from openrknn.cli.output import Mode, Output
+from openrknn.cli.common.folder import Folder, safe_name
+from openrknn.cli.common.output import Mode, Output
 from openrknn.container.compressed import may_be_compressed
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Kind, Layout, Quantization, Tensor
@@ -187,7 +187,7 @@ def write_commands(model: Model, graph: Graph, folder: Folder, prefix: str) -> N
 
 def _listing(model: Model, graph: Graph) -> str:
     from openrknn.analysis.listing import Listing
-    from openrknn.cli.disasm.forms import write_text
+    from openrknn.cli.common.disassembly import write_text
 
     stream = io.StringIO()
     chosen = [(list_label(entry), numbers, list(numbers)) for entry, numbers in graph.task_lists.items()]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from openrknn.cli.files import load_model
-from openrknn.cli.output import CommandError, Output
+from openrknn.cli.common.files import load_model
+from openrknn.cli.common.output import CommandError, Output
 
 NAME = "inspect"
 HELP = "show what is in a model, what to feed it and what to watch out for"
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         raise CommandError(f"there is no graph {arguments.graph}; {graphs}")
     report = analysis.report(model, graph=arguments.graph)
     if arguments.html:
-        from openrknn.cli.save import save_atomically
+        from openrknn.cli.common.files import save_atomically
         from openrknn.pages.model.page import render
 
         save_atomically(arguments.html, render(report, model).encode("utf-8"))

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from openrknn.analysis.reports import GraphReport, InputReport, ModelReport, OperatorReport, OutputReport, TensorUse
-from openrknn.cli.output import printable
+from openrknn.cli.common.output import printable
 from openrknn.quantities import count_text, shape_text, size_text
 
 __all__ = [

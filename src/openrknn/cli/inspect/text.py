@@ -13,8 +13,8 @@ from rich.text import Text
 
 from openrknn.analysis.board_time import range_text, where_text
 from openrknn.analysis.reports import Finding, InputReport, ModelReport, OutputReport, Severity, Totals
+from openrknn.cli.common.output import Output, printable
 from openrknn.cli.inspect import tables
-from openrknn.cli.output import Output, printable
 from openrknn.quantities import count_of, count_text, numbers_text, shape_text, size_text
 
 __all__ = ["overview"]

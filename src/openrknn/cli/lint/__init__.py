@@ -6,8 +6,8 @@ import argparse
 import textwrap
 from typing import TYPE_CHECKING
 
-from openrknn.cli.files import load_model
-from openrknn.cli.output import CommandError, Output
+from openrknn.cli.common.files import load_model
+from openrknn.cli.common.output import CommandError, Output
 
 if TYPE_CHECKING:
     from openrknn.analysis.lint import Finding

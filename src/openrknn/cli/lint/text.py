@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from openrknn.analysis.lint import Finding, Severity
-from openrknn.cli.output import Output, printable
-from openrknn.cli.tables import indented, title
+from openrknn.cli.common.output import Output, printable
+from openrknn.cli.common.tables import indented, title
 from openrknn.quantities import count_of
 
 __all__ = ["SEVERITY_STYLES", "show"]

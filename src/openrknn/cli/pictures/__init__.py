@@ -11,8 +11,8 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from openrknn.cli.options import positive
-from openrknn.cli.output import Output
+from openrknn.cli.common.options import positive
+from openrknn.cli.common.output import Output
 from openrknn.cli.pictures.options import add_picture_arguments, add_score_arguments, share
 
 __all__ = ["COMMANDS", "PictureCommand"]

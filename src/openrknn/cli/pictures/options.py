@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from openrknn.cli.options import add_device_arguments, positive
+from openrknn.cli.common.options import add_device_arguments, positive
 
 __all__ = ["add_picture_arguments", "add_score_arguments", "share"]
 

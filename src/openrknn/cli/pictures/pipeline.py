@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from openrknn.cli.files import load_model
-from openrknn.cli.output import CommandError
-from openrknn.cli.run_results import find_labels, read_labels
+from openrknn.cli.common.files import load_model
+from openrknn.cli.common.labels import find_labels, read_labels
+from openrknn.cli.common.output import CommandError
 from openrknn.vision.pipeline import Pipeline
 
 __all__ = ["open_pipeline"]

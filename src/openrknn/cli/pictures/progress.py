@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from openrknn.cli.output import Output
+from openrknn.cli.common.output import Output
 
 __all__ = ["progress"]
 

@@ -11,8 +11,8 @@ from io import BytesIO
 from itertools import islice
 from typing import Any
 
-from openrknn.cli.folder import Folder, safe_name
-from openrknn.cli.output import CommandError, Output
+from openrknn.cli.common.folder import Folder, safe_name
+from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.pictures.pipeline import open_pipeline
 from openrknn.cli.pictures.progress import progress
 from openrknn.cli.pictures.text import as_json, show_picture, show_summary

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.text import Text
 
-from openrknn.cli.output import Output, printable
-from openrknn.cli.tables import bar, facts, indented, table
+from openrknn.cli.common.output import Output, printable
+from openrknn.cli.common.tables import bar, facts, indented, table
 from openrknn.quantities import count_of, duration
 from openrknn.vision.outcome import Result
 from openrknn.vision.results import Objects, Reading

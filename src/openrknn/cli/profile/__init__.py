@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from openrknn.cli.files import load_model
-from openrknn.cli.options import add_device_arguments, add_input_arguments, open_session, positive
-from openrknn.cli.output import CommandError, Output
+from openrknn.cli.common.files import load_model
+from openrknn.cli.common.options import add_device_arguments, add_input_arguments, open_session, positive
+from openrknn.cli.common.output import CommandError, Output
 
 NAME = "profile"
 HELP = "show what each operator costs: time on a board (estimated), time here (measured)"
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Profile one model."""
     from openrknn.analysis.profiles import as_json, rows_of
-    from openrknn.cli.run_inputs import arrays_for, random_inputs
+    from openrknn.cli.common.inputs import arrays_for, random_inputs
     from openrknn.runtime.shapes import graph_for
 
     model = load_model(arguments.model)

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from openrknn.analysis.board_time import clock_text, estimate_of, range_text, source_text, where_text
 from openrknn.analysis.profiles import Row, by_type
-from openrknn.cli.output import Output, printable
-from openrknn.cli.tables import bar, indented, table, title
+from openrknn.cli.common.output import Output, printable
+from openrknn.cli.common.tables import bar, indented, table, title
 from openrknn.container.model import Model
 from openrknn.quantities import count_of, count_text, duration, size_text
 from openrknn.runtime.profile import Profile

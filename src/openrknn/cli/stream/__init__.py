@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from openrknn.cli.options import add_device_arguments, positive, seconds
-from openrknn.cli.output import Output
+from openrknn.cli.common.options import add_device_arguments, positive, seconds
+from openrknn.cli.common.output import Output
 from openrknn.cli.pictures.options import add_score_arguments
 
 NAME = "stream"

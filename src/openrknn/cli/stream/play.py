@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from openrknn.cli.output import Output
+from openrknn.cli.common.output import Output
 from openrknn.cli.pictures.pipeline import open_pipeline
 from openrknn.quantities import count_of
 from openrknn.vision.errors import SourceError

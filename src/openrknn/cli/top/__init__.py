@@ -6,8 +6,8 @@ import argparse
 import time
 from pathlib import Path
 
-from openrknn.cli.options import seconds
-from openrknn.cli.output import Output
+from openrknn.cli.common.options import seconds
+from openrknn.cli.common.output import Output
 
 NAME = "top"
 HELP = "show load, clock, memory, temperature and users of the NPUs, live"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
-from openrknn.cli.output import printable
+from openrknn.cli.common.output import printable
 from openrknn.monitor.reading import Core, Npu, Reading, Temperature
 from openrknn.quantities import size_text
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openrknn.cli.output import CommandError, Output
+from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.trace.jobs import gems, jobs_of, regs, tasks
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from openrknn.cli.save import save_atomically
+from openrknn.cli.common.files import save_atomically
 from openrknn.compiler import Compiled
 
 __all__ = ["read_layers", "read_steps", "write_steps"]

@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from openrknn.chips import chip_named
-from openrknn.cli.output import CommandError
-from openrknn.cli.save import save_atomically
+from openrknn.cli.common.files import save_atomically
+from openrknn.cli.common.output import CommandError
 from openrknn.errors import UnsupportedError
 from rknn.api.convert import Conversion
 from rknn.api.hybrid import read_layers, read_steps, write_steps

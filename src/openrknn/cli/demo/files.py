@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from openrknn.cli.output import CommandError
+from openrknn.cli.common.output import CommandError
 
 __all__ = ["EXAMPLES", "find_examples"]
 

@@ -6,13 +6,14 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
-from openrknn.cli.files import load_model
-from openrknn.cli.options import add_device_arguments, add_input_arguments, open_session, positive
-from openrknn.cli.output import CommandError, Output
+from openrknn.cli.common.files import load_model
+from openrknn.cli.common.options import add_device_arguments, add_input_arguments, open_session, positive
+from openrknn.cli.common.output import CommandError, Output
 
 if TYPE_CHECKING:
-    from openrknn.cli.run_inputs import Array, Fed
-    from openrknn.cli.run_results import Labels, Outcome
+    from openrknn.cli.common.inputs import Array, Fed
+    from openrknn.cli.common.labels import Labels
+    from openrknn.cli.run.results import Outcome
     from openrknn.container.model import Model
     from openrknn.runtime.session import Session
 
@@ -49,8 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Run one model once."""
-    from openrknn.cli.run_inputs import arrays_for
-    from openrknn.cli.run_results import Outcome, dequantized
+    from openrknn.cli.common.inputs import arrays_for
+    from openrknn.cli.run.results import Outcome, dequantized
 
     model = load_model(arguments.model)
     fed = arrays_for(model, arguments.input, fit=arguments.fit, order=arguments.order)
@@ -87,7 +88,7 @@ def _outputs(session: Session, fed: list[Fed], arguments: argparse.Namespace) ->
 
 
 def _labels(model: Model, arguments: argparse.Namespace) -> Labels | None:
-    from openrknn.cli.run_results import find_labels, read_labels
+    from openrknn.cli.common.labels import find_labels, read_labels
 
     if arguments.labels:
         classes = max(model.outputs[0].shape, default=0) if len(model.outputs) == 1 else None
@@ -97,7 +98,7 @@ def _labels(model: Model, arguments: argparse.Namespace) -> Labels | None:
 
 def _save(results: dict[str, Array], arguments: argparse.Namespace) -> dict[str, str]:
     """Output name -> file name."""
-    from openrknn.cli.folder import Folder, safe_name
+    from openrknn.cli.common.folder import Folder, safe_name
 
     folder = Folder(arguments.output, force=arguments.force)
     names = {name: f"{number}_{safe_name(name)}.npy" for number, name in enumerate(results)}
@@ -108,12 +109,12 @@ def _save(results: dict[str, Array], arguments: argparse.Namespace) -> dict[str,
 
 
 def _tell(output: Output, outcome: Outcome, about: dict[str, Any], files: dict[str, str]) -> None:
-    from openrknn.cli import run_text
+    from openrknn.cli.run import text
 
     if output.is_json:
-        output.data({"schema_version": SCHEMA_VERSION, **about, **run_text.as_json(outcome, files)})
+        output.data({"schema_version": SCHEMA_VERSION, **about, **text.as_json(outcome, files)})
     elif output.is_human:
-        run_text.show(output, outcome, about)
+        text.show(output, outcome, about)
     else:
         for entry in outcome.best or ():
             output.value(f"{entry.probability:.4f} {entry.number} {entry.label}".rstrip())

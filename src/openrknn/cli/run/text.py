@@ -9,10 +9,10 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from openrknn.cli.output import Output, printable
-from openrknn.cli.run_inputs import Array
-from openrknn.cli.run_results import Class, Outcome, Summary
-from openrknn.cli.tables import bar, facts, indented, table, title
+from openrknn.cli.common.inputs import Array
+from openrknn.cli.common.output import Output, printable
+from openrknn.cli.common.tables import bar, facts, indented, table, title
+from openrknn.cli.run.results import Class, Outcome, Summary
 from openrknn.quantities import duration, shape_text
 
 __all__ = ["as_json", "show"]

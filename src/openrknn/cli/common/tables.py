@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from openrknn.cli.output import printable
+from openrknn.cli.common.output import printable
 
 __all__ = ["bar", "facts", "indented", "table", "title"]
 

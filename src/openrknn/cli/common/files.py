@@ -6,13 +6,13 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from openrknn.cli.output import CommandError
+from openrknn.cli.common.output import CommandError
 from openrknn.errors import EmptyFileError, FormatError, NotRknnError, RknnError
 
 if TYPE_CHECKING:
     from openrknn.container.model import Model
 
-__all__ = ["load_model", "os_problem"]
+__all__ = ["load_model", "os_problem", "save_atomically"]
 
 
 def load_model(path: str, *, strict: bool = True) -> Model:
@@ -29,6 +29,16 @@ def load_model(path: str, *, strict: bool = True) -> Model:
         raise CommandError(f"{path}: {_other_file(error, path)}") from error
     except RknnError as error:
         raise CommandError(f"{path}: {error}{_hint(error)}") from error
+
+
+def save_atomically(path: str, data: bytes) -> None:
+    """Write a file; `CommandError` names it and the reason."""
+    from openrknn.container.save import write_atomically  # here: commands start fast
+
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        raise CommandError(os_problem(error, path)) from error
 
 
 def os_problem(error: OSError, path: str = "") -> str:

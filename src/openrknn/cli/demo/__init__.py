@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from openrknn.cli.output import Output
+from openrknn.cli.common.output import Output
 
 NAME = "demo"
 HELP = "run the example models on the example pictures and sounds"
@@ -23,6 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Run the demo."""
-    from openrknn.cli.demo_run import run_demo
+    from openrknn.cli.demo.parts import run_demo
 
     return run_demo(arguments.save, output)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from openrknn.analysis.listing import Entry, Listing, TaskHead
-from openrknn.cli.output import Output
+from openrknn.cli.common.output import Output
 from openrknn.isa import Instruction
 from openrknn.isa.fields import Choice, Mask
 from openrknn.isa.words import TAIL_WORDS

@@ -9,11 +9,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openrknn.cli.demo_files import find_examples
-from openrknn.cli.demo_sound import heard_keys
-from openrknn.cli.folder import Folder
-from openrknn.cli.output import Output
-from openrknn.cli.tables import bar, facts, table, title
+from openrknn.cli.common.folder import Folder
+from openrknn.cli.common.output import Output
+from openrknn.cli.common.tables import bar, facts, table, title
+from openrknn.cli.demo.files import find_examples
+from openrknn.cli.demo.sound import heard_keys
 from openrknn.pages.demo import Part, render
 from openrknn.quantities import duration
 

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openrknn.cli.files import os_problem
-from openrknn.cli.output import CommandError
+from openrknn.cli.common.files import os_problem
+from openrknn.cli.common.output import CommandError
 
 if TYPE_CHECKING:
     import numpy as np

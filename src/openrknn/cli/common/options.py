@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from openrknn.cli.output import CommandError
+from openrknn.cli.common.output import CommandError
 
 if TYPE_CHECKING:
     from openrknn.container.model import Model

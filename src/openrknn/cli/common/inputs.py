@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from openrknn.analysis.feed import input_reports
 from openrknn.analysis.reports import InputReport
-from openrknn.cli.files import os_problem
-from openrknn.cli.output import CommandError
+from openrknn.cli.common.files import os_problem
+from openrknn.cli.common.output import CommandError
 from openrknn.container.model import Model, TensorSpec
 from openrknn.quantities import shape_text
 
