@@ -1,6 +1,7 @@
 """The one reader of picture files. What is built on it is tested in vision, compiler and serve."""
 
 import io
+import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openrknn.pictures import PictureError, read_picture
+from openrknn.pictures import FORMATS, PictureError, decoded_bytes, read_picture
 
 Image = pytest.importorskip("PIL.Image", reason="the extra 'images' (Pillow) is not installed")
 PATTERN = np.random.default_rng(0).integers(0, 256, (6, 9, 3), np.uint8)
@@ -39,15 +40,71 @@ def test_limits_are_looked_at_before_pixels(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(PictureError, match="9x6 pixels; scale it down"):
         read_picture(io.BytesIO(encoded()), most_pixels=53)
     assert read_picture(io.BytesIO(encoded()), most_pixels=54).shape == PATTERN.shape
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 50)  # from here on Pillow warns
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 40)  # Pillow warns from here on, and refuses twice as many
+    assert read_picture(io.BytesIO(encoded()), most_pixels=54).shape == PATTERN.shape, "our own limit decides"
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 20)
     with pytest.raises(PictureError, match="too many pixels; scale it down"):
         read_picture(io.BytesIO(encoded()))
-    assert read_picture(io.BytesIO(encoded()), most_pixels=54).shape == PATTERN.shape, "a limit of one's own rules"
+
+
+def test_what_decoding_takes_is_asked_for_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    read_picture(io.BytesIO(encoded()), admit=asked.append)
+    assert asked == [decoded_bytes("PNG", 9, 6)] == [54 * 16]
+
+    def refuse(size: int) -> None:
+        raise MemoryError(f"{size} bytes are too many")
+
+    content = io.BytesIO(encoded("WEBP"))
+    monkeypatch.setattr(Image.Image, "load", lambda self: pytest.fail("decoded"))
+    with pytest.raises(PictureError, match="1296 bytes are too many"):
+        read_picture(content, admit=refuse)
+
+
+@pytest.mark.parametrize("form", ["PNG", "WEBP", "GIF"])
+def test_a_picture_bomb_is_refused_unseen(form: str) -> None:
+    """A few kilobytes; decoded they would take more than a gigabyte."""
+    stream = io.BytesIO()
+    Image.new("L" if form != "WEBP" else "RGB", (9000, 9000)).save(stream, form)
+    assert len(stream.getvalue()) < 200_000
+    with pytest.raises(PictureError, match="9000x9000 pixels; scale it down"):
+        read_picture(io.BytesIO(stream.getvalue()))
+
+
+def test_decoding_takes_no_more_than_was_said() -> None:
+    """Each format in a process of its own: the peak of the whole process counts."""
+    pytest.importorskip("resource")
+    program = """
+import io, resource, sys
+from PIL import Image
+from openrknn.pictures import decoded_bytes, read_picture
+form, mode = sys.argv[1:]
+stream = io.BytesIO()
+Image.new(mode, (8, 8)).save(stream, form)
+read_picture(stream)
+stream = io.BytesIO()
+Image.new(mode, (2000, 2000)).save(stream, form)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+read_picture(stream)
+taken = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(taken / decoded_bytes(form, 2000, 2000))
+"""
+    for form, mode in (("JPEG", "CMYK"), ("PNG", "RGBA"), ("WEBP", "RGBA")):
+        done = subprocess.run([sys.executable, "-c", program, form, mode], capture_output=True, text=True, check=True)
+        assert float(done.stdout) <= 1.0
+
+
+def test_a_format_hides_behind_no_name(tmp_path: Path) -> None:
+    """Pillow hands EPS to Ghostscript, whatever the file is called."""
+    (tmp_path / "a.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n")
+    with pytest.raises(PictureError, match="not a picture in a known format"):
+        read_picture(tmp_path / "a.jpg")
+    assert not set(FORMATS) & {"EPS", "PDF", "FPX", "MIC"}
 
 
 def test_only_wanted_formats_are_decoded() -> None:
     assert read_picture(io.BytesIO(encoded("PNG")), formats=("PNG",)).shape == PATTERN.shape
-    with pytest.raises(PictureError, match="no picture; known are JPEG, GIF"):
+    with pytest.raises(PictureError, match="not a picture in a known format; known are JPEG, GIF"):
         read_picture(io.BytesIO(encoded("PNG")), formats=("JPEG", "GIF"))
 
 

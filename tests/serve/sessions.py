@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -50,6 +52,40 @@ class Workshop:
 
         session.run = run  # type: ignore[method-assign, assignment]
         return session
+
+
+CRASH, HANG, HUNGRY, TALK = 78, 79, 80, 81
+"""The same for a session in a worker: end it by SIGSEGV, never answer, take a gibibyte, print and abort."""
+
+
+def open_fragile(model: Any, *arguments: Any, **options: Any) -> Session:
+    """Opens sessions that a picture can break in several ways; a worker finds it by its name."""
+    session = Session(model, *arguments, **options)
+    really: Callable[..., Any] = session.run
+
+    def run(inputs: Any, **more: Any) -> Any:
+        first = int(np.ravel(next(iter(inputs.values())))[0])
+        if first == POISON:
+            raise RuntimeError("the context broke")
+        if first == CRASH:
+            ctypes.string_at(0)
+        if first == HANG:
+            threading.Event().wait()
+        if first == HUNGRY:
+            np.ones(1 << 30, np.uint8)
+        if first == TALK:
+            os.write(2, b"free(): invalid pointer\n")
+            os.abort()
+        return really(inputs, **more)
+
+    session.run = run  # type: ignore[method-assign]
+    return session
+
+
+def open_that_crashes(model: Any, *arguments: Any, **options: Any) -> Session:
+    """A model whose very opening ends its process."""
+    ctypes.string_at(0)
+    raise AssertionError
 
 
 def until(check: Callable[[], bool]) -> None:

@@ -37,7 +37,7 @@ SMALL = 1 << 20
 def tight() -> Iterator[Server]:
     """A server with tight limits."""
     limits = Limits(
-        body_bytes=SMALL, total_bytes=4 * SMALL, pixels=10_000, connections=16,
+        body_bytes=SMALL, total_bytes=16 * SMALL, pixels=10_000, connections=16,
         header_seconds=1.0, body_seconds=1.5, send_seconds=1.0,
     )  # fmt: skip
     with running(Settings([FILES["picture"]], http_port=0, grpc_port=0, limits=limits)) as server:

@@ -31,7 +31,8 @@ def gated(queue_size: int = 2, instances: int = 1, **more: object) -> Iterator[t
     """A server whose contexts wait at a gate."""
     workshop = Workshop()
     settings = Settings(
-        [FILES["picture"]], http_port=0, grpc_port=0, queue_size=queue_size, instances=instances, **more  # type: ignore[arg-type]
+        [FILES["picture"]], http_port=0, grpc_port=0, queue_size=queue_size, instances=instances,
+        workers="in-process", **more,  # type: ignore[arg-type]
     )
     with running(settings, open_session=workshop.open) as server:
         try:

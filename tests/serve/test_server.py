@@ -89,7 +89,7 @@ def test_queries_that_make_no_sense(server: Server, query: str) -> None:
 
 
 def test_what_is_no_picture_and_models_that_take_none(server: Server) -> None:
-    assert "no picture" in ask(server, "POST", "/v2/models/scene/image", b"hello").error
+    assert "not a picture" in ask(server, "POST", "/v2/models/scene/image", b"hello").error
     assert "takes no pictures" in ask(server, "POST", "/v2/models/two/image", b"hello").error
 
 

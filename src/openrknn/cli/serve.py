@@ -56,6 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     models.add_argument("--poll", type=seconds, metavar="S", help="look for changes in the folders this often")
     models.add_argument("--fixed", action="store_true", help="do not let clients load and unload models")
     models.add_argument("--no-warm-up", action="store_true", help="report ready before the first run")
+    models.add_argument("--workers", choices=("process", "in-process"), default="process",
+                        help="run each model in its own process (default), or all in the server's")  # fmt: skip
     limits = parser.add_argument_group("limits")
     limits.add_argument("--max-body", type=positive, metavar="MIB", default=64, help="largest request (default: 64)")
     limits.add_argument(
@@ -63,11 +65,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         metavar="MIB",
         default=512,
-        help="memory for all requests together (default: 512)",
+        help="memory for all requests together, and for each worker beside its model (default: 512)",
     )
     limits.add_argument(
         "--timeout", type=seconds, metavar="S", default=60.0, help="time limit of a request (default: 60)"
     )
+    limits.add_argument("--run-timeout", type=seconds, metavar="S",
+                        help="time limit of one run; a slower worker is restarted (default: --timeout)")  # fmt: skip
     limits.add_argument(
         "--drain", type=seconds, metavar="S", default=30.0, help="time to finish after SIGTERM (default: 30)"
     )
@@ -117,6 +121,7 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         body_bytes=arguments.max_body * _MEBIBYTE,
         total_bytes=max(arguments.max_memory, arguments.max_body) * _MEBIBYTE,
         request_seconds=arguments.timeout,
+        run_seconds=arguments.run_timeout or arguments.timeout,
     )
     return Settings(
         sources=arguments.sources,
@@ -131,6 +136,7 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         batch_delay_seconds=arguments.batch_delay / 1000,
         versions=arguments.versions,
         warm_up=not arguments.no_warm_up,
+        workers=arguments.workers,
         poll_seconds=arguments.poll,
         allow_repository=not arguments.fixed,
         token=_token(arguments.token_file),

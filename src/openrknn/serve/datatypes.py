@@ -27,7 +27,7 @@ DATATYPES: dict[str, np.dtype[Any]] = {
     "FP32": np.dtype("<f4"),
     "FP64": np.dtype("<f8"),
 }
-"""Little endian, as the binary tensors are. BYTES and BF16 have no place in an NPU."""
+"""Little endian, as the binary tensors are. An NPU has no use for BYTES and BF16."""
 _NAMES = {dtype: name for name, dtype in DATATYPES.items()}
 
 
@@ -35,8 +35,8 @@ def dtype_of(datatype: object, tensor: str) -> np.dtype[Any]:
     """The NumPy type of a datatype that a client names."""
     found = DATATYPES.get(datatype) if isinstance(datatype, str) else None
     if found is None:
-        text = str(datatype)[:40]
-        raise BadRequestError(f"input {tensor!r}: datatype {text!r} is not one of {', '.join(DATATYPES)}")
+        text = datatype[:40] if isinstance(datatype, str) else type(datatype).__name__
+        raise BadRequestError(f"input {tensor[:80]!r}: datatype {text!r} is not one of {', '.join(DATATYPES)}")
     return found
 
 

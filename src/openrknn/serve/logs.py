@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 
-__all__ = ["JsonFormatter", "set_up"]
+__all__ = ["JsonFormatter", "TextFormatter", "one_line", "set_up"]
 
 
 class JsonFormatter(logging.Formatter):
@@ -29,15 +29,28 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(words, default=str)
 
 
+def one_line(text: str) -> str:
+    """Text from the network for a log: nobody forges a second line or moves the cursor of a terminal."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
+class TextFormatter(logging.Formatter):
+    """Lines for people. A message is one line, whatever is in it; only tracebacks have more."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
+
+
 def set_up(form: str, level: str) -> None:
     """Everything to stderr; `form` is text or json."""
     handler = logging.StreamHandler(sys.stderr)
     if form == "json":
         handler.setFormatter(JsonFormatter())
     else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S"))
+        handler.setFormatter(TextFormatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "PIL"):
-        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+        logging.getLogger(name).setLevel(max(logging.ERROR if "uvicorn" in name else logging.WARNING, root.level))

@@ -36,6 +36,7 @@ _COUNTERS: _Values = {
     "openrknn_items": ("Items of batches that were answered", lambda one: one.stats.items),
     "openrknn_executions": ("Runs on a context", lambda one: one.stats.executions),
     "openrknn_context_restarts": ("Contexts that failed and were replaced", lambda one: one.stats.restarts),
+    "openrknn_worker_restarts": ("Worker processes that ended and were replaced", lambda one: one.host.restarts),
     "openrknn_context_busy_seconds": ("Of all contexts together", lambda one: sum(one.busy())),
 }
 _GAUGES: _Values = {

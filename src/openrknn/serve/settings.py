@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from openrknn.container.model import Model
 
-__all__ = ["Limits", "Settings", "Tls"]
+__all__ = ["IN_PROCESS", "PROCESSES", "Limits", "Settings", "Tls"]
 
 _MEBIBYTE = 1024 * 1024
+PROCESSES, IN_PROCESS = "process", "in-process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,10 @@ class Limits:
     body_bytes: int = 64 * _MEBIBYTE
     """One request, before and after decompression."""
     total_bytes: int = 512 * _MEBIBYTE
-    """All requests that are being read or answered together."""
+    """All requests together, from the first byte of a body to the last byte of an answer; a worker may grow by as much
+    beside what its model needs."""
+    header_bytes: int = 64 * 1024
+    """The request line and all headers."""
     pixels: int = 64 * 1000 * 1000
     """One picture."""
     connections: int = 1024
@@ -37,6 +41,10 @@ class Limits:
     """That a client may keep us waiting before it takes the next piece of an answer."""
     request_seconds: float = 60.0
     """The longest that a request may wait and run; clients can ask for less."""
+    run_seconds: float = 60.0
+    """One run of a model. A worker that takes longer hangs: it is ended and started again."""
+    load_seconds: float = 300.0
+    """Loading a model, or opening one of its contexts, in a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,8 @@ class Settings:
     versions: str = "latest"
     """Which versions of each model are loaded: latest or all. A model.toml says it for one model."""
     warm_up: bool = True
+    workers: str = PROCESSES
+    """"process": each model version in a process of its own, which may crash alone. "in-process": all of them here."""
     poll_seconds: float | None = None
     """How often the repositories are looked at for changes; None: only when asked to."""
     allow_repository: bool = True

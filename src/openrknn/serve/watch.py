@@ -1,4 +1,4 @@
-"""`Watch`: the NPUs that this server uses, read again and again; loads are since the reading before."""
+"""`Watch`: the NPUs that this server uses; each reading gives the load since the one before."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from openrknn.serve.plane.face import Plane
 __all__ = ["Watch"]
 
 _SHORTEST_SECONDS = 0.5
-"""Two readings that are closer tell nothing about the load; the one before is told again."""
+"""Two readings closer than this say nothing about the load; the earlier one is repeated."""
 
 
 class Watch:
     """One reader's view: a reader that comes every 15 s sees the load of these 15 s."""
 
     def __init__(self, plane: Plane) -> None:
+        self._plane = plane
         self._root = Path(plane.settings.root)
         self._lock = threading.Lock()
         self._previous: monitor.Reading | None = None
         self._last: tuple[Npu, ...] = ()
 
     def npus(self) -> tuple[Npu, ...]:
-        """The hardware, and the software NPUs of this process as if they were one per chip."""
+        """The hardware, and the software NPUs of this server and its workers as if they were one per chip."""
         with self._lock:
             if self._previous is not None and time.monotonic() - self._previous.seconds < _SHORTEST_SECONDS:
                 return self._last
             reading = monitor.read(self._root, self._previous)
-            own = [npu for npu in reading.npus if npu.driver != "software" or npu.clients[0].pid == os.getpid()]
+            pids = {os.getpid(), *self._plane.worker_pids()}
+            own = [npu for npu in reading.npus if npu.driver != "software" or npu.clients[0].pid in pids]
             self._previous, self._last = reading, tuple(_merged(own))
             return self._last
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from openrknn.analysis.feed import input_reports
 from openrknn.container.load import load
-from openrknn.container.model import Model
+from openrknn.container.model import Model, TensorSpec
 from openrknn.device import Device
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.pool import SessionPool
@@ -46,6 +46,22 @@ class Runner(Protocol):
         """As `Session.run`."""
 
 
+class PictureModel(Protocol):
+    """What `Pipeline` needs of a model."""
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]: ...
+
+    @property
+    def batch_size(self) -> int: ...
+
+    @property
+    def path(self) -> str | None: ...
+
+
 class Pipeline:
     """A model with its pictures before and its decoder behind it.
 
@@ -58,7 +74,7 @@ class Pipeline:
 
     def __init__(
         self,
-        model: Model | str | os.PathLike[str] | bytes,
+        model: Model | PictureModel | str | os.PathLike[str] | bytes,
         *,
         task: str | None = None,
         family: str | None = None,
@@ -73,7 +89,8 @@ class Pipeline:
         workers: int = 1,
         pool: Runner | None = None,
     ) -> None:
-        self.model = model if isinstance(model, Model) else load(model)
+        whole = load(model) if isinstance(model, str | os.PathLike | bytes) else model
+        self.model: PictureModel = whole
         self.frame, self.channels = _picture_input(self.model)
         shapes = [original_shape(spec) for spec in self.model.outputs]
         count = len(labels) if labels is not None else None
@@ -83,14 +100,14 @@ class Pipeline:
         """How many classes it knows; 0 where that means nothing."""
         self.labels = tuple(labels) if labels is not None else _names(self.family, self.classes)
         self.fit = fit or _FITS.get(self.family.task, "letterbox")
-        self.order = order or ("bgr" if input_reports(self.model)[0].calibrated_as_bgr else "rgb")
+        self.order = order or _order(whole)
         place(1, 1, self.frame, self.fit)  # complains about an unknown fit before anything is loaded
         threshold, advice = self._threshold(threshold)
         size = limit if self.family.task != "classify" else _LARGEST_RANKING
         self.settings = Settings(threshold=threshold, overlap=overlap, limit=size)
         self.notes = tuple(text for text in (note, advice) if text)
         """What a user should know about the choices that were made."""
-        self._own = SessionPool(self.model, workers, device=device, cores=cores) if pool is None else None
+        self._own = SessionPool(_complete(whole), workers, device=device, cores=cores) if pool is None else None
         self._pool: Runner | SessionPool | None = self._own or pool
 
     def _threshold(self, wanted: float | None) -> tuple[float, str]:
@@ -186,7 +203,18 @@ class Pipeline:
         return f"<Pipeline {self.model.path or 'from bytes'}: {self.family.about}>"
 
 
-def _picture_input(model: Model) -> tuple[Frame, int]:
+def _complete(model: Model | PictureModel) -> Model:
+    if not isinstance(model, Model):
+        raise TypeError(f"{type(model).__name__} describes a model and cannot run; give a pool that runs it")
+    return model
+
+
+def _order(model: Model | PictureModel) -> str:
+    """The order of colours that the model was calibrated with."""
+    return "bgr" if isinstance(model, Model) and input_reports(model)[0].calibrated_as_bgr else "rgb"
+
+
+def _picture_input(model: PictureModel) -> tuple[Frame, int]:
     """Size and channels of the only input."""
     if len(model.inputs) != 1:
         raise UnsupportedError(f"the model has {len(model.inputs)} inputs; pictures go into models that have one")

@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from openrknn.serve.errors import NotFoundError
+from openrknn.errors import RknnError
+from openrknn.serve.errors import ModelFailedError, NotFoundError, ServeError
 from openrknn.serve.page.doctor import findings
 from openrknn.serve.plane.describe import server_metadata
 from openrknn.serve.plane.face import Plane
@@ -104,7 +105,7 @@ class _Page:
         stages = {name: stats.stages[name] for name in ("queue", "pre", "npu", "post")}
         return {
             **words,
-            "platform": served.model.chip.name,
+            "platform": served.card.chip,
             "device": served.device_name,
             "contexts": len(served.instances),
             "busy_seconds": [round(seconds, 4) for seconds in served.busy()],
@@ -113,6 +114,7 @@ class _Page:
             "requests": stats.successes,
             "failures": dict(stats.failures),
             "restarts": stats.restarts,
+            "worker_restarts": served.host.restarts,
             "milliseconds": {name: _ms(percentile(recent, share)) for name, share in _SHARES.items()},
             "stages": {name: _ms(entry.sum / entry.count if entry.count else None) for name, entry in stages.items()},
             "inputs": [port.as_json() for port in served.signature.inputs],
@@ -123,10 +125,12 @@ class _Page:
     async def inspect(self, request: Request) -> Response:
         """The report of `openrknn inspect --html`; its own policy is inside it."""
         served = self._plane.repository.find(request.path_params["name"], request.path_params.get("version", ""))
-        describe = self._plane.settings.describe
-        if describe is None:
-            raise NotFoundError("this server was started without the reports of `openrknn inspect`")
-        return HTMLResponse(await asyncio.to_thread(describe, served.model))
+        try:
+            return HTMLResponse(await asyncio.to_thread(served.host.report))
+        except ServeError:
+            raise
+        except RknnError as error:
+            raise ModelFailedError(f"there is no report of model {served.name!r}: {error}") from None
 
     async def ticket(self, _: Request) -> Response:
         """A frame cannot send the token: this lets it show a report, for a minute."""

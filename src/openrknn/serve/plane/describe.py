@@ -26,7 +26,7 @@ def model_metadata(plane: Plane, served: Served) -> dict[str, Any]:
     return {
         "name": served.name,
         "versions": plane.repository.versions(served.name) or [served.version],
-        "platform": f"{PLATFORM}_{served.model.chip.name}",
+        "platform": f"{PLATFORM}_{served.card.chip}",
         "inputs": [port.as_json() for port in served.signature.inputs],
         "outputs": [port.as_json() for port in served.signature.outputs],
     }
@@ -45,7 +45,7 @@ def model_config(served: Served) -> dict[str, Any]:
 
     return {
         "name": served.name,
-        "platform": f"{PLATFORM}_{served.model.chip.name}",
+        "platform": f"{PLATFORM}_{served.card.chip}",
         "backend": "openrknn",
         "max_batch_size": batch,
         "input": ends(True),

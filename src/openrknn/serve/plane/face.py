@@ -61,6 +61,10 @@ class Plane:
             return str(error)
         return "the server is shutting down" if self.is_draining and not problem else problem
 
+    def worker_pids(self) -> list[int]:
+        """The processes that models run in."""
+        return [pid for one in self.repository.served() for pid in one.host.pids()]
+
     # -- requests ------------------------------------------------------------------------------------------------
 
     def job(self, served: Served, request: Request) -> Job:

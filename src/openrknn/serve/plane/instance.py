@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from openrknn.errors import DeviceError
 from openrknn.runtime.profile import RunTimes
 from openrknn.serve.datatypes import Array
 from openrknn.serve.errors import BadRequestError, ModelFailedError, ServeError
@@ -28,7 +29,11 @@ class Context(Protocol):
 
     times: RunTimes
 
-    def run(self, inputs: object, *, layout: Mapping[str, str], outputs: str) -> dict[str, Array]:
+    @property
+    def is_alive(self) -> bool:
+        """False: it has to be replaced before it can run anything."""
+
+    def run(self, inputs: Mapping[str, Array], *, layout: Mapping[str, str], outputs: str) -> dict[str, Array]:
         """As `Session.run`."""
 
     def set_shapes(self, wanted: Mapping[str, tuple[int, ...]]) -> None:
@@ -91,13 +96,23 @@ class Instance:
     # -- in the thread -------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        while jobs := self._queue.take(most_items=self._batch, delay_seconds=self._delay):
+        while True:
+            jobs = self._queue.take(most_items=self._batch, delay_seconds=self._delay, unless=self._is_lost)
+            if jobs is None:  # its process ended while it had nothing to do
+                if not self._revive(DeviceError("its process is gone")):
+                    return
+                continue
+            if not jobs:
+                return
             self._busy_since = time.monotonic()
             error = self._serve(jobs)
             self.busy_seconds += time.monotonic() - self._busy_since
             self._busy_since = None
             if error is not None and not self._revive(error):
                 return
+
+    def _is_lost(self) -> bool:
+        return self._context is None or not self._context.is_alive
 
     def _serve(self, jobs: list[Job]) -> Exception | None:
         """Run and answer; what went wrong with the context, if anything did."""
@@ -136,7 +151,7 @@ class Instance:
     def _revive(self, error: Exception) -> bool:
         """Replace the context; False when the server closes meanwhile."""
         pause = _FIRST_PAUSE
-        _LOG.error("context %s failed and is replaced: %s: %s", self.name, type(error).__name__, error)
+        _LOG.error("context %s failed and is being replaced: %s: %s", self.name, type(error).__name__, error)
         self._stats.restarted()
         while True:
             self._drop()
@@ -164,7 +179,7 @@ class Instance:
         try:
             context.close()
         except Exception as error:  # noqa: BLE001 - it is gone either way
-            _LOG.warning("context %s did not close well: %s", self.name, error)
+            _LOG.warning("closing context %s failed: %s", self.name, error)
 
 
 def _fail(jobs: list[Job], error: ServeError) -> None:

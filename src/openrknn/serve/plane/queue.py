@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 
 from openrknn.serve.errors import DeadlineError, FullError, NotReadyError, ServeError
 from openrknn.serve.plane.job import Job
@@ -40,9 +41,20 @@ class JobQueue:
             self._changed.notify()
         job.future.add_done_callback(lambda future: self._forget(job) if future.cancelled() else None)
 
-    def take(self, *, most_items: int = 1, delay_seconds: float = 0.0) -> list[Job]:
-        """Wait for a job and take it, with others that go into the same batch. Empty: the queue is closed and empty."""
+    def take(
+        self, *, most_items: int = 1, delay_seconds: float = 0.0, unless: Callable[[], bool] = lambda: False
+    ) -> list[Job] | None:
+        """Wait for a job and take it, with others that go into the same batch.
+
+        Empty: the queue is closed and empty. None: `unless` is true, which is looked at before and after `poke`.
+        """
         with self._changed:
+            while not self._jobs and not self._is_closed:
+                if unless():
+                    return None
+                self._changed.wait()
+            if unless():
+                return None
             first = self._next()
             if first is None:
                 return []
@@ -68,6 +80,11 @@ class JobQueue:
             job = self._jobs.popleft()
             if _starts(job):
                 return job
+
+    def poke(self) -> None:
+        """Let everybody who waits look around."""
+        with self._changed:
+            self._changed.notify_all()
 
     def refuse(self, error: ServeError | None) -> None:
         """From now on every new job gets this error, and so does every job that waits; None: take them again."""

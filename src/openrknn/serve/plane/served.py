@@ -2,60 +2,48 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
-import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
-from openrknn.container.load import load
-from openrknn.container.model import Model
-from openrknn.errors import RknnError
 from openrknn.runtime.session import Session
 from openrknn.serve.errors import NotReadyError
 from openrknn.serve.plane.config import read_labels
+from openrknn.serve.plane.contexts import OpenSession
+from openrknn.serve.plane.host import Host, InProcessHost
 from openrknn.serve.plane.index import FoundModel
 from openrknn.serve.plane.instance import Context, Instance
 from openrknn.serve.plane.job import Job
 from openrknn.serve.plane.queue import JobQueue
-from openrknn.serve.plane.signature import Signature
 from openrknn.serve.plane.stats import Stats
-from openrknn.serve.settings import Settings
+from openrknn.serve.settings import IN_PROCESS, Settings
+from openrknn.serve.worker import arena
+from openrknn.serve.worker.host import WorkerHost, reference
 
 __all__ = ["OpenSession", "Served"]
 
 _LOG = logging.getLogger(__name__)
 _CLOSE_SECONDS = 60.0
 
-OpenSession = Callable[..., Session]
-"""`Session`, or something that behaves like it."""
-
 
 class Served:
-    """A model with its queue and its contexts. Its file is read once: replacing it on the disk changes nothing here."""
+    """A model with its queue and its contexts."""
 
     def __init__(
         self, found: FoundModel, version: int, settings: Settings, *, open_session: OpenSession = Session
     ) -> None:
+        started = time.perf_counter()
         self.name, self.version = found.name, str(version)
         self.config = found.config
-        path = found.versions[version]
-        started = time.perf_counter()
-        self.model: Model = _read(path)
         self.labels = read_labels(found.labels) if found.labels else None
-        self.signature = Signature(self.model)
         self.stats = Stats()
         self.queue = JobQueue(self.config.queue_size or settings.queue_size, self.name)
-        self._device, self._warm_up = settings.device, settings.warm_up
-        self._cores = self.config.cores or settings.cores
-        self._open_session = open_session
-        self._sessions: list[Session] = []
-        self._lock = threading.Lock()
         self.device_name = ""
         self.instances: list[Instance] = []
+        self.host = self._host(found.versions[version], settings, open_session)
+        self.card = self.host.card
+        self.signature = self.card.signature
         delay = self.config.batch_delay_ms
         self._delay = settings.batch_delay_seconds if delay is None else delay / 1000
         try:
@@ -69,6 +57,27 @@ class Served:
         for instance in self.instances:
             instance.start()
         self.load_seconds = time.perf_counter() - started
+
+    def _host(self, path: Path, settings: Settings, open_session: OpenSession) -> Host:
+        cores = self.config.cores or settings.cores
+        if settings.workers == IN_PROCESS or not arena.is_available():
+            return InProcessHost(
+                path, device=settings.device, cores=cores, warm_up=settings.warm_up,
+                open_session=open_session, describe=settings.describe,
+            )  # fmt: skip
+        return WorkerHost(
+            f"{self.name}/{self.version}",
+            path,
+            device=settings.device,
+            cores=cores,
+            warm_up=settings.warm_up,
+            memory_bytes=settings.limits.total_bytes,
+            load_seconds=settings.limits.load_seconds,
+            run_seconds=settings.limits.run_seconds,
+            open_session=reference(open_session),
+            describe=reference(settings.describe) if settings.describe is not None else None,
+            lost=self.queue.poke,
+        )
 
     def _add_instance(self) -> None:
         instance = Instance(
@@ -85,30 +94,12 @@ class Served:
 
     def _usual_instances(self) -> int:
         """One per core keeps an NPU busy; the software NPU has the cores of this machine."""
-        cores = self.model.chip.cores
+        cores = self.card.cores
         return min(cores, os.cpu_count() or 1) if self.device_name.startswith("software") else cores
 
     def _open_context(self) -> Context:
-        """A session that has proved itself; the weights are shared with one that lives."""
-        with self._lock:
-            session = self._open_with_shared_weights()
-            try:
-                if self._warm_up:
-                    session.run(self.signature.zeros())
-            except BaseException:
-                session.close()
-                raise
-            self.device_name = session.device.name
-            self._sessions.append(session)
-            return cast(Context, session)
-
-    def _open_with_shared_weights(self) -> Session:
-        for other in list(self._sessions):
-            try:
-                return self._open_session(self.model, cores=self._cores, share_weights_with=other)
-            except RknnError:  # that one is closed or broken
-                self._sessions.remove(other)
-        return self._open_session(self.model, device=self._device, cores=self._cores)
+        context, self.device_name = self.host.open_context()
+        return context
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -143,8 +134,4 @@ class Served:
         self.queue.close()
         for instance in reversed(self.instances):
             instance.close(_CLOSE_SECONDS)
-
-
-def _read(path: Path) -> Model:
-    """From memory: a mapped file that somebody truncates would kill the whole server."""
-    return dataclasses.replace(load(path.read_bytes()), path=os.fspath(path))
+        self.host.close()

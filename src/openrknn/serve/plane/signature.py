@@ -1,7 +1,7 @@
 """What a model takes and gives, in the words of the protocol, and whether a request fits.
 
-The datatype of an input is what it likes best: UINT8 for pictures, FP32 for other real numbers. `Session.run` takes any
-number, so the server does too. Outputs are what `Session.run` gives: FP32, or with `raw` the stored elements.
+An input names its preferred datatype: UINT8 for pictures, FP32 for other real numbers. `Session.run` accepts any number
+type, so the server does too. Outputs are what `Session.run` returns: FP32, or with `raw` the stored elements.
 """
 
 from __future__ import annotations
@@ -42,41 +42,45 @@ class Port:
 class Signature:
     """Inputs and outputs of one model."""
 
-    def __init__(self, model: Model) -> None:
-        self.batch = max(model.batch_size, 1)
+    def __init__(
+        self,
+        inputs: Sequence[Port],
+        outputs: Sequence[Port],
+        allowed: Sequence[Mapping[str, tuple[int, ...]]],
+        *,
+        batch: int = 1,
+        is_dynamic: bool = False,
+        answer_elements: int = 0,
+    ) -> None:
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.batch = batch
         """Items that one run takes; requests may bring fewer."""
-        self.is_dynamic = model.is_dynamic
-        self._allowed = allowed_shapes(model)
-        self._names = [spec.name for spec in model.inputs]
-        takes = [specs(model, graph, inputs=True) for graph in model.graphs]
-        self.inputs = tuple(self._port(ports, _input_type(ports[0])) for ports in zip(*takes, strict=True))
-        self.outputs = self._outputs(model)
+        self.is_dynamic = is_dynamic
+        self.allowed = tuple(dict(entry) for entry in allowed)
+        """The sets of input shapes that one run takes."""
+        self.answer_elements = answer_elements
+        """Of all outputs of one run together, at most."""
+        self._names = [port.name for port in self.inputs]
         self._output_names = frozenset(port.name for port in self.outputs)
 
-    def _port(self, ports: Sequence[TensorSpec], datatype: str) -> Port:
-        return Port(ports[0].name, datatype, self._merged([port.shape for port in ports]))
-
-    def _outputs(self, model: Model) -> tuple[Port, ...]:
-        found = []
-        for number, index in enumerate(model.graphs[0].outputs):
-            tensor = model.graphs[0].tensors[index]
-            is_real = tensor.quantization is not None or stored_type(tensor).kind == "f"
-            datatype = "FP32" if is_real else datatype_of(stored_type(tensor))
-            shapes = [self._output_shape(graph, number) for graph in model.graphs]
-            found.append(Port(tensor.name, datatype, self._merged(shapes)))
-        return tuple(found)
-
-    def _output_shape(self, graph: Graph, number: int) -> tuple[int, ...]:
-        shape = graph.tensors[graph.outputs[number]].shape
-        return (shape[0] * self.batch, *shape[1:]) if shape else ()
-
-    def _merged(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-        first = shapes[0]
-        merged = tuple(
-            size if all(len(other) == len(first) and other[axis] == size for other in shapes) else -1
-            for axis, size in enumerate(first)
+    @classmethod
+    def of(cls, model: Model) -> Signature:
+        """What a model takes and gives."""
+        batch = max(model.batch_size, 1)
+        takes = [specs(model, graph, inputs=True) for graph in model.graphs]
+        inputs = [
+            Port(ports[0].name, _input_type(ports[0]), _merged([port.shape for port in ports], batch))
+            for ports in zip(*takes, strict=True)
+        ]
+        shapes = [[_output_shape(graph, index, batch) for index in graph.outputs] for graph in model.graphs]
+        return cls(
+            inputs,
+            _outputs(model, batch),
+            allowed_shapes(model),
+            batch=batch,
+            is_dynamic=model.is_dynamic,
+            answer_elements=max(sum(map(math.prod, graph)) for graph in shapes),
         )
-        return (-1, *merged[1:]) if self.batch > 1 and merged else merged
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -91,8 +95,8 @@ class Signature:
         if self.batch > 1:
             return self._check_batch(given)
         sizes = {name: array.size for name, array in given.items()}
-        if not any(all(sizes[name] == math.prod(shape) for name, shape in entry.items()) for entry in self._allowed):
-            wanted = " or ".join(str({name: list(shape) for name, shape in entry.items()}) for entry in self._allowed)
+        if not any(all(sizes[name] == math.prod(shape) for name, shape in entry.items()) for entry in self.allowed):
+            wanted = " or ".join(str({name: list(shape) for name, shape in entry.items()}) for entry in self.allowed)
             shapes = {name: list(array.shape) for name, array in given.items()}
             raise BadRequestError(f"the shapes {shapes} do not fit; the model takes {wanted}")
         return 1
@@ -103,7 +107,7 @@ class Signature:
         if counts or not 1 <= count <= self.batch:
             raise BadRequestError(f"the first dimension is the batch: 1 to {self.batch}, the same for all inputs")
         for name, array in given.items():
-            wanted = self._allowed[0][name]
+            wanted = self.allowed[0][name]
             if array.size * self.batch != count * math.prod(wanted):
                 raise BadRequestError(f"input {name!r}: {list(array.shape)} does not fit {['batch', *wanted[1:]]}")
         return count
@@ -117,7 +121,11 @@ class Signature:
 
     def largest_bytes(self) -> int:
         """Of all inputs together, as FP64: more than any request for this model needs."""
-        return 8 * max(sum(math.prod(shape) for shape in entry.values()) for entry in self._allowed)
+        return 8 * max(sum(math.prod(shape) for shape in entry.values()) for entry in self.allowed)
+
+    def answer_bytes(self) -> int:
+        """Of all outputs together, as the widest type: more than any answer needs."""
+        return 8 * self.answer_elements
 
     def zeros(self) -> dict[str, Array]:
         """A request that fits, for the warm-up."""
@@ -125,7 +133,7 @@ class Signature:
         whole = {port.name for port in self.inputs if port.datatype not in {"UINT8", "FP32"}}
         return {
             name: np.zeros(shape, np.int64 if name in whole else types[name])
-            for name, shape in self._allowed[0].items()
+            for name, shape in self.allowed[0].items()
         }
 
     def _listed(self) -> str:
@@ -135,11 +143,37 @@ class Signature:
 def check_shape(shape: object, tensor: str) -> tuple[int, ...]:
     """A shape from the network: a short list of small whole numbers."""
     if not isinstance(shape, Sequence) or isinstance(shape, str | bytes) or len(shape) > _MAX_RANK:
-        raise BadRequestError(f"input {tensor!r}: the shape is a list of at most {_MAX_RANK} numbers")
+        raise BadRequestError(f"input {tensor[:80]!r}: the shape is a list of at most {_MAX_RANK} numbers")
     for size in shape:
         if isinstance(size, bool) or not isinstance(size, int) or not 0 < size < 1 << 31:
-            raise BadRequestError(f"input {tensor!r}: the shape {str(list(shape))[:60]} has a size that cannot be")
+            raise BadRequestError(f"input {tensor[:80]!r}: sizes of a shape are whole numbers from 1 to 2147483647")
     return tuple(shape)
+
+
+def _outputs(model: Model, batch: int) -> list[Port]:
+    found = []
+    for number, index in enumerate(model.graphs[0].outputs):
+        tensor = model.graphs[0].tensors[index]
+        is_real = tensor.quantization is not None or stored_type(tensor).kind == "f"
+        datatype = "FP32" if is_real else datatype_of(stored_type(tensor))
+        shapes = [_output_shape(graph, graph.outputs[number], batch) for graph in model.graphs]
+        found.append(Port(tensor.name, datatype, _merged(shapes, batch)))
+    return found
+
+
+def _output_shape(graph: Graph, index: int, batch: int) -> tuple[int, ...]:
+    shape = graph.tensors[index].shape
+    return (shape[0] * batch, *shape[1:]) if shape else ()
+
+
+def _merged(shapes: Sequence[tuple[int, ...]], batch: int) -> tuple[int, ...]:
+    """One shape for all graphs: -1 where they differ."""
+    first = shapes[0]
+    merged = tuple(
+        size if all(len(other) == len(first) and other[axis] == size for other in shapes) else -1
+        for axis, size in enumerate(first)
+    )
+    return (-1, *merged[1:]) if batch > 1 and merged else merged
 
 
 def _input_type(spec: TensorSpec) -> str:

@@ -16,10 +16,11 @@ from openrknn.serve import metrics, tracing
 from openrknn.serve.errors import BadRequestError, ForbiddenError, FullError, NotFoundError, NotReadyError
 from openrknn.serve.page import api as page
 from openrknn.serve.plane import describe
+from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.rest import infer as infer_format
-from openrknn.serve.rest.body import ClientGoneError, compress, read_body
+from openrknn.serve.rest.body import SHARE, ClientGoneError, compress, read_body
 from openrknn.serve.rest.guard import Guard
 from openrknn.serve.rest.openapi import description
 from openrknn.serve.rest.pictures import Pictures
@@ -30,19 +31,18 @@ T = TypeVar("T")
 _SMALL_BODY = 65536
 _JSON_BYTES_PER_ELEMENT = 40
 _JSON_BYTES = 256 * 1024
-"""Beside the numbers; much more for a model with small inputs is an attempt to keep the server busy."""
+"""Beside the numbers. Much more than that, for a model with small inputs, only keeps the server busy."""
 
 
 def build(plane: Plane) -> ASGIApp:
     """The application."""
-    return Guard(_Api(plane).app(), plane.settings)
+    return Guard(_Api(plane).app(), plane)
 
 
 class _Api:
     def __init__(self, plane: Plane) -> None:
         self._plane, self._settings = plane, plane.settings
         self._limits = plane.settings.limits
-        self._budget = plane.budget
         self._pictures = Pictures(plane)
         self._metrics = metrics.registry(plane)
 
@@ -149,7 +149,8 @@ class _Api:
             raise ForbiddenError("this server was started with --fixed: models cannot be loaded or unloaded")
 
     async def _small_json(self, request: Request) -> dict[str, Any]:
-        body = await read_body(request, self._limits, self._budget, _SMALL_BODY)
+        body = await read_body(request, self._limits, _SMALL_BODY)
+        request.scope[SHARE].grow(infer_format.json_bytes(body))
         return infer_format.load_json(body) if body.strip() else {}
 
     # -- running -------------------------------------------------------------------------------------------------
@@ -160,15 +161,16 @@ class _Api:
         elements = served.signature.largest_bytes() // 8
         most = _JSON_BYTES + _JSON_BYTES_PER_ELEMENT * elements
         with tracing.request("infer", served, request.headers) as span:
-            body = await read_body(request, self._limits, self._budget, most)
-            with self._budget.share(len(body)):
-                parsed = infer_format.parse(body, request.headers.get("inference-header-content-length"))
-                answer = await unless_gone(request, self._plane.infer(served, parsed.request))
-                started = time.perf_counter()
-                content, json_bytes = infer_format.build(parsed, answer)
-                accepted = request.headers.get("accept-encoding", "")
-                content, encoding = await compress(content, accepted, is_binary=json_bytes is not None)
-                self._plane.done(served, answer, time.perf_counter() - started)
+            body = await read_body(request, self._limits, most)
+            share: Share = request.scope[SHARE]
+            parsed = infer_format.parse(body, request.headers.get("inference-header-content-length"), share)
+            share.grow(infer_format.answer_bytes(parsed, served.signature))
+            answer = await unless_gone(request, self._plane.infer(served, parsed.request))
+            started = time.perf_counter()
+            content, json_bytes = infer_format.build(parsed, answer)
+            accepted = request.headers.get("accept-encoding", "")
+            content, encoding = await compress(content, accepted, is_binary=json_bytes is not None)
+            self._plane.done(served, answer, time.perf_counter() - started)
             span.stages(answer.stages)
         headers = {"content-type": "application/json" if json_bytes is None else "application/octet-stream"}
         if json_bytes is not None:
@@ -182,9 +184,9 @@ class _Api:
         self._check_room(served)
         options = self._pictures.options(request.query_params)
         with tracing.request("image", served, request.headers) as span:
-            body = await read_body(request, self._limits, self._budget)
-            with self._budget.share(len(body)):
-                content, kind, stages = await unless_gone(request, self._pictures.see(served, bytes(body), options))
+            body = await read_body(request, self._limits)
+            seen = self._pictures.see(served, body, options)
+            content, kind, stages = await unless_gone(request, seen)
             span.stages(stages)
         return Response(content, media_type=kind)
 
@@ -220,4 +222,4 @@ async def _gone(receive: Callable[[], Awaitable[Any]]) -> None:
 
 
 async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
-    raise NotFoundError(f"there is nothing at {scope['path'][:120]!r}; /openapi.json tells what there is")
+    raise NotFoundError(f"there is nothing at {scope['path'][:120]!r}; /openapi.json lists what there is")

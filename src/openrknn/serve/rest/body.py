@@ -8,14 +8,15 @@ import zlib
 from starlette.requests import Request
 
 from openrknn.serve.errors import BadRequestError, MediaError, SlowError, TooLargeError
-from openrknn.serve.plane.budget import Budget
+from openrknn.serve.plane.budget import Share
 from openrknn.serve.settings import Limits
 
-__all__ = ["ClientGoneError", "compress", "read_body"]
+__all__ = ["SHARE", "ClientGoneError", "compress", "read_body"]
 
 _ENCODINGS = {"gzip", "deflate"}
 _SLOW_WORK_BYTES = 65536
 """From here on (de)compressing would hold other requests up; it goes into a thread."""
+_STEP_BYTES = 256 * 1024
 _FAST = 1
 _GZIP, _ZLIB, _EITHER = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, 32 + zlib.MAX_WBITS
 
@@ -34,30 +35,38 @@ def declared_length(request: Request) -> int | None:
     return int(text)
 
 
-async def read_body(request: Request, limits: Limits, budget: Budget, most_bytes: int | None = None) -> bytes:
-    """The whole body, decompressed."""
+SHARE = "openrknn.share"
+"""In the ASGI scope: the request's share of the memory. It is given back when the answer is sent."""
+
+
+async def read_body(request: Request, limits: Limits, most_bytes: int | None = None) -> bytes:
+    """The whole body, decompressed; the request's share holds as many bytes."""
+    share: Share = request.scope[SHARE]
     most = min(limits.body_bytes, most_bytes or limits.body_bytes)
     length = declared_length(request)
     if length is not None and length > most:
-        raise TooLargeError(f"the body has {length} bytes; at most {most} are taken here")
+        raise TooLargeError(f"the body has {length} bytes; at most {most} are accepted here")
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in _ENCODINGS | {"identity", ""}:
         raise MediaError(f"Content-Encoding {encoding[:40]!r} is not known; there are gzip and deflate")
-    with budget.share(length if length is not None else most):
-        try:
-            async with asyncio.timeout(limits.body_seconds):
-                body = await _receive(request, length, most)
-        except TimeoutError:
-            raise SlowError(f"the body did not arrive within {limits.body_seconds:g} s") from None
-    if encoding not in _ENCODINGS:
-        return body
-    with budget.share(most):
+    before = share.size_bytes
+    if length is not None:
+        share.grow(2 * length)  # the parts and the whole exist at the same time
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            body = await _receive(request, length, most, share)
+    except TimeoutError:
+        raise SlowError(f"the body did not arrive within {limits.body_seconds:g} s") from None
+    if encoding in _ENCODINGS:
         if len(body) < _SLOW_WORK_BYTES:
-            return _decompressed(body, most)
-        return await asyncio.to_thread(_decompressed, body, most)
+            body = _decompressed(body, most, share)
+        else:
+            body = await asyncio.to_thread(_decompressed, body, most, share)
+    share.shrink(share.size_bytes - before - len(body))
+    return body
 
 
-async def _receive(request: Request, length: int | None, most: int) -> bytes:
+async def _receive(request: Request, length: int | None, most: int, share: Share) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:
@@ -67,8 +76,10 @@ async def _receive(request: Request, length: int | None, most: int) -> bytes:
         part: bytes = message.get("body", b"")
         size += len(part)
         if size > most:
-            raise TooLargeError(f"the body has more than {most} bytes; no more are taken here")
+            raise TooLargeError(f"the body has more than {most} bytes; no more are accepted here")
         if part:
+            if length is None:
+                share.grow(2 * len(part))
             parts.append(part)
         if not message.get("more_body", False):
             break
@@ -77,20 +88,29 @@ async def _receive(request: Request, length: int | None, most: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _decompressed(body: bytes | bytearray, most: int) -> bytes:
-    """A few bytes can stand for gigabytes: it stops at the limit."""
+def _decompressed(body: bytes | bytearray, most: int, share: Share) -> bytes:
+    """A few bytes can stand for gigabytes: it unfolds in steps, each is asked for first, and it stops at the limit."""
     machine = zlib.decompressobj(_EITHER)
+    parts: list[bytes] = []
+    size, left = 0, bytes(body)
     try:
-        data = machine.decompress(body, most + 1)
+        while not machine.eof and size <= most:
+            share.grow(2 * _STEP_BYTES)
+            part = machine.decompress(left, _STEP_BYTES)
+            left = machine.unconsumed_tail
+            if not part and not left:
+                break
+            size += len(part)
+            parts.append(part)
     except zlib.error as error:
         raise BadRequestError(f"the compressed body is damaged: {error}") from None
-    if len(data) > most:
-        raise TooLargeError(f"the body has more than {most} bytes when decompressed; no more are taken here")
+    if size > most:
+        raise TooLargeError(f"the body has more than {most} bytes when decompressed; no more are accepted here")
     if not machine.eof:
         raise BadRequestError("the compressed body ends too early")
     if machine.unused_data:
         raise BadRequestError("there is something behind the compressed body")
-    return data
+    return b"".join(parts)
 
 
 async def compress(body: bytes, accepted: str, *, is_binary: bool) -> tuple[bytes, str | None]:

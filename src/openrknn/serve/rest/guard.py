@@ -16,10 +16,11 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openrknn.serve.errors import ForbiddenError, ServeError, UnauthorizedError
-from openrknn.serve.rest.body import ClientGoneError
-from openrknn.serve.rest.protocol import ABORT
+from openrknn.serve.logs import one_line
+from openrknn.serve.plane.face import Plane
+from openrknn.serve.rest.body import SHARE, ClientGoneError
+from openrknn.serve.rest.protocol import ABORT, DRAIN
 from openrknn.serve.rest.tickets import is_right_ticket
-from openrknn.serve.settings import Settings
 
 __all__ = ["Guard", "error_body", "is_right_token"]
 
@@ -34,6 +35,8 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 _MAX_REQUEST_ID = 128
+_QUIET_PATHS = frozenset({"/", "/v2/health/live", "/v2/health/ready", "/metrics", "/status", "/doctor", "/ticket"})
+"""Probes, Prometheus and the page ask every few seconds: they are logged at DEBUG unless something is wrong."""
 
 
 def error_body(message: str) -> bytes:
@@ -51,7 +54,9 @@ def is_right_token(given: str | None, token: str) -> bool:
 class Guard:
     """ASGI around the application."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, plane: Plane) -> None:
+        settings = plane.settings
+        self._plane = plane
         self._app, self._token = app, settings.token
         self._send_seconds = settings.limits.send_seconds
         # Without a token, a page that a browser shows must not reach a server of this machine by another name for it.
@@ -76,6 +81,9 @@ class Guard:
                 for name, value in _HEADERS.items():
                     found.setdefault(name, value)
                 found["x-request-id"] = identity
+                if self._plane.is_draining:
+                    # A client that hears it sends nothing more on a connection that is about to end.
+                    found["connection"] = "close"
             try:
                 async with asyncio.timeout(self._send_seconds):
                     await send(message)
@@ -85,10 +93,13 @@ class Guard:
                 await asyncio.sleep(0.01)  # uvicorn hears of it in the next turn of the loop
                 raise ClientGoneError from None
 
+        share = self._plane.budget.open()
         try:
             self._check(scope, headers)
             scope["app"] = self  # Starlette's routes raise instead of answering in words of their own
+            scope[SHARE] = share
             await self._app(scope, receive, answer)
+            await self._sent(scope)
         except ClientGoneError:
             status = status or 499
         except ServeError as error:
@@ -100,18 +111,33 @@ class Guard:
             _LOG.exception("request %s failed", identity)
             if status:
                 raise
-            await _refuse(answer, ServeError("something went wrong inside the server; its log says what"))
+            await _refuse(answer, ServeError("internal error; see the server's log"))
         finally:
+            share.close()
             fields = {
                 "request_id": identity,
                 "method": scope["method"],
-                "path": scope["path"][:256],
+                "path": one_line(scope["path"][:256]),
                 "status": status,
                 "ms": round(1000 * (time.perf_counter() - started), 3),
                 "client": (scope.get("client") or ("",))[0],
                 "model": scope.get("path_params", {}).get("name", ""),
             }
-            _LOG.info("%(method)s %(path)s %(status)s %(ms)s ms", fields, extra={"fields": fields})
+            _LOG.log(
+                _level(scope["path"], status), "%(method)s %(path)s %(status)s %(ms)s ms", fields,
+                extra={"fields": fields},
+            )  # fmt: skip
+
+    async def _sent(self, scope: Scope) -> None:
+        """Wait until the client has taken the answer: until then it is in our memory."""
+        drain = scope.get(DRAIN)
+        if drain is None:
+            return
+        try:
+            async with asyncio.timeout(self._send_seconds):
+                await drain()
+        except TimeoutError:
+            scope[ABORT]()
 
     def _check(self, scope: Scope, headers: Headers) -> None:
         path = scope["path"]
@@ -119,13 +145,18 @@ class Guard:
         if self._token is not None and path.endswith("/inspect"):
             is_open = is_right_ticket(scope["query_string"], self._token)
         if self._token is not None and not is_open and not is_right_token(headers.get("authorization"), self._token):
-            raise UnauthorizedError("this server wants a token: send the header `Authorization: Bearer TOKEN`")
+            raise UnauthorizedError("this server requires a token: send the header `Authorization: Bearer TOKEN`")
         host = headers.get("host", "")
         if self._only_local_names and not _is_local_name(host):
-            raise ForbiddenError("this server listens on this machine only, and is called localhost")
+            raise ForbiddenError("this server listens on this machine only; address it as localhost")
         origin = headers.get("origin")
         if origin is not None and scope["method"] != "GET" and urlsplit(origin).netloc != host:
             raise ForbiddenError("pages of other servers may not use this one")
+
+
+def _level(path: str, status: int) -> int:
+    is_quiet = path in _QUIET_PATHS or path.startswith(_OPEN_FOLDER) or path.endswith("/ready")
+    return logging.DEBUG if is_quiet and status < 400 else logging.INFO
 
 
 def _is_local_name(host: str) -> bool:

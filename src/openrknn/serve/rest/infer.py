@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,18 @@ import orjson
 
 from openrknn.serve.datatypes import Array, datatype_of, dtype_of
 from openrknn.serve.errors import BadRequestError
+from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.face import Request
 from openrknn.serve.plane.job import Answer, OutputKind
-from openrknn.serve.plane.signature import check_shape
+from openrknn.serve.plane.signature import Signature, check_shape
 
-__all__ = ["Parsed", "build", "parse"]
+__all__ = ["Parsed", "answer_bytes", "build", "json_bytes", "parse"]
 
 _MAX_TENSORS = 256
 _MAX_ID = 1024
+_COUNTED_BYTES, _OBJECT_BYTES = 72, 256
+_BINARY_BYTES, _TEXT_BYTES = 24, 48
+_NUMBERS = frozenset({int, float, bool})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,24 @@ class Parsed:
     """Output -> as bytes; what is not named follows `all_binary`."""
 
 
-def parse(body: bytes | bytearray, header_length: str | None) -> Parsed:
+def json_bytes(text: bytes | bytearray | memoryview) -> int:
+    """The most memory that JSON can take as Python objects, from what can be counted in its text.
+
+    Every value but the first follows a comma, a bracket or a brace: a float and its place in a list take 32 bytes, an
+    empty list 64, a short text 64, an object 232 with its first entry. Text is stored with up to 4 bytes per character.
+    """
+    data = bytes(text)
+    values = _COUNTED_BYTES * (data.count(b",") + data.count(b"[") + data.count(b":") + 1)
+    return values + _OBJECT_BYTES * data.count(b"{") + (4 if data.count(b'"') else 1) * len(data)
+
+
+def answer_bytes(parsed: Parsed, signature: Signature) -> int:
+    """The most memory that an answer can take: its arrays, and twice its body."""
+    is_binary = parsed.all_binary and all(parsed.binary.values())
+    return signature.answer_elements * (_BINARY_BYTES if is_binary else _TEXT_BYTES)
+
+
+def parse(body: bytes | bytearray, header_length: str | None, share: Share | None = None) -> Parsed:
     """The body of a request. With `Inference-Header-Content-Length` bytes follow the JSON."""
     started = time.perf_counter()
     view = memoryview(body)
@@ -45,6 +67,8 @@ def parse(body: bytes | bytearray, header_length: str | None) -> Parsed:
         size = int(header_length)
         if size > len(view):
             raise BadRequestError(f"Inference-Header-Content-Length is {size}, and the body has {len(view)} bytes")
+    if share is not None:
+        share.grow(json_bytes(view[:size]))
     words = load_json(view[:size])
     tail = _Tail(view[size:])
     inputs: dict[str, Array] = {}
@@ -124,7 +148,7 @@ def load_json(view: memoryview | bytes | bytearray) -> dict[str, Any]:
     try:
         words = orjson.loads(view)
     except ValueError as error:  # also what is nested too deeply
-        raise BadRequestError(f"the body is no JSON: {error}") from None
+        raise BadRequestError(f"the body is not JSON: {error}") from None
     if not isinstance(words, dict):
         raise BadRequestError("the JSON is not an object")
     return words
@@ -144,20 +168,31 @@ def _tensor(entry: Mapping[str, Any], name: str, tail: _Tail) -> Array:
         return from_bytes(data, dtype, shape, name)
     if "data" not in entry:
         raise BadRequestError(f"input {name[:80]!r} has neither data nor binary_data_size")
-    try:
-        given = np.array(entry["data"])
-    except (ValueError, OverflowError, RecursionError):  # rows of different lengths
-        raise BadRequestError(f"input {name[:80]!r}: the data make no tensor") from None
+    given = np.array(_flat(entry["data"], name))
     if given.size != elements:
         raise BadRequestError(f"input {name[:80]!r}: {given.size} numbers do not fill the shape {list(shape)}")
     return cast_to(given, dtype, name).reshape(shape)
+
+
+def _flat(data: object, name: str) -> list[Any]:
+    """The numbers of nested lists. NumPy never sees anything else: of one long text and many short ones it would make
+    an array of so many long ones."""
+    if not isinstance(data, list):
+        raise BadRequestError(f"input {name[:80]!r}: the data are not a list of numbers")
+    while data and type(data[0]) is list:
+        if set(map(type, data)) != {list} or len(set(map(len, data))) != 1:
+            raise BadRequestError(f"input {name[:80]!r}: the rows of the data have different lengths")
+        data = list(chain.from_iterable(data))
+    if not set(map(type, data)) <= _NUMBERS:
+        raise BadRequestError(f"input {name[:80]!r}: the data are not numbers")
+    return data
 
 
 def cast_to(given: Array, dtype: np.dtype[Any], name: str) -> Array:
     """Numbers of JSON in the type that they are said to have."""
     allowed = {"f": "iufb", "b": "b"}.get(dtype.kind, "iu")
     if given.dtype.kind not in allowed:
-        raise BadRequestError(f"input {name[:80]!r}: the data are no numbers of type {datatype_of(dtype)}")
+        raise BadRequestError(f"input {name[:80]!r}: the data are not numbers of type {datatype_of(dtype)}")
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         if given.size and (int(given.min()) < limits.min or int(given.max()) > limits.max):
@@ -184,7 +219,7 @@ def _objects(words: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     if not isinstance(entries, list) or not entries or len(entries) > _MAX_TENSORS:
         raise BadRequestError(f"{key!r} has to be a list of one to {_MAX_TENSORS} objects")
     if not all(isinstance(entry, dict) for entry in entries):
-        raise BadRequestError(f"{key!r} has something that is no object")
+        raise BadRequestError(f"{key!r} has an entry that is not an object")
     return entries
 
 

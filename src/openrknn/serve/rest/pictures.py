@@ -10,7 +10,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from openrknn.errors import UnsupportedError
 from openrknn.pictures import PictureError, Pixels, read_picture
 from openrknn.serve.datatypes import Array
 from openrknn.serve.errors import BadRequestError, DeadlineError, FullError, ServeError
+from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.face import Plane, Request
 from openrknn.serve.plane.job import Job, Stages
 from openrknn.serve.plane.served import Served
@@ -53,10 +54,15 @@ class PictureOptions:
 class _Visit:
     """One picture on its way: its jobs, so that they can be cancelled, and its times."""
 
+    data: bytes
     deadline: float
     stages: Stages = field(default_factory=Stages)
     jobs: list[Job] = field(default_factory=list)
     is_over: bool = False
+
+    @property
+    def seconds_left(self) -> float:
+        return max(0.0, self.deadline - time.monotonic())
 
 
 class _Runner:
@@ -128,7 +134,8 @@ class Pictures:
         config = served.config
         try:
             made = Pipeline(
-                served.model,
+                served.card.picture,
+                order=served.card.picture.order,
                 task=config.task,
                 family=config.family,
                 labels=served.labels,
@@ -142,22 +149,27 @@ class Pictures:
         return made
 
     async def see(self, served: Served, data: bytes, options: PictureOptions) -> tuple[bytes, str, Stages]:
-        """What is in a picture: the body of the answer, its type, and where the time went."""
+        """What is in a picture: the body of the answer, its type, and where the time went.
+
+        A picture waits until there is memory to decode it; the threads that wait hold encoded pictures only.
+        """
         if self._under_way >= served.queue.size:
             served.stats.failed(FullError.code, 0.0)
             raise FullError(f"{self._under_way} pictures are waiting; try again later")
         started = time.monotonic()
-        visit = _Visit(started + self._plane.settings.limits.request_seconds)
+        visit = _Visit(data, started + self._plane.settings.limits.request_seconds)
         self._under_way += 1
         self._plane.under_way += 1
         try:
-            work = asyncio.get_running_loop().run_in_executor(self._threads, self._work, served, data, options, visit)
+            work = asyncio.get_running_loop().run_in_executor(
+                self._threads, self._work, served, options, visit
+            )
             content, kind = await work
         except ServeError as error:
             served.stats.failed(error.code, time.monotonic() - started)
             raise
         except asyncio.CancelledError:
-            visit.is_over = True
+            visit.is_over, visit.data = True, b""
             for job in visit.jobs:
                 job.future.cancel()
             served.stats.failed("CANCELLED", time.monotonic() - started)
@@ -170,14 +182,23 @@ class Pictures:
 
     # -- in a thread ---------------------------------------------------------------------------------------------
 
-    def _work(self, served: Served, data: bytes, options: PictureOptions, visit: _Visit) -> tuple[bytes, str]:
+    def _work(self, served: Served, options: PictureOptions, visit: _Visit) -> tuple[bytes, str]:
+        # A share of its own: the thread goes on for a while when the client is gone.
+        with self._plane.budget.open() as share:
+            return self._look(served, options, visit, share)
+
+    def _look(self, served: Served, options: PictureOptions, visit: _Visit, share: Share) -> tuple[bytes, str]:
         begun = time.perf_counter()
         if visit.is_over:
             raise CancelledError
         self._here.visit = visit
         finder = self.pipeline(served, options.threshold)
         reader_name = options.reader or served.config.reader
-        pixels = read_pixels(data, self._plane.settings.limits.pixels)
+        pixels = read_pixels(
+            visit.data,
+            self._plane.settings.limits.pixels,
+            lambda size: share.grow(size, wait_seconds=visit.seconds_left),
+        )
         read = time.perf_counter()
         try:
             if reader_name and finder.family.task == "text":
@@ -195,12 +216,12 @@ class Pictures:
         return content, kind
 
 
-def read_pixels(data: bytes, most_pixels: int) -> Pixels:
-    """A picture from the network: its size is looked at before it is decoded."""
+def read_pixels(data: bytes, most_pixels: int, admit: Callable[[int], None] | None = None) -> Pixels:
+    """A picture from the network: its size is looked at before it is decoded, and `admit` hears what that takes."""
     if not data:
         raise BadRequestError("the body is empty; send the bytes of a picture")
     try:
-        return read_picture(io.BytesIO(data), formats=_FORMATS, most_pixels=most_pixels)
+        return read_picture(io.BytesIO(data), formats=_FORMATS, most_pixels=most_pixels, admit=admit)
     except PictureError as error:
         raise BadRequestError(f"the body: {error}") from None
 

@@ -1,55 +1,126 @@
-"""Connections with limits: how many there are, and how long a request may take to arrive."""
+"""Connections with limits: how many there are, how long a request may take to arrive, and how large its head is."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import struct
+import time
+from collections import Counter
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from openrknn.serve.settings import Limits
 
-__all__ = ["ABORT", "guarded_protocol"]
+__all__ = ["ABORT", "DRAIN", "guarded_protocol"]
 
-ABORT = "openrknn.abort"
-"""In the ASGI scope: ends the connection of a client that does not take its answer."""
+ABORT, DRAIN = "openrknn.abort", "openrknn.drain"
+"""In the ASGI scope: end the connection of a client that does not take its answer; wait until it has taken it."""
 _GRACE_SECONDS = 5.0
 """The body's reader gives up first and can still say why."""
+_LINGER_SECONDS = 1.0
+"""While the server drains, a connection without a request stays for so long: one may be on its way."""
+_MOST_HEADERS = 256
+_REASON = b'{"error": "the request line and headers are too large"}'
+_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    b"content-length: %d\r\n\r\n%s" % (len(_REASON), _REASON)
+)
 
 
 def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
-    """uvicorn's HTTP with a clock for requests: a client that sends a byte now and then is sent away."""
+    """uvicorn's HTTP with limits. A client that sends a byte now and then is sent away."""
 
     class GuardedProtocol(HttpToolsProtocol):
         _clock: asyncio.TimerHandle | None = None
+        _is_surplus = False
+        _is_large = False
+        _is_leaving = False
+        _head_bytes = _parsed_bytes = 0
+        _is_waiting = True
+        """For the head of a request."""
+        _since = 0.0
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            if len(self.connections) >= limits.connections:
+            if len(self.connections) >= limits.connections and not _make_room(self.connections):
                 self._is_surplus = True
                 transport.abort()
                 return
             super().connection_made(transport)
+            self._since = time.monotonic()
             self._wind(limits.header_seconds)
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop()
-            if not getattr(self, "_is_surplus", False):
+            if not self._is_surplus:
                 super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            if self._is_surplus:
+                return
+            self._head_bytes = self._head_bytes + len(data) if self._is_waiting else 0
+            super().data_received(data)
+            if self._is_waiting and self._head_bytes > limits.header_bytes and not self.transport.is_closing():
+                self._refuse_head()
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
-            cast(dict[str, Any], self.scope)[ABORT] = self._abort
+            scope = cast(dict[str, Any], self.scope)
+            scope[ABORT], scope[DRAIN] = self._abort, self.flow.drain
+            self._parsed_bytes, self._is_waiting = 0, True
             self._wind(limits.header_seconds)
 
+        def on_url(self, url: bytes) -> None:
+            self._count(len(url))
+            super().on_url(url)
+
+        def on_header(self, name: bytes, value: bytes) -> None:
+            self._count(len(name) + len(value))
+            super().on_header(name, value)
+
+        def _count(self, size: int) -> None:
+            self._parsed_bytes += size
+            if self._parsed_bytes > limits.header_bytes or len(self.headers) >= _MOST_HEADERS:
+                self._is_large = True
+                raise ValueError("the head is too large")  # the parser stops, and `send_400_response` answers
+
+        def send_400_response(self, msg: str) -> None:
+            if self._is_large:
+                self._refuse_head()
+            else:
+                super().send_400_response(msg)
+
+        def _refuse_head(self) -> None:
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
+
         def on_headers_complete(self) -> None:
+            self._is_waiting, self._head_bytes = False, 0
             self._wind(limits.body_seconds + _GRACE_SECONDS)
             super().on_headers_complete()
 
         def on_message_complete(self) -> None:
             self._stop()
             super().on_message_complete()
+
+        def on_response_complete(self) -> None:
+            self._is_waiting, self._since = True, time.monotonic()
+            super().on_response_complete()
+
+        def shutdown(self) -> None:
+            """A request under way is answered, and one that is on its way already as well."""
+            self._is_leaving = True
+            if self._is_waiting:
+                self.loop.call_later(_LINGER_SECONDS, self._leave)
+            else:
+                super().shutdown()
+
+        def _leave(self) -> None:
+            if self._is_waiting:
+                self.transport.close()
+            else:
+                super().shutdown()
 
         def _wind(self, seconds: float) -> None:
             self._stop()
@@ -68,3 +139,22 @@ def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
             self.transport.abort()
 
     return GuardedProtocol
+
+
+def _make_room(connections: set[Any]) -> bool:
+    """End the connection that has been idle longest, of the client that has most; False where none is idle.
+
+    A client that opens all the connections there are thereby loses its own, and probes of a cluster get through.
+    """
+    idle = [one for one in connections if one._is_waiting]
+    if not idle:
+        return False
+    counts = Counter(_client(one) for one in connections)
+    victim = max(idle, key=lambda one: (counts[_client(one)], -one._since))
+    connections.discard(victim)
+    victim._abort()
+    return True
+
+
+def _client(connection: Any) -> str:
+    return connection.client[0] if connection.client else ""

@@ -1,0 +1,12 @@
+"""Each model in a process of its own: what a model does to its process, it does to nobody else.
+
+    host        the server's side: starts the process, opens contexts in it, restarts it with back-off
+    process     one process: spawn, questions with a time limit, why it ended;   remote: one context in it
+    child       the other side: loads the model, runs requests, one thread per context
+    wire        messages of both sides (JSON, never pickled objects);   arena: tensors in shared memory
+    limits      what the process may use
+
+A process per model version holds all of its contexts, so that they share one copy of the weights. It is started afresh
+(never forked from a server with threads), gets the path of the model and no token, and answers with plain numbers and
+text that the server checks. Tensors travel through a sealed memory file that neither side can shorten.
+"""
