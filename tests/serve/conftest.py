@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openrknn.cli.serve import _report
+from openrknn.serve.page.report import report
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import Settings
 from tests.serve.parts import fill
@@ -20,7 +20,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(repository: Path) -> Iterator[Server]:
-    settings = Settings([repository], http_port=0, grpc_port=0, instances=2, queue_size=128, describe=_report)
+    settings = Settings([repository], http_port=0, grpc_port=0, instances=2, queue_size=128, describe=report)
     with running(settings) as started:
         assert started.plane.ready_problem() == ""
         yield started

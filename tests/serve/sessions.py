@@ -78,7 +78,7 @@ def open_fragile(model: Any, *arguments: Any, **options: Any) -> Session:
             os.abort()
         return really(inputs, **more)
 
-    session.run = run  # type: ignore[method-assign]
+    session.run = run  # type: ignore[method-assign, assignment]
     return session
 
 

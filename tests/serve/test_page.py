@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from openrknn.cli.serve import _report
+from openrknn.serve.page.report import report
 from openrknn.serve.rest.tickets import is_right_ticket, make_ticket
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import Settings
@@ -79,7 +79,7 @@ def test_the_page_shows_everything(server: Server, browser: Browser, width: int,
 
 @needs_chromium
 def test_the_page_asks_for_the_token(browser: Browser) -> None:
-    settings = Settings([FILES["picture"]], http_port=0, grpc_port=None, token="sesame", describe=_report)
+    settings = Settings([FILES["picture"]], http_port=0, grpc_port=None, token="sesame", describe=report)
     with running(settings) as server:
         tab = Watched(browser, server.url)
         page = tab.page
@@ -93,7 +93,7 @@ def test_the_page_asks_for_the_token(browser: Browser) -> None:
 
 
 def test_a_ticket_opens_reports_and_nothing_else() -> None:
-    settings = Settings([FILES["picture"]], http_port=0, grpc_port=None, token="sesame", describe=_report)
+    settings = Settings([FILES["picture"]], http_port=0, grpc_port=None, token="sesame", describe=report)
     with running(settings) as server:
         report = "/v2/models/image_rk3588_i8/inspect"
         ticket = make_ticket("sesame")

@@ -13,7 +13,6 @@ from openrknn.cli.common.output import CommandError, Output
 from openrknn.extras import missing
 
 if TYPE_CHECKING:
-    from openrknn.container.model import Model
     from openrknn.serve.settings import Settings
 
 NAME = "serve"
@@ -113,6 +112,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 def settings_from(arguments: argparse.Namespace) -> Settings:
     """What the command line says."""
+    from openrknn.serve.page.report import report
     from openrknn.serve.settings import Limits, Settings, Tls
 
     if bool(arguments.tls_cert) != bool(arguments.tls_key):
@@ -146,7 +146,7 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         drain_seconds=arguments.drain,
         page=not arguments.no_page,
         otlp_endpoint=arguments.otlp,
-        describe=_report,
+        describe=report,
     )
 
 
@@ -167,13 +167,6 @@ def _warnings(settings: Settings, *, is_empty: bool) -> list[str]:
     if settings.token is not None and settings.tls is None and settings.host not in {"127.0.0.1", "::1", "localhost"}:
         lines.append("the token travels unencrypted; use --tls-cert and --tls-key, or a proxy that does it")
     return lines
-
-
-def _report(model: Model) -> str:
-    from openrknn.analysis.explain import describe
-    from openrknn.pages.model.page import render
-
-    return render(describe(model), model)
 
 
 def _port(text: str) -> int:

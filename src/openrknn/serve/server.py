@@ -26,6 +26,7 @@ from openrknn.serve.rest.app import build
 from openrknn.serve.rest.protocol import guarded_protocol
 from openrknn.serve.rpc.server import RpcServer
 from openrknn.serve.settings import Settings
+from openrknn.serve.tls import Certificates
 
 __all__ = ["Server", "running"]
 
@@ -73,41 +74,55 @@ class Server:
         if self.settings.otlp_endpoint:
             tracing.start(self.settings.otlp_endpoint)
         http = _Uvicorn(self._uvicorn_config())
-        http_socket = _listen(self.settings.host, self.settings.http_port)
-        rpc = RpcServer(self.plane) if self.settings.grpc_port is not None else None
+        http_socket = _listen(self.settings.host, self.settings.http_port, "HTTP")
+        rpc_socket: socket.socket | None = None
+        try:
+            if self.settings.grpc_port is not None:
+                rpc_socket = _listen(self.settings.host, self.settings.grpc_port, "gRPC")
+            rpc = RpcServer(self.plane) if rpc_socket is not None else None
+        except BaseException:
+            for one in (http_socket, rpc_socket):
+                if one is not None:
+                    one.close()
+            raise
         if signals:
             for number in (signal.SIGTERM, signal.SIGINT):
                 self._loop.add_signal_handler(number, self._signalled, number)
         try:
-            await self._serve(http, http_socket, rpc)
+            await self._serve(http, http_socket, rpc, rpc_socket)
         finally:
             http_socket.close()
             await asyncio.to_thread(self.plane.close)
             if self.settings.otlp_endpoint:
                 tracing.stop()
 
-    async def _serve(self, http: _Uvicorn, http_socket: socket.socket, rpc: RpcServer | None) -> None:
+    async def _serve(
+        self, http: _Uvicorn, http_socket: socket.socket, rpc: RpcServer | None, rpc_socket: socket.socket | None
+    ) -> None:
         assert self._stop is not None
         scheme = "https" if self.settings.tls else "http"
         host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
-        serving = asyncio.create_task(http.serve(sockets=[http_socket]))
         self.url = f"{scheme}://{host}:{http_socket.getsockname()[1]}"
-        if rpc is not None:
-            self.grpc_address = f"{host}:{await rpc.start()}"
+        rpc_tls = Certificates.context(self.settings.tls, "h2") if self.settings.tls else None
+        if rpc is not None and rpc_socket is not None:
+            self.grpc_address = f"{host}:{rpc_socket.getsockname()[1]}"
+            await rpc.start(rpc_socket, rpc_tls)
+        serving = asyncio.create_task(http.serve(sockets=[http_socket]))
         while not http.started and not serving.done():
             await asyncio.sleep(0.005)
         self.listening.set()
         _LOG.info("listening on %s%s", self.url, f" and gRPC on {self.grpc_address}" if rpc is not None else "")
         loading = asyncio.create_task(self._load())
         polling = asyncio.create_task(self._poll())
+        renewing = asyncio.create_task(self._renew(http.config.ssl, rpc_tls))
         stopping = asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait({stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
             await self._drain(http, serving, rpc)
         finally:
-            for task in (polling, stopping, loading):
+            for task in (polling, renewing, stopping, loading):
                 task.cancel()
-            await asyncio.gather(polling, stopping, loading, return_exceptions=True)
+            await asyncio.gather(polling, renewing, stopping, loading, return_exceptions=True)
 
     async def _drain(self, http: _Uvicorn, serving: asyncio.Task[None], rpc: RpcServer | None) -> None:
         """Nothing that was accepted is lost: first not ready, then no new connections, then wait for the answers."""
@@ -152,6 +167,14 @@ class Server:
                 except (RknnError, OSError) as error:
                     _LOG.error("the repository cannot be read: %s", error)
 
+    async def _renew(self, *contexts: ssl.SSLContext | None) -> None:
+        if self.settings.tls is None:
+            return
+        certificates = Certificates(self.settings.tls, *(one for one in contexts if one is not None))
+        while True:
+            await asyncio.sleep(self.settings.certificate_seconds)
+            await asyncio.to_thread(certificates.refresh)
+
     def _signalled(self, number: int) -> None:
         _LOG.info("got %s", signal.Signals(number).name)
         self.stop()
@@ -182,7 +205,7 @@ class Server:
         return config
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, what: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol said, asyncio switches Nagle's waiting off; without it small answers take 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -192,7 +215,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from None
+        raise UnsupportedError(f"{what} cannot listen on {host}:{port}: {error.strerror}") from None
     return listener
 
 

@@ -90,6 +90,8 @@ class Settings:
     """Whether clients may load and unload models."""
     token: str | None = field(default=None, repr=False)
     tls: Tls | None = None
+    certificate_seconds: float = 10.0
+    """How often the files of the certificate are looked at."""
     limits: Limits = Limits()
     drain_delay_seconds: float = 0.0
     """After SIGTERM: how long requests are still taken (not ready any more, so that balancers can notice)."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from openrknn.container.feed import input_reports
+from openrknn.analysis.feed import input_reports
 from openrknn.container.model import Model, TensorSpec
 from openrknn.container.parts import Quantization
 from openrknn.errors import FormatError, RknnError

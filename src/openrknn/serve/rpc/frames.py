@@ -53,7 +53,9 @@ class Frames:
         self._kind = self._flags = self._stream = 0
         self._messages: dict[int, _Message] = {}
         self.ended: list[int] = []
-        """Streams that ended since somebody cleared the list."""
+        """Streams whose last frame has passed since somebody cleared the list."""
+        self.reset: list[int] = []
+        """Streams that were given up, likewise."""
 
     def forget(self, stream: int) -> None:
         """A stream that the other side has ended."""
@@ -103,7 +105,9 @@ class Frames:
 
     def _finish(self) -> None:
         self._head.clear()
-        if self._kind == _RST_STREAM or (self._kind in {_DATA, _HEADERS} and self._flags & _END_STREAM):
+        if self._kind == _RST_STREAM:
+            self.reset.append(self._stream)
+        elif self._kind in {_DATA, _HEADERS} and self._flags & _END_STREAM:
             self.ended.append(self._stream)
 
     def _payload(self, data: bytes, at: int, end: int) -> Iterator[Announced]:

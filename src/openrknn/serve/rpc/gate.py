@@ -1,9 +1,9 @@
 """`Gate`: the port that clients of gRPC reach. It asks for memory before a message is let in.
 
 gRPC's own server takes a whole message into memory before anybody is asked, and as many at the same time as clients
-like. So it listens on a socket in a private folder, and the gate stands in front: it passes bytes on, sees how long each
-message is going to be (`frames`), and holds a connection back until the budget has room. It also ends TLS (so that a new
-certificate counts for the next connection) and counts connections.
+send. So it listens on a socket in a private folder, and the gate stands in front: it passes bytes on, sees how long
+each message is going to be (`frames`), and holds a connection back until the budget has room. It also terminates TLS
+(so that a new certificate is used from the next connection on) and counts connections.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import os
 import shutil
 import socket
 import ssl
@@ -31,6 +30,8 @@ __all__ = ["Gate", "private_folder"]
 _CHUNK = 256 * 1024
 _COPIES = 2
 """Of a message: in gRPC's buffers, and as the bytes that we get."""
+_SMALL_BYTES = 65535
+"""gRPC's server takes so much of any stream unasked (the first window of HTTP/2); the call itself asks for it."""
 _RETRY_SECONDS = 0.02
 _PLACES = (None, "/dev/shm", "/run")
 """Where a private folder may be; None: where the system keeps temporary files."""
@@ -41,7 +42,7 @@ def private_folder() -> Path:
     for place in _PLACES:
         with contextlib.suppress(OSError):
             return Path(tempfile.mkdtemp(prefix="openrknn-", dir=place))
-    raise UnsupportedError("gRPC needs a writable folder for its socket: mount one at /tmp, set TMPDIR, or use --no-grpc")
+    raise UnsupportedError("gRPC needs a writable folder for its socket: mount /tmp, set TMPDIR, or use --no-grpc")
 
 
 class Gate:
@@ -145,6 +146,9 @@ class Gate:
                 first.reschedule(None)
                 for message in visit.calls.feed(data):
                     await self._admit(visit, message)
+                for stream in visit.calls.reset:
+                    visit.end_stream(stream)
+                visit.calls.reset.clear()
                 visit.calls.ended.clear()  # the client has said all; the call goes on
                 inner.write(data)
                 await inner.drain()
@@ -154,11 +158,12 @@ class Gate:
     async def _down(self, visit: _Visit, inner: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """To the client, who may take its time but not for ever."""
         while data := await inner.read(_CHUNK):
-            for _ in visit.answers.feed(data):
-                pass
-            for stream in visit.answers.ended:
+            for message in visit.answers.feed(data):
+                visit.answered(message.stream)
+            for stream in (*visit.answers.ended, *visit.answers.reset):
                 visit.end_stream(stream)
             visit.answers.ended.clear()
+            visit.answers.reset.clear()
             writer.write(data)
             async with asyncio.timeout(self._limits.send_seconds):
                 await writer.drain()
@@ -166,6 +171,8 @@ class Gate:
     async def _admit(self, visit: _Visit, message: Announced) -> None:
         if message.size_bytes > self._limits.body_bytes:
             return  # gRPC's server refuses it by itself, without reading it
+        if message.size_bytes <= _SMALL_BYTES and not message.is_compressed:
+            return
         size = self._limits.body_bytes if message.is_compressed else message.size_bytes
         share = self._budget.open()
         until = time.monotonic() + self._limits.body_seconds
@@ -195,6 +202,7 @@ class _Charge:
     def __init__(self, gate: Gate, visit: _Visit, message: Announced, share: Share) -> None:
         self._gate, self._visit, self._share = gate, visit, share
         self.stream, self.size_bytes = message.stream, message.size_bytes
+        self.is_compressed = message.is_compressed
 
     def end(self) -> None:
         self._share.close()
@@ -212,6 +220,11 @@ class _Visit:
         self.inner: asyncio.StreamWriter | None = None
         self.calls, self.answers = Frames(is_client=True), Frames(is_client=False)
         self.charges: list[_Charge] = []
+
+    def answered(self, stream: int) -> None:
+        """One answer for one message. Compressed ones arrive with another size, so this is how they are noticed."""
+        for charge in [one for one in self.charges if one.stream == stream and one.is_compressed][:1]:
+            charge.end()
 
     def end_stream(self, stream: int) -> None:
         """The server has answered: whatever is left of its messages is dropped."""

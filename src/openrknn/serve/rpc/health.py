@@ -8,6 +8,7 @@ from typing import Any
 
 from openrknn.serve.errors import NotFoundError
 from openrknn.serve.plane.face import Plane
+from openrknn.serve.rpc.call import Call
 from openrknn.serve.rpc.messages import health
 
 __all__ = ["Health"]
@@ -20,8 +21,8 @@ _LOOK_SECONDS = 0.5
 class Health:
     """Readiness as gRPC's own balancers and probes ask for it."""
 
-    def __init__(self, plane: Plane, closing: asyncio.Event) -> None:
-        self._plane, self._closing = plane, closing
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
         self._answer = health().message("HealthCheckResponse")
 
     def _status(self, service: str) -> int:
@@ -32,24 +33,25 @@ class Health:
         except NotFoundError:
             return _UNKNOWN
 
-    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's names
+    async def Check(self, request: Any, call: Call) -> Any:  # noqa: N802 - the protocol's names
         status = self._status(request.service)
         if status == _UNKNOWN:
             raise NotFoundError(f"there is no service or model {request.service[:80]!r}")
         return self._answer(status=status)
 
-    async def Watch(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+    async def Watch(self, request: Any, call: Call) -> AsyncIterator[Any]:  # noqa: N802
         """The status now and whenever it changes."""
-        last = None
+        assert call.stream is not None
+        last, end = None, call.stream.end
         while True:
-            status = _NOT_SERVING if self._closing.is_set() else self._status(request.service)
+            status = _NOT_SERVING if end.is_set() else self._status(request.service)
             if status != last:
                 last = status
                 yield self._answer(status=status)
-            if self._closing.is_set():
+            if end.is_set():
                 return
             try:
                 async with asyncio.timeout(_LOOK_SECONDS):
-                    await self._closing.wait()
+                    await end.wait()
             except TimeoutError:
                 continue

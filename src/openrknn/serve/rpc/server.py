@@ -1,43 +1,56 @@
-"""`RpcServer`: ports, limits, TLS and token of gRPC."""
+"""`RpcServer`: the calls of gRPC, with their limits and their token."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
 
-from openrknn.errors import UnsupportedError
-from openrknn.serve.errors import ServeError, UnauthorizedError
+from openrknn.serve.errors import BadRequestError, ServeError, SlowError, TooLargeError, UnauthorizedError
+from openrknn.serve.logs import one_line
+from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.rest.guard import is_right_token
+from openrknn.serve.rpc.call import Call
+from openrknn.serve.rpc.gate import Gate, private_folder
 from openrknn.serve.rpc.health import Health
 from openrknn.serve.rpc.messages import health, inference
 from openrknn.serve.rpc.schema import Method
 from openrknn.serve.rpc.service import Service
+from openrknn.serve.rpc.streams import Streams
+from openrknn.serve.rpc.weigh import weigh
 
 __all__ = ["RpcServer"]
 
 _LOG = logging.getLogger("openrknn.serve.access")
 _OPEN_CALLS = frozenset({"ServerLive", "ServerReady", "Check", "Watch"})
 """What needs no token: probes of a cluster have none."""
+_QUIET_CALLS = _OPEN_CALLS | {"ModelReady"}
+_WITH_TENSORS = frozenset({"ModelInfer", "ModelStreamInfer"})
+_SMALL_MESSAGE = 65536
+"""Of calls without tensors."""
 
 
 class RpcServer:
-    """gRPC on the loop that runs."""
+    """gRPC on the loop that runs.
+
+    Every call is registered as a stream of raw messages, whatever it is for clients: so the token is checked before a
+    message is read, memory is asked for before it is parsed, and a damaged one is an answer and no traceback.
+    """
 
     def __init__(self, plane: Plane) -> None:
-        self._plane = plane
-        self._settings = plane.settings
-        self._closing = asyncio.Event()
+        self._plane, self._settings = plane, plane.settings
         limits = self._settings.limits
+        self._streams = Streams(limits.streams)
+        self._gate = Gate(private_folder(), limits, plane.budget)
         self._server = grpc.aio.server(
-            maximum_concurrent_rpcs=limits.streams,
             options=[
                 ("grpc.max_receive_message_length", limits.body_bytes),
                 ("grpc.max_send_message_length", -1),
@@ -49,7 +62,7 @@ class RpcServer:
                 ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
             ],
         )
-        service, watcher = Service(plane, self._closing), Health(plane, self._closing)
+        service, watcher = Service(plane), Health(plane)
         self._server.add_generic_rpc_handlers(
             (
                 self._handlers("inference.GRPCInferenceService", inference().methods("GRPCInferenceService"), service),
@@ -57,93 +70,91 @@ class RpcServer:
             )
         )
 
-    async def start(self) -> int:
-        """Listen; the port."""
-        host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
-        address = f"{host}:{self._settings.grpc_port}"
-        try:
-            credentials = self._credentials()
-            if credentials is None:
-                port: int = self._server.add_insecure_port(address)
-            else:
-                port = self._server.add_secure_port(address, credentials)
-        except RuntimeError as error:
-            raise OSError(f"gRPC cannot listen on {address}: {error}") from None
+    async def start(self, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
+        """Listen."""
+        self._server.add_insecure_port(f"unix:{self._gate.target}")
         await self._server.start()
-        return port
+        await self._gate.start(listener, tls)
 
     async def stop(self, grace_seconds: float) -> None:
         """Take nothing more; wait for what was taken."""
-        self._closing.set()
+        self._gate.stop_listening()
+        self._streams.close()
         await self._server.stop(grace_seconds)
-
-    def _credentials(self) -> Any:
-        tls = self._settings.tls
-        if tls is None:
-            return None
-        try:
-            pair = (Path(tls.key).read_bytes(), Path(tls.certificate).read_bytes())
-            authority = Path(tls.client_ca).read_bytes() if tls.client_ca else None
-        except OSError as error:
-            raise UnsupportedError(f"the TLS files cannot be used: {error}") from None
-        return grpc.ssl_server_credentials([pair], authority, require_client_auth=authority is not None)
+        self._gate.close()
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
     def _handlers(self, service: str, methods: list[Method], target: object) -> Any:
-        handlers = {}
-        for method in methods:
-            function = getattr(target, method.name)
-            coders = {
-                "request_deserializer": method.request.FromString,
-                "response_serializer": _encode,
-            }
-            if method.streams_responses:
-                make = (
-                    grpc.stream_stream_rpc_method_handler
-                    if method.streams_requests
-                    else grpc.unary_stream_rpc_method_handler
-                )
-                handlers[method.name] = make(self._streaming(method.name, function), **coders)
-            else:
-                single = self._single(method.name, function)
-                handlers[method.name] = grpc.unary_unary_rpc_method_handler(single, **coders)
+        handlers = {
+            method.name: grpc.stream_stream_rpc_method_handler(self._handler(method, getattr(target, method.name)))
+            for method in methods
+        }
         return grpc.method_handlers_generic_handler(service, handlers)
 
-    def _single(self, name: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        async def call(request: Any, context: Any) -> Any:
+    def _handler(self, method: Method, function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+        async def handle(messages: AsyncIterator[bytes], context: Any) -> None:
             started, code = time.perf_counter(), "OK"
+            call = Call(_headers(context), context.time_remaining(), self._plane.budget.open(), self._parser(method))
             try:
-                self._check_token(name, context)
-                return await function(request, context)
+                self._check_token(method.name, context)
+                with call.share:
+                    await self._answer(method, function, self._arriving(messages), call, context)
             except ServeError as error:
                 code = error.code
-                await _abort(context, error)
+                await context.abort(getattr(grpc.StatusCode, error.code), str(error))
             except asyncio.CancelledError:
                 code = "CANCELLED"
                 raise
             finally:
-                _log(name, code, started, context, getattr(request, "model_name", ""))
+                self._log(method.name, code, started, context, call)
 
-        return call
+        return handle
 
-    def _streaming(self, name: str, function: Callable[[Any, Any], AsyncIterator[Any]]) -> Callable[[Any, Any], Any]:
-        async def call(request: Any, context: Any) -> AsyncIterator[Any]:
-            started, code = time.perf_counter(), "OK"
+    async def _answer(
+        self, method: Method, function: Callable[..., Any], messages: AsyncIterator[bytes], call: Call, context: Any
+    ) -> None:
+        """Writing waits until the client takes it; the memory of an answer counts until then."""
+        if not method.streams_responses:
+            await context.write(_encode(await function(await self._only(messages, call), call)))
+            return
+        with self._streams.place() as call.stream:
+            given = messages if method.streams_requests else await self._only(messages, call)
+            async for answer in function(given, call):
+                await context.write(_encode(answer))
+            call.stream.check()
+
+    async def _arriving(self, messages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for raw in messages:
+            self._gate.arrived(len(raw))
+            yield raw
+
+    async def _only(self, messages: AsyncIterator[bytes], call: Call) -> Any:
+        try:
+            async with asyncio.timeout(self._settings.limits.body_seconds):
+                raw = await anext(messages, None)
+        except TimeoutError:
+            raise SlowError("the message did not arrive in time") from None
+        if raw is None:
+            raise BadRequestError("the call has no message")
+        request = call.parse(raw, call.share)
+        call.model = getattr(request, "model_name", "")[:128]
+        return request
+
+    @staticmethod
+    def _parser(method: Method) -> Callable[[bytes, Share], Any]:
+        has_tensors = method.name in _WITH_TENSORS
+
+        def parse(raw: bytes, share: Share) -> Any:
+            if not has_tensors and len(raw) > _SMALL_MESSAGE:
+                raise TooLargeError(f"the message has {len(raw)} bytes; {method.name} takes {_SMALL_MESSAGE}")
+            share.grow(len(raw) + weigh(raw, has_tensors=has_tensors))
             try:
-                self._check_token(name, context)
-                async for answer in function(request, context):
-                    yield answer
-            except ServeError as error:
-                code = error.code
-                await _abort(context, error)
-            except asyncio.CancelledError:
-                code = "CANCELLED"
-                raise
-            finally:
-                _log(name, code, started, context, "")
+                return method.request.FromString(raw)
+            except Exception:  # noqa: BLE001 - protobuf's error differs between its versions
+                raise BadRequestError(f"the message is not a {method.request.DESCRIPTOR.name}") from None
 
-        return call
+        return parse
 
     def _check_token(self, name: str, context: Any) -> None:
         token = self._settings.token
@@ -151,19 +162,20 @@ class RpcServer:
             return
         found = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
         if not found or not is_right_token(str(found[0]), token):
-            raise UnauthorizedError("this server wants a token: send the metadata `authorization: Bearer TOKEN`")
+            raise UnauthorizedError("this server requires a token: send the metadata `authorization: Bearer TOKEN`")
+
+    def _log(self, name: str, code: str, started: float, context: Any, call: Call) -> None:
+        milliseconds = round(1000 * (time.perf_counter() - started), 3)
+        client = one_line(self._gate.client(context.peer()))
+        fields = {"method": name, "code": code, "ms": milliseconds, "client": client, "model": one_line(call.model)}
+        level = logging.DEBUG if name in _QUIET_CALLS and code == "OK" else logging.INFO
+        _LOG.log(level, "gRPC %(method)s %(code)s %(ms)s ms", fields, extra={"fields": fields})
+
+
+def _headers(context: Any) -> dict[str, str]:
+    return {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
 
 
 def _encode(answer: Any) -> bytes:
     """What has tensors in it comes encoded."""
     return answer if isinstance(answer, bytes) else answer.SerializeToString()
-
-
-async def _abort(context: Any, error: ServeError) -> None:
-    await context.abort(getattr(grpc.StatusCode, error.code), str(error))
-
-
-def _log(name: str, code: str, started: float, context: Any, model: str) -> None:
-    milliseconds = round(1000 * (time.perf_counter() - started), 3)
-    fields = {"method": name, "code": code, "ms": milliseconds, "client": context.peer(), "model": model}
-    _LOG.info("gRPC %(method)s %(code)s %(ms)s ms", fields, extra={"fields": fields})

@@ -12,13 +12,14 @@ from openrknn.serve.datatypes import Array, datatype_of, dtype_of
 from openrknn.serve.errors import BadRequestError
 from openrknn.serve.plane.face import Request
 from openrknn.serve.plane.job import Answer
-from openrknn.serve.plane.signature import check_shape
+from openrknn.serve.plane.signature import Signature, check_shape
 from openrknn.serve.rest.infer import cast_to, from_bytes, output_kind, timeout
 
-__all__ = ["build", "parse"]
+__all__ = ["answer_bytes", "build", "parse"]
 
 _RAW_OUTPUT_CONTENTS = bytes([6 << 3 | 2])
 """Field 6, a length and as many bytes."""
+_MAX_TENSORS = 256
 _CONTENTS = {
     "BOOL": "bool_contents",
     "INT8": "int_contents",
@@ -34,10 +35,25 @@ _CONTENTS = {
 }
 
 
+_NUMPY = {
+    "bool_contents": np.bool_, "int_contents": np.int32, "int64_contents": np.int64, "uint_contents": np.uint32,
+    "uint64_contents": np.uint64, "fp32_contents": np.float32, "fp64_contents": np.float64,
+}  # fmt: skip
+_ANSWER_BYTES = 24
+"""Per element of an answer: the array, the message, and once more on its way out."""
+
+
+def answer_bytes(signature: Signature) -> int:
+    """The most memory that an answer can take."""
+    return signature.answer_elements * _ANSWER_BYTES
+
+
 def parse(message: Any, seconds_left: float | None) -> Request:
     """A request; `seconds_left` is the deadline of the call."""
     started = time.perf_counter()
     raw = message.raw_input_contents
+    if len(message.inputs) > _MAX_TENSORS or len(message.outputs) > _MAX_TENSORS:
+        raise BadRequestError(f"a request has at most {_MAX_TENSORS} inputs and outputs")
     if raw and len(raw) != len(message.inputs):
         raise BadRequestError(f"{len(message.inputs)} inputs and {len(raw)} raw_input_contents do not fit together")
     inputs: dict[str, Array] = {}
@@ -79,7 +95,8 @@ def _tensor(entry: Any, raw: bytes | None) -> Array:
     field = _CONTENTS.get(entry.datatype)
     if field is None:
         raise BadRequestError(f"input {name[:80]!r}: {entry.datatype} has to come in raw_input_contents")
-    values = np.array(getattr(entry.contents, field))
+    numbers = getattr(entry.contents, field)
+    values: Array = np.fromiter(numbers, _NUMPY[field], len(numbers))
     if values.size != np.prod(shape, dtype=np.int64):
         raise BadRequestError(f"input {name[:80]!r}: {values.size} numbers do not fill the shape {list(shape)}")
     return cast_to(values, dtype, name).reshape(shape)

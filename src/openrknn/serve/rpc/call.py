@@ -1,0 +1,29 @@
+"""`Call`: what a call of gRPC needs beside its message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from openrknn.serve.plane.budget import Share
+from openrknn.serve.rpc.streams import Stream
+
+__all__ = ["Call"]
+
+
+@dataclass(slots=True)
+class Call:
+    """One call."""
+
+    headers: dict[str, str]
+    seconds_left: float | None
+    """Until its deadline."""
+    share: Share
+    """Of the memory; it ends when the answer is written."""
+    parse: Callable[[bytes, Share], Any]
+    """A raw message as an object; asks for the memory first."""
+    stream: Stream | None = None
+    """Where the call lasts."""
+    model: str = ""
+    """For the log."""
