@@ -95,11 +95,11 @@ def test_the_page_asks_for_the_token(browser: Browser) -> None:
 def test_a_ticket_opens_reports_and_nothing_else() -> None:
     settings = Settings([FILES["picture"]], http_port=0, grpc_port=None, token="sesame", describe=report)
     with running(settings) as server:
-        report = "/v2/models/image_rk3588_i8/inspect"
+        path = "/v2/models/image_rk3588_i8/inspect"
         ticket = make_ticket("sesame")
-        assert ask(server, "GET", f"{report}?ticket={ticket}").status == 200
-        assert ask(server, "GET", report).status == 401
-        assert ask(server, "GET", f"{report}?ticket={make_ticket('other')}").status == 401
+        assert ask(server, "GET", f"{path}?ticket={ticket}").status == 200
+        assert ask(server, "GET", path).status == 401
+        assert ask(server, "GET", f"{path}?ticket={make_ticket('other')}").status == 401
         assert ask(server, "GET", f"/v2/models/image_rk3588_i8?ticket={ticket}").status == 401
     assert not is_right_ticket(f"ticket={make_ticket('sesame', now=0)}".encode(), "sesame")
     for bad in (b"", b"ticket=", b"ticket=9.", b"ticket=x.y", b"ticket=%ff.%ff"):
