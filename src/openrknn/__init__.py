@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openrknn.lazy import lazy_names
+
 if TYPE_CHECKING:
     from openrknn.analysis.lint.api import lint
     from openrknn.chips import CHIPS, Chip
@@ -59,39 +61,20 @@ __all__ = [
 
 __version__ = "0.1.0.dev0"
 
-_HOMES = {
-    "CHIPS": "openrknn.chips",
-    "Chip": "openrknn.chips",
-    "DeviceError": "openrknn.errors",
-    "DmaBuf": "openrknn.runtime.io.user_memory",
-    "FormatError": "openrknn.errors",
-    "Matmul": "openrknn.runtime.matmul.matmul",
-    "Model": "openrknn.container.model",
-    "Operator": "openrknn.container.model",
-    "Quantization": "openrknn.container.parts",
-    "RknnError": "openrknn.errors",
-    "Session": "openrknn.runtime.session",
-    "SessionPool": "openrknn.runtime.pool",
-    "TensorSpec": "openrknn.container.model",
-    "UnsupportedError": "openrknn.errors",
-    "VendorError": "openrknn.errors",
-    "compile": "openrknn.compiler.api:compile_onnx",
-    "lint": "openrknn.analysis.lint.api",
-    "load": "openrknn.container.load",
-    "save": "openrknn.container.save",
-}
-"""Name -> the module that has it, with `:name` where it has another name there."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'openrknn' has no attribute {name!r}")
-    from importlib import import_module
-
-    module, _, other = _HOMES[name].partition(":")
-    value = globals()[name] = getattr(import_module(module), other or name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "analysis.lint.api": "lint",
+        "chips": "CHIPS Chip",
+        "compiler.api": "compile=compile_onnx",
+        "container.load": "load",
+        "container.model": "Model Operator TensorSpec",
+        "container.parts": "Quantization",
+        "container.save": "save",
+        "errors": "DeviceError FormatError RknnError UnsupportedError VendorError",
+        "runtime.io.user_memory": "DmaBuf",
+        "runtime.matmul.matmul": "Matmul",
+        "runtime.pool": "SessionPool",
+        "runtime.session": "Session",
+    },
+)

@@ -28,6 +28,7 @@ import numpy.typing as npt
 from openrknn import nativelib
 
 __all__ = [
+    "FORMATS",
     "Rounding",
     "decode_bf16",
     "decode_fp16",

@@ -67,7 +67,7 @@ def test_errors_come_out_when_asked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -
     lite = lab.open(MODEL)
     monkeypatch.setenv("OPENRKNN_LITE_RAISE", "1")
     with pytest.raises(ValueError, match="need 4dims input"):
-        lite.inference([PICTURE[0]])
+        lite.inference([PICTURE[0, 0]])
     with pytest.raises(FileNotFoundError):
         lite.load_rknn("not/there.rknn")
     with pytest.raises(RuntimeError, match="not loaded yet"):
@@ -78,7 +78,7 @@ def test_errors_come_out_when_asked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(FormatError, match="a PNG picture"):
         other.init_runtime()
     monkeypatch.setenv("OPENRKNN_LITE_RAISE", "0")
-    assert lite.inference([PICTURE[0]]) is None
+    assert lite.inference([PICTURE[0, 0]]) is None
 
 
 def test_reasons_are_in_the_log(lab: Lab) -> None:
@@ -100,6 +100,21 @@ def test_types_that_the_vendors_runtime_cannot_convert(lab: Lab, name: str) -> N
 def test_too_many_elements_are_refused_not_cut_off(lab: Lab) -> None:
     refuses(lab.open(MODEL), "3072 elements > 768", [np.zeros((1, 32, 32, 3), np.uint8)])
     refuses(lab.open("image_rk3588_i8_batch2"), "768 elements < 1536", [PICTURE])
+
+
+@pytest.mark.parametrize("data_format", ["nhwc", "nchw"])
+def test_a_picture_without_its_batch_is_taken_with_one_warning(lab: Lab, data_format: str) -> None:
+    """As wheels up to 1.4.0 did; those from 1.5 on refuse it."""
+    picture = PICTURE if data_format == "nhwc" else PICTURE.transpose(0, 3, 1, 2)
+    lite = lab.open(MODEL)
+    expected = lite.inference([PICTURE])
+    assert expected is not None
+    with listening(lite) as heard:
+        for _ in range(3):
+            found = lite.inference([picture[0]], data_format=data_format)
+            assert found is not None
+            assert np.array_equal(found[0], expected[0])
+    assert heard.text(logging.WARNING).count("has 3 dimensions and is taken as one picture") == 1
 
 
 def test_a_wrong_order_of_dimensions_is_pointed_out(lab: Lab) -> None:

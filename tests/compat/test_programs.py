@@ -113,7 +113,7 @@ def test_photos_on_a_board_with_one_core() -> None:
 
 def test_photos_reports_a_failure() -> None:
     pool = photos.Pool(model("image_rk3588_i8"), threads=1, chip="rk3588")
-    pool.put([PICTURE[0]])
+    pool.put([PICTURE[0, 0]])
     with pytest.raises(RuntimeError, match="RKNN inference failed!"):
         pool.get()
 

@@ -24,9 +24,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openrknn.lazy import lazy_names
+
 if TYPE_CHECKING:
     from openrknn.analysis.accuracy.api import compare
     from openrknn.analysis.accuracy.result import Comparison
+    from openrknn.analysis.accuracy.result import as_json as comparison_as_json
     from openrknn.analysis.board_time import estimate
     from openrknn.analysis.differences.difference import Difference
     from openrknn.analysis.differences.models import compare as diff
@@ -45,6 +48,7 @@ __all__ = [
     "ModelReport",
     "Severity",
     "compare",
+    "comparison_as_json",
     "coverage",
     "diff",
     "estimate",
@@ -52,33 +56,17 @@ __all__ = [
     "report",
 ]
 
-_HOMES = {
-    "Comparison": "accuracy.result",
-    "CoverageReport": "register_use.summary:Report",
-    "Difference": "differences.difference",
-    "EstimateReport": "reports",
-    "Finding": "reports",
-    "ModelReport": "reports",
-    "Severity": "reports",
-    "compare": "accuracy.api",
-    "coverage": "register_use.summary",
-    "diff": "differences.models:compare",
-    "estimate": "board_time",
-    "profile_rows": "profiles:rows_of",
-    "report": "inspection",
-}
-"""Name -> the module that has it, with `:name` where it has another name there. Loaded when first used."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'openrknn.analysis' has no attribute {name!r}")
-    from importlib import import_module
-
-    module, _, other = _HOMES[name].partition(":")
-    value = globals()[name] = getattr(import_module(f"openrknn.analysis.{module}"), other or name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "accuracy.api": "compare",
+        "accuracy.result": "Comparison comparison_as_json=as_json",
+        "board_time": "estimate",
+        "differences.difference": "Difference",
+        "differences.models": "diff=compare",
+        "inspection": "report",
+        "profiles": "profile_rows=rows_of",
+        "register_use.summary": "CoverageReport=Report coverage",
+        "reports": "EstimateReport Finding ModelReport Severity",
+    },
+)

@@ -16,6 +16,11 @@ One folder per stage, in this order; each can be used and tested alone:
 """
 
 from openrknn.compiler.api import Compiled, compile_model, compile_onnx, compile_with
-from openrknn.compiler.options import CompileOptions
+from openrknn.compiler.importer.read import read_model
+from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, model_inputs
+from openrknn.compiler.options import CompileOptions, Shapes
 
-__all__ = ["CompileOptions", "Compiled", "compile_model", "compile_onnx", "compile_with"]
+__all__ = [
+    "CompileOptions", "Compiled", "Shapes", "bind_shapes", "compile_model", "compile_onnx", "compile_with",
+    "cut_outputs", "model_inputs", "read_model",
+]  # fmt: skip

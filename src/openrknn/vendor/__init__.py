@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openrknn.lazy import lazy_names
+
 if TYPE_CHECKING:
     from openrknn.vendor.context.answers import (
         InputRange,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     )
     from openrknn.vendor.library.find import find_library
     from openrknn.vendor.library.library import Library, default_library
+    from openrknn.vendor.library.structs import structs_for
     from openrknn.vendor.matmul.core import MatrixBinding
     from openrknn.vendor.matmul.matmul import Matmul, Scales
     from openrknn.vendor.matmul.specs import Matrix, Shape
@@ -64,29 +67,6 @@ if TYPE_CHECKING:
     )
     from openrknn.vendor.tables.flags import InitFlag
     from openrknn.vendor.tables.versions import Version
-
-_NAMES = {
-    "context.answers": "InputRange IoCounts MemoryInfo MemorySize SdkVersion TensorAttributes",
-    "context.bindings": "Binding",
-    "context.context": "Context RunInfo",
-    "context.custom": "CustomOp Operation OperationTensor Skip",
-    "context.io": "InputSet OutputSet",
-    "context.perf": "OperatorTime PerfDetail",
-    "errors": "CallError CallMemoryError CallTimeoutError ClosedError LibraryNotFoundError",
-    "library.find": "find_library",
-    "library.library": "Library default_library",
-    "matmul.core": "MatrixBinding",
-    "matmul.matmul": "Matmul Scales",
-    "matmul.specs": "Matrix Shape",
-    "memory.owner": "memory_without_context",
-    "memory.tensor_memory": "TensorMemory",
-    "tables.enums": "AllocFlag CoreMask MatmulLayout MatmulQuantization MatmulType MemoryOrigin QuantizationType "
-        "QueryCommand SyncMode TargetType TensorFormat TensorType",
-    "tables.flags": "InitFlag",
-    "tables.versions": "Version",
-}
-"""Module -> the public names that it has."""
-_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "AllocFlag",
@@ -135,17 +115,30 @@ __all__ = [
     "default_library",
     "find_library",
     "memory_without_context",
+    "structs_for",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'openrknn.vendor' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = globals()[name] = getattr(import_module(f"openrknn.vendor.{_HOMES[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "context.answers": "InputRange IoCounts MemoryInfo MemorySize SdkVersion TensorAttributes",
+        "context.bindings": "Binding",
+        "context.context": "Context RunInfo",
+        "context.custom": "CustomOp Operation OperationTensor Skip",
+        "context.io": "InputSet OutputSet",
+        "context.perf": "OperatorTime PerfDetail",
+        "errors": "CallError CallMemoryError CallTimeoutError ClosedError LibraryNotFoundError",
+        "library.find": "find_library",
+        "library.library": "Library default_library",
+        "library.structs": "structs_for",
+        "matmul.core": "MatrixBinding",
+        "matmul.matmul": "Matmul Scales",
+        "matmul.specs": "Matrix Shape",
+        "memory.owner": "memory_without_context",
+        "memory.tensor_memory": "TensorMemory",
+        "tables.enums": "AllocFlag CoreMask MatmulLayout MatmulQuantization MatmulType MemoryOrigin QuantizationType "
+        "QueryCommand SyncMode TargetType TensorFormat TensorType",
+        "tables.flags": "InitFlag",
+        "tables.versions": "Version",
+    },
+)

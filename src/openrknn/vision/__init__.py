@@ -8,7 +8,7 @@
     pipeline    Pipeline: picture -> model -> objects;   ocr: TextReader
     families    which decoder fits a model;   decoders: one file per family, with its formula
     heads       outputs as they are stored, compared without making floats of them;   thresholds: which one to use
-    geometry    letterbox, crop, stretch and the way back;   pictures: reading and scaling
+    geometry    letterbox, crop, stretch and the way back;   pictures: reading and scaling;   inputs: for any model
     nms, grids, polygons, components        the arithmetic
     sources     files, folders, patterns;   video: cameras and streams
     prefetch    reading ahead;   parallel: several at a time
@@ -21,6 +21,7 @@ from __future__ import annotations
 from openrknn.vision.errors import SourceError, UnknownFamilyError
 from openrknn.vision.families import FAMILIES, Family, recognize
 from openrknn.vision.heads import Frame, Head, Settings
+from openrknn.vision.inputs import picture_for
 from openrknn.vision.ocr import TextReader
 from openrknn.vision.outcome import Result
 from openrknn.vision.pipeline import Pipeline
@@ -41,5 +42,6 @@ __all__ = [
     "SourceError",
     "TextReader",
     "UnknownFamilyError",
+    "picture_for",
     "recognize",
 ]

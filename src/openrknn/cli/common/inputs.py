@@ -21,7 +21,6 @@ __all__ = ["Array", "Fed", "arrays_for", "random_inputs", "wanted"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
-_PICTURE_CHANNELS = (1, 3, 4)
 _RAW = (".bin", ".raw")
 _RAW_TYPES = {1: np.uint8, 2: np.float16, 4: np.float32}
 
@@ -159,29 +158,7 @@ def _raw(spec: TensorSpec, path: str) -> Array:
 
 
 def _from_picture(model: Model, spec: TensorSpec, path: str, *, fit: str, order: str) -> Fed:
-    """A picture, made to fit: size, colour order, channels."""
-    from openrknn.vision.geometry import place
-    from openrknn.vision.heads import Frame
-    from openrknn.vision.pictures import fitted, read_picture
+    from openrknn.vision.inputs import picture_for
 
-    shape = spec.shape
-    if len(shape) == 4 and spec.layout != "nhwc":
-        shape = (shape[0], shape[2], shape[3], shape[1])
-    if len(shape) != 4 or shape[3] not in _PICTURE_CHANNELS or shape[0] != 1:
-        raise CommandError(
-            f"{path}: the input {spec.name!r} is {shape_text(spec.shape)}, which is not a picture; give a .npy file"
-        )
-    report = next(item for item in input_reports(model) if item.name == spec.name)
-    chosen_fit = _fit(model) if fit == "auto" else fit
-    chosen_order = ("bgr" if report.calibrated_as_bgr else "rgb") if order == "auto" else order
-    _, height, width, channels = shape
-    picture = read_picture(path)
-    placement = place(picture.shape[1], picture.shape[0], Frame(width, height), chosen_fit)
-    how = f"{chosen_fit} to {width}x{height}" + (f", {chosen_order.upper()}" if channels >= 3 else "")
-    return Fed(spec.name, path, fitted(picture, placement, channels=channels, order=chosen_order), how)
-
-
-def _fit(model: Model) -> str:
-    """A classifier looks at the middle; everything else wants to see all of it, in its proportions."""
-    counts = [sum(size > 1 for size in spec.shape) for spec in model.outputs]
-    return "crop" if counts == [1] else "letterbox"
+    array, how = picture_for(model, spec, path, fit=fit, order=order)
+    return Fed(spec.name, path, array, how)

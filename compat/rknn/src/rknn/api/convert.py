@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from openrknn.compiler import Compiled, CompileOptions, compile_with
-from openrknn.compiler.importer.read import read_model
-from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, model_inputs
-from openrknn.compiler.options import Shapes
+from openrknn.compiler import (
+    Compiled,
+    CompileOptions,
+    Shapes,
+    bind_shapes,
+    compile_with,
+    cut_outputs,
+    model_inputs,
+    read_model,
+)
 from rknn.api.settings import Settings
 
 __all__ = ["Conversion"]

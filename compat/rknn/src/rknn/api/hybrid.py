@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from openrknn.cli.common.files import save_atomically
 from openrknn.compiler import Compiled
+from openrknn.container import write_atomically
 
 __all__ = ["read_layers", "read_steps", "write_steps"]
 
@@ -29,9 +29,9 @@ def write_steps(
     stem = Path(model).stem
     facts: dict[str, Any] = {"format": _FORMAT, "onnx": os.path.abspath(model), "batch": batch}
     data = {"format": _FORMAT, "dataset": os.path.abspath(dataset)}
-    save_atomically(f"{stem}.model", json.dumps(facts, indent=1).encode())
-    save_atomically(f"{stem}.data", json.dumps(data, indent=1).encode())
-    save_atomically(f"{stem}.quantization.cfg", _config(compiled, list(layers)).encode())
+    write_atomically(f"{stem}.model", json.dumps(facts, indent=1).encode())
+    write_atomically(f"{stem}.data", json.dumps(data, indent=1).encode())
+    write_atomically(f"{stem}.quantization.cfg", _config(compiled, list(layers)).encode())
 
 
 def _config(compiled: Compiled, layers: list[str]) -> str:

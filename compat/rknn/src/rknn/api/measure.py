@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
+import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from openrknn.cli.main import main
-from openrknn.errors import RknnError
+import numpy as np
+
+from openrknn import Model, load
+from openrknn.analysis import Comparison, compare, comparison_as_json
+from openrknn.container import write_atomically
+from openrknn.vision import picture_for
 from rknnlite.api.rknn_runtime import RKNNRuntime
 
-__all__ = ["accuracy_report", "memory_table", "performance_table"]
+__all__ = ["accuracy_report", "accuracy_table", "memory_table", "performance_table"]
 
 _RULE = "=" * 100
-_EXIT_IMPOSSIBLE = 2
 
 
 def performance_table(runtime: RKNNRuntime) -> str:
@@ -47,25 +51,38 @@ def memory_table(runtime: RKNNRuntime) -> tuple[dict[str, int], str]:
 
 
 def accuracy_report(
-    model: str | os.PathLike[str] | bytes, onnx: str | os.PathLike[str], inputs: list[str],
+    model: str | os.PathLike[str] | bytes, onnx: str | os.PathLike[str], inputs: Sequence[str],
     folder: str | os.PathLike[str],
 ) -> None:  # fmt: skip
-    """`openrknn compare`, with its page and its numbers in a folder; a model that is no file yet goes there too."""
+    """The comparison as numbers and as text in a folder; a model that is no file yet goes there too."""
+    loaded = load(model)
+    comparison = compare(loaded, onnx, _arrays(loaded, inputs), fed=inputs)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     if isinstance(model, bytes):
-        (target / "model.rknn").write_bytes(model)
-        model = target / "model.rknn"
-    words = [os.fspath(model), os.fspath(onnx), *(word for path in inputs for word in ("--input", path))]
-    for options, name in ((["--json"], "error_analysis.json"), ([], "error_analysis.txt")):
-        text = _compare([*words, *options])
-        (target / name).write_text(text, encoding="utf-8")
+        write_atomically(target / "model.rknn", model)
+    numbers = json.dumps({"schema_version": 1, **comparison_as_json(comparison)}, indent=1)
+    write_atomically(target / "error_analysis.json", numbers.encode())
+    write_atomically(target / "error_analysis.txt", accuracy_table(comparison).encode())
 
 
-def _compare(words: list[str]) -> str:
-    printed, complained = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(complained):
-        code = main(["compare", *words])
-    if code == _EXIT_IMPOSSIBLE:
-        raise RknnError(complained.getvalue().strip() or "openrknn compare failed")
-    return printed.getvalue()
+def accuracy_table(comparison: Comparison) -> str:
+    """One row per tensor that both models have, in the order of execution."""
+    head = f"{'Cosine':>10}{'SNR(dB)':>10}  Tensor"
+    rows = [f"{_number(row.metrics.cosine, 6)}{_number(row.metrics.snr_db, 2)}  {row.tensor}"
+            for row in comparison.layers]  # fmt: skip
+    verdict = f"below {comparison.limit}" if comparison.is_bad else "ok"
+    notes = [f"own error is large: {row.tensor}" for row in comparison.culprits] + comparison.lint
+    return "\n".join((_RULE, "Accuracy", _RULE, head, *rows, f"outputs: {verdict}", *notes, _RULE, ""))
+
+
+def _number(value: float | None, digits: int) -> str:
+    return f"{'-' if value is None else format(value, f'.{digits}f'):>10}"
+
+
+def _arrays(model: Model, paths: Sequence[str]) -> dict[str, Any]:
+    """An array (.npy) or a picture for each input, in the model's order."""
+    if len(paths) != len(model.inputs):
+        raise ValueError(f"{len(paths)} files were given; the model has {len(model.inputs)} inputs")
+    return {spec.name: np.load(path, allow_pickle=False) if path.lower().endswith(".npy") else
+            picture_for(model, spec, path)[0] for spec, path in zip(model.inputs, paths, strict=True)}  # fmt: skip

@@ -12,8 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from openrknn.chips import chip_named
-from openrknn.cli.common.files import save_atomically
-from openrknn.cli.common.output import CommandError
+from openrknn.container import write_atomically
 from openrknn.errors import UnsupportedError
 from rknn.api.convert import Conversion
 from rknn.api.hybrid import read_layers, read_steps, write_steps
@@ -207,7 +206,7 @@ class RKNN:
             made = self._conversion.build(quantize=True, dataset=dataset, auto_hybrid=proposal)
             layers = [choice.output for choice in made.precision if choice.precision == "fp16"]
             write_steps(self._conversion.model, made, dataset, rknn_batch_size, layers)
-        except (CommandError, *CAUGHT) as error:
+        except CAUGHT as error:
             return failed(-1, "Catch exception in hybrid_quantization_step1!", error)
         return 0
 
@@ -235,8 +234,8 @@ class RKNN:
         if self._built is None:
             return failed(-1, "export_rknn: call build first")
         try:
-            save_atomically(os.fspath(export_path), self._built)
-        except (CommandError, *CAUGHT) as error:
+            write_atomically(export_path, self._built)
+        except CAUGHT as error:
             return failed(-1, "Catch exception when exporting RKNN model!", error)
         self._path = export_path
         return 0

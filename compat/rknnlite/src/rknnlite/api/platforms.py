@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 
+from openrknn import load
 from openrknn.chips import TARGETS
-from openrknn.container.load import load
 
 __all__ = ["describe_families", "describe_model", "show"]
 

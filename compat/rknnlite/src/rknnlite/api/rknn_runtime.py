@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from openrknn.runtime.session import Session
+from openrknn import Session
 from rknnlite.api.constants import *  # noqa: F403
 from rknnlite.api.constants import RKNN_QUERY_INPUT_ATTR, RKNN_QUERY_OUTPUT_ATTR
 from rknnlite.api.rknn_log import LOGGER

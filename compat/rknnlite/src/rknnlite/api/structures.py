@@ -1,28 +1,16 @@
 """The ctypes classes of the vendor's wheel, with its names for them and for their fields.
 
-They have the sizes and offsets of the C API v2.3.2 (`rknn_init_extend`: of 2.5.0); tests compare them with the tables
-of `openrknn.vendor`. Two fields are better than the vendor's: `zp` has a sign, and `dyn_range` is an array of shapes.
+Their fields are those of the C API 2.5.0 in the tables of `openrknn.vendor`, under the wheel's names where these
+differ. Two are better than the vendor's: `zp` has a sign, and `dyn_range` is an array of shapes.
 """
 
 from __future__ import annotations
 
-from ctypes import (
-    POINTER,
-    Structure,
-    c_char,
-    c_char_p,
-    c_float,
-    c_int,
-    c_int8,
-    c_int32,
-    c_int64,
-    c_uint8,
-    c_uint32,
-    c_uint64,
-    c_void_p,
-)
+from collections.abc import Mapping
+from ctypes import POINTER, Structure, c_char_p
+from typing import Any
 
-from rknnlite.api.constants import RKNN_MAX_DIMS, RKNN_MAX_DYNAMIC_SHAPE_NUM, RKNN_MAX_NAME_LEN
+from openrknn.vendor import Version, structs_for
 
 __all__ = [
     "RKNNCustomString",
@@ -44,44 +32,27 @@ __all__ = [
     "RKNNTensorAttr",
 ]
 
-_ATTRIBUTES = (
-    ("index", c_uint32),
-    ("n_dims", c_uint32),
-    ("dims", c_uint32 * RKNN_MAX_DIMS),
-    ("name", c_char * RKNN_MAX_NAME_LEN),
-    ("n_elems", c_uint32),
-    ("size", c_uint32),
-    ("fmt", c_int),
-    ("type", c_int),
-    ("qnt_type", c_int),
-    ("fl", c_int8),
-    ("zp", c_int32),
-    ("scale", c_float),
-)
+_STRUCTS = structs_for(Version.parse("2.5.0"))
+_OTHER_NAMES = {"ctx": "rknn_context", "size_with_stride": "stride_with_stride"}
+"""Fields of the C API -> what the wheel calls them."""
+
+
+def _fields(name: str, types: Mapping[str, Any] | None = None) -> tuple[tuple[str, Any], ...]:
+    """The fields of a C struct; `types` replaces pointers, which the tables do not distinguish."""
+    fields = getattr(_STRUCTS, name)._fields_
+    return tuple((_OTHER_NAMES.get(field, field), (types or {}).get(field, kind)) for field, kind in fields)
 
 
 class RKNNInputOutputNum(Structure):
     """rknn_input_output_num."""
 
-    _fields_ = (("n_input", c_uint32), ("n_output", c_uint32))
-
-
-class RKNNTensorAttr(Structure):
-    """rknn_tensor_attr of the first generation of NPUs."""
-
-    _fields_ = _ATTRIBUTES
+    _fields_ = _fields("rknn_input_output_num")
 
 
 class RKNNRtTensorAttr(Structure):
     """rknn_tensor_attr."""
 
-    _fields_ = (
-        *_ATTRIBUTES,
-        ("w_stride", c_uint32),
-        ("stride_with_stride", c_uint32),
-        ("pass_through", c_uint8),
-        ("h_stride", c_uint32),
-    )
+    _fields_ = _fields("rknn_tensor_attr")
 
     @property
     def size_with_stride(self) -> int:
@@ -89,79 +60,58 @@ class RKNNRtTensorAttr(Structure):
         return int(self.stride_with_stride)
 
 
+class RKNNTensorAttr(Structure):
+    """rknn_tensor_attr of the first generation of NPUs: it ends with the scale."""
+
+    _fields_ = RKNNRtTensorAttr._fields_[: [name for name, _ in _fields("rknn_tensor_attr")].index("scale") + 1]
+
+
 class RKNNInputRange(Structure):
     """rknn_input_range: the shapes that one input can take."""
 
-    _fields_ = (
-        ("index", c_uint32),
-        ("shape_number", c_uint32),
-        ("fmt", c_int),
-        ("name", c_char * RKNN_MAX_NAME_LEN),
-        ("dyn_range", c_uint32 * RKNN_MAX_DIMS * RKNN_MAX_DYNAMIC_SHAPE_NUM),
-        ("n_dims", c_uint32),
-    )
+    _fields_ = _fields("rknn_input_range")
 
 
 class RKNNPerfDetail(Structure):
     """rknn_perf_detail."""
 
-    _fields_ = (("perf_data", c_char_p), ("data_len", c_uint64))
+    _fields_ = _fields("rknn_perf_detail", {"perf_data": c_char_p})
 
 
 class RKNNPerfRun(Structure):
     """rknn_perf_run: microseconds of the last run."""
 
-    _fields_ = (("run_duration", c_int64),)
+    _fields_ = _fields("rknn_perf_run")
 
 
 class RKNNSDKVersion(Structure):
     """rknn_sdk_version."""
 
-    _fields_ = (("api_version", c_char * 256), ("drv_version", c_char * 256))
+    _fields_ = _fields("rknn_sdk_version")
 
 
 class RKNNMemSize(Structure):
     """rknn_mem_size."""
 
-    _fields_ = (
-        ("total_weight_size", c_uint32),
-        ("total_internal_size", c_uint32),
-        ("total_dma_allocated_size", c_uint64),
-        ("total_sram_size", c_uint32),
-        ("free_sram_size", c_uint32),
-        ("reserved", c_uint32 * 10),
-    )
+    _fields_ = _fields("rknn_mem_size")
 
 
 class RKNNCustomString(Structure):
     """rknn_custom_string."""
 
-    _fields_ = (("string", c_char * 1024),)
+    _fields_ = _fields("rknn_custom_string")
 
 
 class RKNNInput(Structure):
     """rknn_input."""
 
-    _fields_ = (
-        ("index", c_uint32),
-        ("buf", c_void_p),
-        ("size", c_uint32),
-        ("pass_through", c_uint8),
-        ("type", c_int),
-        ("fmt", c_int),
-    )
+    _fields_ = _fields("rknn_input")
 
 
 class RKNNOutput(Structure):
     """rknn_output."""
 
-    _fields_ = (
-        ("want_float", c_uint8),
-        ("is_prealloc", c_uint8),
-        ("index", c_uint32),
-        ("buf", c_void_p),
-        ("size", c_uint32),
-    )
+    _fields_ = _fields("rknn_output")
 
 
 class RKNNInitExtend(Structure):
@@ -173,36 +123,28 @@ class RKNNInitExtend(Structure):
 class RKNNRtDecryptKeyMem(Structure):
     """rknn_decrypt_key_mem."""
 
-    _fields_ = (("key_data", c_void_p), ("key_size", c_uint32))
+    _fields_ = _fields("rknn_decrypt_key_mem")
 
 
 class RKNNRtInitExtend(Structure):
     """rknn_init_extend."""
 
-    _fields_ = (
-        ("rknn_context", c_uint64),
-        ("real_model_offset", c_int32),
-        ("real_model_size", c_uint32),
-        ("model_buffer_fd", c_int32),
-        ("model_buffer_flags", c_uint32),
-        ("user_key", POINTER(RKNNRtDecryptKeyMem)),
-        ("reserved", c_uint8 * 112),
-    )
-
-
-class RKNNRunExtend(Structure):
-    """rknn_run_extend of the first generation of NPUs."""
-
-    _fields_ = (("frame_id", c_uint64),)
+    _fields_ = _fields("rknn_init_extend", {"user_key": POINTER(RKNNRtDecryptKeyMem)})
 
 
 class RKNNRtRunExtend(Structure):
     """rknn_run_extend."""
 
-    _fields_ = (("frame_id", c_uint64), ("non_block", c_int32), ("timeout_ms", c_int32), ("fence_fd", c_int32))
+    _fields_ = _fields("rknn_run_extend")
+
+
+class RKNNRunExtend(Structure):
+    """rknn_run_extend of the first generation of NPUs."""
+
+    _fields_ = RKNNRtRunExtend._fields_[:1]
 
 
 class RKNNOutputExtend(Structure):
     """rknn_output_extend."""
 
-    _fields_ = (("frame_id", c_uint64),)
+    _fields_ = _fields("rknn_output_extend")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from openrknn.container.parts import DataType, Layout, Tensor
+from openrknn.container import DataType, Layout, Tensor
 from rknnlite.api.constants import (
     RKNN_TENSOR_NC1HWC2,
     RKNN_TENSOR_NCHW,

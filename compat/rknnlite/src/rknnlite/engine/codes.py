@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openrknn.errors import DeviceError, FormatError, RknnError, UnsupportedError
-from openrknn.runtime.errors import ClosedError
+from openrknn.runtime import ClosedError
 from rknnlite.api import constants as c
 
 __all__ = ["CAUGHT", "CodeError", "code_of"]

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from time import perf_counter_ns
 
-from openrknn.runtime.errors import ClosedError
+from openrknn.runtime import ClosedError
 from rknnlite.engine.cores import session_mask
 from rknnlite.engine.door import PixelDoor
 from rknnlite.engine.outputs import Array
@@ -32,6 +32,7 @@ class Context:
         """How many runs there were."""
         self.last_nanoseconds = 0
         self.has_chosen_shapes = False
+        self.has_warned_of_batch = False
         self.kept: dict[int, Array] = {}
         """Outputs that were handed out as addresses, until they are released."""
         self.ports = Ports(self.model, self.model.graphs[0])

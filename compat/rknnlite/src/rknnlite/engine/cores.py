@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openrknn.container.model import Model
+from openrknn import Model
 from rknnlite.api.constants import CURRENT_SUPPORT_NPU_CORE_MODE, NPU_CORE_ALL, NPU_CORE_AUTO
 from rknnlite.api.rknn_log import LOGGER
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from openrknn.runtime.session import Session
+from openrknn import Session
 from rknnlite.engine.outputs import Array
 
 __all__ = ["PixelDoor"]

@@ -39,6 +39,7 @@ def check_inputs(
         names = ", ".join(port.name for port in context.ports.inputs)
         raise ValueError(f"{len(arrays)} inputs were given; the model has {count}: {names}")
     formats = _formats(data_format, count)
+    _warn_of_missing_batch(context, arrays)
     if _passes(pass_through, count):
         return [_native(array, port) for array, port in zip(arrays, context.ports.inputs, strict=True)], True
     ordered = [
@@ -138,9 +139,25 @@ def _passes(pass_through: object, count: int) -> bool:
     return any(pass_through)
 
 
+def _warn_of_missing_batch(context: Context, arrays: Sequence[Array]) -> None:
+    """Once. Wheels up to 1.4.0 took a picture [H, W, C] for [1, H, W, C], and programs of that time rely on it; those
+    from 1.5 on refuse it, as people found who went from the one to the other."""
+    if context.has_warned_of_batch:
+        return
+    for index, (array, port) in enumerate(zip(arrays, context.ports.inputs, strict=True)):
+        if array.ndim == len(port.shape) - 1 == FEATURE_RANK - 1 and port.shape[0] == 1:
+            context.has_warned_of_batch = True
+            LOGGER.warning(
+                "inputs[%d] has 3 dimensions and is taken as one picture of a batch of 1; rknn-toolkit-lite2 from 1.5 "
+                "on refuses it: give it as array[None]", index,
+            )  # fmt: skip
+
+
 def _ordered(array: Array, port: InputPort, wanted: str, index: int) -> Array:
     """A view in the order that the model needs."""
     rank = len(port.shape)
+    if array.ndim == rank - 1 == FEATURE_RANK - 1 and port.shape[0] == 1:
+        array = array[None]  # `check_inputs` has warned
     if array.ndim != rank:
         raise ValueError(
             f"The input[{index}] need {rank}dims input, but {array.ndim}dims input buffer feed. "

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.container.parts import Layout, Tensor
-from openrknn.layout.arrange import Arrangement, nc1hwc2_to_nchw
+from openrknn.container import Layout, Tensor
+from openrknn.layout import Arrangement, nc1hwc2_to_nchw
 from openrknn.numerics import FORMATS
-from openrknn.runtime.io.tensors import stored_type
+from openrknn.runtime import stored_type
 from rknnlite.engine.memory import FloatPool
 
 __all__ = ["Array", "OutputPort"]

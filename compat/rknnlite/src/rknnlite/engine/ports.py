@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from openrknn.container.model import Model, TensorSpec
-from openrknn.container.parts import Graph, Layout, Tensor
-from openrknn.runtime import shapes
-from openrknn.runtime.io.tensors import stored_type
+from openrknn import Model, TensorSpec
+from openrknn.container import Graph, Layout, Tensor
+from openrknn.runtime import graph_for, specs, stored_type
 from rknnlite.engine.outputs import Array, OutputPort
 
 __all__ = ["FEATURE_RANK", "InputPort", "Ports"]
@@ -82,7 +81,7 @@ class Ports:
     """All of them, for one graph of the model."""
 
     def __init__(self, model: Model, graph: Graph) -> None:
-        described = shapes.specs(model, graph, inputs=True)
+        described = specs(model, graph, inputs=True)
         self.graph = graph
         self.inputs = tuple(
             InputPort.of(spec, graph.tensors[index]) for spec, index in zip(described, graph.inputs, strict=True)
@@ -97,4 +96,4 @@ class Ports:
     @classmethod
     def for_shapes(cls, model: Model, wanted: Sequence[tuple[int, ...]]) -> Ports:
         """For these input shapes; ValueError says which ones the model has."""
-        return cls(model, model.graphs[shapes.graph_for(model, list(wanted))])
+        return cls(model, model.graphs[graph_for(model, list(wanted))])

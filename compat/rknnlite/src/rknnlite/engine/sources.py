@@ -11,10 +11,8 @@ from functools import cached_property
 from typing import TypeAlias
 from weakref import WeakSet, WeakValueDictionary
 
-from openrknn.container.load import load
-from openrknn.container.model import Model
-from openrknn.runtime.errors import ClosedError
-from openrknn.runtime.session import Session
+from openrknn import Model, Session, load
+from openrknn.runtime import ClosedError
 
 __all__ = ["Source", "read_source"]
 

@@ -1,0 +1,32 @@
+"""Packages whose names are loaded when they are first used, so that importing them costs almost nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package.
+
+    `names`: module below the package -> the public names that it has, with spaces between them; "compile=compile_onnx"
+    is a name that is another one there.
+    """
+    homes = {}
+    for module, words in names.items():
+        for word in words.split():
+            public, _, other = word.partition("=")
+            homes[public] = (f"{package}.{module}", other or public)
+
+    def find(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, other = homes[name]
+        value = getattr(import_module(module), other)
+        setattr(sys.modules[package], name, value)  # the next use finds it there
+        return value
+
+    return find, lambda: sorted(sys.modules[package].__all__)
