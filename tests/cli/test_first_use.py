@@ -130,3 +130,45 @@ def test_the_help_fits_the_terminal(
     assert max(map(len, body)) <= columns
     if not command:
         assert max(map(len, body)) > min(columns, 120) - 30
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_profile_has_one_line_per_operator(
+    columns: int, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long names lose their start, and are not split over many lines."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = run(capsys, "profile", CLASSIFIER, "--runs", "1").out.partition("\n\n")[0].splitlines()
+    operators = len(json.loads(run(capsys, "profile", CLASSIFIER, "--runs", "1", "--json").out)["operators"])
+    assert len(lines) == operators + 2
+    assert max(map(len, lines)) <= columns
+    assert sum(line.endswith("/Conv") for line in lines) > 30
+
+
+def test_a_class_keeps_its_name_on_a_narrow_terminal(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns in (60, 80):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        for words in (("run", CLASSIFIER, "-i", IMAGES / "cat.jpg"), ("classify", CLASSIFIER, IMAGES / "cat.jpg")):
+            result = run(capsys, *words)
+            assert "Egyptian cat" in result.out
+            assert max(map(len, result.out.splitlines())) <= columns
+
+
+# -- compare -----------------------------------------------------------------------------------------------------------
+
+GATE = (MODELS / "picture_gate_rk3562_fp.rknn", MODELS / "picture_gate.onnx")
+
+
+def test_compare_without_onnx_is_one_line(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    result = run(capsys, "compare", *GATE)
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert "pip install 'openrknn[onnx]'" in result.err
+
+
+def test_the_page_of_compare_says_why_the_exit_code_is_1(tmp_path: Path, capsys: Capture) -> None:
+    pytest.importorskip("onnx", reason="the extra 'onnx' (package onnx) is not installed")
+    result = run(capsys, "compare", *GATE, "--html", tmp_path / "page.html")
+    assert result.code == 1
+    assert "The first operator that drifts" in result.out
+    assert "layout-mismatch" in result.out

@@ -50,10 +50,10 @@ def compare(
     clouds      also count where the pairs (reference, ours) lie, for pictures
     fed         what the inputs are, in words; for the report
     """
+    check_comparable(model)
+    source = Reference.load(os.fspath(onnx))  # complains if the package onnx is missing
     from onnx import numpy_helper
 
-    check_comparable(model)
-    source = Reference.load(os.fspath(onnx))
     feeds = feeds_for(model, source, inputs, layout)
     weights = read_weights(model, {name: numpy_helper.to_array(item) for name, item in source.constants.items()})
     quantized = reference == "quantized"

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.errors import ComparisonError
+from openrknn.extras import how_to_install
 
 __all__ = ["Arrays", "Reference"]
 
@@ -45,10 +46,11 @@ class Reference:
     @classmethod
     def load(cls, path: str) -> Reference:
         """Read an ONNX file; what is wrong with it is one line."""
-        if importlib.util.find_spec("onnx") is None:
-            raise ComparisonError("comparing needs the package onnx; `pip install 'openrknn[onnx]'`")
-        import onnx
-        from google.protobuf.message import DecodeError
+        try:
+            import onnx
+            from google.protobuf.message import DecodeError
+        except ImportError:
+            raise ComparisonError(f"comparing needs the package onnx; {how_to_install('onnx')}") from None
 
         try:
             model = onnx.load(path)

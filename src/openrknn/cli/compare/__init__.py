@@ -38,15 +38,16 @@ EXIT_DRIFT = 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("model", metavar="MODEL.rknn", help="a .rknn model")
-    parser.add_argument("onnx", metavar="MODEL.onnx", help="what it was made from")
+    parser.add_argument("onnx", metavar="MODEL.onnx", help="the ONNX model it was made from")
     add_input_arguments(parser)
-    parser.add_argument("--isolate", action="store_true", help="each operator alone, on the reference's numbers")
+    parser.add_argument("--isolate", action="store_true", help="run each operator alone, on the reference's numbers")
     parser.add_argument(
         "--reference", choices=("float", "quantized"), default="float", help="the ONNX model as it is (default), or "
         "with the weights and the rounding of the file",
     )  # fmt: skip
-    parser.add_argument("--limit", type=_share, metavar="C", default=0.99, help="cosine of a drift (default: 0.99)")
-    parser.add_argument("--html", metavar="OUT", help="write one self-contained page with plots of both modes")
+    limit = "cosine below which a tensor has drifted (default: 0.99)"
+    parser.add_argument("--limit", type=_share, metavar="C", default=0.99, help=limit)
+    parser.add_argument("--html", metavar="OUT", help="write a self-contained HTML page with plots of both modes")
     parser.add_argument("--device", default="auto", help="auto, software[:CHIP], rknpu or rocket (default: auto)")
 
 
@@ -63,6 +64,7 @@ def _share(text: str) -> float:
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Compare one pair of models."""
     from openrknn.analysis.accuracy.api import check_comparable
+    from openrknn.analysis.accuracy.phrases import remarks, verdict
     from openrknn.analysis.accuracy.result import as_json
     from openrknn.cli.common.inputs import arrays_for, random_inputs
 
@@ -77,13 +79,15 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
         save_atomically(arguments.html, render(comparison).encode("utf-8", "backslashreplace"))
         output.value(f"wrote {arguments.html}")
+        # The page has it all; the terminal at least the reason of the exit code.
+        output.line(verdict(comparison))
+        for remark in remarks(comparison) if comparison.is_bad else ():
+            output.line(f"  {remark}")
     elif output.is_human:
         from openrknn.cli.compare.text import show
 
         show(comparison, output)
     else:
-        from openrknn.analysis.accuracy.phrases import verdict
-
         output.value(verdict(comparison))
     return EXIT_DRIFT if comparison.is_bad else 0
 

@@ -17,6 +17,8 @@ __all__ = ["as_json", "show_picture", "show_summary"]
 
 _MOST_ROWS = 30
 _BAR_CELLS = 20
+_NARROW = 80
+"""Columns below which names need the room of the bar."""
 
 
 def show_picture(output: Output, result: Result, *, top: int) -> None:
@@ -42,11 +44,13 @@ def _headline(result: Result) -> Text:
 def _table(output: Output, result: Result, rows: list[dict[str, Any]]) -> Any:
     """The columns depend on what it is."""
     ascii_only = output.console.options.ascii_only
-    drawn = table(*_columns(result), right=("score",), wrap=("name", "text"))
+    has_bar = output.console.width >= _NARROW
+    columns = [name for name in _columns(result) if name or has_bar]
+    drawn = table(*columns, right=("score",), wrap=("name", "text"))
     for row in rows:
         value = float(row.get("score", row.get("probability", row.get("share", 0.0))))
         strength = bar(value, _BAR_CELLS, ascii_only=ascii_only).ljust(_BAR_CELLS)
-        cells = [Text(f"{100 * value:.1f} %"), Text(strength, "green")]
+        cells = [Text(f"{100 * value:.1f} %"), *([Text(strength, "green")] if has_bar else [])]
         if "label" in row:
             cells.append(Text(printable(row["label"]), "bold"))
         if "text" in row:

@@ -17,16 +17,23 @@ from openrknn.runtime.profile import Profile
 
 __all__ = ["show"]
 
-_WIDE, _MIDDLE = 150, 110
-_SHAPES = {"InputShape", "OutputShape", "WorkLoad", "DataType"}
-_DETAILS = {"RW(KB)", "MacUsage(%)"}
+_HIDDEN = {
+    150: {"InputShape", "OutputShape", "WorkLoad", "DataType"},
+    130: {"RW(KB)", "MacUsage(%)"},
+    110: {"Cycles(DDR/NPU/Total)"},
+    70: {"Target", "Bound"},
+}
+"""Columns of the terminal -> columns of the table that fewer have no room for."""
+_SHORTEST_NAME = 12
+_GAP = 3
+"""Between two columns."""
 _BAR_CELLS = 12
 
 
 def show(output: Output, model: Model, rows: Sequence[Row], profile: Profile) -> None:
     """The table, the types, the sums."""
     width = output.console.width
-    output.show(_operators(rows, width))
+    output.show(_operators(rows, width, "..." if output.console.options.ascii_only else "…"))
     output.show(title("By type"), *indented(_types(rows, output)))
     here = sum(row.here_us for row in rows) / 1e6
     cost = profile.cost
@@ -47,28 +54,35 @@ def show(output: Output, model: Model, rows: Sequence[Row], profile: Profile) ->
     output.show(Text(f"{duration(here)} here, on {profile.device}, operator by operator"))
 
 
-def _operators(rows: Sequence[Row], width: int) -> Table:
+def _operators(rows: Sequence[Row], width: int, dots: str) -> Table:
+    """One line per operator: what does not fit is the start of long names, which --json has whole."""
     columns = [
         "ID", "OpType", "DataType", "Target", "InputShape", "OutputShape", "Cycles(DDR/NPU/Total)", "Board(us)",
         "Bound", "Here(us)", "MacUsage(%)", "WorkLoad", "RW(KB)", "FullName",
     ]  # fmt: skip
-    hidden = set() if width >= _WIDE else _SHAPES if width >= _MIDDLE else _SHAPES | _DETAILS
+    hidden = {name for limit, names in _HIDDEN.items() if width < limit for name in names}
     shown = [name for name in columns if name not in hidden]
     right = ("ID", "Cycles(DDR/NPU/Total)", "Board(us)", "Here(us)", "MacUsage(%)", "RW(KB)")
-    result = table(*shown, right=right, wrap=("OpType", "InputShape", "OutputShape", "FullName"))
-    for row in rows:
-        cells = _cells(row)
-        result.add_row(*(cells[name] for name in shown))
+    lines = [_cells(row) for row in rows]
+    widest = {name: max(len(name), *(line[name].cell_len for line in lines)) for name in shown[:-1]}
+    room = max(width - sum(widest.values()) - _GAP * len(widest), _SHORTEST_NAME)
+    result = table(*shown, right=right, wrap=("InputShape", "OutputShape"))
+    for line in lines:
+        line["FullName"] = Text(_tail(line["FullName"].plain, room, dots))
+        result.add_row(*(line[name] for name in shown))
     return result
 
 
-def _cells(row: Row) -> dict[str, str | Text]:
-    style = "" if row.target == "NPU" else "yellow"
-    return {
+def _tail(name: str, room: int, dots: str) -> str:
+    return name if len(name) <= room else dots + name[len(dots) - room :]
+
+
+def _cells(row: Row) -> dict[str, Text]:
+    texts = {
         "ID": str(row.id),
         "OpType": printable(row.op_type),
         "DataType": row.data_type,
-        "Target": Text(row.target, style or "green"),
+        "Target": row.target,
         "InputShape": _shapes(row.input_shape[: row.activations]),
         "OutputShape": _shapes(row.output_shape),
         "Cycles(DDR/NPU/Total)": _cycles(row),
@@ -80,6 +94,9 @@ def _cells(row: Row) -> dict[str, str | Text]:
         "RW(KB)": f"{row.rw_kb:.1f}",
         "FullName": printable(row.full_name),
     }
+    cells = {name: Text(text) for name, text in texts.items()}
+    cells["Target"].stylize("green" if row.target == "NPU" else "yellow")
+    return cells
 
 
 def _cycles(row: Row) -> str:

@@ -18,7 +18,8 @@ from openrknn.quantities import duration, shape_text
 __all__ = ["as_json", "show"]
 
 _BAR_CELLS = 24
-_NARROW = 60
+_NARROW = 80
+"""Columns below which the name of a class needs the room of the bar."""
 
 
 def show(output: Output, outcome: Outcome, about: Mapping[str, Any]) -> None:
