@@ -59,7 +59,9 @@ def test_sums_and_sorting(capsys: Capture) -> None:
     assert sum(kin["calls"] for kin in report["types"]) == len(times)
 
 
-@pytest.mark.parametrize(("width", "shown"), [("170", "InputShape"), ("140", "MacUsage(%)"), ("120", "Cycles(DDR"), ("80", "Bound")])
+@pytest.mark.parametrize(
+    ("width", "shown"), [("170", "InputShape"), ("140", "MacUsage(%)"), ("120", "Cycles(DDR"), ("80", "Bound")]
+)
 def test_text(width: str, shown: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", width)
     text = run(capsys, "profile", golden("residual_rk3588_i8"), "--runs", "1").out

@@ -88,4 +88,4 @@ def _totals(calls: Iterable[CallTotal]) -> Markup:
         )))
         for call in calls
     ]  # fmt: skip
-    return tag("table", head, *rows)
+    return tag("div", tag("table", head, *rows), class_="totals")

@@ -88,7 +88,7 @@ def _noise(comparison: Comparison) -> Markup:
     ]
     legend = _legend((mode, words) for mode, words, _ in series)
     note = "Operators by number; hollow: no difference at all."
-    return tag("div", legend, plots.noise(series, _order(comparison)), tag("p", note, class_="muted"), class_="card")
+    return tag("div", legend, plots.noise(series, _order(comparison)), tag("p", note, class_="muted"), class_="card plot")
 
 
 def _agreement(comparison: Comparison) -> list[Markup | None]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from openrknn.compiler.rows import Row, rows_of
-from openrknn.pages.compiled.charts import cores_chart, noise_chart, time_chart
+from openrknn.pages.compiled.charts import cores_chart, grade, noise_chart, time_chart
 from openrknn.pages.frame import asset, document
 from openrknn.pages.markup import Content, Markup, breakable, clean, join, tag
 
@@ -32,7 +33,7 @@ def render(compiled: Compiled, facts: dict[str, Any]) -> str:
         "main",
         tag("header", tag("p", "openrknn compile", class_="brand"), tag("h1", title),
             tag("p", _lead(facts, rows), class_="lead"), _numbers(facts, rows)),
-        _verdicts(facts),
+        _verdicts(facts, rows),
         _section("time", "Where the time goes", _TIME, time_chart(rows)),
         _section("noise", "What is left of the signal", _NOISE[facts["format"]], noise_chart(rows)),
         _section("cores", "Several cores", _CORES,
@@ -118,18 +119,23 @@ def _times(facts: dict[str, Any]) -> tuple[tuple[str, str, str], ...]:
     return () if time is None else (("Time on a board", f"{time:.2f} ms", f"{low:.2f} to {high:.2f}" if low else ""),)
 
 
-def _verdicts(facts: dict[str, Any]) -> Markup:
+def _verdicts(facts: dict[str, Any], rows: Sequence[Row]) -> Markup:
+    """One line per output, in the colours of the chart below; and whether layers are worse than the outputs."""
     entries = facts.get("verify") or ()
     if not entries:
         return join(())
-    marks = [("good", "good") if entry["is_good"] else ("look", "poor") for entry in entries]
-    marks += [("vendor", "")] * len(facts.get("vendor", ()))
-    lines = join(
-        tag("li", tag("span", word, class_=f"mark {grade}"), clean(entry["text"], 400))
-        for (word, grade), entry in zip(marks, (*entries, *facts.get("vendor", ())), strict=True)
-    )
-    return tag("section", tag("h2", "Against ONNX in float and the vendor's runtime"),
+    said = [(_mark(entry), entry["text"]) for entry in entries]
+    said += [("vendor", entry["text"]) for entry in facts.get("vendor", ())]
+    levels = [grade(row.output_db) for row in rows if row.output_db is not None]
+    if "poor" in levels and all(mark != "poor" for mark, _ in said):
+        said.append(("fair", f"{levels.count('poor')} of {len(levels)} operators are below 20 dB on the way there"))
+    lines = join(tag("li", tag("span", mark, class_=f"mark {mark}"), clean(text, 400)) for mark, text in said)
+    return tag("section", tag("h2", "Compared with ONNX in float and the vendor's runtime"),
                tag("ul", lines, class_="verdicts"))  # fmt: skip
+
+
+def _mark(entry: dict[str, Any]) -> str:
+    return grade(entry["snr_db"]) if entry["is_good"] and entry["snr_db"] is not None else "poor"
 
 
 def _precision(facts: dict[str, Any]) -> Markup:
@@ -176,8 +182,7 @@ def _cell(name: str, cell: Content, row: Row, top: int) -> Markup:
     if name == "kCycles" and row.cycles:
         return tag("td", cell, class_="number bar", style=f"--p:{row.cycles / top:.1%}")
     if name == "Output dB" and row.output_db is not None:
-        grade = "good" if row.output_db >= 30 else "fair" if row.output_db >= 20 else "poor"
-        return tag("td", cell, class_=f"number level {grade}")
+        return tag("td", cell, class_=f"number level {grade(row.output_db)}")
     return tag("td", cell, class_=("name" if name == "From ONNX" else None) if name in _TEXT else "number")
 
 
