@@ -87,8 +87,8 @@ def _noise(comparison: Comparison) -> Markup:
         if _layers_of(comparison, mode)
     ]
     legend = _legend((mode, words) for mode, words, _ in series)
-    note = "Operators by number; hollow: no difference at all."
-    return tag("div", legend, plots.noise(series, _order(comparison)), tag("p", note, class_="muted"), class_="card plot")
+    note = tag("p", "Operators by number; hollow: no difference at all.", class_="muted")
+    return tag("div", legend, plots.noise(series, _order(comparison)), note, class_="card plot")
 
 
 def _agreement(comparison: Comparison) -> list[Markup | None]:
