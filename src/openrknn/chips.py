@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from openrknn.errors import UnsupportedError
 
-__all__ = ["CHIPS", "TARGETS", "Chip", "TaskList", "chip_for", "chip_named"]
+__all__ = ["CHIPS", "TARGETS", "Cbuf", "Chip", "TaskList", "chip_for", "chip_named"]
 
 
 class TaskList(NamedTuple):
@@ -22,6 +22,17 @@ class TaskList(NamedTuple):
 
     core_count: int
     core: int
+
+
+class Cbuf(NamedTuple):
+    """The convolution buffer, which data and weights share bank by bank."""
+
+    banks: int
+    bank_bytes: int
+
+
+_ENTRY_ATOMS = 4
+_MHZ = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +70,12 @@ class Chip:
     """Tensors may be marked for a buffer on the chip; their addresses are ordinary ones."""
     linked_at_zero: bool = False
     """Mini files: commands and constants are one image whose addresses count from its start (PC's DMA base)."""
-    bias_group: int | None = None
+    bias_group: int = 8
     """Output channels per group in the int8 operand stream (bias, zero point, multiplier)."""
-    cbuf_banks: int | None = None
-    cbuf_bank_bytes: int | None = None
+    cbuf: Cbuf | None = None
+    """The convolution buffer of one core."""
+    clocks: tuple[int, ...] = ()
+    """Operating points of the NPU in hertz, lowest first; only those that somebody has seen."""
     hw_version: int | None = None
     """What the driver answers to ACTION 0; runtime 1.5.2 compares it with the model's target."""
     dma_bits: int | None = None
@@ -74,6 +87,18 @@ class Chip:
     """Whether the vendor's runtime for this chip runs operators on the CPU."""
     evidence: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
     """Field name -> where its value comes from."""
+
+    @property
+    def known_cbuf(self) -> Cbuf:
+        """The convolution buffer, or `UnsupportedError`."""
+        if self.cbuf is None:
+            raise UnsupportedError(f"the size of the convolution buffer of {self.title} is not known")
+        return self.cbuf
+
+    @property
+    def cbuf_bank_entries(self) -> int:
+        """Entries of a bank of CBUF: one is four atoms."""
+        return self.known_cbuf.bank_bytes // (_ENTRY_ATOMS * self.atom_bytes)
 
     @property
     def array_macs(self) -> int:
@@ -93,6 +118,8 @@ class Chip:
 _FILES = "files built with toolkit 2.5.0"
 _KERNEL = "rknpu kernel driver 0.9.8"
 _RUNTIME = "runtime 1.5.2 on a fake device"
+_DEVICE_TREE = "operating points in the vendor's device tree"
+_DATA_SHEET = "the TOPS of the data sheet"
 _ONE = (TaskList(1, 0),)
 _COMMON = {
     "atom_bytes": _FILES,
@@ -134,13 +161,15 @@ _RK3588 = Chip(
     paired_amounts=True,
     pc_task_bits=12,
     bias_group=8,
-    cbuf_banks=12,
-    cbuf_bank_bytes=32 * 1024,
+    cbuf=Cbuf(12, 32 * 1024),
+    clocks=tuple(mhz * _MHZ for mhz in range(300, 1001, 100)),
     hw_version=0x46495245,
     dma_bits=40,
     holds_uint8_setting=False,
     precisions=frozenset({"int8", "int16", "fp16"}),
-    evidence=_evidence(cbuf_banks="RK3588 technical reference manual", hw_version=_RUNTIME, dma_bits=_KERNEL),
+    evidence=_evidence(
+        cbuf="RK3588 technical reference manual", clocks=_DEVICE_TREE, hw_version=_RUNTIME, dma_bits=_KERNEL
+    ),
 )
 
 _RK3566 = Chip(
@@ -157,9 +186,14 @@ _RK3566 = Chip(
     depthwise_group=32,
     holds_uint8_setting=False,
     bias_group=4,
-    cbuf_banks=8,
+    cbuf=Cbuf(8, 32 * 1024),
+    clocks=tuple(mhz * _MHZ for mhz in (200, 297, 400, 600, 700, 800, 900)),
     hw_version=0,
-    evidence=_evidence(cbuf_banks="inferred: data and weight banks of every file add up to 8", hw_version=_RUNTIME),
+    evidence=_evidence(
+        cbuf="inferred: data and weight banks of every file add up to 8, and rows fill banks of 1024 entries",
+        clocks="kernel logs in public bug reports; 900 MHz on go-rknnlite's board",
+        hw_version=_RUNTIME,
+    ),
 )
 
 _RK3562 = Chip(
@@ -177,7 +211,8 @@ _RK3562 = Chip(
     inline_zero_points=2,
     has_nbuf=True,
     bias_group=4,
-    evidence=_evidence(),
+    clocks=tuple(mhz * _MHZ for mhz in range(300, 1001, 100)),
+    evidence=_evidence(clocks=_DEVICE_TREE),
 )
 
 _RK3576 = Chip(
@@ -194,7 +229,11 @@ _RK3576 = Chip(
     has_nbuf=True,
     bias_group=8,
     precisions=frozenset({"int8", "int16", "fp16"}),
-    evidence=_evidence(task_lists=f"{_FILES}: the one-core list is stored once per core"),
+    clocks=(300 * _MHZ, 950 * _MHZ),
+    evidence=_evidence(
+        task_lists=f"{_FILES}: the one-core list is stored once per core",
+        clocks="kernel logs in public bug reports: where it boots, and the highest",
+    ),
 )
 
 _RV1126B = Chip(
@@ -209,7 +248,8 @@ _RV1126B = Chip(
     pc_task_bits=16,
     inline_zero_points=2,
     bias_group=8,
-    evidence=_evidence(),
+    clocks=(800 * _MHZ,),
+    evidence=_evidence(clocks=_DATA_SHEET),
 )
 
 _RV1106 = Chip(
@@ -231,13 +271,22 @@ _RV1106 = Chip(
     driver_nodes=("/dev/rknpu",),
     precisions=frozenset({"int8"}),
     cpu_operators=False,
-    evidence=_evidence(),
+    clocks=(500 * _MHZ,),
+    evidence=_evidence(clocks=_DATA_SHEET),
 )
 
 _RV1106B = replace(
     _RV1106, name="rv1106b", title="RV1106B", target="RKNPU w1", family="rv1106b", atom_bytes=8, paired_amounts=False,
     weight_group=(8, 16), depthwise_group=8, inline_zero_points=8,
 )  # fmt: skip
+
+
+
+def _as_rv1103(chip: Chip, name: str, title: str) -> Chip:
+    """The smaller package of the same NPU: a lower clock, read on a board (dnhkng/open-rknpu, docs/performance.md)."""
+    clocks = "dnhkng/open-rknpu, docs/performance.md"
+    return replace(chip, name=name, title=title, clocks=(420 * _MHZ,), evidence={**chip.evidence, "clocks": clocks})
+
 
 CHIPS: Mapping[str, Chip] = MappingProxyType(
     {
@@ -250,9 +299,9 @@ CHIPS: Mapping[str, Chip] = MappingProxyType(
             _RK3562,
             _RV1126B,
             _RV1106,
-            replace(_RV1106, name="rv1103", title="RV1103"),
+            _as_rv1103(_RV1106, "rv1103", "RV1103"),
             _RV1106B,
-            replace(_RV1106B, name="rv1103b", title="RV1103B"),
+            _as_rv1103(_RV1106B, "rv1103b", "RV1103B"),
         )
     }
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from openrknn.chips import CHIPS
 from openrknn.container.parts import DataType
 from openrknn.isa import Precision
 
 __all__ = ["ATOM_BYTES", "FP16", "INT8", "Format", "align", "ceil_div"]
 
-ATOM_BYTES = 16
+ATOM_BYTES = CHIPS["rk3588"].atom_bytes
 """Of most chips; `Format.atom_bytes` says it for the one at hand."""
 
 

@@ -4,8 +4,8 @@ Two constants of each board, bytes per second and the start of a task, are fitte
 `benchmarks/estimate/facts.csv` by least squares on the relative error; `docs/estimate.md` shows every figure beside the
 prediction, and a test fits again and compares. The others:
 
-- clocks: the highest of each NPU (RK3588's manual; RK3566: 900 MHz on go-rknnlite's board). RK3576's figures fit the
-  step of 800 MHz (mean error 8 %) better than its highest one of 950 (14 %), so that is what they are taken to be;
+- clocks: the highest of each NPU, as `openrknn.chips` has them. RK3576's figures fit the step of 800 MHz (mean error
+  8 %) better than its highest one of 950 (14 %), so that is what they are taken to be;
 - table: RK3588 by a board's per-layer table (16 channels of 480 x 480 in 3.9 ms: 32 lanes, 2 a cycle); the halved
   arrays of RK3566 and RK3562 half of it, RK3576 as fast as its DPU: the steps that fit the figures best;
 - DPU: 8 a cycle, which is what the vendor's runtime counts (4 cycles for 32 kernels, however small the kernel);
@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from openrknn.chips import Chip
+from openrknn.chips import CHIPS, Chip
 
 __all__ = ["BOARDS", "Board", "board_of"]
 
@@ -64,18 +64,22 @@ class Board:
         return replace(self, bytes_per_second=self.bytes_per_second * min(1.0, self.memory_cores / cores))
 
 
+def _highest(chip: str) -> int:
+    return CHIPS[chip].clocks[-1]
+
+
 _ZOO = "airockchip/rknn_model_zoo, README of 2.3.2"
 _JOB_SECONDS = 3.3e-6
 _RK3588 = Board(
-    1_000_000_000, bytes_per_second=10.3e9, task_seconds=3.53e-6, submit_seconds=_JOB_SECONDS, table_rate=2,
+    _highest("rk3588"), bytes_per_second=10.3e9, task_seconds=3.53e-6, submit_seconds=_JOB_SECONDS, table_rate=2,
     low=0.89, high=1.08, mean_error=0.045, figures=20, source=_ZOO,
 )  # fmt: skip
 _RK3566 = Board(
-    900_000_000, bytes_per_second=4.41e9, task_seconds=6.97e-6, submit_seconds=_JOB_SECONDS, table_rate=1,
+    _highest("rk3566"), bytes_per_second=4.41e9, task_seconds=6.97e-6, submit_seconds=_JOB_SECONDS, table_rate=1,
     memory_cores=1, low=0.88, high=1.28, mean_error=0.053, figures=16, source=_ZOO,
 )  # fmt: skip
 _RK3562 = Board(
-    1_000_000_000, bytes_per_second=5.71e9, task_seconds=5.65e-6, submit_seconds=_JOB_SECONDS, table_rate=1,
+    _highest("rk3562"), bytes_per_second=5.71e9, task_seconds=5.65e-6, submit_seconds=_JOB_SECONDS, table_rate=1,
     memory_cores=1, low=0.93, high=1.10, mean_error=0.050, figures=21, source=_ZOO,
 )  # fmt: skip
 _RK3576 = Board(
@@ -84,15 +88,14 @@ _RK3576 = Board(
 )  # fmt: skip
 
 
-def _relative(board: Board, hertz: int, source: str) -> Board:
-    return replace(board, hertz=hertz, source=source, figures=0, low=None, high=None, mean_error=None)
+def _relative(board: Board, chip: str, source: str) -> Board:
+    return replace(board, hertz=_highest(chip), source=source, figures=0, low=None, high=None, mean_error=None)
 
 
-# The clocks: the TOPS of the data sheets; RV1103's was read on a board, where a convolution task takes at least 12.2 us
-# (dnhkng/open-rknpu, docs/performance.md).
-_RV1126B = _relative(_RK3576, 800_000_000, "rates of RK3576")
-_RV1106 = _relative(_RK3562, 500_000_000, "rates of RK3562 at 500 MHz")
-_RV1103 = replace(_relative(_RK3562, 420_000_000, "rates of RK3562 at 420 MHz"), task_seconds=12.2e-6)
+_RV1126B = _relative(_RK3576, "rv1126b", "rates of RK3576")
+_RV1106 = _relative(_RK3562, "rv1106", "rates of RK3562 at 500 MHz")
+# A convolution task takes at least 12.2 us on a board (dnhkng/open-rknpu, docs/performance.md).
+_RV1103 = replace(_relative(_RK3562, "rv1103", "rates of RK3562 at 420 MHz"), task_seconds=12.2e-6)
 
 BOARDS: Mapping[str, Board] = MappingProxyType({
     "rk3588": _RK3588, "rk3576": _RK3576, "rk3566": _RK3566, "rk3568": _RK3566, "rk3562": _RK3562,

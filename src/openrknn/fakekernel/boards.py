@@ -1,7 +1,6 @@
-"""What a board with each chip shows of its NPU: addresses, names, clocks.
+"""What a board with each chip shows of its NPU: addresses and names. The clocks are those of `openrknn.chips`.
 
-Facts: device trees and kernel logs in public bug reports; the frequencies of RK3588 from its operating points. What
-nobody has seen is None, and the files that would need it are left out.
+From device trees and kernel logs in public bug reports.
 """
 
 from __future__ import annotations
@@ -11,9 +10,6 @@ from dataclasses import dataclass
 from openrknn.chips import Chip
 
 __all__ = ["Board", "board_for"]
-
-_MHZ = 1_000_000
-
 
 @dataclass(frozen=True)
 class Board:
@@ -25,7 +21,6 @@ class Board:
     """How the device tree calls the chip."""
     compatible: str
     """How it calls the NPU."""
-    frequencies: tuple[int, ...]
     microvolts: int
     cores: tuple[str, ...] = ()
     """The platform devices of the cores, where the mainline kernel has one for each."""
@@ -37,20 +32,18 @@ class Board:
 
 
 _RK3588 = Board(
-    "fdab0000.npu", "rk3588", "rockchip,rk3588-rknpu", tuple(mhz * _MHZ for mhz in range(300, 1001, 100)), 800_000,
-    ("fdab0000.npu", "fdac0000.npu", "fdad0000.npu"),
-)  # fmt: skip
-_RK356X = (200 * _MHZ, 297 * _MHZ, 400 * _MHZ, 600 * _MHZ, 700 * _MHZ, 800 * _MHZ, 900 * _MHZ)
+    "fdab0000.npu", "rk3588", "rockchip,rk3588-rknpu", 800_000, ("fdab0000.npu", "fdac0000.npu", "fdad0000.npu")
+)
 _BOARDS = {
     "rk3588": _RK3588,
-    "rk3576": Board("27700000.npu", "rk3576", "rockchip,rk3576-rknpu", (300 * _MHZ, 950 * _MHZ), 800_000),
-    "rk3566": Board("fde40000.npu", "rk3566", "rockchip,rk3568-rknpu", _RK356X, 900_000),
-    "rk3568": Board("fde40000.npu", "rk3568", "rockchip,rk3568-rknpu", _RK356X, 900_000),
-    "rk3562": Board("ff300000.npu", "rk3562", "rockchip,rk3562-rknpu", (300 * _MHZ, 900 * _MHZ), 850_000),
+    "rk3576": Board("27700000.npu", "rk3576", "rockchip,rk3576-rknpu", 800_000),
+    "rk3566": Board("fde40000.npu", "rk3566", "rockchip,rk3568-rknpu", 900_000),
+    "rk3568": Board("fde40000.npu", "rk3568", "rockchip,rk3568-rknpu", 900_000),
+    "rk3562": Board("ff300000.npu", "rk3562", "rockchip,rk3562-rknpu", 850_000),
 }
 
 
 def board_for(chip: Chip) -> Board:
     """The board of a chip; chips that nobody described get a plain one."""
-    plain = Board("ff660000.npu", chip.name, f"rockchip,{chip.name}-rknpu", (200 * _MHZ, 500 * _MHZ), 900_000)
+    plain = Board("ff660000.npu", chip.name, f"rockchip,{chip.name}-rknpu", 900_000)
     return _BOARDS.get(chip.name, plain)

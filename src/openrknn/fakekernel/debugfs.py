@@ -73,7 +73,7 @@ def load_text(system: System) -> str:
 
 
 def _set_frequency(system: System, text: str) -> None:
-    if text.strip().isdecimal() and int(text) in system.board.frequencies:
+    if text.strip().isdecimal() and int(text) in system.chip.clocks:
         system.frequency = int(text)
 
 

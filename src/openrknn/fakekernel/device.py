@@ -78,7 +78,7 @@ class Device:
         self._folder = folder
         board = board_for(self.chip)
         self._system = System(self.chip, board, Scheduler(self.chip.cores, time_scale), hook)
-        self._system.frequency = board.frequencies[-1]
+        self._system.frequency = self.chip.clocks[-1]
         self._driver = _make_driver(driver, self._system)
         self._tree: Tree | None = None
         self._server: Server | None = None

@@ -117,7 +117,7 @@ def _uevent(system: System, module: str) -> str:
 
 def _devfreq(system: System) -> Iterator[Entry]:
     folder = f"/sys/class/devfreq/{system.board.npu}"
-    steps = system.board.frequencies
+    steps = system.chip.clocks
     yield LiveText(f"{folder}/cur_freq", lambda: f"{system.frequency}\n")
     yield LiveText(f"{folder}/target_freq", lambda: f"{system.frequency}\n")
     yield Text(f"{folder}/min_freq", f"{steps[0]}\n")
@@ -138,7 +138,7 @@ def _highest_load(system: System) -> int:
 
 def _transitions(system: System) -> str:
     """A clock that has never changed."""
-    steps = system.board.frequencies
+    steps = system.chip.clocks
     lines = ["     From  :   To", "           :" + "".join(f"{step:10d}" for step in steps) + "   time(ms)"]
     for step in steps:
         mark = "*" if step == system.frequency else " "

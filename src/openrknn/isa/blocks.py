@@ -14,6 +14,8 @@ from openrknn.isa.words import Command, fetch_amount
 __all__ = ["Block", "RegisterMap"]
 
 RegisterClass = type[Register]
+_PAGE_BYTES = 0x1000
+"""Every block has one."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,10 @@ class Block:
         object.__setattr__(self, "registers", tuple(by_offset[offset] for offset in sorted(by_offset)))
         object.__setattr__(self, "by_offset", MappingProxyType(by_offset))
         object.__setattr__(self, "by_name", MappingProxyType(by_name))
+
+    def covers(self, offset: int) -> bool:
+        """Whether an offset is in the block's page, declared or not."""
+        return self.base <= offset < self.base + _PAGE_BYTES
 
     def command(self, register: Register) -> Command:
         """The command that writes this register value."""

@@ -23,6 +23,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.chips import CHIPS, Chip
 from openrknn.errors import UnsupportedError
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 _Element = TypeVar("_Element", bound=np.generic)
+_RK3588, _RK3566 = CHIPS["rk3588"], CHIPS["rk3566"]
 _NUMBERS = 6
 _IMAGE_ROW_UNIT = 16
 
@@ -81,26 +83,28 @@ class WeightTiles:
         """
         kernels, channels, height, width = shape
         kernels += kernels % 2 if element_bytes == 1 else 0
-        return cls(_cut(kernels, 32 // element_bytes), _cut_atoms(channels, 32, element_bytes), height, width)
+        outputs, inputs = _RK3588.weight_group
+        rest = _cut_atoms(channels, inputs, element_bytes, _RK3588)
+        return cls(_cut(kernels, outputs // element_bytes), rest, height, width)
 
     @classmethod
     def of_rk3588_depthwise(cls, channels: int, height: int, width: int, element_bytes: int) -> WeightTiles:
         """RK3588, depthwise: groups of 64 bytes of channels; atoms as in direct convolutions."""
-        return cls((Groups(1, 1),), _cut_atoms(channels, 64 // element_bytes, element_bytes), height, width)
+        groups = _cut_atoms(channels, _RK3588.depthwise_group // element_bytes, element_bytes, _RK3588)
+        return cls((Groups(1, 1),), groups, height, width)
 
     @classmethod
     def of_rk3566(cls, shape: tuple[int, int, int, int], element_bytes: int) -> WeightTiles:
         """RK3566, direct convolution of [O, I, H, W]: 16 bytes of outputs by 32 bytes of inputs, whole atoms of 8."""
         kernels, channels, height, width = shape
-        size = 32 // element_bytes
-        return cls(
-            _cut(kernels, 16 // element_bytes), _cut_atoms(channels, size, element_bytes, 8), height, width
-        )
+        outputs, inputs = (size // element_bytes for size in _RK3566.weight_group)
+        return cls(_cut(kernels, outputs), _cut_atoms(channels, inputs, element_bytes, _RK3566), height, width)
 
     @classmethod
     def of_rk3566_depthwise(cls, channels: int, height: int, width: int, element_bytes: int) -> WeightTiles:
         """RK3566, depthwise: groups of 32 bytes of channels."""
-        return cls((Groups(1, 1),), _cut_atoms(channels, 32 // element_bytes, element_bytes, 8), height, width)
+        groups = _cut_atoms(channels, _RK3566.depthwise_group // element_bytes, element_bytes, _RK3566)
+        return cls((Groups(1, 1),), groups, height, width)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -236,8 +240,8 @@ def _cut(number: int, group: int) -> tuple[Groups, ...]:
     return tuple(run for run in (Groups(whole, group), Groups(1, rest)) if run.amount and run.size)
 
 
-def _cut_atoms(channels: int, group: int, element_bytes: int, atom_bytes: int = 16) -> tuple[Groups, ...]:
-    atom = atom_bytes // element_bytes
+def _cut_atoms(channels: int, group: int, element_bytes: int, chip: Chip) -> tuple[Groups, ...]:
+    atom = chip.channels_per_atom(element_bytes)
     stored = _rounded(channels, atom)
     if stored % group == 3 * atom:
         stored += atom

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from openrknn import isa
+from openrknn.chips import CHIPS
 from openrknn.isa import Block, Precision, Register, cna, core, dpu, dpu_lut, dpu_rdma, dpu_stages, ppu, ppu_rdma
 from openrknn.isa.enums import LutTable, OperandMode, OutputMode, PixelBits, PoolingMethod
 from openrknn.isa.words import TAIL_WORDS, amounts_word, link_word, tail_of, tail_words
@@ -25,8 +26,9 @@ _READ_ONLY = {"S_STATUS", "RDMA_S_STATUS", "OPERATION_ENABLE", "RDMA_OPERATION_E
 _PING_PONG, _CLEARED = 0x0E, 0x30
 """S_POINTER: the register groups take turns; both pointers at the first group, where they stay."""
 _POINTERS = {dpu.SPointer.offset, dpu_rdma.SPointer.offset}
-_ATOM_CHANNELS = 16
-_KERNELS = 32
+_CHIP = CHIPS["rk3588"]
+_ATOM_CHANNELS = _CHIP.atom_bytes
+_KERNELS = _CHIP.weight_group[0]
 
 
 def stream(blocks: Sequence[str], registers: Iterable[Register], enable: int) -> list[int]:
@@ -204,7 +206,7 @@ def convolution(source: int, weights: int, target: int, width: int, *changes: Re
         cna.WeightSize0.of(weight_bytes=size),
         cna.WeightSize1.of(weight_bytes_per_kernel=_ATOM_CHANNELS),
         cna.WeightSize2.of(weight_kernels=_KERNELS, weight_height=1, weight_width=1),
-        cna.CbufCon0.of(data_bank=1, weight_bank=11),
+        cna.CbufCon0.of(data_bank=1, weight_bank=_CHIP.known_cbuf.banks - 1),
         cna.CbufCon1.of(data_entries=-(-width // 4)),
         cna.CvtCon0.of(cvt_bypass=True, cvt_type=True, data_sign=True),
         *(register.of(**{f"cvt_scale{lane}": 1}) for lane, register in enumerate(_SCALES)),

@@ -162,14 +162,7 @@ class WeightReader:
         data = tensor_data(self.model, use.operands)
         if self.facts.byte_zero_points and Use.ZERO_POINT in use.use:
             return unpack_byte_operands(data, use.channels)
-        return unpack_operands(data, use.channels, self._group, use.use)
-
-    @property
-    def _group(self) -> int:
-        group = self.model.chip.bias_group
-        if group is None:
-            raise UnsupportedError(f"how {self.model.chip.title} groups bias and multipliers is not known")
-        return group
+        return unpack_operands(data, use.channels, self.model.chip.bias_group, use.use)
 
     def inlines_zero_points(self, use: WeightUse) -> bool:
         """Whether zero points stand between the weights."""

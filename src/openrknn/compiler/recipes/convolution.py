@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from openrknn.chips import CHIPS
 from openrknn.compiler.formats import Format, align, ceil_div
 from openrknn.compiler.program import Place, Registers
 from openrknn.compiler.recipes.base import dpu_base, merge
@@ -15,7 +16,7 @@ __all__ = ["ConvolutionTask", "Residual", "convolution_registers"]
 
 _PICTURES = {1: ArgbInput.CHANNELS1, 3: ArgbInput.CHANNELS3, 4: ArgbInput.CHANNELS4}
 _LARGEST_GRAINS = 1023
-_BANK_ENTRIES = 512
+_BANK_ENTRIES = CHIPS["rk3588"].cbuf_bank_entries
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from openrknn.chips import CHIPS
 from openrknn.compiler.formats import ATOM_BYTES, Format, align
 from openrknn.compiler.program import Place, Registers
 from openrknn.compiler.recipes.base import dpu_base, merge
@@ -11,7 +12,7 @@ from openrknn.isa.enums import OperandMode
 
 __all__ = ["Cube", "band_registers", "elementwise_registers", "repeat_registers"]
 
-_SHORT_ATOM = 8
+_SHORT_ATOM = CHIPS["rk3566"].atom_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from openrknn.chips import CHIPS
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import FP16, INT8, ceil_div
 from openrknn.compiler.registers import Place, Registers
@@ -28,7 +29,8 @@ from openrknn.layout.weights import WeightTiles
 
 __all__ = ["RK3566"]
 
-_ATOM = 8
+_CHIP = CHIPS["rk3566"]
+_ATOM = _CHIP.atom_bytes
 _BUS = 0x171C07
 _BURST = {"DPU": 4, "DPU_RDMA": 8}
 _START_PIXELS = 16
@@ -224,14 +226,15 @@ RK3566 = Target(
     int8=replace(INT8, atom_bytes=_ATOM),
     fp16=replace(FP16, atom_bytes=_ATOM),
     buffer=Buffer(
-        banks=8, bank_entries=1024, single_band_data=7, streamed_bytes=(16,), spread_streamed_bytes=(32, 16),
+        *_CHIP.known_cbuf, bank_entries=_CHIP.cbuf_bank_entries, single_band_data=7,
+        streamed_bytes=(16,), spread_streamed_bytes=(32, 16),
         keeps_weights=False,
         cuts_pointwise=True, chunks_first=True, counts_spread=False, whole_pictures=False,
     ),
     kernel_volume=MappingProxyType({"int8": 6144, "fp16": 3072}),
     weights=WeightTiles.of_rk3566,
     depthwise_weights=WeightTiles.of_rk3566_depthwise,
-    operand_group=4,
+    operand_group=_CHIP.bias_group,
     translate=_translate,
     pointers=frozenset({"CNA", "CMAC", "CORE", "DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
     unwritten=frozenset(f"PPU.PADDING_VALUE_{number}" for number in range(_PADS + 1, 8)),

@@ -26,6 +26,7 @@ class Buffer:
     """
 
     banks: int
+    bank_bytes: int
     bank_entries: int
     """Entries of a bank; one entry is four atoms."""
     single_band_data: int
@@ -44,7 +45,6 @@ class Buffer:
     """Transposed: the pad values between pixels take room too."""
     whole_pictures: bool = True
     """CBUF_CON1 of pictures counts the pixels of all rows; else the entries of one."""
-    bank_bytes: int = 32768
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +111,14 @@ RK3588 = Target(
     int8=INT8,
     fp16=FP16,
     buffer=Buffer(
-        banks=12, bank_entries=512, single_band_data=9, streamed_bytes=(64, 32, 16),
+        *CHIPS["rk3588"].known_cbuf, bank_entries=CHIPS["rk3588"].cbuf_bank_entries, single_band_data=9,
+        streamed_bytes=(64, 32, 16),
         spread_streamed_bytes=(64, 32, 16), keeps_weights=True,
     ),
     kernel_volume=MappingProxyType({"int8": 3072, "fp16": 3072}),
     weights=WeightTiles.of_rk3588,
     depthwise_weights=WeightTiles.of_rk3588_depthwise,
-    operand_group=8,
+    operand_group=CHIPS["rk3588"].bias_group,
     translate=_unchanged,
     pointers=frozenset({"DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
 )  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn import numerics
+from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import PixelBits
@@ -17,8 +18,8 @@ __all__ = ["ATOM_BYTES", "Numbers", "decode", "element_bytes", "encode", "is_flo
 Numbers: TypeAlias = npt.NDArray[Any]
 """int64, float32 or float64, as the stage says."""
 
-ATOM_BYTES = 16
-"""Of every chip but RK3566/68, whose atoms have 8 bytes; configurations carry their own."""
+ATOM_BYTES = CHIPS["rk3588"].atom_bytes
+"""Of most chips; configurations of the others carry their own."""
 
 _DTYPES: dict[Precision, np.dtype[Any]] = {
     Precision.INT8: np.dtype(np.int8),

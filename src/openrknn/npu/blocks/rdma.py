@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import CombineUse, OperandKinds, OperandMode
@@ -88,7 +89,7 @@ class Config:
     repeat_y: int
     repeats: bool
     atom_bytes: int = ATOM_BYTES
-    operand_block: int = 8
+    operand_block: int = CHIPS["rk3588"].bias_group
     """Channels in one block of operands per channel."""
     byte_corrections: bool = False
     """The corrections of two blocks are bytes behind the first of them (RV1103B/06B)."""

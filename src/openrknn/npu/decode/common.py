@@ -106,7 +106,7 @@ def read_pooling(ppu: NamedRegisters, reader: NamedRegisters) -> npu_ppu.Config:
     out_width = ppu("DATA_CUBE_OUT_WIDTH", "cube_out_width")
     pad = ppu("PADDING_VALUE_1", "pad_value")
     ppu.waive("DATA_CUBE_OUT_CHANNEL", *(f"PADDING_VALUE_{number}" for number in range(2, 8)))
-    ppu.expect_zero(*(f"UNKNOWN_{offset:04X}" for offset in range(0x6060, 0x6070, 4)))
+    ppu.expect_zero("UNKNOWN_6060", "UNKNOWN_6064", "UNKNOWN_6068", "UNKNOWN_606C")
     reader.waive("RDMA_CUBE_IN_WIDTH", "RDMA_CUBE_IN_HEIGHT", "RDMA_CUBE_IN_CHANNEL")
     precision = Precision(form["proc_precision"])
     if not mode["flying_mode"] or form["dpu_flyin"]:

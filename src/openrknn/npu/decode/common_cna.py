@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openrknn import numerics
+from openrknn.chips import Chip
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.decompressor import DECOMPRESSORS, numbered
@@ -16,7 +15,6 @@ from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float
 from openrknn.npu.decode.registers import NamedRegisters
 
 __all__ = [
-    "WeightGroups",
     "check_rows",
     "kept_rows",
     "negated_zero_point",
@@ -31,19 +29,9 @@ _LANES = 4
 _ALL_LANES = 0xFFFF_FFFF
 
 
-@dataclass(frozen=True, slots=True)
-class WeightGroups:
-    """How a chip lays out weights."""
-
-    kernel_bytes: int
-    """Of one input in a group of kernels."""
-    inputs: int
-    depthwise_bytes: int
-
-
 def read_convolution(
     cna: NamedRegisters,
-    groups: WeightGroups,
+    chip: Chip,
     *,
     channels: int,
     line_bytes: int,
@@ -91,9 +79,9 @@ def read_convolution(
         spread_x=con3["deconv_x_stride"],
         spread_y=con3["deconv_y_stride"],
         depthwise=depthwise,
-        kernel_group=groups.kernel_bytes // size,
-        input_group=groups.inputs,
-        depthwise_group=groups.depthwise_bytes // size,
+        kernel_group=chip.weight_group[0] // size,
+        input_group=chip.weight_group[1],
+        depthwise_group=chip.depthwise_group // size,
         weight_offset=zero_point if depthwise else 0,
         compression=read_compression(cna, weights),
     )

@@ -66,16 +66,12 @@ class Registers:
         """Registers that cannot change a result: bus settings, buffer division, timing, redundant sizes."""
         self._waive(register.offset for register in registers)
 
-    def waive_range(self, first: int, end: int) -> None:
-        """All registers in a range of offsets."""
-        self._waive(range(first, end, 4))
-
-    def waive_unknown(self, first: int, end: int) -> None:
-        """Registers in a range whose meaning nobody knows, as long as they are 0 or 1.
+    def waive_unknown(self, block: Block) -> None:
+        """Registers of a block whose meaning nobody knows, as long as they are 0 or 1.
 
         Streams of the smaller chips write such registers with the same constants in every task.
         """
-        self._waive(offset for offset, value in self._values.items() if first <= offset < end and value in {0, 1})
+        self._waive(offset for offset, value in self._values.items() if block.covers(offset) and value in {0, 1})
 
     def _waive(self, offsets: Iterable[int]) -> None:
         waived = set(offsets)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from openrknn.chips import CHIPS
 from openrknn.isa import Precision
 from openrknn.isa.enums import ArgbInput, ChannelReduction, OperandKinds, Regroup
 from openrknn.isa.rk3562 import RK3562
@@ -23,8 +24,7 @@ from openrknn.npu.decode.registers import NamedRegisters, Registers
 
 __all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
 
-_OPERAND_BLOCK = 4
-_WEIGHTS = common_cna.WeightGroups(kernel_bytes=16, inputs=32, depthwise_bytes=32)
+_CHIP = CHIPS["rk3562"]
 _ENTRY_BYTES = 64
 
 
@@ -45,7 +45,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     rows = common_cna.kept_rows(cna, line_bytes, packed=packed > 0) if cna("DIVISION", "data_reuse") else 0
     read = common_cna.read_convolution(
         cna,
-        _WEIGHTS,
+        _CHIP,
         channels=channels,
         line_bytes=line_bytes,
         surface_bytes=cna("SURF_STRIDE", "surf_stride") * ATOM_BYTES,
@@ -104,7 +104,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
     reader = NamedRegisters(registers, RK3562.block("DPU_RDMA"))
     bias = OperandKinds(reader("RDMA_BRDMA_CFG", "brdma_data_use"))
     norm = OperandKinds(reader("RDMA_NRDMA_CFG", "nrdma_data_use"))
-    readers = common.read_readers(reader, bias, norm, operand_block=_OPERAND_BLOCK)
+    readers = common.read_readers(reader, bias, norm, operand_block=_CHIP.bias_group)
     return common_dpu.with_arithmetic(readers, NamedRegisters(registers, RK3562.block("DPU")))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openrknn import numerics
+from openrknn.chips import CHIPS
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import ConvMode, Precision, cna, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
 from openrknn.isa import rk3566 as regs
@@ -26,9 +27,8 @@ from openrknn.npu.decode.registers import NamedRegisters, Registers
 
 __all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
 
-_ATOM = 8
-_OPERAND_BLOCK = 4
-_KERNEL_BYTES, _INPUT_BYTES, _DEPTHWISE_BYTES = 16, 32, 32
+_CHIP = CHIPS["rk3566"]
+_ATOM = _CHIP.atom_bytes
 _BS = rk3588_dpu.BS._replace(config=regs.BsCfg)
 _BN = rk3588_dpu.BN._replace(config=regs.BnCfg)
 
@@ -44,7 +44,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     registers.expect_zero(cna.FcCon0, cna.FcCon1, cna.FcCon2)
     registers.waive(cna.ConvCon2, regs.CbufCon1, regs.DmaCon0, regs.ImageSize)
     registers.waive(cna.FcDataSize0, cna.FcDataSize1)
-    registers.waive_unknown(0x1000, 0x2000)
+    registers.waive_unknown(regs.CNA)
     if size2.dataout_width == 0 or size3.dataout_atomics % size2.dataout_width:
         raise ExecutionError("the output pixels are not whole rows", register="DATA_SIZE3")
     precision, weights = con1.in_precision, con1.proc_precision
@@ -81,9 +81,9 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         spread_y=con3.deconv_y_stride if con1.deconv else 1,
         depthwise=con1.conv_mode is ConvMode.DEPTHWISE,
         atom_bytes=_ATOM,
-        kernel_group=_KERNEL_BYTES // size,
-        input_group=_INPUT_BYTES // size,
-        depthwise_group=_DEPTHWISE_BYTES // size,
+        kernel_group=_CHIP.weight_group[0] // size,
+        input_group=_CHIP.weight_group[1] // size,
+        depthwise_group=_CHIP.depthwise_group // size,
         reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
         compression=common_cna.read_compression(NamedRegisters(registers, regs.RK3566.block("CNA")), weights),
     )
@@ -115,8 +115,9 @@ _SUMMED_AS = {Precision.BF16: Precision.FP16}
 def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_core.Config:
     """Read CMAC's and CORE's registers; window sums are always delivered."""
     array, misc = registers.read(regs.CmacMiscCfg), registers.read(regs.CoreMiscCfg)
-    registers.waive_unknown(0x2000, 0x4000)
-    registers.waive_range(0x3010, 0x3018)  # DATAOUT_SIZE_0 and _1: CNA has the same sizes
+    registers.waive_unknown(regs.CMAC)
+    registers.waive_unknown(regs.CORE)
+    registers.waive(*(regs.CORE.by_name[f"DATAOUT_SIZE_{number}"] for number in (0, 1)))  # CNA has the same sizes
     summed = _SUMMED_AS.get(convolution.weight_precision, convolution.weight_precision)
     same = array.proc_precision is convolution.weight_precision and array.dw_en == misc.dw_en == convolution.depthwise
     if not same or misc.proc_precision not in {summed, array.proc_precision}:
@@ -228,7 +229,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
         repeat_y=source.kernel_height,
         repeats=source.unpooling_en,
         atom_bytes=_atom(mode.in_precision),
-        operand_block=_OPERAND_BLOCK,
+        operand_block=_CHIP.bias_group,
     )
 
 
@@ -249,7 +250,7 @@ def configure_pooling(registers: Registers) -> npu_ppu.Config:
     registers.waive(ppu.DataCubeOutChannel, ppu.MiscCtrl, regs.RdmaDataFormat)
     chained = not mode.flying_mode
     registers.waive(ppu_rdma.CubeInWidth, ppu_rdma.CubeInHeight, ppu_rdma.CubeInChannel)
-    registers.waive_unknown(0x7000, 0x8000)
+    registers.waive_unknown(regs.PPU_RDMA)
     if chained and (kernel.kernel_width, kernel.kernel_height) != (1, 1):
         raise UnknownModeError("pooling straight from the DPU is not implemented", register="OPERATION_MODE_CFG")
     first = int(pads[0]) & 0x7FFFF

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import ArgbInput, ChannelReduction, CombineUse, OperandKinds, Regroup
@@ -23,8 +24,7 @@ from openrknn.npu.decode.registers import NamedRegisters, Registers
 
 __all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
 
-_OPERAND_BLOCK = 8
-_WEIGHTS = common_cna.WeightGroups(kernel_bytes=32, inputs=32, depthwise_bytes=64)
+_CHIP = CHIPS["rk3576"]
 _ENTRY_BYTES = 64
 _MAXIMUM = 0x25
 _PAIRS = 2
@@ -49,7 +49,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     rows = common_cna.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
     read = common_cna.read_convolution(
         cna,
-        _WEIGHTS,
+        _CHIP,
         channels=channels,
         line_bytes=line_bytes,
         surface_bytes=cna("SURF_STRIDE", "surf_stride") * ATOM_BYTES,
@@ -132,7 +132,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
     reader = NamedRegisters(registers, RK3576.block("DPU_RDMA"))
     bias = OperandKinds(reader("RDMA_BRDMA_CFG", "brdma_data_use"))
     norm = OperandKinds(reader("RDMA_NRDMA_CFG", "nrdma_data_use"))
-    readers = common.read_readers(reader, bias, norm, operand_block=_OPERAND_BLOCK)
+    readers = common.read_readers(reader, bias, norm, operand_block=_CHIP.bias_group)
     if readers.operand is not None and reader("RDMA_ERDMA_CFG", "after_core"):  # the notch is that of two surfaces
         surface = reader("RDMA_EW_SURF_STRIDE", "ew_surf_stride") * ATOM_BYTES
         walk = replace(readers.operand.walk, surface_bytes=surface)

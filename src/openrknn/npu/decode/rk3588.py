@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openrknn import numerics
+from openrknn.chips import CHIPS
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import ConvMode, Precision, cna, core, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
 from openrknn.isa.enums import CombineUse, PixelBits
@@ -19,19 +20,8 @@ from openrknn.npu.decode.registers import NamedRegisters, Registers
 
 __all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
 
-
-_KERNEL_BYTES_PER_GROUP = 32
-
-
-_INPUTS_PER_GROUP = 32
-
-
-_DEPTHWISE_BYTES_PER_GROUP = 64
-
-
+_CHIP = CHIPS["rk3588"]
 _ENTRY_ATOMS = 4
-
-
 _ENTRY_BITS = 15
 
 
@@ -88,9 +78,9 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         spread_x=con3.deconv_x_stride if con1.deconv else 1,
         spread_y=con3.deconv_y_stride if con1.deconv else 1,
         depthwise=con1.conv_mode is ConvMode.DEPTHWISE,
-        kernel_group=_KERNEL_BYTES_PER_GROUP // element_bytes(weight_precision),
-        input_group=_INPUTS_PER_GROUP,
-        depthwise_group=_DEPTHWISE_BYTES_PER_GROUP // element_bytes(weight_precision),
+        kernel_group=_CHIP.weight_group[0] // element_bytes(weight_precision),
+        input_group=_CHIP.weight_group[1],
+        depthwise_group=_CHIP.depthwise_group // element_bytes(weight_precision),
         reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
         compression=read_compression(NamedRegisters(registers, RK3588.block("CNA")), weight_precision),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openrknn import numerics
+from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
 from openrknn.isa import ConvMode, Precision
 from openrknn.isa.enums import ArgbInput, ChannelReduction, Regroup
@@ -24,8 +25,7 @@ from openrknn.npu.decode.registers import NamedRegisters, Registers
 
 __all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
 
-_OPERAND_BLOCK = 4
-_WEIGHTS = common_cna.WeightGroups(kernel_bytes=16, inputs=32, depthwise_bytes=32)
+_CHIP = CHIPS["rv1106"]
 _LANES = 4
 _ENTRY_BYTES, _IMAGE_PIXEL_BYTES = 32, 4
 
@@ -43,7 +43,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
     read = common_cna.read_convolution(
         cna,
-        _WEIGHTS,
+        _CHIP,
         channels=channels,
         line_bytes=row["datain_width"] * packed * size if packed else line_bytes,
         surface_bytes=cna("DMA_CON2", "surf_stride") * ATOM_BYTES,
@@ -126,7 +126,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
 
 def configure_readers(registers: Registers) -> npu_rdma.Config:
     """Read DPU_RDMA's registers: RK3588's, with operands per channel in blocks of four."""
-    readers = replace(rk3588.configure_readers(registers), operand_block=_OPERAND_BLOCK)
+    readers = replace(rk3588.configure_readers(registers), operand_block=_CHIP.bias_group)
     return common_dpu.with_arithmetic(readers, NamedRegisters(registers, RV1106.block("DPU")))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from openrknn import numerics
+from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
 from openrknn.isa import BitPattern, Precision
 from openrknn.isa.enums import (
@@ -43,9 +44,8 @@ __all__ = [
     "configure_readers",
 ]
 
-_ATOM = 8
-_OPERAND_BLOCK = 4
-_KERNELS, _INPUTS, _DEPTHWISE = 8, 16, 8
+_CHIP = CHIPS["rv1106b"]
+_ATOM = _CHIP.atom_bytes
 _PAIRS = 2
 _LANES = 4
 _ENTRY_BYTES = 16
@@ -79,7 +79,7 @@ def _cna(registers: Registers) -> NamedRegisters:
     cna = NamedRegisters(registers, RV1106B.block("CNA"))
     # CBUF and the bus; sizes that other registers hold as well.
     cna.waive("CBUF_ENTRIES", "ATOMICS", "LANE_PAD", "FC_DATA_SIZE0", "FC_DATA_SIZE1", "WEIGHT_REUSE")
-    cna.waive(*(f"UNKNOWN_{offset:04X}" for offset in (0x1030, 0x1040, 0x108C)))
+    cna.waive("UNKNOWN_1030", "UNKNOWN_1040", "UNKNOWN_108C")
     cna.expect_zero("UNKNOWN_1070", "UNKNOWN_1104", "UNKNOWN_1184", "UNKNOWN_1188")
     return cna
 
@@ -142,10 +142,10 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         spread_y=con3["deconv_y_stride"],
         depthwise=depthwise,
         atom_bytes=_ATOM,
-        kernel_group=_KERNELS,
-        input_group=_INPUTS,
-        depthwise_group=_DEPTHWISE,
-        inline_zero_points=_DEPTHWISE if pairs == _PAIRS else 0,
+        kernel_group=_CHIP.weight_group[0],
+        input_group=_CHIP.weight_group[1],
+        depthwise_group=_CHIP.depthwise_group,
+        inline_zero_points=_CHIP.inline_zero_points if pairs == _PAIRS else 0,
         weight_offset=common_cna.negated_zero_point(zero),
     )
 
@@ -394,7 +394,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
         repeat_x=1,
         repeat_y=1,
         repeats=False,
-        operand_block=_OPERAND_BLOCK,
+        operand_block=_CHIP.bias_group,
         atom_bytes=_ATOM,
         byte_corrections=True,
     )

@@ -12,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from openrknn.chips import CHIPS
 from openrknn.isa import NOP_WORD, RK3588, assemble, fetch_amount, parse_text
 from openrknn.isa.words import TAIL_WORDS, WORD_BYTES, tail_words
 
 __all__ = ["Addresses", "Product", "streams"]
 
-_BANK_ENTRIES = 512
+_CHIP = CHIPS["rk3588"]
+_BANK_ENTRIES = _CHIP.cbuf_bank_entries
 _DATA_BANKS = 4
-_ALL_BANKS = 12
+_ALL_BANKS = _CHIP.known_cbuf.banks
 _CNA, _CORE, _DPU = 1, 4, 8
 ENABLE = _CNA | _CORE | _DPU
 _STREAM_ALIGNMENT = 8
