@@ -19,8 +19,17 @@ from openrknn.npu.blocks.compression import Compression, decompressed
 from openrknn.npu.blocks.formats import ATOM_BYTES, Numbers, decode, element_bytes, is_float, surfaces
 from openrknn.npu.memory import Bytes, Memory
 
-__all__ = ["NOT_A_BYTE", "Config", "Converter", "fetch_features", "fetch_weights", "pairs_of",
-           "stored_weights"]
+__all__ = [
+    "NOT_A_BYTE",
+    "Config",
+    "Converter",
+    "convert",
+    "depthwise_weights",
+    "fetch_features",
+    "fetch_weights",
+    "pairs_of",
+    "stored_weights",
+]
 
 NOT_A_BYTE = -128
 """In place of a negated zero point of 128, which does not fit."""
@@ -137,10 +146,10 @@ def fetch_features(config: Config, memory: Memory) -> Numbers:
         cube = decode(raw, config.precision)
         features = cube.transpose(0, 3, 1, 2).reshape(-1, config.height, config.width)[: config.channels]
     wide = features.astype(np.float32 if config.is_float else np.int64)
-    return _convert(wide, config.converter, config.precision) if config.converter else wide
+    return convert(wide, config.converter, config.precision) if config.converter else wide
 
 
-def _convert(features: Numbers, converter: Converter, precision: Precision) -> Numbers:
+def convert(features: Numbers, converter: Converter, precision: Precision) -> Numbers:
     """The input converter; its result is a number of the feature format, so it saturates."""
     result = features.copy()
     for channel in range(len(features)):
@@ -179,7 +188,7 @@ def fetch_weights(config: Config, memory: Memory) -> Numbers:
         values = _with_zero_points(values, config.inline_zero_points)
     elif config.weight_offset:
         values = values.astype(np.int16) + config.weight_offset
-    return _depthwise(values, config) if config.depthwise else _direct(values, config)
+    return depthwise_weights(values, config) if config.depthwise else _direct(values, config)
 
 
 def pairs_of(values: Numbers, run: int) -> Numbers:
@@ -228,7 +237,7 @@ def _direct(values: Numbers, config: Config) -> Numbers:
     return weights
 
 
-def _depthwise(values: Numbers, config: Config) -> Numbers:
+def depthwise_weights(values: Numbers, config: Config) -> Numbers:
     """Groups of channels, in each row, column, channel."""
     rows, columns = config.kernel_height, config.kernel_width
     weights = np.empty((config.weight_channels, rows, columns), values.dtype)

@@ -39,6 +39,7 @@ __all__ = [
     "fetch_main",
     "fetch_operand",
     "operand_bytes",
+    "operand_precision",
     "walk",
 ]
 
@@ -145,7 +146,7 @@ def fetch_operand(config: Config, memory: Memory, shape: tuple[int, int, int]) -
     if operand is None:
         raise UnknownModeError("an EW operand is needed but ERDMA is off", register="RDMA_ERDMA_CFG")
     channels, height, width = shape
-    precision = _operand_precision(config, operand.bytes_each)
+    precision = operand_precision(config.proc_precision, operand.bytes_each)
     count = surfaces(channels, operand.bytes_each, config.atom_bytes)
     if operand.mode is OperandMode.PER_CHANNEL:
         flat = memory.view(operand.walk.address, count * config.atom_bytes, "ERDMA per channel")
@@ -161,14 +162,14 @@ def fetch_operand(config: Config, memory: Memory, shape: tuple[int, int, int]) -
     return numbers.transpose(0, 3, 1, 2).reshape(-1, height, width)[:channels]
 
 
-def _operand_precision(config: Config, size: int) -> Precision:
+def operand_precision(arithmetic: Precision, size: int) -> Precision:
     """The operand's register only says how wide it is; what it is follows from the arithmetic."""
     if size == 1:
         return Precision.INT8
-    if not is_float(config.proc_precision):
+    if not is_float(arithmetic):
         return Precision.INT16 if size == 2 else Precision.INT32
     if size == 2:
-        return Precision.BF16 if config.proc_precision is Precision.BF16 else Precision.FP16
+        return Precision.BF16 if arithmetic is Precision.BF16 else Precision.FP16
     return Precision.FP32
 
 

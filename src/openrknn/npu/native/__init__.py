@@ -28,7 +28,8 @@ from openrknn.compute.structures import StepStructure
 from openrknn.errors import ExecutionError
 from openrknn.npu.memory import Buffer, Memory
 from openrknn.npu.native.context import Context
-from openrknn.npu.native.places import Places, RefusedError
+from openrknn.npu.native.places import Places
+from openrknn.npu.native.reading import RefusedError
 from openrknn.npu.native.steps import build
 from openrknn.npu.task import Program, Step, TableLoad
 

@@ -25,7 +25,8 @@ from openrknn.npu.blocks.dpu.stage import Clamp, Stage
 from openrknn.npu.blocks.formats import Numbers
 from openrknn.npu.native import table
 from openrknn.npu.native.places import Places, padded
-from openrknn.npu.native.program import Task
+from openrknn.npu.native.program import Task, ignore_unused
+from openrknn.npu.native.reading import ignore, whole
 
 __all__ = ["build"]
 
@@ -98,7 +99,7 @@ def build(task: Task, limit: int, places: Places, cache: table.Cache) -> Chain:
                 raise _NoChainError
             flags |= _middle(chain, numbers) | _operation(chain, task, operation, numbers)
         elif config is not None and (config.table is not None or operation is not None):
-            found = _table(task.config.out, config, numbers, cache)
+            found = _table(whole(task.config.out), whole(config), numbers, cache)
             chain.table, chain.table_shift = places.keep(found.entries), found.shift
             chain.table_low, chain.table_high = found.low, found.high
             flags |= ChainFlags.TABLE
@@ -113,6 +114,14 @@ def build(task: Task, limit: int, places: Places, cache: table.Cache) -> Chain:
 
 
 # ---------------------------------------------------------------------------------------------------- stages
+
+
+def _refuse_float(stage: Stage | None) -> None:
+    """A stage of floats does not shift. Without a sum it has no use for an addend."""
+    if stage is not None and stage.is_float:
+        raise _NoChainError
+    if stage is not None and not stage.adds:
+        ignore(stage, "addend", "subtracts")
 
 
 def _shift(stage: Stage) -> int:
@@ -140,6 +149,8 @@ def _bias(chain: Chain, task: Task, numbers: _Range, places: Places) -> ChainFla
     """BS: sums and addends in 32 bits, then the scale of each channel."""
     stage, channels = task.config.bias, task.config.channels
     addends = np.zeros(channels, np.int64)
+    ignore(stage, "adds_first")
+    _refuse_float(stage)
     if stage is not None and stage.adds:
         addends = _values(task.bias.alu, stage.addend, channels)
         addends = -addends if stage.subtracts else addends
@@ -163,6 +174,7 @@ def _norm(chain: Chain, task: Task, numbers: _Range) -> ChainFlags:
     stage, channels = task.config.norm, task.config.channels
     if stage is None:
         return ChainFlags(0)
+    _refuse_float(stage)
     if stage.adds_first and stage.adds:
         raise _NoChainError
     flags = ChainFlags(0)
@@ -206,9 +218,12 @@ def _operation(chain: Chain, task: Task, operation: ew.Operation, numbers: _Rang
         raise _NoChainError
     scale, shift, offset = 1, 0, 0
     converter = operation.converter
+    ignore_unused(operation)
     if converter is not None:
         scale, shift = converter.scale, converter.shift
         offset = converter.offset * scale if converter.add_first else converter.offset << shift
+        if not shift:
+            ignore(converter, "rounding")
         # An odd offset after the rounding would move ties.
         if shift and (
             converter.rounding is not numerics.Rounding.EVEN or (not converter.add_first and converter.offset % 2)
@@ -237,6 +252,7 @@ def _operation(chain: Chain, task: Task, operation: ew.Operation, numbers: _Rang
 
 
 def _out(chain: Chain, out: out_cvt.Config, numbers: _Range) -> ChainFlags:
+    ignore(out, "minus_exponent")  # the result is an integer
     if out.rounding is not numerics.Rounding.EVEN or abs(out.offset) > _LARGEST_OFFSET:
         raise _NoChainError
     if out.add_first and out.offset:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from openrknn.compute import structures
 from openrknn.compute.native import Kernels
-from openrknn.npu.blocks.dpu import pipeline
 from openrknn.npu.native import table
-from openrknn.npu.native.places import RefusedError
+from openrknn.npu.native.reading import Reading, RefusedError
 
-__all__ = ["INT8_MAGNITUDE", "Context", "refuse_general"]
+__all__ = ["INT8_MAGNITUDE", "Context", "choose_stages"]
 
 INT8_MAGNITUDE = 128
 
@@ -28,10 +28,11 @@ class Context:
         self.packed: dict[object, npt.NDArray[np.uint8]] = {}
 
 
-def refuse_general(dpu: structures.Dpu, config: pipeline.Config) -> None:
-    """What only chains can do: atoms of 8 bytes, and lookups with more than one slope beyond each end."""
+def choose_stages(dpu: structures.Dpu, reading: Reading[Any]) -> None:
+    """The chain if there is one that knows every field of the stages, else the general form."""
+    step = reading.original
+    if dpu.chain.flags and any(reading.chain.unread((step.dpu, step.reader))):
+        dpu.chain = structures.Chain()
     if dpu.halves and not dpu.chain.flags:
         raise RefusedError("atoms of 8 bytes without a chain")
-    table = config.element_wise.table if config.element_wise is not None else None
-    if table is not None and (table.further_below or table.further_above) and not dpu.chain.flags:
-        raise RefusedError("a lookup with several slopes beyond its ends")
+    reading.used = reading.chain if dpu.chain.flags else reading.general

@@ -12,9 +12,10 @@ from openrknn.isa.enums import ChannelReduction
 from openrknn.npu.blocks import cna
 from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 from openrknn.npu.native import chain
-from openrknn.npu.native.context import INT8_MAGNITUDE, Context, refuse_general
-from openrknn.npu.native.places import Places, RefusedError, padded
+from openrknn.npu.native.context import INT8_MAGNITUDE, Context, choose_stages
+from openrknn.npu.native.places import Places, padded
 from openrknn.npu.native.program import HALF_BYTES, LANES, Task, describe
+from openrknn.npu.native.reading import Reading, RefusedError, ignore, whole
 from openrknn.npu.native.weights import is_fixed, plain, stored
 from openrknn.npu.task import Convolution
 
@@ -26,9 +27,12 @@ _PICTURE_CHANNELS = 4
 _CONVOLVED = {Precision.INT8, Precision.FP16, Precision.BF16}
 
 
-def convolution(step: Convolution, places: Places, context: Context) -> StepStructure:
+def convolution(reading: Reading[Convolution], places: Places, context: Context) -> StepStructure:
     """The structure of a convolution; RefusedError where no kernel fits."""
+    step = reading.step
     source, config = step.source, step.dpu
+    ignore(source, "reuses_weights")
+    ignore(config.write, "transposes_atoms", "transposed_lanes")
     if source.atom_bytes != config.write.atom_bytes or source.atom_bytes not in {ATOM_BYTES, HALF_BYTES}:
         raise RefusedError("atoms of another size")
     if source.precision not in _CONVOLVED or source.weight_precision is not source.precision:
@@ -46,19 +50,21 @@ def convolution(step: Convolution, places: Places, context: Context) -> StepStru
     task = Task.of(config, step.reader, source.out_height, source.out_width, places)
     order = plain(source, places, config.channels)
     corrections = _corrections(step, task) + order.corrections
-    result.dpu = describe(task, places)
+    result.dpu = describe(task, places, reading)
     if source.is_float:
         if result.dpu.halves:
             raise RefusedError("floating point in atoms of 8 bytes")
         if step.array.shift or corrections.any():
             raise RefusedError("integer corrections of floating point sums")
+        ignore(step.array, "rounding")
+        choose_stages(result.dpu, reading)
     else:
         limit = _limit(source, result.channels, corrections)
         result.corrections = places.keep(padded(corrections, np.int32, task.padded_channels))
         result.dpu.truncate, result.dpu.truncate_away = step.array.shift, int(step.array.rounding)
         if not step.array.shift:
-            result.dpu.chain = chain.build(task, limit, places, context.tables)
-        refuse_general(result.dpu, config)
+            result.dpu.chain = chain.build(task.seen_by(reading.chain), limit, places, context.tables)
+        choose_stages(result.dpu, reading)
     _weights(result, step, places, context, corrections, values=order.values)
     return result
 
@@ -75,6 +81,7 @@ def _features(result: structures.Convolution, source: cna.Config, places: Places
             main=True,
         )
         available = source.packed_channels
+        ignore(source, "channels")
     else:
         count = surfaces(source.channels, size, source.atom_bytes)
         result.source = places.read_strided(
@@ -106,7 +113,7 @@ def _converter(source: cna.Config) -> npt.NDArray[np.int8]:
     features = np.broadcast_to(values.astype(np.int64), (LANES, 1, 256))
     converted = features
     if source.converter is not None:
-        converted = cna._convert(features, source.converter, Precision.INT8)
+        converted = cna.convert(features, whole(source.converter), Precision.INT8)
     used = min(source.packed_channels or LANES, LANES)
     if np.abs(converted[:used]).max() > INT8_MAGNITUDE or converted[:used].max() == INT8_MAGNITUDE:
         raise RefusedError("input bytes that do not become int8")
@@ -118,7 +125,11 @@ def _converter(source: cna.Config) -> npt.NDArray[np.int8]:
 def _corrections(step: Convolution, task: Task) -> npt.NDArray[np.int64]:
     """What is added to the weights of each output channel."""
     correction = task.config.correction
-    if correction is None or not step.array.window_sums:
+    if correction is None:
+        ignore(step.array, "window_sums")
+        return np.zeros(task.config.channels, np.int64)
+    if not step.array.window_sums:
+        ignore(task.config, "correction")
         return np.zeros(task.config.channels, np.int64)
     if correction.operand is not None:
         return np.full(task.config.channels, correction.operand, np.int64)
@@ -160,7 +171,7 @@ def _weights(
     result.kind, result.kernels = result.KIND, context.kernels
     result.fresh_weights = not is_fixed(source, places)
     size = context.library.openrknn_packed_bytes(result)
-    key = (source.weight_address, source.compression, result.channels, result.picture, result.dpu.channels,
+    key = (source.weight_address, whole(source.compression), result.channels, result.picture, result.dpu.channels,
            result.dpu.target.atoms, source.weight_channels, kernels, source.kernel_height, source.kernel_width,
            source.depthwise, corrections.tobytes(), size)
     if not result.fresh_weights and key in context.packed:

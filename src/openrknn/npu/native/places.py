@@ -13,12 +13,9 @@ from openrknn.npu.blocks import rdma
 from openrknn.npu.blocks.dpu import write
 from openrknn.npu.blocks.formats import ATOM_BYTES
 from openrknn.npu.memory import Buffer, Bytes, Memory
+from openrknn.npu.native.reading import RefusedError, ignore
 
-__all__ = ["Places", "RefusedError", "Span", "refuse_overlap"]
-
-
-class RefusedError(Exception):
-    """No kernel fits this step; NumPy does it. The text says why."""
+__all__ = ["Places", "Span", "padded", "refuse_overlap"]
 
 
 class Span(NamedTuple):
@@ -121,7 +118,9 @@ class Places:
         count, height, width = shape
         first = self.cube(even, ((count + 1) // 2, height, width), "MRDMA", main=main)
         second = first.base[0]
-        if count > 1:
+        if count <= 1:
+            ignore(odd, "address")
+        else:
             second = self.cube(odd, (count // 2, height, width), "ERDMA", main=main).base[0]
         return Cube(
             (first.base[0], second), (even.surface_bytes, odd.surface_bytes), (even.line_bytes, odd.line_bytes)

@@ -12,12 +12,13 @@ from openrknn.compute.structures import Clamp, ClampKinds, Dpu, ElementWise, Loo
 from openrknn.isa import Precision
 from openrknn.isa.enums import CombineUse, EwAlgorithm, OperandMode
 from openrknn.npu.blocks import rdma
-from openrknn.npu.blocks.dpu import ew, lut, pipeline, stage
+from openrknn.npu.blocks.dpu import ew, lut, out_cvt, pipeline, stage
 from openrknn.npu.blocks.formats import ATOM_BYTES, Numbers, element_bytes, is_float, surfaces
 from openrknn.npu.blocks.rdma import ChannelOperands
-from openrknn.npu.native.places import Places, RefusedError, padded
+from openrknn.npu.native.places import Places, padded
+from openrknn.npu.native.reading import Reading, RefusedError, Way, ignore
 
-__all__ = ["HALF_BYTES", "LANES", "Task", "describe"]
+__all__ = ["HALF_BYTES", "LANES", "Task", "describe", "ignore_unused"]
 
 LANES = 16
 _MULTIPLY, _NOTHING = 16, 17
@@ -49,6 +50,7 @@ class Task:
     @property
     def precision(self) -> Precision:
         """Of what is written."""
+        ignore(self.config, "flying", "in_precision")  # what `is_copy` is made of
         return self.config.in_precision if self.config.is_copy else self.config.out.precision
 
     @property
@@ -61,6 +63,8 @@ class Task:
         cls, config: pipeline.Config, reader: rdma.Config | None, height: int, width: int, places: Places
     ) -> Task:
         """Read the operands per channel; they must not change later."""
+        if reader is not None:
+            _ignore_unused(reader, config)
         found = []
         for norm in (False, True):
             operands = ChannelOperands()
@@ -73,25 +77,36 @@ class Task:
             found.append(operands)
         return cls(config, reader, height, width, *found)
 
+    def seen_by(self, way: Way) -> Task:
+        """The same, with what is read noted elsewhere."""
+        return replace(self, config=way.view(self.config), reader=way.view(self.reader))
 
-def describe(task: Task, places: Places) -> Dpu:
-    """All stages, in the general form that takes every configuration."""
-    config = task.config
+
+def _ignore_unused(reader: rdma.Config, config: pipeline.Config) -> None:
+    """The grid and the DPU's own precision count, and readers of operands that somebody needs."""
+    main = () if config.flying else ("main", "combine", "atom_bytes")
+    ignore(reader, "width", "height", "channels", "precision", "proc_precision", "repeat_x", "repeat_y", "repeats")
+    if not (reader.bias_kinds or reader.norm_kinds):
+        ignore(reader, "bias_address", "norm_address", "operand_block", "byte_corrections")
+    operation = config.element_wise.operation if config.element_wise is not None else None
+    if operation is None or operation.operand is not None:
+        ignore(reader, "operand", *main)
+    elif not reader.combine:
+        ignore(reader, *main)
+
+
+def describe(task: Task, places: Places, reading: Reading[Any]) -> Dpu:
+    """What all ways through the stages need, and the stages in their general form."""
+    config, general = task.config, task.seen_by(reading.general)
     size = element_bytes(task.precision)
     atom = config.write.atom_bytes
     count, valid = (surfaces(number, size, atom) for number in (config.channels, config.real_channels))
-    padding = pipeline._pad_bytes(config, task.precision, _PADDING_BYTES)
-    out = config.out
-    factor = np.float32(out.scale) * np.float32(2.0**-out.minus_exponent)
-    if not task.is_float:
-        scales = is_float(task.precision) and out.minus_exponent
-        factor = np.float32(2.0**-out.minus_exponent) if scales else np.float32(1)
-        if scales:  # without the offset
-            out = replace(out, offset=0, add_first=False)
-    return Dpu(
-        bias=_stage(config.bias, task, task.bias, places, multiplies_first=False),
-        norm=_stage(config.norm, task, task.norm, places, multiplies_first=True),
-        element_wise=_element_wise(config.element_wise, task, places),
+    padding = pipeline.pad_bytes(config, task.precision, _PADDING_BYTES)
+    stages = general.config
+    result = Dpu(
+        bias=_stage(stages.bias, general, task.bias, places, multiplies_first=False),
+        norm=_stage(stages.norm, general, task.norm, places, multiplies_first=True),
+        element_wise=_element_wise(stages.element_wise, general, places, task),
         target=places.target(config.write, pixels=task.height * task.width, count=count, valid=valid),
         padding=(type(Dpu().padding)).from_buffer_copy(padding.tobytes()),
         width=task.width,
@@ -99,14 +114,21 @@ def describe(task: Task, places: Places) -> Dpu:
         real_channels=config.real_channels,
         is_float=task.is_float,
         format=int(task.precision),
-        scale=out.scale,
-        shift=out.shift,
-        offset=out.offset,
-        add_first=out.add_first,
-        ties_away=int(out.rounding),
         halves=atom == HALF_BYTES,
-        factor=float(factor),
     )
+    _out(result, stages.out, is_float=task.is_float)
+    return result
+
+
+def _out(result: Dpu, out: out_cvt.Config, *, is_float: bool) -> None:
+    result.scale, result.shift, result.offset = out.scale, out.shift, out.offset
+    result.add_first, result.ties_away = out.add_first, int(out.rounding)
+    result.factor = float(np.float32(out.scale) * np.float32(2.0**-out.minus_exponent))
+    if not is_float:
+        scales = out_cvt.writes_float(out) and out.minus_exponent
+        result.factor = float(np.float32(2.0**-out.minus_exponent)) if scales else 1.0
+        if scales:
+            result.offset, result.add_first = 0, False
 
 
 def _stage(
@@ -119,7 +141,11 @@ def _stage(
     if config.is_float != task.is_float:
         raise RefusedError("a stage in another kind of arithmetic")
     dtype = np.float32 if task.is_float else np.int32
-    if config.adds:
+    if not multiplies_first:
+        ignore(config, "adds_first")
+    if not config.adds:
+        ignore(config, "addend", "subtracts")
+    else:
         values = _operand(operands.alu, config.addend, task)
         result.addends = places.keep(padded(values, dtype, task.padded_channels))
         result.subtracts = config.subtracts
@@ -154,14 +180,17 @@ def _clamp(clamp: stage.Clamp | None, task: Task) -> Clamp:
     return result
 
 
-def _element_wise(config: ew.Config | None, task: Task, places: Places) -> ElementWise:
+def _element_wise(config: ew.Config | None, task: Task, places: Places, shared: Task) -> ElementWise:
+    """`shared`: a chain takes the operand from here."""
     result = ElementWise(operation=_NOTHING)
     if config is None:
         return result
     result.lookup = _lookup(config.table, places)
     result.clamp = _clamp(config.clamp, task)
     if config.operation is not None:
-        _operation(result, config.operation, task, places)
+        _operation(result, config.operation, task)
+        if config.operation.operand is None:
+            _fetch(result, shared, places)
     return result
 
 
@@ -182,11 +211,12 @@ def _lookup(table: lut.Config | None, places: Places) -> Lookup:
     )
 
 
-def _operation(result: ElementWise, operation: ew.Operation, task: Task, places: Places) -> None:
+def _operation(result: ElementWise, operation: ew.Operation, task: Task) -> None:
     if not operation.multiplies and operation.algorithm not in _ALGORITHMS:
         raise RefusedError(f"the operation {operation.algorithm.name}")
     if operation.algorithm is EwAlgorithm.DIV and not operation.multiplies and not task.is_float:
         raise RefusedError("a division of integers")
+    ignore_unused(operation)
     result.operation = _MULTIPLY if operation.multiplies else int(operation.algorithm)
     result.negative_only = operation.negative_only
     result.shift, result.shift_negative = operation.shift, operation.shift_negative
@@ -195,12 +225,15 @@ def _operation(result: ElementWise, operation: ew.Operation, task: Task, places:
         result.converts, result.convert_add_first = True, converter.add_first
         result.convert_offset, result.convert_scale = converter.offset, converter.scale
         result.convert_shift, result.convert_away = converter.shift, int(converter.rounding)
-    if operation.operand is None:
-        _fetch(result, task, places)
-    elif task.is_float:
+    if operation.operand is not None and task.is_float:
         result.constant_float = operation.operand
-    else:
+    elif operation.operand is not None:
         result.constant = int(operation.operand)
+
+
+def ignore_unused(operation: ew.Operation) -> None:
+    """A multiplication has no algorithm; what is not one has no shift, and is the same for both signs."""
+    ignore(operation, *(("algorithm",) if operation.multiplies else ("negative_only", "shift", "shift_negative")))
 
 
 def _fetch(result: ElementWise, task: Task, places: Places) -> None:
@@ -213,8 +246,11 @@ def _fetch(result: ElementWise, task: Task, places: Places) -> None:
     count = surfaces(task.config.channels, size, atom)
     if atom != ATOM_BYTES and (size != 1 or reader.combine or operand.mode is not OperandMode.PER_PIXEL):
         raise RefusedError("this operand in atoms of 8 bytes")
-    as_seen = replace(reader, proc_precision=task.config.precision)
-    result.operand_format = int(rdma._operand_precision(as_seen, size))
+    result.operand_format = int(rdma.operand_precision(task.config.precision, size))
+    if operand.mode in {OperandMode.PER_CHANNEL, OperandMode.PER_CHANNEL_BY_PIXEL}:
+        ignore(operand.walk, "line_bytes", "surface_bytes")
+        if not task.config.flying:
+            ignore(reader, "combine", "main")
     if operand.mode is OperandMode.PER_CHANNEL:
         flat = places.read(operand.walk.address, count * ATOM_BYTES, "ERDMA per channel")
         result.operand_kind = _PER_CHANNEL

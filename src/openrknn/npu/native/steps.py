@@ -20,11 +20,11 @@ from openrknn.npu.blocks.dpu import pipeline
 from openrknn.npu.blocks.dpu import write as dpu_write
 from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 from openrknn.npu.native import chain
-from openrknn.npu.native.context import INT8_MAGNITUDE, Context, refuse_general
+from openrknn.npu.native.context import INT8_MAGNITUDE, Context, choose_stages
 from openrknn.npu.native.convolutions import convolution
-from openrknn.npu.native.known import refuse_unknown
-from openrknn.npu.native.places import Places, RefusedError, Span, refuse_overlap
+from openrknn.npu.native.places import Places, Span, refuse_overlap
 from openrknn.npu.native.program import HALF_BYTES, Task, describe
+from openrknn.npu.native.reading import Reading, RefusedError, ignore, whole
 from openrknn.npu.task import Convolution, Flying, Pooling, Step
 
 __all__ = ["build"]
@@ -34,15 +34,33 @@ _COPIED_ATOM = 64
 """Bytes that an atom takes in the copy of the input: 8 floats become doubles."""
 
 
+_COMPUTES = (
+    "flying", "precision", "in_precision", "channels", "real_channels", "pad_bits", "reduction", "bias", "norm",
+    "element_wise", "out",
+)  # fmt: skip
+"""What the DPU does to numbers: nothing, where it moves or compares them."""
+_OPERANDS = (
+    "proc_precision", "bias_kinds", "bias_address", "norm_kinds", "norm_address", "operand", "operand_block",
+    "byte_corrections",
+)  # fmt: skip
+"""What its readers fetch besides the main data."""
+_COUNTERS = (
+    "per_pixel", "width", "height", "line_bytes", "atom_step_bytes", "group_step_bytes",
+)  # fmt: skip
+"""What the write DMA counts, unless the result is packed."""
+_PACKS = ("packed_bytes", "packed_run_bytes", "spread_run_bytes", "packed_limit_bytes")
+
+
 def build(step: Step, places: Places, context: Context) -> StepStructure:
     """The structure of a step; RefusedError where no kernel fits."""
     builder: Callable[..., StepStructure] | None = _BUILDERS.get(type(step))
     if builder is None:
         raise RefusedError(f"no kernel for {step.kind}")
-    refuse_unknown(step)
     _refuse_huge(step)
     _refuse_standing(step)
-    structure = builder(step, places, context)
+    reading = Reading(step)
+    structure = builder(reading, places, context)
+    reading.refuse_unread()
     structure.kind, structure.kernels = structure.KIND, context.kernels
     overlap = places.check_order(in_place=_looks_at_one_place(step))
     if overlap is not None:
@@ -114,11 +132,15 @@ def _read_first(structure: StepStructure, overlap: Span, places: Places) -> None
 # ---------------------------------------------------------------------------------------------------- without one
 
 
-def _flying(step: Flying, places: Places, context: Context) -> StepStructure:
+def _flying(reading: Reading[Flying], places: Places, context: Context) -> StepStructure:
+    step = reading.step
     config, reader = step.dpu, step.reader
     walk = config.write
+    ignore(config, "correction")  # there are no window sums
+    if not reader.repeats:
+        ignore(reader, "repeat_x", "repeat_y")
     if reader.atom_bytes == walk.atom_bytes == HALF_BYTES:
-        return _flying_halves(step, places, context)
+        return _flying_halves(reading, places, context)
     if reader.atom_bytes != ATOM_BYTES or walk.atom_bytes != ATOM_BYTES:
         raise RefusedError("atoms of another size")
     size = element_bytes(reader.precision)
@@ -132,25 +154,27 @@ def _flying(step: Flying, places: Places, context: Context) -> StepStructure:
     task = Task.of(config, reader, reader.height, reader.width, places)
     if is_float(reader.precision) and not task.is_float:
         raise RefusedError("floating point data for an integer DPU")
-    becomes = _bytes_table(task, places)
-    copies = _is_raw_copy(task) or (becomes is not None and np.array_equal(becomes, np.arange(-128, 128)))
+    becomes = _bytes_table(task.seen_by(reading.table), places)
+    copies = _is_raw_copy(task.seen_by(reading.table))
+    copies = copies or (becomes is not None and np.array_equal(becomes, np.arange(-128, 128)))
     if (becomes is not None or copies) and walk.packed_bytes is None:
         found = _map(task, cube, count, places, None if copies else becomes)
         if found is not None:
+            reading.used = reading.table
             return found
     result = structures.Flying(
         source=cube, format=int(reader.precision), surfaces=count, height=reader.height, width=reader.width
     )
-    result.dpu = describe(task, places)
+    result.dpu = describe(task, places, reading)
     if reader.precision is Precision.INT8 and count >= result.dpu.target.atoms:
-        result.dpu.chain = chain.build(task, INT8_MAGNITUDE, places, context.tables)
-    refuse_general(result.dpu, config)
+        result.dpu.chain = chain.build(task.seen_by(reading.chain), INT8_MAGNITUDE, places, context.tables)
+    choose_stages(result.dpu, reading)
     return result
 
 
-def _flying_halves(step: Flying, places: Places, context: Context) -> StepStructure:
+def _flying_halves(reading: Reading[Flying], places: Places, context: Context) -> StepStructure:
     """Integers in atoms of 8 bytes."""
-    config, reader = step.dpu, step.reader
+    config, reader = reading.step.dpu, reading.step.reader
     walk = config.write
     if walk.transposed_lanes is not None or walk.transposes_atoms or reader.repeats or walk.packed_bytes is not None:
         raise RefusedError("atoms of 8 bytes that change places")
@@ -165,9 +189,9 @@ def _flying_halves(step: Flying, places: Places, context: Context) -> StepStruct
         source=places.cube(reader.main, shape, "MRDMA", main=True, atom=HALF_BYTES),
         format=int(reader.precision), surfaces=count, height=reader.height, width=reader.width,
     )  # fmt: skip
-    result.dpu = describe(task, places)
-    result.dpu.chain = chain.build(task, INT8_MAGNITUDE, places, context.tables)
-    refuse_general(result.dpu, config)
+    result.dpu = describe(task, places, reading)
+    result.dpu.chain = chain.build(task.seen_by(reading.chain), INT8_MAGNITUDE, places, context.tables)
+    choose_stages(result.dpu, reading)
     return result
 
 
@@ -184,7 +208,10 @@ def _main(reader: rdma.Config, shape: tuple[int, int, int], places: Places) -> s
 def _is_raw_copy(task: Task) -> bool:
     """16-bit integers that nothing happens to."""
     config, out = task.config, task.config.out
-    return config.is_copy and (out.scale, out.shift, out.offset) == (1, 0, 0)
+    if not config.is_copy or (out.scale, out.shift, out.offset, out.minus_exponent) != (1, 0, 0, 0):
+        return False
+    ignore(out, "precision", "add_first", "rounding")
+    return True
 
 
 def _bytes_table(task: Task, places: Places) -> npt.NDArray[np.int8] | None:
@@ -202,7 +229,9 @@ def _bytes_table(task: Task, places: Places) -> npt.NDArray[np.int8] | None:
     if operation is not None and operation.operand is None:
         return None
     values = np.arange(-128, 128).reshape(1, 1, 256)
-    result = pipeline._stages(values, config, task.bias, reader, places.memory)
+    for stages in (config.bias, config.norm, config.element_wise, config.out):
+        whole(stages)
+    result = pipeline.run_stages(values, config, task.bias, reader, places.memory)
     return numerics.saturate(result, np.int8).reshape(-1)
 
 
@@ -217,8 +246,10 @@ def _map(
         return None
     result = structures.Map(source=cube, height=task.height, width=task.width, target=target)
     result.last_lanes = max(min(config.real_channels, config.channels) * size - (target.atoms - 1) * ATOM_BYTES, 0)
-    if config.real_channels < config.channels:
-        padding = pipeline._pad_bytes(config, task.precision, ATOM_BYTES)
+    if config.real_channels >= config.channels:
+        ignore(config, "pad_bits")
+    else:
+        padding = pipeline.pad_bytes(config, task.precision, ATOM_BYTES)
         result.padding = type(result.padding).from_buffer_copy(padding.tobytes())
     if becomes is not None:
         result.table = places.keep(np.ascontiguousarray(becomes))
@@ -227,8 +258,12 @@ def _map(
 
 def _move(step: Flying, cube: structures.Cube, shape: tuple[int, int, int], places: Places) -> StepStructure:
     count, height, width = shape
+    ignore(step.dpu, *_COMPUTES)
+    ignore(step.reader, *_OPERANDS)
     result = structures.Move(source=cube, surfaces=count, height=height, width=width)
     walk: dpu_write.Config = step.dpu.write
+    if not step.reader.repeats:  # atoms are never packed then
+        ignore(walk, *_PACKS, "transposes_atoms")
     if walk.transposed_lanes is not None:
         lanes = walk.transposed_lanes
         result.lanes = lanes
@@ -248,6 +283,9 @@ def _move(step: Flying, cube: structures.Cube, shape: tuple[int, int, int], plac
 
 def _reduction(step: Flying, cube: structures.Cube, places: Places) -> StepStructure:
     reader = step.reader
+    ignore(step.dpu, *_COMPUTES)
+    ignore(reader, *_OPERANDS)
+    ignore(step.dpu.write, *_COUNTERS, *_PACKS)
     if reader.precision not in {Precision.INT8, Precision.INT16, Precision.FP16}:
         raise RefusedError(f"a reduction of {reader.precision.name}")
     size = reader.height * reader.width * element_bytes(reader.precision)
@@ -262,8 +300,8 @@ def _reduction(step: Flying, cube: structures.Cube, places: Places) -> StepStruc
     )
 
 
-def _pooling(step: Pooling, places: Places, context: Context) -> StepStructure:
-    config = step.config
+def _pooling(reading: Reading[Pooling], places: Places, context: Context) -> StepStructure:
+    config = reading.step.config
     if config.atom_bytes != ATOM_BYTES:
         raise RefusedError("atoms of another size")
     if config.precision not in {Precision.INT8, Precision.FP16}:
@@ -297,6 +335,8 @@ def _pooling(step: Pooling, places: Places, context: Context) -> StepStructure:
     for name in ("height", "width", "out_height", "out_width", "kernel_height", "kernel_width", "stride_y",
                  "stride_x", "pad_top", "pad_left"):
         setattr(result, name, getattr(config, name))
+    if config.method is not PoolingMethod.AVERAGE:
+        ignore(config, "reciprocal_width", "reciprocal_height")
     if config.method is PoolingMethod.AVERAGE and config.precision is Precision.FP16:
         result.factor = float(ppu.float_factor(config))
     elif config.method is PoolingMethod.AVERAGE:

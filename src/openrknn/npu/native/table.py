@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -49,16 +50,19 @@ Cache: TypeAlias = dict[object, Table]
 
 def build(config: ew.Config, out: out_cvt.Config, low: int, high: int, cache: Cache) -> Table:
     """The table for numbers from `low` to `high`."""
-    table = config.table
-    key = (
-        low, high, config.operation, config.clamp, out,
-        None if table is None else
-        (table.entries.tobytes(), table.le_start, table.lo_start, table.lo_end, table.le_select, table.lo_select,
-         table.below, table.above, table.further_below, table.further_above),
-    )
+    key = (low, high, _values(config), _values(out))
     if key not in cache:
         cache[key] = _KEPT.get(key) or _KEPT.keep(key, _build(config, out, low, high))
     return cache[key]
+
+
+def _values(config: object) -> object:
+    """Everything that a configuration says, whatever fields it has: equal ones make equal tables."""
+    if isinstance(config, np.ndarray):
+        return config.tobytes()
+    if not is_dataclass(config):
+        return config
+    return type(config), *(_values(getattr(config, field.name)) for field in fields(config))
 
 
 class _Kept:

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from openrknn.npu.blocks import cna
 from openrknn.npu.blocks.formats import Numbers, decode
 from openrknn.npu.memory import Bytes
-from openrknn.npu.native.places import Places, RefusedError
+from openrknn.npu.native.places import Places
+from openrknn.npu.native.reading import RefusedError
 
 __all__ = ["Plain", "is_fixed", "plain", "stored"]
 
@@ -46,7 +47,9 @@ def plain(source: cna.Config, places: Places, channels: int) -> Plain:
         return Plain(None, corrections)
     raw = decode(cna.stored_weights(source, places.memory), source.weight_precision)
     pairs = cna.pairs_of(raw, source.inline_zero_points)
-    weights, negated = (cna._depthwise(np.ascontiguousarray(pairs[:, part]).reshape(-1), source) for part in (0, 1))
+    weights, negated = (
+        cna.depthwise_weights(np.ascontiguousarray(pairs[:, part]).reshape(-1), source) for part in (0, 1)
+    )
     count = min(len(weights), channels)
     corrections[:count] = _one_each(negated)[:count]
     return Plain(np.ascontiguousarray(weights.transpose(1, 2, 0)), corrections)

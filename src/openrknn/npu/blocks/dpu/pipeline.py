@@ -17,7 +17,16 @@ from openrknn.npu.blocks.formats import Numbers, decode, element_bytes, encode, 
 from openrknn.npu.blocks.rdma import ChannelOperands
 from openrknn.npu.memory import Bytes, Memory
 
-__all__ = ["Config", "Correction", "run_convolution", "run_flying", "stream_flying"]
+__all__ = [
+    "Config",
+    "Correction",
+    "pad_bytes",
+    "run_convolution",
+    "run_flying",
+    "run_stages",
+    "stream_convolution",
+    "stream_flying",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,7 @@ def run_convolution(
     """From accumulators to memory."""
     if config.reduction & ChannelReduction.ENABLE:
         operands = _channel_operands(config, reader, memory, norm=False)
-        _reduce_sums(_stages(sums.accumulators, config, operands, reader, memory), config, memory)
+        _reduce_sums(run_stages(sums.accumulators, config, operands, reader, memory), config, memory)
         return
     _finish(_of_sums(sums, config, truncation, reader, memory), config, memory)
 
@@ -87,7 +96,7 @@ def _of_sums(
             raise UnknownModeError("zero points per channel are needed but BRDMA does not read them")
         window = sums.window if len(sums.window) == 1 else _fit(sums.window, config.channels)
         values = values + factor[: config.channels, None, None] * window
-    return _stages(core.truncate(values, truncation), config, operands, reader, memory)
+    return run_stages(core.truncate(values, truncation), config, operands, reader, memory)
 
 
 def run_flying(config: Config, reader: rdma.Config, memory: Memory) -> None:
@@ -105,7 +114,7 @@ def run_flying(config: Config, reader: rdma.Config, memory: Memory) -> None:
         cube = widen(decode(atoms, reader.precision), config.precision)
         values = _fit(cube.transpose(0, 3, 1, 2).reshape(-1, *cube.shape[1:3]), config.channels)
         operands = _channel_operands(config, reader, memory, norm=False)
-        _finish(_stages(values, config, operands, reader, memory), config, memory)
+        _finish(run_stages(values, config, operands, reader, memory), config, memory)
 
 
 def _fit(values: Numbers, channels: int) -> Numbers:
@@ -121,7 +130,7 @@ def _channel_operands(config: Config, reader: rdma.Config | None, memory: Memory
     return rdma.fetch_channels(reader, config.channels, config.precision, memory, norm=norm)
 
 
-def _stages(
+def run_stages(
     values: Numbers, config: Config, operands: ChannelOperands, reader: rdma.Config | None, memory: Memory
 ) -> Numbers:
     """BS, BN, EW and the output converter."""
@@ -147,7 +156,7 @@ def stream_flying(config: Config, reader: rdma.Config, memory: Memory) -> Bytes:
     cube = widen(decode(rdma.fetch_main(reader, memory), reader.precision), config.precision)
     values = _fit(cube.transpose(0, 3, 1, 2).reshape(-1, *cube.shape[1:3]), config.channels)
     operands = _channel_operands(config, reader, memory, norm=False)
-    atoms = _encoded(_stages(values, config, operands, reader, memory), config)
+    atoms = _encoded(run_stages(values, config, operands, reader, memory), config)
     return np.ascontiguousarray(atoms).reshape(-1, config.write.atom_bytes)
 
 
@@ -174,11 +183,12 @@ def _encoded(values: Numbers, config: Config) -> Bytes:
     if config.real_channels < config.channels:
         flat = typed.reshape(height, width, -1)
         start = config.real_channels * size
-        flat[..., start:] = _pad_bytes(config, precision, flat.shape[-1] - start)
+        flat[..., start:] = pad_bytes(config, precision, flat.shape[-1] - start)
     return typed.transpose(2, 0, 1, 3)
 
 
-def _pad_bytes(config: Config, precision: Precision, length: int) -> Bytes:
+def pad_bytes(config: Config, precision: Precision, length: int) -> Bytes:
+    """What channels without data hold, again and again."""
     size = element_bytes(precision)
     pattern = config.pad_bits.to_bytes(2, "little")
     element = pattern[:size] if size <= 2 else bytes(size)

@@ -1,0 +1,55 @@
+"""Of each golden, how many steps no native kernel takes; of those that are not listed, none.
+
+Fewer is better: a change that gives more steps a kernel lowers a number here. In the mini files of RV1103/06 weights
+and activations share one buffer, so operands may change for all that the kernels know; sessions have two.
+"""
+
+from __future__ import annotations
+
+LEFT_TO_NUMPY = {
+    "bilinear_rk3562_i8": 4,
+    "bilinear_rk3576_i8": 4,
+    "bilinear_rv1106_i8": 4,
+    "bilinear_rv1106b_i8": 8,
+    "conv_rk3562_fp": 1,
+    "conv_rk3562_i8": 1,
+    "conv_rk3566_fp": 7,
+    "conv_rk3566_i8": 6,
+    "image_rk3566_i8": 36,
+    "image_rv1106_i8": 1,
+    "image_rv1106b_i8": 1,
+    "matmul_rk3562_i8": 2,
+    "matmul_rk3576_i8": 1,
+    "matmul_rv1106_i8": 4,
+    "matmul_rv1106b_i8": 10,
+    "one_kernel_rv1106_i8": 2,
+    "pruned_rk3562_i8": 1,
+    "pruned_rk3562_i8_compressed": 1,
+    "pruned_rk3566_fp": 7,
+    "pruned_rk3566_fp_compressed": 7,
+    "pruned_rk3566_i8": 5,
+    "pruned_rk3566_i8_compressed": 5,
+    "pruned_rv1106_i8": 3,
+    "pruned_rv1106_i8_compressed": 3,
+    "reshaped_rows_rk3562_i8": 3,
+    "reshaped_rows_rk3576_i8": 2,
+    "reshaped_rows_rv1106_i8": 5,
+    "residual_rk3566_i8": 4,
+    "residual_rk3588_w16a16i_dfp": 6,
+    "residual_rv1103_i8": 6,
+    "residual_rv1103b_i8": 6,
+    "residual_rv1106_i8": 6,
+    "residual_rv1106b_i8": 6,
+    "silu_rv1106_i8": 1,
+    "silu_rv1106b_i8": 1,
+    "single_rk3562_i8": 1,
+    "single_rk3566_i8": 11,
+    "single_rv1106_i8": 2,
+    "single_rv1106b_i8": 1,
+    "softmax_rk3576_i8": 2,
+    "square_root_rk3562_fp": 10,
+    "square_root_rk3576_fp": 10,
+    "transpose_rk3562_i8": 1,
+    "transpose_rv1106_i8": 1,
+    "transpose_rv1106b_i8": 2,
+}
