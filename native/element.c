@@ -210,6 +210,8 @@ static void reduction_unit(void *job, int32_t row)
                 best_bits = bits;
             }
         }
+        if (best != best)
+            best_bits = 0x7e00; /* one NaN for all */
         memcpy(step->target + ((int64_t)row * step->width + column) * size, &best_bits, (size_t)size);
     }
 }

@@ -28,6 +28,11 @@ ALWAYS_INLINE int64_t wrapped_add(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
+ALWAYS_INLINE int64_t wrapped_subtract(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
 ALWAYS_INLINE int64_t wrapped_multiply(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a * (uint64_t)b);
@@ -92,14 +97,14 @@ static int64_t look_up_int(const openrknn_lookup *lookup, int64_t x)
 {
     int32_t is_high = x >= lookup->lo_start, select = is_high ? lookup->lo_select : lookup->le_select;
     const int64_t *table = lookup->entries + (is_high ? ENTRIES : 0);
-    int64_t distance = x - (is_high ? lookup->lo_start : lookup->le_start), last = (int64_t)(ENTRIES - 1) << select;
+    int64_t distance = wrapped_subtract(x, is_high ? lookup->lo_start : lookup->le_start), last = (int64_t)(ENTRIES - 1) << select;
 
     if (x > lookup->lo_end) {
-        int64_t rise = wrapped_multiply(x - lookup->lo_end, lookup->above_scale);
+        int64_t rise = wrapped_multiply(wrapped_subtract(x, lookup->lo_end), lookup->above_scale);
         return wrapped_add(lookup->entries[2 * ENTRIES - 1], shift_floor(rise, lookup->above_shift));
     }
     if (x < lookup->le_start) {
-        int64_t rise = wrapped_multiply(x - lookup->le_start, lookup->below_scale);
+        int64_t rise = wrapped_multiply(wrapped_subtract(x, lookup->le_start), lookup->below_scale);
         return wrapped_add(lookup->entries[0], shift_floor(rise, lookup->below_shift));
     }
     if (distance >= last)
@@ -488,15 +493,20 @@ static void encode_floats(int32_t format, const float32 *x, uint8_t *at)
     if (format == OPENRKNN_FP16) {
         floats_to_halves(x, halves);
         floats_to_halves(x + 8, halves + 8);
+        for (int32_t i = 0; i < GENERAL_LANES; i++) /* one NaN for all, as NumPy has it */
+            halves[i] = x[i] != x[i] ? 0x7e00 : halves[i];
         memcpy(at, halves, sizeof halves);
     } else if (format == OPENRKNN_BF16) {
         for (int32_t i = 0; i < GENERAL_LANES; i++) {
             uint32_t bits = float_to_bits(x[i]);
-            halves[i] = (uint16_t)(x[i] != x[i] ? bits >> 16 | 0x40 : ((uint64_t)bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+            halves[i] = (uint16_t)(x[i] != x[i] ? 0x7fc0 : ((uint64_t)bits + 0x7fff + (bits >> 16 & 1)) >> 16);
         }
         memcpy(at, halves, sizeof halves);
     } else {
-        memcpy(at, x, GENERAL_LANES * sizeof *x);
+        float32 quiet[GENERAL_LANES];
+        for (int32_t i = 0; i < GENERAL_LANES; i++)
+            quiet[i] = x[i] != x[i] ? bits_to_float(0x7fc00000) : x[i];
+        memcpy(at, quiet, sizeof quiet);
     }
 }
 

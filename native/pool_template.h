@@ -94,7 +94,8 @@ static void pool_halves(const openrknn_pooling *step, const uint8_t *source, int
                     else if (!(total != total || (step->method == 1 ? total > value : total < value)))
                         total = value;
                 }
-            uint16_t bits = float_to_half(step->method == 0 ? total * step->factor : total);
+            total = step->method == 0 ? total * step->factor : total;
+            uint16_t bits = total != total ? 0x7e00 : float_to_half(total);
             memcpy(target + (int64_t)out * ATOM + lane * 2, &bits, 2);
         }
 }

@@ -36,6 +36,7 @@ FAILURES = (DIFFERENT, ONE_SIDED, FOREIGN, CRASH, HANG, MEMORY)
 OUTCOMES = (EQUAL, REFUSED, UNREADABLE, *FAILURES)
 
 _PLACES = 1 << 16
+_WHOLE = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "bool")
 _PATTERN = np.random.default_rng(14).integers(0, 256, 4099, np.uint8)
 
 
@@ -174,8 +175,10 @@ def _input(spec: TensorSpec, way: Way, batch: int) -> np.ndarray[Any, Any]:
     """A pattern in the input's shape; views of one period, so that a huge shape takes no memory here."""
     shape = spec.shape
     count = int(np.prod(shape, dtype=object)) if shape else 1
-    if way.pixels:
+    if way.pixels and (spec.is_image or spec.dtype == "uint8"):
         return np.resize(_PATTERN, count).reshape(shape)
+    if spec.quantization is None and spec.dtype in _WHOLE:
+        return np.resize(_PATTERN, count).astype(spec.dtype).reshape(shape)
     return ((np.resize(_PATTERN, count).astype(np.float32) - 128) / 64).reshape(shape)
 
 

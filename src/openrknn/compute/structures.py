@@ -73,13 +73,30 @@ def _fields(kind: Any, names: str) -> list[tuple[str, Any]]:
     return [(name, kind) for name in names.split()]
 
 
-class Cube(ctypes.Structure):
+class _Checked(ctypes.Structure):
+    """A structure whose numbers fit: ctypes itself drops the upper bits of what is too large."""
+
+    _LIMITS: ClassVar[dict[str, int]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        bits = {c_int32: 31, c_int64: 63}
+        cls._LIMITS = {name: 1 << bits[kind] for name, kind in getattr(cls, "_fields_", ()) if kind in bits}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        limit = self._LIMITS.get(name)
+        if limit is not None and not -limit <= value < limit:
+            raise OverflowError(f"{name} = {value} does not fit into a {type(self).__name__} of the native library")
+        super().__setattr__(name, value)
+
+
+class Cube(_Checked):
     """Atoms in memory; odd and even surfaces may lie apart."""
 
     _fields_ = (("base", c_void_p * 2), ("surface", c_int64 * 2), ("line", c_int64 * 2))
 
 
-class Target(ctypes.Structure):
+class Target(_Checked):
     """The write DMA."""
 
     _fields_ = (
@@ -89,7 +106,7 @@ class Target(ctypes.Structure):
     )
 
 
-class Clamp(ctypes.Structure):
+class Clamp(_Checked):
     """The clamp of a stage; `kinds` tells which of the numbers count."""
 
     _fields_ = (
@@ -99,7 +116,7 @@ class Clamp(ctypes.Structure):
     )
 
 
-class Stage(ctypes.Structure):
+class Stage(_Checked):
     """BS or BN."""
 
     _fields_ = (
@@ -109,7 +126,7 @@ class Stage(ctypes.Structure):
     )
 
 
-class Lookup(ctypes.Structure):
+class Lookup(_Checked):
     """The two lookup tables."""
 
     _fields_ = (
@@ -119,7 +136,7 @@ class Lookup(ctypes.Structure):
     )
 
 
-class ElementWise(ctypes.Structure):
+class ElementWise(_Checked):
     """EW."""
 
     _fields_ = (
@@ -133,7 +150,7 @@ class ElementWise(ctypes.Structure):
     )
 
 
-class Chain(ctypes.Structure):
+class Chain(_Checked):
     """An integer program of the DPU in double precision."""
 
     _fields_ = (
@@ -146,7 +163,7 @@ class Chain(ctypes.Structure):
     )
 
 
-class Dpu(ctypes.Structure):
+class Dpu(_Checked):
     """The DPU from the zero-point correction to the write DMA."""
 
     _fields_ = (
@@ -162,7 +179,7 @@ class Dpu(ctypes.Structure):
     )
 
 
-class StepStructure(ctypes.Structure):
+class StepStructure(_Checked):
     """A step; `kind` comes first in each."""
 
     KIND: ClassVar[Kind]

@@ -8,6 +8,7 @@ values follow the rules below, which equal what the vendor's runtime 1.5.2 write
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -51,6 +52,8 @@ def converter_for(tensor: Tensor, normalization: Normalization) -> tuple[Lane, .
 
 def _lane(mean: float, step: float, zero_point: int) -> Lane:
     """`1 / step` as a multiplier of 15 bits, as precise as it gets; in float32, as the runtime computes it."""
+    if not step or not math.isfinite(step) or not math.isfinite(mean) or abs(1.0 / step) > _LARGEST_MULTIPLIER:
+        raise UnsupportedError(f"no converter of pixels has a step of {step:g} and a mean of {mean:g}; feed numbers")
     factor = _float32(1.0 / step)
     shift = 0
     while shift < _MAX_SHIFT and round(factor * 2 ** (shift + 1)) <= _LARGEST_MULTIPLIER:

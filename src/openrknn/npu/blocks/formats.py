@@ -29,6 +29,7 @@ _DTYPES: dict[Precision, np.dtype[Any]] = {
     Precision.INT32: np.dtype(np.int32),
     Precision.FP32: np.dtype(np.float32),
 }
+_NAN_FP16, _NAN_BF16 = np.uint16(0x7E00), np.uint16(0x7FC0)
 _BITS = {PixelBits.BITS8: 1, PixelBits.BITS16: 2, PixelBits.BITS32: 4}
 
 
@@ -58,7 +59,10 @@ def widen(values: Numbers, precision: Precision) -> Numbers:
 
 
 def encode(values: Numbers, precision: Precision) -> npt.NDArray[np.uint8]:
-    """Numbers as the bytes of this format along the last axis; integers saturate, floats round to nearest even."""
+    """Numbers as the bytes of this format along the last axis; integers saturate, floats round to nearest even.
+
+    Every NaN becomes the same one: its sign and payload depend on the order of operations and on the processor.
+    """
     match precision:
         case Precision.INT8:
             stored: Numbers = numerics.saturate(_integers(values), np.int8)
@@ -67,11 +71,11 @@ def encode(values: Numbers, precision: Precision) -> npt.NDArray[np.uint8]:
         case Precision.INT32:
             stored = numerics.saturate(_integers(values), np.int32)
         case Precision.FP16:
-            stored = numerics.encode_fp16(values)
+            stored = np.where(np.isnan(values), _NAN_FP16, numerics.encode_fp16(values))
         case Precision.BF16:
-            stored = numerics.encode_bf16(values.astype(np.float32))
+            stored = np.where(np.isnan(values), _NAN_BF16, numerics.encode_bf16(values.astype(np.float32)))
         case Precision.FP32:
-            stored = values.astype(np.float32)
+            stored = np.where(np.isnan(values), np.float32(np.nan), values.astype(np.float32))
         case _:
             raise UnknownModeError(f"{precision.name} as an output format is not implemented")
     return np.ascontiguousarray(stored).view(np.uint8)

@@ -31,7 +31,7 @@ from openrknn.npu.native.context import Context
 from openrknn.npu.native.places import Places
 from openrknn.npu.native.reading import RefusedError
 from openrknn.npu.native.steps import build
-from openrknn.npu.task import Program, Step, TableLoad
+from openrknn.npu.task import CONTRADICTIONS, Program, Step, TableLoad
 
 __all__ = ["Accelerated", "accelerate"]
 
@@ -110,7 +110,7 @@ def accelerate(
         places = Places(memory, written, is_constant, used)
         try:
             structure = build(step, places, context)
-        except (RefusedError, ExecutionError) as reason:
+        except (RefusedError, ExecutionError, *CONTRADICTIONS) as reason:
             # An error of the stream is NumPy's to raise, when the step runs.
             result.reasons[number] = str(reason)
             continue

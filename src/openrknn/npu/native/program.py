@@ -24,6 +24,8 @@ LANES = 16
 _MULTIPLY, _NOTHING = 16, 17
 _PER_CHANNEL, _TENSOR, _PER_PIXEL = 1, 2, 3
 _PADDING_BYTES = 64
+_LARGEST_SELECT = 31
+"""Distances between entries that products of 17-bit entries allow for in 64 bits."""
 HALF_BYTES = 8
 """Atoms of RK3566/68 and RV1103B/06B; the kernels put two of them together."""
 _ALGORITHMS = {
@@ -197,6 +199,8 @@ def _element_wise(config: ew.Config | None, task: Task, places: Places, shared: 
 def _lookup(table: lut.Config | None, places: Places) -> Lookup:
     if table is None:
         return Lookup()
+    if max(table.le_select, table.lo_select) > _LARGEST_SELECT:
+        raise RefusedError("entries of a table that are very far apart")
     return Lookup(
         entries=places.keep(np.ascontiguousarray(table.entries, np.int64)),
         le_start=table.le_start,

@@ -104,6 +104,9 @@ def _refuse_standing(step: Step) -> None:
     elif isinstance(step, Flying):
         reader = step.reader
         sizes = (reader.height, reader.width, reader.channels, reader.repeat_x, reader.repeat_y)
+    if isinstance(step, Convolution | Flying):
+        walk = step.dpu.write
+        sizes += (walk.per_pixel, walk.width, walk.height, step.dpu.channels)
     if min(sizes, default=1) < 1:
         raise RefusedError("a stride or size of 0")
 

@@ -167,6 +167,8 @@ def _surfaces(tensor: Tensor, elements: Array) -> Array:
     layout = _feature_layout(tensor)
     atom = tensor.native_shape[4]
     surfaces = tensor.native_shape[1]
+    if surfaces * atom < _channels(tensor):
+        raise ValueError(f"{surfaces} surfaces of {atom} lanes do not hold {_channels(tensor)} channels")
 
     def reach_of(count: int) -> int:
         return (layout.batches * count - 1) * layout.surface_pitch + height * width

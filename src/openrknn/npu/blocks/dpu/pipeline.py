@@ -228,5 +228,6 @@ def _reduce(atoms: Bytes, config: Config, reader: rdma.Config, memory: Memory) -
     values = decode(atoms, reader.precision)
     flat = values.transpose(0, 3, 1, 2).reshape(-1, reader.height * reader.width)[: reader.channels]
     reduced = flat.max(0) if config.reduction & ChannelReduction.MAXIMUM else flat.min(0)
-    packed = np.ascontiguousarray(reduced).view(np.uint8)
+    whole = np.where(np.isnan(reduced), reduced.dtype.type(np.nan), reduced) if reduced.dtype.kind == "f" else reduced
+    packed = np.ascontiguousarray(whole).view(np.uint8)
     memory.view(config.write.address, packed.size, "DPU packed write")[...] = packed
