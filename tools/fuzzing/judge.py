@@ -177,7 +177,7 @@ def _input(spec: TensorSpec, way: Way, batch: int) -> np.ndarray[Any, Any]:
     count = int(np.prod(shape, dtype=object)) if shape else 1
     if way.pixels and (spec.is_image or spec.dtype == "uint8"):
         return np.resize(_PATTERN, count).reshape(shape)
-    if spec.quantization is None and spec.dtype in _WHOLE:
+    if spec.dtype in _WHOLE and (spec.quantization is None or not spec.dtype.startswith("int")):
         return np.resize(_PATTERN, count).astype(spec.dtype).reshape(shape)
     return ((np.resize(_PATTERN, count).astype(np.float32) - 128) / 64).reshape(shape)
 

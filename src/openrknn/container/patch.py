@@ -52,7 +52,7 @@ def converter_for(tensor: Tensor, normalization: Normalization) -> tuple[Lane, .
 
 def _lane(mean: float, step: float, zero_point: int) -> Lane:
     """`1 / step` as a multiplier of 15 bits, as precise as it gets; in float32, as the runtime computes it."""
-    if not step or not math.isfinite(step) or not math.isfinite(mean) or abs(1.0 / step) > _LARGEST_MULTIPLIER:
+    if not (1 / _LARGEST_MULTIPLIER <= step < math.inf and math.isfinite(mean)):
         raise UnsupportedError(f"no converter of pixels has a step of {step:g} and a mean of {mean:g}; feed numbers")
     factor = _float32(1.0 / step)
     shift = 0

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -39,7 +40,10 @@ _KINDS: dict[str, type[Any]] = {
     "close": CloseRecord,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
+_MAX_HEAD_BYTES = 1024 * 1024
 _MAX_EVENTS_BYTES = 512 * 1024 * 1024
+_MAX_BLOB_BYTES = 2**32
+"""All that a device can address."""
 
 
 class TraceWriter:
@@ -94,13 +98,11 @@ class Trace:
         self.path = Path(path)
         try:
             self._archive = zipfile.ZipFile(path)
-            self.about: Mapping[str, Any] = json.loads(self._archive.read(_HEAD))
-            if self._archive.getinfo(_EVENTS).file_size > _MAX_EVENTS_BYTES:
-                raise FormatError("the event list is too long", section=_EVENTS)
-            self.events = tuple(_events(self._archive.read(_EVENTS)))
+            self.about: Mapping[str, Any] = json.loads(self._member(_HEAD, _MAX_HEAD_BYTES))
+            self.events = tuple(_events(self._member(_EVENTS, _MAX_EVENTS_BYTES)))
         except (zipfile.BadZipFile, KeyError) as error:
             raise NotRknnError(f"not a trace of openrknn: {error}", section=str(path)) from None
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise BadTextError(f"a damaged trace: {error}", section=str(path)) from None
 
     @property
@@ -111,11 +113,25 @@ class Trace:
     def contents(self, state: BufferState) -> bytes:
         """The bytes of a buffer at the moment of `state`."""
         try:
-            data = self._archive.read(f"{_BLOBS}{state.blob}")
+            data = self._member(f"{_BLOBS}{state.blob}", min(state.size, _MAX_BLOB_BYTES))
         except (KeyError, zipfile.BadZipFile) as error:
             raise FormatError(f"contents {state.blob} are missing: {error}", section=_BLOBS) from None
         if len(data) != state.size:
             raise FormatError(f"contents {state.blob} have {len(data)} bytes, not {state.size}", section=_BLOBS)
+        return data
+
+    def _member(self, name: str, limit: int) -> bytes:
+        """One file of the archive. What it says of its size is checked, and not believed: no more is inflated."""
+        info = self._archive.getinfo(name)
+        data = b""
+        if info.file_size <= limit:
+            try:
+                with self._archive.open(info) as file:
+                    data = file.read(limit + 1)
+            except (zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+                raise FormatError(f"damaged: {error}", section=name) from None
+        if max(info.file_size, len(data)) > limit:
+            raise FormatError(f"it has {info.file_size} bytes or more, and at most {limit} are possible", section=name)
         return data
 
     def jobs(self) -> Iterator[tuple[SubmitRecord, FinishRecord | None]]:
