@@ -27,6 +27,7 @@ _ELEMENT_WORK = 32
 """Operations that one element costs in the DPU: about as many passes over arrays of 64-bit numbers."""
 _WIDE = 8
 """Bytes of the numbers that NumPy computes with."""
+_LANES = 16
 _DPU_ARRAYS = 8
 """Arrays of an element each that live at the same time in the DPU, at the most."""
 _FREE_WORK, _WORK_PER_BYTE = 32 * 10**9, 200_000
@@ -122,7 +123,8 @@ def _convolution(step: Convolution, *, natively: bool) -> Demand:
     results = max(kernels, step.dpu.channels) * pixels
     work = step.macs + read + padded + _ELEMENT_WORK * results
     if natively:
-        return Demand(work, _WIDE * padded + 4 * weights)
+        planes = max(channels, source.weight_channels, step.dpu.channels if source.depthwise else 0) + _LANES
+        return Demand(work, _WIDE * planes * _padded_pixels(source) + 4 * weights)
     seen = min(channels, source.weight_channels) * pixels
     arrays = 3 * read + 2 * padded + 2 * seen + 3 * weights + _DPU_ARRAYS * results
     pooled = _pooling(step.pooling, natively=False) if step.pooling is not None else Demand(0, 0)
