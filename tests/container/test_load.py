@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 import openrknn
 from openrknn.chips import TaskList
+from openrknn.container import outer
 from openrknn.container.check import problems
 from openrknn.container.outer import Flavour
 from openrknn.container.parts import DataType, Kind, Layout, Placement
@@ -51,10 +53,34 @@ def test_bytes_files_and_paths_give_the_same_model() -> None:
         openrknn.load(io.StringIO("text"))  # type: ignore[arg-type]
 
 
-def test_a_path_is_mapped_not_copied() -> None:
+def test_a_file_that_is_cut_short_later_does_not_end_the_process(tmp_path: Path) -> None:
+    path = tmp_path / "model.rknn"
+    path.write_bytes(golden("conv_rk3588_i8").read_bytes())
+    model = openrknn.load(path)
+    before = [bytes(tensor.data) for tensor in model.graphs[0].tensors if tensor.data]
+    os.truncate(path, 0)  # as `cp` does before it writes
+    assert [bytes(tensor.data) for tensor in model.graphs[0].tensors if tensor.data] == before
+
+
+def test_a_huge_file_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outer, "_MAPPED_BYTES", 1000)
     model = openrknn.load(golden("conv_rk3588_i8"))
     blobs = [tensor.data for tensor in model.graphs[0].tensors if tensor.data]
     assert {type(blob.obj).__name__ for blob in blobs} == {"mmap"}
+
+
+@pytest.mark.parametrize("number", [0, 5, True, 3.5, None])
+def test_a_number_is_no_descriptor(number: object) -> None:
+    with pytest.raises(TypeError, match="a path, bytes or a binary file"):
+        openrknn.load(number)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a path, bytes or a binary file"):
+        openrknn.Session(number)  # type: ignore[arg-type]
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.rknn")
+    with pytest.raises(openrknn.UnsupportedError, match="not a regular file"):
+        openrknn.load(tmp_path / "pipe.rknn")
 
 
 def test_an_image_model_says_what_to_feed() -> None:

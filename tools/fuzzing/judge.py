@@ -23,9 +23,8 @@ from openrknn.container.model import Model, TensorSpec
 from openrknn.device import software
 from openrknn.device.software import SoftwareDevice
 from openrknn.errors import RknnError
+from openrknn.npu.native import accelerate
 from openrknn.npu.task import Program
-
-accelerate = software.accelerate
 
 __all__ = ["FAILURES", "OUTCOMES", "Verdict", "Way", "judge", "ways"]
 
@@ -161,7 +160,8 @@ def _run(model: Model, way: Way, kernels: str, features: set[str]) -> _Run:
         cores = min(way.cores, model.chip.cores)
         with _noted(features), _Probe(model.chip) as device, Session(model, device, cores=cores) as opened:
             inputs = {spec.name: _input(spec, way, model.batch_size) for spec in opened.inputs}
-            outputs = opened.run(inputs, outputs="raw")
+            layouts = {spec.name: spec.layout for spec in opened.inputs if spec.layout in ("nhwc", "nchw")}
+            outputs = opened.run(inputs, outputs="raw", layout=layouts)
             result.outputs = {name: array.tobytes() for name, array in outputs.items()}
             result.memory = device.contents()
     except Exception as error:  # noqa: BLE001 - sorted by the caller

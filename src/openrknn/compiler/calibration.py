@@ -12,12 +12,15 @@ import numpy as np
 
 from openrknn.compiler.errors import CalibrationError, CompileError, MisfitError
 from openrknn.compiler.ir import Array, Graph
+from openrknn.errors import FormatError
+from openrknn.numpyfiles import NpzFile, read_npy
 from openrknn.pictures import SUFFIXES, PictureError, pillow, read_picture
 
 __all__ = ["Calibration", "Feeds", "Preprocess", "feeds_for"]
 
 Calibration: TypeAlias = "str | os.PathLike[str] | Sequence[Any] | Array | None"
 
+_LARGEST_ARRAY = 1 << 32
 _KINDS = {*SUFFIXES, ".npy", ".npz"}
 
 
@@ -168,11 +171,11 @@ def _from_path(path: Path) -> list[Any]:
 def _read(path: Path, shape: tuple[int, ...], order: str) -> Array:
     try:
         if path.suffix.lower() == ".npy":
-            return np.asarray(np.load(path, allow_pickle=False))
+            return read_npy(path)
         if path.suffix.lower() == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                return np.asarray(archive[archive.files[0]])
-    except (OSError, ValueError, EOFError, IndexError) as error:
+            with NpzFile(path, largest_bytes=_LARGEST_ARRAY) as archive:
+                return archive.read(archive.names[0])
+    except (OSError, FormatError, IndexError) as error:
         raise CalibrationError(f"{path} is not a readable array: {error}") from None
     return _picture(path, shape, order)
 

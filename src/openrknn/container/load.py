@@ -26,10 +26,10 @@ _FORMAT_VERSIONS = {1: V1, 6: V6}
 def load(source: Source, *, strict: bool = True) -> Model:
     """Parse a `.rknn`; nothing is executed and no device is needed.
 
-    A path is mapped into memory, not read: do not truncate the file while the model is in use. With `strict` (the
-    default) every task, relocation and reference is checked, and the first one that is wrong raises a `FormatError`;
-    without it only what is needed to build the objects is checked, and `openrknn.container.check.problems(model)`
-    lists the rest.
+    A path is read; a file above 1 GiB is mapped instead and must not be cut short while the model is in use. With
+    `strict` (the default) every task, relocation and reference is checked, and the first one that is wrong raises a
+    `FormatError`; without it only what is needed to build the objects is checked, and
+    `openrknn.container.check.problems(model)` lists the rest.
     """
     if sys.byteorder != "little":
         raise UnsupportedError("reading .rknn files is only implemented for little-endian machines")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 import struct
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -24,6 +25,7 @@ Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | B
 
 MAGIC = b"RKNN\0\0\0\0"
 HEADER_BYTES = 64
+_MAPPED_BYTES = 1 << 30
 _FIRST_VERSION = 1
 """Both Toolkit 1 (OpenVX) and Toolkit 2 before 1.3 (a FlatBuffer with its identifier) call their container 1."""
 _FLATBUFFERS = frozenset({1, 2, 4, 6})
@@ -70,7 +72,11 @@ class Outer:
 
 
 def open_source(source: Source) -> memoryview:
-    """The bytes of a path (mapped, not read), a buffer, or an open binary file."""
+    """The bytes of a path, a buffer, or an open binary file.
+
+    A mapped file that somebody cuts short ends the process (SIGBUS) at the next look at it, and copying a new model
+    over an old one cuts it short. So files are read; only huge ones are mapped.
+    """
     if isinstance(source, bytes | bytearray | memoryview):
         view = memoryview(source)
         return view.cast("B") if view.format != "B" or view.ndim != 1 else view
@@ -79,10 +85,15 @@ def open_source(source: Source) -> memoryview:
         if not isinstance(data, bytes):
             raise TypeError("the file is open in text mode; open it with mode 'rb'")
         return memoryview(data)
+    if not isinstance(source, str | os.PathLike):  # a number would be a descriptor to `open`
+        raise TypeError(f"a model is a path, bytes or a binary file, not {type(source).__name__}")
+    kind = os.stat(source).st_mode
+    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # of a folder `open` says what it is; a pipe would block it
+        raise UnsupportedError(f"{os.fspath(source)} is not a regular file; read it and pass the bytes")
     with open(source, "rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        if os.fstat(file.fileno()).st_size > _MAPPED_BYTES:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return memoryview(file.read())
 
 
 def split(data: memoryview) -> Outer:

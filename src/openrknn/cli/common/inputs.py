@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from openrknn.analysis.reports import InputReport
 from openrknn.cli.common.files import os_problem
 from openrknn.cli.common.output import CommandError
 from openrknn.container.model import Model, TensorSpec
+from openrknn.numpyfiles import NpzFile, read_npy
 from openrknn.quantities import shape_text
 
 __all__ = ["Array", "Fed", "arrays_for", "random_inputs", "wanted"]
@@ -22,6 +24,8 @@ __all__ = ["Array", "Fed", "arrays_for", "random_inputs", "wanted"]
 Array: TypeAlias = npt.NDArray[Any]
 
 _RAW = (".bin", ".raw")
+_LARGEST_ELEMENT, _MOST_ITEMS = 16, 4096
+"""Bytes of an element, and items of a batch, that a `.npz` may have."""
 _RAW_TYPES = {1: np.uint8, 2: np.float16, 4: np.float32}
 
 
@@ -100,31 +104,23 @@ def _from_word(model: Model, word: str, *, taken: Mapping[str, Fed], fit: str, o
 def _from_file(model: Model, spec: TensorSpec, path: str, *, fit: str, order: str) -> Fed:
     lower = path.lower()
     if lower.endswith(".npy"):
-        array = _load(path)
-        if not isinstance(array, np.ndarray):
-            raise CommandError(f"{path}: not a single array; name it .npz")
-        return Fed(spec.name, path, array, "")
+        try:
+            return Fed(spec.name, path, read_npy(path), "")
+        except OSError as error:
+            raise CommandError(os_problem(error, path)) from error
     if lower.endswith(_RAW):
         return Fed(spec.name, path, _raw(spec, path), "raw bytes")
     return _from_picture(model, spec, path, fit=fit, order=order)
 
 
-def _load(path: str) -> Any:
-    try:
-        return np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise CommandError(os_problem(error, path)) from error
-    except (ValueError, EOFError) as error:
-        raise CommandError(f"{path}: not a NumPy file of numbers: {error}") from None
-
-
 def _from_npz(path: str, specs: Sequence[TensorSpec]) -> list[Fed]:
     """Arrays by the names of the inputs, or x0, x1 ..., or in their order where there are just as many."""
-    archive = _load(path)
-    if isinstance(archive, np.ndarray):
-        raise CommandError(f"{path}: a single array; name it .npy")
+    try:
+        archive = NpzFile(path, largest_bytes=_LARGEST_ELEMENT * max(_elements(spec) for spec in specs) * _MOST_ITEMS)
+    except OSError as error:
+        raise CommandError(os_problem(error, path)) from error
     with archive:
-        keys = list(archive.files)
+        keys = list(archive.names)
         named = [spec for spec in specs if spec.name in keys]
         if named:
             chosen = {spec.name: spec.name for spec in named}
@@ -135,10 +131,11 @@ def _from_npz(path: str, specs: Sequence[TensorSpec]) -> list[Fed]:
         else:
             shown = ", ".join(repr(spec.name) for spec in specs)
             raise CommandError(f"{path}: has {', '.join(keys) or 'nothing'}; name its arrays {shown} or x0, x1 ...")
-        try:
-            return [Fed(name, f"{path}[{key}]", archive[key], "") for name, key in chosen.items()]
-        except (ValueError, OSError, KeyError) as error:
-            raise CommandError(f"{path}: cannot be read: {error}") from None
+        return [Fed(name, f"{path}[{key}]", archive.read(key), "") for name, key in chosen.items()]
+
+
+def _elements(spec: TensorSpec) -> int:
+    return max(math.prod(spec.shape), 1)
 
 
 def _raw(spec: TensorSpec, path: str) -> Array:
@@ -148,8 +145,7 @@ def _raw(spec: TensorSpec, path: str) -> Array:
             data = file.read()
     except OSError as error:
         raise CommandError(os_problem(error, path)) from error
-    elements = int(np.prod(spec.shape))
-    each, rest = divmod(len(data), max(elements, 1))
+    each, rest = divmod(len(data), _elements(spec))
     if rest or each not in _RAW_TYPES:
         raise CommandError(
             f"{path}: {len(data)} bytes are neither uint8, float16 nor float32 for {shape_text(spec.shape)}"

@@ -37,6 +37,7 @@ __all__ = ["Accelerated", "accelerate"]
 
 _MACS_PER_CALL = 2_000_000_000
 """Python sees Ctrl-C between two calls."""
+_ADDRESSES = 1 << 32
 
 
 def _marked(buffer: Buffer) -> bool:
@@ -101,7 +102,7 @@ def accelerate(
         return result
     context = Context(library, chosen)
     used: dict[int, Buffer] = {}
-    written = [extent for step in program.steps for extent in step.writes()]
+    written = [extent for step in program.steps for extent in _written(step)]
     structures: list[tuple[StepStructure, list[object]] | None] = []
     for number, step in enumerate(program.steps):
         structures.append(None)
@@ -119,6 +120,14 @@ def accelerate(
     result._buffers = list(used.values())
     result._parts = list(_parts(program.steps, structures, library))
     return result
+
+
+def _written(step: Step) -> list[tuple[int, int]]:
+    """Where a step writes; anywhere, if its registers contradict each other: what runs it says how."""
+    try:
+        return list(step.writes())
+    except (ExecutionError, *CONTRADICTIONS):
+        return [(0, _ADDRESSES)]
 
 
 def _parts(

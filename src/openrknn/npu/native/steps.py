@@ -150,7 +150,10 @@ def _flying(reading: Reading[Flying], places: Places, context: Context) -> StepS
     count = surfaces(reader.channels, size)
     shape = (count, reader.height, reader.width)
     cube = _main(reader, shape, places)
-    if walk.transposed_lanes is not None or walk.transposes_atoms or reader.repeats:
+    moves = (walk.transposed_lanes is not None, walk.transposes_atoms, reader.repeats)
+    if sum((*moves, bool(config.reduction & ChannelReduction.ENABLE))) > 1:
+        raise RefusedError("several ways of moving atoms at once")
+    if any(moves):
         return _move(step, cube, shape, places)
     if config.reduction & ChannelReduction.ENABLE:
         return _reduction(step, cube, places)
