@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import resource
@@ -69,10 +70,15 @@ class Worker:
         return found
 
     def close(self) -> None:
+        """End the process; the worker is not used again."""
+        self._end()
+        self._errors.close()
+
+    def _end(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
-            self._process = None
+            with self._process, contextlib.suppress(BrokenPipeError):
+                self._process = None
 
     def _start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tools.fuzzing.worker", str(self._folder or "")]
@@ -101,7 +107,7 @@ class Worker:
         return answer
 
     def _lost(self, outcome: str, detail: str) -> WorkerLostError:
-        self.close()
+        self._end()
         self._errors.seek(0)
         said = self._errors.read().decode(errors="replace")[-6000:]
         return WorkerLostError(outcome, f"{detail}\n{said}")
@@ -174,7 +180,7 @@ class Campaign:
                 raise SystemExit(f"{parent.name} itself: {verdict.outcome}: {verdict.detail}")
             if verdict.outcome == "equal":
                 parent.seconds = answer["seconds"]
-                self._features |= verdict.features
+                self._features |= answer["new"]
                 kept.append(parent)
         worker.close()
         self._parents = kept

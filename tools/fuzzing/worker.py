@@ -70,6 +70,7 @@ class _Work:
         verdict = judge(data, way)
         new = verdict.features - self._known
         self._known |= new
+        verdict.features = set()  # thousands of them, of which only the new ones matter
         wanted = new or verdict.failed
         return {"verdict": verdict, "new": new, "data": data if wanted else None, "way": way,
                 "seconds": time.monotonic() - begun, "rss": _resident()}  # fmt: skip

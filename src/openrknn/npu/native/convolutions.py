@@ -143,6 +143,8 @@ def _limit(source: cna.Config, channels: int, corrections: npt.NDArray[np.int64]
     largest = int(np.abs(corrections).max(initial=0))
     taps = source.kernel_height * source.kernel_width * (1 if source.depthwise else channels)
     limit = taps * INT8_MAGNITUDE * (INT8_MAGNITUDE + largest)
+    if source.depthwise and not np.all((corrections > -INT8_MAGNITUDE) & (corrections <= INT8_MAGNITUDE)):
+        raise RefusedError("zero points of depthwise weights that are no bytes")
     if max(limit, taps * INT8_MAGNITUDE * 255) >= _INT32 or largest >= 2**15 - INT8_MAGNITUDE:
         raise RefusedError("sums that could leave 32 bits")
     return limit
