@@ -21,7 +21,10 @@ import numpy.typing as npt
 from openrknn.errors import RknnError
 from openrknn.extras import how_to_install
 
-__all__ = ["FORMATS", "SUFFIXES", "PictureError", "Pixels", "decoded_bytes", "pillow", "read_picture"]
+__all__ = [
+    "FORMATS", "GRAY", "SUFFIXES", "PictureError", "Pixels", "crop_offsets", "decoded_bytes", "letterbox_box", "pillow",
+    "read_picture",
+]  # fmt: skip
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 
@@ -35,6 +38,9 @@ _BYTES_PER_WEBP_PIXEL = 24
 """WebP has two canvases of its own beside that; measured 14 to 23."""
 _MOST_BYTES = 1024 * 1024 * 1024
 """What one picture may take where the caller sets no limit: 67 megapixels, 44 as WebP."""
+
+GRAY = 114
+"""The bars of a letterbox: what detectors are trained with."""
 
 # How Pillow complains about damaged files, beside OSError: each format has its own way.
 _DAMAGE = (ValueError, SyntaxError, EOFError, OverflowError, MemoryError, struct.error)
@@ -103,3 +109,17 @@ def _check_size(opened: Any, most_pixels: int | None, admit: Callable[[int], Non
         raise PictureError(f"the picture has {opened.width}x{opened.height} pixels; scale it down first")
     if admit is not None:
         admit(needed)
+
+
+def letterbox_box(width: int, height: int, frame_width: int, frame_height: int) -> tuple[int, int, int, int]:
+    """Where the whole picture goes into the middle of a frame: left, top, width and height in whole pixels."""
+    scale = min(frame_width / width, frame_height / height)
+    inner_width = min(max(round(width * scale), 1), frame_width)
+    inner_height = min(max(round(height * scale), 1), frame_height)
+    return (frame_width - inner_width) // 2, (frame_height - inner_height) // 2, inner_width, inner_height
+
+
+def crop_offsets(width: int, height: int, frame_width: int, frame_height: int) -> tuple[float, float, float]:
+    """A picture whose middle fills the frame: its scale, and where its left upper corner lies."""
+    scale = max(frame_width / width, frame_height / height)
+    return scale, (frame_width - width * scale) / 2, (frame_height - height * scale) / 2

@@ -163,6 +163,17 @@ def test_options_that_are_refused(options: dict[str, Any], message: str) -> None
     assert message in heard.text()
 
 
+def test_after_a_refused_config_load_says_why(folder: Path) -> None:
+    rknn = RKNN()
+    assert rknn.config(target_platform="rk3588") == 0
+    with listening(rknn.rknn_base) as heard:
+        assert rknn.config(target_platform="rk3588", op_target={"a": "cpu"}) == -1
+        assert rknn.load_onnx("net.onnx") == -1
+    assert "load_onnx: config was refused" in heard.text()
+    assert heard.text().count("does not have op_target") == 2
+    assert "call config(" not in heard.text()
+
+
 def test_options_that_change_nothing(folder: Path) -> None:
     harmless = {
         "optimization_level": 2, "model_pruning": True, "quantized_method": "layer", "enable_flash_attention": True,

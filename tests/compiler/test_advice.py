@@ -123,3 +123,32 @@ def test_the_search_compares_its_mixture_with_fp16() -> None:
     compiled = compile_model(model, calibration=feeds(shape), auto_mixed=True, min_snr=50)
     assert compiled.format_name == "mixed"
     assert compiled.fp16_cycles == plain.costs[1].cycles
+
+
+def empty_detector(*, is_cut: bool) -> tuple[onnx.ModelProto, str]:
+    """Scores that stay far below 50 % on what it is calibrated with."""
+    net = Net()
+    logits = net.conv("x", 16, 16)
+    moved = net.add("Sub", logits, net.constant(12.0))
+    out = net.add("Sigmoid", moved)
+    return net.model({"x": SHAPE}, [out]), moved if is_cut else out
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_scores_that_no_calibration_input_reached(is_cut: bool) -> None:
+    model, out = empty_detector(is_cut=is_cut)
+    made = compile_model(model, calibration=feeds(SHAPE, 8), outputs=[out] if is_cut else [])
+    (text,) = advice(made)
+    assert f"no score in output {out!r} reached 50 %" in text
+    with Session(made.model, "software") as session:
+        quantization = session.outputs[0].quantization
+    assert quantization is not None
+    largest = (127 - quantization.zero_point[0]) * quantization.scale[0]
+    assert largest > (3.5 if is_cut else 0.95)
+
+
+def test_scores_that_crossed_keep_their_range() -> None:
+    net = Net()
+    out = net.add("Sigmoid", net.conv("x", 16, 16))
+    made = compile_model(net.model({"x": SHAPE}, [out]), calibration=feeds(SHAPE, 8))
+    assert not advice(made)

@@ -10,6 +10,9 @@ import pytest
 from openrknn.compiler.calibration import Preprocess, feeds_for
 from openrknn.compiler.errors import CalibrationError
 from openrknn.compiler.ir import Array, Graph, Value
+from openrknn.vision.geometry import place
+from openrknn.vision.heads import Frame
+from openrknn.vision.pictures import fitted
 
 Image = pytest.importorskip("PIL.Image", reason="the extra 'images' (Pillow) is not installed")
 
@@ -56,3 +59,29 @@ def test_a_broken_picture_is_named(tmp_path: Path) -> None:
     Image.new("RGB", (3, 3)).save(tmp_path / "b.png")
     with pytest.raises(CalibrationError, match=r"b\.png is a picture, but the input has 7 channels"):
         read(tmp_path / "b.png", 7)
+
+
+def wide_picture() -> Array:
+    """Red, green and blue from left to right, three times as wide as high."""
+    picture = np.zeros((32, 96, 3), np.uint8)
+    for part in range(3):
+        picture[:, 32 * part : 32 * (part + 1), part] = 250
+    return picture
+
+
+@pytest.mark.parametrize("fit", ["letterbox", "crop", "stretch"])
+def test_pictures_are_fitted_as_run_and_detect_fit_them(fit: str, tmp_path: Path) -> None:
+    Image.fromarray(wide_picture()).save(tmp_path / "a.png")
+    graph = Graph("net", ["x"], [], {"x": Value("x", (1, 3, 48, 40))})
+    (feed,) = feeds_for(tmp_path / "a.png", graph, Preprocess.of(graph, None, None, "rgb", fit))
+    placement = place(96, 32, Frame(40, 48), fit)
+    assert (feed["x"].transpose(0, 2, 3, 1) == fitted(wide_picture(), placement)).all()
+
+
+@pytest.mark.parametrize(
+    ("outputs", "fit"), [([(1, 10)], "crop"), ([(1, 84, 100)], "letterbox"), ([(1, 4), (1, 8)], "letterbox")]
+)
+def test_the_fit_that_is_chosen(outputs: list[tuple[int, ...]], fit: str) -> None:
+    values = {f"y{number}": Value(f"y{number}", shape) for number, shape in enumerate(outputs)}
+    graph = Graph("net", ["x"], list(values), {"x": Value("x", (1, 3, 8, 8)), **values})
+    assert Preprocess.of(graph, None, None, "rgb").fit == fit

@@ -131,3 +131,28 @@ def test_no_half_file_is_left(
     assert code not in {0, None}
     assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_clip_beyond_fp16_is_a_relu() -> None:
+    net = Net()
+    out = net.add("Clip", net.conv("x", 4, 8), net.constant(0.0), net.constant(1e9))
+    (conv,) = compile_model(net.model({"x": (1, 4, 8, 8)}, [out])).graph.ops
+    assert conv.attributes["activation"]["function"] == "relu"
+
+
+def test_a_number_beyond_fp16_is_named() -> None:
+    net = Net()
+    pads = net.constant([0, 0, 1, 1, 0, 0, 1, 1], np.int64)
+    out = net.add("Pad", "x", pads, net.constant(1e9))
+    with pytest.raises(UnsupportedOperatorError, match=r"the number 1e\+09 .* fp16 ends at 65504"):
+        compile_model(net.model({"x": (1, 8, 8, 8)}, [out]))
+
+
+def test_scales_too_far_apart_are_not_called_a_size() -> None:
+    """Results of 1e-9 of inputs of 1: OUT_CVT_SHIFT would be negative."""
+    net = Net()
+    big = net.add("Conv", "x", net.constant(np.full((8, 4, 1, 1), 3e4)), net.constant(np.zeros(8)))
+    tiny = net.add("Clip", big, net.constant(0.0), net.constant(1e-3))
+    model = net.model({"x": (1, 4, 8, 8)}, [tiny])
+    with pytest.raises(CompileError, match="two scales of the model are too far apart"):
+        compile_model(model, calibration=[np.ones((1, 4, 8, 8), np.float32)])

@@ -2,25 +2,19 @@
 
     model = openrknn.compile("net.onnx", target="rk3588", calibration="pictures/")
 
-One folder per stage, in this order; each can be used and tested alone:
+One folder per stage, in this order; each can be used and tested alone, and none sees a later one (pyproject.toml):
 
     importer    ONNX, shapes bound and inferred, constants folded
     normalise   many operators become few, and what runs together is fused
     quantise    a scale and zero point for every value, from calibration data
-    lower       each operator becomes tasks (with `tile`: what does not fit is cut)
-    emit, link  registers become command words, tasks become one stream
-    plan        where each tensor lies in memory
+    lower       each operator becomes tasks (with `tile`: what does not fit is cut; `recipes`: registers of a task)
+    link        registers become command words, tasks become one stream, tensors get their place in memory
     write       the file
 
-`ir` is the form in between: it prints, and two of it can be compared.
+`ir` is the form in between: it prints, and two of it can be compared. `targets` says what a chip can do.
 """
 
-from openrknn.compiler.api import Compiled, compile_model, compile_onnx, compile_with
-from openrknn.compiler.importer.read import read_model
-from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, model_inputs
+from openrknn.compiler.api import Compiled, compile_model, compile_onnx, compile_with, input_names
 from openrknn.compiler.options import CompileOptions, Shapes
 
-__all__ = [
-    "CompileOptions", "Compiled", "Shapes", "bind_shapes", "compile_model", "compile_onnx", "compile_with",
-    "cut_outputs", "model_inputs", "read_model",
-]  # fmt: skip
+__all__ = ["CompileOptions", "Compiled", "Shapes", "compile_model", "compile_onnx", "compile_with", "input_names"]

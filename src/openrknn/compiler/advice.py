@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.ir import Graph
 from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.result import Compiled
 
@@ -29,8 +30,19 @@ def advice(compiled: Compiled) -> list[str]:
     return [
         *_about_data(compiled, seen),
         *_about_outputs(variant.source, variant.graph.outputs, seen),
+        *_about_scores(variant.graph, seen),
         *_about_precision(compiled),
     ]
+
+
+def _about_scores(graph: Graph, seen: Mapping[str, Statistics]) -> Iterator[str]:
+    for name in graph.outputs:
+        limit = 0.0 if name in graph.logits else 0.5 if name in graph.scores else None
+        if limit is not None and name in seen and seen[name].high < limit:
+            yield (
+                f"no score in output {name!r} reached 50 % in calibration: its range was widened so that scores can in "
+                "use; calibrate with data that show what the model looks for"
+            )
 
 
 def _about_precision(compiled: Compiled) -> Iterator[str]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
 from openrknn.compiler.errors import CompileError
+from openrknn.compiler.importer.read import read_model
+from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, model_inputs
 from openrknn.compiler.options import CompileKeywords, CompileOptions
 from openrknn.compiler.pipeline import compile_stages
 from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.result import Compiled, Variant
 from openrknn.container.model import Model
 
-__all__ = ["Compiled", "Variant", "compile_model", "compile_onnx", "compile_with"]
+__all__ = ["Compiled", "Variant", "compile_model", "compile_onnx", "compile_with", "input_names"]
 
 
 def compile_onnx(
@@ -33,6 +36,19 @@ def compile_model(
 ) -> Compiled:
     """The same, with what each stage made of it."""
     return compile_with(onnx, CompileOptions(target=target, **options))
+
+
+def input_names(
+    onnx: str | os.PathLike[str] | bytes | Any, *, shapes: Mapping[str, Sequence[int]] | None = None,
+    outputs: Sequence[str] = (),
+) -> list[str]:  # fmt: skip
+    """What an ONNX model has to be fed with; shapes and outputs that do not fit it are errors."""
+    model = read_model(onnx)
+    if shapes is not None:
+        bind_shapes(model, shapes)
+    if outputs:
+        cut_outputs(model, outputs)
+    return [entry.name for entry in model_inputs(model)]
 
 
 def compile_with(onnx: str | os.PathLike[str] | bytes | Any, options: CompileOptions) -> Compiled:

@@ -14,11 +14,14 @@ from openrknn.compiler.errors import CalibrationError, CompileError, MisfitError
 from openrknn.compiler.ir import Array, Graph
 from openrknn.errors import FormatError
 from openrknn.numpyfiles import NpzFile, read_npy
-from openrknn.pictures import SUFFIXES, PictureError, pillow, read_picture
+from openrknn.pictures import GRAY, SUFFIXES, PictureError, crop_offsets, letterbox_box, pillow, read_picture
 
-__all__ = ["Calibration", "Feeds", "Preprocess", "feeds_for"]
+__all__ = ["FITS", "Calibration", "Feeds", "Preprocess", "feeds_for"]
 
 Calibration: TypeAlias = "str | os.PathLike[str] | Sequence[Any] | Array | None"
+
+FITS = ("auto", "letterbox", "crop", "stretch")
+"""How pictures are made to fit an input. auto: as `run` and `detect` do, the middle for classifiers, else letterbox."""
 
 _LARGEST_ARRAY = 1 << 32
 _KINDS = {*SUFFIXES, ".npy", ".npz"}
@@ -30,9 +33,10 @@ class Preprocess:
 
     pairs: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]]
     order: str
+    fit: str = "stretch"
 
     @classmethod
-    def of(cls, graph: Graph, mean: Any, std: Any, order: str) -> Preprocess:
+    def of(cls, graph: Graph, mean: Any, std: Any, order: str, fit: str = "auto") -> Preprocess:
         """From what users write: nothing, one number, one per channel, or these by input name."""
         pairs = {}
         for name in graph.inputs:
@@ -49,7 +53,10 @@ class Preprocess:
             if (mean is not None or std is not None) and channels > 4:
                 raise CompileError(f"mean and std are for pictures; input {name!r} has {channels} channels")
             pairs[name] = (pair[0], pair[1])
-        return cls(pairs, order)
+        if fit == "auto":
+            counts = [sum(size > 1 for size in graph.shape(name)) for name in graph.outputs]
+            fit = "crop" if counts == [1] else "letterbox"
+        return cls(pairs, order, fit)
 
     def apply(self, name: str, values: Array) -> Array:
         """[N, C, H, W] raw numbers to what the ONNX model takes."""
@@ -127,11 +134,9 @@ class Feeds:
 
     def _array(self, name: str, part: Any, number: int) -> Array:
         shape = self.graph.values[name].shape
-        where = str(part) if isinstance(part, str | os.PathLike) else f"calibration input {number}"
-        if isinstance(part, str | os.PathLike):
-            values = _read(Path(part), shape, self.preprocess.order)
-        else:
-            values = np.asarray(part)
+        is_path = isinstance(part, str | os.PathLike)
+        where = str(part) if is_path else f"calibration input {number}"
+        values = _read(Path(part), shape, self.preprocess) if is_path else np.asarray(part)
         if values.dtype.kind not in "iufb":
             raise CalibrationError(f"{where}: {values.dtype} are no numbers")
         return self.preprocess.apply(name, _arranged(values, shape, where, self.batch))
@@ -168,7 +173,7 @@ def _from_path(path: Path) -> list[Any]:
     return [path]
 
 
-def _read(path: Path, shape: tuple[int, ...], order: str) -> Array:
+def _read(path: Path, shape: tuple[int, ...], preprocess: Preprocess) -> Array:
     try:
         if path.suffix.lower() == ".npy":
             return read_npy(path)
@@ -177,11 +182,11 @@ def _read(path: Path, shape: tuple[int, ...], order: str) -> Array:
                 return archive.read(archive.names[0])
     except (OSError, FormatError, IndexError) as error:
         raise CalibrationError(f"{path} is not a readable array: {error}") from None
-    return _picture(path, shape, order)
+    return _picture(path, shape, preprocess)
 
 
-def _picture(path: Path, shape: tuple[int, ...], order: str) -> Array:
-    """Resized to the input, in the model's channel order, [1, C, H, W]."""
+def _picture(path: Path, shape: tuple[int, ...], preprocess: Preprocess) -> Array:
+    """As large as the input, in the model's channel order, [1, C, H, W]."""
     if len(shape) != 4:
         raise CalibrationError(f"{path} is a picture, but the input has the shape {list(shape)}; give .npy files")
     mode = {1: "L", 3: "RGB", 4: "RGBA"}.get(shape[1])
@@ -191,11 +196,27 @@ def _picture(path: Path, shape: tuple[int, ...], order: str) -> Array:
         upright = read_picture(path, mode)
     except PictureError as error:
         raise CalibrationError(f"{path} is not a readable picture: {error}") from None
-    pixels = np.asarray(pillow().fromarray(upright).resize((shape[3], shape[2]), pillow().Resampling.BILINEAR))
+    pixels = _fitted(upright, shape[3], shape[2], preprocess.fit)
     planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
-    if order == "bgr" and shape[1] == 3:
+    if preprocess.order == "bgr" and shape[1] == 3:
         planes = planes[::-1]
     return np.ascontiguousarray(planes)[None]
+
+
+def _fitted(pixels: Array, width: int, height: int, fit: str) -> Array:
+    image, bilinear = pillow().fromarray(pixels), pillow().Resampling.BILINEAR
+    if fit == "crop":
+        scale, left, top = crop_offsets(image.width, image.height, width, height)
+        box = (-left / scale, -top / scale, (width - left) / scale, (height - top) / scale)
+        inside = (max(box[0], 0.0), max(box[1], 0.0), min(box[2], image.width), min(box[3], image.height))
+        return np.asarray(image.resize((width, height), bilinear, box=inside))
+    if fit == "stretch":
+        return np.asarray(image.resize((width, height), bilinear))
+    left, top, inner_width, inner_height = letterbox_box(image.width, image.height, width, height)
+    sheet = np.full((height, width, *pixels.shape[2:]), GRAY, np.uint8)
+    inner = image.resize((inner_width, inner_height), bilinear)
+    sheet[top : top + inner_height, left : left + inner_width] = np.asarray(inner)
+    return sheet
 
 
 def _arranged(values: Array, shape: tuple[int, ...], where: str, batch: int) -> Array:

@@ -6,9 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.ir import Array, Graph, Op
 
-__all__ = ["identity_conv", "selection_conv"]
+__all__ = ["choice", "identity_conv", "selection_conv"]
+
+_LARGEST = 1 << 26
+"""Numbers of a matrix of zeros and ones; a network that needs more of them has another shape in mind."""
+
+
+def choice(rows: int, columns: int, what: str) -> Array:
+    """Weights [rows, columns, 1, 1] of zeros, to be filled with ones; `what` is named where they are too many."""
+    if rows * columns > _LARGEST:
+        raise UnsupportedOperatorError(
+            f"{what}: moving {columns} numbers to {rows} places is a convolution with {rows * columns} weights; do it "
+            "in your program, before or behind the model"
+        )
+    return np.zeros((rows, columns, 1, 1))
 
 
 def identity_conv(
@@ -29,7 +43,7 @@ def identity_conv(
 def selection_conv(graph: Graph, source: str, target: str, name: str, picks: Array, why: str) -> Op:
     """A 1x1 convolution whose output channel o is input channel picks[o]."""
     channels = graph.values[source].cube[0]
-    weight = np.zeros((len(picks), channels, 1, 1))
+    weight = choice(len(picks), channels, f"{why} {name!r}")
     weight[np.arange(len(picks)), picks] = 1
     attributes = {
         "kernel": (1, 1), "strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0), "group": 1, "from": why,

@@ -106,6 +106,10 @@ class Graph:
     """Values whose quantization the model itself states (QuantizeLinear)."""
     floats: set[str] = field(default_factory=set)
     """Values that are fp16 in int8 models too."""
+    logits: set[str] = field(default_factory=set)
+    """Values of which a Sigmoid makes scores of the model: 0 decides."""
+    scores: set[str] = field(default_factory=set)
+    """What that Sigmoid makes: 0.5 decides."""
     stored: dict[str, StoredWeights] = field(default_factory=dict)
     """Constants that the model itself stores as integers."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypedDict
 
 from openrknn.chips import CHIPS, Chip
-from openrknn.compiler.calibration import Calibration
+from openrknn.compiler.calibration import FITS, Calibration
 from openrknn.compiler.errors import CalibrationError, OptionError
 from openrknn.compiler.quantise.ranges import METHODS
 from openrknn.compiler.targets import TARGETS
@@ -39,6 +39,7 @@ class CompileKeywords(TypedDict, total=False):
     mean: Numbers
     std: Numbers
     order: str
+    fit: str
     shapes: Shapes | None
     batch: int | None
     outputs: Sequence[str]
@@ -69,6 +70,9 @@ class CompileOptions:
     std: Numbers = None
     order: str = "rgb"
     """Channels of calibration pictures: "rgb" or "bgr"."""
+    fit: str = "auto"
+    """How calibration pictures are made to fit: "letterbox", "crop", "stretch"; auto is what `run` and `detect` do (the
+    middle for a classifier, else the whole picture with gray bars)."""
     shapes: Shapes | None = None
     """Sizes of open inputs. Several shapes for an input make a file with one graph for each."""
     batch: int | None = None
@@ -110,6 +114,8 @@ class CompileOptions:
             raise OptionError(f"method {self.method!r} is not known; there are {', '.join(METHODS)} and auto")
         if self.order not in _ORDERS:
             raise OptionError(f"order {self.order!r} is not known; there are {' and '.join(_ORDERS)}")
+        if self.fit not in FITS:
+            raise OptionError(f"fit {self.fit!r} is not known; there are {', '.join(FITS)}")
         if self.batch is not None and not 1 <= self.batch <= _MOST_ITEMS:
             raise OptionError(f"batch={self.batch!r}: a run has 1 to {_MOST_ITEMS} items")
         _ = self.shape_sets

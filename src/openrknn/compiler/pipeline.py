@@ -61,7 +61,7 @@ def compile_stages(onnx: Any, options: CompileOptions, seen: dict[str, Statistic
     target = TARGETS[options.chip.family]
     form = target.fp16 if is_fp16 else target.int8
     items, batch = _items(imports, options)
-    preprocess = Preprocess.of(imports[0].graph, options.mean, options.std, options.order)
+    preprocess = Preprocess.of(imports[0].graph, options.mean, options.std, options.order, options.fit)
     tell("normalise", 0, 1)
     fronts = [_front(imported, options, form) for imported in imports]
     if not is_fp16:
@@ -161,6 +161,19 @@ def _mix(fronts: list[_Front], back: _Back) -> tuple[tuple[Choice, ...], float |
     return choices, decibels
 
 
+def _beyond(text: str) -> str:
+    """A value that a register does not hold: a size, or a factor between two scales."""
+    if "CVT" in text.upper():
+        return (
+            f"two scales of the model are too far apart for the NPU: {text}. An operator's results are far smaller in "
+            "calibration than what it adds up: calibrate with data as in real use, or keep it fp16 (--fp16-layers)"
+        )
+    return (
+        f"a size in the model is beyond a register of the NPU: {text}. Cut the model before what is so large "
+        "(--outputs NAME; a detector: --outputs heads), or choose smaller input shapes"
+    )
+
+
 class _Built(NamedTuple):
     model: Model
     lowering: Lowering
@@ -194,10 +207,7 @@ class _Back:
         try:
             linked = link(program, tables)
         except EncodingError as error:
-            raise UnsupportedOperatorError(
-                f"a size in the model is beyond a register of the NPU: {error}. Cut the model before what is so large "
-                "(--outputs NAME; a detector: --outputs heads), or choose smaller input shapes"
-            ) from error
+            raise UnsupportedOperatorError(_beyond(str(error))) from error
         link_cores(program, linked, tables)
         plan(program)
         model = build_model(

@@ -65,11 +65,10 @@ def _touched_by_cpu(program: Program) -> set[str]:
 
 
 def _whole(tensor: Tensor, name: str, kind: Kind, batch: int) -> Tensor:
-    native = (batch, *tensor.native_shape[1:])
+    native = (batch * tensor.native_shape[0], *tensor.native_shape[1:])
     size = align(_item_bytes(tensor) * (batch - 1) + tensor.size_bytes, _ALIGNMENT)
-    return replace(
-        tensor, name=name, kind=kind, shape=(batch, *tensor.shape[1:]), native_shape=native, size_bytes=size
-    )
+    shape = (batch * tensor.shape[0], *tensor.shape[1:])  # an item may have several rows
+    return replace(tensor, name=name, kind=kind, shape=shape, native_shape=native, size_bytes=size)
 
 
 def _item_bytes(tensor: Tensor) -> int:

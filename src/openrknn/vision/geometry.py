@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from openrknn.pictures import crop_offsets, letterbox_box
 from openrknn.vision.heads import Array, Floats, Frame
 
 __all__ = ["FITS", "Placement", "place"]
@@ -95,8 +96,7 @@ def place(width: int, height: int, frame: Frame, fit: str) -> Placement:
     if fit == "letterbox":
         return _letterbox(width, height, frame)
     if fit == "crop":
-        scale = max(frame.width / width, frame.height / height)
-        offsets = (frame.width - width * scale) / 2, (frame.height - height * scale) / 2
+        scale, *offsets = crop_offsets(width, height, frame.width, frame.height)
         return Placement(width, height, frame, scale, scale, *offsets)
     if fit == "line":
         inner = min(max(round(width * frame.height / height), 1), frame.width)
@@ -106,15 +106,5 @@ def place(width: int, height: int, frame: Frame, fit: str) -> Placement:
 
 def _letterbox(width: int, height: int, frame: Frame) -> Placement:
     """The whole picture in the middle. Its scaled size is whole pixels, and the scale is that of these pixels."""
-    scale = min(frame.width / width, frame.height / height)
-    inner_width = min(max(round(width * scale), 1), frame.width)
-    inner_height = min(max(round(height * scale), 1), frame.height)
-    return Placement(
-        width,
-        height,
-        frame,
-        inner_width / width,
-        inner_height / height,
-        (frame.width - inner_width) // 2,
-        (frame.height - inner_height) // 2,
-    )
+    left, top, inner_width, inner_height = letterbox_box(width, height, frame.width, frame.height)
+    return Placement(width, height, frame, inner_width / width, inner_height / height, left, top)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openrknn.pictures import PictureError, Pixels, pillow
+from openrknn.pictures import GRAY, PictureError, Pixels, pillow
 from openrknn.pictures import read_picture as decode_picture
 from openrknn.vision.errors import SourceError
 from openrknn.vision.geometry import Placement
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Pixels", "as_pixels", "cut_out", "fitted", "read_picture", "to_image"]
 
-_GRAY = 114
-"""The bars of a letterbox: what detectors are trained with."""
 _MIDDLE_GRAY = 127
 """Behind a line of text: what its reader is trained with, zero after normalization."""
 _CHANNELS = (1, 3, 4)
@@ -73,7 +71,7 @@ def fitted(pixels: Pixels, placement: Placement, *, channels: int = 3, order: st
     left, top, right, bottom = placement.covered()
     frame = placement.frame
     is_line = (left, top, bottom) == (0, 0, frame.height) and right < frame.width
-    sheet = np.full((frame.height, frame.width, 3), _MIDDLE_GRAY if is_line else _GRAY, np.uint8)
+    sheet = np.full((frame.height, frame.width, 3), _MIDDLE_GRAY if is_line else GRAY, np.uint8)
     sheet[top:bottom, left:right] = _scaled(pixels, placement.visible(), right - left, bottom - top)
     return np.ascontiguousarray(_with_channels(sheet, channels, order)[None])
 

@@ -55,6 +55,10 @@ def _pictures(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--mean", type=_numbers, metavar="M,...", help="subtracted from the pixels, inside the model")
     group.add_argument("--std", type=_numbers, metavar="S,...", help="the pixels are divided by this, inside the model")
     group.add_argument("--order", choices=("rgb", "bgr"), default="rgb", help="channel order of calibration pictures")
+    group.add_argument(
+        "--fit", choices=("auto", "letterbox", "crop", "stretch"), default="auto",
+        help="calibration pictures: crop for classifiers, else letterbox (auto)",
+    )  # fmt: skip
 
 
 def _int8(group: argparse._ArgumentGroup) -> None:
@@ -122,8 +126,8 @@ def compile_options(arguments: argparse.Namespace, tell: Callable[[str, int, int
 
     return CompileOptions(
         target=arguments.target, calibration=_calibration(arguments.calibrate), fp16=True if arguments.fp16 else None,
-        mean=arguments.mean, std=arguments.std, order=arguments.order, shapes=_shapes(arguments.shapes),
-        batch=arguments.batch, outputs=arguments.outputs, method=arguments.method,
+        mean=arguments.mean, std=arguments.std, order=arguments.order, fit=arguments.fit,
+        shapes=_shapes(arguments.shapes), batch=arguments.batch, outputs=arguments.outputs, method=arguments.method,
         bias_correction=not arguments.no_bias_correction, equalize=arguments.equalize, bold=arguments.bold,
         split_outputs=arguments.split_outputs,
         auto_mixed=arguments.auto_mixed, min_snr=arguments.min_snr, fp16_layers=arguments.fp16_layers,

@@ -13,7 +13,7 @@ from openrknn.compiler.importer.check import check_sizes
 from openrknn.compiler.importer.fold import fold, simplify
 from openrknn.compiler.importer.qdq import stored_weights
 from openrknn.compiler.importer.read import read_model
-from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, known_shapes
+from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, find_scores, known_shapes
 from openrknn.compiler.importer.types import as_float, refuse_integers
 from openrknn.compiler.ir import Graph
 
@@ -39,6 +39,7 @@ def import_model(
     """Read, bind open shapes, cut at `outputs`, fold constants, take one item of a batch, simplify."""
     model = read_model(source)
     bind_shapes(model, shapes or {})
+    scores, logits = find_scores(model)
     if outputs:
         cut_outputs(model, outputs)
     as_float(model)
@@ -52,4 +53,5 @@ def import_model(
     refuse_integers(folded)
     graph = build_graph(folded)
     graph.stored = {name: weights for name, weights in stored.items() if name in graph.constants}
+    graph.scores, graph.logits = scores, logits
     return Imported(graph, folded, batch)

@@ -7,6 +7,7 @@ model for one on each of them, have to agree in every value. Where they part, th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ __all__ = ["batch_of", "one_item"]
 
 _SHAPED = {"Reshape": 1, "Expand": 1, "Resize": 3}
 """Operators that name sizes of their result, the batch first -> the input that does."""
+_LARGEST = 1 << 27
+"""Elements of a value that the proof computes: half a gigabyte."""
 _CLOSE = 1e-3
 """Of the largest number of a value: float sums in another order differ by less."""
 
@@ -103,6 +106,8 @@ def _parts_at(whole: Any, item: Any, batch: int, names: Sequence[str]) -> str | 
 
     random = np.random.default_rng(0)
     shapes = known_shapes(whole)
+    if max((prod(shape) for shape in shapes.values()), default=0) > _LARGEST:
+        raise UnsupportedOperatorError(f"the model takes {batch} items of such size at once; export it for one item")
     feed = {entry.name: random.normal(0, 1, shapes[entry.name]).astype(_dtype(entry)) for entry in model_inputs(whole)}
     runner = FloatModel(item, names)
     try:

@@ -38,6 +38,8 @@ def check_graph(graph: Graph, types: Any) -> None:
                 raise ModelError(f"{op.type} {op.name!r} has {key} {given}; they are 1 or more. Export the model again")
         if op.type in {"Conv", "ConvTranspose"}:
             _convolution(graph, op)
+        elif op.type == "BatchNormalization":
+            _batch_norm(graph, op)
         elif op.type in _RESHAPES:
             _reshape(graph, op)
         elif op.type == "Cast":
@@ -62,6 +64,23 @@ def _convolution(graph: Graph, op: Op) -> None:
             f"{op.type} {op.name!r}: weights {list(weight.shape)} in {group} groups do not fit an input of the shape "
             f"{list(shape)}; export the model again"
         )
+    bias = graph.constants.get(op.inputs[2]) if len(op.inputs) > 2 else None
+    outputs = weight.shape[1] * group if op.type == "ConvTranspose" else weight.shape[0]
+    if bias is not None and bias.shape != (outputs,):
+        raise ModelError(
+            f"{op.type} {op.name!r}: a bias of shape {list(bias.shape)} for {outputs} outputs; export the model again"
+        )
+
+
+def _batch_norm(graph: Graph, op: Op) -> None:
+    shape = graph.shape(op.inputs[0])
+    for name in op.inputs[1:5]:
+        array = graph.constants.get(name)
+        if array is not None and (len(shape) < 2 or array.shape != (shape[1],)):
+            raise ModelError(
+                f"{op.type} {op.name!r}: {name!r} has the shape {list(array.shape)}, not one number per channel of its "
+                f"input {list(shape)}; export the model again"
+            )
 
 
 def _reshape(graph: Graph, op: Op) -> None:

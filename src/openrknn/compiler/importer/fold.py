@@ -123,7 +123,16 @@ def _dequantized(node: Any, constants: dict[str, Array]) -> Array:
 
 
 def _size(node: Any, constants: dict[str, Array]) -> float:
-    """Elements that an operator makes whose operand says how many."""
+    """Elements that an operator makes whose operands say how many; 0 for all others."""
+    operands = [constants[name].astype(float).reshape(-1) for name in node.input if name and constants[name].size]
+    if node.op_type == "Range" and len(operands) == 3:
+        start, limit, step = (float(entry[0]) for entry in operands)
+        return abs((limit - start) / step) if step else 0.0
+    if node.op_type == "Pad" and len(operands) > 1 and operands[1].size == 2 * constants[node.input[0]].ndim:
+        more = operands[1].reshape(2, -1).sum(0)
+        return float(np.prod(np.maximum(np.array(constants[node.input[0]].shape) + more, 0)))
+    if node.op_type not in _GROWING:
+        return 0.0
     counts = np.prod(np.abs(constants[node.input[-1]].astype(float)))
     return float(counts * (constants[node.input[0]].size if node.op_type != "ConstantOfShape" else 1))
 
@@ -134,7 +143,7 @@ def _evaluate(model: Any, node: Any, constants: dict[str, Array]) -> list[Array]
 
     if node.op_type == "DequantizeLinear":  # the evaluator has it for the newest models only
         return [_dequantized(node, constants)]
-    if node.op_type in _GROWING and _size(node, constants) > _LARGEST:
+    if _size(node, constants) > _LARGEST:
         raise ModelError(f"{node.op_type} {node.name or node.output[0]!r} makes more than {_LARGEST} elements")
     names = list(dict.fromkeys(name for name in node.input if name))
     graph = onnx.helper.make_graph(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 
-__all__ = ["bind_shapes", "cut_outputs", "infer", "known_shapes", "model_inputs", "set_size"]
+__all__ = ["bind_shapes", "cut_outputs", "find_scores", "infer", "known_shapes", "model_inputs", "set_size"]
 
 
 _LARGE_BYTES = 1 << 16
@@ -134,7 +134,7 @@ def cut_outputs(model: Any, names: Sequence[str]) -> None:
 
 def _heads(model: Any) -> list[str]:
     """The results of the last layers with weights: what detectors decode into boxes comes after them."""
-    sizes = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer}
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
     makers = {name: node for node in model.graph.node for name in node.output if name}
     waiting = [entry.name for entry in model.graph.output]
     seen: set[str] = set()
@@ -145,15 +145,46 @@ def _heads(model: Any) -> list[str]:
         if name in seen or node is None:
             continue
         seen.add(name)
-        weight = sizes.get(node.input[1]) if len(node.input) > 1 else None
-        # One output channel: that is the expected value of a distribution (YOLOv8's boxes), not a layer that learned.
-        if node.op_type in {"Conv", "ConvTranspose", "Gemm"} and (weight is None or weight[0] > 1):
+        weight = weights.get(node.input[1]) if len(node.input) > 1 else None
+        if node.op_type in {"Conv", "ConvTranspose", "Gemm"} and not _is_expectation(weight):
             found.add(name)
         else:
             waiting.extend(node.input)
     if not found:
         raise ModelError(f"--outputs {HEADS}: there is no convolution in the model; name the outputs")
     return [name for node in model.graph.node for name in node.output if name in found]
+
+
+_MOVING = {"Cast", "Concat", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
+
+
+def find_scores(model: Any) -> tuple[set[str], set[str]]:
+    """(scores, logits): values that reach an output without arithmetic from a Sigmoid, and what that Sigmoid reads."""
+    makers = {name: node for node in model.graph.node for name in node.output if name}
+
+    def behind(names: Iterable[str]) -> set[str]:
+        """These values, and what they are moved from."""
+        waiting, found = list(names), set()
+        while waiting:
+            name = waiting.pop()
+            if name not in found and name in makers:
+                found.add(name)
+                waiting += makers[name].input if makers[name].op_type in _MOVING else ()
+        return found
+
+    ends = behind(entry.name for entry in model.graph.output)
+    decided = [name for name in ends if makers[name].op_type == "Sigmoid"]
+    if not decided:
+        return set(), set()
+    return ends, behind(makers[name].input[0] for name in decided)
+
+
+def _is_expectation(weight: Any) -> bool:
+    """0, 1, 2 ... as the weights of one output: the mean of a distribution (YOLOv8's boxes), not learned."""
+    if weight is None or not weight.dims or weight.dims[0] != 1 or len(weight.dims) < 2:
+        return False
+    values = onnx_package().numpy_helper.to_array(weight).reshape(-1)
+    return values.size > 1 and bool((values == range(values.size)).all())
 
 
 def infer(model: Any) -> Any:

@@ -61,6 +61,7 @@ def lower(
     pictures = _free_pictures(graph, form)
     if target.aligned_inputs:
         _align_inputs(graph, pictures)
+    _copy_slices_of_inputs(graph)
     fit_cpu(graph)
     fit_ends(graph)
     program = Program(graph.name, form, list(graph.inputs), list(graph.outputs), target)
@@ -93,7 +94,7 @@ def _free_pictures(graph: Graph, form: Format) -> set[str]:
         readers = [op for op in graph.ops if name in op.inputs]
         if len(shape) != 4 or shape[1] not in (1, 3, 4) or shape[1] == form.atom or not readers:
             continue
-        others = [op for op in readers if op.type not in {"Conv", "Cpu", "Reshape"} or name in op.inputs[1:]]
+        others = [op for op in readers if not _reads_picture(op, name, shape[3] % form.atom == 0)]
         if not others:
             continue
         inner = graph.add_value(f"{name}_map", shape)
@@ -102,6 +103,13 @@ def _free_pictures(graph: Graph, form: Format) -> set[str]:
             op.inputs = [inner if entry == name else entry for entry in op.inputs]
         graph.ops.insert(0, selection_conv(graph, name, inner, inner, np.arange(shape[1]), "Input"))
     return picture_inputs(graph, form)
+
+
+def _reads_picture(op: Op, name: str, is_whole: bool) -> bool:
+    """Rows of pictures end in zeros up to a whole atom: a right border of another number needs a feature map."""
+    if op.type not in {"Conv", "Cpu", "Reshape"} or name in op.inputs[1:]:
+        return False
+    return is_whole or op.type != "Conv" or not (op.attributes.get("pad_value") and any(op.attributes["pads"]))
 
 
 def _align_inputs(graph: Graph, pictures: set[str]) -> None:
@@ -119,6 +127,18 @@ def _align_inputs(graph: Graph, pictures: set[str]) -> None:
         for op in others:
             op.inputs = [inner if entry == name else entry for entry in op.inputs]
         graph.ops.insert(0, identity_conv(graph, name, inner, inner, why="Input"))
+
+
+def _copy_slices_of_inputs(graph: Graph) -> None:
+    """Channels of an input for the CPU: a window into memory that may be the user's has no address of its own."""
+    for op in list(graph.ops):
+        if op.type != "Slice" or op.inputs[0] not in graph.inputs:
+            continue
+        if any(user.type in {"Cpu", "Reshape"} for user in graph.ops if op.output in user.inputs):
+            start = op.attributes["start"]
+            picks = np.arange(start, start + graph.values[op.output].cube[0])
+            made = selection_conv(graph, op.inputs[0], op.output, op.name, picks, "Slice")
+            graph.ops[graph.ops.index(op)] = made
 
 
 def _choose_tables(low: Lowering) -> None:

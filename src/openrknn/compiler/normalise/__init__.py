@@ -21,7 +21,7 @@ from openrknn.compiler.normalise.linear import cut_outputs, normalise_convolutio
 from openrknn.compiler.normalise.moves import normalise_moves
 from openrknn.compiler.normalise.pooling import normalise_pools
 from openrknn.compiler.normalise.qdq import take_quantization
-from openrknn.compiler.normalise.quotients import find_quotients
+from openrknn.compiler.normalise.quotients import fill_divisors, find_quotients
 from openrknn.compiler.normalise.ranks import three_dimensions
 from openrknn.compiler.normalise.scale import fold_scales
 from openrknn.compiler.normalise.selections import fold_selections
@@ -82,6 +82,7 @@ PASSES: tuple[Pass, ...] = (
     _plain(fuse_pads),
     _plain(fuse),
     _plain(fold_selections),
+    Pass(lambda graph, now: fill_divisors(graph, now.atom), lambda now: not now.calibrated),
     Pass(lambda graph, now: cut_volumes(graph, now.kernel_volume, now.atom), lambda now: now.kernel_volume > 0),
     _plain(Graph.sort),
     _plain(Graph.prune),

@@ -21,6 +21,8 @@ _SIMPLE = {
 }  # fmt: skip
 
 
+_LARGEST_FP16 = 65504.0
+"""No number of the NPU is larger: such a bound never holds."""
 _OPEN_ENDED = {"Exp", "Softsign", "Sqrt", "Log", "Abs", "Reciprocal", "Sin", "Cos", "Pow"}
 """Their tables have to reach as far as their inputs, which only calibration tells."""
 
@@ -105,8 +107,11 @@ def _become(op: Op, function: str, **attributes: object) -> None:
 
 
 def _clip(graph: Graph, op: Op) -> None:
+    if len(graph.activations(op)) > 1:
+        op.attributes["reason"] = "its bounds are computed at run time"
+        return
     low, high = _bounds(graph, op)
-    if low == 0 and high == np.inf:
+    if low == 0 and high > _LARGEST_FP16:
         _become(op, "relu")
     elif low == 0:
         _become(op, "clip", bound=high)
@@ -210,7 +215,7 @@ def _hardswish(graph: Graph, op: Op) -> None:
 def _shifted_clip(graph: Graph, name: str) -> str | None:
     """x, where `name` is clip(x + 3, 0, 6)."""
     clip = _maker(graph, name, "Clip")
-    if clip is None or _bounds(graph, clip) != (0.0, 6.0):
+    if clip is None or len(graph.activations(clip)) > 1 or _bounds(graph, clip) != (0.0, 6.0):
         return None
     plus = _maker(graph, clip.inputs[0], "Add")
     if plus is None or not _scalar(graph, plus, 3.0):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from openrknn.compiler.ir import Graph, Op
-from openrknn.compiler.normalise.common import alias, axes_of, replace_op
+from openrknn.compiler.normalise.common import alias, axes_of, constant, replace_op
 
 __all__ = ["clean", "split_final_concats"]
 
-_NOTHING = {"Identity", "Dropout", "Cast", "CastLike"}
+_NOTHING = {"Identity", "Dropout", "Cast"}
 """Casts between float types: activations have the NPU's own type anyway."""
 _RESHAPES = {"Flatten", "Squeeze", "Unsqueeze", "Reshape"}
 
@@ -15,7 +15,9 @@ _RESHAPES = {"Flatten", "Squeeze", "Unsqueeze", "Reshape"}
 def clean(graph: Graph) -> None:
     """Drop what only renames, and call every change of shape Reshape."""
     for op in list(graph.ops):
-        if op.type in _NOTHING:
+        if op.type == "Dropout" and not _is_nothing(graph, op):
+            op.attributes["reason"] = "it makes a mask, or drops numbers at random; export the model for inference"
+        elif op.type in _NOTHING:
             alias(graph, op, op.inputs[0])
         elif op.type == "Transpose" and _keeps_order(graph, op):
             _as_reshape(op)
@@ -27,6 +29,14 @@ def clean(graph: Graph) -> None:
     _join_reshapes(graph)
     _cancel_transposes(graph)
     graph.prune()
+
+
+def _is_nothing(graph: Graph, op: Op) -> bool:
+    """A Dropout of inference without its mask."""
+    ratio, training = (constant(graph, op, at) for at in (1, 2))
+    is_off = training is None and len(op.inputs) < 3
+    is_off = is_off or (training is not None and not training.any()) or (ratio is not None and not ratio.any())
+    return is_off and len(op.outputs) == 1
 
 
 def _cancel_transposes(graph: Graph) -> None:

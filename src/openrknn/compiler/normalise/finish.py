@@ -24,14 +24,30 @@ _OURS = {"Convert", "RootEstimate"}
 def finish(graph: Graph) -> None:
     """Mark operators of the CPU; one error that names everything that has no home."""
     homeless: list[Op] = []
+    made = graph.producers()
+    for name in graph.outputs:
+        if name not in made and name not in graph.inputs:
+            raise UnsupportedOperatorError(f"output {name!r} is a constant; leave it out with --outputs")
     for op in graph.ops:
         if op.type == "Conv" and graph.values[op.inputs[0]].cube[2] > _WIDEST:
             op.attributes["reason"] = f"rows of {graph.values[op.inputs[0]].cube[2]} pixels; the NPU reads {_WIDEST}"
             homeless.append(op)
             continue
+        if op.inputs and op.inputs[0] in graph.constants:
+            op.attributes["reason"] = "it works on a constant that cannot be computed beforehand"
+            homeless.append(op)
+            continue
+        batch = _first_dimension(graph, op)
+        if batch > 1 and (_is_ready(op) and op.type != "Reshape"):
+            op.attributes["reason"] = f"its first dimension is {batch}, and the NPU computes one item at a time"
+            homeless.append(op)
+            continue
         if _is_ready(op):
             continue
-        if op.type in CPU_OPERATORS and len(op.outputs) == 1:
+        if op.type in CPU_OPERATORS and any(name in graph.constants for name in op.inputs):
+            op.attributes.setdefault("reason", "with a constant operand in this form")
+            homeless.append(op)
+        elif op.type in CPU_OPERATORS and len(op.outputs) == 1:
             op.attributes = {"operator": op.type, **op.attributes}
             op.type = "Cpu"
         else:
@@ -44,6 +60,12 @@ def finish(graph: Graph) -> None:
             f"cannot be compiled: {shown}{more}. Cut the model before them (--outputs {cut.split(', ')[0]}; a "
             "detector: --outputs heads), or export it without them; docs/operators.md lists what there is"
         )
+
+
+def _first_dimension(graph: Graph, op: Op) -> int:
+    """The largest one of what the operator reads and makes; a list of numbers is one item."""
+    shapes = [graph.shape(name) for name in (*graph.activations(op), *op.outputs)]
+    return max((shape[0] for shape in shapes if len(shape) > 1), default=1)
 
 
 def _is_ready(op: Op) -> bool:

@@ -12,6 +12,7 @@ from openrknn.compiler.normalise.common import pair, refuse, replace_op, sole_re
 __all__ = ["cut_outputs", "normalise_convolutions", "normalise_linear"]
 
 _KEPT = {"from", "activation", "output_padding", "pad_value", "edges"}
+_SAME = {"SAME_UPPER", "SAME_LOWER"}
 _LARGEST_STRIDE = 7
 _MAX_OUTPUTS = 8192
 """Channels that the DPU writes in one task; the dictionaries of text recognisers have more characters."""
@@ -206,19 +207,23 @@ def _pads(
 ) -> tuple[int, int, int, int]:
     auto = op.attributes.get("auto_pad", "NOTSET")
     given = [int(value) for value in op.attributes.get("pads") or ()]
-    if auto in {"SAME_UPPER", "SAME_LOWER"}:
-        _, *size = graph.values[op.inputs[0]].cube
-        total = []
-        for axis in (0, 1):
-            reach = (kernel[axis] - 1) * dilations[axis] + 1
-            out = -(-size[axis] // strides[axis])
-            total.append(max(0, (out - 1) * strides[axis] + reach - size[axis]))
-        small = [value // 2 for value in total]
-        large = [value - half for value, half in zip(total, small, strict=True)]
-        first, second = (small, large) if auto == "SAME_UPPER" else (large, small)
-        return first[0], first[1], second[0], second[1]
-    if not given:
-        return 0, 0, 0, 0
-    if len(given) == 2:
-        return 0, given[0], 0, given[1]
-    return given[0], given[1], given[2], given[3]
+    _, *size = graph.values[op.inputs[0]].cube
+    reach = [(taps - 1) * gap + 1 for taps, gap in zip(kernel, dilations, strict=True)]
+    if op.type == "ConvTranspose" and (auto in _SAME or op.attributes.get("output_shape")):
+        _, *made = graph.values[op.output].cube
+        extra = pair(op, "output_padding", 0)
+        total = [strides[at] * (size[at] - 1) + extra[at] + reach[at] - made[at] for at in (0, 1)]
+        if min(total) < 0:
+            refuse(op, f"an output of {made} is larger than what its kernel reaches")
+    elif auto in _SAME:
+        total = [max(0, (-(-size[at] // strides[at]) - 1) * strides[at] + reach[at] - size[at]) for at in (0, 1)]
+    else:
+        if not given:
+            return 0, 0, 0, 0
+        if len(given) == 2:
+            return 0, given[0], 0, given[1]
+        return given[0], given[1], given[2], given[3]
+    small = [value // 2 for value in total]
+    large = [value - half for value, half in zip(total, small, strict=True)]
+    first, second = (small, large) if auto == "SAME_UPPER" else (large, small)
+    return first[0], first[1], second[0], second[1]

@@ -216,7 +216,8 @@ def _space_to_depth(graph: Graph, op: Op) -> None:
     channels = graph.shape(op.inputs[0])[1]
     weight = np.zeros((channels * block**2, channels, block, block))
     for place in range(block**2):
-        rows = place * channels + np.arange(channels)
+        each = np.arange(channels)
+        rows = place * channels + each if op.attributes.get("mode", "DCR") == "DCR" else each * block**2 + place
         weight[rows, np.arange(channels), place // block, place % block] = 1
     op.type, op.attributes = "Conv", {"strides": [block, block], "kernel_shape": [block, block]}
     op.inputs = [op.inputs[0], graph.add_constant(f"{op.output}_weight", weight)]

@@ -7,7 +7,7 @@ import numpy as np
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import replace_op
 
-__all__ = ["find_quotients"]
+__all__ = ["fill_divisors", "find_quotients"]
 
 _NO_TABLE = "without calibration data nobody knows how far its table has to reach; give --calibrate"
 
@@ -74,3 +74,44 @@ def _softsign(graph: Graph, op: Op) -> None:
         Op("Add", whole, [size, one], [whole], {}, (op.name,)),
         Op("Div", op.name, [op.inputs[0], whole], [op.output], {}, (op.name,)),
     )  # fmt: skip
+
+
+_LANE_BY_LANE = {"Activation", "Binary", "Concat", "Pool", "Repeat", "Slice"}
+
+
+def fill_divisors(graph: Graph, atom: int) -> None:
+    """Lanes beyond the last channel are 0 / 0 = NaN behind a quotient, and a convolution over all lanes would spread it
+    (0 * NaN is NaN). Where one follows, the divisor gets ones there, from a convolution that copies it."""
+    for op in list(graph.ops):
+        if op.type != "Binary" or op.attributes["method"] != "div" or op.inputs[1] in graph.constants:
+            continue
+        name = op.inputs[1]
+        channels, rows, columns = graph.values[name].cube
+        room = -(-channels // atom) * atom
+        if room == channels or not _meets_all_lanes(graph, op.output):
+            continue
+        weight, bias = np.zeros((room, channels, 1, 1)), np.ones(room)
+        weight[np.arange(channels), np.arange(channels)] = 1
+        bias[:channels] = 0
+        filled = graph.add_value(f"{op.output}_divisor", (1, room, rows, columns))
+        graph.derived[filled] = (name, lambda values: values)
+        constants = [graph.add_constant(f"{filled}_weight", weight), graph.add_constant(f"{filled}_bias", bias)]
+        attributes = {
+            "kernel": (1, 1), "strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0), "group": 1, "from": "Div",
+        }  # fmt: skip
+        made = Op("Conv", filled, [name, *constants], [filled], attributes, op.fused or (op.name,))
+        graph.ops.insert(graph.ops.index(op), made)
+        op.inputs[1] = filled
+
+
+def _meets_all_lanes(graph: Graph, name: str) -> bool:
+    """Whether a convolution that is not depthwise, a product or a Softmax reads a value, or what is made of it."""
+    for op in graph.ops:
+        if name not in op.inputs:
+            continue
+        is_dense = op.type in {"Conv", "ConvTranspose"} and op.attributes["group"] == 1
+        if is_dense or op.type in {"Product", "Softmax"}:
+            return True
+        if (op.type in _LANE_BY_LANE or op.type in {"Conv", "ConvTranspose"}) and _meets_all_lanes(graph, op.output):
+            return True
+    return False

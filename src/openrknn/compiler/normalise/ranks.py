@@ -11,10 +11,14 @@ from openrknn.compiler.normalise.common import replace_op
 
 __all__ = ["three_dimensions"]
 
+_TWO = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Pow"}
+
 
 def three_dimensions(graph: Graph) -> None:
-    """[.., K] x [K, N], and LayerNormalization over the last dimensions."""
+    """[.., K] x [K, N], LayerNormalization over the last dimensions, operands of fewer dimensions than the result."""
     for op in list(graph.ops):
+        if op.type in _TWO:
+            _equal_ranks(graph, op)
         if op.type == "MatMul" and op.inputs[1] in graph.constants:
             _projection(graph, op)
         elif op.type == "Gemm" and op.inputs[1] in graph.constants:
@@ -23,10 +27,26 @@ def three_dimensions(graph: Graph) -> None:
             _norm(graph, op)
 
 
+def _equal_ranks(graph: Graph, op: Op) -> None:
+    """The NPU's channels are the second dimension: [C] beside [1, T, C] has none before it is [1, 1, C]."""
+    rank = len(graph.shape(op.output))
+    for at, name in enumerate(op.inputs):
+        if name in graph.constants or len(graph.shape(name)) >= rank:
+            continue
+        shape = (1,) * (rank - len(graph.shape(name))) + graph.shape(name)
+        full = graph.add_value(f"{op.output}_operand", shape)
+        graph.derived[full] = (name, lambda values, shape=shape: values.reshape(shape))  # type: ignore[misc]
+        graph.ops.insert(graph.ops.index(op), Op("Reshape", full, [name], [full], {}, (op.name,)))
+        op.inputs[at] = full
+
+
 def _projection(graph: Graph, op: Op) -> None:
     shape, weight = graph.shape(op.inputs[0]), graph.constants[op.inputs[1]]
     rows = prod(shape[:-1])
-    if weight.ndim != 2 or rows == 1 or (len(shape) == 3 and shape[0] == 1):
+    if weight.ndim != 2 or (rows == 1 and len(shape) == 2) or (rows > 1 and len(shape) == 3 and shape[0] == 1):
+        return
+    if rows == 1:  # one row is one pixel, whose channels are the second dimension
+        _wrap(graph, op, (1, shape[-1]), (1, weight.shape[1]))
         return
     _wrap(graph, op, (1, rows, shape[-1]), (1, rows, weight.shape[1]))
 

@@ -27,6 +27,9 @@ def fold_scales(graph: Graph) -> None:
 def _scale_of(graph: Graph, op: Op) -> tuple[str, Array, Array] | None:
     """(activation, factor, summand) of an operator that scales."""
     if op.type == "BatchNormalization":
+        if op.attributes.get("training_mode") or any(name not in graph.constants for name in op.inputs[1:5]):
+            op.attributes["reason"] = "its statistics are computed at run time; export the model for inference"
+            return None
         gamma, beta, mean, variance = (graph.constants[name].astype(np.float64) for name in op.inputs[1:5])
         factor = gamma / np.sqrt(variance + float(op.attributes.get("epsilon", 1e-5)))
         return op.inputs[0], factor, beta - mean * factor

@@ -16,6 +16,9 @@ __all__ = ["quantise"]
 
 _SPARE = 1.25
 """A part of a sum can be larger than the sum."""
+_SURE_LOGIT = 4.0
+"""A score of 98 %."""
+_EVEN_SCORE = 0.5
 _LARGEST_SQUARE = 2.0**13
 """Of a difference from the mean, in a layer normalisation: fp16 holds the sum of such squares over channels."""
 
@@ -49,6 +52,7 @@ def quantise(
                 ranges[name] = METHODS[method](entry, weights.get(name))
         for name in (*graph.inputs, *graph.outputs):  # pictures and results keep their whole range, always
             ranges[name] = seen[name].low, seen[name].high
+        _hold_decisions(graph, ranges)
         _hold_padding(graph, ranges)
         spread_ranges(graph, ranges)
     for name, (low, high) in ranges.items():
@@ -56,6 +60,16 @@ def quantise(
     _fit_layer_norms(graph)
     _free_ends(graph)
     return seen
+
+
+def _hold_decisions(graph: Graph, ranges: dict[str, Range]) -> None:
+    """Scores that never reached 50 % in calibration (pictures without objects) can do so in use."""
+    for name, (low, high) in ranges.items():
+        source = graph.derived[name][0] if name in graph.derived else name
+        if source in graph.logits and high <= 0:
+            ranges[name] = low, _SURE_LOGIT
+        elif source in graph.scores and low >= 0 and high < _EVEN_SCORE:
+            ranges[name] = 0.0, 1.0
 
 
 def _hold_padding(graph: Graph, ranges: dict[str, Range]) -> None:

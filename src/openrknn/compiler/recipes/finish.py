@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.functions import Function
 from openrknn.compiler.ir import Quantization
 from openrknn.compiler.program import Place, Registers
@@ -31,10 +32,15 @@ _SAFE_BITS = 30
 _FP16_STEPS = 1 << 10
 """Numbers of fp16 in an octave."""
 _FP16_POWERS = 12
+_LARGEST_FP16 = 65504.0
 
 
 def fp16_bits(value: float) -> int:
     """How fp16 stores a number."""
+    if abs(value) > _LARGEST_FP16:
+        raise UnsupportedOperatorError(
+            f"the number {value:g} is in the model, and fp16 ends at {_LARGEST_FP16:g}; scale it, or compile in int8"
+        )
     return int(struct.unpack("<H", struct.pack("<e", value))[0])
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from openrknn.compiler.errors import UnsupportedOperatorError
+
 __all__ = ["Factor", "factor"]
 
 _BITS = 15
@@ -20,7 +22,10 @@ class Factor(NamedTuple):
 def factor(value: float) -> Factor:
     """The closest factor with a multiplier of 16384 to 32767."""
     if not value > 0 or not math.isfinite(value):
-        raise ValueError(f"{value} has no fixed-point form")
+        raise UnsupportedOperatorError(
+            f"a factor of {value:g} between two scales has no fixed-point form; are the calibration data those of real "
+            "use? fp16 needs none"
+        )
     _, exponent = math.frexp(value)
     shift = _BITS - exponent
     multiplier = round(value * 2.0**shift)

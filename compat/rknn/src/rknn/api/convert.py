@@ -7,16 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from openrknn.compiler import (
-    Compiled,
-    CompileOptions,
-    Shapes,
-    bind_shapes,
-    compile_with,
-    cut_outputs,
-    model_inputs,
-    read_model,
-)
+from openrknn.compiler import Compiled, CompileOptions, Shapes, compile_with, input_names
 from rknn.api.settings import Settings
 
 __all__ = ["Conversion"]
@@ -27,6 +18,8 @@ class Conversion:
     """What the program said so far."""
 
     settings: Settings | None = None
+    refusal: str = ""
+    """Why the last `config` was refused."""
     model: str | os.PathLike[str] | None = None
     inputs: list[str] = field(default_factory=list)
     """All inputs of the model, those first that `load_onnx` named."""
@@ -35,7 +28,12 @@ class Conversion:
 
     def configure(self, options: dict[str, Any]) -> None:
         """Take the options of `config`; those that would change the result and are not there are refused by name."""
-        self.settings = Settings.of(options)
+        self.settings = None
+        try:
+            self.settings = Settings.of(options)
+        except Exception as error:
+            self.refusal = str(error)
+            raise
 
     def load(
         self, path: str | os.PathLike[str], inputs: Sequence[str], sizes: Sequence[Sequence[int]],
@@ -43,8 +41,7 @@ class Conversion:
     ) -> None:  # fmt: skip
         """Read the model and check the names and shapes, so that mistakes show here and not in `build`."""
         settings = self._settings("load_onnx")
-        model = read_model(path)
-        known = [entry.name for entry in model_inputs(model)]
+        known = input_names(path)
         wrong = [name for name in inputs if name not in known]
         if wrong:
             raise ValueError(
@@ -61,9 +58,7 @@ class Conversion:
             for name, shape in zip(names, entry, strict=True):
                 shapes.setdefault(name, [])
                 shapes[name] = [*(shapes[name] if number else []), shape]
-        bind_shapes(model, {name: entries[0] for name, entries in shapes.items()})
-        if outputs:
-            cut_outputs(model, outputs)
+        input_names(path, shapes={name: entries[0] for name, entries in shapes.items()}, outputs=outputs)
         self.model, self.inputs, self.shapes, self.outputs = path, names, shapes, list(outputs)
 
     def build(
@@ -81,7 +76,7 @@ class Conversion:
         fp16 = False if is_int8 else True if settings.is_float else None
         options = CompileOptions(
             target=settings.target, calibration=dataset if is_int8 else None, fp16=fp16,
-            mean=self._per_input(settings.mean), std=self._per_input(settings.std), order=settings.order,
+            mean=self._per_input(settings.mean), std=self._per_input(settings.std), order=settings.order, fit="stretch",
             shapes=self._shapes(), batch=batch or None, outputs=self.outputs, method=settings.method,
             auto_mixed=auto_hybrid and is_int8, min_snr=settings.min_snr, fp16_layers=fp16_layers if is_int8 else (),
             custom_string=settings.custom_string, cores=settings.cores,
@@ -89,6 +84,8 @@ class Conversion:
         return compile_with(self.model, options)
 
     def _settings(self, method: str) -> Settings:
+        if self.settings is None and self.refusal:
+            raise ValueError(f"{method}: config was refused ({self.refusal}); call it again without that")
         if self.settings is None:
             raise ValueError(f"{method}: call config(target_platform=...) first")
         return self.settings

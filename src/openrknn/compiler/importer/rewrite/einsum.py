@@ -1,4 +1,4 @@
-"""Einsum of two operands as one MatMul between transpositions."""
+"""Products as MatMul with the constant behind: Einsum of two operands, and a constant times an activation."""
 
 from __future__ import annotations
 
@@ -45,4 +45,17 @@ def _einsum(writer: Writer, node: Any) -> None:
     writer.transpose(full, [order.index(letter) for letter in result], to=node.output[0])
 
 
-RULES: dict[str, Callable[[Writer, Any], None]] = {"Einsum": _einsum}
+def _constant_first(writer: Writer, node: Any) -> None:
+    """A x with a constant A: the transposed product x' A', because weights are what activations are multiplied by."""
+    left, shape = writer.operand(node, 0), writer.shape(node.input[1])
+    if left is None or shape is None or writer.constant(node.input[1]) is not None:
+        return
+    if left.ndim < 2 or len(shape) < max(2, left.ndim) or prod(left.shape[:-2]) != 1:
+        return
+    matrix = left.reshape(left.shape[-2:]).T
+    order = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
+    product = writer.add("MatMul", writer.transpose(node.input[1], order), writer.new(matrix))
+    writer.transpose(product, order, to=node.output[0])
+
+
+RULES: dict[str, Callable[[Writer, Any], None]] = {"Einsum": _einsum, "MatMul": _constant_first}

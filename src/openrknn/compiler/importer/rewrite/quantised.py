@@ -12,12 +12,19 @@ from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 __all__ = ["RULES"]
 
 
+_INTEGER = {"ConvInteger", "DequantizeLinear", "MatMulInteger"}
+
+
 def _attributes(node: Any) -> dict[str, Any]:
     return {entry.name: attribute(node, entry.name) for entry in node.attribute}
 
 
 def _dynamic(writer: Writer, node: Any) -> None:
     """Nothing: the NPU quantises in its own way, so the float numbers go on, with scale 1 and zero point 0."""
+    readers = writer.facts.readers.get(node.output[0], [])
+    is_inner = readers and all(reader.op_type in _INTEGER for reader in readers)
+    if not is_inner or any(name in writer.facts.outputs for name in node.output):
+        return
     writer.add("Identity", node.input[0], to=node.output[0])
     if len(node.output) > 1 and node.output[1]:
         writer.add("Identity", writer.new(1.0), to=node.output[1])

@@ -10,7 +10,7 @@ import numpy as np
 
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute, rectangle
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "variance"]
 
 
 def _axes(writer: Writer, node: Any, rank: int) -> tuple[int, ...] | None:
@@ -115,15 +115,12 @@ def _undo(writer: Writer) -> None:
 def _channels(
     writer: Writer, node: Any, source: str, factor: float, *, to: str, shape: tuple[int, ...] | None = None
 ) -> None:
-    """One output channel with the weight 1/C for each of the inputs; `factor` on top."""
+    """One output channel with the weight 1/C for each of the inputs; `factor` (the number of summands) on top."""
     own = shape or writer.shape(source) or ()
     out = writer.shape(node.output[0]) or ()
-    whole = writer.shape(node.input[0]) or ()
-    total = prod(whole[axis] for axis in _axes(writer, node, len(whole)) or ())
-    scale = factor / (own[1] if factor == 1 else total)
     cube = own if len(own) == 4 else (1, own[1], 1, prod(own[2:]))
     flat = source if cube == own else writer.reshape(source, cube)
-    made = writer.add("Conv", flat, writer.new(np.full((1, own[1], 1, 1), scale)), kernel_shape=[1, 1])
+    made = writer.add("Conv", flat, writer.new(np.full((1, own[1], 1, 1), factor / own[1])), kernel_shape=[1, 1])
     writer.reshape(made, out, to=to)
 
 
@@ -152,6 +149,10 @@ def _axes_operand(writer: Writer, node: Any, given: dict[str, Any]) -> list[str]
     return [name for name in node.input[1:] if name]
 
 
+_SHORTEST = 1e-4
+"""Squares of less vanish in fp16; zeros divided by it stay zeros."""
+
+
 def _unit_length(writer: Writer, node: Any) -> None:
     """x divided by its length along an axis."""
     axis = int(attribute(node, "axis", -1))
@@ -161,7 +162,40 @@ def _unit_length(writer: Writer, node: Any) -> None:
         length = writer.add(kind, node.input[0], writer.new([axis], np.int64), keepdims=1)
     else:
         length = writer.add(kind, node.input[0], axes=[axis], keepdims=1)
-    writer.add("Div", node.input[0], length, to=node.output[0])
+    writer.add("Div", node.input[0], writer.add("Max", length, writer.new(_SHORTEST)), to=node.output[0])
+
+
+def variance(writer: Writer, node: Any) -> None:
+    """mean(x^2) - mean(x)^2 as mean((x - mean(x))^2): the difference of two large numbers would drown in fp16."""
+    makers = writer.facts.makers
+    if node.op_type != "Sub":
+        return
+    whole, square = (makers.get(name) for name in node.input)
+    if whole is None or square is None or whole.op_type != "ReduceMean":
+        return
+    source, mean = _squared(writer, makers.get(whole.input[0])), _squared(writer, square)
+    inner = makers.get(mean or "")
+    if source is None or inner is None or inner.op_type != "ReduceMean" or inner.input[0] != source:
+        return
+    if any(attribute(whole, key) != attribute(inner, key) for key in ("axes", "keepdims")):
+        return
+    if list(whole.input[1:]) != list(inner.input[1:]) or not int(attribute(whole, "keepdims", 1)):
+        return
+    difference = writer.add("Sub", source, mean or "")
+    given = {entry.name: attribute(whole, entry.name) for entry in whole.attribute}
+    product = writer.add("Mul", difference, difference)
+    writer.add("ReduceMean", product, *whole.input[1:], to=node.output[0], **given)
+
+
+def _squared(writer: Writer, node: Any) -> str | None:
+    """x, where the node is x^2."""
+    if node is None or node.op_type not in {"Mul", "Pow"}:
+        return None
+    exponent = writer.constant(node.input[1])
+    is_square = node.input[0] == node.input[1] if node.op_type == "Mul" else (
+        exponent is not None and exponent.size == 1 and float(exponent.reshape(-1)[0]) == 2
+    )
+    return str(node.input[0]) if is_square else None
 
 
 RULES: dict[str, Callable[[Writer, Any], None]] = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.identity import choice
 from openrknn.compiler.importer.rewrite.moves import select
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute, rectangle
 from openrknn.compiler.ir import Array
@@ -125,7 +126,7 @@ def _pad(writer: Writer, node: Any) -> None:
         fill = writer.operand(node, 2)
         value = float(fill.reshape(-1)[0]) if fill is not None and fill.size else float(attribute(node, "value", 0.0))
         total = before[1] + shape[1] + after[1]
-        weight, bias = np.zeros((total, shape[1], 1, 1)), np.full(total, value)
+        weight, bias = choice(total, shape[1], f"Pad {writer.name!r}"), np.full(total, value)
         weight[np.arange(before[1], before[1] + shape[1]), np.arange(shape[1])] = 1
         bias[before[1] : before[1] + shape[1]] = 0
         cube = shape if len(shape) == 4 else (1, shape[1], 1, int(np.prod(shape[2:])))
@@ -143,12 +144,12 @@ def _edges(
         size = current[axis]
         if not before[axis] and not after[axis]:
             continue
+        weight = choice(size + before[axis] + after[axis], size, f"Pad {writer.name!r}")
         if mirrored:
             ahead, behind = range(before[axis], 0, -1), range(size - 2, size - 2 - after[axis], -1)
             picks = [*ahead, *range(size), *behind]
         else:
             picks = [0] * before[axis] + [*range(size)] + [size - 1] * after[axis]
-        weight = np.zeros((len(picks), size, 1, 1))
         weight[np.arange(len(picks)), picks] = 1
         order = list(range(len(shape)))
         order[1], order[axis] = order[axis], order[1]

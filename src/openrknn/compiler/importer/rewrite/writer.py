@@ -75,6 +75,17 @@ class Writer:
         """A constant operand; None if it is left out or computed."""
         return self.facts.constants.get(name) if name else None
 
+    def element_type(self, name: str) -> str:
+        """ONNX's name for the type of a value or a constant; empty if it is not known."""
+        graph, names = self.facts.model.graph, onnx_package().TensorProto.DataType
+        for tensor in graph.initializer:
+            if tensor.name == name:
+                return str(names.Name(tensor.data_type))
+        for entry in (*graph.input, *graph.value_info, *graph.output):
+            if entry.name == name and entry.type.tensor_type.elem_type:
+                return str(names.Name(entry.type.tensor_type.elem_type))
+        return ""
+
     def operand(self, node: Any, index: int) -> Array | None:
         return self.constant(node.input[index]) if index < len(node.input) else None
 
