@@ -97,7 +97,7 @@ def test_what_goes_wrong_leaves_no_file(source: Path, tmp_path: Path, capsys: Ca
         ([odd], "cannot be compiled: Det"),
         ([source, "--calibrate", empty], "has no calibration data"),
         ([source, "--calibrate", broken], "not a readable picture"),
-        ([source, "--calibrate", tmp_path / "nowhere"], "are not there"),
+        ([source, "--calibrate", tmp_path / "nowhere"], "calibration data not found"),
         ([source, "--target", "rk3576"], "other registers"),
         ([source, "--outputs", "nothing"], "'nothing' is not computed"),
         ([source, "--shapes", "x=1,3,64,64"], "is fixed to"),

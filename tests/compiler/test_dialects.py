@@ -270,7 +270,7 @@ def test_a_detector_is_cut_at_its_heads() -> None:
     ("kind", "words"),
     [
         ("NonMaxSuppression", "size is not known before the model runs: cut the model before it"),
-        ("com.example.Magic", "is no operator of ONNX but of 'com.example'"),
+        ("com.example.Magic", "is not an operator of ONNX but of 'com.example'"),
         ("Gather", "token ids: feed the embeddings"),
         ("LogSoftmax", "the scores before it have the same order"),
     ],

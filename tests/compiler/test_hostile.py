@@ -156,3 +156,18 @@ def test_scales_too_far_apart_are_not_called_a_size() -> None:
     model = net.model({"x": (1, 4, 8, 8)}, [tiny])
     with pytest.raises(CompileError, match="two scales of the model are too far apart"):
         compile_model(model, calibration=[np.ones((1, 4, 8, 8), np.float32)])
+
+
+def test_a_bias_of_another_size_is_named() -> None:
+    net = Net()
+    out = net.add("Conv", "x", net.weights(8, 4, 1, 1), net.constant(np.zeros(3)))
+    with pytest.raises(ModelError, match=r"a bias of shape \[3\] for 8 outputs"):
+        compile_model(net.model({"x": (1, 4, 8, 8)}, [out]))
+
+
+def test_statistics_of_another_size_are_named() -> None:
+    net = Net()
+    numbers = [net.constant(np.ones(size)) for size in (4, 4, 4, 3)]
+    out = net.add("BatchNormalization", "x", *numbers)
+    with pytest.raises(ModelError, match="not one number per channel"):
+        compile_model(net.model({"x": (1, 4, 8, 8)}, [out]))

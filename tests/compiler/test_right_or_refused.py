@@ -251,7 +251,8 @@ def test_space_to_depth_in_both_orders() -> None:
 def test_a_recurrent_detector(steps: int) -> None:
     """One step at a time is how voice detectors run: [1, 1, C] is one pixel, not one channel. fp16 was at 1.7 dB."""
     net = Net()
-    size, given = 16, {"hidden_size": 16, "linear_before_reset": 1}
+    size = 16
+    given: dict[str, Any] = {"hidden_size": size, "linear_before_reset": 1}
     weights = [net.constant(net.random.normal(0, 0.4, shape)) for shape in ((1, 48, 10), (1, 48, 16), (1, 96))]
     turned = net.add("Transpose", "x", perm=[1, 0, 2])
     net.nodes.append(helper.make_node("GRU", [turned, *weights], ["states", ""], name="gru", **given))

@@ -59,7 +59,7 @@ def test_factors_have_fifteen_bits() -> None:
         multiplier, shift = factor(value)
         assert 1 << 14 <= multiplier < 1 << 15
         assert multiplier / 2**shift == pytest.approx(value, rel=2**-15)
-    with pytest.raises(ValueError, match="no fixed-point form"):
+    with pytest.raises(UnsupportedOperatorError, match="no fixed-point form"):
         factor(0.0)
 
 

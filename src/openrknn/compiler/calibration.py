@@ -48,7 +48,7 @@ class Preprocess:
                 if len(numbers) not in {1, channels}:
                     raise CompileError(f"{what} has {len(numbers)} numbers, input {name!r} has {channels} channels")
                 if what == "std" and not all(numbers):
-                    raise CompileError(f"std of input {name!r} is 0; it is what pixels are divided by")
+                    raise CompileError(f"std of input {name!r} is 0; pixels are divided by it")
                 pair.append(tuple(numbers))
             if (mean is not None or std is not None) and channels > 4:
                 raise CompileError(f"mean and std are for pictures; input {name!r} has {channels} channels")
@@ -120,7 +120,7 @@ class Feeds:
         if isinstance(item, Mapping):
             missing = [name for name in names if name not in item]
             if missing:
-                raise CalibrationError(f"calibration input {number} has nothing for {missing[0]!r}")
+                raise CalibrationError(f"calibration input {number} has no array for {missing[0]!r}")
             parts = [item[name] for name in names]
         elif isinstance(item, list | tuple):
             parts = list(item)
@@ -138,7 +138,7 @@ class Feeds:
         where = str(part) if is_path else f"calibration input {number}"
         values = _read(Path(part), shape, self.preprocess) if is_path else np.asarray(part)
         if values.dtype.kind not in "iufb":
-            raise CalibrationError(f"{where}: {values.dtype} are no numbers")
+            raise CalibrationError(f"{where}: {values.dtype} is not a numeric type")
         return self.preprocess.apply(name, _arranged(values, shape, where, self.batch))
 
 
@@ -154,7 +154,7 @@ def feeds_for(
     else:
         items = list(calibration or ())
     if not items:
-        raise CalibrationError("there is no calibration data in what was given")
+        raise CalibrationError("no calibration data in what was given")
     return Feeds(items, graph, preprocess, batch, is_choosy)
 
 
@@ -166,7 +166,7 @@ def _from_path(path: Path) -> list[Any]:
             raise CalibrationError(f"the folder {path} has no calibration data; wanted are files of {kinds}")
         return list(found)
     if not path.exists():
-        raise CalibrationError(f"the calibration data {path} are not there")
+        raise CalibrationError(f"calibration data not found: {path}")
     if path.suffix.lower() == ".txt":  # one input per line, several files side by side, as the vendor's toolkit wants
         lines = [line.split() for line in path.read_text().splitlines() if line.strip()]
         return [[path.parent / name for name in line] for line in lines]

@@ -180,7 +180,7 @@ class Graph:
         while waiting:
             ready = next((op for op in waiting if all(name in done for name in op.inputs)), None)
             if ready is None:
-                raise ValueError(f"operators read each other in a circle: {', '.join(op.name for op in waiting[:5])}")
+                raise ValueError(f"operators form a cycle: {', '.join(op.name for op in waiting[:5])}")
             waiting.remove(ready)
             ordered.append(ready)
             done.update(ready.outputs)

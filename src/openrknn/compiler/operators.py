@@ -69,7 +69,7 @@ NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
 CPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
     {
         "AveragePool": Row("AveragePool that leaves padding out", "the NPU's mean counts padding pixels"),
-        "Exp": Row("Exp (fp16)", "without calibration nobody knows how far a table has to reach"),
+        "Exp": Row("Exp (fp16)", "without calibration the range of a table is unknown"),
         "Sin": Row("Sin (fp16)", "the same"),
         "Sqrt": Row("Sqrt (fp16)", "the same"),
         "Reshape": Row("Reshape that moves channels", "the NPU keeps 16 bytes of channels together"),

@@ -25,7 +25,7 @@ Numbers: TypeAlias = "Mapping[str, Sequence[float]] | Sequence[float] | float | 
 Shapes: TypeAlias = "Mapping[str, Sequence[int] | Sequence[Sequence[int]]]"
 """By input name: one shape, or several; the n-th shapes of all inputs belong together."""
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Told (stage, done, of)."""
+"""Called with (stage, done, of)."""
 
 _ORDERS = ("rgb", "bgr")
 _MOST_ITEMS = 1024
@@ -88,12 +88,12 @@ class CompileOptions:
     equalize: bool = False
     """Even out the channels between convolutions."""
     bold: bool = False
-    """Things that no board has been seen to do yet."""
+    """Use features that have not been confirmed on a board yet."""
     split_outputs: bool = False
     """Parts of a final Concat become outputs of their own, each with its own scale."""
     auto_mixed: bool = False
-    """Operators whose quantisation costs most become fp16, so many that the worst output has `min_snr` decibels on the
-    calibration data."""
+    """Operators whose quantisation costs most become fp16, as many as needed for the worst output to reach `min_snr`
+    decibels on the calibration data."""
     min_snr: float = 30.0
     fp16_layers: Sequence[str] = ()
     """Operators (names) that are fp16 anyway."""

@@ -96,7 +96,7 @@ def _items(imports: list[Imported], options: CompileOptions) -> tuple[list[int],
         return found, 1
     for batch in found:
         if batch not in {1, options.batch}:
-            raise OptionError(f"batch={options.batch}, but the model takes {batch} items itself; leave one of both out")
+            raise OptionError(f"batch={options.batch}, but the model takes {batch} items itself; leave one of them out")
     return [1] * len(found), options.batch
 
 

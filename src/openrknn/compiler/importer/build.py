@@ -76,7 +76,7 @@ def _shapeless(graph: Graph, name: str, constants: dict[str, Array]) -> str:
         cut = f"cut the model before it (--outputs {before}) and do the rest in your program"
     if "." in maker.type:
         domain = maker.type.rpartition(".")[0]
-        return f"{maker.type} {maker.name!r} is no operator of ONNX but of {domain!r}: {cut}, or export without it"
+        return f"{maker.type} {maker.name!r} is not an operator of ONNX but of {domain!r}: {cut}, or export without it"
     if maker.type in _COUNTS_DEPEND:
         return f"{maker.type} {maker.name!r} makes {name!r}, whose size is not known before the model runs: {cut}"
     read = [entry for entry in maker.inputs if entry in graph.values]

@@ -35,7 +35,7 @@ def check_graph(graph: Graph, types: Any) -> None:
         for key in _POSITIVE:
             given = op.attributes.get(key)
             if isinstance(given, list) and any(not isinstance(size, int) or size < 1 for size in given):
-                raise ModelError(f"{op.type} {op.name!r} has {key} {given}; they are 1 or more. Export the model again")
+                raise ModelError(f"{op.type} {op.name!r} has {key} {given}; they must be positive; export it again")
         if op.type in {"Conv", "ConvTranspose"}:
             _convolution(graph, op)
         elif op.type == "BatchNormalization":
@@ -45,7 +45,8 @@ def check_graph(graph: Graph, types: Any) -> None:
         elif op.type == "Cast":
             _cast(graph, op, types)
         elif op.type == "Transpose" and sorted(op.attributes.get("perm") or []) not in ([], _axes(graph, op)):
-            raise ModelError(f"Transpose {op.name!r}: perm {op.attributes['perm']} is no order of {_axes(graph, op)}")
+            perm = op.attributes["perm"]
+            raise ModelError(f"Transpose {op.name!r}: perm {perm} is not a permutation of {_axes(graph, op)}")
 
 
 def _axes(graph: Graph, op: Op) -> list[int]:
@@ -87,7 +88,7 @@ def _reshape(graph: Graph, op: Op) -> None:
     before, after = graph.shape(op.inputs[0]), graph.shape(op.output)
     if prod(before) != prod(after):
         raise ModelError(
-            f"{op.type} {op.name!r} makes {list(after)} of {list(before)}, which is another number of elements; the "
+            f"{op.type} {op.name!r} makes {list(after)} of {list(before)}, a different number of elements; the "
             "model was exported for other shapes than it is compiled for"
         )
 

@@ -85,6 +85,6 @@ def _check(onnx: Any, model: Any, name: str) -> None:
         if not foreign:
             onnx.checker.check_model(model, full_check=False)
     except UnicodeDecodeError:
-        raise ModelError(f"{name} is not a valid ONNX model: a name in it is no text; get or export it again") from None
+        raise ModelError(f"{name} is not a valid ONNX model: it has a name that is not text; export it again") from None
     except onnx.checker.ValidationError as error:
         raise ModelError(f"{name} is not a valid ONNX model: {str(error).splitlines()[0]}") from None

@@ -32,7 +32,7 @@ def bind_shapes(model: Any, shapes: Mapping[str, Sequence[int]]) -> None:
     unknown = sorted(set(shapes) - {entry.name for entry in inputs})
     if unknown:
         names = ", ".join(entry.name for entry in inputs)
-        raise ModelError(f"a shape was given for {unknown[0]!r}, which is no input of the model; there are: {names}")
+        raise ModelError(f"a shape was given for {unknown[0]!r}, which is not an input; the model has: {names}")
     symbols: dict[str, int] = {}
     for entry in inputs:
         if entry.name in shapes:
@@ -51,9 +51,9 @@ def _bind(entry: Any, given: Sequence[int], symbols: dict[str, int]) -> None:
     kind = entry.type.tensor_type
     dims = kind.shape.dim
     if not entry.type.HasField("tensor_type"):
-        raise ModelError(f"input {entry.name!r} is no tensor; the compiler has tensors only")
+        raise ModelError(f"input {entry.name!r} is not a tensor; only tensors are supported")
     if kind.HasField("shape") and len(given) != len(dims):
-        raise ModelError(f"input {entry.name!r} has {len(dims)} dimensions, the given shape {list(given)} has not")
+        raise ModelError(f"input {entry.name!r} has {len(dims)} dimensions, the given shape {list(given)} {len(given)}")
     if min(given, default=1) < 1:
         raise ModelError(f"the shape {list(given)} of input {entry.name!r} is not positive")
     fixed = [dim.dim_value for dim in dims]

@@ -28,7 +28,7 @@ def normalise_linear_resize(graph: Graph) -> None:
 def _resize(graph: Graph, op: Op) -> None:
     shape, target = graph.shape(op.inputs[0]), graph.shape(op.output)
     mode = op.attributes.get("coordinate_transformation_mode", "half_pixel")
-    op.attributes["reason"] = "linear resizing is there for whole factors up to 8 and half-pixel centres"
+    op.attributes["reason"] = "linear resizing is supported for integer factors up to 8 with half-pixel centres"
     if len(shape) != 4 or shape[:2] != target[:2] or shape[0] != 1 or mode not in _MODES or op.type != "Resize":
         return
     factors = target[2] // shape[2], target[3] // shape[3]

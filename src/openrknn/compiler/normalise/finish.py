@@ -58,7 +58,7 @@ def finish(graph: Graph) -> None:
         cut = ", ".join(dict.fromkeys(name for op in homeless for name in graph.activations(op)))
         raise UnsupportedOperatorError(
             f"cannot be compiled: {shown}{more}. Cut the model before them (--outputs {cut.split(', ')[0]}; a "
-            "detector: --outputs heads), or export it without them; docs/operators.md lists what there is"
+            "detector: --outputs heads), or export it without them; docs/operators.md lists what is supported"
         )
 
 
@@ -87,7 +87,7 @@ _HINTS = {
     "LSTM": "more than 128 steps, a batch, or unusual activations",
     "GRU": "more than 128 steps, a batch, or unusual activations",
     "NonMaxSuppression": "openrknn.vision and your program have it",
-    "Resize": "nearest and linear by whole factors are there",
+    "Resize": "nearest and linear by integer factors are supported",
     "RoiAlign": "the NPU cannot pick pixels by numbers that it computes",
     "TopK": "sort in your program",
 }

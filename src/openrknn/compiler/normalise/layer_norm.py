@@ -31,7 +31,7 @@ def normalise_layer_norms(graph: Graph, *, calibrated: bool, can_mix: bool = Tru
     """LayerNormalization of [1, T, C] or [1, H, W, C] over C with constant gamma and beta."""
     for op in list(graph.ops):
         if op.type == "LayerNormalization" and calibrated and not can_mix:
-            op.attributes["reason"] = "int8 models compute it in fp16, and for this chip nothing is mixed; choose fp16"
+            op.attributes["reason"] = "int8 models compute it in fp16, and this chip cannot mix the two; choose fp16"
         elif op.type == "LayerNormalization":
             _one(graph, op, calibrated=calibrated)
 
@@ -41,7 +41,7 @@ def _one(graph: Graph, op: Op, *, calibrated: bool) -> None:
     axis = int(op.attributes.get("axis", -1)) % len(shape)
     gamma = graph.constants.get(op.inputs[1])
     beta = graph.constants.get(op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else np.zeros(shape[-1])
-    op.attributes["reason"] = "it is there for [1, T, C] and [1, H, W, C] over the last dimension"
+    op.attributes["reason"] = "supported for [1, T, C] and [1, H, W, C] over the last dimension"
     if len(shape) not in {3, 4} or shape[0] != 1 or axis != len(shape) - 1 or len(op.outputs) > 1:
         return
     if gamma is None or beta is None:

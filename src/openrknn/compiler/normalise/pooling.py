@@ -60,7 +60,7 @@ def _window(graph: Graph, op: Op, largest: int) -> None:
     padded = any(pads) or max(reach) > 0
     hangs_over = max(reach[0] - pads[2], reach[1] - pads[3]) > 0  # ceil_mode: never counted, whatever is said of pads
     if method == "average" and padded and (hangs_over or not op.attributes.get("count_include_pad")):
-        op.attributes = {**op.attributes, "pads": list(pads), "reason": "the mean leaves padding pixels out"}
+        op.attributes = {**op.attributes, "pads": list(pads), "reason": "padding is excluded from the mean"}
         return
     dilated = any(int(value) != 1 for value in op.attributes.get("dilations") or ())
     is_large = max(kernel) > (_LARGEST_CASCADE if method == "max" else largest)

@@ -9,7 +9,7 @@ from openrknn.compiler.normalise.common import replace_op
 
 __all__ = ["fill_divisors", "find_quotients"]
 
-_NO_TABLE = "without calibration data nobody knows how far its table has to reach; give --calibrate"
+_NO_TABLE = "the range of its lookup table is unknown without calibration data; give --calibrate"
 
 
 def find_quotients(graph: Graph, *, calibrated: bool) -> None:
