@@ -23,8 +23,8 @@ from openrknn.compute import native
 from tools.fuzzing import judge as judging
 from tools.fuzzing.anatomy import dissect
 from tools.fuzzing.build import build
-from tools.fuzzing.campaign import HANG, MEMORY, Limits, Worker, WorkerLostError
-from tools.fuzzing.judge import Way, judge
+from tools.fuzzing.campaign import Limits, Worker, WorkerLostError
+from tools.fuzzing.judge import HANG, MEMORY, Way, judge
 from tools.fuzzing.mutate import mutated
 
 ROOT = Path(__file__).resolve().parents[2]

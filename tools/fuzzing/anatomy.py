@@ -79,7 +79,9 @@ def dissect(data: bytes) -> Anatomy:
 
 def _graph(graph: Graph, found: Anatomy, place: Callable[[memoryview], int | None]) -> None:
     commands = place(graph.commands)
-    for task in graph.tasks if commands is not None else ():
+    for task in graph.tasks:
+        if commands is None:
+            break
         count = min(task.amount + 4, len(graph.commands) - task.first_command)
         if task.first_command >= 0 and count > 4:
             found.words.append(TaskWords(commands + 8 * task.first_command, count))

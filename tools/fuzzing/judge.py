@@ -26,7 +26,7 @@ from openrknn.errors import RknnError
 from openrknn.npu.native import accelerate
 from openrknn.npu.task import Program
 
-__all__ = ["FAILURES", "OUTCOMES", "Verdict", "Way", "judge", "ways"]
+__all__ = ["CRASH", "DIFFERENT", "FAILURES", "FOREIGN", "HANG", "MEMORY", "OUTCOMES", "Verdict", "Way", "judge", "ways"]
 
 UNREADABLE, REFUSED, EQUAL = "not loaded", "refused by both", "equal"
 DIFFERENT, ONE_SIDED, FOREIGN = "DIFFERENT", "ONE-SIDED", "FOREIGN ERROR"
@@ -144,7 +144,10 @@ def _compared(fast: _Run, slow: _Run, features: set[str]) -> Verdict:
     if fast.error is not None or slow.error is not None:
         kinds = f"native: {fast.error!r}\nnumpy: {slow.error!r}\n{fast.trace}{slow.trace}"
         return Verdict(ONE_SIDED, kinds, features)
-    for what, ours, theirs in (("output", fast.outputs, slow.outputs), ("memory", fast.memory, slow.memory)):
+    pairs: tuple[tuple[str, dict[Any, bytes], dict[Any, bytes]], ...] = (
+        ("output", fast.outputs, slow.outputs), ("memory", fast.memory, slow.memory),
+    )  # fmt: skip
+    for what, ours, theirs in pairs:
         if ours != theirs:
             names = [str(name) for name in ours if ours[name] != theirs.get(name)]
             return Verdict(DIFFERENT, f"{what} {', '.join(names)}", features)

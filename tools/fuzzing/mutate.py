@@ -159,7 +159,7 @@ def _set(word: int, field: Field[int], code: int) -> int:
 
 def _code(field: Field[int], old: int, rng: Rng) -> int:
     if isinstance(field, Choice) and rng.random() < 0.9:
-        return int(rng.choice(list(field.enum))) & field.code_mask
+        return int(rng.choice([int(member) for member in field.enum.__members__.values()])) & field.code_mask
     return _near(old, field.width, rng)
 
 
