@@ -172,3 +172,20 @@ def test_the_page_of_compare_says_why_the_exit_code_is_1(tmp_path: Path, capsys:
     assert result.code == 1
     assert "The first operator that drifts" in result.out
     assert "layout-mismatch" in result.out
+
+
+def test_a_time_keeps_its_unit_on_a_narrow_terminal(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    text = run(capsys, "bench", MODELS / "tones_rk3588_fp.rknn", "--runs", "2", "--seconds", "0.1").out
+    latency = text.partition("\nLatency\n")[2].partition("\n\n")[0].splitlines()
+    assert len(latency) == 8
+    assert all(line.endswith((" us", " ms", " s")) for line in latency)
+
+
+def test_types_of_operators_are_not_split_on_a_narrow_terminal(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    text = run(capsys, "inspect", CLASSIFIER).out
+    assert "  ConvClip   npu" in text
+    assert "  Reshape    cpu" in text

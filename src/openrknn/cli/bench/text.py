@@ -17,6 +17,7 @@ __all__ = ["show"]
 
 _BAR_CELLS = 30
 _BINS = 8
+_NARROW = 80
 
 
 def show(output: Output, about: Mapping[str, Any], times: Sequence[float]) -> None:
@@ -39,7 +40,7 @@ def show(output: Output, about: Mapping[str, Any], times: Sequence[float]) -> No
         ("memory", f"peak {peak}, {above} more than before loading the model"),
     ]
     output.show(facts(rows))
-    output.show(title("Latency"), *indented(_percentiles(latency)))
+    output.show(title("Latency"), *indented(_percentiles(latency, output.console.width)))
     output.show(title("Runs by time"), *indented(_histogram(times, output)))
 
 
@@ -49,7 +50,10 @@ def _kernels(about: Mapping[str, Any]) -> str:
     return f"{about['kernels']}{f' ({features})' if features else ''}, {threads}"
 
 
-def _percentiles(latency: Mapping[str, float]) -> Table:
+def _percentiles(latency: Mapping[str, float], width: int) -> Table:
+    """Side by side, or below each other on a narrow terminal: a time without its unit would be another time."""
+    if width < _NARROW:
+        return facts((name, duration(value)) for name, value in latency.items())
     rows = table(*latency, right=tuple(latency))
     rows.add_row(*(duration(value) for value in latency.values()))
     return rows

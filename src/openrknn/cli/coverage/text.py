@@ -27,6 +27,7 @@ _STYLES = {
 }
 _MOST_VALUES = 6
 _MOST_PROBLEMS = 20
+_NARROW = 80
 
 
 def show(report: Report, output: Output, *, show_all: bool) -> None:
@@ -34,7 +35,7 @@ def show(report: Report, output: Output, *, show_all: bool) -> None:
     tasks, commands = sum(row.tasks for row in report.files), sum(row.commands for row in report.files)
     files = count_of(len(report.files), "model")
     output.show(Text(f"{files}, {count_of(tasks, 'task')}, {count_text(commands).strip()} commands"))
-    output.show(title("Fields of the registers they write"), *indented(_summary(report)))
+    output.show(title("Fields of the registers they write"), *indented(_summary(report, output.console.width)))
     if show_all:
         for family in _families(report):
             output.show(title(f"Registers of {family.upper()}"), *indented(_registers(report, family)))
@@ -53,10 +54,10 @@ def _families(report: Report) -> list[str]:
     return list(dict.fromkeys(row.chip_family for row in report.registers))
 
 
-def _summary(report: Report) -> Table:
-    """Fields per block and state; a chip that is not implemented is one line."""
+def _summary(report: Report, width: int) -> Table:
+    """Fields per block and state; a chip that is not implemented is one line. Narrow terminals have the states only."""
     states = [state for state in Status if any(item.status is state for row in report.registers for item in row.fields)]
-    heads = ("registers", *states, "modes")
+    heads = ("registers", *states, "modes") if width >= _NARROW else (*states,)
     rows = table("chip", "block", *heads, right=heads, wrap=heads)
     for family in _families(report):
         of_family = [row for row in report.registers if row.chip_family == family]
@@ -73,7 +74,8 @@ def _add(rows: Table, family: str, block: str, uses: list[RegisterUse], states: 
     counts = Counter(item.status for row in uses for item in row.fields)
     modes = sum(len(item.values) for row in uses for item in row.fields if item.is_mode)
     cells = [Text(str(counts[state] or ""), _STYLES[state]) for state in states]
-    rows.add_row(family, block, str(len(uses)), *cells, str(modes))
+    is_narrow = len(rows.columns) == len(states) + 2
+    rows.add_row(family, block, *(cells if is_narrow else [str(len(uses)), *cells, str(modes)]))
 
 
 def _registers(report: Report, family: str) -> Table:

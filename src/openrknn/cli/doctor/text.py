@@ -65,10 +65,8 @@ def _entry(finding: Finding) -> Table:
 
 
 def _anyway(output: Output) -> None:
-    from rich.text import Text
+    from openrknn.cli.common.tables import facts, indented
 
     output.line()
     output.line("What works without an NPU:")
-    width = max(len(command) for command, _ in _ANYWAY)
-    for command, meaning in _ANYWAY:
-        output.show(Text(f"  {command:<{width}}  ").append(meaning, "dim"))
+    output.show(*indented(facts(_ANYWAY, style="")))

@@ -125,8 +125,8 @@ def _dtype(tensors: Sequence[TensorUse]) -> str:
     return "\n".join(dict.fromkeys(tensor.dtype for tensor in tensors))
 
 
-def operator_types(graph: GraphReport) -> Table:
-    """One row per type and placement, the most work first."""
+def operator_types(graph: GraphReport, width: int) -> Table:
+    """One row per type and placement, the most work first; without bars where types need their room."""
     groups: dict[tuple[str, str], list[OperatorReport]] = {}
     for row in graph.operators:
         if not row.is_boundary:
@@ -145,7 +145,7 @@ def operator_types(graph: GraphReport) -> Table:
             str(sum(row.tasks.get("1", 0) for row in rows) or ""),
             size_text(weights) if weights else "",
             count_text(work) if work else "",
-            _bar(work / total) if total and work else "",
+            (_bar(work / total) if width >= _NARROW else f"{work / total:.0%}") if total and work else "",
         )
     return table
 

@@ -39,7 +39,7 @@ def overview(report: ModelReport, output: Output, *, show_all: bool = False) -> 
     if few:
         _show_table(tables.operators(report.graphs[0], width), output)
     else:
-        output.show(*_indented([tables.operator_types(report.graphs[0])]), _BLANK)
+        output.show(*_indented([tables.operator_types(report.graphs[0], width)]), _BLANK)
         output.show(*_indented([tables.heaviest(report.graphs[0], width)]), _BLANK)
         line = None if output.console.options.ascii_only else tables.memory_line(report.graphs[0], width - 4)
         output.show(*_indented([line] if line else []), _BLANK)
