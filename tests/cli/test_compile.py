@@ -43,7 +43,7 @@ def test_int8_with_verification_and_report(source: Path, tmp_path: Path, capsys:
     assert facts["cpu_operators"] == []
     assert openrknn.load(out).outputs[0].dtype == "int8"
     html = page.read_text()
-    assert "Against ONNX in float" in html
+    assert "Compared with ONNX in float" in html
     for number in range(facts["operators"]):
         assert f'id="op{number}"' in html
         assert f'id="tasks{number}"' in html
@@ -131,8 +131,8 @@ def test_the_last_word_of_calibrate_may_be_the_model(source: Path, tmp_path: Pat
 
 def test_places_are_looked_at_before_the_work(source: Path, tmp_path: Path, capsys: Capture) -> None:
     for words, message in (
-        (["-o", tmp_path], "this is a directory; give the name of a file"),
-        (["-o", tmp_path / "none" / "a.rknn"], "there is no such directory"),
+        (["-o", tmp_path], "this is a directory; give a file name"),
+        (["-o", tmp_path / "none" / "a.rknn"], "no such directory"),
         (["-o", tmp_path / "a.rknn", "--report", tmp_path], "this is a directory"),
         (["-o", tmp_path / "a.rknn", "--report", tmp_path / "a.rknn"], "would overwrite the model"),
     ):

@@ -114,7 +114,7 @@ def test_text(width: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> N
     assert "Nothing is missing" in text
     everything = run(capsys, "coverage", CONV, "--all").out
     assert "CNA.CONV_CON1" in everything
-    assert "Set by streams, and no block looks at it" in everything
+    assert "Set, but not used by any block" in everything
     assert max(map(len, everything.splitlines())) <= int(width)
 
 
