@@ -29,7 +29,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from openrknn.cli.main import main
 from openrknn.errors import RknnError
 from openrknn.serve import tracing
-from openrknn.serve.logs import JsonFormatter
+from openrknn.serve.logs import JsonFormatter, TextFormatter
+from openrknn.serve.plane.served import Served
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import Settings
 from tests.runtime.cases import MODELS, shared_case
@@ -140,6 +141,38 @@ def test_a_folder_is_followed(tmp_path: Path) -> None:
         until(lambda: ask(server, "GET", "/v2/models/two").json.get("inputs", [{}])[0].get("name") == "image")
 
 
+def test_labels_and_settings_are_followed_too(tmp_path: Path) -> None:
+    folder = tmp_path / "scene"
+    folder.mkdir()
+    shutil.copy(ROOT / "examples/models/efficientnet_lite0_rk3588_i8.rknn", folder / "model.rknn")
+    (folder / "model.toml").write_text("instances = 1\n")
+    with running(Settings([tmp_path], http_port=0, grpc_port=None, poll_seconds=0.05)) as server:
+
+        def served() -> Served:
+            return server.plane.repository.find("scene")
+
+        assert (served().labels, len(served().instances)) == (None, 1)
+        (folder / "labels.txt").write_text("\n".join(f"thing {number}" for number in range(1000)))
+        until(lambda: (served().labels or ("",))[0] == "thing 0")
+        (folder / "model.toml").write_text("instances = 2\n")
+        until(lambda: len(served().instances) == 2)
+
+
+def test_a_bad_version_that_is_removed_is_forgotten(tmp_path: Path) -> None:
+    for version, content in (("1", FILES["picture"].read_bytes()), ("2", b"nothing")):
+        (tmp_path / "many" / version).mkdir(parents=True)
+        (tmp_path / "many" / version / "model.rknn").write_bytes(content)
+    settings = Settings([tmp_path], http_port=0, grpc_port=None, instances=1, versions="all", poll_seconds=0.05)
+    with running(settings) as server:
+
+        def listed() -> dict[str, str]:
+            return {row["version"]: row["state"] for row in ask(server, "POST", "/v2/repository/index").json}
+
+        assert listed() == {"1": "READY", "2": "UNAVAILABLE"}
+        shutil.rmtree(tmp_path / "many" / "2")
+        until(lambda: listed() == {"1": "READY"})
+
+
 def test_a_fixed_server_keeps_its_models() -> None:
     settings = Settings([FILES["picture"]], http_port=0, grpc_port=0, allow_repository=False)
     with running(settings) as server, triton_grpc.InferenceServerClient(server.grpc_address) as client:
@@ -156,10 +189,13 @@ def test_one_bad_model_does_not_hide_the_others(tmp_path: Path) -> None:
     (tmp_path / "odd" / "model.toml").write_text("instances = 'many'")
     with running(Settings([tmp_path], http_port=0, grpc_port=None)) as server:
         assert infer(server, "good", INPUTS).status == 200
-        assert ask(server, "GET", "/v2/health/ready").status == 503
+        assert ask(server, "GET", "/v2/health/ready").status == 200
+        assert ask(server, "GET", "/v2/models/bad/ready").status == 503
         rows = {row["name"]: row for row in ask(server, "POST", "/v2/repository/index").json}
         assert (rows["good"]["state"], rows["bad"]["state"]) == ("READY", "UNAVAILABLE")
         assert "instances" in rows["odd"]["reason"]
+        object.__setattr__(server.settings, "strict_readiness", True)
+        assert "'bad'" in ask(server, "GET", "/v2/health/ready").error
 
 
 def test_a_model_that_was_named_has_to_load(tmp_path: Path) -> None:
@@ -263,6 +299,21 @@ def test_a_line_of_the_log_is_json(server: Server, caplog: pytest.LogCaptureFixt
     words = json.loads(JsonFormatter().format(record))
     assert answer.headers["x-request-id"] == words["request_id"] == "mine"
     assert (words["status"], words["model"], words["level"]) == (200, "picture", "info")
+
+
+def test_nobody_forges_a_line_of_the_log(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "openrknn.serve.access"):
+        ask(server, "GET", "/v2/models/%0A12:00:00%20ERROR%20forged%1B%5B2J%E2%80%AE")
+        until(lambda: any("forged" in entry.getMessage() for entry in caplog.records))
+        (record,) = [entry for entry in caplog.records if "forged" in entry.getMessage()]
+        line = TextFormatter("%(message)s").format(record)
+        assert "\\n12:00:00 ERROR forged\\x1b[2J\\u202e" in line
+        assert line.isprintable()
+        for path in ("/v2/health/live", "/v2/health/ready", "/metrics", "/status", "/page/app.js"):
+            assert ask(server, "GET", path).status == 200
+        until(lambda: any("GET /page/app.js" in entry.getMessage() for entry in caplog.records))
+        quiet = [entry for entry in caplog.records if "GET /v2/health" in entry.getMessage()]
+        assert {entry.levelno for entry in quiet} == {logging.DEBUG}, "probes and polling are no news"
 
 
 # -- many at once ----------------------------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     models.add_argument("--poll", type=seconds, metavar="S", help="look for changes in the folders this often")
     models.add_argument("--fixed", action="store_true", help="do not let clients load and unload models")
     models.add_argument("--no-warm-up", action="store_true", help="report ready before the first run")
+    models.add_argument("--strict-readiness", action="store_true", help="ready only while every model is")
     models.add_argument("--workers", choices=("process", "in-process"), default="process",
                         help="run each model in its own process (default), or all in the server's")  # fmt: skip
     limits = parser.add_argument_group("limits")
@@ -137,6 +138,7 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         versions=arguments.versions,
         warm_up=not arguments.no_warm_up,
         workers=arguments.workers,
+        strict_readiness=arguments.strict_readiness,
         poll_seconds=arguments.poll,
         allow_repository=not arguments.fixed,
         token=_token(arguments.token_file),

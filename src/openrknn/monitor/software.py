@@ -158,14 +158,17 @@ class _Job:
 
 
 def folder() -> Path | None:
-    """Where this process publishes its status; None where that is switched off."""
+    """Where this process publishes its status; None where that is switched off, or no folder is writable."""
     wanted = os.environ.get(VARIABLE, "")
     if wanted:
         return None if wanted == "off" else Path(wanted)
     runtime = Path(f"/run/user/{os.getuid()}")
     if os.path.isdir(runtime) and os.access(runtime, os.W_OK):
         return runtime / "openrknn"
-    return Path(tempfile.gettempdir()) / f"openrknn-{os.getuid()}"
+    try:
+        return Path(tempfile.gettempdir()) / f"openrknn-{os.getuid()}"
+    except OSError:  # a read-only system without /tmp
+        return None
 
 
 def publish(chip: Chip) -> Status | None:

@@ -75,7 +75,7 @@ class _Models(Collector):
         plane = self._plane
         version = server_metadata()["version"]
         yield _gauge("openrknn_build_info", "Always 1; the label is what matters", {"version": version}, 1)
-        yield _gauge("openrknn_ready", "Whether every wanted model can answer", {}, not plane.ready_problem())
+        yield _gauge("openrknn_ready", "Whether this server should get requests", {}, not plane.ready_problem())
         yield _gauge("openrknn_requests_under_way", "Accepted and not answered yet", {}, plane.under_way)
         served = [((one.name, one.version), one) for one in plane.repository.served()]
         requests = CounterMetricFamily("openrknn_requests", "Requests by outcome", labels=(*_MODEL, "outcome"))

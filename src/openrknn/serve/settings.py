@@ -84,6 +84,8 @@ class Settings:
     warm_up: bool = True
     workers: str = PROCESSES
     """"process": each model version in a process of its own, which may crash alone. "in-process": all of them here."""
+    strict_readiness: bool = False
+    """Ready only while every model is; else while any model is."""
     poll_seconds: float | None = None
     """How often the repositories are looked at for changes; None: only when asked to."""
     allow_repository: bool = True

@@ -28,9 +28,9 @@ __all__ = ["FoundModel", "Stamp", "scan"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)
 _VERSION = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
-_SUFFIX = ".rknn"
-Stamp = tuple[int, int, int]
-"""Inode, size and time of a file: another one means another model."""
+_SUFFIX, _CONFIG = ".rknn", "model.toml"
+Stamp = tuple[tuple[int, int, int] | None, ...]
+"""Inode, size and time of the model, its labels and its model.toml: another one means another model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,10 @@ class FoundModel:
     """Why it cannot be served."""
 
     def stamps(self) -> dict[int, Stamp]:
-        """Version -> what tells whether its file has changed; versions whose file is gone are left out."""
-        found = {}
-        for number, path in self.versions.items():
-            try:
-                status = path.stat()
-            except OSError:
-                continue
-            found[number] = (status.st_ino, status.st_size, status.st_mtime_ns)
-        return found
+        """Version -> what tells whether its files have changed; versions whose file is gone are left out."""
+        beside = [_stamp(self.labels), _stamp(self.config.folder / _CONFIG if self.config.folder else None)]
+        stamps = {number: _stamp(path) for number, path in self.versions.items()}
+        return {number: (stamp, *beside) for number, stamp in stamps.items() if stamp is not None}
 
     def wanted(self, policy: str) -> list[int]:
         """The versions to load, lowest first."""
@@ -121,7 +116,7 @@ def _model_folder(folder: Path) -> FoundModel | None:
                 problem = problem or more
     if not versions:
         return None
-    config, config_file = ModelConfig(folder=folder), folder / "model.toml"
+    config, config_file = ModelConfig(folder=folder), folder / _CONFIG
     if config_file.is_file():
         try:
             config = read_config(config_file)
@@ -130,7 +125,7 @@ def _model_folder(folder: Path) -> FoundModel | None:
     wanted = [folder / Path(config.labels).name] if config.labels else [folder / "labels.txt"]
     labels = _existing(wanted)
     if config.labels and labels is None:
-        problem = problem or f"{folder / 'model.toml'}: there is no file {config.labels!r} beside it"
+        problem = problem or f"{folder / _CONFIG}: there is no file {config.labels!r} beside it"
     return FoundModel(folder.name, versions, config, labels, problem)
 
 
@@ -141,6 +136,14 @@ def _only(files: Sequence[Path], folder: Path) -> tuple[Path, str]:
     if len(files) > 1:
         return files[0], f"{folder} has {len(files)} models; call the one to serve model{_SUFFIX}"
     return files[0], ""
+
+
+def _stamp(path: Path | None) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat() if path is not None else None
+    except OSError:
+        return None
+    return (status.st_ino, status.st_size, status.st_mtime_ns) if status is not None else None
 
 
 def _existing(paths: Iterable[Path]) -> Path | None:

@@ -47,7 +47,7 @@ class Repository:
         self._models: dict[str, dict[int, Entry]] = {}
         """Replaced as a whole, never changed: readers need no lock."""
         self._wanted: set[str] = set()
-        """Models that were asked for: the server is ready when all of them are."""
+        """Models that were asked for."""
         self.is_loading = True
 
     # -- looking -------------------------------------------------------------------------------------------------
@@ -80,19 +80,25 @@ class Repository:
         return entry.served
 
     def ready_problem(self) -> str:
-        """Why not everything that was asked for can answer; empty: it can."""
+        """Why this server should get no requests; empty: it should.
+
+        One model that is broken keeps nobody from using the others: the server is ready while any of them answers
+        (with `strict_readiness`: while all of them do). Each model has a readiness of its own.
+        """
         if self.is_loading:
             return "models are being loaded"
-        if not self._wanted:
-            return "there is no model"
-        for name in sorted(self._wanted):
-            try:
-                problem = self.find(name).problem
-            except (NotFoundError, NotReadyError) as error:
-                return str(error)
-            if problem:
-                return f"model {name!r} is not ready: {problem}"
-        return ""
+        problems = [self._problem(name) for name in sorted(self._wanted)]
+        broken = [problem for problem in problems if problem]
+        if not broken:
+            return "" if problems else "there is no model"
+        return broken[0] if self._settings.strict_readiness or len(broken) == len(problems) else ""
+
+    def _problem(self, name: str) -> str:
+        try:
+            problem = self.find(name).problem
+        except (NotFoundError, NotReadyError) as error:
+            return str(error)
+        return f"model {name!r} is not ready: {problem}" if problem else ""
 
     def versions(self, name: str) -> list[str]:
         """The versions of a model that can answer."""
@@ -102,7 +108,7 @@ class Repository:
     # -- changing ------------------------------------------------------------------------------------------------
 
     def load_all(self) -> None:
-        """At the start: everything there is. What cannot be loaded is logged, and keeps the server from being ready."""
+        """At the start: everything there is. What cannot be loaded is logged and listed with its reason."""
         with self._loading:
             try:
                 found = scan(self._settings.sources, self._settings.name)
@@ -153,11 +159,13 @@ class Repository:
                 stamps = {number: entry.stamp for number, entry in self._models.get(name, {}).items()}
                 wanted = model.wanted(self._settings.versions)
                 now = model.stamps()
-                if name not in self._models or (
+                is_new = name not in self._models
+                if is_new or set(stamps) != set(model.versions):
+                    self._note(model)
+                if is_new or (
                     name in self._wanted and any(stamps.get(number) != now.get(number) for number in wanted)
                 ):
                     self._wanted.add(name)
-                    self._note(model)
                     self._load(model)
 
     def close(self) -> None:

@@ -65,6 +65,10 @@ class Frames:
     def open_streams(self) -> int:
         return len(self._messages)
 
+    def is_inside_others(self, stream: int) -> bool:
+        """Whether another stream has a message that is not complete."""
+        return any(message.missing for number, message in self._messages.items() if number != stream)
+
     def feed(self, data: bytes) -> Iterator[Announced]:
         """The messages that begin in these bytes."""
         at = 0

@@ -32,7 +32,7 @@ _COPIES = 2
 """Of a message: in gRPC's buffers, and as the bytes that we get."""
 _SMALL_BYTES = 65535
 """gRPC's server takes so much of any stream unasked (the first window of HTTP/2); the call itself asks for it."""
-_RETRY_SECONDS = 0.02
+_RETRY_SECONDS, _SHORT_SECONDS = 0.02, 1.0
 _PLACES = (None, "/dev/shm", "/run")
 """Where a private folder may be; None: where the system keeps temporary files."""
 
@@ -175,7 +175,10 @@ class Gate:
             return
         size = self._limits.body_bytes if message.is_compressed else message.size_bytes
         share = self._budget.open()
-        until = time.monotonic() + self._limits.body_seconds
+        # Waiting holds the whole connection back, and with it the rest of messages that were let in: if these hold the
+        # memory, nothing would ever move. Such a connection is ended soon.
+        is_deadly = visit.calls.is_inside_others(message.stream)
+        until = time.monotonic() + (_SHORT_SECONDS if is_deadly else self._limits.body_seconds)
         while True:
             try:
                 share.grow(_COPIES * size)

@@ -34,6 +34,8 @@ _OPEN_CALLS = frozenset({"ServerLive", "ServerReady", "Check", "Watch"})
 """What needs no token: probes of a cluster have none."""
 _QUIET_CALLS = _OPEN_CALLS | {"ModelReady"}
 _WITH_TENSORS = frozenset({"ModelInfer", "ModelStreamInfer"})
+_CALLS_PER_STREAM = 4
+"""Of one connection: short calls have room beside all the streams there may be."""
 _SMALL_MESSAGE = 65536
 """Of calls without tensors."""
 
@@ -54,7 +56,7 @@ class RpcServer:
             options=[
                 ("grpc.max_receive_message_length", limits.body_bytes),
                 ("grpc.max_send_message_length", -1),
-                ("grpc.max_concurrent_streams", limits.streams),
+                ("grpc.max_concurrent_streams", _CALLS_PER_STREAM * limits.streams),
                 ("grpc.so_reuseport", 0),
                 # A client that is gone without a word is noticed.
                 ("grpc.keepalive_time_ms", 60_000),
