@@ -194,7 +194,7 @@ def test_options_that_change_nothing(folder: Path) -> None:
         ({"model": "nothing.onnx"}, "cannot be read"),
         ({"model": "list.txt"}, "is not an ONNX model"),
         ({}, "'x' has the open shape"),
-        ({"inputs": ["zz"], "input_size_list": [[1, 3, 8, 8]]}, "'zz' is no input of the model; there are x"),
+        ({"inputs": ["zz"], "input_size_list": [[1, 3, 8, 8]]}, "'zz' is not an input of the model; there are x"),
         ({"input_size_list": [[1, 3, 8, 8], [1, 2]]}, "2 shapes in input_size_list"),
         ({"input_size_list": [[1, 4, 8, 8]]}, "is fixed to"),
         ({"input_size_list": [[1, 3, 8, 8]], "outputs": ["nope"]}, "'nope' is not computed"),

@@ -155,7 +155,7 @@ def test_flags_reach_the_library(recorder: Recorder) -> None:
         (InitFlag.SHARE_SRAM, "share_sram="),
         (InitFlag.MODEL_BUFFER_ZERO_COPY, "TensorMemory"),
         (InitFlag.MEM_ALLOC_NO_CONTEXT, "memory_without_context"),
-        (1 << 25, "no flags of rknn_init"),
+        (1 << 25, "not flags of rknn_init"),
     ],
 )
 def test_flags_that_do_not_fit(recorder: Recorder, flags: InitFlag, message: str) -> None:

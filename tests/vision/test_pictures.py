@@ -64,7 +64,7 @@ def test_arrays_and_images_are_pictures_too() -> None:
     assert (as_pixels(to_image(PATTERN)) == PATTERN).all()
     assert as_pixels(PATTERN[:, :, 0]).shape == PATTERN.shape
     assert as_pixels(np.zeros((4, 5, 4), np.uint8)).shape == (4, 5, 3)
-    with pytest.raises(ValueError, match="no picture"):
+    with pytest.raises(ValueError, match="not a picture"):
         as_pixels(np.zeros((4, 5, 7), np.uint8))
     with pytest.raises(TypeError, match="float64"):
         as_pixels(np.zeros((4, 5, 3)))

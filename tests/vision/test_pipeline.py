@@ -135,7 +135,7 @@ def test_thresholds_next_to_one_half_are_raised_for_int8() -> None:
 def test_what_a_pipeline_cannot_take() -> None:
     with pytest.raises(UnsupportedError, match="2 inputs"):
         Pipeline(golden("two_inputs_rk3588_i8"))
-    with pytest.raises(UnsupportedError, match="no picture"):
+    with pytest.raises(UnsupportedError, match="not a picture"):
         Pipeline(golden("layer_norm_rk3588_fp"))
     with pytest.raises(UnsupportedError, match="2 pictures per run"):
         Pipeline(golden("image_rk3588_i8_batch2"))
@@ -143,7 +143,7 @@ def test_what_a_pipeline_cannot_take() -> None:
         Pipeline(SMALL, task="detect")
     with pytest.raises(ValueError, match="fit="):
         Pipeline(SMALL, fit="squash")
-    with Pipeline(openrknn.load(SMALL)) as pipeline, pytest.raises(ValueError, match="no model that finds text"):
+    with Pipeline(openrknn.load(SMALL)) as pipeline, pytest.raises(ValueError, match="not a model that finds text"):
         TextReader(pipeline, pipeline)
 
 

@@ -1,4 +1,4 @@
-"""The device "auto" for whoever can use the vendor's library too; the rule is that of `openrknn.device.automatic`."""
+"""The device "auto" where the vendor's library is an option too; the rule is that of `openrknn.device.automatic`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ __all__ = ["Binding"]
 
 
 class InputView(np.ndarray[Any, np.dtype[Any]]):
-    """The memory of an input. NumPy would cut floats to integers without a word: a picture of 0 to 1 became black."""
+    """The memory of an input. NumPy would truncate floats silently: a picture of 0 to 1 would become black."""
 
     name = ""
 

@@ -22,6 +22,6 @@ class RunFuture(Future[_T]):
 def submit(executor: Executor, function: Callable[..., _T], *arguments: object, **options: Any) -> RunFuture[_T]:
     """Run the function in a thread of the executor."""
     future = executor.submit(function, *arguments, **options)
-    future.__class__ = RunFuture  # executors make plain futures and can be told no other class; the fields are the same
+    future.__class__ = RunFuture  # executors make plain futures, and nothing else; the fields are the same
     assert isinstance(future, RunFuture)
     return future

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any
 
+from openrknn.closing import Closing
 from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.device import Device
@@ -23,7 +23,7 @@ from openrknn.runtime.session import Session
 __all__ = ["SessionPool"]
 
 
-class SessionPool:
+class SessionPool(Closing):
     """Runs up to `size` inputs at the same time.
 
         with SessionPool("yolo.rknn", size=3) as pool:
@@ -125,11 +125,3 @@ class SessionPool:
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("the pool is closed; open another one")
-
-    def __enter__(self) -> SessionPool:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -7,9 +7,9 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
+from openrknn.closing import Closing
 from openrknn.container.load import load
 from openrknn.container.model import Model, TensorSpec
 from openrknn.device import Device
@@ -37,7 +37,7 @@ __all__ = ["Session"]
 _LOG = logging.getLogger(__name__)
 
 
-class Session:
+class Session(Closing):
     """A model that is ready to run.
 
         with Session("yolo.rknn") as session:
@@ -262,14 +262,6 @@ class Session:
         with self._lock:
             if not self._closed:
                 self._release()
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"on {self.device.name}, {self.cores} core(s)"

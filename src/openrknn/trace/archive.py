@@ -12,9 +12,9 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from openrknn.closing import Closing
 from openrknn.errors import BadTextError, FormatError, NotRknnError
 from openrknn.trace.records import (
     BufferState,
@@ -46,7 +46,7 @@ _MAX_BLOB_BYTES = 2**32
 """All that a device can address."""
 
 
-class TraceWriter:
+class TraceWriter(Closing):
     """Writes a trace; events may come from several threads."""
 
     def __init__(self, path: str | os.PathLike[str], **about: str) -> None:
@@ -82,16 +82,8 @@ class TraceWriter:
                 self._archive.writestr(_EVENTS, "\n".join(self._lines))
                 self._archive.close()
 
-    def __enter__(self) -> TraceWriter:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class Trace:
+class Trace(Closing):
     """A recorded trace."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -143,14 +135,6 @@ class Trace:
 
     def close(self) -> None:
         self._archive.close()
-
-    def __enter__(self) -> Trace:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _events(data: bytes) -> Iterator[Event]:

@@ -14,9 +14,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from openrknn.chips import Chip
+from openrknn.closing import Closing
 from openrknn.fakekernel.c_header import version
 from openrknn.fakekernel.log import unharmed
 from openrknn.fakekernel.protocol import SPY_ENVIRONMENT, Op
@@ -49,7 +49,7 @@ class _Pending:
     """Their numbers, and how many tasks each has."""
 
 
-class Spy:
+class Spy(Closing):
     """Listens in a folder of its own; programs that are started with the library and `environment` are recorded."""
 
     def __init__(self, nodes: Sequence[Node], chip: Chip, writer: TraceWriter) -> None:
@@ -95,14 +95,6 @@ class Spy:
         for descriptor in self._handed.values():
             os.close(descriptor)
         self._place.cleanup()
-
-    def __enter__(self) -> Spy:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _accept(self) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""Which decoder fits a model: the table of families, and how they are told apart by the shapes of the outputs.
+"""Which decoder fits a model: the table of families, and how the shapes of the outputs distinguish them.
 
 Where two families have the same outputs, the more common one is taken and a note names the other; `family=` decides.
 """

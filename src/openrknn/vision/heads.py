@@ -43,7 +43,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a user can choose about decoding."""
+    """Options of decoding."""
 
     threshold: float = 0.25
     """Objects with a lower score are left out."""

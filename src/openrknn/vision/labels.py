@@ -21,7 +21,7 @@ def names_of(which: str) -> tuple[str, ...]:
 
 
 def names_for(task: str, count: int, family: str = "") -> tuple[str, ...] | None:
-    """The list that a model with so many classes most probably means; None where there is none."""
+    """The list that a model with this many classes most probably means; None where there is none."""
     if task == "pose" and count == 1:
         return ("person",)
     if family == "retinaface":

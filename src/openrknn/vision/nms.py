@@ -23,7 +23,7 @@ __all__ = ["iou", "keep_best", "select"]
 _BLOCK = 96
 """Small, so that what the first block keeps silences most of the others before they are compared."""
 _FLOOD = 500
-"""So many candidates with one and the same score are no objects."""
+"""This many candidates with the same score are not objects."""
 _UNDECIDED = (0.45, 0.65)
 """Where sigmoid(0) = 0.5 ends up after int8 rounding with a fine or a coarse scale."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 
 import numpy as np
 
+from openrknn.closing import Closing
 from openrknn.vision.heads import Array
 from openrknn.vision.outcome import Result
 from openrknn.vision.pictures import Pixels, cut_out
@@ -22,7 +22,7 @@ _TURNED = 1.5
 """A line so much higher than wide runs down the page; it is turned to be read."""
 
 
-class TextReader:
+class TextReader(Closing):
     """`finder` is a PP-OCR detection pipeline, `reader` a recognition pipeline.
 
         with TextReader(Pipeline("det.rknn"), Pipeline("rec.rknn")) as read:
@@ -32,7 +32,7 @@ class TextReader:
     def __init__(self, finder: Pipeline, reader: Pipeline) -> None:
         for pipeline, task, what in ((finder, "text", "finds"), (reader, "read", "reads")):
             if pipeline.family.task != task:
-                raise ValueError(f"{pipeline!r} is no model that {what} text")
+                raise ValueError(f"{pipeline!r} is not a model that {what} text")
         self.finder, self.reader = finder, reader
 
     def __call__(self, picture: object, name: str = "") -> Result:
@@ -67,11 +67,3 @@ class TextReader:
         """Close both pipelines."""
         self.finder.close()
         self.reader.close()
-
-    def __enter__(self) -> TextReader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

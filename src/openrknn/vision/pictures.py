@@ -52,7 +52,7 @@ def as_pixels(picture: object, name: str = "picture") -> Pixels:
     if array.ndim == 2:
         array = array[:, :, None]
     if array.ndim != 3 or array.shape[2] not in _CHANNELS or not array.size:
-        raise ValueError(f"{name}: an array of shape {array.shape} is no picture; wanted is [height, width, 3]")
+        raise ValueError(f"{name}: an array of shape {array.shape} is not a picture; it has to be [height, width, 3]")
     if array.dtype != np.uint8:
         raise TypeError(f"{name}: pixels are uint8, 0 to 255; {array.dtype} was given")
     return np.repeat(array, 3, axis=2) if array.shape[2] == 1 else np.ascontiguousarray(array[:, :, :3])

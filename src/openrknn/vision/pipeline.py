@@ -10,10 +10,10 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Protocol
 
 from openrknn.analysis.feed import input_reports
+from openrknn.closing import Closing
 from openrknn.container.load import load
 from openrknn.container.model import Model, TensorSpec
 from openrknn.device import Device
@@ -62,7 +62,7 @@ class PictureModel(Protocol):
     def path(self) -> str | None: ...
 
 
-class Pipeline:
+class Pipeline(Closing):
     """A model with its pictures before and its decoder behind it.
 
     `family` (see `families.FAMILIES`) and `task` are worked out from the outputs; give one where that is not possible.
@@ -191,14 +191,6 @@ class Pipeline:
         if self._own is not None:
             self._own.close()
 
-    def __enter__(self) -> Pipeline:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<Pipeline {self.model.path or 'from bytes'}: {self.family.about}>"
 
@@ -223,7 +215,7 @@ def _picture_input(model: PictureModel) -> tuple[Frame, int]:
     spec = model.inputs[0]
     shape = spec.shape if spec.layout == "nhwc" else (spec.shape[0], *spec.shape[2:], *spec.shape[1:2])
     if len(shape) != 4 or shape[3] not in _PICTURE_CHANNELS or shape[0] != 1:
-        raise UnsupportedError(f"the input {spec} is no picture; run the model with `Session`")
+        raise UnsupportedError(f"the input {spec} is not a picture; run the model with `Session`")
     return Frame(width=shape[2], height=shape[1]), shape[3]
 
 

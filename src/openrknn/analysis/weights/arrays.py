@@ -21,6 +21,7 @@ from openrknn.layout.weights import (
     unpack_image_weights,
     unpack_weights,
 )
+from openrknn.runtime.io.tensors import DTYPES
 
 __all__ = [
     "bias_array",
@@ -33,21 +34,8 @@ __all__ = [
 
 Array: TypeAlias = npt.NDArray[Any]
 
-_DTYPES: dict[DataType, type[np.generic]] = {
-    DataType.FLOAT32: np.float32,
-    DataType.UINT8: np.uint8,
-    DataType.INT8: np.int8,
-    DataType.UINT16: np.uint16,
-    DataType.INT16: np.int16,
-    DataType.INT32: np.int32,
-    DataType.INT64: np.int64,
-    DataType.BOOL: np.uint8,
-    DataType.FLOAT16: np.float16,
-    DataType.FLOAT64: np.float64,
-    DataType.UINT32: np.uint32,
-    DataType.UINT64: np.uint64,
-    DataType.BFLOAT16: np.uint16,
-}
+_DTYPES = {**DTYPES, DataType.BOOL: np.uint8, DataType.BFLOAT16: np.uint16}
+"""As they lie in the file: bytes and halves of floats, not what they mean."""
 _IMAGE_CHANNELS = 4
 
 

@@ -1,4 +1,4 @@
-"""Which axis is which: NHWC and NCHW arrays told apart by their shape, a missing batch dimension added.
+"""Which axis is which: NHWC and NCHW arrays distinguished by their shape, a missing batch dimension added.
 
 Nothing is copied: the result is a view of the array in the one order that the input needs.
 """

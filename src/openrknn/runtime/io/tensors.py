@@ -14,12 +14,12 @@ from openrknn.container.parts import DataType, Layout, Tensor
 from openrknn.errors import UnsupportedError
 from openrknn.layout.features import FeatureLayout, ImageRows
 
-__all__ = ["Array", "StoredTensor", "constant", "stored_bytes", "stored_type"]
+__all__ = ["DTYPES", "Array", "StoredTensor", "constant", "stored_bytes", "stored_type"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
 _NATIVE_RANK = 5
-_DTYPES: dict[DataType, type[np.generic]] = {
+DTYPES: dict[DataType, type[np.generic]] = {
     DataType.FLOAT32: np.float32,
     DataType.UINT8: np.uint8,
     DataType.INT8: np.int8,
@@ -37,9 +37,9 @@ _DTYPES: dict[DataType, type[np.generic]] = {
 
 def stored_type(tensor: Tensor) -> np.dtype[Any]:
     """The NumPy type of a tensor's elements."""
-    if tensor.dtype not in _DTYPES:
+    if tensor.dtype not in DTYPES:
         raise UnsupportedError(f"tensor {tensor.name!r} holds {tensor.dtype.label}, which NumPy has no type for")
-    return np.dtype(_DTYPES[tensor.dtype])
+    return np.dtype(DTYPES[tensor.dtype])
 
 
 def stored_bytes(tensor: Tensor) -> int:

@@ -16,7 +16,7 @@ __all__ = ["decode", "decode_constant", "encode"]
 
 
 def decode(stored: Array, tensor: Tensor, dtype: type[np.floating[Any]] = np.float32) -> Array:
-    """Stored elements as real numbers; integers that are no quantized numbers stay as they are."""
+    """Stored elements as real numbers; integers that are not quantized stay as they are."""
     quantization = tensor.quantization
     if quantization is not None and stored.dtype.kind in "iu" and len(quantization.scale) == 1:
         real = np.subtract(stored, quantization.zero_point[0], dtype=dtype)

@@ -7,7 +7,6 @@ with Matmul(4, 64, 32, "int8") as matmul:           # device="software": the NPU
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from openrknn import numerics
 from openrknn.chips import CHIPS
+from openrknn.closing import Closing
 from openrknn.device import Device, open_device
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.automatic import named_device
@@ -51,7 +51,7 @@ class _Product(Protocol):
     def close(self) -> None: ...
 
 
-class Matmul:
+class Matmul(Closing):
     """C [M, N] = A [M, K] * B [K, N].
 
     `type` is a `MatmulType`, its name, or "fp16", "int8", "int4". 4-bit matrices come as int8 from -8 to 7, bfloat16
@@ -125,14 +125,6 @@ class Matmul:
             self._product.close()
             self._product = None
             self._close_device()
-
-    def __enter__(self) -> Matmul:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _open(self) -> _Product:
         if self._product is None:

@@ -31,7 +31,7 @@ def registered(context: Context, model: Model, functions: Mapping[str, CustomOpe
     for name in functions:
         if name in others:
             raise UnsupportedError(
-                f"custom_ops={{{name!r}: ...}}: the vendor's library has a {name} of its own and takes no other; only "
+                f"custom_ops={{{name!r}: ...}}: the vendor's library has its own {name} and accepts no other; only "
                 "operators that were added to the model (cst...) can be given"
             )
     missing = sorted(own - set(functions))

@@ -29,7 +29,7 @@ _INTERNAL = InitFlag.MEM_ALLOC_OUTSIDE | InitFlag.INTERNAL_ALLOC_OUTSIDE
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A tensor in a memory: what the library was told, and a view in natural order."""
+    """A tensor in a memory: its attributes, and a view in natural order."""
 
     attributes: TensorAttributes
     memory: TensorMemory

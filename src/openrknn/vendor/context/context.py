@@ -31,7 +31,7 @@ from openrknn.vendor.tables.versions import Version
 __all__ = ["Context", "RunInfo"]
 
 _DUPLICATES_AFTER_MEM_SIZE = Version(1, 6)
-"""Runtime 1.5.2 was seen to crash; of newer ones nobody knows."""
+"""Runtime 1.5.2 was seen to crash; newer ones were not tried."""
 
 
 class RunInfo(NamedTuple):

@@ -45,7 +45,7 @@ def check_flags(
     for flag in InitFlag:
         known |= flag
     if int(flags) & ~int(known):
-        raise ValueError(f"{int(flags) & ~int(known):#x} are no flags of rknn_init")
+        raise ValueError(f"{int(flags) & ~int(known):#x} are not flags of rknn_init")
     library.require("rknn_init", flags=flags, chip=source.chip)
     return flags
 

@@ -36,7 +36,7 @@ _CONVERTED = {
 }
 """The model's type -> what runtime 1.5.2 converts to it."""
 _FIRST_UNKNOWN = Version(1, 6)
-"""From here on nobody has looked; the library decides."""
+"""Newer versions were not tried; the library decides."""
 
 
 def array_type(array: npt.NDArray[Any]) -> TensorType:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from threading import RLock
-from types import TracebackType
 from typing import Any, Self
 
+from openrknn.closing import Closing
 from openrknn.vendor.errors import ClosedError, call_error
 from openrknn.vendor.library.library import Library
 
@@ -75,7 +75,7 @@ class Handle:
         return code
 
 
-class NativeContext:
+class NativeContext(Closing):
     """The base of `Context` and `Matmul`: closing, and calls with the number as the first argument."""
 
     _what = "context"
@@ -106,11 +106,6 @@ class NativeContext:
     def __enter__(self) -> Self:
         self._ensure_open()
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _on_close(self) -> None:
         """For derived classes: forget what makes a fast path fast."""

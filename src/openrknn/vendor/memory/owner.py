@@ -41,7 +41,7 @@ class MemoryOwner(NativeContext):
         size = checked_size(size_bytes)
         if offset < 0:
             raise ValueError(f"an offset of {offset} bytes lies before the buffer")
-        known = os.fstat(fd).st_size  # raises OSError if it is no descriptor
+        known = os.fstat(fd).st_size  # raises OSError if it is not a descriptor
         if 0 < known < offset + size:
             raise ValueError(f"descriptor {fd} has {known} bytes, {offset} + {size} are wanted")
         owner = mmap.mmap(fd, offset + size) if buffer is None else buffer
@@ -107,7 +107,7 @@ def address_of(buffer: object, size_bytes: int) -> tuple[int, memoryview | None]
         if buffer <= 0:
             raise ValueError("an address is not 0")
         return buffer, None
-    view = memoryview(buffer)  # type: ignore[arg-type]  # raises TypeError for what is no buffer
+    view = memoryview(buffer)  # type: ignore[arg-type]  # raises TypeError for anything but a buffer
     if not view.c_contiguous or view.readonly:
         raise ValueError("the buffer must be contiguous and writable")
     if view.nbytes < size_bytes:

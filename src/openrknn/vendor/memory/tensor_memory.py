@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.closing import Closing
 from openrknn.vendor.errors import ClosedError, call_error
 from openrknn.vendor.library.handle import Handle
 from openrknn.vendor.tables.codes import MALLOC_FAIL
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["TensorMemory"]
 
 
-class TensorMemory:
+class TensorMemory(Closing):
     """A buffer of the device. Make one with `Context.create_memory`, `memory_from_fd` or `memory_from_physical`.
 
     `array` gives NumPy views without a copy. `close` ends its use at once; while such views are alive the pages stay
@@ -123,11 +123,6 @@ class TensorMemory:
         if self._closed:
             raise ClosedError("this memory was closed; make a new one")
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def on_close(self, listener: Callable[[TensorMemory], None]) -> None:
         """Call `listener` when the memory is closed."""

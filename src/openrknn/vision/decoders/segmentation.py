@@ -18,7 +18,7 @@ from openrknn.vision.results import Areas
 __all__ = ["decode", "matches"]
 
 _COARSEST = 16
-"""Fewer cells than frame / 16 are no picture any more."""
+"""Fewer cells than frame / 16 are not a picture any more."""
 
 
 def matches(shapes: Sequence[tuple[int, ...]], frame: Frame) -> bool:

@@ -12,7 +12,7 @@ _PATIENCE_SECONDS = 10.0
 
 
 class Broadcast:
-    """The newest picture. Who is slow misses pictures, and holds nobody up."""
+    """The newest picture. A slow client misses pictures and delays no other."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

@@ -16,7 +16,7 @@ __all__ = ["Meter"]
 
 _QUALITY = 80
 _WINDOW = 30
-"""Speed and load are means over so many pictures."""
+"""Speed and load are means over this many pictures."""
 _LARGEST_SIDE = 1280
 """Larger pictures are scaled down for the browser."""
 _MOST_ROWS = 8

@@ -60,7 +60,7 @@ class TidyServer(HTTPServer):
             self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Of accepting a connection: a broken one is none of ours."""
+        """Of accepting a connection: a broken one is not our error."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 

@@ -45,8 +45,8 @@ class Conversion:
         wrong = [name for name in inputs if name not in known]
         if wrong:
             raise ValueError(
-                f"load_onnx: {wrong[0]!r} is no input of the model; there are {', '.join(known)} (a model can be cut "
-                "at its outputs, not at its inputs)"
+                f"load_onnx: {wrong[0]!r} is not an input of the model; there are {', '.join(known)} (a model can be "
+                "cut at its outputs, not at its inputs)"
             )
         names = [*inputs, *(name for name in known if name not in inputs)]
         if len(sizes) > len(names):

@@ -54,7 +54,7 @@ def accuracy_report(
     model: str | os.PathLike[str] | bytes, onnx: str | os.PathLike[str], inputs: Sequence[str],
     folder: str | os.PathLike[str],
 ) -> None:  # fmt: skip
-    """The comparison as numbers and as text in a folder; a model that is no file yet goes there too."""
+    """The comparison as numbers and as text in a folder; a model that is not a file yet goes there too."""
     loaded = load(model)
     comparison = compare(loaded, onnx, _arrays(loaded, inputs), fed=inputs)
     target = Path(folder)

@@ -269,7 +269,7 @@ class RKNN:
         _has_not("codegen", "the exported file runs in every program that uses the C API")
 
     def reg_custom_op(self, *_arguments: object, **_options: object) -> NoReturn:
-        """Operators of one's own are given when the model runs."""
+        """Custom operators are given when the model runs."""
         _has_not("reg_custom_op", "cut the model before the operator with load_onnx(outputs=...)")
 
     def clear_op_cache(self) -> None:

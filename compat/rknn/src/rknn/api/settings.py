@@ -39,7 +39,7 @@ _IGNORED = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `config` was told, in the compiler's words."""
+    """The options of `config`, in the compiler's terms."""
 
     target: str
     mean: Sequence[Any] | None = None
@@ -60,7 +60,7 @@ class Settings:
         for name in given:
             if name not in _DEFAULTS:
                 close = difflib.get_close_matches(name, _DEFAULTS, n=1, cutoff=0.0)[0]
-                raise ValueError(f"config: there is no option {name!r}; close to it is {close!r}")
+                raise ValueError(f"config: there is no option {name!r}; did you mean {close!r}?")
         values = {**_DEFAULTS, **given}
         if not values["target_platform"]:
             raise ValueError("config: target_platform has to be named, for example 'rk3588'")

@@ -8,8 +8,8 @@ from time import perf_counter_ns
 
 from openrknn.runtime import ClosedError
 from rknnlite.engine.cores import session_mask
-from rknnlite.engine.door import PixelDoor
 from rknnlite.engine.outputs import Array
+from rknnlite.engine.pixel_path import PixelPath
 from rknnlite.engine.ports import Ports
 from rknnlite.engine.sources import Source
 
@@ -42,7 +42,7 @@ class Context:
         self._ports = {self.ports.shapes: self.ports}
         self._held: tuple[Sequence[Array], bool] | None = None
         self._natives: list[Array] | None = None
-        self._door: PixelDoor | None = None
+        self._path: PixelPath | None = None
 
     def set_core_mask(self, mask: int) -> None:
         """Let other cores work. The inputs that were set stay."""
@@ -61,7 +61,7 @@ class Context:
             self.session.set_shapes(list(wanted))
             self.ports = self._ports[wanted]
             self.has_chosen_shapes = True
-            self._held = self._natives = self._door = None
+            self._held = self._natives = self._path = None
 
     def hold(self, values: Sequence[Array], *, pass_through: bool) -> None:
         """Keep inputs for the next runs. The C API copies here: the caller may change the arrays afterwards."""
@@ -77,9 +77,9 @@ class Context:
     def run(self, values: Sequence[Array], *, pass_through: bool) -> None:
         """Run on these arrays, which are in the model's shapes and order."""
         started = perf_counter_ns()
-        door = self._door if self._door is not None and self._door.session is self.session else self._open_door()
-        if door.takes(values) and not pass_through:
-            self._natives = door.run(values)
+        path = self._path if self._path is not None and self._path.session is self.session else self._open_path()
+        if path.takes(values) and not pass_through:
+            self._natives = path.run(values)
         else:
             outputs = self.session.run(
                 list(values), layout=self.ports.layouts, pass_through=pass_through, outputs="native"
@@ -88,9 +88,9 @@ class Context:
         self.last_nanoseconds = perf_counter_ns() - started
         self.frames += 1
 
-    def _open_door(self) -> PixelDoor:
-        self._door = PixelDoor(self.session)
-        return self._door
+    def _open_path(self) -> PixelPath:
+        self._path = PixelPath(self.session)
+        return self._path
 
     def floats(self, *, reuse: bool = False) -> list[Array]:
         """All outputs as float32."""
@@ -107,7 +107,7 @@ class Context:
         with self.lock:
             self.session.close()
             self.kept.clear()
-            self._held = self._natives = self._door = None
+            self._held = self._natives = self._path = None
 
     def _results(self) -> list[Array]:
         if self._natives is None:

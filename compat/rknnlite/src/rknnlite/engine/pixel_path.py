@@ -13,12 +13,12 @@ import numpy as np
 from openrknn import Session
 from rknnlite.engine.outputs import Array
 
-__all__ = ["PixelDoor"]
+__all__ = ["PixelPath"]
 
 _PIXEL = np.dtype(np.uint8)
 
 
-class PixelDoor:
+class PixelPath:
     """For models all of whose inputs are pictures; for others it takes nothing."""
 
     def __init__(self, session: Session) -> None:

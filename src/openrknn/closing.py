@@ -1,0 +1,26 @@
+"""What holds something that has to be given back: a context manager whose end is `close`."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+__all__ = ["Closing"]
+
+
+class Closing:
+    """`with` calls `close` at the end, whatever happened."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        """Give everything back. Closing twice is allowed."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
