@@ -24,6 +24,8 @@ WELL = Outcome(tasks=1, macs=10, nanoseconds=5)
 class Stand:
     """Notes what it is told to run; `finish` reports."""
 
+    is_ready = True
+
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.running: list[int] = []

@@ -40,6 +40,7 @@ class EngineLink:
         spaces: Callable[[], Iterable[Space]],
         on_result: Callable[[int, Outcome], None],
         on_crash: Callable[[], None],
+        on_ready: Callable[[], None] = lambda: None,
         *,
         strict: bool = False,
     ) -> None:
@@ -49,16 +50,23 @@ class EngineLink:
         self._spaces = spaces
         self._on_result = on_result
         self._on_crash = on_crash
+        self._on_ready = on_ready
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._link: socket.socket | None = None
         self._in_vain = 0
+        self._is_ready = False
         self._stopped = False
         self._listeners: list[threading.Thread] = []
 
     @property
     def process_id(self) -> int | None:
         return None if self._process is None else self._process.pid
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the engine has started; jobs that it was handed before wait until then."""
+        return self._is_ready
 
     def start(self) -> None:
         """Start the process; it gets ready while others go on."""
@@ -100,6 +108,7 @@ class EngineLink:
         """End the process, whatever it does, and start another."""
         with self._lock:
             self._end()
+            self._in_vain = 0  # it was ended: that says nothing about whether it can start
             self._start()
 
     def stop(self) -> None:
@@ -151,6 +160,7 @@ class EngineLink:
                 ours.close()
                 return
         self._link = ours
+        self._is_ready = False
         self._in_vain += 1
         thread = threading.Thread(target=self._listen, args=(ours,), daemon=True, name="engine")
         self._listeners = [*(other for other in self._listeners if other.is_alive()), thread]
@@ -172,6 +182,8 @@ class EngineLink:
                 (name, *rest), _ = received
                 if name == "ready":
                     self._in_vain = 0
+                    self._is_ready = self._link is link
+                    self._on_ready()
                 else:
                     self._on_result(rest[0], Outcome(*rest[1:]))
         with self._lock:

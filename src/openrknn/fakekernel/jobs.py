@@ -30,6 +30,7 @@ __all__ = ["Job", "Scheduler", "Totals"]
 
 _numbers = itertools.count(1)
 _SHORTEST_TIMEOUT = 0.1
+_LONGEST_START = 120.0
 
 
 @dataclass(eq=False)
@@ -55,7 +56,7 @@ class Job:
     is_waiting: bool = False
     """In the queues of its cores: neither started nor, which takes a moment after the last task, being finished."""
     alone: bool = False
-    """It ran when the engine crashed, together with others: now it shows whose fault it was."""
+    """It ran when the engine ended, together with others: now it shows whose fault it was."""
 
     @property
     def cores(self) -> tuple[int, ...]:
@@ -155,6 +156,13 @@ class Scheduler:
             self._start_ready()
         self._finish([job], outcome)
 
+    def on_ready(self) -> None:
+        """The engine has started: the time of the jobs that it was handed meanwhile begins now."""
+        with self._condition:
+            for job in self._running.values():
+                self._set_deadline(job)
+            self._condition.notify_all()
+
     def on_crash(self) -> None:
         """The engine ended by itself; another one has been started."""
         with self._condition:
@@ -182,7 +190,7 @@ class Scheduler:
         assert self.link is not None
         self._withdraw(job)
         self._running[job.number] = job
-        job.deadline = time.monotonic() + max(job.timeout, _SHORTEST_TIMEOUT) * self._scale
+        self._set_deadline(job)
         for core in job.cores:
             self.meters[core].begin()
         self._condition.notify_all()
@@ -190,6 +198,12 @@ class Scheduler:
             self._leave_cores(job)
             outcome = Outcome(error="the software NPU does not start; see above", problem="crash")
             threading.Thread(target=self._finish, args=([job], outcome)).start()
+
+    def _set_deadline(self, job: Job) -> None:
+        """The start of an engine takes longer than many jobs may, and is nobody's time."""
+        assert self.link is not None
+        seconds = max(job.timeout, _SHORTEST_TIMEOUT) * self._scale
+        job.deadline = time.monotonic() + (seconds if self.link.is_ready else max(seconds, _LONGEST_START))
 
     def _withdraw(self, job: Job) -> None:
         job.is_waiting = False
@@ -244,5 +258,6 @@ class Scheduler:
             self._leave_cores(job)
         self.link.restart()
         for job in reversed([job for job in running if job not in late]):
+            job.alone = True  # or the next one that is late would end it again, and so on for ever
             self._queue_again(job)
         self._start_ready()

@@ -54,9 +54,9 @@ def _rest(connection: socket.socket, buffer: bytearray, size: int) -> tuple[tupl
     end = REQUEST.size + head[1]
     if head[1] > MAX_PAYLOAD:
         raise ConnectionResetError("a request that is too long")
-    if end > len(buffer):
-        buffer.extend(bytes(end - len(buffer)))
     while size < end:
+        if size == len(buffer):  # no more room than what came: who announces much need not send it
+            buffer.extend(bytes(min(end, 2 * size) - size))
         size += _more(connection, memoryview(buffer)[size:end])
     return head, end
 
