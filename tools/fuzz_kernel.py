@@ -2,10 +2,10 @@
 
     python -m tools.fuzz_kernel --messages 1000000
 
-Several processes send ioctls with odd and with plausible values, random payloads, wrong descriptors and damaged messages
-to a device of each driver, die in the middle of requests and begin again. Another process computes matrix products all
-the while and checks each result. At the end nothing may be left: no file, buffer, descriptor or thread, and every error
-that is not an answer to a program is a fault of ours. The exit status is 1 if anything went wrong.
+Several processes send ioctls with odd and with plausible values, random payloads, wrong descriptors and damaged
+messages to a device of each driver, die in the middle of requests and begin again. Another process computes matrix
+products all the while and checks each result. At the end nothing may be left: no file, buffer, descriptor or thread,
+and every error that is not an answer to a program is a fault of ours. The exit status is 1 if anything went wrong.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,7 +100,7 @@ def attack(board: str, messages: int, clients: int, seed: int) -> Report:
         _good(device, board, 1)  # everything is loaded
         report.rss_before_kb, before = _rss(os.getpid()), _counts()
         started = time.monotonic()
-        goods = subprocess.Popen(_command("good", device, board, "0"), stdin=subprocess.PIPE, **_PIPES)
+        goods = _start("good", device, board, "0")
         share = -(-messages // clients)
         hostile = [_start("hostile", device, board, str(share), str(seed * 1000 + number)) for number in range(clients)]
         for process in hostile:
@@ -111,7 +111,8 @@ def attack(board: str, messages: int, clients: int, seed: int) -> Report:
         _wait(lambda: _counts() <= before)
         status, after = device.status, _counts()
         report.files_left, report.buffers_left = status.files, status.buffers
-        report.threads_left, report.descriptors_left = (max(now - then, 0) for now, then in zip(after, before, strict=True))
+        left = (max(now - then, 0) for now, then in zip(after, before, strict=True))
+        report.threads_left, report.descriptors_left = left
         report.jobs, report.failed_jobs = status.totals.jobs, status.totals.failed
         report.rss_after_kb = _rss(os.getpid())
         report.engine_rss_kb = _rss(device.engine_process or os.getpid())
@@ -122,19 +123,20 @@ def attack(board: str, messages: int, clients: int, seed: int) -> Report:
     return report
 
 
-_PIPES = {"stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
-
-
 def _command(role: str, device: Device, *words: str) -> list[str]:
     return [sys.executable, "-m", "tools.fuzz_kernel_clients", role, str(device.folder), *words]
 
 
 def _start(role: str, device: Device, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(_command(role, device, *words), **_PIPES)
+    """A program; it ends when its work is done, or its input if there is no end of work."""
+    command = _command(role, device, *words)
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
 def _good(device: Device, board: str, count: int) -> int:
-    return subprocess.run(_command("good", device, board, str(count)), check=False, input="", **_PIPES).returncode
+    process = _start("good", device, board, str(count))
+    process.communicate("")
+    return process.returncode
 
 
 def _collect(report: Report, process: subprocess.Popen[str], text: str) -> None:
@@ -154,13 +156,14 @@ def _rss(process: int) -> int:
     return pages * resource.getpagesize() // 1024
 
 
-def _wait(is_so: object) -> None:
+def _wait(is_so: Callable[[], bool]) -> None:
     end = time.monotonic() + _PATIENCE
-    while not is_so() and time.monotonic() < end:  # type: ignore[operator]
+    while not is_so() and time.monotonic() < end:
         time.sleep(0.02)
 
 
 def main() -> int:
+    """One board after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=10_000, help="in all, shared by the boards")
     parser.add_argument("--clients", type=int, default=3, help="hostile programs at once")

@@ -160,12 +160,14 @@ class Hostile:
         amount = dice.choice((1, 5, 20, 400, 4096, 1 << 31))
         if self._name == "rocket":
             memory.write(dice.randbytes(4096))
-            board.rocket_submit(file, [(memory.address, amount)] * dice.choice((1, 3)), [memory.handle], [memory.handle])
+            tasks, handles = [(memory.address, amount)] * dice.choice((1, 3)), [memory.handle]
+            board.rocket_submit(file, tasks, handles, handles)
         else:
             # Commands of 0 change nothing: the job before would run again, whoever's it was. So does a board.
             place = memory.address + 64 * dice.randrange(2, 70)
             memory.write((board.task(place, min(max(amount, 1), 4096)) * 2).ljust(128, b"\0") + dice.randbytes(3968))
-            flags = JobFlag.PC | dice.choice((0, JobFlag.NONBLOCK, JobFlag.PINGPONG, JobFlag.NONBLOCK | JobFlag.FENCE_OUT))
+            kinds = (0, JobFlag.NONBLOCK, JobFlag.PINGPONG, JobFlag.NONBLOCK | JobFlag.FENCE_OUT)
+            flags = JobFlag.PC | dice.choice(kinds)
             number, cores = dice.choice((1, 1, 2, 70)), dice.choice((0, 1, 2, 4, 3, 7, 8))
             answer = file.ioctl(
                 rknpu.SUBMIT, flags=flags, timeout=20, task_number=number, task_obj_addr=memory.object, core_mask=cores,
@@ -201,7 +203,8 @@ class Hostile:
         if ioctl is rocket.SUBMIT:
             values |= {"job_count": 1, "job_struct_size": rocket.JOB.size, "reserved": 0, "jobs": 1}
             tasks = words(*(dice.choice(self._known) & 0xFFFFFFFF for _ in range(4)))
-            job = self._values(rocket.JOB) | {"task_struct_size": rocket.TASK.size, "task_count": dice.choice((1, 2, 9))}
+            job = self._values(rocket.JOB) | {"task_struct_size": rocket.TASK.size}
+            job["task_count"] = dice.choice((1, 2, 9))
             handles = words(*(dice.choice(self._known) & 0xFFFFFFFF for _ in range(dice.randrange(3))))
             return block(rocket.JOB.pack(job)) + block(tasks) + block(handles) + block(handles)
         return b"".join(LENGTH.pack(dice.choice((0, 4, 8, 1 << 31))) + dice.randbytes(8) for _ in ioctl.arrays)
@@ -264,6 +267,7 @@ def _input_ended() -> bool:
 
 
 def main() -> None:
+    """Be one of the programs, and say what came of it."""
     role, folder, name, count, *seed = sys.argv[1:]
     if role == "good":
         print(json.dumps(products(Path(folder), name, int(count))))

@@ -193,3 +193,20 @@ def test_the_page_about_json_names_every_key(capsys: Capture) -> None:
             for command in task["commands"]:
                 keys |= set(command)
         assert keys <= documented
+
+
+def test_commands_alone_in_a_file(tmp_path: Path, capsys: Capture) -> None:
+    """FINDINGS 22: what Mesa writes with ROCKET_DEBUG=dump_bos was no .rknn and was refused."""
+    graph = openrknn.load(golden("conv_rk3588_i8")).graphs[0]
+    words = graph.commands[: graph.tasks[0].amount + 4]
+    dump = tmp_path / "mesa-regcmd-000-000.bin"
+    dump.write_bytes(words.tobytes())
+    text = run(capsys, "disasm", dump).out
+    registers = map_for("rk3588")
+    assert assemble(parse_text(text, registers)) == words.tolist()
+    lines = run(capsys, "disasm", dump, "--raw").out.splitlines()
+    assert lines[1].startswith(f"0x0008  {int(words[1]):#018x}  {int(words[1]) & 0xFFFF:#06x} ")
+    rows = json.loads(run(capsys, "disasm", dump, "--json").out)["commands"]
+    assert [int(row["word"], 16) for row in rows] == words.tolist()
+    dump.write_bytes(bytes(range(256)) * 2)
+    assert run(capsys, "disasm", dump).code == 2

@@ -84,3 +84,13 @@ def test_the_bundle_has_nothing_private(capsys: pytest.CaptureFixture[str], tmp_
 def test_scrubbing() -> None:
     assert scrub("/home/anna/models/x.rknn and Serial: 4711") == "/home/USER/models/FILE.rknn and Serial: SERIAL"
     assert scrub("on box at boxes", ["box"]) == "on HOST at boxes"
+
+
+@pytest.mark.parametrize(("name", "words"), [("nope", "no such folder"), (".", "there is no Linux system in this")])
+def test_where_nothing_is_there_is_nothing_to_check(
+    name: str, words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """FINDINGS 26: "nothing is wrong"."""
+    result = run(capsys, "doctor", "--root", tmp_path / name)
+    assert result.code == 2
+    assert words in result.err

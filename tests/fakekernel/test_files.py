@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from openrknn import monitor
 from openrknn.fakekernel.device import Device
 from openrknn.fakekernel.tree import PREFIX, Tree, remove_stale
 from openrknn.uapi import drm
@@ -190,3 +191,16 @@ def test_a_folder_that_is_too_long_is_named(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("tempfile.tempdir", str(deep))
     with pytest.raises(OSError, match="set TMPDIR to a shorter one"):
         Tree()
+
+
+def test_the_mainline_driver_has_a_device_for_each_core(rocket_board: Device) -> None:
+    """FINDINGS 22: one device with the vendor's `compatible`, and `doctor` said 1 core."""
+    bound = root(rocket_board, "/sys/bus/platform/drivers/rocket")
+    assert sorted(path.name for path in bound.iterdir()) == ["fdab0000.npu", "fdac0000.npu", "fdad0000.npu"]
+    for path in bound.iterdir():
+        assert "OF_COMPATIBLE_0=rockchip,rk3588-rknn-core\n" in (path / "uevent").read_text()
+        tree = root(rocket_board, f"/proc/device-tree/npu@{path.name.partition('.')[0]}")
+        assert (tree / "compatible").read_text() == "rockchip,rk3588-rknn-core\0"
+    assert root(rocket_board, "/sys/class/accel/accel0/device").resolve().name == "rknn"
+    (npu,) = (npu for npu in monitor.read(rocket_board.folder / "root").npus if npu.driver == "rocket")
+    assert len(npu.cores) == 3

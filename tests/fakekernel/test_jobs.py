@@ -220,3 +220,30 @@ def test_a_file_closed_between_a_result_and_its_bookkeeping(
     assert waiting.outcome is not None
     assert waiting.outcome.problem == "cancelled"
     assert file.jobs == []
+
+
+def test_the_start_of_an_engine_is_nobodys_time(scheduler: Scheduler, stand: Stand, file: OpenFile) -> None:
+    """Programs with short limits would end each new engine before it is there, and with it everybody's jobs."""
+    stand.is_ready = False
+    job = make(file, 0, timeout=0.01)
+    scheduler.submit(job)
+    assert not job.done.wait(0.3)
+    assert stand.restarts == 0
+    stand.is_ready = True
+    scheduler.on_ready()
+    assert job.done.wait(5)
+    assert stand.restarts == 1
+
+
+def test_who_was_ended_for_anothers_sake_runs_alone(scheduler: Scheduler, stand: Stand, file: OpenFile) -> None:
+    """Or jobs that are late would end it again and again."""
+    late, innocent = make(file, 0, timeout=0.1), make(file, 1)
+    scheduler.submit(innocent)
+    scheduler.submit(late)
+    assert late.done.wait(5)
+    another = make(file, 0, timeout=0.1)
+    scheduler.submit(another)
+    assert stand.running == [innocent.number]
+    stand.finish(innocent)
+    assert stand.running == [another.number]
+    assert innocent.outcome == WELL

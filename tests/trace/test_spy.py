@@ -23,6 +23,7 @@ from tests.fakekernel.test_preload import EXAMPLES, NATIVE, compile_c, compiler_
 from tests.runtime.cases import GOLDENS
 from tests.witness.witness import Witness
 
+ROOT = Path(__file__).resolve().parents[2]
 OPENRKNN = [sys.executable, "-m", "openrknn.cli"]
 SPYS_OWN = {"MEM_MAP", "MEM_SYNC", "PREP_BO", "FINI_BO", "VERSION"}
 """What spy asks the kernel by itself."""
@@ -179,3 +180,59 @@ def test_the_library_compiles_without_warnings(machine: str, tmp_path: Path) -> 
     )
     assert done.returncode == 0, done.stderr
     assert library_for(machine, SPY).is_file()
+
+
+SEVERAL = """
+import ctypes, fcntl, mmap, os, sys, time
+from openrknn.uapi import rocket
+from tests.fakekernel import streams
+from tests.fakekernel.client import words
+npu = os.open("/dev/accel/accel0", os.O_RDWR)
+def call(ioctl, **values):
+    argument = bytearray(ioctl.argument.pack(values))
+    fcntl.ioctl(npu, ioctl.request, argument, True)
+    return ioctl.argument.unpack(argument)
+def allocate(size):
+    made = call(rocket.CREATE_BO, size=size)
+    return made, mmap.mmap(npu, 4096, offset=made["offset"])
+(a, left), (b, right), (c, _) = (allocate(1000) for _ in range(3))
+first, second, _ = streams.operands(1)
+left[:len(first)], right[:len(second)] = first, second
+entries = []
+for target in (a, c, c):  # the first job overwrites what the second reads
+    commands, memory = allocate(4096)
+    body = streams.product_body(a["dma_address"], b["dma_address"], target["dma_address"])
+    data = streams.to_bytes(body + streams.tail(streams.PRODUCT_MASK))
+    memory[:len(data)] = data
+    entries.append((commands, len(body) + 4))
+keep, jobs = [], b""
+for commands, count in entries:
+    tasks = ctypes.create_string_buffer(words(commands["dma_address"], count))
+    handles = ctypes.create_string_buffer(words(a["handle"], b["handle"], c["handle"]))
+    keep += [tasks, handles]
+    jobs += rocket.JOB.pack({"tasks": ctypes.addressof(tasks), "task_count": 1, "task_struct_size": 8,
+        "in_bo_handles": ctypes.addressof(handles), "in_bo_handle_count": 3,
+        "out_bo_handles": ctypes.addressof(handles), "out_bo_handle_count": 3})
+array = ctypes.create_string_buffer(jobs, len(jobs))
+call(rocket.SUBMIT, jobs=ctypes.addressof(array), job_count=3, job_struct_size=rocket.JOB.size)
+call(rocket.PREP_BO, handle=c["handle"], timeout_ns=time.monotonic_ns() + 10**11)
+print("done")
+"""
+
+
+def test_several_jobs_in_one_submit(tmp_path: Path) -> None:
+    """FINDINGS 21: their memory was recorded before the first, and buffers had the size that was asked for."""
+    program = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n" + SEVERAL
+    done = run(tmp_path, ["--driver", "rocket"], sys.executable, "-c", program)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    for name in ("kernel.trace", "spy.trace"):
+        replayed = subprocess.run(
+            [*OPENRKNN, "trace", "replay", name], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert replayed.stdout == "".join(f"job {number}: 1 tasks, as recorded\n" for number in (1, 2, 3))
+        with Trace(tmp_path / name) as trace:
+            submits = list(trace.jobs())
+            assert {state.size for submit, _ in submits for state in submit.buffers} == {4096}
+            call = next(event for event in trace.events if isinstance(event, CallRecord) and event.name == "SUBMIT")
+            tasks = bytes.fromhex(next(iter(submits[2][0].lists.values()))[1])
+            assert call.before["jobs[2].tasks[0].regcmd"] == int.from_bytes(tasks[:4], "little")

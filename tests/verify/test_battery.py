@@ -144,3 +144,10 @@ def test_a_device_that_rounds_otherwise_is_found_out(monkeypatch: pytest.MonkeyP
     assert not verdicts["bs_ties"].is_equal
     assert verdicts["bs_ties"].differ == verdicts["bs_ties"].outputs
     assert verdicts["copy"].is_equal
+
+
+@pytest.mark.parametrize("model", [[], [str(Path(__file__).parents[1] / "goldens" / "conv_rk3588_i8.rknn")]])
+def test_a_device_that_does_not_exist(model: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """FINDINGS 26: a traceback."""
+    assert main(["verify", *model, "--device", "foo"]) == 2
+    assert "no device is called 'foo'; there are: auto, software" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openrknn.cli.common.output import Output
+from openrknn.cli.common.output import CommandError, Output
 
 if TYPE_CHECKING:
     from openrknn.verify.battery import Verdict
@@ -49,7 +49,11 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         verdicts = [_model(path, arguments.device) for path in arguments.models]
         name = str(arguments.device)
     else:
-        with open_device(arguments.device, chip_named("rk3588")) as device:
+        try:
+            opened = open_device(arguments.device, chip_named("rk3588"))
+        except ValueError as error:  # no device has this name
+            raise CommandError(str(error)) from None
+        with opened as device:
             verdicts = list(run_battery(device))
             name = device.name
     table = Table("case", "question", "answer", "rule of this NPU", box=None, header_style="bold")
@@ -77,7 +81,11 @@ def _model(path: Path, device: str) -> Verdict:
 
     model = load(path)
     inputs = {item.name: item.array for item in random_inputs(model)}
-    with Session(model, device="software") as here, Session(model, device=device) as there:
+    try:
+        opened = Session(model, device=device)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    with Session(model, device="software") as here, opened as there:
         wanted, found = (session.run(inputs, outputs="raw") for session in (here, there))
     differ = outputs = 0
     examples: list[tuple[int, float, float]] = []

@@ -24,6 +24,8 @@ class Board:
     microvolts: int
     cores: tuple[str, ...] = ()
     """The platform devices of the cores, where the mainline kernel has one for each."""
+    core_compatible: str = ""
+    """How the mainline kernel's device tree calls a core."""
 
     @property
     def address(self) -> str:
@@ -32,8 +34,9 @@ class Board:
 
 
 _RK3588 = Board(
-    "fdab0000.npu", "rk3588", "rockchip,rk3588-rknpu", 800_000, ("fdab0000.npu", "fdac0000.npu", "fdad0000.npu")
-)
+    "fdab0000.npu", "rk3588", "rockchip,rk3588-rknpu", 800_000, ("fdab0000.npu", "fdac0000.npu", "fdad0000.npu"),
+    "rockchip,rk3588-rknn-core",
+)  # fmt: skip
 _BOARDS = {
     "rk3588": _RK3588,
     "rk3576": Board("27700000.npu", "rk3576", "rockchip,rk3576-rknpu", 800_000),

@@ -135,7 +135,7 @@ class Device:
         self._tree = Tree(self._folder)
         scheduler.link = EngineLink(
             self.chip.name, system.buffers, system.spaces, scheduler.on_result, scheduler.on_crash,
-            scheduler.on_ready, strict=self._strict,
+            on_ready=scheduler.on_ready, strict=self._strict,
         )  # fmt: skip
         scheduler.link.start()
         scheduler.start()

@@ -40,8 +40,8 @@ class EngineLink:
         spaces: Callable[[], Iterable[Space]],
         on_result: Callable[[int, Outcome], None],
         on_crash: Callable[[], None],
-        on_ready: Callable[[], None] = lambda: None,
         *,
+        on_ready: Callable[[], None] = lambda: None,
         strict: bool = False,
     ) -> None:
         self._chip = chip

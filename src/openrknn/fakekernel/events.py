@@ -61,7 +61,7 @@ class Mapped:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A job is about to be queued; nothing of it has run yet."""
+    """A job is about to start; nothing of it has run yet, and the jobs before it on its cores are done."""
 
     job: Job
     buffers: tuple[Buffer, ...]

@@ -23,6 +23,8 @@ DRM_MAJOR = 226
 ACCEL_MAJOR = 261
 MISC_MAJOR = 10
 HEAP_MAJOR = 251
+_PLATFORM = "/sys/devices/platform"
+_ROCKET_PARENT = "rknn"
 _GOVERNORS = "userspace powersave performance simple_ondemand rknpu_ondemand"
 
 
@@ -38,11 +40,12 @@ class _Drm(NamedTuple):
 
 def entries(system: System, driver: Driver, heap: Driver, library: str | None) -> Iterator[Entry]:
     """Every emulated file of a board with this driver."""
-    yield from _device_tree(system)
+    is_rocket = driver.table.name == "rocket"
+    yield from _device_tree(system, is_rocket=is_rocket)
     if library:
         yield Link("/usr/lib/librknnrt.so", library)
-    if driver.table.name == "rocket":
-        yield from _minor(system, driver, _Drm("accel0", 0, "/dev/accel", ACCEL_MAJOR), "rocket", "accel")
+    if is_rocket:
+        yield from _rocket(system, driver)
         return
     for name in HEAPS:
         yield Device(f"/dev/dma_heap/{name}", heap, HEAP_MAJOR, HEAPS.index(name))
@@ -67,28 +70,51 @@ def hidden_paths(system: System, driver: Driver) -> list[str]:
     common = ["/proc/device-tree", "/sys/firmware/devicetree", f"/sys/devices/platform/{npu}"]
     common += [f"/sys/bus/platform/devices/{npu}", "/usr/lib/librknnrt.so", "/dev/accel", "/sys/class/accel"]
     if driver.table.name == "rocket":
-        return [*common, f"/sys/dev/char/{ACCEL_MAJOR}:0", "/sys/bus/platform/drivers/rocket"]
+        names = (*system.board.cores, _ROCKET_PARENT)
+        cores = [f"{folder}/{name}" for name in names for folder in (_PLATFORM, "/sys/bus/platform/devices")]
+        drivers = ["/sys/bus/platform/drivers/rocket", "/sys/bus/platform/drivers/RKNPU", "/sys/module/rknpu"]
+        return [*common, *cores, *drivers, f"/sys/dev/char/{ACCEL_MAJOR}:0"]
     drm = ["/dev/dri", "/sys/class/drm", f"/sys/dev/char/{DRM_MAJOR}:1", f"/sys/dev/char/{DRM_MAJOR}:129"]
     drm += ["/sys/kernel/debug/dri"]
     other = ["/dev/rknpu", "/dev/dma_heap", "/sys/module/rknpu", "/sys/kernel/debug/rknpu", "/proc/rknpu"]
     return [*common, *drm, *other, "/sys/class/devfreq", "/sys/bus/platform/drivers/RKNPU"]
 
 
-def _device_tree(system: System) -> Iterator[Entry]:
+def _device_tree(system: System, *, is_rocket: bool) -> Iterator[Entry]:
     board, title = system.board, system.chip.title
     base = "/proc/device-tree"
     yield Text(f"{base}/compatible", f"openrknn,{board.soc}\0rockchip,{board.soc}\0")
     yield Text(f"{base}/model", f"{title} board, emulated by openrknn\0")
-    yield Text(f"{base}/npu@{board.address}/compatible", f"{board.compatible}\0")
-    yield Text(f"{base}/npu@{board.address}/status", "okay\0")
+    for npu in board.cores if is_rocket else (board.npu,):
+        place = f"{base}/npu@{npu.partition('.')[0]}"
+        yield Text(f"{place}/compatible", f"{board.core_compatible if is_rocket else board.compatible}\0")
+        yield Text(f"{place}/status", "okay\0")
     yield Link("/sys/firmware/devicetree/base", "../../../proc/device-tree")
 
 
-def _minor(system: System, driver: Driver, drm: _Drm, module: str, kind: str) -> Iterator[Entry]:
-    """A DRM node with its place in sysfs, as libdrm walks through it."""
+def _rocket(system: System, driver: Driver) -> Iterator[Entry]:
+    """The mainline driver: a device for each core, and one without hardware, "rknn", that has the node of all."""
     board = system.board
-    platform = f"/sys/devices/platform/{board.npu}"
-    place = f"{platform}/{kind}/{drm.name}"
+    yield from _node(driver, _Drm("accel0", 0, "/dev/accel", ACCEL_MAJOR), "accel", _ROCKET_PARENT)
+    yield Text(f"{_PLATFORM}/{_ROCKET_PARENT}/uevent", f"MODALIAS=platform:{_ROCKET_PARENT}\n")
+    yield Link(f"{_PLATFORM}/{_ROCKET_PARENT}/subsystem", "../../../bus/platform")
+    yield Link(f"/sys/bus/platform/devices/{_ROCKET_PARENT}", f"../../../devices/platform/{_ROCKET_PARENT}")
+    for npu in board.cores:
+        address = npu.partition(".")[0]
+        yield from _bound(npu, "rocket", _uevent("rocket", address, board.core_compatible))
+        yield Text(f"{_PLATFORM}/{npu}/of_node/compatible", f"{board.core_compatible}\0")
+
+
+def _minor(system: System, driver: Driver, drm: _Drm, module: str, kind: str) -> Iterator[Entry]:
+    """A DRM node of the vendor's driver with its place in sysfs."""
+    board = system.board
+    yield from _node(driver, drm, kind, board.npu)
+    yield from _bound(board.npu, module, _uevent(module, board.address, board.compatible))
+
+
+def _node(driver: Driver, drm: _Drm, kind: str, parent: str) -> Iterator[Entry]:
+    """A DRM node with its place in sysfs, as libdrm walks through it."""
+    place = f"{_PLATFORM}/{parent}/{kind}/{drm.name}"
     number = f"{drm.major}:{drm.number}"
     is_render = drm.major == DRM_MAJOR and drm.number >= 128
     # Root's alone on a board until udev comes; everybody's here, as after udev.
@@ -96,22 +122,26 @@ def _minor(system: System, driver: Driver, drm: _Drm, module: str, kind: str) ->
     yield Text(f"{place}/dev", f"{number}\n")
     name = drm.folder.removeprefix("/dev/") + "/" + drm.name
     yield Text(f"{place}/uevent", f"MAJOR={drm.major}\nMINOR={drm.number}\nDEVNAME={name}\nDEVTYPE={kind}_minor\n")
-    yield Link(f"{place}/device", f"../../../{board.npu}")
+    yield Link(f"{place}/device", f"../../../{parent}")
     yield Link(f"{place}/subsystem", f"../../../../../class/{kind}")
-    yield Link(f"/sys/class/{kind}/{drm.name}", f"../../devices/platform/{board.npu}/{kind}/{drm.name}")
-    yield Link(f"/sys/dev/char/{number}", f"../../devices/platform/{board.npu}/{kind}/{drm.name}")
-    yield Text(f"{platform}/uevent", _uevent(system, module))
+    yield Link(f"/sys/class/{kind}/{drm.name}", f"../../devices/platform/{parent}/{kind}/{drm.name}")
+    yield Link(f"/sys/dev/char/{number}", f"../../devices/platform/{parent}/{kind}/{drm.name}")
+
+
+def _bound(npu: str, module: str, uevent: str) -> Iterator[Entry]:
+    """A platform device that a driver has bound."""
+    platform = f"{_PLATFORM}/{npu}"
+    yield Text(f"{platform}/uevent", uevent)
     yield Link(f"{platform}/subsystem", "../../../bus/platform")
     yield Link(f"{platform}/driver", f"../../../bus/platform/drivers/{module}")
-    yield Link(f"/sys/bus/platform/devices/{board.npu}", f"../../../devices/platform/{board.npu}")
-    yield Link(f"/sys/bus/platform/drivers/{module}/{board.npu}", f"../../../../devices/platform/{board.npu}")
+    yield Link(f"/sys/bus/platform/devices/{npu}", f"../../../devices/platform/{npu}")
+    yield Link(f"/sys/bus/platform/drivers/{module}/{npu}", f"../../../../devices/platform/{npu}")
 
 
-def _uevent(system: System, module: str) -> str:
-    board = system.board
+def _uevent(module: str, address: str, compatible: str) -> str:
     return (
-        f"DRIVER={module}\nOF_NAME=npu\nOF_FULLNAME=/npu@{board.address}\n"
-        f"OF_COMPATIBLE_0={board.compatible}\nOF_COMPATIBLE_N=1\nMODALIAS=of:NnpuT(null)C{board.compatible}\n"
+        f"DRIVER={module}\nOF_NAME=npu\nOF_FULLNAME=/npu@{address}\n"
+        f"OF_COMPATIBLE_0={compatible}\nOF_COMPATIBLE_N=1\nMODALIAS=of:NnpuT(null)C{compatible}\n"
     )
 
 

@@ -51,6 +51,8 @@ class Job:
     number: int = field(default_factory=lambda: next(_numbers))
     outcome: Outcome | None = None
     done: threading.Event = field(default_factory=threading.Event)
+    on_start: list[Callable[[Job], None]] = field(default_factory=list)
+    """Called each time before the engine gets it, with the scheduler's lock held."""
     on_done: list[Callable[[Job, Outcome], None]] = field(default_factory=list)
     deadline: float = 0.0
     is_waiting: bool = False
@@ -153,8 +155,10 @@ class Scheduler:
             if job is None:
                 return
             self._leave_cores(job)
-            self._start_ready()
+        # Whoever records the memory that a job left must see it before the next one writes.
         self._finish([job], outcome)
+        with self._condition:
+            self._start_ready()
 
     def on_ready(self) -> None:
         """The engine has started: the time of the jobs that it was handed meanwhile begins now."""
@@ -194,6 +198,9 @@ class Scheduler:
         for core in job.cores:
             self.meters[core].begin()
         self._condition.notify_all()
+        for callback in job.on_start:
+            with unharmed(f"the start of job {job.number}"):
+                callback(job)
         if not self.link.run(job.number, job.space, job.kind, job.lists, base=job.base):
             self._leave_cores(job)
             outcome = Outcome(error="the software NPU does not start; see above", problem="crash")

@@ -193,7 +193,7 @@ class Server:
             return -(error.errno or errno.EIO)
 
     def _run_and_tell(self, file: OpenFile, call: Call) -> int:
-        before, started = dict(call.values), time.perf_counter_ns()
+        before, started = call.flat(), time.perf_counter_ns()
         result = self._run(file, call)
         elapsed = time.perf_counter_ns() - started
         self._system.emit(Called(file, call.ioctl.name, call.request, before, dict(call.values), result, elapsed))

@@ -87,10 +87,15 @@ class System:
     def submit(self, job: Job) -> None:
         """Queue a job, and tell of it before it runs and after it ran."""
         if self.hook is not None:
-            self.emit(Submitted(job, tuple(job.space.buffers.values())))
+            job.on_start.append(self._tell_start)
             job.on_done.append(lambda done, outcome: self.emit(Finished(done, outcome)))
         job.on_done.append(_complain)
         self.scheduler.submit(job)
+
+    def _tell_start(self, job: Job) -> None:
+        """Once, though a job may start again after the engine was ended for another's sake."""
+        job.on_start.remove(self._tell_start)
+        self.emit(Submitted(job, tuple(job.space.buffers.values())))
 
 
 def _complain(job: Job, outcome: Outcome) -> None:

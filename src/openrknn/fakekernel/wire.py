@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from openrknn.fakekernel.fences import Fence
 
 __all__ = ["Block", "Call", "Element"]
+
+_MOST_VALUES = 1 << 16
+"""More is not written down."""
 
 
 class Element(NamedTuple):
@@ -54,6 +58,10 @@ class Call:
         self.fence: Fence | None = None
         """The descriptor for the program is one of this fence."""
         self.close_on_exec = False
+
+    def flat(self) -> dict[str, int]:
+        """The values, with what their pointers point to: jobs[0].tasks[1].regcmd."""
+        return dict(itertools.islice(_flattened(self.ioctl.arrays, self.values, self.blocks, ""), _MOST_VALUES))
 
     def fill(self, pointer: str, data: bytes) -> None:
         """What the program finds behind a pointer, as far as it has room; ask before the count is changed."""
@@ -111,3 +119,31 @@ class _Reader:
         for offset in range(0, len(data), stride):
             values = struct.unpack(data, offset)
             yield Element(values, self.blocks(array.inside, values))
+
+
+def _flattened(
+    arrays: Iterable[Array], values: Mapping[str, int], blocks: Mapping[str, Block], prefix: str
+) -> Iterator[tuple[str, int]]:
+    for name, value in values.items():
+        yield prefix + name, value
+    for array in arrays:
+        block = blocks.get(array.pointer)
+        if block is None:
+            continue
+        for number, (inner, below) in enumerate(_entries(array, block)):
+            place = f"{prefix}{array.pointer}[{number}]"
+            if isinstance(array.element, Struct):
+                yield from _flattened(array.inside, inner, below, f"{place}.")
+            else:
+                yield place, inner[""]
+
+
+def _entries(array: Array, block: Block) -> Iterator[tuple[Mapping[str, int], Mapping[str, Block]]]:
+    if block.elements:
+        yield from block.elements
+        return
+    for at in range(0, len(block.data) - array.element_bytes + 1, max(block.stride, 1)):
+        if isinstance(array.element, Struct):
+            yield array.element.unpack(block.data, at), {}
+        else:
+            yield {"": int.from_bytes(block.data[at : at + array.element_bytes], "little")}, {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from openrknn.closing import Closing
-from openrknn.errors import BadTextError, FormatError, NotRknnError
+from openrknn.errors import BadTextError, FormatError, NotRknnError, RknnError
 from openrknn.trace.records import (
     BufferState,
     CallRecord,
@@ -27,7 +28,7 @@ from openrknn.trace.records import (
     SubmitRecord,
 )
 
-__all__ = ["Trace", "TraceWriter"]
+__all__ = ["Trace", "TraceError", "TraceWriter"]
 
 _VERSION = 1
 _HEAD, _EVENTS, _BLOBS = "trace.json", "events.jsonl", "blobs/"
@@ -46,14 +47,23 @@ _MAX_BLOB_BYTES = 2**32
 """All that a device can address."""
 
 
+class TraceError(RknnError):
+    """A trace could not be written."""
+
+
 class TraceWriter(Closing):
     """Writes a trace; events may come from several threads."""
 
     def __init__(self, path: str | os.PathLike[str], **about: str) -> None:
+        self._path = Path(path)
         self._archive = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
-        self._archive.writestr(_HEAD, json.dumps({"version": _VERSION, **about}))
+        try:
+            self._archive.writestr(_HEAD, json.dumps({"version": _VERSION, **about}))
+        except OSError as error:
+            raise self._gave_up(error) from None
         self._lines: list[str] = []
         self._blobs: set[str] = set()
+        self._latest: dict[int | None, tuple[bytes, str]] = {}
         self._lock = threading.Lock()
         self._started = time.monotonic_ns()
 
@@ -61,8 +71,22 @@ class TraceWriter(Closing):
         """Nanoseconds since the recording began."""
         return time.monotonic_ns() - self._started
 
-    def blob(self, data: bytes) -> str:
-        """Store contents once; their name."""
+    def blob(self, data: bytes, buffer: int | None = None) -> str:
+        """Store contents once; their name. Most buffers are as they were at the job before: to compare is much faster
+        than to hash."""
+        last = self._latest.get(buffer)
+        if last is not None and last[0] == data:
+            return last[1]
+        digest = self._stored(data)
+        if buffer is not None:
+            self._latest[buffer] = data, digest
+        return digest
+
+    def forget(self, buffer: int) -> None:
+        """A buffer is gone."""
+        self._latest.pop(buffer, None)
+
+    def _stored(self, data: bytes) -> str:
         digest = hashlib.sha256(data).hexdigest()[:24]
         with self._lock:
             if digest not in self._blobs:
@@ -78,9 +102,22 @@ class TraceWriter(Closing):
     def close(self) -> None:
         """Finish the file."""
         with self._lock:
-            if self._archive.fp is not None:
+            if self._archive.fp is None:
+                return
+            try:
                 self._archive.writestr(_EVENTS, "\n".join(self._lines))
                 self._archive.close()
+            except (OSError, ValueError) as error:  # ValueError: a member before could not be written
+                raise self._gave_up(error) from None
+
+    def _gave_up(self, error: OSError | ValueError) -> TraceError:
+        """Let go of the file, which the archive would try to finish again."""
+        stream, self._archive.fp = self._archive.fp, None
+        with contextlib.suppress(OSError):
+            if stream is not None:
+                stream.close()
+        reason = error.strerror if isinstance(error, OSError) else error
+        return TraceError(f"{self._path}: {reason}; the trace is incomplete and cannot be read")
 
 
 class Trace(Closing):

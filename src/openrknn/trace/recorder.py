@@ -66,4 +66,4 @@ class Recorder:
                 data = buffer.read(0, buffer.size)
             except OSError:  # the program gave it back meanwhile
                 continue
-            yield BufferState(buffer.serial, buffer.address, buffer.size, self._writer.blob(data))
+            yield BufferState(buffer.serial, buffer.address, buffer.size, self._writer.blob(data, buffer.serial))

@@ -63,29 +63,46 @@ class Replayer:
         self._chip = chip_named(trace.chip)
         self._memory = Memory()
         self._machine = Machine(self._chip, self._memory)
+        self._followers = frozenset(_followers(trace))
+        self._last: LoadedJob | None = None
+        self._has_run = False
 
     def load(self, submit: SubmitRecord) -> LoadedJob:
         """Put a job's memory in place and decode its tasks."""
+        before = self._left_by_last() if submit.job in self._followers else {}
         for buffer in list(self._memory):
             self._memory.remove(buffer)
         arrays = {}
         # Where the tasks of the job see them.
         based = tuple(replace(state, address=state.address - submit.base) for state in submit.buffers)
         for state in based:
-            arrays[state.serial] = np.frombuffer(self._trace.contents(state), np.uint8).copy()
+            recorded = np.frombuffer(self._trace.contents(state), np.uint8)
+            arrays[state.serial] = before.get(state.serial, recorded).copy()
             self._memory.add(Buffer(state.address, arrays[state.serial], f"buffer {state.serial}"))
         lists = [list(task_references(submit, core)) for core in sorted(submit.lists)]
         program = self._machine.prepare(lists)
         commands = [task.address for tasks in lists for task in tasks]
         roles = buffer_roles(based, program.steps, commands, _task_buffer(submit, arrays))
-        return LoadedJob(submit, self._memory, arrays, program, roles)
+        self._last, self._has_run = LoadedJob(submit, self._memory, arrays, program, roles), False
+        return self._last
 
     def run(self, job: LoadedJob, finish: FinishRecord | None) -> list[Difference]:
         """Execute the job; where its memory differs from the record."""
         job.program.run()
-        if finish is None:
+        self._has_run = self._has_run or job is self._last
+        if finish is None or self._is_followed(job.submit):
             return []
         return list(self._differences(job, finish))
+
+    def _left_by_last(self) -> dict[int, np.ndarray]:
+        if self._last is not None and not self._has_run:
+            self._last.program.run()
+        return {} if self._last is None else self._last.arrays
+
+    def _is_followed(self, submit: SubmitRecord) -> bool:
+        """Whether its end was not seen: the memory that was recorded after it is that after its followers."""
+        later = [other.job for other, _ in self._trace.jobs() if other.file == submit.file and other.job > submit.job]
+        return bool(later) and later[0] in self._followers
 
     def _differences(self, job: LoadedJob, finish: FinishRecord) -> Iterator[Difference]:
         for state in finish.buffers:
@@ -108,6 +125,23 @@ class Replayer:
                     register=register,
                     element=element,
                 )
+
+
+def _followers(trace: Trace) -> Iterator[int]:
+    """Jobs that were submitted before the one before them had ended (rocket: the jobs of a file run in order).
+
+    A recorder outside the kernel sees memory before the first and after the last job of a SUBMIT, never in between.
+    """
+    running: dict[int, set[int]] = {}
+    files = {}
+    for event in trace.events:
+        if isinstance(event, SubmitRecord) and event.kind == "rocket":
+            files[event.job] = event.file
+            if running.setdefault(event.file, set()):
+                yield event.job
+            running[event.file].add(event.job)
+        elif isinstance(event, FinishRecord) and event.job in files:
+            running[files[event.job]].discard(event.job)
 
 
 def task_references(submit: SubmitRecord, core: int) -> Iterator[TaskRef]:

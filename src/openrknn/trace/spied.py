@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from openrknn.fakekernel.rknpu_submit import cores_of, range_of
+from openrknn.fakekernel.space import pages
 from openrknn.fakekernel.wire import Call
 from openrknn.trace.archive import TraceWriter
 from openrknn.trace.records import BufferState
@@ -57,6 +58,7 @@ class SpiedFile:
         """By handle; of /dev/rknpu, which has none, by kernel address."""
         self._imported: dict[int, int] = {}
         """Descriptors of imported memory, by handle."""
+        self._gone: list[int] = []
 
     def close(self) -> None:
         """Let go of everything, so that the kernel can."""
@@ -84,10 +86,13 @@ class SpiedFile:
     def states(self, writer: TraceWriter) -> Iterator[BufferState]:
         """All buffers with an address, as the program would read them now."""
         seen: set[int] = set()
+        while self._gone:
+            writer.forget(self._gone.pop())
         for buffer in self._all():
             if buffer.address not in seen:  # two handles can mean one buffer
                 with contextlib.suppress(OSError):  # memory that cannot be mapped, SRAM for example
-                    yield BufferState(buffer.serial, buffer.address, buffer.size, writer.blob(self._read(buffer)))
+                    blob = writer.blob(self._read(buffer), buffer.serial)
+                    yield BufferState(buffer.serial, buffer.address, buffer.size, blob)
                     seen.add(buffer.address)
 
     def wait(self, call: Call) -> None:
@@ -137,7 +142,8 @@ class SpiedFile:
     def _add(self, handle: int, size: int, address: int, values: dict[str, int]) -> _Buffer:
         buffer = self._buffers.get(handle)
         if buffer is None:
-            buffer = self._buffers[handle] = _Buffer(next(_serials), handle, size, address)
+            # Programs may ask for less than whole pages; memory, and what tasks may read of it, ends with a page.
+            buffer = self._buffers[handle] = _Buffer(next(_serials), handle, pages(size), address)
         buffer.object, buffer.flags = values.get("obj_addr", 0), values.get("flags", 0)
         return buffer
 
@@ -145,6 +151,7 @@ class SpiedFile:
         buffer = self._buffers.pop(handle, None)
         if buffer is not None:
             _unmap(buffer)
+            self._gone.append(buffer.serial)
         if handle in self._imported:
             os.close(self._imported.pop(handle))
 

@@ -162,7 +162,7 @@ class Spy(Closing):
             return 0
         with self._lock:
             call = Call(ioctl, code, payload)
-            pending = _Pending(file, call, dict(call.values), self._handed.pop(handed, -1))
+            pending = _Pending(file, call, call.flat(), self._handed.pop(handed, -1))
             file.before(call)
             if ioctl.name == "SUBMIT":
                 pending.jobs = self._submitted(file, call)

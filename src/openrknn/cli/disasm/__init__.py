@@ -27,6 +27,7 @@ EXAMPLES = (
     "openrknn disasm yolo.rknn --op Conv:conv1        or by its name",
     "openrknn disasm yolo.rknn --core-list 3.2        what core 2 executes when three cores share the work",
     "openrknn disasm yolo.rknn --task 7 --raw         the 64-bit words of one task",
+    "openrknn disasm mesa-regcmd-000-000.bin --raw    commands alone, as Mesa dumps them (ROCKET_DEBUG=dump_bos)",
 )
 
 _ALL = "all"
@@ -34,21 +35,27 @@ _ALL = "all"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    parser.add_argument("file", metavar="FILE", help="a .rknn model")
+    parser.add_argument("file", metavar="FILE", help="a .rknn model, or a file of command words alone")
     parser.add_argument("--op", metavar="N|NAME", help="only this operator, by number or name", type=str.strip)
     parser.add_argument("--task", type=int, metavar="N", help="only this task, counted over all task lists")
     parser.add_argument(
         "--core-list", metavar="K", type=str.strip, help="task list: 1 (default), 2.0, 2.1, 3.0 ... or all"
     )
     parser.add_argument("--graph", type=int, metavar="N", default=0, help="dynamic shapes: which graph (default: 0)")
-    parser.add_argument("--raw", action="store_true", help="64-bit words instead of names and values")
+    parser.add_argument("--raw", action="store_true", help="64-bit words; of words alone beside names and values")
+    parser.add_argument("--chip", default="rk3588", help="words alone: the chip that they are for (default: rk3588)")
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """List the chosen tasks."""
     from openrknn.analysis.listing import Listing
     from openrknn.cli.common import disassembly as forms
+    from openrknn.cli.disasm import dumps
 
+    words = dumps.read_words(arguments.file)
+    if words is not None:
+        dumps.write_words(words, arguments.chip, output, with_numbers=arguments.raw)
+        return 0
     model = load_model(arguments.file, strict=False)
     if not 0 <= arguments.graph < len(model.graphs):
         raise CommandError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from openrknn.cli.common.output import Output
+from openrknn.cli.common.output import CommandError, Output
 
 NAME = "doctor"
 HELP = "find out why the NPU does not work, and what to do about it"
@@ -43,6 +43,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.doctor.finding import Severity
     from openrknn.doctor.fixes import script
 
+    _check_root(arguments.root)
     facts = Facts(arguments.root)
     if arguments.fix:
         output.data({"script": script(facts)})
@@ -65,3 +66,11 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             if finding.severity in {Severity.WARNING, Severity.ERROR}:
                 output.value(f"{finding.severity}: {finding.what}")
     return EXIT_ERRORS if any(finding.severity is Severity.ERROR for finding in findings) else 0
+
+
+def _check_root(root: Path) -> None:
+    """Where nothing is, nothing is wrong: say instead that there is nothing to check."""
+    if not root.is_dir():
+        raise CommandError(f"{root}: no such folder; --root takes the folder where the system to check is mounted")
+    if not any((root / name).is_dir() for name in ("proc", "sys", "etc", "usr", "dev")):
+        raise CommandError(f"{root}: there is no Linux system in this folder (no etc, usr, proc, sys or dev)")

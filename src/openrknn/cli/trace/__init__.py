@@ -23,6 +23,7 @@ EXAMPLES = (
     "openrknn trace gems run.trace                 which buffer is weights, instructions, input, output ...",
     "openrknn trace tasks run.trace --model m.rknn   what each task reads and writes, by name",
     "openrknn trace regs run.trace --job 1         the register commands of a job, decoded",
+    "openrknn trace regs run.trace --raw           the same with each word, its offset and its value in hex",
     "openrknn trace replay run.trace               the jobs again on the software NPU, compared with the recording",
     "openrknn trace diff a.trace b.trace           where two traces diverge",
     "openrknn trace timeline run.trace -o run.html   jobs, ioctls and buffers over time, as a page",
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="timeline: the page; gems: a folder for their contents")
     parser.add_argument("--log", metavar="FILE", help="gems, tasks: the vendor's log, which names buffers and tensors")
     parser.add_argument("--model", metavar="FILE", help="gems, tasks: the .rknn that ran; its relocations name tensors")
+    parser.add_argument("--raw", action="store_true", help="regs: with address, word, offset and value in hex")
     parser.add_argument("--job", type=int, metavar="N", help="only this job, counted from 1")
 
 
@@ -130,28 +132,27 @@ def _replay(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
 
 def _diff(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.trace.archive import Trace
+    from openrknn.trace.difference import first_divergence
     from openrknn.trace.records import CallRecord
 
     if not arguments.other:
         raise CommandError("diff needs two traces: openrknn trace diff FILE OTHER")
     with Trace(arguments.other) as other:
-        ours, theirs = ([event for event in side.events if isinstance(event, CallRecord)] for side in (trace, other))
-    for number, (first, second) in enumerate(zip(ours, theirs, strict=False), start=1):
-        if (first.name, first.before, first.result) != (second.name, second.before, second.result):
-            output.line(f"call {number} differs:")
-            output.line(f"  {first.name} {_values(first.before)} -> {first.result}")
-            output.line(f"  {second.name} {_values(second.before)} -> {second.result}")
-            output.data({"first_difference": number})
-            return 1
-    if len(ours) != len(theirs):
+        found = first_divergence(trace, other)
+        counts = [sum(isinstance(event, CallRecord) for event in side.events) for side in (trace, other)]
+    output.data({"first_difference": None if found is None else found.number})
+    if found is None:
+        output.line(f"{counts[0]} calls, all equal")
+        return 0
+    if found.first is None or found.second is None:
         output.line(
-            f"the first has {len(ours)} calls, the second {len(theirs)}; all calls that both have are equal"
+            f"the first has {counts[0]} calls, the second {counts[1]}; all calls that both have are equal"
         )
-        output.data({"first_difference": min(len(ours), len(theirs)) + 1})
         return 1
-    output.line(f"{len(ours)} calls, all equal")
-    output.data({"first_difference": None})
-    return 0
+    output.line(f"call {found.number} differs:")
+    for call in (found.first, found.second):
+        output.line(f"  {call.name} {_values(call.before)} -> {call.result}")
+    return 1
 
 
 def _timeline(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:

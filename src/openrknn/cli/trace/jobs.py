@@ -126,9 +126,23 @@ def regs(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
                 words = job.memory.view(task.address, size, "commands").view("<u8").tolist()
                 place = f"job {number}, core {core}, task {task.number}"
                 output.line(f"# {place}, operator {task.operator}, at {task.address + job.submit.base:#x}")
-                for instruction in isa.disassemble(words, registers):
-                    text = isa.format_instruction(instruction)
-                    listing.append({"job": number, "core": core, "task": task.number, "text": text})
-                    output.line(text)
+                for index, (word, one) in enumerate(zip(words, isa.disassemble(words, registers), strict=True)):
+                    text, address = isa.format_instruction(one), task.address + 8 * index + job.submit.base
+                    row = {"job": number, "core": core, "task": task.number, "text": text}
+                    listing.append({**row, "address": address, "word": f"{word:#018x}", **_parts(word)})
+                    output.line((_raw(address, word) if arguments.raw else "") + text)
     output.data({"commands": listing})
     return 0
+
+
+def _parts(word: int) -> dict[str, int]:
+    from openrknn.isa import Command
+
+    command = Command.decode(word)
+    return {"offset": command.offset, "value": command.value}
+
+
+def _raw(address: int, word: int) -> str:
+    """Where the word is, the word itself, the offset of the register in it, and the value."""
+    parts = _parts(word)
+    return f"{address:#010x}  {word:#018x}  {parts['offset']:#06x} {parts['value']:#010x}  "
