@@ -6,6 +6,7 @@
     tools/fuzz.py --minutes 5 --keep found      as many as five minutes allow
     tools/fuzz.py --replay found/0-17.rknn      a mutant that failed, once more, with everything it says
     tools/fuzz.py --no-sanitizers               on the installed library: faster, and blind to reads out of bounds
+    tools/fuzz.py --load --count 100000         files damaged byte by byte are loaded and not run
 
 A mutant is a real file with changed register fields, commands, tasks, relocations, shapes, scales or constants. It runs
 twice, with native kernels built with the address and undefined behaviour sanitizers and with NumPy alone, and both must
@@ -28,6 +29,7 @@ sys.path.insert(0, str(ROOT))
 from tools.fuzzing.build import build  # noqa: E402
 from tools.fuzzing.campaign import Campaign, Limits, Worker, WorkerLostError  # noqa: E402
 from tools.fuzzing.judge import Verdict, Way, ways  # noqa: E402
+from tools.fuzzing.loading import load_damaged  # noqa: E402
 
 _LARGEST_SOURCE = 90_000
 
@@ -35,6 +37,8 @@ _LARGEST_SOURCE = 90_000
 def main() -> int:
     """Run the campaign or replay files; the exit code is 1 if anything failed."""
     arguments = _arguments()
+    if arguments.load:
+        return min(load_damaged(arguments.files, arguments.count, arguments.seed, arguments.seconds, arguments.keep), 1)
     folder = None if arguments.no_sanitizers else build(ROOT / "build" / "fuzz")
     if folder is None and not arguments.no_sanitizers:
         print("gcc's sanitizers are not installed; use --no-sanitizers", file=sys.stderr)
@@ -61,6 +65,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir(), "openrknn-fuzz"), metavar="FOLDER",
                         help="where failing mutants go (default: %(default)s)")  # fmt: skip
     parser.add_argument("--log", type=Path, help="write progress to this file")
+    parser.add_argument("--load", action="store_true", help="only load files that are damaged byte by byte")
     parser.add_argument("--replay", type=Path, nargs="+", metavar="FILE", help="judge these files as they are")
     parser.add_argument("--no-sanitizers", action="store_true", help="use the installed library")
     return parser.parse_args()
@@ -74,8 +79,6 @@ def _replay(path: Path, folder: Path | None, limits: Limits) -> int:
     for way in chosen:
         try:
             verdict: Verdict = worker.ask((0, path.read_bytes(), "", way))["verdict"]
-            if way is None:
-                continue
         except WorkerLostError as lost:
             verdict = lost.verdict
         failed |= verdict.failed

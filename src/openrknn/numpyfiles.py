@@ -56,6 +56,8 @@ class NpzFile:
         if member not in members:
             raise FormatError(f"there is no array {name!r}; there are {', '.join(self.names)}", section=where)
         info = self._archive.getinfo(member)
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # Python inflates others whole
+            raise FormatError(f"compressed in an unknown way ({info.compress_type})", section=where)
         try:
             with self._archive.open(info) as file:
                 room = min(info.file_size, info.compress_size * _MOST_TIMES + _MOST_TIMES, self._largest + _MOST_TIMES)

@@ -5,5 +5,6 @@
     judge       a mutant through `Session.run`, with native kernels and with NumPy: one verdict
     build       the native library with sanitizers and coverage
     worker      a process that judges one mutant after the other
+    loading     files damaged byte by byte, only loaded
     campaign    workers, the corpus of parents, failures, statistics
 """

@@ -41,6 +41,8 @@ _KINDS: dict[str, type[Any]] = {
     "close": CloseRecord,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
+_BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Python inflates the others whole, whatever one asks for."""
 _MAX_HEAD_BYTES = 1024 * 1024
 _MAX_EVENTS_BYTES = 512 * 1024 * 1024
 _MAX_BLOB_BYTES = 2**32
@@ -153,11 +155,13 @@ class Trace(Closing):
         """One file of the archive. What it says of its size is checked, and not believed: no more is inflated."""
         info = self._archive.getinfo(name)
         data = b""
+        if info.compress_type not in _BOUNDED:
+            raise FormatError(f"compressed in an unknown way ({info.compress_type})", section=name)
         if info.file_size <= limit:
             try:
                 with self._archive.open(info) as file:
                     data = file.read(limit + 1)
-            except (zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+            except (zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
                 raise FormatError(f"damaged: {error}", section=name) from None
         if max(info.file_size, len(data)) > limit:
             raise FormatError(f"it has {info.file_size} bytes or more, and at most {limit} are possible", section=name)

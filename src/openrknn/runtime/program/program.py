@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import perf_counter
 
 import numpy as np
@@ -12,7 +12,8 @@ from openrknn.container.model import Model, Operator
 from openrknn.container.parts import NO_TENSOR, DataType, Graph, Placement, Tensor
 from openrknn.container.patch import input_values
 from openrknn.device import DeviceBuffer, Job, PreparedJob
-from openrknn.errors import ExecutionError
+from openrknn.errors import BudgetError, ExecutionError
+from openrknn.isa import TAIL_WORDS
 from openrknn.isa.words import value_of
 from openrknn.npu.budget import UNLIMITED, Budget
 from openrknn.runtime.io.inputs import InputPort
@@ -29,6 +30,7 @@ from openrknn.runtime.program.weights import WeightStore
 __all__ = ["Program"]
 
 _MIN_BYTES = 64
+_MOST_TIMES, _FREE_COMMANDS = 8, 100_000
 
 
 class Program:
@@ -50,6 +52,7 @@ class Program:
         self._budget = budget
         self.operators = operators_to_run(model.operators_of(graph))
         self._lists = core_lists(graph, model.chip, cores)
+        _check_decoding(graph, self._lists)
         self._compute = find_operators(
             model, [operator for operator in self.operators if operator.placement is not Placement.NPU], custom_ops
         )
@@ -242,3 +245,10 @@ class Program:
     def _internal_bytes(self, tensor: Tensor) -> npt.NDArray[np.uint8]:
         internal = self._internal.array if self._internal is not None else np.zeros(0, np.uint8)
         return internal[tensor.offset : tensor.offset + stored_bytes(tensor)]
+
+
+def _check_decoding(graph: Graph, lists: Iterable[range]) -> None:
+    """Task records of 40 bytes can name the same commands again and again, and each of them is decoded."""
+    asked = sum(graph.tasks[number].amount + TAIL_WORDS for numbers in lists for number in numbers)
+    if asked > _MOST_TIMES * len(graph.commands) + _FREE_COMMANDS:
+        raise BudgetError(f"its tasks have {asked:,} commands, but the file has {len(graph.commands):,}; it is damaged")
