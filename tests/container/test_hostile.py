@@ -179,6 +179,19 @@ def test_a_small_file_cannot_become_a_huge_model() -> None:
     assert peak < 4 * len(data) + 64 * 2**20
 
 
+def test_a_rich_file_is_no_attack() -> None:
+    """Tens of thousands of tensors that share nothing: a large network, as a vendor-built DeepLab is."""
+    model, graph = conv()
+    last = len(graph.tensors)
+    more = tuple(
+        replace(graph.tensors[1], index=last + number, name=f"activation_{number}", data=None, blob=0)
+        for number in range(20_000)
+    )
+    data = encode(with_graph(model, replace(graph, tensors=(*graph.tensors, *more))))
+    assert len(data) < 16 * 2**20
+    assert len(openrknn.load(data, strict=False).graphs[0].tensors) == last + len(more)
+
+
 def test_deep_or_long_texts_are_refused() -> None:
     model, _ = conv()
     for text in ("[" * 100_000, "{" * 50, "{'a': " * 40 + "1" + "}" * 40, "{'a' 1}", "{1: open('x')}"):

@@ -7,8 +7,7 @@ from openrknn.compiler.link import Linked
 from openrknn.compiler.program import Program, Task
 from openrknn.compiler.targets import RK3588, Target
 from openrknn.cost import Cost, Kind, OperatorCost, Shape, Work, board_of, operator_cost, work_of
-from openrknn.cost.decoded import WORD_BYTES
-from openrknn.isa import TAIL_WORDS
+from openrknn.isa import TAIL_WORDS, WORD_BYTES
 from openrknn.isa.enums import ArgbInput, CombineUse, ConvMode, OperandMode, PixelBits, Precision
 from openrknn.npu.blocks.formats import element_bytes
 from openrknn.npu.blocks.rdma import operand_bytes

@@ -27,23 +27,37 @@ _PAIR = struct.Struct("<iI")
 _TABLE_COST = 2048
 _TEXT_COST = 128
 _FREE_COST = 32 * 1024 * 1024
+_COST_PER_BYTE = 32
+"""What a byte of tables, texts and numbers costs at most as Python objects: 2048 for a table of 64 bytes."""
+_LINE_BYTES = 64
 _MAX_VTABLE_BYTES = 512
 """The widest table of the format has 22 slots; a vtable far beyond that is damage."""
 
 
 class Buffer:
-    """The bytes of one FlatBuffer, where they are in the file, and what reading them may still cost."""
+    """The bytes of one FlatBuffer, where they are in the file, and what reading them may still cost.
 
-    __slots__ = ("_left", "data", "file_offset", "section")
+    Bytes that are read for the first time pay for the objects that are made of them; what refers to the same bytes
+    again lives on an allowance. So a file may be as rich as it is large, and cannot be cheap and cost much.
+    """
+
+    __slots__ = ("_left", "_seen", "data", "file_offset", "section")
 
     def __init__(self, data: memoryview, file_offset: int, section: str) -> None:
         self.data = data
         self.file_offset = file_offset
         self.section = section
         self._left = _FREE_COST + len(data)
+        self._seen = bytearray(len(data) // _LINE_BYTES + 1)
 
-    def charge(self, cost: int) -> None:
-        """Pay for Python objects that are about to be made."""
+    def charge(self, cost: int, start: int = 0, size_bytes: int = 0) -> None:
+        """Pay for Python objects that are about to be made, of these bytes where they are known."""
+        if size_bytes:
+            first, end = start // _LINE_BYTES, (start + size_bytes - 1) // _LINE_BYTES + 1
+            fresh = self._seen.count(0, first, end)
+            if fresh:
+                self._seen[first:end] = b"\1" * (end - first)
+                self._left += fresh * _LINE_BYTES * _COST_PER_BYTE
         self._left -= cost
         if self._left < 0:
             raise TooComplexError(
@@ -75,7 +89,7 @@ class Buffer:
     def text(self, position: int) -> str:
         """The string at `position`: 32-bit length, then UTF-8."""
         start, size = self.extent(position, 1)
-        self.charge(_TEXT_COST + size)
+        self.charge(_TEXT_COST + size, start, size)
         try:
             return str(self.data[start : start + size], "utf-8")
         except UnicodeDecodeError as error:
@@ -99,7 +113,6 @@ class Table:
     __slots__ = ("_slots", "buffer", "position")
 
     def __init__(self, buffer: Buffer, position: int) -> None:
-        buffer.charge(_TABLE_COST)
         buffer.check(position, 4, "a table")
         vtable = position - _I32.unpack_from(buffer.data, position)[0]
         buffer.check(vtable, 4, "a vtable")
@@ -113,6 +126,7 @@ class Table:
             )
         buffer.check(vtable, vtable_bytes, "a vtable")
         buffer.check(position, table_bytes, "a table")
+        buffer.charge(_TABLE_COST, position, table_bytes)
         slots = struct.unpack_from(f"<{(vtable_bytes - 4) // 2}H", buffer.data, vtable + 4)
         if any(slot >= table_bytes or 0 < slot < 4 for slot in slots):
             raise BadTableError(
@@ -206,6 +220,13 @@ class Table:
             return memoryview(b"")
         start, count = self.buffer.extent(position, element_bytes)
         return self.buffer.data[start : start + count * element_bytes]
+
+    def charge(self, slot: int, element_bytes: int, cost: int) -> None:
+        """Pay for the elements of a vector, so much for each."""
+        position = self._target(slot)
+        if position is not None:
+            start, count = self.buffer.extent(position, element_bytes)
+            self.buffer.charge(cost * count, start, count * element_bytes)
 
     def count(self, slot: int) -> int:
         """How many elements a vector of unknown type says that it has."""

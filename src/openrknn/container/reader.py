@@ -81,7 +81,7 @@ class TableReader:
         view = table.i32s(slot)
         if len(view) > limit:
             raise FormatError(f"{what} has {len(view)} entries", offset=table.file_offset, section=table.buffer.section)
-        table.buffer.charge(64 * len(view))
+        table.charge(slot, view.itemsize, 64)
         return tuple(view)
 
     @staticmethod
@@ -92,7 +92,7 @@ class TableReader:
         view = table.f32s(slot)
         if len(view) > limit:
             raise FormatError(f"{what} has {len(view)} entries", offset=table.file_offset, section=table.buffer.section)
-        table.buffer.charge(64 * len(view))
+        table.charge(slot, view.itemsize, 64)
         return tuple(view)
 
     # -- tensors ------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class TableReader:
         elif kind in RECURRENT:
             attributes = MappingProxyType(_layout_words(bytes(attribute_bytes[:_LAYOUTS_BYTES])))
         elif len(attribute_bytes) >= _CLEAN_DOCUMENT_BYTES:
-            table.buffer.charge(16 * len(attribute_bytes))
+            table.charge(slots["attributes"], 1, 16)
             attributes = _attributes(bytes(attribute_bytes), table)
         return Node(
             index=index,

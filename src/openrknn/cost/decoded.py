@@ -9,7 +9,7 @@ import numpy as np
 from openrknn.chips import Chip
 from openrknn.cost.work import Kind, Shape, Work, work_of
 from openrknn.errors import AccessError, ExecutionError, UnsupportedError
-from openrknn.isa import TAIL_WORDS
+from openrknn.isa import TAIL_WORDS, WORD_BYTES
 from openrknn.isa.enums import CombineUse, OperandMode
 from openrknn.npu import Buffer, Lenient, Machine, Memory, TaskRef
 from openrknn.npu.blocks import ppu, rdma
@@ -17,9 +17,8 @@ from openrknn.npu.blocks.dpu import pipeline
 from openrknn.npu.blocks.formats import element_bytes, surfaces
 from openrknn.npu.task import Chained, Convolution, Flying, Pooling, Step
 
-__all__ = ["WORD_BYTES", "decoded_work", "shape_of"]
+__all__ = ["decoded_work", "shape_of", "step_works"]
 
-WORD_BYTES = 8
 _COMMANDS_AT = 0x1000
 
 
@@ -45,17 +44,25 @@ def decoded_work(
     found: dict[int, Work] = {}
     for run in runs:
         lists = [[task._replace(address=task.address + _COMMANDS_AT) for task in tasks] for tasks in run]
-        sizes = {task.number: (task.amount + TAIL_WORDS) * WORD_BYTES for tasks in run for task in tasks}
+        sizes = {task.number: task.amount for tasks in run for task in tasks}
         try:
             steps = machine.prepare(lists).steps
         except (ExecutionError, UnsupportedError):
             continue
-        for step in steps:
-            shape = shape_of(step)
-            if step.task in found:  # a stream that starts the blocks twice is fetched once
-                found[step.task] = found[step.task].plus(work_of(shape, chip)._replace(tasks=0))
-            else:
-                found[step.task] = work_of(shape._replace(command_bytes=sizes[step.task]), chip)
+        found |= step_works(steps, sizes, chip)
+    return found
+
+
+def step_works(steps: Iterable[Step], amounts: Mapping[int, int], chip: Chip) -> dict[int, Work]:
+    """Task number -> its work, of tasks that are decoded already; `amounts`: commands of each, without the tail."""
+    found: dict[int, Work] = {}
+    for step in steps:
+        shape = shape_of(step)
+        if step.task in found:  # a stream that starts the blocks twice is fetched once
+            found[step.task] = found[step.task].plus(work_of(shape, chip)._replace(tasks=0))
+        else:
+            size = (amounts[step.task] + TAIL_WORDS) * WORD_BYTES
+            found[step.task] = work_of(shape._replace(command_bytes=size), chip)
     return found
 
 

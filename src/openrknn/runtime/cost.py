@@ -7,18 +7,22 @@ from collections.abc import Mapping
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph
 from openrknn.cost import Cost, OperatorCost, Work, board_of, operator_cost
-from openrknn.cost.decoded import WORD_BYTES, decoded_work
+from openrknn.cost.decoded import decoded_work
+from openrknn.isa import WORD_BYTES
 from openrknn.npu import TaskRef
 from openrknn.runtime.program.steps import Segment, core_lists, operators_to_run, split
 
 __all__ = ["Cost", "OperatorCost", "cost_of", "task_works"]
 
 
-def cost_of(model: Model, cores: int = 1, graph: Graph | None = None) -> Cost:
-    """Decode the streams of the lists for this number of cores and add up."""
+def cost_of(
+    model: Model, cores: int = 1, graph: Graph | None = None, works: Mapping[int, Work] | None = None
+) -> Cost:
+    """Decode the streams of the lists for this number of cores and add up; `works`: of tasks that are decoded."""
     chosen = graph or model.graphs[0]
     segments = _segments(model, chosen, cores)
-    works = _decoded(model, chosen, segments)
+    if works is None:
+        works = _decoded(model, chosen, segments)
     rows = []
     submits, begins, unknown, on_cpu = 0, True, 0, 0
     for segment in segments:

@@ -13,10 +13,9 @@ from openrknn.analysis.lint.program import Decoded, decode
 from openrknn.container.check import problems
 from openrknn.container.load import load
 from openrknn.container.model import Model
-from openrknn.container.parts import Graph
 from openrknn.errors import RknnError
 
-__all__ = ["lint", "lint_commands"]
+__all__ = ["decoded_program", "lint", "lint_commands", "lint_decoded"]
 
 _MOST = 8
 """Findings of one code that are listed; the rest are counted."""
@@ -30,21 +29,27 @@ def lint(model: Model | str | os.PathLike[str]) -> tuple[Finding, ...]:
 
 def lint_commands(model: Model) -> tuple[Finding, ...]:
     """What the commands and scales alone say, without the findings of `openrknn inspect`."""
-    found: list[Finding] = []
     if next(problems(model), None) is not None:
         return ()  # damaged: `inspect` says so, and nothing in it can be trusted
+    return lint_decoded(model, decoded_program(model))
+
+
+def lint_decoded(model: Model, decoded: Decoded | None) -> tuple[Finding, ...]:
+    """The same for a file that is not damaged and whose first graph is decoded, if it can be."""
+    found: list[Finding] = []
     for graph in model.graphs[:1]:
-        context = Context(model, graph, _decoded(model, graph))
+        context = Context(model, graph, decoded)
         for rule in RULES:
             found += _shortened(rule.check(context))
     return _sorted(found)
 
 
-def _decoded(model: Model, graph: Graph) -> Decoded | None:
+def decoded_program(model: Model) -> Decoded | None:
+    """The first graph, decoded; None if that cannot be done: damaged, or without its weights."""
     try:
-        return decode(model, graph)
+        return decode(model, model.graphs[0]) if model.graphs else None
     except RknnError:
-        return None  # damaged, or without its weights: `inspect` says so
+        return None
 
 
 def _shortened(found: Iterable[Finding]) -> Iterator[Finding]:

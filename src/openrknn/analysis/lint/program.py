@@ -19,6 +19,7 @@ from openrknn.container.parts import Graph, Kind, Tensor
 from openrknn.container.patch import input_values
 from openrknn.container.sizes import internal_bytes
 from openrknn.errors import RknnError, UndeclaredBitsError, UnreadRegisterError, UnsupportedError
+from openrknn.isa import WORD_BYTES
 from openrknn.npu import Buffer, Machine, Memory, TaskRef, Watcher
 from openrknn.npu.task import Step
 from openrknn.runtime.program.relocate import addresses_of, write_commands, write_values
@@ -30,7 +31,6 @@ _FIRST_ADDRESS = 0x10000
 _GAP = 0x10000
 """Between two regions: more than the longest harmless read past an end, one burst of the bus."""
 _ALIGNMENT = 0x1000
-_WORD_BYTES = 8
 _SPACE = 1 << 32
 _STORED = {Kind.WEIGHT, Kind.CPU_CONSTANT, Kind.COMPILER_CONSTANT, Kind.REGISTER_LIST}
 
@@ -73,6 +73,8 @@ class Decoded:
     """Tensor -> address."""
     refused: list[str] = field(default_factory=list)
     """Why tasks could not be decoded."""
+    refused_tasks: set[int] = field(default_factory=set)
+    """Their numbers, and those of the tasks that were decoded with them."""
     memory: Memory = field(default_factory=Memory)
 
     def region_at(self, address: int) -> Region | None:
@@ -95,10 +97,12 @@ class _Tolerant(Watcher):
 
     def __init__(self) -> None:
         self.refused: list[str] = []
+        self.tasks: set[int] = set()
 
     def failed(self, error: RknnError, task: TaskRef) -> bool:
         if not isinstance(error, UndeclaredBitsError | UnreadRegisterError):
             self.refused.append(f"task {task.number}: {error}")
+            self.tasks.add(task.number)
         return True
 
 
@@ -120,7 +124,7 @@ def decode(model: Model, graph: Graph | None = None) -> Decoded:
     machine = Machine(model.chip, decoded.memory, strict=False, watcher=watcher)
     segments = split(chosen, decoded.operators, core_lists(chosen, model.chip, 1), singly=True)
     decoded.works = [_work(segment, machine, chosen, commands, watcher) for segment in segments]
-    decoded.refused = watcher.refused
+    decoded.refused, decoded.refused_tasks = watcher.refused, watcher.tasks
     return decoded
 
 
@@ -138,7 +142,7 @@ def _regions(decoded: Decoded) -> tuple[int, dict[str, int]]:
         decoded.regions.append(region)
         return region
 
-    commands = reserve(len(graph.commands) * _WORD_BYTES, None).address
+    commands = reserve(len(graph.commands) * WORD_BYTES, None).address
     decoded.internal = reserve(internal_bytes(graph), None)
     tensors: dict[str, int] = {}
     ends = {*graph.inputs, *graph.outputs}
@@ -164,7 +168,7 @@ def _work(segment: Segment, machine: Machine, graph: Graph, commands: int, watch
         [
             TaskRef(
                 number,
-                commands + graph.tasks[number].first_command * _WORD_BYTES,
+                commands + graph.tasks[number].first_command * WORD_BYTES,
                 graph.tasks[number].amount,
                 graph.tasks[number].op_index,
             )
@@ -176,4 +180,5 @@ def _work(segment: Segment, machine: Machine, graph: Graph, commands: int, watch
         return Work(operator, tuple(machine.prepare(lists).steps), on_npu=True)
     except (RknnError, ValueError) as error:  # a code that no enumeration has is a ValueError
         watcher.refused.append(f"operator {operator.index}: {error}")
+        watcher.tasks.update(task.number for tasks in lists for task in tasks)
         return Work(operator, (), on_npu=True)
