@@ -1,4 +1,4 @@
-"""The command line: one file per command.
+"""The command line: parsing and printing. A file per command, or a folder where a command has several files.
 
 A command is a module in this package, named in `commands.NAMES`, with
 
@@ -9,5 +9,6 @@ A command is a module in this package, named in `commands.NAMES`, with
     def run(arguments: argparse.Namespace, output: Output) -> int: ...
 
 It is imported when it is needed, and imports heavy things (numpy, rich, ...) inside `run`, so that the command line
-starts fast. `run` returns the exit code: 0 well, 1 done and something is wrong with the model, 2 could not be done.
+starts fast. `run` returns the exit code: 0 success, 1 done and something is wrong with the model, 2 failed. Commands do
+not import each other; what they share is in `common`. What a program would want is a library, not here.
 """

@@ -1,4 +1,4 @@
-"""`openrknn diff`: what differs between two models, in words."""
+"""`openrknn diff`: what differs between two models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`openrknn spy`: record what a program asks of the NPU of a real board."""
+"""`openrknn spy`: record what a program sends to the NPU of a real board."""
 
 from __future__ import annotations
 

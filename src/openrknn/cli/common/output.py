@@ -1,4 +1,4 @@
-"""Where a command's words go: text for people, JSON for programs, or next to nothing.
+"""Where a command's output goes: text for people, JSON for programs, or only the result.
 
 Names in a `.rknn` come from a stranger. They are shown through `printable`, so that none of them can send commands to
 the terminal, and rich's markup is switched off.

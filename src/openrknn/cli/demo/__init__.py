@@ -1,4 +1,4 @@
-"""`openrknn demo`: what this is good for, on models and pictures that ship with it."""
+"""`openrknn demo`: the example models on the example pictures and sounds."""
 
 from __future__ import annotations
 

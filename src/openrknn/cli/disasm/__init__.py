@@ -1,4 +1,4 @@
-"""`openrknn disasm`: the register commands inside a model, in words."""
+"""`openrknn disasm`: the register commands of a model, decoded."""
 
 from __future__ import annotations
 

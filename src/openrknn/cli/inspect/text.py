@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -14,6 +14,7 @@ from rich.text import Text
 from openrknn.analysis.board_time import range_text, where_text
 from openrknn.analysis.reports import Finding, InputReport, ModelReport, OutputReport, Severity, Totals
 from openrknn.cli.common.output import Output, printable
+from openrknn.cli.common.tables import facts, indented, title
 from openrknn.cli.inspect import tables
 from openrknn.quantities import count_of, count_text, numbers_text, shape_text, size_text
 
@@ -28,65 +29,41 @@ _STYLES = {Severity.NOTE: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "b
 def overview(report: ModelReport, output: Output, *, show_all: bool = False) -> None:
     """Everything a newcomer wants to know, the most urgent first."""
     output.show(_head(report))
-    output.show(_title("Inputs"), *_indented(_input(item) for item in report.inputs))
-    output.show(_title("Outputs"), *_indented(_outputs(report.outputs)))
+    output.show(title("Inputs"), *indented(*map(_input, report.inputs)))
+    output.show(title("Outputs"), *indented(*_outputs(report.outputs)))
     if report.is_dynamic:
-        output.show(_title("Shapes"), *_indented([tables.shapes(report)]))
+        output.show(title("Shapes"), *indented(tables.shapes(report)))
     operators = report.graphs[0].totals.operators
-    output.show(_title(_operator_title(report)))
+    output.show(title(_operator_title(report)))
     width = output.console.width
     few = show_all or operators <= _FEW_OPERATORS
     if few:
         _show_table(tables.operators(report.graphs[0], width), output)
     else:
-        output.show(*_indented([tables.operator_types(report.graphs[0], width)]), _BLANK)
-        output.show(*_indented([tables.heaviest(report.graphs[0], width)]), _BLANK)
+        output.show(*indented(tables.operator_types(report.graphs[0], width)), _BLANK)
+        output.show(*indented(tables.heaviest(report.graphs[0], width)), _BLANK)
         line = None if output.console.options.ascii_only else tables.memory_line(report.graphs[0], width - 4)
-        output.show(*_indented([line] if line else []), _BLANK)
-        output.show(
-            Padding(
-                Text(f"--all lists all {operators} operators and the memory plan", "dim"), (0, 0, 0, 2), expand=False
-            )
-        )
+        output.show(*indented(*([line] if line else [])), _BLANK)
+        output.show(*indented(Text(f"--all lists all {operators} operators and the memory plan", "dim")))
     if show_all:
-        output.show(_title("Internal memory"))
+        output.show(title("Internal memory"))
         _show_table(tables.memory(report.graphs[0]), output)
     if report.findings:
-        output.show(_title("Watch out for"), *_indented(_finding(finding) for finding in report.findings))
-
-
-def _title(text: str) -> Text:
-    return Text.assemble("\n", (text, "bold"))
-
-
-def _indented(things: Iterable[RenderableType]) -> Iterator[RenderableType]:
-    for thing in things:
-        yield Padding(thing, (0, 0, 0, 2), expand=False)
+        output.show(title("Watch out for"), *indented(*map(_finding, report.findings)))
 
 
 def _show_table(table: Table, output: Output) -> None:
     if table.row_count <= _LONG_TABLE:
-        output.show(*_indented([table]))
+        output.show(*indented(table))
         return
     for line in tables.plain_lines(table):
         output.line(f"  {line}")
 
 
-def _facts(rows: list[tuple[str, str]], style: str = "cyan") -> Table:
-    """Name and value, the value wrapped in its own column."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style=style, no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in rows:
-        if value:
-            grid.add_row(name, Text(printable(value)))
-    return grid
-
-
 def _head(report: ModelReport) -> RenderableType:
     name = os.path.basename(report.path) if report.path else "model"
-    title = Text.assemble((printable(name), "bold"), f"  {size_text(report.size_bytes)}")
-    return Panel(_facts(_head_rows(report)), title=title, title_align="left", border_style="blue", expand=False)
+    heading = Text.assemble((printable(name), "bold"), f"  {size_text(report.size_bytes)}")
+    return Panel(facts(_head_rows(report)), title=heading, title_align="left", border_style="blue", expand=False)
 
 
 def _head_rows(report: ModelReport) -> list[tuple[str, str]]:
@@ -148,7 +125,7 @@ def _input(item: InputReport) -> RenderableType:
         ("std", numbers_text(item.std) if item.normalizes else ""),
         ("inside", _inside(item)),
     ]
-    return Group(_headline(item), Padding(_facts(rows, "dim"), (0, 0, 0, 2), expand=False))
+    return Group(_headline(item), Padding(facts(rows, "dim"), (0, 0, 0, 2), expand=False))
 
 
 def _headline(item: InputReport | OutputReport) -> Text:
@@ -174,7 +151,7 @@ def _outputs(items: Sequence[OutputReport]) -> list[RenderableType]:
             Group(
                 _headline(items[0]),
                 Padding(
-                    _facts([("read", items[0].read), ("inside", _inside(items[0]))], "dim"), (0, 0, 0, 2), expand=False
+                    facts([("read", items[0].read), ("inside", _inside(items[0]))], "dim"), (0, 0, 0, 2), expand=False
                 ),
             )
         ]

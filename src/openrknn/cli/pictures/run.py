@@ -1,4 +1,4 @@
-"""Pictures through a model: read, run, save, and tell, one after the other."""
+"""Pictures through a model, one after the other: read, run, save, report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands that look at pictures say, to people and to programs."""
+"""What the commands for pictures print, as text and as JSON."""
 
 from __future__ import annotations
 

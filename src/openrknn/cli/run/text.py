@@ -1,4 +1,4 @@
-"""What `openrknn run` draws, and what it says to programs."""
+"""What `openrknn run` prints, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`openrknn trace`: look into a recorded trace, and run it again on the software NPU."""
+"""`openrknn trace`: inspect a recorded trace, and replay it on the software NPU."""
 
 from __future__ import annotations
 
