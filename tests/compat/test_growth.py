@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rknnlite.engine.memory import FloatPool
+from openrknn.runtime import Spares
 from tests.compat.lab import Lab
 
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"
@@ -68,7 +68,7 @@ def test_runtimes_come_and_go(tmp_path: Path) -> None:
 
 
 def test_memory_is_used_again_only_when_nobody_holds_it() -> None:
-    pool = FloatPool((64, 1024))
+    pool = Spares((64, 1024))
     first = pool.take()
     address = first.ctypes.data
     view = first[3:5]
@@ -82,5 +82,5 @@ def test_memory_is_used_again_only_when_nobody_holds_it() -> None:
 
 
 def test_small_arrays_are_always_new() -> None:
-    pool = FloatPool((4, 4))
+    pool = Spares((4, 4))
     assert pool.take().flags.owndata

@@ -19,11 +19,13 @@ from openrknn.lazy import lazy_names
 
 if TYPE_CHECKING:
     from openrknn.runtime.errors import ClosedError
+    from openrknn.runtime.io.spares import Spares
     from openrknn.runtime.io.tensors import stored_type
     from openrknn.runtime.shapes import graph_for, specs
 
-__all__ = ["ClosedError", "graph_for", "specs", "stored_type"]
+__all__ = ["ClosedError", "Spares", "graph_for", "specs", "stored_type"]
 
 __getattr__, __dir__ = lazy_names(
-    __name__, {"errors": "ClosedError", "io.tensors": "stored_type", "shapes": "graph_for specs"}
+    __name__,
+    {"errors": "ClosedError", "io.spares": "Spares", "io.tensors": "stored_type", "shapes": "graph_for specs"},
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from collections.abc import Callable
 from typing import Literal, TypeAlias, get_args
 
 from openrknn import numerics
 from openrknn.layout.arrange import Arrangement, Dequantization
+from openrknn.runtime.io.spares import Spares
 from openrknn.runtime.io.tensors import Array, StoredTensor
 from openrknn.runtime.io.values import decode
 
@@ -19,10 +18,6 @@ OutputKind: TypeAlias = Literal["float", "raw", "native"]
 
 
 _KINDS = frozenset(get_args(OutputKind))
-_SPARES = 3
-"""Results that are kept for later: the one that is being made, the one before it that a loop still holds, and one."""
-_LARGE_BYTES = 1 << 15
-"""From here on fresh memory costs more than the work: the kernel has to clear every page of it."""
 
 
 def check_kind(kind: str) -> None:
@@ -32,26 +27,6 @@ def check_kind(kind: str) -> None:
 
 
 Way: TypeAlias = Arrangement | Dequantization
-
-
-class _Recycling:
-    """Large results in memory that was used before, if nobody holds the result that was in it any more."""
-
-    def __init__(self, way: Way, shape: tuple[int, ...]) -> None:
-        self._way = way
-        self._shape = shape
-        self._spares: list[Array] = []
-
-    def read(self) -> Array:
-        spares = self._spares
-        for number in range(len(spares)):
-            # The list and the argument of getrefcount; a view or anything else that a user keeps would be one more.
-            if sys.getrefcount(spares[number]) == 2:
-                return self._way.read(spares[number]).reshape(self._shape)
-        made = self._way.read()
-        if len(spares) < _SPARES:
-            spares.append(made)
-        return made.reshape(self._shape)
 
 
 class OutputPort:
@@ -89,6 +64,7 @@ class OutputPort:
     def _large(self, way: Way) -> Callable[[], Array]:
         """Large results are made in memory that was used before."""
         shape = self.stored.tensor.shape
-        if math.prod(shape) * way.dtype.itemsize >= _LARGE_BYTES:
-            return _Recycling(way, shape).read
+        spares = Spares(way.shape, way.dtype)
+        if not spares.is_small:
+            return lambda: way.read(spares.take()).reshape(shape)
         return way.read if way.shape == shape else lambda: way.read().reshape(shape)

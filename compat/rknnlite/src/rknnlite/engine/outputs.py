@@ -14,8 +14,7 @@ import numpy.typing as npt
 from openrknn.container import Layout, Tensor
 from openrknn.layout import Arrangement, nc1hwc2_to_nchw
 from openrknn.numerics import FORMATS
-from openrknn.runtime import stored_type
-from rknnlite.engine.memory import FloatPool
+from openrknn.runtime import Spares, stored_type
 
 __all__ = ["Array", "OutputPort"]
 
@@ -35,7 +34,7 @@ class OutputPort:
         quantization = tensor.quantization if self.dtype.kind == "i" else None
         self._zero = np.float32(quantization.zero_point[0]) if quantization else None
         self._scale = np.float32(quantization.scale[0]) if quantization else np.float32(1)
-        self._pool = FloatPool(self.shape)
+        self._pool = Spares(self.shape)
         self._fixed: npt.NDArray[np.float32] | None = None
         self._planned: tuple[Array, Arrangement] | None = None
 
