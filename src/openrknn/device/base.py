@@ -22,10 +22,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from openrknn.chips import Chip
+from openrknn.closing import Closing
 from openrknn.device.protocol import DeviceBuffer, Job
 from openrknn.errors import DeviceError
 
@@ -67,7 +67,7 @@ class Prepared(Generic[_B]):
         self._device.discard(self)
 
 
-class BaseDevice(ABC, Generic[_B]):
+class BaseDevice(Closing, ABC, Generic[_B]):
     """Owns the buffers and the lock of a device; a driver fills in the hooks."""
 
     SURVIVES_FORK: ClassVar[bool] = False
@@ -155,14 +155,6 @@ class BaseDevice(ABC, Generic[_B]):
                 rest.callback(self._release, buffer)
             self._owned.clear()
             self._leaving.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<{self.name}{' closed' if self._closed else ''}>"
