@@ -156,7 +156,7 @@ def test_wrong_shapes_have_one_clear_message_each() -> None:
         CompileOptions(shapes={"x": []})
     net = Net()
     pair = net.model({"x": (1, 4, "w"), "y": (1, 4, "v")}, [net.add("Add", "x", "y")])
-    with pytest.raises(ModelError, match=r"Add 'Add_t1' cannot be computed of 'x' \[1, 4, 6\] and 'y' \[1, 4, 8\]"):
+    with pytest.raises(ModelError, match=r"Add 'Add_t1' cannot be computed from 'x' \[1, 4, 6\] and 'y' \[1, 4, 8\]"):
         compile_model(pair, shapes={"x": [(1, 4, 6), (1, 4, 8)], "y": (1, 4, 8)})
     net = Net()
     both = net.model({"a": (1, 4, "w"), "b": ("n", "c")}, [net.add("Relu", "a"), net.add("Relu", "b")])

@@ -58,8 +58,8 @@ def _about_data(compiled: Compiled, seen: Mapping[str, Statistics]) -> Iterator[
     inputs = [name for name in compiled.variants[0].graph.inputs if name in seen]
     count = min((seen[name].count for name in inputs), default=_FEW)
     if count < _FEW:
-        told = "1 calibration input" if count == 1 else f"{count} calibration inputs"
-        yield f"{told}: ranges of 20 to 200 different ones, as in real use, hold better"
+        amount = "1 calibration input" if count == 1 else f"{count} calibration inputs"
+        yield f"{amount}: ranges of 20 to 200 different ones, as in real use, hold better"
     for name in inputs:
         low, high = seen[name].low, seen[name].high
         if low == high:

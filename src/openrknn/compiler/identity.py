@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.ir import Array, Graph, Op
 
-__all__ = ["choice", "identity_conv", "selection_conv"]
+__all__ = ["POINT", "choice", "identity_conv", "selection_conv"]
 
 _LARGEST = 1 << 26
 """Numbers of a matrix of zeros and ones; a network that needs more of them has another shape in mind."""
+
+
+POINT: Mapping[str, Any] = MappingProxyType(
+    {"kernel": (1, 1), "strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0), "group": 1}
+)
+"""Attributes of a 1x1 convolution over all channels."""
 
 
 def choice(rows: int, columns: int, what: str) -> Array:
@@ -31,13 +39,10 @@ def identity_conv(
 ) -> Op:  # fmt: skip
     """A depthwise 1x1 convolution that changes nothing: it crops (negative pads), pads and takes every n-th pixel."""
     channels = graph.values[source].cube[0]
-    attributes = {
-        "kernel": (1, 1), "strides": strides, "dilations": (1, 1), "pads": tuple(pads), "group": channels,
-        "pad_value": pad_value, "from": why,
-    }  # fmt: skip
+    own = {"strides": strides, "pads": tuple(pads), "group": channels, "pad_value": pad_value, "from": why}
     weight = graph.add_constant(f"{target}_one", np.ones((channels, 1, 1, 1)))
     bias = graph.add_constant(f"{target}_zero", np.zeros(channels))
-    return Op("Conv", name, [source, weight, bias], [target], attributes, (name,))
+    return Op("Conv", name, [source, weight, bias], [target], {**POINT, **own}, (name,))
 
 
 def selection_conv(graph: Graph, source: str, target: str, name: str, picks: Array, why: str) -> Op:
@@ -45,15 +50,6 @@ def selection_conv(graph: Graph, source: str, target: str, name: str, picks: Arr
     channels = graph.values[source].cube[0]
     weight = choice(len(picks), channels, f"{why} {name!r}")
     weight[np.arange(len(picks)), picks] = 1
-    attributes = {
-        "kernel": (1, 1), "strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0), "group": 1, "from": why,
-    }  # fmt: skip
-    return Op(
-        "Conv", name,
-        [
-            source,
-            graph.add_constant(f"{target}_picks", weight),
-            graph.add_constant(f"{target}_zero", np.zeros(len(picks))),
-        ],
-        [target], attributes, (name,),
-    )  # fmt: skip
+    kept = graph.add_constant(f"{target}_picks", weight)
+    bias = graph.add_constant(f"{target}_zero", np.zeros(len(picks)))
+    return Op("Conv", name, [source, kept, bias], [target], {**POINT, "from": why}, (name,))

@@ -148,8 +148,8 @@ class CompileOptions:
         given = {name: _several(name, shape) for name, shape in (self.shapes or {}).items()}
         counts = {name: len(entries) for name, entries in given.items() if len(entries) > 1}
         if len(set(counts.values())) > 1:
-            told = ", ".join(f"{name} has {count}" for name, count in counts.items())
-            raise OptionError(f"the n-th shapes of all inputs belong together, so each needs as many: {told}")
+            counted = ", ".join(f"{name} has {count}" for name, count in counts.items())
+            raise OptionError(f"the n-th shapes of all inputs belong together, each needs the same number: {counted}")
         sets = [
             {name: entries[min(number, len(entries) - 1)] for name, entries in given.items()}
             for number in range(max(counts.values(), default=1))

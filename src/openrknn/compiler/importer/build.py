@@ -81,10 +81,10 @@ def _shapeless(graph: Graph, name: str, constants: dict[str, Array]) -> str:
         return f"{maker.type} {maker.name!r} makes {name!r}, whose size is not known before the model runs: {cut}"
     read = [entry for entry in maker.inputs if entry in graph.values]
     if read and len(read) == len([entry for entry in maker.inputs if entry and entry not in constants]):
-        told = " and ".join(f"{entry!r} {list(graph.values[entry].shape)}" for entry in read)
+        shapes = " and ".join(f"{entry!r} {list(graph.values[entry].shape)}" for entry in read)
         return (
-            f"{maker.type} {maker.name!r} cannot be computed of {told}; give shapes with --shapes that fit each other, "
-            f"or {cut}"
+            f"{maker.type} {maker.name!r} cannot be computed from {shapes}; give shapes that fit each other "
+            f"(--shapes), or {cut}"
         )
     what = f"the shape of {name!r} ({maker.type} {maker.name!r})"
     return f"{what} cannot be worked out; bind the inputs with --shapes, or {cut}"

@@ -15,6 +15,7 @@ from math import prod
 
 import numpy as np
 
+from openrknn.compiler.identity import POINT
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.axes import View
 from openrknn.compiler.normalise.common import constant, replace_op, sole_reader
@@ -202,9 +203,7 @@ def _pick(graph: Graph, source: str, target: str, picks: Array) -> Op:
     weight = np.zeros((len(picks), graph.shape(source)[1], 1, 1))
     there = np.flatnonzero(picks >= 0)
     weight[there, picks[there]] = 1
-    attributes = {
-        "kernel": (1, 1), "strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0), "group": 1, "from": "Pick",
-    }  # fmt: skip
+    attributes = {**POINT, "from": "Pick"}
     bias = graph.add_constant(f"{target}_zero", np.zeros(len(picks)))
     return Op("Conv", target, [source, graph.add_constant(f"{target}_picks", weight), bias], [target], attributes)
 

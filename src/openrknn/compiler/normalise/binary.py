@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from openrknn.compiler.identity import POINT
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.normalise.common import replace_op
 
@@ -85,9 +86,7 @@ def _spread(graph: Graph, op: Op, name: str, channels: int) -> str:
     shape = graph.shape(op.output)
     target = graph.add_value(f"{op.output}_spread", shape)
     graph.derived[target] = (name, lambda values: values)
-    attributes = {
-        "kernel": (1, 1), "strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0), "group": 1, "from": "Expand",
-    }  # fmt: skip
+    attributes = {**POINT, "from": "Expand"}
     weight = graph.add_constant(f"{target}_ones", np.ones((channels, 1, 1, 1)))
     bias = graph.add_constant(f"{target}_zero", np.zeros(channels))
     graph.ops.insert(graph.ops.index(op), Op("Conv", target, [name, weight, bias], [target], attributes, (op.name,)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from openrknn.compiler.identity import POINT
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import replace_op
 
@@ -96,10 +97,7 @@ def fill_divisors(graph: Graph, atom: int) -> None:
         filled = graph.add_value(f"{op.output}_divisor", (1, room, rows, columns))
         graph.derived[filled] = (name, lambda values: values)
         constants = [graph.add_constant(f"{filled}_weight", weight), graph.add_constant(f"{filled}_bias", bias)]
-        attributes = {
-            "kernel": (1, 1), "strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0), "group": 1, "from": "Div",
-        }  # fmt: skip
-        made = Op("Conv", filled, [name, *constants], [filled], attributes, op.fused or (op.name,))
+        made = Op("Conv", filled, [name, *constants], [filled], {**POINT, "from": "Div"}, op.fused or (op.name,))
         graph.ops.insert(graph.ops.index(op), made)
         op.inputs[1] = filled
 
