@@ -167,7 +167,14 @@ def test_a_bias_of_another_size_is_named() -> None:
 
 def test_statistics_of_another_size_are_named() -> None:
     net = Net()
-    numbers = [net.constant(np.ones(size)) for size in (4, 4, 4, 3)]
+    numbers = [net.constant(np.ones(size)) for size in (4, 4, 4, 0)]
     out = net.add("BatchNormalization", "x", *numbers)
-    with pytest.raises(ModelError, match="not one number per channel"):
+    with pytest.raises(ModelError, match="BatchNormalization .BatchNormalization_t1."):
         compile_model(net.model({"x": (1, 4, 8, 8)}, [out]))
+
+
+def test_a_batch_of_thousands_is_refused() -> None:
+    """Every item has its own tasks: 50,000 took minutes and gigabytes."""
+    net = Net()
+    with pytest.raises(ModelError, match="takes 50000 items at once, a run at most 1024"):
+        compile_model(net.model({"x": (50000, 4)}, [net.add("Relu", "x")]))

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypedDict
 from openrknn.chips import CHIPS, Chip
 from openrknn.compiler.calibration import FITS, Calibration
 from openrknn.compiler.errors import CalibrationError, OptionError
+from openrknn.compiler.importer.batch import MOST_ITEMS
 from openrknn.compiler.quantise.ranges import METHODS
 from openrknn.compiler.targets import TARGETS
 
@@ -28,7 +29,6 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with (stage, done, of)."""
 
 _ORDERS = ("rgb", "bgr")
-_MOST_ITEMS = 1024
 
 
 class CompileKeywords(TypedDict, total=False):
@@ -116,8 +116,8 @@ class CompileOptions:
             raise OptionError(f"order {self.order!r} is not known; there are {' and '.join(_ORDERS)}")
         if self.fit not in FITS:
             raise OptionError(f"fit {self.fit!r} is not known; there are {', '.join(FITS)}")
-        if self.batch is not None and not 1 <= self.batch <= _MOST_ITEMS:
-            raise OptionError(f"batch={self.batch!r}: a run has 1 to {_MOST_ITEMS} items")
+        if self.batch is not None and not 1 <= self.batch <= MOST_ITEMS:
+            raise OptionError(f"batch={self.batch!r}: a run has 1 to {MOST_ITEMS} items")
         _ = self.shape_sets
         if (self.auto_mixed or self.fp16_layers) and not TARGETS[chip.family].can_mix:
             raise OptionError(

@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from openrknn.compiler.errors import CompileError, UnsupportedOperatorError
+from openrknn.compiler.errors import CompileError, ModelError, UnsupportedOperatorError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.fold import constants_of, fold
 from openrknn.compiler.importer.shapes import known_shapes, model_inputs, set_size
 from openrknn.compiler.ir import Array
 
-__all__ = ["batch_of", "one_item"]
+__all__ = ["MOST_ITEMS", "batch_of", "one_item"]
+
+MOST_ITEMS = 1024
+"""Of one run: each item has its own tasks in the file."""
 
 _SHAPED = {"Reshape": 1, "Expand": 1, "Resize": 3}
 """Operators that name sizes of their result, the batch first -> the input that does."""
@@ -32,7 +35,13 @@ def batch_of(model: Any) -> int:
     """The items that the model takes at once: the first size of every input, where they agree."""
     shapes = known_shapes(model)
     firsts = {shapes[entry.name][0] if len(shapes.get(entry.name, ())) > 1 else 1 for entry in model_inputs(model)}
-    return firsts.pop() if len(firsts) == 1 else 1
+    batch = firsts.pop() if len(firsts) == 1 else 1
+    if batch > MOST_ITEMS:
+        raise ModelError(
+            f"the model takes {batch} items at once, a run at most {MOST_ITEMS}; export it for fewer, or bind "
+            "its first dimension with --shapes"
+        )
+    return batch
 
 
 def one_item(whole: Any, batch: int) -> Any:
