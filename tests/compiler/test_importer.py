@@ -38,7 +38,7 @@ def test_an_open_shape_is_bound_or_asked_for() -> None:
     with pytest.raises(ModelError, match=r"'x' has the open shape \[1, 3, height, width\]; .*--shapes x=1,3,640,640"):
         import_model(model)
     assert import_model(model, shapes={"x": (1, 3, 10, 12)}).graph.shape(out) == (1, 8, 10, 12)
-    with pytest.raises(ModelError, match="no input of the model; there are: x"):
+    with pytest.raises(ModelError, match="not an input; the model has: x"):
         import_model(model, shapes={"y": (1, 3, 10, 12)})
     with pytest.raises(ModelError, match="is fixed to"):
         import_model(model, shapes={"x": (1, 4, 10, 12)})

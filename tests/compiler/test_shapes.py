@@ -146,7 +146,7 @@ def test_wrong_shapes_have_one_clear_message_each() -> None:
     model = flexible()
     with pytest.raises(ModelError, match=r"openrknn compile MODEL.onnx --shapes x=1,3,640,640 \(in Python: shapes="):
         compile_model(model)
-    with pytest.raises(OptionError, match="as many: x has 2, y has 3"):
+    with pytest.raises(OptionError, match="the same number: x has 2, y has 3"):
         CompileOptions(shapes={"x": [(1, 2), (1, 3)], "y": [(1, 2), (1, 3), (1, 4)]})
     with pytest.raises(OptionError, match="given twice"):
         CompileOptions(shapes={"x": [(1, 2), (1, 2)]})
