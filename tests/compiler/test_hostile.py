@@ -169,7 +169,7 @@ def test_statistics_of_another_size_are_named() -> None:
     net = Net()
     numbers = [net.constant(np.ones(size)) for size in (4, 4, 4, 0)]
     out = net.add("BatchNormalization", "x", *numbers)
-    with pytest.raises(ModelError, match="BatchNormalization .BatchNormalization_t1."):
+    with pytest.raises(ModelError, match="BatchNormalization_t1"):
         compile_model(net.model({"x": (1, 4, 8, 8)}, [out]))
 
 
