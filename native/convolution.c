@@ -1,5 +1,5 @@
 /*
- * Convolution: the twin of openrknn/npu/cna.py and core.py.
+ * Convolution: the twin of openrknn/npu/blocks/cna.py and core.py.
  *
  * First the input is copied with its padding, so that no window ever leaves it; a column goes to the place where all
  * columns that one kernel position sees are neighbours, whatever the stride. Pictures become 4 bytes per pixel. A

@@ -14,7 +14,7 @@ int64_t openrknn_packed_bytes(const openrknn_convolution *step)
     return factor_bytes(step, kernels) + atoms * kernels->block_bytes(tap_count(step), step->picture != 0) + SLACK;
 }
 
-/* Where the weight of kernel o, channel i is, in elements, in the NPU's order; npu/cna.py, _direct. */
+/* Where the weight of kernel o, channel i is, in elements, in the NPU's order; npu/blocks/cna.py, _direct. */
 static int64_t direct_place(const openrknn_convolution *step, int32_t o, int32_t i, int32_t tap)
 {
     int32_t taps = step->kernel_height * step->kernel_width, og = o / step->kernel_group, ig = i / step->input_group;
@@ -58,7 +58,7 @@ static void pack_direct(const openrknn_convolution *step, const kernel_set *kern
         }
 }
 
-/* Where the weight of a channel at a tap is, in elements; npu/cna.py, _depthwise. */
+/* Where the weight of a channel at a tap is, in elements; npu/blocks/cna.py, _depthwise. */
 static int64_t depthwise_place(const openrknn_convolution *step, int32_t channel, int32_t tap)
 {
     int32_t taps = step->kernel_height * step->kernel_width, group = channel / step->depthwise_group;
@@ -111,7 +111,7 @@ static void pack_depthwise_floats(const openrknn_convolution *step)
                 *out++ = float_weight(step, 0, block * ATOM + lane, tap);
 }
 
-/* With the largest error of the sums of each kernel, for inputs of length 1; npu/core.py, _rounded. */
+/* With the largest error of the sums of each kernel, for inputs of length 1; npu/blocks/core.py, _rounded. */
 static void pack_floats(const openrknn_convolution *step)
 {
     int32_t window = step->kernel_height * step->kernel_width, lanes = lanes_of(step), taps = tap_count(step);

@@ -5,7 +5,7 @@
  *
  * A product of two fp16 or bf16 numbers is exact in double precision. Depthwise sums are taken in the order of the
  * NumPy code and are the same bits. A direct sum is rounded as if it were exact: where the rounding of the doubles
- * could matter (npu/core.py, _rounded, has the bound), it is taken again, exactly.
+ * could matter (npu/blocks/core.py, _rounded, has the bound), it is taken again, exactly.
  */
 #include <math.h>
 

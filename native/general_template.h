@@ -1,5 +1,5 @@
 /*
- * The DPU in its general form, for any instruction set: the twin of openrknn/npu/dpu, in 64-bit integers or in float,
+ * The DPU in its general form, for any instruction set: the twin of openrknn/npu/blocks/dpu, in 64-bit integers or in float,
  * on a tile of pixels by 16 channels that stays in the first level cache. Every loop does one thing to the whole tile,
  * so that compilers can use vectors.
  *

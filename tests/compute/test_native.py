@@ -4,13 +4,15 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from openrknn.compute import native
 from openrknn.compute.native import CpuFeature, Kernels
-from openrknn.compute.structures import ChainFlags
 from openrknn.errors import UnsupportedError
+from openrknn.nativelib import declared, structures
+from openrknn.nativelib.structures import ChainFlags
 
 HEADER = Path(__file__).parents[2] / "native" / "openrknn.h"
 COMPILER = shutil.which("cc") or shutil.which("gcc")
@@ -98,6 +100,36 @@ def test_header_and_python_have_the_same_numbers() -> None:
     version = re.search(r"#define OPENRKNN_ABI_VERSION (\d+)", header)
     assert version
     assert int(version[1]) == native.ABI_VERSION
+
+
+def compiles(folder: Path, text: str) -> bool:
+    assert COMPILER is not None
+    (folder / "structures.h").write_text(text)
+    command = [COMPILER, "-fsyntax-only", "-x", "c", str(folder / "structures.h")]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def test_the_header_is_what_the_declarations_make() -> None:
+    written = HEADER.with_name("structures.h").read_text()
+    assert written == declared.header(), "run: python -m openrknn.nativelib.structures > native/structures.h"
+
+
+@needs_compiler
+@pytest.mark.skipif(ctypes.sizeof(ctypes.c_void_p) != 8, reason="the places of fields are those of 8-byte pointers")
+def test_the_compiler_checks_every_field(tmp_path: Path) -> None:
+    header = declared.header()
+    assert compiles(tmp_path, header)
+    checked = set(re.findall(r"offsetof\((\w+), (\w+)\)", header))
+    kinds: list[Any] = [kind for kind in vars(structures).values() if hasattr(kind, "C_NAME")]
+    assert checked == {(kind.C_NAME, name) for kind in kinds for name, *_ in kind._fields_}
+    assert not compiles(tmp_path, header.replace("int64_t cells;", "int32_t cells;"))
+    assert not compiles(tmp_path, header.replace("lower, below, upper;", "below, lower, upper;"))
+
+
+@pytest.mark.parametrize("text", ["int32_t a", "int a;", "int32_t a[x];", "int32_t a,b;"])
+def test_what_is_no_declaration_is_refused(text: str) -> None:
+    with pytest.raises((ValueError, KeyError)):
+        declared.parsed(text)
 
 
 # How /proc/cpuinfo spells our names; what a kernel needs beside its own instructions is part of its feature.

@@ -1,7 +1,6 @@
-"""The door to the native kernels; the NumPy twin of each is in `openrknn.npu`.
+"""Access to the native kernels; the NumPy twin of each is in `openrknn.npu`.
 
-    native          finds and loads the library, says which sets of kernels run here
-    structures      the C ABI as ctypes structures
+    native          finds and loads the library, says which sets of kernels run here; `nativelib.structures` has the ABI
     active()        the name of the set of kernels that is used: "vnni", "dotprod" ..., or "numpy"
     threads(), set_threads(n)
 

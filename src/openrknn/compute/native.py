@@ -13,9 +13,8 @@ import functools
 import os
 from pathlib import Path
 
-from openrknn.compute import structures
 from openrknn.errors import UnsupportedError
-from openrknn.nativelib import ABI_VERSION, ENVIRONMENT, LIBRARY_NAME, find, opened
+from openrknn.nativelib import ABI_VERSION, ENVIRONMENT, LIBRARY_NAME, find, opened, structures
 
 __all__ = [
     "ABI_VERSION", "ENVIRONMENT", "LIBRARY_NAME", "CpuFeature", "Kernels", "available", "choose", "cpu_features",

@@ -17,28 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn import nativelib
+from openrknn.nativelib import structures
 from openrknn.numerics import FORMATS, address, dequantize_affine, prepared
 
 __all__ = ["Arrangement", "Dequantization", "nc1hwc2_to_nchw", "nc1hwc2_to_nhwc", "nchw_to_nc1hwc2", "nhwc_to_nc1hwc2"]
 
 Array = npt.NDArray[Any]
 _RANK = 5
-
-
-class _Step(ctypes.Structure):
-    """openrknn_arrangement of native/openrknn.h."""
-
-    _fields_ = (
-        ("source", ctypes.c_void_p),
-        ("target", ctypes.c_void_p),
-        *((name, ctypes.c_int64) for name in ("source_batch", "source_surface", "source_line")),
-        *(
-            (name, ctypes.c_int32)
-            for name in ("batches", "channels", "height", "width", "atom", "format", "to_float", "zero_point")
-        ),
-        ("scale", ctypes.c_float),
-        ("unused", ctypes.c_int32),
-    )
 
 
 class Arrangement:
@@ -71,7 +56,7 @@ class Arrangement:
             function = library.openrknn_arrange
             function.argtypes, function.restype = (ctypes.c_void_p,), None
             steps = native.strides
-            self._step = _Step(
+            self._step = structures.Arrangement(
                 address(native), 0, steps[0], steps[1], steps[2], batches, count, height, width, atom,
                 FORMATS[native.dtype], self._floats, zero_point, self._affine[0], 0,
             )  # fmt: skip

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn import nativelib
+from openrknn.nativelib import structures
 from openrknn.numerics import address
 from openrknn.vision.heads import Array, Floats, Head
 
@@ -21,17 +22,6 @@ __all__ = ["pick", "suppress"]
 
 _MOST_BINS = 64
 _LARGEST_STORED = 127
-
-
-class _Picking(ctypes.Structure):
-    """openrknn_picking of native/openrknn.h."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("scores", "boxes", "powers")),
-        ("cells", ctypes.c_int64),
-        *((name, ctypes.c_int32) for name in ("classes", "bins", "limit", "unused")),
-        *((name, ctypes.c_void_p) for name in ("chosen", "kinds", "best", "distances")),
-    )
 
 
 def _function(name: str, result: Any, *arguments: Any) -> Any:
@@ -66,7 +56,7 @@ def pick(score: Head, box: Head, limit: float) -> tuple[Array, Array, Array, Flo
     best = np.empty(cells, np.int8)
     distances = np.empty((4, cells), np.float32)
     powers = _powers(box.scale)
-    step = _Picking(
+    step = structures.Picking(
         address(scores), address(boxes), address(powers), cells, scores.shape[1], bins, max(int(limit), -128), 0,
         address(numbers), address(numbers) + numbers.strides[0], address(best), address(distances),
     )  # fmt: skip

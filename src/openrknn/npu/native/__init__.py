@@ -24,8 +24,8 @@ import numpy as np
 
 from openrknn.compute import native
 from openrknn.compute.native import Kernels
-from openrknn.compute.structures import StepStructure
 from openrknn.errors import ExecutionError
+from openrknn.nativelib.structures import StepStructure
 from openrknn.npu.memory import Buffer, Memory
 from openrknn.npu.native.context import Context
 from openrknn.npu.native.places import Places

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn import numerics
-from openrknn.compute.structures import Chain, ChainFlags
 from openrknn.isa import Precision
 from openrknn.isa.enums import EwAlgorithm, OperandMode
+from openrknn.nativelib.structures import Chain, ChainFlags
 from openrknn.npu.blocks.dpu import ew, out_cvt
 from openrknn.npu.blocks.dpu.stage import Clamp, Stage
 from openrknn.npu.blocks.formats import Numbers

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.compute import structures
 from openrknn.compute.native import Kernels
+from openrknn.nativelib import structures
 from openrknn.npu.native import table
 from openrknn.npu.native.reading import Reading, RefusedError
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.compute import structures
-from openrknn.compute.structures import StepStructure
 from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction
+from openrknn.nativelib import structures
+from openrknn.nativelib.structures import StepStructure
 from openrknn.npu.blocks import cna
 from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 from openrknn.npu.native import chain

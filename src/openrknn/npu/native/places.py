@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.compute.structures import Cube, Target
+from openrknn.nativelib.structures import Cube, Target
 from openrknn.npu.blocks import rdma
 from openrknn.npu.blocks.dpu import write
 from openrknn.npu.blocks.formats import ATOM_BYTES

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.compute.structures import Clamp, ClampKinds, Dpu, ElementWise, Lookup, Stage
 from openrknn.isa import Precision
 from openrknn.isa.enums import CombineUse, EwAlgorithm, OperandMode
+from openrknn.nativelib.structures import Clamp, ClampKinds, Dpu, ElementWise, Lookup, Stage
 from openrknn.npu.blocks import rdma
 from openrknn.npu.blocks.dpu import ew, lut, out_cvt, pipeline, stage
 from openrknn.npu.blocks.formats import ATOM_BYTES, Numbers, element_bytes, is_float, surfaces

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn import numerics
-from openrknn.compute import structures
-from openrknn.compute.structures import StepStructure
 from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction, CombineUse, PoolingMethod
+from openrknn.nativelib import structures
+from openrknn.nativelib.structures import StepStructure
 from openrknn.npu.blocks import ppu, rdma
 from openrknn.npu.blocks.dpu import pipeline
 from openrknn.npu.blocks.dpu import write as dpu_write
