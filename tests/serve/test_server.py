@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -399,6 +400,19 @@ def test_the_command_serves_and_sigterm_loses_nothing(tmp_path: Path) -> None:
 
 class _Address:
     url = ""
+
+
+def test_the_image_is_pinned_and_needs_a_token(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (ROOT / "deploy/container/Containerfile").read_text().splitlines()
+    (version,) = [line.partition("=")[2] for line in lines if line.startswith("ARG PYTHON=")]
+    assert re.fullmatch(r"3\.\d+\.\d+-slim-[a-z]+", version)
+    assert {line.split()[1] for line in lines if line.startswith("FROM")} == {"python:${PYTHON}"}
+    command = json.loads(next(line for line in lines if line.startswith("CMD")).removeprefix("CMD "))
+    monkeypatch.delenv("OPENRKNN_TOKEN", raising=False)
+    assert main([*command[1:-1], str(FILES["picture"])]) == 2
+    assert "OPENRKNN_TOKEN" in capsys.readouterr().err
 
 
 def test_settings_can_be_changed() -> None:

@@ -286,3 +286,21 @@ def test_a_real_video(tmp_path: Path) -> None:
     means = [pixels.mean(axis=(0, 1)) for pixels in seen if pixels is not None]
     assert [round(float(mean[0]) / 40) for mean in means] == [0, 1, 2, 3, 4]
     assert max(float(mean[2]) for mean in means) < 20
+
+
+def test_a_video_of_giant_frames_is_refused_before_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from openrknn.vision import video
+
+    class Capture:
+        def get(self, number: int) -> float:
+            return {3: 60_000.0, 4: 60_000.0}[number]
+
+        def read(self) -> None:
+            raise AssertionError("a frame was decoded")
+
+        def release(self) -> None:
+            pass
+
+    monkeypatch.setattr(video, "_open", lambda place: Capture())
+    with pytest.raises(SourceError, match="60000x60000 pixels"):
+        next(video.frames("a.mp4", is_live=False))

@@ -81,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     safety.add_argument(
         "--token-file", metavar="FILE", help=f"file with the token that clients must send (or {_TOKEN_VARIABLE})"
     )
+    safety.add_argument("--require-token", action="store_true", help="do not start without a token")
     safety.add_argument("--tls-cert", metavar="PEM", help="certificate (chain)")
     safety.add_argument("--tls-key", metavar="PEM", help="private key of the certificate")
     safety.add_argument("--tls-client-ca", metavar="PEM", help="require client certificates signed by this authority")
@@ -100,6 +101,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     except ImportError as error:
         raise CommandError(missing(error, "serve")) from None
     settings = settings_from(arguments)
+    if arguments.require_token and settings.token is None:
+        raise CommandError(f"there is no token: set {_TOKEN_VARIABLE}, or give --token-file")
     is_empty = not scan(settings.sources, settings.name)  # complains about what is not there before anything starts
     logs.set_up(arguments.log_format, arguments.log_level)
     for warning in _warnings(settings, is_empty=is_empty):

@@ -16,11 +16,16 @@ from openrknn.vision.pictures import Pixels
 
 __all__ = ["frames"]
 
+_SIZE_PROPERTIES = (3, 4)  # cv2.CAP_PROP_FRAME_WIDTH and _HEIGHT
+_MOST_PIXELS = 64 * 1024 * 1024
+"""Of one frame: as large as the largest picture (`openrknn.pictures`)."""
+
 
 def frames(place: str, *, is_live: bool) -> Iterator[Pixels]:
     """The pictures of a video file, a camera ("0", "/dev/video0") or an address (rtsp://...)."""
     capture = _open(place)
     try:
+        _check_size(capture, place)
         count = 0
         while True:
             well, picture = capture.read()
@@ -32,6 +37,15 @@ def frames(place: str, *, is_live: bool) -> Iterator[Pixels]:
             raise SourceError(f"{place}: {'the stream ended' if count else 'no picture came'}; check the source")
     finally:
         capture.release()
+
+
+def _check_size(capture: Any, place: str) -> None:
+    """Before the first frame: a header can promise more pixels than there is memory."""
+    if not hasattr(capture, "get"):  # a stand-in for OpenCV
+        return
+    width, height = (int(capture.get(number)) for number in _SIZE_PROPERTIES)
+    if width * height > _MOST_PIXELS:
+        raise SourceError(f"{place}: the frames have {width}x{height} pixels; scale the video down first")
 
 
 @contextmanager

@@ -95,21 +95,24 @@ class RpcServer:
         return grpc.method_handlers_generic_handler(service, handlers)
 
     def _handler(self, method: Method, function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-        async def handle(messages: AsyncIterator[bytes], context: Any) -> None:
-            started, code = time.perf_counter(), "OK"
+        async def handle(_: AsyncIterator[bytes], context: Any) -> None:
+            started, code, text = time.perf_counter(), "OK", ""
             call = Call(_headers(context), context.time_remaining(), self._plane.budget.open(), self._parser(method))
             try:
                 self._check_token(method.name, context)
                 with call.share:
-                    await self._answer(method, function, self._arriving(messages), call, context)
+                    await self._answer(method, function, _Arriving(context, self._gate), call, context)
             except ServeError as error:
-                code = error.code
-                await context.abort(getattr(grpc.StatusCode, error.code), str(error))
+                code, text = error.code, str(error)
             except asyncio.CancelledError:
                 code = "CANCELLED"
                 raise
             finally:
                 self._log(method.name, code, started, context, call)
+            if code != "OK":
+                # gRPC keeps the error that this raises in a circle of references. Raised inside `except` it would keep
+                # the message with it, until somebody collects garbage.
+                await context.abort(getattr(grpc.StatusCode, code), text)
 
         return handle
 
@@ -125,11 +128,6 @@ class RpcServer:
             async for answer in function(given, call):
                 await context.write(_encode(answer))
             call.stream.check()
-
-    async def _arriving(self, messages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        async for raw in messages:
-            self._gate.arrived(len(raw))
-            yield raw
 
     async def _only(self, messages: AsyncIterator[bytes], call: Call) -> Any:
         try:
@@ -172,6 +170,23 @@ class RpcServer:
         fields = {"method": name, "code": code, "ms": milliseconds, "client": client, "model": one_line(call.model)}
         level = logging.DEBUG if name in _QUIET_CALLS and code == "OK" else logging.INFO
         _LOG.log(level, "gRPC %(method)s %(code)s %(ms)s ms", fields, extra={"fields": fields})
+
+
+class _Arriving:
+    """The messages of a call. No generator: a suspended one would keep the last message, and gRPC keeps generators."""
+
+    def __init__(self, context: Any, gate: Gate) -> None:
+        self._context, self._gate = context, gate
+
+    def __aiter__(self) -> _Arriving:
+        return self
+
+    async def __anext__(self) -> bytes:
+        raw = await self._context.read()
+        if raw is grpc.aio.EOF:
+            raise StopAsyncIteration
+        self._gate.arrived(len(raw))
+        return bytes(raw)
 
 
 def _headers(context: Any) -> dict[str, str]:

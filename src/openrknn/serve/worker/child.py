@@ -29,7 +29,7 @@ _DESCRIPTORS = 2
 def main(descriptor: int) -> None:
     """Answer the server until it is gone."""
     stand_back()
-    keep_freed_memory()
+    keep_freed_memory(32)
     _log_to_server()
     worker = _Worker(Wire(socket.socket(fileno=descriptor)))
     try:
