@@ -128,9 +128,9 @@ def _end(output: Output, page: Path, total: float) -> None:
             [
                 ("page", f"{page}  (open it in a browser)"),
                 ("done", f"in {duration(total)}, by the software NPU: it executed the commands inside the .rknn files"),
-                ("next", "openrknn classify MODEL PICTURE    what is on your photo"),
-                (" ", "openrknn detect yolo.rknn PHOTOS/ --save out    boxes, with a detector of yours"),
-                (" ", "openrknn inspect MODEL    what is in a model"),
+                ("next", "openrknn classify MODEL PICTURE    what your photo shows"),
+                (" ", "openrknn detect yolo.rknn PHOTOS/ --save out    boxes, with your own detector"),
+                (" ", "openrknn inspect MODEL    what a model contains"),
             ]
         )
     )
