@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from openrknn.chips import CHIPS
 from openrknn.cost import Kind, Shape, work_of
+from openrknn.cost.decoded import shape_of
+from openrknn.npu.task import Convolution
+from tests.npu.chip_models import GOLDENS, place
 
 RK3588, RK3566 = CHIPS["rk3588"], CHIPS["rk3566"]
 
@@ -47,3 +52,21 @@ def test_all_bytes_are_moved() -> None:
     work = work_of(Shape(Kind.TABLE_LOAD, feature_bytes=1, weight_bytes=2, operand_bytes=4, written_bytes=8,
                          command_bytes=16), RK3588)  # fmt: skip
     assert (work.read_bytes, work.moved_bytes, work.tasks) == (7, 31, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "macs"),
+    [(Kind.CONVOLUTION, 10 * 9 * 15), (Kind.PICTURE, 10 * 9 * 15), (Kind.DEPTHWISE, 10 * 9 * 3), (Kind.POOLING, 0)],
+)
+def test_operations_follow_from_the_sizes(kind: Kind, macs: int) -> None:
+    """One owner: decoded streams and the compiler give sizes, nobody else multiplies them."""
+    assert Shape(kind, pixels=10, taps=9, inputs=3, kernels=5, channels=5).macs == macs
+
+
+def test_the_operations_of_a_decoded_task_are_those_of_its_step() -> None:
+    steps = place(GOLDENS / "residual_rk3588_i8.rknn").program().steps
+    found = [step for step in steps if isinstance(step, Convolution)]
+    assert {step.source.packed_channels for step in found} == {0, 3}
+    for step in found:
+        padded, own = step.source.weight_channels, step.source.packed_channels or step.source.weight_channels
+        assert shape_of(step).macs * padded == step.macs * own

@@ -95,12 +95,10 @@ def _convolution(task: Task, target: Target) -> Shape:
     each = picture * size if picture else _atoms(_number(task, "CNA.DATA_SIZE1", "datain_channel"), size, target)
     reused = _number(task, "CNA.CBUF_CON0", "weight_reuse")
     return Shape(
-        Kind.DEPTHWISE if depthwise else Kind.PICTURE if picture else Kind.CONVOLUTION, pixels, taps, inputs, kernels,
-        width, _channels(task), _uses_table(task), feature_bytes=read * each,
+        Kind.DEPTHWISE if depthwise else Kind.PICTURE if picture else Kind.CONVOLUTION, pixels, taps, picture or inputs,
+        kernels, width, _channels(task), _uses_table(task), feature_bytes=read * each,
         weight_bytes=0 if reused else _number(task, "CNA.WEIGHT_SIZE0", "weight_bytes"), operand_bytes=_operands(task),
         written_bytes=_written(task, pixels, target),
-        # Depthwise weights are one kernel: all their numbers meet each pixel once.
-        macs=pixels * taps * (1 if depthwise else kernels) * (picture or inputs),
     )  # fmt: skip
 
 

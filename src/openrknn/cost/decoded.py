@@ -85,14 +85,12 @@ def _convolution(step: Convolution) -> Shape:
     each = picture * size if picture else surfaces(source.channels, size, source.atom_bytes) * source.atom_bytes
     kind = Kind.DEPTHWISE if source.depthwise else Kind.PICTURE if picture else Kind.CONVOLUTION
     return Shape(
-        kind, pixels, source.kernel_height * source.kernel_width, source.weight_channels, source.kernels,
+        kind, pixels, source.kernel_height * source.kernel_width, picture or source.weight_channels, source.kernels,
         element_bytes(source.weight_precision), step.dpu.channels, _uses_table(step.dpu),
         feature_bytes=source.height * source.width * each,
         weight_bytes=0 if source.reuses_weights else stored,
         operand_bytes=_operands(step.reader, step.dpu.channels) if step.reader is not None else 0,
         written_bytes=_written(step.dpu, pixels) if step.pooling is None else _pooled(step.pooling)[1],
-        # Pictures have few channels of their own, whatever their weights are padded to.
-        macs=step.macs * picture // source.weight_channels if picture else step.macs,
     )  # fmt: skip
 
 

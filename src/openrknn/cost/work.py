@@ -45,7 +45,7 @@ class Shape(NamedTuple):
     taps: int = 1
     """Rows x columns of the kernel; of a pooling window, rows + columns."""
     inputs: int = 0
-    """Channels of one kernel."""
+    """Channels of one kernel; of a picture its own, whatever the weights are padded to."""
     kernels: int = 0
     weight_size: int = 1
     """Bytes of one weight."""
@@ -57,7 +57,12 @@ class Shape(NamedTuple):
     operand_bytes: int = 0
     written_bytes: int = 0
     command_bytes: int = 0
-    macs: int = 0
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulate operations. Depthwise weights are one kernel: all of them meet each pixel once."""
+        kernels = {Kind.CONVOLUTION: self.kernels, Kind.PICTURE: self.kernels, Kind.DEPTHWISE: 1}.get(self.kind, 0)
+        return self.pixels * self.taps * self.inputs * kernels
 
 
 class Work(NamedTuple):
