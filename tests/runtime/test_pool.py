@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import openrknn
-from openrknn.errors import UnsupportedError
+from openrknn.errors import BudgetError, UnsupportedError
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.pool import SessionPool
 from openrknn.runtime.session import Session
@@ -37,6 +38,15 @@ def test_map_keeps_the_order(want: list[Array]) -> None:
 def test_options_that_do_not_exist_are_refused() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
         SessionPool(MODEL, nonsense=1)  # type: ignore[call-arg]
+    with SessionPool(MODEL, max_work=1) as pool, pytest.raises(BudgetError, match="max_work"):
+        pool.run(PICTURES[0])
+
+
+def test_the_options_are_those_of_a_session() -> None:
+    session, pool = (inspect.signature(kind.__init__).parameters for kind in (Session, SessionPool))
+    assert set(pool) - set(session) == {"size"}
+    assert set(session) == set(pool) - {"size"}
+    assert all(pool[name].default == session[name].default for name in session)
 
 
 def test_map_takes_an_endless_stream() -> None:

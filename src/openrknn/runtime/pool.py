@@ -45,6 +45,8 @@ class SessionPool(Closing):
         custom_ops: Mapping[str, CustomOperator] | None = None,
         share_weights_with: Session | None = None,
         strict: bool = False,
+        max_work: int | None = None,
+        max_memory: int | None = None,
     ) -> None:
         if size < 1:
             raise ValueError(f"a pool of {size} sessions cannot run anything")
@@ -60,7 +62,7 @@ class SessionPool(Closing):
                 where = "auto" if self._sessions else device
                 session = Session(
                     parsed, where, cores=cores, core_mask=core_mask, custom_ops=custom_ops,
-                    share_weights_with=donor, strict=strict,
+                    share_weights_with=donor, strict=strict, max_work=max_work, max_memory=max_memory,
                 )  # fmt: skip
                 self._sessions.append(session)
         except BaseException:
