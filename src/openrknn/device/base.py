@@ -99,7 +99,7 @@ class BaseDevice(Closing, ABC, Generic[_B]):
 
     @abstractmethod
     def _allocate(self, size_bytes: int, name: str) -> _B:
-        """Zeroed memory of so many bytes, in whole pages."""
+        """Zeroed memory of `size_bytes`, which are whole pages."""
 
     @abstractmethod
     def _release(self, buffer: _B) -> None:

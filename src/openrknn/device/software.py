@@ -103,7 +103,7 @@ class SoftwareDevice(BaseDevice[SoftwareBuffer]):
         for buffer in self._memory:
             if buffer.address - address >= size_bytes:
                 break
-            address = -(-buffer.end // PAGE) * PAGE + PAGE  # memory of the user's may end anywhere
+            address = -(-buffer.end // PAGE) * PAGE + PAGE  # user memory may end anywhere
         if address + size_bytes > _LAST_ADDRESS:
             raise DeviceError(f"{self.name} has no room for {size_bytes} bytes in its 32-bit address space")
         return address

@@ -207,7 +207,7 @@ class Scheduler:
             threading.Thread(target=self._finish, args=([job], outcome)).start()
 
     def _set_deadline(self, job: Job) -> None:
-        """The start of an engine takes longer than many jobs may, and is nobody's time."""
+        """Starting an engine takes longer than many time limits, so it does not count against any job."""
         assert self.link is not None
         seconds = max(job.timeout, _SHORTEST_TIMEOUT) * self._scale
         job.deadline = time.monotonic() + (seconds if self.link.is_ready else max(seconds, _LONGEST_START))

@@ -86,7 +86,7 @@ def machine_of(program: Path) -> str:
 
 
 def _emulator(machine: str, prefix: str) -> list[str]:
-    """qemu, told where the libraries of the machine are unless its environment does (`prefix`)."""
+    """qemu, with the place of the machine's libraries unless the environment names it (`prefix`)."""
     found = shutil.which(f"qemu-{machine}") or shutil.which(f"qemu-{machine}-static")
     if found is None:
         raise UnsupportedError(

@@ -20,7 +20,7 @@ class Cores:
         self._states = [self._empty for _ in range(machine.chip.cores)]
 
     def state(self, core: int) -> State:
-        """What the last job left, whether or not the machine was told yet."""
+        """What the last job left, whether or not the machine has it already."""
         return self._states[core]
 
     def set_state(self, core: int, state: State) -> None:

@@ -67,7 +67,7 @@ class System:
             return list(self._spaces.values())
 
     def forget_removed(self, at_least: int = 0) -> None:
-        """Tell the engine of buffers that are gone, once they are so many bytes."""
+        """Tell the engine which buffers are gone, once they add up to `at_least` bytes."""
         link = self.scheduler.link
         if link is not None and sum(buffer.size for buffer in list(self.buffers.removed)) >= max(at_least, 1):
             link.forget_removed()

@@ -24,7 +24,7 @@ class Exporter:
                     self._answer(200, metrics(), "text/plain; version=0.0.4; charset=utf-8")
                 elif self.path == "/healthz":
                     well = is_well()
-                    self._answer(200 if well else 503, "well\n" if well else "not registered\n", "text/plain")
+                    self._answer(200 if well else 503, "ok\n" if well else "not registered\n", "text/plain")
                 else:
                     self._answer(404, "there are /metrics and /healthz\n", "text/plain")
 

@@ -1,4 +1,4 @@
-"""The words in which a reading is told: frozen dataclasses. None means that this machine does not tell."""
+"""What a reading consists of: frozen dataclasses. None means that the value is unavailable on this machine."""
 
 from __future__ import annotations
 

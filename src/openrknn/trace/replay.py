@@ -39,7 +39,7 @@ class Difference:
     task: int | None
     """The last task that wrote there."""
     register: str = ""
-    """The register that told it where to write."""
+    """The register that holds the address of that output."""
     element: int = 0
     """Which element of what it wrote."""
 

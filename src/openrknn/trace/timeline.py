@@ -88,7 +88,7 @@ def _job_span(number: int, submit: SubmitRecord, finish: FinishRecord | None, en
     waited = start - submit.at
     if waited > 0:
         text += f"; {waited / 1e6:.3f} ms after its submit"
-    return Span(start, finish.at, "failed" if finish.error else "job", f"{text}; {finish.error or 'well'}")
+    return Span(start, finish.at, "failed" if finish.error else "job", f"{text}; {finish.error or 'ok'}")
 
 
 def _cores(trace: Trace, end: int) -> Iterator[Lane]:

@@ -28,7 +28,7 @@ class Array:
     count: str
     """The field that says how many elements there are."""
     element: Struct | int
-    """What is in it: structs, or plain values of so many bytes."""
+    """What is in it: structs, or plain values with this many bytes each."""
     stride: str = ""
     """The field that says how far apart the elements are; they lie without gaps if there is none."""
     out: bool = False

@@ -50,21 +50,21 @@ def _rocket_speaks(facts: Facts) -> bool:
 
 def _version(npu: Npu) -> Iterator[Finding]:
     version = version_numbers(npu.version)
-    told = f"rknpu {npu.version or 'of unknown version'} on {npu.name}"
+    text = f"rknpu {npu.version or 'of unknown version'} on {npu.name}"
     if not version:
-        yield Finding("driver-version-unknown", Severity.NOTE, told, "its version is in debugfs, which only root reads",
+        yield Finding("driver-version-unknown", Severity.NOTE, text, "its version is in debugfs, which only root reads",
                       ("$ sudo openrknn doctor",))  # fmt: skip
     elif version < REQUIRED:
         cores = "; cores 1 and 2 are dead with 0.9.2 and 0.9.3 on kernel 6.1" if version in _DEAD_CORES else ""
-        yield Finding("driver-too-old", Severity.ERROR, f"{told} is older than 0.9.6",
+        yield Finding("driver-too-old", Severity.ERROR, f"{text} is older than 0.9.6",
                       f"models of toolkit 2.x need 0.9.6; older drivers fail with \"failed to submit!\"{cores}",
                       _UPDATE, "rockchip-linux/rknn-toolkit2#320")  # fmt: skip
     elif version < RECOMMENDED:
-        yield Finding("driver-old", Severity.WARNING, f"{told} is older than 0.9.8",
+        yield Finding("driver-old", Severity.WARNING, f"{text} is older than 0.9.8",
                       "0.9.8 fixes job timeouts and crashes with several clients; Immich requires it",
                       _UPDATE, "rockchip-linux/rknn-toolkit2#320")  # fmt: skip
     else:
-        yield Finding("driver", Severity.OK, told)
+        yield Finding("driver", Severity.OK, text)
 
 
 def _clients(npu: Npu) -> Iterator[Finding]:

@@ -13,10 +13,10 @@ __all__ = ["check_libraries"]
 def check_libraries(facts: Facts) -> Iterator[Finding]:
     """Which there are, and whether they contradict each other."""
     for library in facts.libraries:
-        told = f"{library.path}: {library.name} {library.version or 'of unknown version'}"
+        text = f"{library.path}: {library.name} {library.version or 'of unknown version'}"
         # Whether it can be loaded is a question for the machine that it is on.
         problem = library.problem if facts.is_this_machine else None
-        yield Finding("library", Severity.OK, told + (f" ({problem})" if problem else ""))
+        yield Finding("library", Severity.OK, text + (f" ({problem})" if problem else ""))
     for name in ("librknnrt", "librknnmrt"):
         copies = [library for library in facts.libraries if library.name == name and library.version]
         versions = sorted({library.version for library in copies if library.version})

@@ -38,4 +38,4 @@ def check_log(facts: Facts) -> Iterator[Finding]:
         )
     elif facts.log is None:
         yield Finding("no-kernel-log", Severity.NOTE, "the kernel's log may not be read by this user",
-                      "timeouts and memory problems are only told there", ("$ sudo openrknn doctor",))  # fmt: skip
+                      "timeouts and memory problems are reported only there", ("$ sudo openrknn doctor",))  # fmt: skip
