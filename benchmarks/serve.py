@@ -56,38 +56,7 @@ GROWTH_MIB = 32.0
 
 # -- servers ---------------------------------------------------------------------------------------------------------
 
-_IDENTITY = '''
-import sys
-from dataclasses import replace
-from openrknn.container.model import TensorSpec
-from openrknn.runtime.profile import RunTimes
-from openrknn.serve.plane import served, signature
-from openrknn.serve.server import Server
-from openrknn.serve.settings import Settings
-from openrknn.serve import logs
-SHAPE = (1, 3, 224, 224)
-
-class Identity:
-    """A session that copies; everything else of the server is real."""
-    times = RunTimes()
-    class device:
-        name = "software:identity"
-    def __init__(self, model, **options): pass
-    def run(self, inputs, **options): return {"output": inputs["input"].copy()}
-    def close(self): pass
-
-class IdentitySignature(signature.Signature):
-    def __init__(self, model):
-        self.batch, self.is_dynamic = 1, False
-        self._allowed, self._names = ({"input": SHAPE},), ["input"]
-        self.inputs = (signature.Port("input", "FP32", SHAPE),)
-        self.outputs = (signature.Port("output", "FP32", SHAPE),)
-        self._output_names = frozenset(["output"])
-
-served.Signature = IdentitySignature
-logs.set_up("text", "warning")
-Server(Settings([sys.argv[1]], http_port=int(sys.argv[2]), grpc_port=int(sys.argv[3])), open_session=Identity).run()
-'''
+_IDENTITY = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from benchmarks.serve_identity import main; main()"
 
 _PEER_MODEL = '''
 from mlserver import MLModel
