@@ -164,6 +164,8 @@ def _weights(
         setattr(result, name, getattr(source, name))
     kernels = 1 if source.depthwise else source.kernels
     count = kernels * source.kernel_height * source.kernel_width * source.weight_channels
+    if source.weight_bytes % element_bytes(source.weight_precision):
+        raise RefusedError("weights that are not whole elements")
     if count * element_bytes(source.weight_precision) > source.weight_bytes:
         raise RefusedError("fewer weights than kernels need")
     result.weights = stored(source, places).ctypes.data
