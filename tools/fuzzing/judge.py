@@ -181,7 +181,7 @@ def _input(spec: TensorSpec, way: Way, batch: int) -> np.ndarray[Any, Any]:
     if way.pixels and (spec.is_image or spec.dtype == "uint8"):
         return np.resize(_PATTERN, count).reshape(shape)
     if spec.dtype in _WHOLE and (spec.quantization is None or not spec.dtype.startswith("int")):
-        return np.resize(_PATTERN, count).astype(spec.dtype).reshape(shape)
+        return np.resize(_PATTERN, count).astype("uint8" if spec.dtype == "bool" else spec.dtype).reshape(shape)
     return ((np.resize(_PATTERN, count).astype(np.float32) - 128) / 64).reshape(shape)
 
 
