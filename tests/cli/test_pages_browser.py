@@ -33,7 +33,7 @@ def test_charts_of_compare_stay_in_their_cards(browser: Browser, tmp_path: Path,
     page = tmp_path / "page.html"
     run(capsys, "compare", MODELS / "picture_gate_rk3562_fp.rknn", MODELS / "picture_gate.onnx", "--html", page)
     shown = browser.open(page.as_uri(), width=PHONE[0], height=PHONE[1])
-    assert shown.ask(WIDEST) <= PHONE[0]
+    assert shown.until(f"document.readyState == 'complete' && document.querySelector('main') && {WIDEST}") <= PHONE[0]
     assert shown.ask(OUTSIDE) == 0
 
 
@@ -41,7 +41,7 @@ def test_bars_of_the_timeline_have_room(browser: Browser, tmp_path: Path, capsys
     page = tmp_path / "page.html"
     assert run(capsys, "trace", "timeline", ROOT / "examples" / "traces" / "tiny.trace", "-o", page).code == 0
     shown = browser.open(page.as_uri(), width=PHONE[0], height=PHONE[1])
-    assert shown.ask(WIDEST) <= PHONE[0]
+    assert shown.until(f"document.readyState == 'complete' && document.querySelector('main') && {WIDEST}") <= PHONE[0]
     assert shown.ask("document.querySelector('.time').getBoundingClientRect().width") > 0.5 * PHONE[0]
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterable
 from importlib import resources
 
-from openrknn.pages.markup import Markup, tag
+from openrknn.pages.markup import Content, Markup, tag
 
-__all__ = ["asset", "document"]
+__all__ = ["asset", "document", "footer", "navigation", "section"]
 
 
 def asset(name: str) -> Markup:
@@ -43,3 +44,22 @@ def _policy(script: str, *, pictures: bool) -> str:
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         rules.append(f"script-src 'sha256-{digest}'")
     return "; ".join([*rules, "base-uri 'none'"])
+
+
+def navigation(places: Iterable[tuple[str, str]]) -> Markup:
+    """Links to the sections: (place, words)."""
+    return tag("nav", *(tag("a", words, href=f"#{place}") for place, words in places), aria_label="Sections")
+
+
+def section(place: str, title: str, *content: Content, note: str = "") -> Markup | None:
+    """A part of the page with a heading, and an introduction if there is one; nothing without content."""
+    if not any(content):
+        return None
+    heading = tag("h2", title, id=f"{place}-title")
+    intro = tag("p", note, class_="intro") if note else None
+    return tag("section", heading, intro, *content, id=place, aria_labelledby=f"{place}-title")
+
+
+def footer(command: str) -> Markup:
+    """Who wrote the page."""
+    return tag("footer", tag("p", f"Written by {command}. This page is one file and loads nothing."))

@@ -9,11 +9,12 @@ from openrknn.analysis.accuracy.measure import Layer
 from openrknn.analysis.accuracy.phrases import describe, head, remarks, verdict
 from openrknn.analysis.accuracy.result import Comparison, first_drift, is_below, losses
 from openrknn.pages.compare import plots
-from openrknn.pages.frame import asset, document
+from openrknn.pages.frame import asset, document, footer, navigation, section
 from openrknn.pages.markup import Content, Markup, breakable, clean, join, tag
 
 __all__ = ["render"]
 
+_PLACES = (("top", "Overview"), ("noise", "Noise"), ("steps", "Steps"), ("pairs", "Pairs"), ("layers", "Tensors"))
 _MODES = (("free", "free run: errors add up"), ("isolated", "each operator alone, on the reference's numbers"))
 _MOST_CLOUDS = 6
 _COLUMNS = (
@@ -29,25 +30,14 @@ def render(comparison: Comparison) -> str:
     body = tag(
         "main",
         _header(comparison, title),
-        _section("noise", "Noise by operator", _noise(comparison)),
-        _section("steps", "Differences in quantisation steps", *_agreement(comparison)),
-        _section("pairs", "Reference against NPU", _clouds(comparison)),
-        _section("layers", "All tensors", _table(comparison)),
+        section("noise", "Noise by operator", _noise(comparison)),
+        section("steps", "Differences in quantisation steps", *_agreement(comparison)),
+        section("pairs", "Reference against NPU", _clouds(comparison)),
+        section("layers", "All tensors", _table(comparison)),
     )
-    footer = tag("footer", tag("p", "Written by openrknn compare. This page is one file and loads nothing."))
     style = asset("style.css") + asset("compare/plots.css")
-    return document(f"{title} · openrknn compare", join((_navigation(), body, footer)), style=style)
-
-
-def _navigation() -> Markup:
-    places = (("top", "Overview"), ("noise", "Noise"), ("steps", "Steps"), ("pairs", "Pairs"), ("layers", "Tensors"))
-    return tag("nav", *(tag("a", words, href=f"#{place}") for place, words in places), aria_label="Sections")
-
-
-def _section(place: str, title: str, *content: Content) -> Markup | None:
-    if not any(content):
-        return None
-    return tag("section", tag("h2", title, id=f"{place}-title"), *content, id=place, aria_labelledby=f"{place}-title")
+    whole = join((navigation(_PLACES), body, footer("openrknn compare")))
+    return document(f"{title} · openrknn compare", whole, style=style)
 
 
 def _header(comparison: Comparison, title: str) -> Markup:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from openrknn.compiler.rows import Row, rows_of
 from openrknn.pages.compiled.charts import cores_chart, grade, noise_chart, time_chart
-from openrknn.pages.frame import asset, document
+from openrknn.pages.frame import asset, document, footer, navigation, section
 from openrknn.pages.markup import Content, Markup, breakable, clean, join, tag
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ _COLUMNS = (
 )  # fmt: skip
 _TEXT = {"Operator", "Where", "From ONNX", "Output", "Tiles", "Waits for"}
 _MOST_NAMES = 4
+_PLACES = (("time", "Time"), ("noise", "Signal"), ("operators", "Operators"), ("tasks", "Tasks"))
 _MOST_TASKS = 64
 
 
@@ -34,17 +35,16 @@ def render(compiled: Compiled, facts: dict[str, Any]) -> str:
         tag("header", tag("p", "openrknn compile", class_="brand"), tag("h1", title),
             tag("p", _lead(facts, rows), class_="lead"), _numbers(facts, rows)),
         _verdicts(facts, rows),
-        _section("time", "Where the time goes", _TIME, time_chart(rows)),
-        _section("noise", "What is left of the signal", _NOISE[facts["format"]], noise_chart(rows)),
-        _section("cores", "Several cores", _CORES,
-                 cores_chart(facts["estimated_cycles_by_cores"], rows)),
+        section("time", "Where the time goes", time_chart(rows), note=_TIME),
+        section("noise", "What is left of the signal", noise_chart(rows), note=_NOISE[facts["format"]]),
+        section("cores", "Several cores", cores_chart(facts["estimated_cycles_by_cores"], rows), note=_CORES),
         _precision(facts),
-        _section("operators", "Operators", _OPERATORS, _table(rows)),
-        _section("tasks", "Tasks", _TASKS, join(_tasks(row) for row in rows if row.tasks)),
+        section("operators", "Operators", _table(rows), note=_OPERATORS),
+        section("tasks", "Tasks", join(_tasks(row) for row in rows if row.tasks), note=_TASKS),
     )  # fmt: skip
-    footer = tag("footer", tag("p", "Written by openrknn compile. This page is one file and loads nothing."))
     style = asset("style.css") + asset("compiled/page.css")
-    return document(f"{title} · openrknn compile", join((_navigation(), body, footer)), style=style)
+    whole = join((navigation(_PLACES), body, footer("openrknn compile")))
+    return document(f"{title} · openrknn compile", whole, style=style)
 
 
 _TIME = (
@@ -71,17 +71,6 @@ _OPERATORS = (
     "those of one core; a number under # leads to the tasks."
 )
 _TASKS = "What each operator asks of the NPU, task by task: `openrknn disasm` shows their registers."
-
-
-def _navigation() -> Markup:
-    places = (("time", "Time"), ("noise", "Signal"), ("operators", "Operators"), ("tasks", "Tasks"))
-    return tag("nav", join(tag("a", name, href=f"#{place}") for place, name in places))
-
-
-def _section(place: str, title: str, intro: str, content: Markup | None) -> Markup:
-    if not content:
-        return join(())
-    return tag("section", tag("h2", title), tag("p", intro, class_="intro"), content, id=place)
 
 
 def _lead(facts: dict[str, Any], rows: list[Row]) -> str:

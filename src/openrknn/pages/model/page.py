@@ -7,8 +7,8 @@ from pathlib import PurePath
 
 from openrknn.analysis.reports import GraphReport, ModelReport
 from openrknn.container.model import Model
-from openrknn.pages.frame import asset, document
-from openrknn.pages.markup import Content, Markup, clean, join, tag
+from openrknn.pages.frame import asset, document, footer, navigation, section
+from openrknn.pages.markup import Markup, clean, join, tag
 from openrknn.pages.model import charts, details, graph, memory, overview, tables
 from openrknn.pages.model.texts import dims
 from openrknn.pages.model.view import View
@@ -29,12 +29,12 @@ def render(report: ModelReport, model: Model) -> str:
         tag(
             "main",
             overview.header(report, title),
-            _section("findings", "Look out for", overview.findings(report)),
-            _section("ends", "Inputs and outputs", overview.ends(report)),
+            section("findings", "Look out for", overview.findings(report)),
+            section("ends", "Inputs and outputs", overview.ends(report)),
             _picker(report, views),
             *(_graph(view, alone=len(views) == 1) for view in views),
         ),
-        tag("footer", tag("p", "Written by openrknn inspect. This page is one file and loads nothing.")),
+        footer("openrknn inspect"),
     )
     return document(
         f"{title} · openrknn", join(body), style=asset("style.css"), script=asset("model/script.js")
@@ -53,13 +53,7 @@ def _navigation(views: list[View]) -> Markup:
         (f"{prefix}tasks", "Tasks"),
         (f"{prefix}tensors", "Tensors"),
     )
-    return tag("nav", *(tag("a", text, href=f"#{place}") for place, text in places), aria_label="Sections")
-
-
-def _section(place: str, title: str, *content: Content, note: str = "") -> Markup:
-    intro = tag("p", note, class_="intro") if note else None
-    return tag("section", tag("h2", title, id=f"{place}-title"), intro, *content,
-               id=place, aria_labelledby=f"{place}-title")  # fmt: skip
+    return navigation(places)
 
 
 def _picker(report: ModelReport, views: list[View]) -> Markup | None:
@@ -83,19 +77,19 @@ def _shapes(entry: GraphReport) -> str:
 def _graph(view: View, *, alone: bool) -> Markup:
     prefix = view.prefix
     sections = (
-        _section(f"{prefix}graph", "Graph", _viewer(view)),
-        _section(f"{prefix}cost", "Where the work goes", charts.cost(view)),
-        _section(f"{prefix}operators", "Operators", tables.operators(view)),
-        _section(
+        section(f"{prefix}graph", "Graph", _viewer(view)),
+        section(f"{prefix}cost", "Where the work goes", charts.cost(view)),
+        section(f"{prefix}operators", "Operators", tables.operators(view)),
+        section(
             f"{prefix}memory", "Memory", charts.memory_totals(view), memory.draw(view),
             note="Each rectangle is a tensor in internal memory: as wide as it lives, as high as it is large. "
             "The line is what is alive at the same time.",
         ),
-        _section(
+        section(
             f"{prefix}tasks", "Tasks per core", charts.task_lists(view),
             note="The compiler wrote one list of tasks for each core and each number of cores that share the work.",
         ),
-        _section(f"{prefix}tensors", "Tensors", tables.tensors(view)),
+        section(f"{prefix}tensors", "Tensors", tables.tensors(view)),
     )  # fmt: skip
     heading = None if alone else tag("h2", f"Graph {_shapes(view.report)}", class_="which")
     return tag("div", heading, *sections, details.data(view), class_="one-graph", id=f"{prefix}all")
