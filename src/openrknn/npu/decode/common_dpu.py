@@ -82,10 +82,9 @@ def _float_bits(ordered: int) -> int:
     return ordered if ordered <= _NO_MINIMUM else 0x1_8000_0000 - ordered
 
 
-def configure_correction(dpu: NamedRegisters) -> Correction | None:
-    """The zero-point correction; None where it is off."""
-    config = dpu.fields("BS_CFG")
-    operand, per_channel = dpu("BS_OW_OP", "ow_op"), dpu("BS_MUL_CFG", "cpend_mul_src")
+def configure_correction(dpu: NamedRegisters, operand: int) -> Correction | None:
+    """The zero-point correction by `operand`, or by one per channel; None where it is off."""
+    config, per_channel = dpu.fields("BS_CFG"), dpu("BS_MUL_CFG", "cpend_mul_src")
     if config["bs_bypass"] or (config["cpend_alu_bypass"] and config["cpend_mul_bypass"]):
         return None
     if config["cpend_alu_bypass"] or config["cpend_mul_bypass"] or config["cpend_alu_algo"] != AluAlgorithm.ADD:

@@ -18,13 +18,12 @@ from openrknn.isa import BitPattern, Precision
 from openrknn.isa.enums import AluAlgorithm, OperandKinds
 from openrknn.isa.rk3576 import RK3576
 from openrknn.npu.blocks.dpu import lut
-from openrknn.npu.blocks.dpu.pipeline import Correction
 from openrknn.npu.blocks.dpu.stage import Scaling, Stage
 from openrknn.npu.blocks.formats import is_float
 from openrknn.npu.decode.common_dpu import read_clamp
 from openrknn.npu.decode.registers import NamedRegisters, Registers, constant, multiplier
 
-__all__ = ["Operands", "configure_bn", "configure_bs", "configure_correction", "configure_table", "tables_of"]
+__all__ = ["Operands", "configure_bn", "configure_bs", "configure_table", "tables_of"]
 
 _KIND_BYTES = {OperandKinds.ALU: 32, OperandKinds.CPEND: 16, OperandKinds.MUL: 16, OperandKinds.TRT: 16}
 _LOOKUP = {"mode": 6, "load": 0, "ranges": 2}
@@ -64,16 +63,6 @@ def _operands(registers: Registers, use: int, address: int) -> Operands:
         shifts[0],
         shifts[1],
     )
-
-
-def configure_correction(dpu: NamedRegisters, table: Operands) -> Correction | None:
-    """The zero-point correction; None where it is off."""
-    config, per_channel = dpu.fields("BS_CFG"), dpu("BS_MUL_CFG", "cpend_mul_src")
-    if config["bs_bypass"] or (config["cpend_alu_bypass"] and config["cpend_mul_bypass"]):
-        return None
-    if config["cpend_alu_bypass"] or config["cpend_mul_bypass"] or config["cpend_alu_algo"] != AluAlgorithm.ADD:
-        raise UnknownModeError("half a zero-point correction is not implemented", register="BS_CFG")
-    return Correction(None if per_channel else table.correction)
 
 
 def configure_bs(dpu: NamedRegisters, precision: Precision, table: Operands) -> Stage | None:

@@ -106,7 +106,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
         real_channels=real,
         pad_bits=dpu("OFFSET_PEND", "offset_pend"),
         reduction=reduction,
-        correction=operand_tensors.configure_correction(dpu, bias),
+        correction=common_dpu.configure_correction(dpu, bias.correction),
         bias=operand_tensors.configure_bs(dpu, precision, bias),
         norm=operand_tensors.configure_bn(dpu, precision, norm),
         element_wise=common_dpu.configure_ew(dpu, precision, operand_tensors.configure_table(dpu, tables)),

@@ -108,7 +108,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
         real_channels=channel["orig_channel"],
         pad_bits=dpu("OFFSET_PEND", "offset_pend"),
         reduction=ChannelReduction(dpu("DATA_CUBE_HEIGHT", "minmax_ctl")),
-        correction=common_dpu.configure_correction(dpu),
+        correction=common_dpu.configure_correction(dpu, dpu("BS_OW_OP", "ow_op")),
         bias=common_dpu.configure_bs(dpu, precision),
         norm=common_dpu.configure_bn(dpu, precision),
         element_wise=common_dpu.configure_ew(dpu, precision, rk3588_dpu.configure_table(registers, tables, used=used)),
