@@ -178,3 +178,11 @@ def test_a_batch_of_thousands_is_refused() -> None:
     net = Net()
     with pytest.raises(ModelError, match="takes 50000 items at once, a run at most 1024"):
         compile_model(net.model({"x": (50000, 4)}, [net.add("Relu", "x")]))
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_layer_norm_with_another_number_of_factors_is_refused(size: int) -> None:
+    net = Net()
+    out = net.add("LayerNormalization", "x", net.constant(np.ones(size)), net.constant(np.zeros(16)))
+    with pytest.raises(CompileError, match="LayerNormalization"):
+        compile_model(net.model({"x": (1, 8, 16)}, [out]))

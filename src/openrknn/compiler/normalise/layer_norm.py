@@ -46,6 +46,9 @@ def _one(graph: Graph, op: Op, *, calibrated: bool) -> None:
         return
     if gamma is None or beta is None:
         return
+    if gamma.size != shape[-1] or beta.size != shape[-1]:
+        op.attributes["reason"] = f"its scale and bias do not have one number for each of {shape[-1]} channels"
+        return
     channels, rows, columns = shape[-1], shape[1] if len(shape) == 4 else 1, shape[-2]
     parts = _Parts(graph, op, (channels, rows, columns))
     flat = parts.moved("flat", (1, rows, columns, channels), op.inputs[0], turn=False)
