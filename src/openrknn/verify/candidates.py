@@ -158,4 +158,5 @@ def third(case: Case, *, towards_zero: bool) -> Answer:
         nearest = exact.astype(np.float16)
         away = np.abs(nearest.astype(np.float64)) > np.abs(exact)
         cut = np.where(away, np.nextafter(nearest, np.float16(0)), nearest)
-    return np.asarray(cut if towards_zero else nearest).view(np.int8)
+    found = cut if towards_zero else nearest
+    return np.where(np.isnan(found), np.float16(np.nan), found).view(np.int8)  # one NaN for all
