@@ -198,35 +198,30 @@ class Table:
     def texts(self, slot: int) -> tuple[str, ...]:
         return tuple(self.buffer.text(position) for position in self._references(slot))
 
-    def u8s(self, slot: int, *, wide: bool = False) -> memoryview:
-        """A vector of bytes, as a view into the file."""
-        return self._elements(slot, 1, wide=wide)
+    def u8s(self, slot: int, *, wide: bool = False, cost: int = 0) -> memoryview:
+        """A vector of bytes, as a view into the file; `cost` is paid for each that becomes an object."""
+        return self._elements(slot, 1, wide=wide, cost=cost)
 
-    def i32s(self, slot: int) -> memoryview:
-        """A vector of integers, as a view into the file."""
-        return self._elements(slot, 4).cast("i")
+    def i32s(self, slot: int, *, cost: int = 0) -> memoryview:
+        """A vector of integers, as a view into the file; `cost` is paid for each that becomes an object."""
+        return self._elements(slot, 4, cost=cost).cast("i")
 
-    def f32s(self, slot: int) -> memoryview[float]:
-        """A vector of floats, as a view into the file."""
-        return self._elements(slot, 4).cast("f")
+    def f32s(self, slot: int, *, cost: int = 0) -> memoryview[float]:
+        """A vector of floats, as a view into the file; `cost` is paid for each that becomes an object."""
+        return self._elements(slot, 4, cost=cost).cast("f")
 
     def structs(self, slot: int, element_bytes: int) -> memoryview:
         """A vector of fixed-size structs, as bytes."""
         return self._elements(slot, element_bytes)
 
-    def _elements(self, slot: int, element_bytes: int, *, wide: bool = False) -> memoryview:
+    def _elements(self, slot: int, element_bytes: int, *, wide: bool = False, cost: int = 0) -> memoryview:
         position = self._target(slot, wide=wide)
         if position is None:
             return memoryview(b"")
         start, count = self.buffer.extent(position, element_bytes)
-        return self.buffer.data[start : start + count * element_bytes]
-
-    def charge(self, slot: int, element_bytes: int, cost: int) -> None:
-        """Pay for the elements of a vector, so much for each."""
-        position = self._target(slot)
-        if position is not None:
-            start, count = self.buffer.extent(position, element_bytes)
+        if cost and count:
             self.buffer.charge(cost * count, start, count * element_bytes)
+        return self.buffer.data[start : start + count * element_bytes]
 
     def count(self, slot: int) -> int:
         """How many elements a vector of unknown type says that it has."""

@@ -78,10 +78,9 @@ class TableReader:
         """A short vector of integers."""
         if slot is None:
             return ()
-        view = table.i32s(slot)
+        view = table.i32s(slot, cost=64)
         if len(view) > limit:
             raise FormatError(f"{what} has {len(view)} entries", offset=table.file_offset, section=table.buffer.section)
-        table.charge(slot, view.itemsize, 64)
         return tuple(view)
 
     @staticmethod
@@ -89,10 +88,9 @@ class TableReader:
         """A short vector of floats."""
         if slot is None:
             return ()
-        view = table.f32s(slot)
+        view = table.f32s(slot, cost=64)
         if len(view) > limit:
             raise FormatError(f"{what} has {len(view)} entries", offset=table.file_offset, section=table.buffer.section)
-        table.charge(slot, view.itemsize, 64)
         return tuple(view)
 
     # -- tensors ------------------------------------------------------------------------------------------------
@@ -176,7 +174,7 @@ class TableReader:
         elif kind in RECURRENT:
             attributes = MappingProxyType(_layout_words(bytes(attribute_bytes[:_LAYOUTS_BYTES])))
         elif len(attribute_bytes) >= _CLEAN_DOCUMENT_BYTES:
-            table.charge(slots["attributes"], 1, 16)
+            table.u8s(slots["attributes"], cost=16)
             attributes = _attributes(bytes(attribute_bytes), table)
         return Node(
             index=index,

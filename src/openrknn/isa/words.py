@@ -157,6 +157,7 @@ _AMOUNT_HINT = 0x6000_0000
 them, so they do not belong to the number of commands to fetch, and tasks run in the same order."""
 _ENABLE_BARRIER = 0x100_0000
 """RK3576: where cores meet, beside the enabled blocks (two-core lists only)."""
+_BASE_PLACE, _AMOUNTS_PLACE, _ENABLE_PLACE = BASE.word, AMOUNTS.word, ENABLE.word
 
 
 class Tail(NamedTuple):
@@ -173,13 +174,13 @@ class Tail(NamedTuple):
 
         Toolkits 1.5.2 and 1.6.0 leave both link words of the last task 0, newer ones only the first.
         """
-        has_amounts = place_of(self.amounts) == AMOUNTS.word or self.base == self.amounts == NOP_WORD
-        return self.sync == SYNC_WORD and place_of(self.enable) == ENABLE.word and has_amounts
+        has_amounts = place_of(self.amounts) == _AMOUNTS_PLACE or self.base == self.amounts == NOP_WORD
+        return self.sync == SYNC_WORD and place_of(self.enable) == _ENABLE_PLACE and has_amounts
 
     @property
     def next_address(self) -> int | None:
         """Where the next task's commands are; None if the first word is no link."""
-        return value_of(self.base) if place_of(self.base) == BASE.word else None
+        return value_of(self.base) if place_of(self.base) == _BASE_PLACE else None
 
     @property
     def fetched(self) -> int:
