@@ -85,7 +85,7 @@ def _array(file: IO[bytes], size: int, where: str) -> Array:
         for side in shape:
             count *= side
         if dtype.hasobject or dtype.kind in "VSU":
-            raise FormatError(f"it holds {dtype}, not numbers", section=where)
+            raise FormatError(f"it holds {dtype}s, not numbers", section=where)
         if count * dtype.itemsize > size:
             raise FormatError(f"it announces {list(shape)} of {dtype}, more than there can be", section=where)
         data = file.read(count * dtype.itemsize)

@@ -221,7 +221,7 @@ def test_probabilities_are_kept_and_scores_become_them() -> None:
         (["-i", "none.npy"], "no such file"),
         (["-i", "text.npy"], "not a NumPy file"),
         (["-i", "wrong.npy"], "(1, 5)"),
-        (["-i", "objects.npy"], "not a NumPy file of numbers"),
+        (["-i", "objects.npy"], "it holds objects, not numbers (objects.npy)"),
         (["-i", "short.bin"], "neither uint8, float16 nor float32"),
         (["-i", "other=good.npy"], "no input 'other'"),
         (["-i", "good.npy", "-i", "good.npy"], "one --input too many"),

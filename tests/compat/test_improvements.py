@@ -161,6 +161,8 @@ def test_other_chips_run_too(lab: Lab) -> None:
 
 
 def test_the_environment_chooses_the_device(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where another session of the same file is open, whose weights would be shared."""
+    other = lab.open(MODEL)
     monkeypatch.setenv("OPENRKNN_DEVICE", "software:rk3588")
     lite = lab.open(MODEL)
     assert "DRV: software:rk3588" in lite.get_sdk_version()
@@ -170,6 +172,7 @@ def test_the_environment_chooses_the_device(lab: Lab, monkeypatch: pytest.Monkey
     assert "no device is called 'toaster'" in heard.text()
     monkeypatch.setenv("OPENRKNN_DEVICE", "/run/folder-of-openrknn-exec")
     assert lite.init_runtime() == 0
+    other.release()
 
 
 def test_runtimes_of_one_file_share_its_weights(lab: Lab) -> None:

@@ -25,7 +25,7 @@ class Source:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self._lock = threading.Lock()
-        self._sessions: dict[str, WeakSet[Session]] = {}
+        self._sessions: dict[tuple[str, str, str], WeakSet[Session]] = {}
 
     @cached_property
     def model(self) -> Model:
@@ -34,7 +34,9 @@ class Source:
     def open_session(self, device: str, core_mask: int) -> Session:
         """A session of its own, with the weights of the others on the same device."""
         with self._lock:
-            others = self._sessions.setdefault(device, WeakSet())
+            # What "auto" means may have changed since the others were opened.
+            place = (device, os.environ.get("OPENRKNN_DEVICE", ""), os.environ.get("OPENRKNN_NPU", ""))
+            others = self._sessions.setdefault(place, WeakSet())
             session = self._share(others, core_mask) or Session(self.model, device, core_mask=core_mask)
             others.add(session)
             return session
