@@ -16,6 +16,14 @@ enum { GROUP = 8 };
 
 /* ---------------------------------------------------------------------------------------------- direct */
 
+/* Lanes without a kernel deliver 0, and not 0 times what is read: that may be infinite or no number. */
+static void clear_lanes(float32 *sums, int32_t pixels, int32_t lanes)
+{
+    for (int32_t p = 0; p < pixels && lanes < ATOM; p++)
+        for (int32_t o = lanes > 0 ? lanes : 0; o < ATOM; o++)
+            sums[p * ATOM + o] = 0.0f;
+}
+
 static void direct_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block)
 {
     const openrknn_convolution *step = c->step;
@@ -72,9 +80,10 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
                     is_float(step) ? (const double *)(c->weights + (block + 1) * c->block_bytes) - ATOM : NULL,
                 .sums = sums,
             };
-            if (is_float(step))
+            if (is_float(step)) {
                 kernels->float_segment(&task);
-            else
+                clear_lanes((float32 *)sums, pixels, step->weight_kernels - block * ATOM);
+            } else
                 kernels->segment(&task);
             for (int32_t atom = 0; atom < task.atoms; atom++) {
                 int32_t channel = (block * block_atoms + atom) * ATOM;

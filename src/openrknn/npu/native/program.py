@@ -172,6 +172,8 @@ def _operand(values: Numbers | None, given: float | None, task: Task) -> npt.NDA
 def _clamp(clamp: stage.Clamp | None, task: Task) -> Clamp:
     result = Clamp()
     ends = () if clamp is None else (("lower", clamp.lower), ("below", clamp.below), ("upper", clamp.upper))
+    if clamp is not None and clamp.lower is None:  # nothing is under a limit that is not there
+        ends = (("upper", clamp.upper),)
     for name, value in ends:
         if value is not None:
             result.kinds |= ClampKinds[name.upper()]
