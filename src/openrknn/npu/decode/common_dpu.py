@@ -74,7 +74,8 @@ def read_clamp(dpu: NamedRegisters, stage: str, precision: Precision) -> Clamp |
         None if bits == _NO_MINIMUM else constant(BitPattern(bits), precision) for bits in (limits[0], results[0])
     )
     upper = None if limits[1] == _NO_MAXIMUM else constant(BitPattern(limits[1]), precision)
-    return Clamp(upper, lower, None if below == lower else below)
+    # Nothing is under a limit that is not there.
+    return Clamp(upper, lower, None if lower is None or below == lower else below)
 
 
 def _float_bits(ordered: int) -> int:

@@ -172,9 +172,8 @@ def _operand(values: Numbers | None, given: float | None, task: Task) -> npt.NDA
 def _clamp(clamp: stage.Clamp | None, task: Task) -> Clamp:
     result = Clamp()
     ends = () if clamp is None else (("lower", clamp.lower), ("below", clamp.below), ("upper", clamp.upper))
-    without_lower = clamp is not None and clamp.lower is None  # nothing is under a limit that is not there
     for name, value in ends:
-        if value is not None and not (name == "below" and without_lower):
+        if value is not None:
             result.kinds |= ClampKinds[name.upper()]
             if task.is_float:
                 setattr(result, f"{name}_float", value)
