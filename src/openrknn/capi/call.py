@@ -1,0 +1,116 @@
+"""One call of a C program, as the engine sees it: the request, the reply, and who answers it.
+
+A module of `openrknn.capi.calls` answers some operations:
+
+    @answers(Operation.SET_CORE_MASK)
+    def set_core_mask(program: Program, call: Call) -> Reply:
+        program.context(call).set_core_mask(call.a)
+        return Reply()
+
+Refusals are raised: `CallError` with the code that the C API documents and a reason, or any other error of openrknn,
+which `openrknn.capi.status` gives a code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Protocol
+
+from openrknn.capi.wire import Operation
+from openrknn.errors import RknnError
+
+if TYPE_CHECKING:
+    from openrknn.capi.program import Program
+
+__all__ = ["HANDLERS", "Call", "CallError", "Code", "Handler", "Reply", "answers"]
+
+
+class Code(IntEnum):
+    """The codes that calls return; texts are in `openrknn.vendor.tables.codes`."""
+
+    SUCC = 0
+    FAIL = -1
+    TIMEOUT = -2
+    DEVICE_UNAVAILABLE = -3
+    MALLOC_FAIL = -4
+    PARAM_INVALID = -5
+    MODEL_INVALID = -6
+    CTX_INVALID = -7
+    INPUT_INVALID = -8
+    OUTPUT_INVALID = -9
+    DEVICE_UNMATCH = -10
+    INCOMPATILE_PRE_COMPILE_MODEL = -11
+    INCOMPATILE_OPTIMIZATION_LEVEL_VERSION = -12
+    TARGET_PLATFORM_UNMATCH = -13
+
+
+class CallError(RknnError):
+    """A call is refused: the code for the program, the reason for the person."""
+
+    def __init__(self, code: Code, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class Channel(Protocol):
+    """Where the call came from; during a run it carries callbacks."""
+
+    def call_back(self, reply: Reply) -> int:
+        """Send a reply with `is_callback` set, and wait for CALLBACK_DONE: what the C function returned."""
+
+
+@dataclass(slots=True)
+class Call:
+    """A request."""
+
+    operation: Operation
+    context: int = 0
+    memory: int = 0
+    a: int = 0
+    b: int = 0
+    c: int = 0
+    d: int = 0
+    payload: bytes | memoryview = b""
+    descriptors: list[int] = field(default_factory=list)
+    """Whoever keeps one takes it out with `take`; the rest is closed after the call."""
+    channel: Channel | None = None
+
+    def take(self) -> int:
+        """The next descriptor; from now on it is the caller's to close."""
+        if not self.descriptors:
+            raise CallError(Code.PARAM_INVALID, f"{self.operation.name} came without its descriptor")
+        return self.descriptors.pop(0)
+
+
+@dataclass(slots=True)
+class Reply:
+    """An answer. Descriptors stay the engine's: they are duplicated on their way."""
+
+    code: int = 0
+    value: int = 0
+    a: int = 0
+    b: int = 0
+    c: int = 0
+    d: int = 0
+    payload: bytes = b""
+    reason: str = ""
+    descriptors: tuple[int, ...] = ()
+    is_callback: bool = False
+
+
+Handler = Callable[["Program", Call], Reply]
+HANDLERS: dict[Operation, Handler] = {}
+
+
+def answers(operation: Operation) -> Callable[[Handler], Handler]:
+    """The decorated function answers this operation."""
+
+    def register(handler: Handler) -> Handler:
+        if operation in HANDLERS:
+            raise ValueError(f"{operation.name} has two answers: {HANDLERS[operation]} and {handler}")
+        HANDLERS[operation] = handler
+        return handler
+
+    return register
