@@ -246,13 +246,15 @@ class Witness:
             options += _switches({"--float": want_float, "--zero-copy": zero_copy, "--no-run": not run})
             options += _write_inputs(folder, inputs)
             options += ["--outputs", str(folder / "outputs")]
-            command = self._command([str(_model_path(folder, model)), str(folder / "report"), *options])
+            words = [str(self.library), str(_model_path(folder, model)), str(folder / "report"), *options]
+            command = self.command(self.driver, words)
             started = time.monotonic()
             process = _execute(command, folder, chip, dumps, timeout)
             return _read_testimony(folder, process, time.monotonic() - started)
 
-    def _command(self, arguments: Sequence[str]) -> list[str]:
-        program = [str(self.driver), str(self.library), *arguments]
+    def command(self, helper: Path, arguments: Sequence[str]) -> list[str]:
+        """What runs a compiled helper on the device."""
+        program = [str(helper), *arguments]
         if self.emulator:
             return [*self.emulator, "-E", f"LD_PRELOAD={self.device}", *program]
         return ["env", f"LD_PRELOAD={self.device}", *program]
@@ -301,7 +303,7 @@ def _find_emulator() -> tuple[str, ...]:
     return (qemu, "-L", str(root))
 
 
-def _find_compiler() -> str:
+def find_compiler() -> str:
     name = "gcc" if _is_native() else "aarch64-linux-gnu-gcc"
     path = shutil.which(name)
     if not path:
@@ -311,14 +313,14 @@ def _find_compiler() -> str:
 
 
 def _compile_helpers(cache: Path) -> tuple[Path, Path]:
-    compiler = _find_compiler()
+    compiler = find_compiler()
     return (
-        _compile(compiler, HERE / "driver.c", cache, "driver", ()),
-        _compile(compiler, HERE / "device.c", cache, "device.so", ("-shared", "-fPIC")),
+        compile_helper(compiler, HERE / "driver.c", cache, "driver", ()),
+        compile_helper(compiler, HERE / "device.c", cache, "device.so", ("-shared", "-fPIC")),
     )
 
 
-def _compile(compiler: str, source: Path, cache: Path, name: str, options: Iterable[str]) -> Path:
+def compile_helper(compiler: str, source: Path, cache: Path, name: str, options: Iterable[str]) -> Path:
     """Compile once for each state of the source; safe when several test processes start together."""
     digest = hashlib.sha256(source.read_bytes() + compiler.encode()).hexdigest()[:16]
     target = cache / "helpers" / f"{digest}-{name}"
@@ -363,15 +365,19 @@ def _write_inputs(folder: Path, inputs: Sequence[Input]) -> Iterator[str]:
         yield from ("--input", f"{path}:{numbers}")
 
 
+def device_variables(folder: Path, chip: str) -> dict[str, str]:
+    """What `device.c` reads."""
+    return {
+        "OPENRKNN_WITNESS_LOG": str(folder / "log"),
+        "OPENRKNN_WITNESS_HARDWARE": hex(HARDWARE_VERSIONS[chip]),
+    }
+
+
 def _execute(
     command: list[str], folder: Path, chip: str, dumps: bool, timeout: float
 ) -> subprocess.CompletedProcess[bytes]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RKNN_", "LD_"))}
-    environment |= {
-        "RKNN_LOG_LEVEL": str(LOG_LEVEL),
-        "OPENRKNN_WITNESS_LOG": str(folder / "log"),
-        "OPENRKNN_WITNESS_HARDWARE": hex(HARDWARE_VERSIONS[chip]),
-    }
+    environment |= {"RKNN_LOG_LEVEL": str(LOG_LEVEL), **device_variables(folder, chip)}
     if dumps:
         environment["OPENRKNN_WITNESS_DUMPS"] = str(folder / "dumps")
     try:
