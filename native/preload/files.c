@@ -234,20 +234,25 @@ EXPORT int glob64(const char *pattern, int flags, int (*problem)(const char *, i
     return glob(pattern, flags, problem, (glob_t *)found); /* the same struct on 64-bit machines */
 }
 
+static const char *library_path(const char *path, char *buffer) {
+    const char *instead = opened_instead(path, buffer);
+    return instead == path && path[0] == '/' ? redirect(path, buffer) : instead;
+}
+
 static __attribute__((noinline)) int is_redirected(const char *path) {
-    REDIRECTED(path);
-    return real != path;
+    char buffer[MAX_PATH];
+    return library_path(path, buffer) != path;
 }
 
 static __attribute__((noinline)) void *load_redirected(const char *path, int mode) {
-    REDIRECTED(path);
-    return NEXT(dlopen)(real, mode);
+    char buffer[MAX_PATH];
+    return NEXT(dlopen)(library_path(path, buffer), mode);
 }
 
 /* The loader looks at its caller (for $ORIGIN and run paths), so everything else must be a jump, not a call. */
 EXPORT void *dlopen(const char *path, int mode) {
     static void *cache;
     void *(*next)(const char *, int) = next_symbol(&cache, "dlopen");
-    if (path && path[0] == '/' && is_redirected(path)) return load_redirected(path, mode);
+    if (path && is_redirected(path)) return load_redirected(path, mode);
     return next(path, mode);
 }

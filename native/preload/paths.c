@@ -141,6 +141,19 @@ const char *redirect(const char *path, char *buffer) {
     return buffer;
 }
 
+/* `openrknn exec --open`: wherever a program believes the vendor's library to be, it gets the one in that folder. */
+const char *opened_instead(const char *path, char *buffer) {
+    static const char *const names[] = {OPEN_NAMES};
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    for (size_t number = 0; number < sizeof names / sizeof *names; number++) {
+        if (strcmp(name, names[number]) != 0) continue;
+        const char *place = getenv(OPEN_ENVIRONMENT);
+        int length = place && *place ? snprintf(buffer, MAX_PATH, "%s/%s", place, name) : 0;
+        return length > 0 && length < MAX_PATH ? buffer : path;
+    }
+    return path;
+}
+
 int strip_root(char *path) {
     if (!folder || strncmp(path, root, root_length) != 0 || path[root_length] != '/') return 0;
     memmove(path, path + root_length, strlen(path + root_length) + 1);

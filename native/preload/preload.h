@@ -49,6 +49,7 @@ struct node { uint64_t inode; mode_t mode; dev_t device; const char *path; };
 int is_active(void);                                       /* is there a device at all? */
 const char *device_folder(void);
 const char *redirect(const char *path, char *buffer);      /* where the file really is; `path` itself if not ours */
+const char *opened_instead(const char *path, char *buffer); /* the library that dlopen takes; `path` itself mostly */
 int strip_root(char *path);                                /* back again, in place; 1 if it was in our tree */
 const struct node *find_node(const struct stat *status);   /* the node that this file in the tree stands for */
 const struct node *node_number(unsigned number);

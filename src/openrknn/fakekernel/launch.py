@@ -12,9 +12,9 @@ from pathlib import Path
 
 from openrknn.errors import UnsupportedError
 from openrknn.fakekernel.preload import EMULATE, LIBRARIES, host_machine, library_for
-from openrknn.fakekernel.protocol import ENVIRONMENT, OLD_ENVIRONMENT
+from openrknn.fakekernel.protocol import ENVIRONMENT, OLD_ENVIRONMENT, OPEN_ENVIRONMENT, OPEN_NAMES
 
-__all__ = ["Command", "emulated_folder", "find_vendor_library", "machine_of", "prepare"]
+__all__ = ["Command", "emulated_folder", "find_vendor_library", "machine_of", "prepare", "program_of"]
 
 _ELF = struct.Struct("<4sBB10xHH")
 _MACHINES = {62: "x86_64", 183: "aarch64"}
@@ -37,24 +37,30 @@ def prepare(
     environment: Mapping[str, str] | None = None,
     *,
     libraries: Sequence[str] = (EMULATE,),
+    instead: Path | None = None,
 ) -> Command:
     """The command that runs `words` on a device. `device` is its environment, `folder` the place where it lives.
 
-    `libraries` are preloaded, the first one nearest to the program.
+    `libraries` are preloaded, the first one nearest to the program. `instead` is a folder with a library under each of
+    `OPEN_NAMES`, which takes the place of every other that the program would load.
     """
-    program = shutil.which(words[0])
-    if program is None:
-        raise FileNotFoundError(2, "no such program", words[0])
+    program = program_of(words)
     machine = machine_of(Path(program))
     names = dict(os.environ if environment is None else environment)
     inherited = names.pop("LD_PRELOAD", "")
     if machine != host_machine():  # ours, of this machine, is there if this process is on a device itself
         inherited = _joined(*(path for path in inherited.split(":") if Path(path).name not in LIBRARIES.values()))
     ours = [str(library_for(machine, name)) for name in libraries]
+    if instead is not None:
+        # Preloaded, because an old-style run path (DT_RPATH) of a program comes before LD_LIBRARY_PATH.
+        ours.append(str(instead / OPEN_NAMES[0]))
+        device = {**device, OPEN_ENVIRONMENT: str(instead)}
     extra = {**device, "LD_PRELOAD": _joined(*ours, *(path for path in inherited.split(":") if path not in ours))}
     if (folder / "lib").is_dir():
         # Last: a program's own libraries win.
         extra["LD_LIBRARY_PATH"] = _joined(names.get("LD_LIBRARY_PATH"), str(folder / "lib"))
+    if instead is not None:
+        extra["LD_LIBRARY_PATH"] = _joined(str(instead), names.get("LD_LIBRARY_PATH"))
     if machine == host_machine():
         return Command(program, tuple(words), {**names, **extra})
     emulator = _emulator(machine, names.get("QEMU_LD_PREFIX", ""))
@@ -64,6 +70,14 @@ def prepare(
 
 def _joined(*paths: str | None) -> str:
     return ":".join(path for path in paths if path)
+
+
+def program_of(words: Sequence[str]) -> str:
+    """The file that is executed; FileNotFoundError if there is none."""
+    program = shutil.which(words[0])
+    if program is None:
+        raise FileNotFoundError(2, "no such program", words[0])
+    return program
 
 
 def machine_of(program: Path) -> str:

@@ -25,6 +25,8 @@ __all__ = [
     "MAX_PAYLOAD",
     "NO_KIND",
     "OLD_ENVIRONMENT",
+    "OPEN_ENVIRONMENT",
+    "OPEN_NAMES",
     "REPLY",
     "REQUEST",
     "SPY_ENVIRONMENT",
@@ -37,6 +39,9 @@ OLD_ENVIRONMENT = "OPENRKNN_DEVICE"
 """Its former name, obeyed where the value is a path; any other value chooses a device (`openrknn.device.automatic`)."""
 SPY_ENVIRONMENT = "OPENRKNN_SPY"
 """Names the folder of the recorder to the spy library."""
+OPEN_ENVIRONMENT = "OPENRKNN_OPEN"
+"""Names a folder with a library under each of `OPEN_NAMES`: dlopen takes it, whatever path a program has for it."""
+OPEN_NAMES = ("librknnrt.so", "librknnmrt.so")
 _REQUEST = Struct(
     "request_header",
     (
