@@ -20,10 +20,15 @@ GOLDENS = Path(__file__).parents[1] / "goldens"
 STRANGER = Who(54321, frozenset({54321}))
 
 
-def library(version: str, name: str = "librknnrt") -> bytes:
+def library(version: str, name: str = "librknnrt", build: str = "c949ad889d@2024-11-07T11:35:33") -> bytes:
     """A file that looks like the vendor's library from outside."""
     header = struct.pack("<4sBBB9xHH", b"\x7fELF", 2, 1, 1, 3, 0xB7)
-    return header.ljust(64, b"\0") + f"{name} version: {version} (c949ad889d@2024-11-07T11:35:33)\0".encode()
+    return header.ljust(64, b"\0") + f"{name} version: {version} ({build})\0".encode()
+
+
+def own_library() -> bytes:
+    """And one that looks like openrknn's."""
+    return library("2.5.0", build="openrknn 0.1.0")
 
 
 def distribution(name: str, version: str) -> dict[str, str]:
@@ -278,3 +283,16 @@ def test_a_model_with_operators_on_the_cpu(tmp_path: Path) -> None:
     rknpu_board(tmp_path)
     codes = errors(examine(tmp_path, GOLDENS / "cpu_sin_rk3588_i8.rknn"))
     assert codes == ["model-cpu-fallback"]
+
+
+def test_whose_library_it_is(tmp_path: Path) -> None:
+    """Ours runs on rocket and takes models of every version; beside the vendor's it is worth a note."""
+    machine = rocket_board(tmp_path).write({"/usr/lib/librknnrt.so": own_library()})
+    findings = examine(tmp_path, GOLDENS / "conv_rk3588_i8.rknn")
+    assert errors(findings) == []
+    assert "/usr/lib/librknnrt.so: openrknn's own librknnrt 2.5.0" in [finding.what for finding in findings]
+    machine.write({"/usr/local/lib/librknnrt.so": library("2.5.0")})
+    findings = examine(tmp_path)
+    assert errors(findings) == ["rocket-vendor-library"]
+    assert "/usr/local/lib/librknnrt.so: the vendor's librknnrt 2.5.0" in [finding.what for finding in findings]
+    assert [finding.severity for finding in findings if finding.code == "both-libraries"] == [Severity.NOTE]

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from openrknn.errors import UnsupportedError
+from openrknn.runtime import automatic
 from openrknn.vendor import Library, LibraryNotFoundError, Version
 from openrknn.vendor.library import find
+from openrknn.vendor.tables import versions
 from openrknn.vendor.tables.functions import FUNCTIONS
 from openrknn.vendor.tables.versions import version_in_file
 from tests.vendor.recording import Recorder
@@ -105,6 +107,33 @@ def test_the_argument_comes_first(recorder: Recorder, tmp_path: Path, monkeypatc
         find.find_library()
     monkeypatch.setenv(find.VARIABLE, str(recorder.library.path))
     assert find.find_library() == recorder.library.path
+
+
+def test_openrknns_own_library_is_known_and_its_structs_can_be_chosen(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file says whose it is; OPENRKNN_ABI, which it obeys, decides about structs before the file does."""
+    assert not recorder.library.is_open
+    own = tmp_path / "librknnrt.so"
+    own.write_bytes(recorder.library.path.read_bytes() + b"librknnrt version: 2.5.0 (openrknn 0.1.0)\0")
+    assert Library(own, chip=None).is_open
+    monkeypatch.setenv(versions.ABI_VARIABLE, "1.5")
+    assert str(Library(own, chip=None).version) == "1.5.0"
+    assert str(Library(own, version="1.6.0", chip=None).version) == "1.6.0"
+    assert Library(recorder.library.path, chip=None).version == recorder.library.version
+    monkeypatch.setenv(versions.ABI_VARIABLE, "new")
+    with pytest.raises(UnsupportedError, match="OPENRKNN_ABI: 'new' is not a version"):
+        Library(own, chip=None)
+
+
+def test_auto_does_not_take_openrknns_own_library_for_the_vendors(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "librknnrt.so"
+    own.write_bytes(recorder.library.path.read_bytes() + b"librknnrt version: 2.5.0 (openrknn 0.1.0)\0")
+    for path, has in ((own, False), (recorder.library.path, True)):
+        monkeypatch.setenv(find.VARIABLE, str(path))
+        assert automatic._has_library() is has
 
 
 def test_usual_folders_and_wheels_are_searched(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openrknn.vendor.library.find import FOLDERS, why_not
-from openrknn.vendor.tables.versions import Version, version_in_file
+from openrknn.vendor.tables.versions import Version, is_open_library, version_in_file
 
 __all__ = ["Library", "Teflon", "find_libraries", "find_teflon", "python_folders"]
 
@@ -40,6 +40,8 @@ class Library:
     version: Version | None
     problem: str | None
     """Why this machine's Python cannot load it."""
+    is_open: bool = False
+    """openrknn's own, not the vendor's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,13 @@ def find_libraries(root: Path) -> tuple[Library, ...]:
         try:
             status = place.stat()
             version = version_in_file(place)
+            is_open = is_open_library(place)
         except (OSError, ValueError):
             continue
         path = "/" + str(place.relative_to(root))
         name = "librknnmrt" if "mrt" in place.name else "librknnrt"
         problem = why_not(place)
-        found.setdefault((status.st_dev, status.st_ino), Library(path, name, version, problem))
+        found.setdefault((status.st_dev, status.st_ino), Library(path, name, version, problem, is_open))
     return tuple(found.values())
 
 

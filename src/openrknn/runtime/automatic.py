@@ -14,11 +14,12 @@ def named_device(text: str, chip: Chip) -> str:
 
 
 def _has_library() -> bool:
+    """The vendor's, that is: openrknn's own would only lead back here, through another process."""
     from openrknn.vendor.errors import LibraryNotFoundError  # here: few machines come so far
     from openrknn.vendor.library.find import find_library
+    from openrknn.vendor.tables.versions import is_open_library
 
     try:
-        find_library()
+        return not is_open_library(find_library())
     except LibraryNotFoundError:
         return False
-    return True

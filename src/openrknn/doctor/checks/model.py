@@ -73,8 +73,9 @@ def _chip(facts: Facts, model: Model, path: Path) -> Iterator[Finding]:
 
 def _runtime(facts: Facts, model: Model, report: ModelReport, path: Path) -> Iterator[Finding]:
     need = report.runtime
-    copies = [library for library in facts.libraries if library.name == need.library]
-    other = [library for library in facts.libraries if library.name != need.library]
+    vendors = [library for library in facts.libraries if not library.is_open]  # ours reads all versions
+    copies = [library for library in vendors if library.name == need.library]
+    other = [library for library in vendors if library.name != need.library]
     if not copies and other and facts.npus:
         yield Finding("library-other-family", Severity.ERROR,
                       f"{path.name} needs {need.library}.so, and there is only {other[0].path}",

@@ -39,7 +39,10 @@ def check_python(facts: Facts) -> Iterator[Finding]:
             Severity.ERROR,
             "rknn-toolkit-lite2 is installed, and librknnrt.so is not",
             "the wheel does not bring the library; it wants /usr/lib/librknnrt.so",
-            ("install librknnrt.so of the same version to /usr/lib, or use openrknn, which does not need it",),
+            (
+                "install librknnrt.so of the same version to /usr/lib, or use openrknn, which does not need it",
+                "openrknn's own takes its place: sudo openrknn library --install /usr",
+            ),
             "airockchip/rknn-toolkit2#33",
         )
 

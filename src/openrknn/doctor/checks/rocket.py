@@ -36,7 +36,8 @@ def check_rocket(facts: Facts) -> Iterator[Finding]:
         )
     else:
         yield Finding("driver", Severity.OK, f"rocket of kernel {facts.release} with {len(npu.cores)} cores")
-    library = next((found for found in facts.libraries if found.name == "librknnrt"), None)
+    vendors = [found for found in facts.libraries if found.name == "librknnrt" and not found.is_open]
+    library = vendors[0] if vendors else None
     if library is not None:
         yield Finding(
             "rocket-vendor-library",
@@ -47,6 +48,8 @@ def check_rocket(facts: Facts) -> Iterator[Finding]:
             (
                 "run the same .rknn with openrknn, which speaks to rocket:",
                 "$ openrknn run MODEL.rknn --device rocket",
+                "run programs with openrknn's own librknnrt.so, which speaks to rocket too:",
+                "$ openrknn exec --open -- PROGRAM",
                 "or use a kernel with rknpu (vendor's kernel, or the DKMS module w568w/rknpu-module)",
             ),
             "rkllama#123",

@@ -25,7 +25,7 @@ from openrknn.vendor.tables.flags import InitFlag
 from openrknn.vendor.tables.functions import FUNCTIONS, Function, Signature
 from openrknn.vendor.tables.names import Member, c_name, since
 from openrknn.vendor.tables.platforms import refusal, this_chip
-from openrknn.vendor.tables.versions import Version, version_in_file
+from openrknn.vendor.tables.versions import ABI_VARIABLE, Version, is_open_library, version_in_file
 
 __all__ = ["Library", "default_library"]
 
@@ -62,6 +62,11 @@ class Library:
     def kind(self) -> str:
         """librknnrt or librknnmrt."""
         return "librknnmrt" if "rknnmrt" in self.path.name else "librknnrt"
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Whether it is openrknn's own library and not the vendor's."""
+        return is_open_library(self.path)
 
     @cached_property
     def exports(self) -> frozenset[str]:
@@ -120,6 +125,8 @@ class Library:
     def _find_version(self, given: Version | str | None) -> Version:
         if given is not None:
             return Version.parse(given) if isinstance(given, str) else given
+        if self.is_open and (wanted := os.environ.get(ABI_VARIABLE)):
+            return _abi(wanted)
         return version_in_file(self.path) or self._version_by_exports()
 
     def _version_by_exports(self) -> Version:
@@ -166,6 +173,13 @@ class Library:
         if text == "void":
             return None
         return self._argument_type(text)
+
+
+def _abi(text: str) -> Version:
+    try:
+        return Version.parse(text)
+    except ValueError as error:
+        raise UnsupportedError(f"{ABI_VARIABLE}: {error}") from None
 
 
 def _load(path: Path) -> ctypes.CDLL:

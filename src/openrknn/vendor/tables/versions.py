@@ -11,10 +11,14 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["KNOWN_VERSIONS", "Version", "version_in_file"]
+__all__ = ["ABI_VARIABLE", "KNOWN_VERSIONS", "Version", "is_open_library", "version_in_file"]
+
+ABI_VARIABLE = "OPENRKNN_ABI"
+"""Which version's structs openrknn's own library takes from programs, if not the newest."""
 
 _TEXT = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?:[-.]?(?:beta|b)(\d{0,4}))?")
 _IN_FILE = re.compile(rb"librknnm?rt version: ?([0-9][^ \0\n]{1,30})")
+_OPEN = re.compile(_IN_FILE.pattern + rb" \(openrknn ")
 _BETA_RANK = -10_000
 _FINAL = 0
 
@@ -52,15 +56,24 @@ KNOWN_VERSIONS: tuple[Version, ...] = tuple(
 
 def version_in_file(path: Path) -> Version | None:
     """The version that the library would print; None if the text is not in the file."""
-    import mmap
-
-    with open(path, "rb") as stream:
-        if stream.seek(0, 2) == 0:
-            return None
-        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            match = _IN_FILE.search(content)
-            text = match[1].decode("ascii", "replace") if match else ""
+    text = _found(path, _IN_FILE)
     try:
         return Version.parse(text)
     except ValueError:
         return None
+
+
+def is_open_library(path: Path) -> bool:
+    """Whether the file is openrknn's own library and not the vendor's."""
+    return bool(_found(path, _OPEN))
+
+
+def _found(path: Path, pattern: re.Pattern[bytes]) -> str:
+    import mmap
+
+    with open(path, "rb") as stream:
+        if stream.seek(0, 2) == 0:
+            return ""
+        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            match = pattern.search(content)
+            return match[1].decode("ascii", "replace") if match else ""
