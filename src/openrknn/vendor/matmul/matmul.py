@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from openrknn.vendor.library.structs import encoded_name
 from openrknn.vendor.matmul.core import MatmulCore
-from openrknn.vendor.matmul.matrices import SEGMENTS, decoded, encoded, pack_a, pack_b, stored, unpack_c
+from openrknn.vendor.matmul.matrices import decoded, encoded, pack_a, pack_b, stored, unpack_c
 from openrknn.vendor.tables.enums import MatmulLayout, MatmulQuantization
 from openrknn.vendor.tables.functions import FUNCTIONS
+from openrknn.vendor.tables.matmul import SEGMENTS
 
 __all__ = ["Matmul", "Scales"]
 

@@ -1,18 +1,11 @@
-"""How matrices lie in the NPU's memory, and the way there and back.
+"""Matrices on their way into the NPU's memory and back; `openrknn.vendor.tables.matmul` has the layouts.
 
-    A [M, K]    native [K1, M, K2]          element(m, k) at (k div K2, m, k mod K2)
-    B [K, N]    native [N1, K1, N2, K2]     element(k, n) at (n div N2, k div K2, n mod N2, k mod K2)
-    C [M, N]    native [N1, M, N2]          element(m, n) at (n div N2, m, n mod N2)
-
-K2 and N2 are the last dimensions of the shapes that the library answers. Where K is larger than a segment (8192 on
-RK3588, 4096 on RK3576), B is cut along K and the segments follow each other. 4-bit numbers lie two in a byte, the lower
-half first. Facts: rknn_matmul_api.h of v2.3.2.
+K2 and N2 are the last dimensions of the shapes that the library answers. Where K is larger than a segment, B is cut
+along K and the segments follow each other. 4-bit numbers lie two in a byte, the lower half first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,20 +14,9 @@ import numpy.typing as npt
 from openrknn.chips import Chip
 from openrknn.numerics import decode_bf16, pack_int4, unpack_int4
 from openrknn.vendor.tables.enums import TensorType
+from openrknn.vendor.tables.matmul import ALIGNMENT
 
-__all__ = ["ALIGNMENT", "SEGMENTS", "check_alignment", "decoded", "encoded", "pack_a", "pack_b", "unpack_c"]
-
-_RK3588 = {TensorType.INT8: (32, 32), TensorType.FLOAT16: (32, 16), TensorType.INT4: (32, 64)}
-_RK3566 = {TensorType.INT8: (32, 16), TensorType.FLOAT16: (16, 8)}
-_RK3562 = {TensorType.INT8: (32, 16), TensorType.FLOAT16: (32, 8)}
-
-ALIGNMENT: Mapping[str, Mapping[TensorType, tuple[int, int]]] = MappingProxyType(
-    {"rk3588": _RK3588, "rk3576": _RK3588, "rk3566": _RK3566, "rk3568": _RK3566, "rk3562": _RK3562}
-)
-"""Chip -> type of A and B -> what K and N must be multiples of."""
-
-SEGMENTS: Mapping[str, int] = MappingProxyType({"rk3588": 8192, "rk3576": 4096})
-"""Chip -> rows of B in one segment of the native layout."""
+__all__ = ["check_alignment", "decoded", "encoded", "pack_a", "pack_b", "stored", "unpack_c"]
 
 _DTYPES: dict[TensorType, np.dtype[Any]] = {
     TensorType.FLOAT32: np.dtype(np.float32), TensorType.FLOAT16: np.dtype(np.float16),
