@@ -89,7 +89,8 @@ class DeviceRun:
         rows = a.astype(np.int64).sum(axis=1)[:, None]
         columns = b.astype(np.int64).sum(axis=0)
         wide = zeros_b.astype(np.int64)
-        return sums - zero_a * columns - wide * rows + self._shape.k * zero_a * wide
+        exact: Array = sums - zero_a * columns - wide * rows + self._shape.k * zero_a * wide
+        return exact
 
     def _in_groups(self, a: Array, b: Array) -> Array:
         return grouped(a, b, self._scales, self._shape)

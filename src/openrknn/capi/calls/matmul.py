@@ -166,7 +166,7 @@ class _Descriptor(int):
 
 
 def _with(fd: _Descriptor, data: npt.NDArray[Any]) -> Reply:
-    rest = memoryview(data).cast("B")
+    rest = memoryview(data.tobytes())
     while rest:
         rest = rest[os.write(fd, rest) :]
     return Reply(a=data.nbytes, descriptors=(fd,))
