@@ -24,7 +24,7 @@ from openrknn.errors import RknnError
 if TYPE_CHECKING:
     from openrknn.capi.program import Program
 
-__all__ = ["HANDLERS", "Call", "CallError", "Code", "Handler", "Reply", "answers"]
+__all__ = ["HANDLERS", "OK", "Call", "CallError", "Code", "Handler", "Reply", "answers"]
 
 
 class Code(IntEnum):
@@ -99,6 +99,9 @@ class Reply:
     descriptors: tuple[int, ...] = ()
     is_callback: bool = False
 
+
+OK = Reply()
+"""The answer of most calls, to be returned as it is: the channel has its bytes ready."""
 
 Handler = Callable[["Program", Call], Reply]
 HANDLERS: dict[Operation, Handler] = {}

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import mmap
 import os
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PAGE", "Memory"]
+from openrknn.capi.call import CallError, Code
 
+__all__ = ["PAGE", "Bytes", "Memory", "Piece"]
+
+Bytes = npt.NDArray[np.uint8]
 PAGE = mmap.PAGESIZE
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class Memory:
@@ -22,27 +29,77 @@ class Memory:
         self.size_bytes = size_bytes
         self.offset = offset
         self.address = 0
-        """Where the device sees it, once it does."""
-        self.array: npt.NDArray[np.uint8] = np.frombuffer(mmap.mmap(fd, offset + size_bytes), np.uint8)
+        """Where the NPU sees it (`phys_addr`); 0 if it has no place of its own."""
+        self.array: Bytes = np.frombuffer(mmap.mmap(fd, offset + size_bytes), np.uint8)
 
     @classmethod
     def create(cls, size_bytes: int, name: str = "openrknn") -> Memory:
-        """New memory, zeroed, in whole pages."""
-        fd = os.memfd_create(name, os.MFD_CLOEXEC)
+        """New memory, zeroed, in whole pages, which nobody can cut short."""
+        fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(fd, -(-size_bytes // PAGE) * PAGE)
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
             return cls(fd, size_bytes)
         except BaseException:
             os.close(fd)
             raise
 
+    @classmethod
+    def of_descriptor(cls, fd: int, size_bytes: int, offset: int) -> Memory:
+        """Memory that the program brings: a dma-buf, a memfd, anything that can be mapped. `fd` is taken over."""
+        try:
+            total = os.lseek(fd, 0, os.SEEK_END)
+            if offset < 0 or size_bytes < 1 or offset + size_bytes > total:
+                raise CallError(
+                    Code.PARAM_INVALID,
+                    f"the descriptor has {total} bytes; {size_bytes} from {offset} on were asked for",
+                )
+            return cls(fd, size_bytes, offset=offset)
+        except (OSError, ValueError) as error:
+            os.close(fd)
+            reason = getattr(error, "strerror", None) or str(error)
+            raise CallError(Code.FAIL, f"the descriptor cannot be mapped: {reason}") from None
+        except BaseException:
+            os.close(fd)
+            raise
+
     @property
-    def tensor(self) -> npt.NDArray[np.uint8]:
+    def tensor(self) -> Bytes:
         """The bytes of the tensor."""
         return self.array[self.offset : self.offset + self.size_bytes]
+
+    def piece(self, offset: int, size_bytes: int) -> Piece:
+        """What `rknn_tensor_mem` says: `size_bytes` from `offset` on."""
+        return Piece(self, offset, size_bytes)
+
+    def region(self, offset: int, size_bytes: int, needed: int) -> Bytes:
+        """What `rknn_tensor_mem` says: `size_bytes` from `offset` on; at least `needed` must be there."""
+        if offset < 0 or size_bytes < 0:
+            raise CallError(Code.PARAM_INVALID, f"offset {offset} and size {size_bytes} are no piece of a memory")
+        piece = self.array[offset : offset + size_bytes]
+        if piece.nbytes < needed:
+            raise CallError(
+                Code.FAIL,
+                f"{needed} bytes are needed, and the memory has {piece.nbytes} from offset {offset} on",
+            )
+        return piece
 
     def close(self) -> None:
         """Give the descriptor back. The mapping stays while an array sees it."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a memory, not yet looked at."""
+
+    memory: Memory
+    offset: int
+    size_bytes: int
+
+    def region(self, needed: int) -> Bytes:
+        """Its bytes, at least `needed` of them."""
+        return self.memory.region(self.offset, self.size_bytes, needed)

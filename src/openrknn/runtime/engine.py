@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -149,18 +149,26 @@ class LocalEngine:
         return self._programs[graph]
 
     def program_in(self, graph: int, places: Mapping[str, object]) -> Program:
+        """User memory is seen by the device as it is; buffers of the device (of another program, say) are shared."""
+        borrowed = {name: memory for name, memory in places.items() if isinstance(memory, DeviceBuffer)}
         adopt = getattr(self.device, "adopt", None)
-        if adopt is None:
+        if adopt is None and len(borrowed) < len(places):
             raise UnsupportedError(
                 f"{self.device.name} cannot bind user memory yet; bind without inputs= and outputs= and fill the views"
             )
         described = self._model.graphs[graph]
         tensors = {described.tensors[i].name: described.tensors[i] for i in (*described.inputs, *described.outputs)}
-        buffers = {}
-        for name, memory in places.items():
-            tensor = tensors[name]
-            buffers[name] = adopt(as_bytes(memory, name, tensor.size_bytes, stored_type(tensor)), name)
-        return self._make(graph, buffers)
+        adopted: dict[str, DeviceBuffer] = {}
+        try:
+            for name, memory in places.items():
+                if adopt is not None and name not in borrowed:
+                    tensor = tensors[name]
+                    adopted[name] = adopt(as_bytes(memory, name, tensor.size_bytes, stored_type(tensor)), name)
+            return self._make(graph, {**adopted, **borrowed}, borrowed)
+        except BaseException:
+            for buffer in adopted.values():
+                self.device.free(buffer)
+            raise
 
     def profile(self, graph: int, pixels: frozenset[str], runs: int) -> Profile:
         return measure(self.program(graph), pixels, runs=runs, device=self.device, cores=self._options.cores)
@@ -178,7 +186,7 @@ class LocalEngine:
             self._internal = None
         self._store.release()
 
-    def _make(self, graph: int, places: Mapping[str, DeviceBuffer]) -> Program:
+    def _make(self, graph: int, places: Mapping[str, DeviceBuffer], borrowed: Collection[str] = ()) -> Program:
         return Program(
             self._model,
             self._model.graphs[graph],
@@ -187,5 +195,6 @@ class LocalEngine:
             cores=self._options.cores,
             custom_ops=self._options.custom_ops or {},
             places=places,
+            borrowed=borrowed,
             budget=self._options.budget,
         )

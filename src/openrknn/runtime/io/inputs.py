@@ -140,6 +140,11 @@ class InputPort:
             padding[...] = self._zero
         self._row_ends = kind
 
+    def renew_row_ends(self, kind: str) -> None:
+        """The same for memory that others may have written since."""
+        self._row_ends = None
+        self.fill_row_ends(kind)
+
     def _reach(self) -> float:
         """The largest number, before normalization, that the input can hold; of floats, the one that becomes +-1."""
         largest = 1.0

@@ -36,6 +36,7 @@ class OutputPort:
         self.stored = stored
         self.name = stored.tensor.name
         self._readers: dict[OutputKind, Callable[[], Array]] = {}
+        self._ways: dict[OutputKind, Way | None] = {}
 
     def read(self, kind: OutputKind) -> Array:
         """The output as an array. A native one is the buffer itself: the next run writes into it."""
@@ -44,22 +45,42 @@ class OutputPort:
             reader = self._readers[kind] = self._reader(kind)
         return reader()
 
+    def read_into(self, kind: OutputKind, out: Array) -> None:
+        """The same into an array of the original shape and of the right type; contiguous."""
+        way = self._way(kind)
+        if way is not None and way.dtype == out.dtype:
+            way.read(out.reshape(way.shape))
+        else:
+            out[...] = self.read(kind)
+
     def _reader(self, kind: OutputKind) -> Callable[[], Array]:
         """How this output is read; worked out once."""
         stored, tensor = self.stored, self.stored.tensor
         if kind == "native":
             return lambda: stored.native
-        quantization = tensor.quantization if stored.dtype.kind == "i" else None
+        way = self._way(kind)
+        if way is not None:
+            return self._large(way)
+        return stored.read if kind == "raw" else lambda: decode(stored.read(), tensor)
+
+    def _way(self, kind: OutputKind) -> Way | None:
+        """Rearranging and converting in one step, where there is one."""
+        if kind not in self._ways:
+            self._ways[kind] = self._find_way(kind)
+        return self._ways[kind]
+
+    def _find_way(self, kind: OutputKind) -> Way | None:
+        stored = self.stored
+        quantization = stored.tensor.quantization if stored.dtype.kind == "i" else None
         scale = quantization.scale[0] if quantization is not None else 1.0
         zero = quantization.zero_point[0] if quantization is not None else 0
         floats = kind == "float" and (quantization is not None or stored.dtype.kind == "f")
         known = stored.dtype in numerics.FORMATS and abs(zero) < 1 << 31
         if known and stored.is_feature:
-            way = Arrangement(stored.native, stored.channels, scale=scale if floats else None, zero_point=zero)
-            return self._large(way)
+            return Arrangement(stored.native, stored.channels, scale=scale if floats else None, zero_point=zero)
         if known and floats and not stored.is_image:
-            return self._large(Dequantization(stored.native, scale, zero))
-        return stored.read if kind == "raw" else lambda: decode(stored.read(), tensor)
+            return Dequantization(stored.native, scale, zero)
+        return None
 
     def _large(self, way: Way) -> Callable[[], Array]:
         """Large results are made in memory that was used before."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from time import perf_counter
 
 import numpy as np
@@ -46,8 +46,10 @@ class Program:
         cores: int,
         custom_ops: Mapping[str, CustomOperator],
         places: Mapping[str, DeviceBuffer] | None = None,
+        borrowed: Collection[str] = (),
         budget: Budget = UNLIMITED,
     ) -> None:
+        """`places`: memory of inputs and outputs; those of the names in `borrowed` stay when the program is closed."""
         self.model, self.graph, self._store, self._internal = model, graph, store, internal
         self._budget = budget
         self.operators = operators_to_run(model.operators_of(graph))
@@ -61,6 +63,8 @@ class Program:
         """Inputs, outputs and what CPU operators touch, by name."""
         ends = {graph.tensors[index].name: graph.tensors[index] for index in (*graph.inputs, *graph.outputs)}
         given = places or {}
+        self._borrowed = frozenset(given[name] for name in borrowed)
+        self._ends: dict[str, DeviceBuffer] = {}
         asked = sum(stored_bytes(tensor) for name, tensor in ends.items() if name not in given)
         budget.check_memory(asked, "inputs and outputs")
         addresses = {name: self._place(tensor, given.get(name)).address for name, tensor in ends.items()}
@@ -112,7 +116,13 @@ class Program:
         self._plans.clear()
         self._close_jobs(lambda singly: True)
         while self.buffers:
-            self._store.device.free(self.buffers.pop())
+            buffer = self.buffers.pop()
+            if buffer not in self._borrowed:
+                self._store.device.free(buffer)
+
+    def buffer_of(self, name: str) -> DeviceBuffer:
+        """Where an input or output is."""
+        return self._ends[name]
 
     def _steps(self, pixels: frozenset[str], *, singly: bool) -> list[tuple[Segment, Callable[[], None]]]:
         if self._fed != pixels:
@@ -173,6 +183,7 @@ class Program:
         if given is not None:
             self.buffers.append(given)
         self._tensors[tensor.name] = StoredTensor(tensor, buffer.array)
+        self._ends[tensor.name] = buffer
         return buffer
 
     def _input(self, number: int, tensor: Tensor) -> InputPort:

@@ -1,0 +1,72 @@
+"""Memory: made here, or brought by the program."""
+
+from __future__ import annotations
+
+from openrknn.capi.call import OK, Call, CallError, Code, Reply, answers
+from openrknn.capi.context import Context
+from openrknn.capi.memory import Memory
+from openrknn.capi.program import Program
+from openrknn.capi.wire import Operation
+from openrknn.vendor.tables.enums import MemoryOrigin, SyncMode
+
+__all__: list[str] = []
+
+_LARGEST = (1 << 32) - (1 << 20)
+"""The NPU's addresses have 32 bits; runtime 1.5.2 refuses what does not fit."""
+
+
+@answers(Operation.CREATE_MEM)
+def create_mem(program: Program, call: Call) -> Reply:
+    """`rknn_create_mem` and `rknn_create_mem2`."""
+    _check_context(program, call)
+    if not 0 < call.a < _LARGEST:
+        raise CallError(Code.MALLOC_FAIL, f"a memory of {call.a} bytes is not possible")
+    return _made(program, Memory.create(call.a), MemoryOrigin.ALLOC_INSIDE, is_sent=True)
+
+
+@answers(Operation.MEM_FROM_FD)
+def mem_from_fd(program: Program, call: Call) -> Reply:
+    """`rknn_create_mem_from_fd`."""
+    _check_context(program, call)
+    return _made(program, Memory.of_descriptor(call.take(), call.a, call.b), MemoryOrigin.FROM_FD)
+
+
+@answers(Operation.MEM_SYNC)
+def mem_sync(program: Program, call: Call) -> Reply:
+    """`rknn_mem_sync`: both sides see the same pages, so there is nothing to do."""
+    _check_context(program, call)
+    program.memory(call)
+    if call.a not in set(SyncMode):
+        raise CallError(Code.PARAM_INVALID, f"mode {call.a} is none of {', '.join(mode.name for mode in SyncMode)}")
+    return OK
+
+
+@answers(Operation.DESTROY_MEM)
+def destroy_mem(program: Program, call: Call) -> Reply:
+    """`rknn_destroy_mem`: what is bound to it keeps the memory until something else is bound."""
+    memory = program.memory(call)
+    program.memories.pop(call.memory, None)
+    for context in list(program.contexts.values()):
+        if isinstance(context, Context):
+            context.forget(memory)
+    memory.close()
+    return OK
+
+
+def _check_context(program: Program, call: Call) -> None:
+    if call.context and call.context not in program.contexts:
+        raise CallError(Code.CTX_INVALID, f"there is no context {call.context:#x}")
+
+
+def _made(program: Program, memory: Memory, origin: MemoryOrigin, *, is_sent: bool = False) -> Reply:
+    number = program.add_memory(memory)
+    described = {
+        "phys_addr": memory.address, "fd": -1, "offset": memory.offset, "size": memory.size_bytes, "flags": int(origin),
+    }  # fmt: skip
+    return Reply(
+        value=number,
+        a=memory.array.nbytes,
+        b=memory.offset,
+        payload=program.codec.encode("rknn_tensor_mem", described),
+        descriptors=(memory.fd,) if is_sent else (),
+    )

@@ -1,0 +1,86 @@
+"""What one run does: convert inputs, execute a program, convert outputs. Made anew when something is bound."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from openrknn.capi.bound import Bound, Step
+from openrknn.capi.memory import Memory
+from openrknn.runtime.engine import LocalEngine
+from openrknn.runtime.io.inputs import InputPort
+from openrknn.runtime.program.program import Program
+
+__all__ = ["Plan", "Programs"]
+
+_MOST_PROGRAMS = 32
+"""Of one graph, each with other memory: programs take turns with a few buffers."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """A program and what goes around it."""
+
+    program: Program
+    pixels: frozenset[str]
+    before: list[Step] = field(default_factory=list)
+    after: list[Step] = field(default_factory=list)
+
+
+class Programs:
+    """The programs of one graph: the one with memory of its own, and those in the memory of the user's program.
+
+    All share the memory of what is not bound, so it does not matter which of them is fed or read.
+    """
+
+    def __init__(self, engine: LocalEngine, graph: int) -> None:
+        self._engine, self._graph = engine, graph
+        self.base = engine.program(graph)
+        self._names = (*self.base.names, *(port.name for port in self.base.outputs))
+        self._can_adopt = hasattr(engine.device, "adopt") and not self.base.batch
+        self._placed: OrderedDict[tuple[tuple[str, int, int, int], ...], tuple[Program, list[Memory]]] = OrderedDict()
+
+    def plan(self, bound: Mapping[str, Bound], fed_pixels: frozenset[str]) -> Plan:
+        """How to run with these tensors in the user's memory; `fed_pixels`: inputs that were set as raw pixels."""
+        placed = [one for one in bound.values() if one.is_native and self._can_adopt]
+        program = self._program_in(placed) if placed else self.base
+        pixels = {name for name in fed_pixels if name not in bound}
+        pixels |= {one.name for one in bound.values() if one.is_pixels}
+        plan = Plan(program, frozenset(pixels))
+        for one in bound.values():
+            if one not in placed:
+                (plan.before if one.is_input else plan.after).append(one.step(self.base))
+        kinds = {one.name: "pixels" if one.is_pixels else "stored" for one in placed if one.is_input}
+        for port in program.inputs:
+            if port.name in kinds and port.stored.padding is not None:
+                plan.before.append(_row_ends(port, kinds[port.name]))
+        return plan
+
+    def forget(self, memory: Memory) -> None:
+        """Nobody will bind this memory again."""
+        for key in [key for key, (_, memories) in self._placed.items() if memory in memories]:
+            self._placed.pop(key)[0].close()
+
+    def close(self) -> None:
+        """Give the programs in users' memory back; the engine closes the other one."""
+        for program, _ in self._placed.values():
+            program.close()
+        self._placed.clear()
+
+    def _program_in(self, placed: list[Bound]) -> Program:
+        key = tuple(one.key for one in sorted(placed, key=lambda one: one.name))
+        found = self._placed.get(key)
+        if found is not None:
+            self._placed.move_to_end(key)
+            return found[0]
+        ends = {name: self.base.buffer_of(name) for name in self._names}
+        program = self._engine.program_in(self._graph, {**ends, **{one.name: one.region for one in placed}})
+        self._placed[key] = (program, [one.memory for one in placed])
+        while len(self._placed) > _MOST_PROGRAMS:
+            self._placed.popitem(last=False)[1][0].close()
+        return program
+
+
+def _row_ends(port: InputPort, kind: str) -> Step:
+    return lambda _: port.renew_row_ends(kind)

@@ -1,0 +1,167 @@
+"""The engine as a fork server: it imports everything once and forks a process for each program that connects.
+
+The server itself has one thread and runs no model. A program's process holds what the program made; it ends when the
+program closes its first connection (by the kernel, if need be), and it is killed when the server dies.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import gc
+import importlib
+import logging
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+import traceback
+from collections.abc import Callable
+
+from openrknn.capi.wire import SOCKET_VARIABLE
+
+__all__ = ["Server", "warm_up"]
+
+_LOG = logging.getLogger(__name__)
+_PR_SET_PDEATHSIG = 1
+_CREDENTIALS = struct.Struct("3i")
+_MODULES = (
+    "openrknn.capi.calls", "openrknn.container.load", "openrknn.device.software", "openrknn.runtime.engine",
+    "openrknn.runtime.session",
+)  # fmt: skip
+"""What a program's process would import otherwise."""
+
+
+def warm_up() -> None:
+    """Import what every program needs, load the native library, and keep all that out of the garbage collector."""
+    for name in _MODULES:
+        importlib.import_module(name)
+    nativelib = importlib.import_module("openrknn.nativelib")
+    nativelib.library()
+    gc.collect()
+    gc.freeze()
+
+
+class Server:
+    """Accepts programs of the same user."""
+
+    def __init__(self, listener: socket.socket, path: str, *, idle_s: float) -> None:
+        self._listener, self._path, self._idle_s = listener, path, idle_s
+        self._inode = os.stat(path).st_ino
+        self._children: set[int] = set()
+        self._over = False
+
+    def run(self) -> None:
+        """Until nobody has used it for a while, or SIGTERM."""
+        waker, ringing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(ringing, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._end)
+        for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(ignored, signal.SIG_IGN)
+        self._listener.setblocking(False)
+        poller = select.poll()
+        for descriptor in (self._listener.fileno(), waker):
+            poller.register(descriptor, select.POLLIN)
+        since = time.monotonic()
+        while not self._over:
+            if self._children:
+                since = time.monotonic()
+            left = None if self._children else max(since + self._idle_s - time.monotonic(), 0.0)
+            ready = {descriptor for descriptor, _ in poller.poll(None if left is None else left * 1000 + 1)}
+            if waker in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(waker, 4096)
+                self._reap()
+            accepted = self._accept() if self._listener.fileno() in ready else False
+            if not accepted and not self._children and time.monotonic() >= since + self._idle_s:
+                self._unlink()
+                if not self._accept():  # somebody may have come just before
+                    break
+        self._leave()
+
+    def _accept(self) -> bool:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return False
+        with connection:
+            if not _is_same_user(connection):
+                return False
+            try:
+                self._children.add(self._fork(connection))
+            except OSError as error:
+                _LOG.warning("no process for a program: %s", error)
+                return False
+        return True
+
+    def _fork(self, connection: socket.socket) -> int:
+        parent = os.getpid()
+        child = os.fork()
+        if child:
+            return child
+        try:
+            _begin(parent)
+            self._listener.close()
+            _serve(connection)
+        except BaseException:  # noqa: BLE001 - the log is all there is
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(BaseException):
+                atexit._run_exitfuncs()
+                sys.stderr.flush()
+            os._exit(0)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                child, _ = os.waitpid(-1, os.WNOHANG)
+                if not child:
+                    return
+                self._children.discard(child)
+
+    def _leave(self) -> None:
+        """Whoever comes now starts another engine; the processes of programs go, too."""
+        self._unlink()
+        self._listener.close()
+        for child in self._children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+
+    def _unlink(self) -> None:
+        """The socket at the path may be another engine's by now."""
+        with contextlib.suppress(OSError):
+            if os.stat(self._path).st_ino == self._inode:
+                os.unlink(self._path)
+
+    def _end(self, *_: object) -> None:
+        self._over = True
+
+
+def _is_same_user(connection: socket.socket) -> bool:
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(raw)
+    return bool(user == os.getuid())
+
+
+def _begin(parent: int) -> None:
+    """In the new process: die with the server, and take signals as usual."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    prctl: Callable[[int, int], int] = ctypes.CDLL(None).prctl
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+    os.environ.pop(SOCKET_VARIABLE, None)
+
+
+def _serve(connection: socket.socket) -> None:
+    from openrknn.capi.channel import SocketChannel  # here: the server's process does without until it is warm
+    from openrknn.capi.program import Program
+
+    SocketChannel(Program(), connection).serve()

@@ -1,0 +1,82 @@
+"""Engines for tests: each has its own socket, and ends with the test."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.capi.client import Client
+
+
+class RunningEngine:
+    """An engine in the foreground."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.path = folder / "engine.socket"
+        self.log = folder / "engine.log"
+        command = [sys.executable, "-m", "openrknn.capi.engine", "--foreground", "--socket", str(self.path)]
+        with self.log.open("wb") as stream:
+            self.process = subprocess.Popen(command, stderr=stream, stdout=stream, env={**os.environ, **environment})
+        self._wait()
+
+    def _wait(self) -> None:
+        """Until it listens: a descriptor of the process tells if it ends instead."""
+        over = os.pidfd_open(self.process.pid)
+        try:
+            while True:
+                probe = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                try:
+                    probe.connect(str(self.path))
+                    return
+                except OSError:
+                    if select.select([over], [], [], 0.005)[0]:
+                        raise RuntimeError(self.log.read_text()) from None
+                finally:
+                    probe.close()
+        finally:
+            os.close(over)
+
+    def client(self, **options: object) -> Client:
+        """A program."""
+        return Client(self.path, **options)  # type: ignore[arg-type]
+
+    def stop(self) -> None:
+        """End it, if it has not ended yet."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def shared_engine() -> Iterator[RunningEngine]:
+    """One engine for all tests that do it no harm; each program has a process of its own in it."""
+    with tempfile.TemporaryDirectory(prefix="orknn") as folder:  # short: paths of sockets have 107 bytes
+        engine = RunningEngine(Path(folder))
+        yield engine
+        engine.stop()
+
+
+@pytest.fixture
+def engine() -> Iterator[RunningEngine]:
+    """An engine that a test may kill."""
+    with tempfile.TemporaryDirectory(prefix="orknn") as folder:
+        made = RunningEngine(Path(folder))
+        yield made
+        made.stop()
+
+
+@pytest.fixture
+def client(shared_engine: RunningEngine) -> Iterator[Client]:
+    """A program that talks to an engine."""
+    made = shared_engine.client()
+    yield made
+    made.close()
