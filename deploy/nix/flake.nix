@@ -24,7 +24,7 @@
       };
 
       packages = forAll (pkgs: {
-        inherit (pkgs) openrknn;
+        inherit (pkgs) openrknn openrknn-librknnrt;
         default = pkgs.openrknn;
       } // nixpkgs.lib.optionalAttrs pkgs.stdenv.hostPlatform.isAarch64 {
         inherit (pkgs) rknn-runtime;

@@ -1,6 +1,9 @@
 final: prev: {
   openrknn = final.callPackage ./packages/openrknn.nix { };
 
+  # The open library for programs that were written for the vendor's.
+  openrknn-librknnrt = final.callPackage ./packages/librknnrt.nix { };
+
   # The vendor's library: not free, for boards only, and not needed by openrknn.
   rknn-runtime = final.callPackage ./packages/rknn-runtime.nix { };
 

@@ -98,9 +98,20 @@ def test_rknpu_on_older_kernels_with_a_governor_and_the_vendors_library(library:
     build_parser((start[1],)).parse_args(start[1:])
 
 
+def test_the_open_library_in_the_place_of_the_vendors(library: str, tmp_path: Path) -> None:
+    """On both drivers, also on that which the vendor's library cannot use."""
+    for kernel, driver in (("6.18.2", "rocket"), ("6.1.75", "rknpu")):
+        text = "hardware.rockchip.npu = { enable = true; openRuntime.enable = true; };"
+        result = evaluate(library, tmp_path, text, kernel=kernel)
+        assert (result["kernelModules"], result["failed"]) == ([driver], [])
+        assert result["packages"] == ["/nix/store/openrknn", "/nix/store/openrknn-librknnrt"]
+        assert result["variables"] == {"LD_LIBRARY_PATH": ["/nix/store/openrknn-librknnrt/lib"]}
+
+
 @pytest.mark.parametrize(
     ("configuration", "more", "message"),
     [
+        ("vendorRuntime.enable = true; openRuntime.enable = true;", {"kernel": "6.1.75"}, "enable one of them"),
         ('driver = "rocket";', {"kernel": "6.12.1"}, "needs Linux 6.18"),
         ('driver = "rocket"; soc = "rk3576";', {}, "serves RK3588 only"),
         ('vendorRuntime.enable = true; driver = "rocket";', {}, "librknnrt.so cannot use rocket"),
@@ -227,6 +238,10 @@ def test_packages_evaluate_with_recorded_arguments(tmp_path: Path) -> None:
         runtime = import {FOLDER}/packages/rknn-runtime.nix {{
           inherit lib stdenv; python3Packages.fetchPypi = x: x.sha256; unzip = "unzip"; autoPatchelfHook = "hook";
         }};
+        open = import {FOLDER}/packages/librknnrt.nix {{
+          inherit lib; openrknn = {{ version = "1"; outPath = "/nix/store/openrknn"; }};
+          runCommand = name: arguments: script: {{ inherit name script; inherit (arguments.meta) license; }};
+        }};
         lite = version: import {FOLDER}/packages/rknn-toolkit-lite2.nix {{
           inherit lib stdenv; buildPythonPackage = x: x; fetchPypi = x: x.sha256; python.pythonVersion = version;
           pythonAtLeast = _: false; pythonOlder = _: false; autoPatchelfHook = "hook"; numpy = "numpy";
@@ -235,6 +250,7 @@ def test_packages_evaluate_with_recorded_arguments(tmp_path: Path) -> None:
       in {{
         application = {{ inherit (application) pname version dependencies; main = application.meta.mainProgram; }};
         runtime = {{ inherit (runtime) pname src; inherit (runtime.meta) license; }};
+        inherit open;
         lite = map (version: (lite version).src) [ "3.10" "3.11" "3.12" ];
       }}"""
     done = nix("--eval", "--strict", "--json", "--expr", expression, tmp_path=tmp_path)
@@ -243,4 +259,8 @@ def test_packages_evaluate_with_recorded_arguments(tmp_path: Path) -> None:
     assert result["application"]["main"] == "openrknn"
     assert set(result["application"]["dependencies"]) == dependencies("images", "serve", "kubernetes")
     assert result["runtime"]["license"] == "unfree"
+    assert (result["open"]["name"], result["open"]["license"]) == ("openrknn-librknnrt-1", "asl20")
+    words = result["open"]["script"].split()
+    assert words[0] == "/nix/store/openrknn/bin/openrknn"
+    build_parser((words[1],)).parse_args(words[1:])
     assert all(len(one) == 64 for one in [*result["lite"], result["runtime"]["src"]])

@@ -1,4 +1,4 @@
-# hardware.rockchip.npu: driver, permissions, clock, the vendor's library, CDI.
+# hardware.rockchip.npu: driver, permissions, clock, a library for C programs, CDI.
 { config, lib, pkgs, ... }:
 
 let
@@ -87,6 +87,16 @@ in
       };
     };
 
+    openRuntime = {
+      enable = mkEnableOption "openrknn's own librknnrt.so, in the place of the vendor's (free; rknpu and rocket)";
+      package = mkOption {
+        type = types.package;
+        default = pkgs.openrknn-librknnrt;
+        defaultText = lib.literalExpression "pkgs.openrknn-librknnrt";
+        description = "The package with librknnrt.so and its headers.";
+      };
+    };
+
     cdi = {
       enable = mkEnableOption "a CDI file for container runtimes";
       specDir = mkOption {
@@ -121,7 +131,11 @@ in
         }
         {
           assertion = !cfg.vendorRuntime.enable || driver == "rknpu";
-          message = "hardware.rockchip.npu.vendorRuntime: librknnrt.so cannot use ${driver}; openrknn can.";
+          message = "hardware.rockchip.npu.vendorRuntime: librknnrt.so cannot use ${driver}; openrknn can, and so can openRuntime.";
+        }
+        {
+          assertion = !(cfg.vendorRuntime.enable && cfg.openRuntime.enable);
+          message = "hardware.rockchip.npu: vendorRuntime and openRuntime are two files of one name; enable one of them.";
         }
         {
           assertion = cfg.governor == null || driver == "rknpu";
@@ -155,6 +169,12 @@ in
     (mkIf cfg.vendorRuntime.enable {
       environment.systemPackages = [ cfg.vendorRuntime.package ];
       environment.sessionVariables.OPENRKNN_LIBRARY = "${cfg.vendorRuntime.package}/lib/librknnrt.so";
+    })
+
+    (mkIf cfg.openRuntime.enable {
+      environment.systemPackages = [ cfg.openRuntime.package ];
+      # Programs that load "librknnrt.so" without a path; those from nixpkgs name it in their run path.
+      environment.sessionVariables.LD_LIBRARY_PATH = [ "${cfg.openRuntime.package}/lib" ];
     })
 
     (mkIf cfg.cdi.enable {

@@ -5,6 +5,7 @@ let
   pkgs = {
     stdenv.hostPlatform.isAarch64 = system == "aarch64-linux";
     openrknn = { outPath = "/nix/store/openrknn"; type = "derivation"; };
+    openrknn-librknnrt = { outPath = "/nix/store/openrknn-librknnrt"; type = "derivation"; };
     rknn-runtime = { outPath = "/nix/store/rknn-runtime"; type = "derivation"; };
     # With the paths, so that their context is seen.
     linkFarm = name: entries: "/nix/store/${name}-" + builtins.concatStringsSep "+" (map (entry: "${entry.name}=${entry.path}") entries);
@@ -21,7 +22,7 @@ let
       boot.extraModulePackages = list;
       boot.kernelPackages = lib.mkOption { type = lib.types.anything; default = { kernel.version = kernel; }; };
       environment.systemPackages = list;
-      environment.sessionVariables = attributes lib.types.str;
+      environment.sessionVariables = attributes lib.types.anything;
       networking.firewall.allowedTCPPorts = list;
       services.udev.extraRules = lib.mkOption { type = lib.types.lines; default = ""; };
       systemd.services = attributes lib.types.anything;
@@ -43,6 +44,7 @@ in
   rules = config.services.udev.extraRules;
   variables = config.environment.sessionVariables;
   ports = config.networking.firewall.allowedTCPPorts;
+  packages = map toString config.environment.systemPackages;
   groups = builtins.attrNames config.users.groups;
   users = config.users.users;
   services = builtins.mapAttrs (name: unit: unit.serviceConfig // { inherit (unit) wantedBy; }) config.systemd.services;
