@@ -11,6 +11,7 @@ from openrknn.capi.channel import SocketChannel
 from openrknn.capi.program import Program
 from openrknn.capi.structs import Codec
 from openrknn.capi.wire import WIRE_VERSION, Operation
+from openrknn.device.automatic import DEVICE_VARIABLE
 from openrknn.vendor.tables.layouts import LP64
 from openrknn.vendor.tables.versions import Version
 
@@ -33,9 +34,14 @@ def hello(program: Program, call: Call) -> Reply:
         del os.environ[name]
     for entry in bytes(call.payload).split(b"\0"):
         name, separator, value = os.fsdecode(entry).partition("=")
-        if separator and name.startswith(_PREFIXES):
+        if separator and name.startswith(_PREFIXES) and not _means_us(name, value):
             os.environ[name] = value
     return Reply(value=os.getpid())
+
+
+def _means_us(name: str, value: str) -> bool:
+    """A program on openrknn that chose the vendor's library, and found this one in its place."""
+    return name == DEVICE_VARIABLE and value.partition(":")[0] == "vendor"
 
 
 @answers(Operation.CHANNEL)
