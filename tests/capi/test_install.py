@@ -13,6 +13,7 @@ import pytest
 
 from openrknn.capi import install as module
 from openrknn.capi.install import InstallError, install, is_ours, uninstall
+from openrknn.capi.parts import HEADERS
 
 EVERYTHING = {
     "lib/librknnrt.so", "lib/librknnmrt.so", "lib/openrknn-engine", "lib/pkgconfig/librknnrt.pc",
@@ -26,7 +27,7 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files in the place of the built ones: what is in them does not matter here."""
     folder = tmp_path / "parts"
     folder.mkdir()
-    for name in ("librknnrt.so", *module.HEADERS):
+    for name in ("librknnrt.so", *HEADERS):
         (folder / name).write_bytes(b"\0openrknn " + name.encode())
     monkeypatch.setattr(module, "library_for", lambda machine: folder / "librknnrt.so")
     monkeypatch.setattr(module, "header_folder", lambda: folder)
@@ -118,7 +119,7 @@ def test_permission_problems_say_what_to_do(tmp_path: Path, monkeypatch: pytest.
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", "/usr/lib")
 
-    monkeypatch.setattr(module.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
     with pytest.raises(InstallError, match=r"/usr/lib: Permission denied; nothing .* ~/\.local"):
         install(tmp_path / "prefix")
 

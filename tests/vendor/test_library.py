@@ -118,7 +118,7 @@ def test_openrknns_own_library_is_known_and_its_structs_can_be_chosen(
     own.write_bytes(recorder.library.path.read_bytes() + b"librknnrt version: 2.5.0 (openrknn 0.1.0)\0")
     assert Library(own, chip=None).is_open
     monkeypatch.setenv(versions.ABI_VARIABLE, "1.5")
-    assert str(Library(own, chip=None).version) == "1.5.0"
+    assert str(Library(own, chip=None).version) == "1.5.2"
     assert str(Library(own, version="1.6.0", chip=None).version) == "1.6.0"
     assert Library(recorder.library.path, chip=None).version == recorder.library.version
     monkeypatch.setenv(versions.ABI_VARIABLE, "new")

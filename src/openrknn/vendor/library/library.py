@@ -25,7 +25,7 @@ from openrknn.vendor.tables.flags import InitFlag
 from openrknn.vendor.tables.functions import FUNCTIONS, Function, Signature
 from openrknn.vendor.tables.names import Member, c_name, since
 from openrknn.vendor.tables.platforms import refusal, this_chip
-from openrknn.vendor.tables.versions import ABI_VARIABLE, Version, is_open_library, version_in_file
+from openrknn.vendor.tables.versions import ABI_VARIABLE, KNOWN_VERSIONS, Version, is_open_library, version_in_file
 
 __all__ = ["Library", "default_library"]
 
@@ -176,10 +176,13 @@ class Library:
 
 
 def _abi(text: str) -> Version:
+    """As openrknn's library reads it: "1.5" is the last known 1.5.x."""
     try:
-        return Version.parse(text)
+        wanted = Version.parse(text)
     except ValueError as error:
         raise UnsupportedError(f"{ABI_VARIABLE}: {error}") from None
+    known = [version for version in KNOWN_VERSIONS if version[:2] == wanted[:2]]
+    return known[-1] if known and text.count(".") == 1 else wanted
 
 
 def _load(path: Path) -> ctypes.CDLL:
