@@ -15,7 +15,7 @@ GROUPS = {
     "run models": ("run", "demo", *_PICTURES, "stream"),
     "compile, measure and compare models": ("compile", "bench", "profile", "compare"),
     "inspect and change files": ("inspect", "lint", "disasm", "diff", "extract", "edit", "coverage"),
-    "run and trace programs that use an NPU": ("exec", "device", "spy", "trace", "verify"),
+    "run and trace programs that use an NPU": ("exec", "library", "device", "spy", "trace", "verify"),
     "boards, servers and clusters": ("doctor", "top", "capabilities", "exporter", "serve", "cdi", "device-plugin"),
     "the shell": ("completion",),
 }

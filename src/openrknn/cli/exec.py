@@ -21,15 +21,20 @@ NAME = "exec"
 HELP = "run a program that uses an NPU on an emulated one"
 DESCRIPTION = """Run a program as if a Rockchip NPU were in this machine: it finds the driver's device nodes, its files
 in /sys and /proc, the device tree, and an NPU that computes. The program is not modified and needs no privileges; it
-can be the vendor's runtime or anything else that talks to the kernel drivers `rknpu` or `rocket`. AArch64 programs run
-on x86-64 with qemu's user emulation. Statically linked programs are not supported."""
+can be the vendor's runtime or anything else that talks to the kernel drivers `rknpu` or `rocket`. With --open a program
+for the vendor's librknnrt.so gets openrknn's instead: on this machine's NPU or the software NPU, and with --driver or
+--chip on an emulated one. AArch64 programs run on x86-64 with qemu's user emulation. Statically linked programs are not
+supported."""
 EXAMPLES = (
     "openrknn exec -- ./rknn_yolov5_demo model.rknn bus.jpg",
     "openrknn exec --library librknnrt.so -- python3 detect.py",
+    "openrknn exec --open -- ./rknn_yolov5_demo model.rknn bus.jpg   without the vendor's library",
     "openrknn exec --driver rocket -- ./program                  through /dev/accel/accel0",
+    "openrknn exec --open --driver rocket -- ./program           openrknn's library on a mainline kernel",
     "openrknn exec --trace run.trace -- ./program                record it for `openrknn trace`",
     "openrknn exec -- cat /sys/kernel/debug/rknpu/load",
 )
+CHIP, DRIVER = "rk3588", "rknpu"
 EXIT_NOT_EXECUTABLE = 126
 EXIT_NOT_FOUND = 127
 
@@ -39,16 +44,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_device_arguments(parser)
     parser.add_argument("--device", metavar="FOLDER", help="use the device that `openrknn device` runs there")
     parser.add_argument("--trace", metavar="FILE", help="record everything, for `openrknn trace`")
+    parser.add_argument("--open", action="store_true", help="openrknn's librknnrt.so in the place of the vendor's")
     parser.add_argument("program", metavar="PROGRAM ARGS...", nargs=argparse.REMAINDER, help="what to run, after --")
 
 
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     """What kind of board it is: the same for `exec` and `device`."""
-    parser.add_argument("--chip", default="rk3588", help="the emulated chip (default: rk3588)")
+    parser.add_argument("--chip", help="the emulated chip (default: rk3588)")
     parser.add_argument(
         "--driver",
         choices=("rknpu", "rocket"),
-        default="rknpu",
         help="kernel driver: the vendor's (rknpu, default) or mainline's (rocket)",
     )
     parser.add_argument("--strict", action="store_true", help="also refuse what boards are known to ignore")
@@ -66,15 +71,33 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         raise CommandError("name the program to run: openrknn exec -- PROGRAM ARGS...")
     show_kernel_log()
     with signals_for_child():
-        if arguments.device is not None:
-            if arguments.trace is not None:
-                raise CommandError("--trace records a device of its own; leave --device out")
-            return _run_program(words, Path(arguments.device))
-        with _recorder(arguments) as hook, open_device(arguments, hook=hook) as device:
+        if arguments.device is not None and arguments.trace is not None:
+            raise CommandError("--trace records a device of its own; leave --device out")
+        if arguments.open and arguments.library is not None:
+            raise CommandError("--open takes openrknn's library and --library the vendor's; give one of them")
+        if arguments.device is not None or _is_on_this_machine(arguments):
+            return _run_program(words, None if arguments.device is None else Path(arguments.device), arguments)
+        ours = _open_library(words) if arguments.open else None
+        with _recorder(arguments) as hook, open_device(arguments, hook=hook, library=ours) as device:
             started = time.monotonic()
-            code = _run_program(words, device.folder)
+            code = _run_program(words, device.folder, arguments)
             _summarize(device, time.monotonic() - started, arguments)
             return code
+
+
+def _open_library(words: list[str]) -> Path | None:
+    from openrknn.capi.launch import library_of
+
+    try:
+        return library_of(words)
+    except FileNotFoundError:
+        return None  # whoever runs the program will say so
+
+
+def _is_on_this_machine(arguments: argparse.Namespace) -> bool:
+    """--open alone: on the NPU that is here, or on none; what describes a device asks for an emulated one."""
+    described = (arguments.chip, arguments.driver, arguments.trace, arguments.strict or None)
+    return arguments.open and all(value is None for value in described)
 
 
 @contextmanager
@@ -86,21 +109,24 @@ def _recorder(arguments: argparse.Namespace) -> Iterator[Hook | None]:
     from openrknn.trace.archive import TraceWriter
     from openrknn.trace.recorder import Recorder
 
-    with TraceWriter(arguments.trace, chip=arguments.chip, driver=arguments.driver) as writer:
+    with TraceWriter(arguments.trace, chip=arguments.chip or CHIP, driver=arguments.driver or DRIVER) as writer:
         yield Recorder(writer)
 
 
-def open_device(arguments: argparse.Namespace, folder: Path | None = None, hook: Hook | None = None) -> Device:
-    """The device that the arguments describe; not started yet."""
+def open_device(
+    arguments: argparse.Namespace, folder: Path | None = None, hook: Hook | None = None, library: Path | None = None
+) -> Device:
+    """The device that the arguments describe, not started yet; `library` is what programs find as librknnrt.so."""
     from openrknn.fakekernel.device import Device
     from openrknn.fakekernel.launch import find_vendor_library
 
     if arguments.library is not None and not Path(arguments.library).is_file():
         raise CommandError(f"{arguments.library}: no such file; --library takes the path of librknnrt.so")
-    library = Path(arguments.library) if arguments.library is not None else find_vendor_library()
+    if library is None:
+        library = Path(arguments.library) if arguments.library is not None else find_vendor_library()
     return Device(
-        arguments.chip,
-        driver=arguments.driver,
+        arguments.chip or CHIP,
+        driver=arguments.driver or DRIVER,
         library=library,
         folder=folder,
         hook=hook,
@@ -117,21 +143,35 @@ def show_kernel_log() -> None:
     log.propagate = False
 
 
-def _run_program(words: list[str], folder: Path) -> int:
-    from openrknn.fakekernel.launch import prepare
-    from openrknn.fakekernel.process import run_process
-    from openrknn.fakekernel.protocol import ENVIRONMENT
-
-    if not (folder / "paths").is_file():
+def _run_program(words: list[str], folder: Path | None, arguments: argparse.Namespace) -> int:
+    """On the device in `folder`, with the vendor's library or with ours; None: on this machine, with ours."""
+    if folder is not None and not (folder / "paths").is_file():
         raise CommandError(f"{folder}: no emulated device runs there; start one with `openrknn device --folder`")
     try:
-        return run_process(prepare(words, {ENVIRONMENT: str(folder)}, folder))
+        return _run_open(words, folder) if folder is None or arguments.open else _run_emulated(words, folder)
     except FileNotFoundError:
         Output.complain(f"{words[0]}: no such program; check the path")
         return EXIT_NOT_FOUND
     except PermissionError:
         Output.complain(f"{words[0]}: not executable")
         return EXIT_NOT_EXECUTABLE
+
+
+def _run_emulated(words: list[str], folder: Path) -> int:
+    from openrknn.fakekernel.launch import prepare
+    from openrknn.fakekernel.process import run_process
+    from openrknn.fakekernel.protocol import ENVIRONMENT
+
+    return run_process(prepare(words, {ENVIRONMENT: str(folder)}, folder))
+
+
+def _run_open(words: list[str], folder: Path | None) -> int:
+    from openrknn.capi.launch import OpenRun
+    from openrknn.fakekernel.launch import emulated_folder
+    from openrknn.fakekernel.process import run_process
+
+    with OpenRun(words, folder or emulated_folder()) as run_of_it:
+        return run_process(run_of_it.command)
 
 
 def _summarize(device: Device, seconds: float, arguments: argparse.Namespace) -> None:

@@ -27,6 +27,7 @@ _ANYWAY = (
     ("openrknn serve MODEL.rknn", "serve it over REST and gRPC"),
     ("openrknn inspect MODEL.rknn", "see what is in it"),
     ("openrknn exec -- PROGRAM", "run a program that uses the vendor's library, as if on a board"),
+    ("openrknn exec --open -- PROGRAM", "run it with openrknn's librknnrt.so in the place of the vendor's"),
 )
 
 
