@@ -59,8 +59,12 @@ class Codec:
 
     def encode(self, name: str, values: Mapping[str, Any]) -> bytes:
         """The struct; what `values` does not name is zero, what the caller's version does not have is left out."""
+        return self.update(name, bytes(self.size(name)), values)
+
+    def update(self, name: str, given: bytes | memoryview, values: Mapping[str, Any]) -> bytes:
+        """The struct with some fields changed; of an array of numbers, as many as `values` has."""
         places = place(name, self.version, self.pointer_bytes)
-        data = bytearray(places.size_bytes)
+        data = bytearray(given[: places.size_bytes])
         for field in struct_named(name, self.version).fields:
             if field.name in values:
                 self._write(field, data, places.offsets[field.name], values[field.name])
@@ -77,22 +81,21 @@ class Codec:
     def _write(self, field: Field, data: bytearray, offset: int, value: Any) -> None:
         if field.type == "char" and field.array:
             text = value.encode() if isinstance(value, str) else bytes(value)
-            data[offset : offset + min(len(text), field.elements - 1)] = text[: field.elements - 1]
+            data[offset : offset + field.elements] = text[: field.elements - 1].ljust(field.elements, b"\0")
         elif field.type in STRUCTS:
             data[offset : offset + self.size(field.type)] = self.encode(field.type, value)
         else:
             flat = _flat(value) if field.array else [value]
-            flat += [0] * (field.elements - len(flat))
-            struct.pack_into(self._format(field), data, offset, *flat)
+            struct.pack_into(self._format(field, len(flat)), data, offset, *flat)
 
-    def _format(self, field: Field) -> str:
+    def _format(self, field: Field, count: int | None = None) -> str:
         if field.type in ENUMS:
             kind = "i"
         elif field.type in _FORMATS:
             kind = _FORMATS[field.type]
         else:
             kind = "Q" if self.pointer_bytes == LP64 else "I"
-        return f"<{field.elements}{kind}"
+        return f"<{field.elements if count is None else count}{kind}"
 
 
 def _flat(values: Any) -> list[Any]:
