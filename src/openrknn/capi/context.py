@@ -16,6 +16,7 @@ from openrknn.capi.bound import Bound, bind_input, bind_output
 from openrknn.capi.call import Call, CallError, Code
 from openrknn.capi.frames import Frame, Results, live
 from openrknn.capi.memory import Bytes, Memory, Piece
+from openrknn.capi.perf import measured, perf_text
 from openrknn.capi.plan import Plan, Programs
 from openrknn.capi.tensors import input_view
 from openrknn.container.model import Model
@@ -49,6 +50,10 @@ class Context:
         """The call whose channel callbacks go through."""
         self.runs = 0
         self.last_run_us = 0
+        self.is_fed = False
+        """Whether inputs were set, which takes memory for them."""
+        self._seconds: dict[int, float] = {}
+        """With COLLECT_PERF_MASK: of the operators in the last run."""
         self.results = Results()
         self.staging: Memory | None = None
         self.is_shaped = not model.is_dynamic
@@ -106,8 +111,10 @@ class Context:
         return self._engine.memory()
 
     def profile_text(self) -> str | None:
-        """What a run with COLLECT_PERF_MASK measured; None without that flag."""
-        return None
+        """What the last run with COLLECT_PERF_MASK measured; None without that flag, and before a run."""
+        if not self._seconds:
+            return None
+        return perf_text(self.model, self.model.graphs[self.graph], self._seconds, self._options.cores)
 
     # -- another one, and the end --------------------------------------------------------------------------------
 
@@ -132,6 +139,7 @@ class Context:
     def feed(self, index: int, data: Bytes, kind: int, form: int, *, pass_through: bool) -> None:
         """One input of `rknn_inputs_set`."""
         port = self._input(index)
+        self.is_fed = True
         self._bound.pop(port.name, None)
         self._plan = None
         if self.runnable.batch:
@@ -194,7 +202,10 @@ class Context:
             for step in plan.before:
                 step(0)
             began = perf_counter_ns()
-            plan.program.run(plan.pixels)
+            if self.flags & InitFlag.COLLECT_PERF_MASK:
+                self._seconds = measured(plan.program, plan.pixels)
+            else:
+                plan.program.run(plan.pixels)
             self.last_run_us = (perf_counter_ns() - began) // 1000
             for step in plan.after:
                 step(0)

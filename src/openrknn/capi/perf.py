@@ -26,6 +26,7 @@ _COLUMNS = (
 _CORES_COLUMN = "WorkLoad(0/1/2)-ImproveTherical"
 """Of chips with several cores; the vendor's spelling."""
 _NOTHING = "\\"
+_NATIVE_RANK = 5
 
 
 class _Descriptor(int):
@@ -72,14 +73,12 @@ def _cell(text: str, width: int) -> str:
     return text.ljust(width) if len(text) < width or width == _COLUMNS[-1][1] else f"{text} "
 
 
-def _cells(
-    model: Model, operator: Operator, row: OperatorProfile | None, seconds: float, cores: int
-) -> dict[str, str]:
+def _cells(model: Model, operator: Operator, row: OperatorProfile | None, seconds: float, cores: int) -> dict[str, str]:
     tensors = operator.outputs or operator.inputs
     is_npu = operator.placement is Placement.NPU
     node = operator.node
     return {
-        "ID": str(operator.index),
+        "ID": str(operator.index + (model.chip.cores > 1)),  # 1.5.2 counts from 1 on RK3588, from 0 on RK3566
         "OpType": operator.type,
         "DataType": tensors[0].dtype.name if tensors else _NOTHING,
         "Target": "CPU" if operator.placement is Placement.CUSTOM else operator.placement.upper(),
@@ -116,4 +115,15 @@ def _shares(cores: int, of: int) -> str:
 
 def _moved(operator: Operator) -> int:
     tensors = {tensor.name: tensor for tensor in (*operator.inputs, *operator.outputs)}
-    return sum(len(tensor.data) if tensor.data is not None else tensor.size_bytes for tensor in tensors.values())
+    return sum(_bytes(tensor) for tensor in tensors.values())
+
+
+def _bytes(tensor: Tensor) -> int:
+    """Constants as stored; maps in the atoms that hold their channels, not in what the compiler allocated."""
+    if tensor.data is not None:
+        return len(tensor.data)
+    elements = tensor.elements
+    if len(tensor.native_shape) == _NATIVE_RANK and len(tensor.shape) > 1 and tensor.elements:
+        lanes = max(tensor.native_shape[-1], 1)
+        elements = elements // tensor.shape[1] * (-(-tensor.shape[1] // lanes) * lanes)
+    return elements * tensor.dtype.bits // 8

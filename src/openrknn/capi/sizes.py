@@ -2,8 +2,8 @@
 
     weights     the constants of the first graph, each in whole 64 bytes; placeholders of the CPU's constants count too
     internal    what the compiler planned for tensors between operators
-    dma         pages: the tasks of the first graph, everything constant of the file (with commands and tasks), internal,
-                and once inputs were set the buffers of inputs and outputs
+    dma         pages: the tasks of the first graph, all constants of the file (with commands and tasks), internal, and
+                once inputs were set the buffers of inputs and outputs
 
 With memory from outside neither weights nor internal are in the last one, and a context that only tells sizes has none.
 Equal to 1.5.2 for all goldens and corpus files (tests/capi/test_differential.py).
