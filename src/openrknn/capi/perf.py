@@ -27,6 +27,7 @@ _CORES_COLUMN = "WorkLoad(0/1/2)-ImproveTherical"
 """Of chips with several cores; the vendor's spelling."""
 _NOTHING = "\\"
 _NATIVE_RANK = 5
+_ROOM = "_exSecondary"
 
 
 class _Descriptor(int):
@@ -82,7 +83,7 @@ def _cells(model: Model, operator: Operator, row: OperatorProfile | None, second
         "OpType": operator.type,
         "DataType": tensors[0].dtype.name if tensors else _NOTHING,
         "Target": "CPU" if operator.placement is Placement.CUSTOM else operator.placement.upper(),
-        "InputShape": _shapes(operator.inputs),
+        "InputShape": _shapes(_inputs(operator)),
         "OutputShape": _shapes(operator.outputs),
         "DDR Cycles": str(row.memory_cycles or 0) if row else "0",
         "NPU Cycles": str(row.array_cycles or 0) if row else "0",
@@ -95,6 +96,11 @@ def _cells(model: Model, operator: Operator, row: OperatorProfile | None, second
         "RW(KB)": f"{_moved(operator) / 1024:.2f}",
         "FullName": operator.name,
     }
+
+
+def _inputs(operator: Operator) -> tuple[Tensor, ...]:
+    """Without the room that the compiler gave it for its own copies."""
+    return tuple(tensor for tensor in operator.inputs if not tensor.name.endswith(_ROOM))
 
 
 def _shapes(tensors: tuple[Tensor, ...]) -> str:
@@ -114,7 +120,7 @@ def _shares(cores: int, of: int) -> str:
 
 
 def _moved(operator: Operator) -> int:
-    tensors = {tensor.name: tensor for tensor in (*operator.inputs, *operator.outputs)}
+    tensors = {tensor.name: tensor for tensor in (*_inputs(operator), *operator.outputs)}
     return sum(_bytes(tensor) for tensor in tensors.values())
 
 
