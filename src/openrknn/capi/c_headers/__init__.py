@@ -1,0 +1,29 @@
+"""The generated files of native/capi: public headers, protocol, struct sizes, stubs and the version script.
+
+    python -m openrknn.capi.c_headers native/capi
+
+Everything follows from `openrknn.vendor.tables`, `openrknn.capi.wire` and `openrknn.capi.marshalling`. A test makes
+the files again and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from openrknn.capi.c_headers.abi import abi_header
+from openrknn.capi.c_headers.protocol import protocol_header
+from openrknn.capi.c_headers.public import public_headers
+from openrknn.capi.c_headers.stubs import exports_map, stubs
+
+__all__ = ["files"]
+
+
+def files() -> Mapping[str, str]:
+    """Path below native/capi -> text."""
+    return {
+        **{f"include/{name}": text for name, text in public_headers().items()},
+        "abi.h": abi_header(),
+        "protocol.h": protocol_header(),
+        "plain.c": stubs(),
+        "exports.map": exports_map(),
+    }
