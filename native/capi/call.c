@@ -100,8 +100,8 @@ void call_new_context(struct call *call, rknn_context *user, enum kind kind) {
     if (call->code != 0) return;
     /* Looked at before the work, so that a wrong address costs nothing. */
     if (!user || copy_in(&before, user, sizeof before) != 0 || copy_out(user, &before, sizeof before) != 0) {
-        call_fail(call, RKNN_ERR_PARAM_INVALID, user ? "there is no memory where the context is to be written"
-                                                     : "the pointer to the context is NULL");
+        call_fail(call, RKNN_ERR_CTX_INVALID, user ? "there is no memory where the context is to be written"
+                                                   : "the pointer to the context is NULL");
         return;
     }
     call->new_context = user, call->new_kind = kind;
@@ -188,7 +188,7 @@ static void write_context(struct call *call) {
     } else if (copy_out(call->new_context, &number, sizeof number) != 0) {
         context_remove(id, call->new_kind);
         destroy_again(call, id);
-        call_fail(call, RKNN_ERR_PARAM_INVALID, "there is no memory where the context is to be written");
+        call_fail(call, RKNN_ERR_CTX_INVALID, "there is no memory where the context is to be written");
     }
 }
 

@@ -206,6 +206,12 @@ static int connect_now(char *reason, size_t room) {
     return code;
 }
 
+/* Once more if an engine ended just then: it ends when nobody has used it for a while. */
+static int connect_surely(char *reason, size_t room) {
+    int code = connect_now(reason, room);
+    return code == RKNN_ERR_DEVICE_UNAVAILABLE ? connect_now(reason, room) : code;
+}
+
 /* One more conversation: the other end goes to the engine. */
 static int channel_make(struct channel **made, char *reason, size_t room) {
     int ends[2];
@@ -261,7 +267,7 @@ static int take(uint32_t link, struct channel **channel, char *reason, size_t ro
     /* An engine that ended while nobody called it is not an error for who needs any. */
     for (int attempt = 0;; attempt++) {
         if (!current) {
-            int code = connect_now(reason, room);
+            int code = connect_surely(reason, room);
             if (code != 0) return code;
         }
         *channel = idle_one();

@@ -33,7 +33,7 @@ static void open_file(struct call *call, const char *user, struct model *model) 
     do model->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     while (model->descriptor < 0 && errno == EINTR);
     if (model->descriptor < 0) {
-        call_fail(call, RKNN_ERR_FAIL, "%.500s cannot be opened: %s", path, strerror(errno));
+        call_fail(call, RKNN_ERR_MODEL_INVALID, "%.500s cannot be opened: %s", path, strerror(errno));
         return;
     }
     model->is_ours = 1;
@@ -68,7 +68,7 @@ static void find_model(struct call *call, const void *user, uint32_t size, uint3
         if (size) apply_place(call, place, model);
         return;
     }
-    if (!user) { call_fail(call, RKNN_ERR_PARAM_INVALID, "model is NULL"); return; }
+    if (!user) { call_fail(call, RKNN_ERR_MODEL_INVALID, "model is NULL"); return; }
     if (size) { share_copy(call, user, size, model); return; }
     open_file(call, user, model);
     if (call->code == 0) apply_place(call, place, model);
@@ -101,7 +101,7 @@ EXPORT int rknn_dup_context(rknn_context *context_in, rknn_context *context_out)
     rknn_context number = 0;
     call_begin(&call, "rknn_dup_context", OP_DUP_CONTEXT);
     if (call.code == 0 && (!context_in || copy_in(&number, context_in, sizeof number) != 0))
-        call_fail(&call, RKNN_ERR_PARAM_INVALID, "context_in is no address of a context");
+        call_fail(&call, RKNN_ERR_CTX_INVALID, "context_in is no address of a context");
     call_context(&call, number, KIND_MODEL);
     call_new_context(&call, context_out, KIND_MODEL);
     if (call.context) call.new_fences = call.context->fences;

@@ -11,11 +11,11 @@ enum { ALIGNMENT = 64, MOST_TENSORS = 1024 };
 /* The array of the program, copied; NULL with a failure. */
 static void *copied_array(struct call *call, const char *name, const void *user, uint32_t count, size_t size) {
     if (call->code != 0) return NULL;
-    if (!user || !count || count > MOST_TENSORS) {
+    if (!user || count > MOST_TENSORS) {
         call_fail(call, RKNN_ERR_PARAM_INVALID, user ? "%u is no number of %s" : "%u %s are NULL", count, name);
         return NULL;
     }
-    void *copied = malloc(count * size);
+    void *copied = malloc(count ? count * size : 1);
     if (!copied) { call_fail(call, RKNN_ERR_MALLOC_FAIL, "no memory"); return NULL; }
     if (copy_in(copied, user, count * size) == 0) return copied;
     free(copied);

@@ -1,4 +1,4 @@
-"""Engines for tests: each has its own socket, and ends with the test."""
+"""Engines for tests: each has its own socket, and ends with the test. And the library, with programs that use it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from openrknn.capi.parts import library_for
+from openrknn.errors import UnsupportedError
+from tests.capi.building import Programs
 from tests.capi.client import Client
 
 
@@ -80,3 +83,18 @@ def client(shared_engine: RunningEngine) -> Iterator[Client]:
     made = shared_engine.client()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def library() -> Path:
+    """The built librknnrt.so; the test is skipped where there is none."""
+    try:
+        return library_for()
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def programs(tmp_path: Path, library: Path, shared_engine: RunningEngine) -> Programs:
+    """C programs with an engine that they may share with others."""
+    return Programs(tmp_path, library, {"OPENRKNN_ENGINE_SOCKET": str(shared_engine.path)})

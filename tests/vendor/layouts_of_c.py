@@ -37,14 +37,15 @@ def api_number(version: Version) -> int:
     return version.major * 100 + version.minor * 10 + version.patch
 
 
-def ask(compiler: str, version: Version, folder: Path, options: Iterable[str] = ()) -> Mapping[str, int]:
+def ask(
+    compiler: str, version: Version, folder: Path, options: Iterable[str] = (), headers: Iterable[str] = ("capi.h",)
+) -> Mapping[str, int]:
     """What the compiler says, from the assembly that it makes of an array of constants."""
+    includes = "".join(f'#include "{name}"\n' for name in headers)
     wanted = expressions(version)
     rows = "".join(f"    {text}, /* {key} */\n" for key, text in wanted.items())
     source = folder / "ask.c"
-    source.write_text(
-        f'#include <stddef.h>\n#include "capi.h"\nconst unsigned answers[] = {{\n{rows}    0xfeedbeef,\n}};\n'
-    )
+    source.write_text(f"#include <stddef.h>\n{includes}const unsigned answers[] = {{\n{rows}    0xfeedbeef,\n}};\n")
     command = [compiler, "-S", "-O0", f"-DAPI={api_number(version)}", f"-I{HERE}", *options, "-o", "-", str(source)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

@@ -416,7 +416,7 @@ int rknn_destroy_mem(rknn_context ctx, rknn_tensor_mem* mem);
 /* Puts the weights there (RKNN_FLAG_MEM_ALLOC_OUTSIDE). */
 int rknn_set_weight_mem(rknn_context ctx, rknn_tensor_mem* mem);
 
-/* Puts intermediate tensors there (RKNN_FLAG_MEM_ALLOC_OUTSIDE, .._INTERNAL_ALLOC_OUTSIDE). */
+/* Puts intermediate tensors there (RKNN_FLAG_INTERNAL_ALLOC_OUTSIDE). */
 int rknn_set_internal_mem(rknn_context ctx, rknn_tensor_mem* mem);
 
 /* Binds memory to an input or output; nothing is copied from then on. */

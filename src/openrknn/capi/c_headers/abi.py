@@ -40,7 +40,8 @@ def abi_header() -> str:
         [
             "/* Generated from openrknn.vendor.tables; do not edit. A test makes it again and compares. */\n",
             "#ifndef OPENRKNN_CAPI_ABI_H\n#define OPENRKNN_CAPI_ABI_H\n",
-            '#include <stddef.h>\n#include <stdint.h>\n\n#include "include/rknn_custom_op.h"\n#include "include/rknn_matmul_api.h"\n\n',
+            "#include <stddef.h>\n#include <stdint.h>\n\n",
+            '#include "include/rknn_custom_op.h"\n#include "include/rknn_matmul_api.h"\n\n',
             f'#define OPENRKNN_VERSION "{openrknn.__version__}"\n',
             f'#define NEWEST_ABI "{NEWEST}"\n\n',
             _sizes(),
@@ -64,14 +65,14 @@ def _sizes() -> str:
 def _widths() -> str:
     texts = []
     for word, pointer in (("#if UINTPTR_MAX > 0xffffffff", LP64), ("#else", ARM32)):
-        rows = "".join(_row(version, pointer) for version in KNOWN_VERSIONS)
-        texts.append(f"{word}\n#define KNOWN_ABIS \\\n{rows.rstrip().removesuffix(chr(92)).rstrip()}\n\n{_asserts(pointer)}")
+        rows = " \\\n".join(_row(version, pointer) for version in KNOWN_VERSIONS)
+        texts.append(f"{word}\n#define KNOWN_ABIS \\\n{rows}\n\n{_asserts(pointer)}")
     return "".join(texts) + "#endif\n\n"
 
 
 def _row(version: Version, pointer: int) -> str:
     sizes = ", ".join(str(place(name, version, pointer).size_bytes) for name in changing())
-    return f'    {{{wire_number(version)}, "{version}", {sizes}}}, \\\n'
+    return f'    {{{wire_number(version)}, "{version}", {sizes}}},'
 
 
 def _asserts(pointer: int) -> str:

@@ -174,8 +174,10 @@ def _struct(name: str) -> str:
 
 
 def _body(struct: Struct) -> str:
-    rows = [f"    {declaration(field)};{f' /* {field.meaning} */' if field.meaning else ''}\n" for field in struct.fields]
-    return f"typedef struct _{struct.name} {{\n{''.join(rows)}}} {struct.name};\n"
+    rows = "".join(
+        f"    {declaration(field)};{f' /* {field.meaning} */' if field.meaning else ''}\n" for field in struct.fields
+    )
+    return f"typedef struct _{struct.name} {{\n{rows}}} {struct.name};\n"
 
 
 def declaration(field: Field) -> str:
@@ -224,7 +226,8 @@ def _function(name: str) -> str:
 
 
 def _declared(signature: Signature) -> str:
-    return f"{signature.returns} {signature.name}({', '.join(_parameter(signature, p) for p in signature.parameters)});\n"
+    parameters = ", ".join(_parameter(signature, parameter) for parameter in signature.parameters)
+    return f"{signature.returns} {signature.name}({parameters});\n"
 
 
 def _parameter(signature: Signature, parameter: Parameter) -> str:

@@ -54,7 +54,7 @@ FUNCTION_WORDS: Mapping[str, str] = MappingProxyType({
     "rknn_create_mem2": "As rknn_create_mem, with flags (rknn_mem_alloc_flags).",
     "rknn_destroy_mem": "Gives memory back.",
     "rknn_set_weight_mem": "Puts the weights there (RKNN_FLAG_MEM_ALLOC_OUTSIDE).",
-    "rknn_set_internal_mem": "Puts intermediate tensors there (RKNN_FLAG_MEM_ALLOC_OUTSIDE, .._INTERNAL_ALLOC_OUTSIDE).",
+    "rknn_set_internal_mem": "Puts intermediate tensors there (RKNN_FLAG_INTERNAL_ALLOC_OUTSIDE).",
     "rknn_set_io_mem": "Binds memory to an input or output; nothing is copied from then on.",
     "rknn_set_input_shape": "Chooses the shape of one input of a dynamic model; rknn_set_input_shapes takes all.",
     "rknn_set_input_shapes": "Chooses the shapes of a dynamic model, one for each input.",
