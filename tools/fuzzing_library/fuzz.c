@@ -130,7 +130,10 @@ static void *place(size_t size) {
 }
 
 static rknn_context context(void) {
-    if (chance(85)) return contexts[below(POOL)];
+    for (int i = 0; i < POOL && chance(97); i++) { /* one that lives, if there is one */
+        rknn_context drawn = contexts[below(POOL)];
+        if (drawn) return drawn;
+    }
     switch (below(4)) {
     case 0: return gone;
     case 1: return matmuls[below(POOL)];
@@ -140,11 +143,18 @@ static rknn_context context(void) {
 }
 
 static rknn_context matmul(void) {
-    return chance(85) ? matmuls[below(POOL)] : chance(50) ? contexts[below(POOL)] : (rknn_context)next();
+    for (int i = 0; i < POOL && chance(97); i++) {
+        rknn_context drawn = matmuls[below(POOL)];
+        if (drawn) return drawn;
+    }
+    return chance(50) ? contexts[below(POOL)] : (rknn_context)next();
 }
 
 static rknn_tensor_mem *memory(void) {
-    if (chance(85)) return memories[below(POOL)];
+    for (int i = 0; i < POOL && chance(97); i++) {
+        rknn_tensor_mem *drawn = memories[below(POOL)];
+        if (drawn) return drawn;
+    }
     return chance(40) ? freed : wild();
 }
 
@@ -186,6 +196,16 @@ static rknn_tensor_attr attribute(void) {
 static rknn_matmul_info matmul_info(void) {
     static const int32_t sizes[] = {0, 1, 4, 16, 32, 64, 128, -1, 33};
     rknn_matmul_info info;
+    if (chance(60)) { /* a good one */
+        memset(&info, 0, sizeof info);
+        info.M = 1 << below(6);
+        info.K = 32 << below(3);
+        info.N = 32 << below(3);
+        info.type = chance(50) ? RKNN_FLOAT16_MM_FLOAT16_TO_FLOAT32 : RKNN_INT8_MM_INT8_TO_INT32;
+        info.B_layout = (int16_t)below(2);
+        info.AC_layout = (int16_t)below(2);
+        return info;
+    }
     if (chance(20)) scribble(&info, sizeof info);
     else memset(&info, 0, sizeof info);
     info.M = chance(95) ? sizes[below(9)] : (int32_t)number();
@@ -284,8 +304,21 @@ static void call_inputs_set(void) {
         inputs[i].fmt = (rknn_tensor_format)(chance(90) ? below(4) : number());
         inputs[i].pass_through = (uint8_t)(chance(80) ? 0 : below(3));
     }
+    rknn_context to = context();
     uint32_t count = chance(85) ? 1 + below(2) : number();
-    checked(INPUTS_SET, rknn_inputs_set(context(), count, chance(95) ? inputs : wild()));
+    rknn_input_output_num numbers;
+    if (chance(70) && !rknn_query(to, RKNN_QUERY_IN_OUT_NUM, &numbers, sizeof numbers) && numbers.n_input <= 3) {
+        count = numbers.n_input;
+        for (uint32_t i = 0; i < count; i++) { /* as the model wants it, nearly */
+            rknn_tensor_attr attr = {.index = i};
+            if (rknn_query(to, RKNN_QUERY_INPUT_ATTR, &attr, sizeof attr) || attr.n_elems > ROOM / 4) continue;
+            int is_float = chance(30);
+            inputs[i] = (rknn_input){.index = i, .size = attr.n_elems * (is_float ? 4 : 1), .fmt = attr.fmt};
+            inputs[i].type = is_float ? RKNN_TENSOR_FLOAT32 : chance(50) ? RKNN_TENSOR_UINT8 : attr.type;
+            inputs[i].buf = place(inputs[i].size);
+        }
+    }
+    checked(INPUTS_SET, rknn_inputs_set(to, count, chance(95) ? inputs : wild()));
 }
 
 static void call_run(void) {
@@ -326,7 +359,8 @@ static void call_outputs(void) {
     }
 }
 
-static void keep(rknn_tensor_mem *made, rknn_context owner) {
+/* Memory that is to be destroyed later; `is_mapped`: by the library, so that it can be written to. */
+static void keep(rknn_tensor_mem *made, rknn_context owner, int is_mapped) {
     if (!made) return;
     int slot = (int)below(POOL);
     if (memories[slot]) {
@@ -334,7 +368,7 @@ static void keep(rknn_tensor_mem *made, rknn_context owner) {
         checked(DESTROY_MEM, rknn_destroy_mem(owner, freed));
     }
     memories[slot] = made;
-    if (chance(50) && made->virt_addr && made->size) {
+    if (is_mapped && chance(50) && made->virt_addr && made->size) {
         memset(made->virt_addr, (int)below(256), made->size);
         ((unsigned char *)made->virt_addr)[made->size - 1] = 1;
     }
@@ -352,14 +386,14 @@ static void call_create_mem(void) {
         int32_t offset = chance(60) ? 0 : (int32_t)number();
         int given = chance(85) ? fd : (int)number();
         if (given != fd && given >= 0 && given < 64) given = -1; /* descriptors of others are not ours to play with */
-        keep(rknn_create_mem_from_fd(owner, given, wild(), chance(50) ? length : size, offset), owner);
+        keep(rknn_create_mem_from_fd(owner, given, wild(), chance(50) ? length : size, offset), owner, 0);
         close(fd);
         break;
     }
-    case 1: keep(rknn_create_mem_from_phys(owner, next(), wild(), size), owner); break;
-    case 2: keep(rknn_create_mem_from_mb_blk(owner, wild(), (int32_t)number()), owner); break;
-    case 3: keep(rknn_create_mem2(owner, size, number()), owner); break;
-    default: keep(rknn_create_mem(owner, size), owner); break;
+    case 1: keep(rknn_create_mem_from_phys(owner, next(), wild(), size), owner, 0); break;
+    case 2: keep(rknn_create_mem_from_mb_blk(owner, wild(), (int32_t)number()), owner, 0); break;
+    case 3: keep(rknn_create_mem2(owner, size, number()), owner, 1); break;
+    default: keep(rknn_create_mem(owner, size), owner, 1); break;
     }
 }
 
@@ -511,7 +545,9 @@ static void one_call(void) {
         call_bind,  call_cores,      call_matmul, call_matmul,  call_matmul_create, call_run,         call_custom,
     };
     uint32_t drawn = below(1000);
-    if (drawn < 8) call_init();
+    int alive = 0;
+    for (int i = 0; i < POOL; i++) alive += contexts[i] != 0;
+    if (drawn < 8 || (alive < 2 && drawn < 300)) call_init();
     else if (drawn < 12) call_destroy();
     else if (drawn < 14) call_dup();
     else functions[below(sizeof functions / sizeof *functions)]();
