@@ -26,6 +26,7 @@ enum { ROOM = 1 << 20, POOL = 6, LARGEST_CODE = 0, SMALLEST_CODE = -16 };
 static uint64_t state;
 static unsigned char *room; /* ROOM bytes, then a page that is not there */
 static rknn_context contexts[POOL], matmuls[POOL], gone;
+static rknn_matmul_io_attr matrices[POOL]; /* of matmuls */
 static rknn_tensor_mem *memories[POOL], *freed;
 static void *models[8];
 static uint32_t model_bytes[8];
@@ -426,6 +427,29 @@ static void call_bind(void) {
     }
 }
 
+/* A model with memory of its own, as a zero-copy program has it. */
+static void call_zero_copy(void) {
+    rknn_context to = context();
+    rknn_input_output_num numbers;
+    rknn_tensor_mem *made[6] = {NULL};
+    int count = 0;
+    if (rknn_query(to, RKNN_QUERY_IN_OUT_NUM, &numbers, sizeof numbers)) return;
+    for (uint32_t i = 0; i < numbers.n_input + numbers.n_output && count < 6; i++) {
+        int is_output = i >= numbers.n_input;
+        rknn_tensor_attr attr = {.index = is_output ? i - numbers.n_input : i};
+        rknn_query_cmd cmd = is_output ? RKNN_QUERY_NATIVE_OUTPUT_ATTR : RKNN_QUERY_NATIVE_INPUT_ATTR;
+        if (rknn_query(to, cmd, &attr, sizeof attr)) continue;
+        counts[CREATE_MEM]++;
+        made[count] = rknn_create_mem(to, attr.size_with_stride);
+        if (!is_output && chance(50)) attr.type = RKNN_TENSOR_UINT8, attr.fmt = RKNN_TENSOR_NHWC;
+        if (made[count]) checked(SET_IO_MEM, rknn_set_io_mem(to, made[count++], &attr));
+    }
+    for (uint32_t runs = below(3); runs; runs--) checked(RUN, rknn_run(to, NULL));
+    for (int i = 0; i < count; i++)
+        if (chance(90)) checked(DESTROY_MEM, rknn_destroy_mem(to, made[i]));
+        else keep(made[i], to, 1);
+}
+
 static void call_cores(void) {
     if (chance(50))
         checked(SET_CORE_MASK, rknn_set_core_mask(context(), (rknn_core_mask)(chance(80) ? below(8) : number())));
@@ -482,7 +506,26 @@ static void call_matmul_create(void) {
     if (!code && made) {
         if (matmuls[slot]) checked(MATMUL_DESTROY, rknn_matmul_destroy(matmuls[slot]));
         matmuls[slot] = made;
+        matrices[slot] = io[0];
     }
+}
+
+/* A product as a program would make it: memory for all three, then runs. */
+static void call_product(void) {
+    int slot = (int)below(POOL);
+    rknn_matmul_tensor_attr *attrs[3] = {&matrices[slot].A, &matrices[slot].B, &matrices[slot].C};
+    rknn_tensor_mem *made[3] = {NULL};
+    if (!matmuls[slot]) return;
+    for (int i = 0; i < 3; i++) {
+        counts[CREATE_MEM]++;
+        made[i] = rknn_create_mem(matmuls[slot], attrs[i]->size);
+        if (made[i]) checked(MATMUL_SET_IO_MEM, rknn_matmul_set_io_mem(matmuls[slot], made[i], attrs[i]));
+    }
+    for (uint32_t runs = below(3); runs; runs--) checked(MATMUL_RUN, rknn_matmul_run(matmuls[slot]));
+    if (chance(30)) checked(DESTROY_MEM, rknn_destroy_mem(matmuls[slot], made[0])), made[0] = NULL; /* still bound */
+    if (chance(30)) checked(MATMUL_RUN, rknn_matmul_run(matmuls[slot]));
+    for (int i = 0; i < 3; i++)
+        if (made[i]) checked(DESTROY_MEM, rknn_destroy_mem(matmuls[slot], made[i]));
 }
 
 static void call_matmul(void) {
@@ -541,8 +584,9 @@ static void call_matmul(void) {
 
 static void one_call(void) {
     static void (*const functions[])(void) = {
-        call_query, call_inputs_set, call_run,    call_outputs, call_create_mem,    call_destroy_mem, call_bind,
-        call_bind,  call_cores,      call_matmul, call_matmul,  call_matmul_create, call_run,         call_custom,
+        call_query, call_inputs_set, call_run,       call_outputs, call_create_mem, call_destroy_mem,
+        call_bind,  call_bind,       call_cores,     call_matmul,  call_matmul,     call_matmul_create,
+        call_run,   call_product,    call_zero_copy, call_custom,
     };
     uint32_t drawn = below(1000);
     int alive = 0;
