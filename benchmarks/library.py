@@ -192,7 +192,7 @@ def opening(setting: Setting, model: Path) -> dict[str, float]:
     first = []
     for turn in range(TURNS):
         fresh = str(setting.folder / f"fresh{turn}.socket")
-        with setting.start(model, OPENRKNN_ENGINE_SOCKET=fresh, OPENRKNN_ENGINE_IDLE="0") as running:
+        with setting.start(model, OPENRKNN_ENGINE_SOCKET=fresh, OPENRKNN_ENGINE_IDLE="1") as running:
             first.append(float(running.first) / 1e6)
     with setting.start(model) as running:
         warm = float(running.first) / 1e6
