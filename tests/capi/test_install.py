@@ -1,6 +1,6 @@
 """What `openrknn library --install` writes, what it refuses to touch, and what it leaves behind: the layout alone.
 
-Building and running programs with it is in test_library.py.
+Building and running programs with it is in test_installed.py.
 """
 
 from __future__ import annotations

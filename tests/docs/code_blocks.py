@@ -5,7 +5,8 @@
   what it prints; `...` stands for any text, and a command without such lines may print what it likes.
 - `<!-- not run: reason -->` on the line before a block is the only way to leave it out.
 
-Every block runs in a folder of its own that has `examples/` of the repository in it.
+Every block runs in a folder of its own that has `examples/` of the repository in it. Programs that it starts with the
+open librknnrt.so have an engine of their own, which ends with the block.
 """
 
 import doctest
@@ -13,8 +14,12 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+from openrknn.capi.running import running_engine, stop_engine
+from openrknn.capi.wire import SOCKET_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 # Other names for what we run: a block must not escape by its spelling.
@@ -55,11 +60,18 @@ def collect(page: str, markdown: str) -> list[Block]:
 def run(block: Block, folder: Path) -> None:
     """Run a block in `folder`; an AssertionError says what went wrong."""
     (folder / "examples").symlink_to(ROOT / "examples")
-    if block.language == "python":
-        _execute([sys.executable, "-W", "error", "-c", block.text], folder)
-    else:
-        for command, expected in commands(block.text):
-            _compare(command, expected, _execute(["bash", "-c", command], folder))
+    with tempfile.TemporaryDirectory(prefix="orknn") as place:  # short: paths of sockets have 107 bytes
+        socket = f"{place}/engine"
+        try:
+            if block.language == "python":
+                _execute([sys.executable, "-W", "error", "-c", block.text], folder, socket)
+            else:
+                for command, expected in commands(block.text):
+                    _compare(command, expected, _execute(["bash", "-c", command], folder, socket))
+        finally:
+            engine = running_engine(socket)
+            if engine is not None:
+                stop_engine(engine)
 
 
 def commands(text: str) -> list[tuple[str, str]]:
@@ -70,10 +82,10 @@ def commands(text: str) -> list[tuple[str, str]]:
     return [(command, expected) for command, _, expected in (part.partition("\n") for part in parts)]
 
 
-def _execute(command: list[str], folder: Path) -> str:
+def _execute(command: list[str], folder: Path, socket: str) -> str:
     # The commands of this environment come first; rich draws for a terminal of this width.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "COLUMNS": "100", "PYTHONUTF8": "1"}
+    environment = {**os.environ, "PATH": path, "COLUMNS": "100", "PYTHONUTF8": "1", SOCKET_VARIABLE: socket}
     result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, f"exit code {result.returncode}\n{result.stdout}{result.stderr}"
     return result.stdout

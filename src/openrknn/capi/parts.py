@@ -6,9 +6,7 @@ demand from the sources that the package brings, as the preload library of `open
 
 from __future__ import annotations
 
-import shutil
 import sys
-from functools import cache
 from pathlib import Path
 
 from openrknn.capi.structs import NEWEST
@@ -24,7 +22,11 @@ MACHINES = ("x86_64", "aarch64", "armhf")
 API_VERSION = str(NEWEST)
 """The newest version of the C API that the library has; `OPENRKNN_ABI` chooses an older one."""
 
-_FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", f"-Wl,-soname,{NAMES[0]}", "-ldl")
+_FLAGS = (
+    "-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", f"-Wl,-soname,{NAMES[0]}",
+    "-Wl,-z,defs", "-Wl,-z,now", "-Wl,-z,noexecstack", "-ldl",
+)  # fmt: skip
+"""As native/capi/CMakeLists.txt has them."""
 _NOT_BUILT = (
     "openrknn was installed without a C compiler, so its librknnrt.so was not built; install one "
     "(Debian: apt install gcc libc6-dev) and install openrknn again"
@@ -34,11 +36,12 @@ _MODULE = "openrknn.capi.engine"
 
 def library_for(machine: str | None = None) -> Path:
     """The library for programs of a machine (this one if none is named)."""
-    if machine is None or machine == host_machine():
-        for folder in _native_folders():
-            if (folder / NAMES[0]).is_file():
-                return folder / NAMES[0]
-    return _compile(machine or host_machine())
+    if machine is not None and machine != host_machine():
+        return _compile(machine)
+    for folder in _native_folders():
+        if (folder / NAMES[0]).is_file():
+            return folder / NAMES[0]
+    raise UnsupportedError(_NOT_BUILT)
 
 
 def header_folder() -> Path:
@@ -57,11 +60,13 @@ def _native_folders() -> list[Path]:
     return [Path(folder) / "_native" for folder in sys.modules["openrknn"].__path__]
 
 
-@cache
+def _checkout_folders() -> list[Path]:
+    return [folder.parents[2] / "native" for folder in _native_folders()]
+
+
 def _sources() -> Path:
     """native/capi of a checkout, or beside the library in an installed package."""
-    checkouts = [folder.parents[2] / "native" for folder in _native_folders()]
-    for place in (*checkouts, *_native_folders()):
+    for place in (*_checkout_folders(), *_native_folders()):
         if (place / "capi" / "include" / HEADERS[0]).is_file():
             return place / "capi"
     raise UnsupportedError(_NOT_BUILT)
@@ -71,8 +76,6 @@ def _compile(machine: str) -> Path:
     folder = _sources()
     sources, scripts = sorted(folder.glob("*.c")), sorted(folder.glob("*.map"))
     headers = [*sorted(folder.glob("*.h")), *sorted((folder / "include").glob("*.h"))]
-    if shutil.which("cc") is None and machine == host_machine():
-        raise UnsupportedError(_NOT_BUILT)
     flags = (*_FLAGS, f"-I{folder / 'include'}", *(f"-Wl,--version-script={script}" for script in scripts))
     state = b"".join(path.read_bytes() for path in (*sources, *headers, *scripts))
     return build(machine, NAMES[0], sources, flags, state)

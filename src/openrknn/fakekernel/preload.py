@@ -20,8 +20,13 @@ EMULATE, SPY = "preload", "spy"
 LIBRARIES = {EMULATE: "libopenrknn_preload.so", SPY: "libopenrknn_spy.so"}
 _SOURCES = {EMULATE: ("preload/*.c",), SPY: ("spy/*.c", "preload/arguments.c", "preload/channel.c", "preload/user.c")}
 FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-ldl")
-_COMPILERS = {"x86_64": "x86_64-linux-gnu-gcc", "aarch64": "aarch64-linux-gnu-gcc"}
-_PACKAGES = {"x86_64": "gcc-x86-64-linux-gnu", "aarch64": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"}
+_COMPILERS = {
+    "x86_64": "x86_64-linux-gnu-gcc", "aarch64": "aarch64-linux-gnu-gcc", "armhf": "arm-linux-gnueabihf-gcc",
+}  # fmt: skip
+_PACKAGES = {
+    "x86_64": "gcc-x86-64-linux-gnu", "aarch64": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+    "armhf": "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross",
+}  # fmt: skip
 
 
 def host_machine() -> str:
