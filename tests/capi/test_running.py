@@ -45,9 +45,7 @@ def test_the_command(engine: RunningEngine) -> None:
 
 
 @pytest.mark.parametrize("device", ["vendor", "vendor:/usr/lib/librknnrt.so"])
-def test_who_chose_the_vendors_library_and_got_ours_runs_like_others(
-    shared_engine: RunningEngine, device: str
-) -> None:
+def test_who_chose_the_vendors_library_and_got_ours_runs_like_others(shared_engine: RunningEngine, device: str) -> None:
     """Session(device="auto") with OPENRKNN_DEVICE=vendor loads the library, which hands the variable on."""
     client = shared_engine.client(environment={"OPENRKNN_DEVICE": device})
     assert client.init(GOLDENS / "conv_rk3588_i8.rknn")

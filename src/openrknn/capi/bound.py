@@ -101,7 +101,7 @@ def bind_input(port: InputPort, piece: Piece, attr: dict[str, Any], items: int) 
     stored, form, kind = port.stored, int(attr["fmt"]), int(attr["type"])
     native = stored_bytes(stored.tensor) * items
     if attr["pass_through"]:
-        return Bound(port.name, piece.memory, piece.offset, piece.region(native)[:native], is_native=True)
+        return Bound(port.name, piece.memory, piece.offset, piece.region(native)[:native], is_native=True, items=items)
     if form == TensorFormat.NC1HWC2:
         raise CallError(Code.FAIL, f"input {port.name!r}: NC1HWC2 is only possible with pass_through = 1")
     dtype = dtype_of(kind, f"input {port.name!r}", Code.INPUT_INVALID)
@@ -112,7 +112,7 @@ def bind_input(port: InputPort, piece: Piece, attr: dict[str, Any], items: int) 
             return Bound(
                 port.name, piece.memory, piece.offset, region, is_native=True, is_pixels=is_pixels, items=items
             )
-    form = TensorFormat.NHWC if form == TensorFormat.UNDEFINED and stored.is_image else form
+    form = TensorFormat.NCHW if form == TensorFormat.NCHW else TensorFormat.NHWC
     needed = input_bytes(stored, dtype.itemsize, form) * items
     region = piece.region(needed)[:needed]
     is_pixels = port.takes_pixels and kind == TensorType.UINT8

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import socket
 import sys
 from collections.abc import Iterator, Sequence
@@ -35,12 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         foreground, path, idle_s = _options(words)
         if not foreground:
             _close_inherited()
-        with _only_one(path):
-            listener = _listen(path)
+        with _only_one(path) as lock:
+            listener = _bound(path)
             if listener is None:
                 return 0
             if not foreground:
-                return _in_background(listener, path, idle_s)
+                return _in_background(listener, path, idle_s, lock)
+            listener.listen(_BACKLOG)
         return _stay(listener, path, idle_s)
     except RknnError as error:
         sys.stderr.write(f"openrknn-engine: {error}\n")
@@ -76,7 +78,7 @@ def _close_inherited() -> None:
 
 
 @contextlib.contextmanager
-def _only_one(path: str) -> Iterator[None]:
+def _only_one(path: str) -> Iterator[int]:
     """While programs start engines at the same time, one looks and listens after the other."""
     try:
         lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -84,13 +86,13 @@ def _only_one(path: str) -> Iterator[None]:
         raise PlaceError(f"{path}.lock cannot be opened: {error.strerror}") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        yield lock
     finally:
         os.close(lock)
 
 
-def _listen(path: str) -> socket.socket | None:
-    """A listening socket; None if an engine listens there already."""
+def _bound(path: str) -> socket.socket | None:
+    """A socket with the engine's address; None if an engine listens there already."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         listener.connect(path)
@@ -103,7 +105,6 @@ def _listen(path: str) -> socket.socket | None:
     before = os.umask(0o177)
     try:
         listener.bind(path)
-        listener.listen(_BACKLOG)
     except OSError as error:
         raise PlaceError(f"cannot listen at {path}: {error.strerror}") from None
     finally:
@@ -111,8 +112,8 @@ def _listen(path: str) -> socket.socket | None:
     return listener
 
 
-def _in_background(listener: socket.socket, path: str, idle_s: float) -> int:
-    """A daemon; this process waits until it is warm, and passes on what went wrong."""
+def _in_background(listener: socket.socket, path: str, idle_s: float, lock: int) -> int:
+    """A daemon; this process waits until it is warm, and passes on what went wrong. The lock stays here."""
     reading, writing = os.pipe()
     if os.fork():
         os.close(writing)
@@ -124,6 +125,8 @@ def _in_background(listener: socket.socket, path: str, idle_s: float) -> int:
     code = 1
     try:
         os.close(reading)
+        os.close(lock)
+        listener.listen(_BACKLOG)  # by the process that stays: its number is what the other side sees (SO_PEERCRED)
         os.setsid()
         os.chdir("/")
         _redirect(f"{path}.log")
@@ -157,6 +160,8 @@ def _stay(listener: socket.socket, path: str, idle_s: float, ready: int | None =
     if ready is not None:
         os.write(ready, _READY)
         os.close(ready)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a program has a descriptor for each memory
     Server(listener, path, idle_s=idle_s).run()
     return 0
 

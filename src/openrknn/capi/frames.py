@@ -24,6 +24,7 @@ class Frame:
 
     def __init__(self, ports: Sequence[Sequence[OutputPort]], copies: Mapping[str, Sequence[Bytes]]) -> None:
         self.number = 0
+        self.is_copied = bool(copies)
         self.ports = ports
         self._copies = copies
 

@@ -69,6 +69,11 @@ class Memory:
         """The bytes of the tensor."""
         return self.array[self.offset : self.offset + self.size_bytes]
 
+    @classmethod
+    def of_memory(cls, other: Memory, offset: int, size_bytes: int) -> Memory:
+        """The same pages once more, from `offset` bytes behind the other's tensor on."""
+        return cls.of_descriptor(os.dup(other.fd), size_bytes, other.offset + offset)
+
     def piece(self, offset: int, size_bytes: int) -> Piece:
         """What `rknn_tensor_mem` says: `size_bytes` from `offset` on."""
         return Piece(self, offset, size_bytes)

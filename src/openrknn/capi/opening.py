@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from openrknn.capi.call import CallError, Code
+from openrknn.capi.call import Call, CallError, Code
 from openrknn.capi.context import Context
 from openrknn.capi.program import Program
+from openrknn.capi.sharing import with_weights_of
+from openrknn.capi.wire import Operation
 from openrknn.container.model import Model
 from openrknn.device.automatic import automatic_device
 from openrknn.runtime.engine import LocalEngine, Options
@@ -16,37 +18,43 @@ from openrknn.vendor.tables.flags import InitFlag
 
 __all__ = ["device_for", "open_context"]
 
-_KNOWN = sum(int(flag) for flag in InitFlag if flag is not InitFlag.MEM_ALLOC_NO_CONTEXT)
-
 
 def open_context(program: Program, model: Model, flags: int, extend: dict[str, Any]) -> Context:
-    """`rknn_init`."""
-    _check(flags)
+    """`rknn_init`. Flags that are not known do nothing, as in runtime 1.5.2."""
+    donor = _donor(program, flags, extend)
+    if donor is not None and flags & InitFlag.SHARE_WEIGHT_MEM:
+        model = with_weights_of(model, donor.model)
+    if flags & InitFlag.COLLECT_MODEL_INFO_ONLY:
+        return Context(model, flags, None)
 
     def opened(options: Options) -> LocalEngine:
-        return LocalEngine.open(model, device_for(model), replace(options, budget=budget_for(model, None, None)))
+        options = replace(options, budget=budget_for(model, None, None))
+        if donor is not None and flags & InitFlag.SHARE_WEIGHT_MEM and donor.is_open:
+            try:
+                return donor.engine.share(model, options)
+            except ValueError:  # constants in other places: a copy of its own
+                pass
+        return LocalEngine.open(model, device_for(model), options)
 
     return Context(model, flags, opened)
 
 
 def device_for(model: Model) -> str:
-    """The device that users chose, or what "auto" is; never the vendor's library, because that would be ourselves."""
+    """The device that users chose, or what "auto" is.
+
+    Never the vendor's library, because that would be ourselves (`calls.programs` leaves OPENRKNN_DEVICE=vendor out).
+    """
     chosen = automatic_device(model.chip)
-    if chosen.partition(":")[0] == "vendor":
-        raise CallError(
-            Code.DEVICE_UNAVAILABLE,
-            f"OPENRKNN_DEVICE={chosen!r} names the vendor's library, and this is the open one in its place; choose "
-            "software, rknpu, rocket or auto",
-        )
     return f"software:{model.chip.name}" if chosen == "software" else chosen
 
 
-def _check(flags: int) -> None:
-    if flags & ~_KNOWN:
-        raise CallError(Code.PARAM_INVALID, f"{flags & ~_KNOWN:#x} are not flags of rknn_init")
-    if flags & InitFlag.FENCE_OUT_OUTSIDE:
+def _donor(program: Program, flags: int, extend: dict[str, Any]) -> Context | None:
+    """The context whose weights or SRAM are shared."""
+    if not flags & (InitFlag.SHARE_WEIGHT_MEM | InitFlag.SHARE_SRAM):
+        return None
+    number = extend.get("ctx", 0)
+    if not number and flags & InitFlag.SHARE_WEIGHT_MEM:
         raise CallError(
-            Code.PARAM_INVALID,
-            "RKNN_FLAG_FENCE_OUT_OUTSIDE: fences come from a kernel driver, and runs here end in a process; use "
-            "rknn_wait",
+            Code.PARAM_INVALID, "RKNN_FLAG_SHARE_WEIGHT_MEM needs an rknn_init_extend whose ctx is the other context"
         )
+    return program.context(Call(Operation.INIT, context=number), Context) if number else None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from openrknn.capi.bound import Bound, Step
+from openrknn.capi.feeding import Fed
 from openrknn.capi.memory import Memory
 from openrknn.runtime.engine import LocalEngine
 from openrknn.runtime.io.inputs import InputPort
@@ -24,6 +25,8 @@ class Plan:
 
     program: Program
     pixels: frozenset[str]
+    items: int = 1
+    """Of a batch, one after the other."""
     before: list[Step] = field(default_factory=list)
     after: list[Step] = field(default_factory=list)
 
@@ -41,13 +44,17 @@ class Programs:
         self._can_adopt = hasattr(engine.device, "adopt") and not self.base.batch
         self._placed: OrderedDict[tuple[tuple[str, int, int, int], ...], tuple[Program, list[Memory]]] = OrderedDict()
 
-    def plan(self, bound: Mapping[str, Bound], fed_pixels: frozenset[str]) -> Plan:
-        """How to run with these tensors in the user's memory; `fed_pixels`: inputs that were set as raw pixels."""
+    def plan(self, bound: Mapping[str, Bound], fed_pixels: frozenset[str], fed: Mapping[str, Fed]) -> Plan:
+        """How to run with these tensors in the user's memory.
+
+        `fed_pixels` names inputs that were set as raw pixels; `fed` are inputs of a batch.
+        """
         placed = [one for one in bound.values() if one.is_native and self._can_adopt]
         program = self._program_in(placed) if placed else self.base
         pixels = {name for name in fed_pixels if name not in bound}
         pixels |= {one.name for one in bound.values() if one.is_pixels}
-        plan = Plan(program, frozenset(pixels))
+        plan = Plan(program, frozenset(pixels), max(program.batch, 1))
+        plan.before += [fed[port.name].step(port) for port in self.base.inputs if port.name in fed]
         for one in bound.values():
             if one not in placed:
                 (plan.before if one.is_input else plan.after).append(one.step(self.base))

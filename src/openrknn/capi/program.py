@@ -7,13 +7,16 @@ import threading
 from typing import Protocol, TypeVar
 
 from openrknn.capi.call import Call, CallError, Code
-from openrknn.capi.memory import Memory
+from openrknn.capi.memory import PAGE, Memory
 from openrknn.capi.structs import Codec
 
 __all__ = ["Program"]
 
 _FIRST = 0x10001
 """Numbers of contexts and memories. They fit 32 bits, as rknn_context does on 32-bit Arm, and are never used again."""
+
+_FIRST_ADDRESS = 1 << 32
+"""Of memories that the NPU sees where they are bound, not before; 64 bits, so that none is used again."""
 
 
 class Closable(Protocol):
@@ -34,6 +37,7 @@ class Program:
         self.contexts: dict[int, Closable] = {}
         self.memories: dict[int, Memory] = {}
         self._numbers = itertools.count(_FIRST)
+        self._next_address = _FIRST_ADDRESS
         self._lock = threading.Lock()
 
     def add_context(self, context: Closable) -> int:
@@ -48,7 +52,22 @@ class Program:
         with self._lock:
             number = next(self._numbers)
             self.memories[number] = memory
+            if not memory.address:
+                memory.address = self._next_address
+                self._next_address += -(-memory.size_bytes // PAGE) * PAGE + PAGE
             return number
+
+    def memory_at(self, address: int, size_bytes: int) -> tuple[Memory, int]:
+        """The memory that has these addresses of the NPU, and where in it they begin."""
+        for memory in list(self.memories.values()):
+            offset = address - memory.address
+            if offset >= 0 and offset + size_bytes <= memory.size_bytes:
+                return memory, offset
+        raise CallError(
+            Code.PARAM_INVALID,
+            f"{size_bytes} bytes at {address:#x} are in no memory of this program; only addresses of rknn_create_mem* "
+            "(phys_addr) can be used here",
+        )
 
     def context(self, call: Call, kind: type[_T]) -> _T:
         """The context that a call is about."""

@@ -61,6 +61,8 @@ def input_view(port: InputPort, memory: Array, kind: int, form: int, *, padded: 
     dtype = dtype_of(kind, f"input {port.name!r}", Code.INPUT_INVALID)
     if form == TensorFormat.NC1HWC2:
         raise CallError(Code.INPUT_INVALID, f"input {port.name!r}: NC1HWC2 needs pass_through = 1")
+    if form not in {TensorFormat.NCHW, TensorFormat.NHWC}:
+        form = TensorFormat.NHWC  # what inputs are unless somebody says otherwise
     shape = shape_in(stored, form)
     if len(shape) != _IMAGE_RANK:
         return _elements(memory, dtype, shape, port), None

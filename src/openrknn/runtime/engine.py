@@ -6,10 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from openrknn.chips import Chip
 from openrknn.container.model import Model
 from openrknn.container.sizes import internal_bytes
 from openrknn.device import Device, DeviceBuffer
+from openrknn.device.protocol import Bytes
 from openrknn.errors import UnsupportedError
 from openrknn.npu.budget import UNLIMITED, Budget
 from openrknn.runtime.io.inputs import InputPort
@@ -177,10 +180,38 @@ class LocalEngine:
         programs: Iterable[Program] = self._programs.values()
         return memory_report(self._store, self._internal, programs)
 
-    def close(self) -> None:
+    def forget_programs(self) -> None:
+        """Programs are made anew when they are needed: with other custom operators, or in other memory."""
         for program in self._programs.values():
             program.close()
         self._programs.clear()
+
+    def weights(self) -> Bytes:
+        """The constants as they are on the device."""
+        buffer = self._store.buffer
+        return buffer.array[: self._store.size_bytes] if buffer is not None else np.zeros(0, np.uint8)
+
+    def use_internal(self, memory: Bytes) -> bool:
+        """Keep the tensors between the operators in memory that exists already; whether the device can."""
+        adopt = getattr(self.device, "adopt", None)
+        size = max((internal_bytes(graph) for graph in self._model.graphs), default=0)
+        if adopt is None or self._internal is None or memory.nbytes < size:
+            return False
+        self.forget_programs()
+        before, self._internal = self._internal, adopt(memory, "internal")
+        self.device.free(before)
+        return True
+
+    def use_weights(self, memory: Bytes) -> bool:
+        """Keep the constants in memory that exists already; whether the device can, and nobody shares them."""
+        if not self._store.can_move(memory):
+            return False
+        self.forget_programs()
+        self._store.move(memory)
+        return True
+
+    def close(self) -> None:
+        self.forget_programs()
         if self._internal is not None:
             self._store.device.free(self._internal)
             self._internal = None

@@ -10,7 +10,9 @@ from openrknn.capi.context import Context
 from openrknn.capi.frames import Frame, output_type
 from openrknn.capi.memory import Memory
 from openrknn.capi.program import Program
+from openrknn.capi.runs import wait_for_fence
 from openrknn.capi.wire import Operation
+from openrknn.vendor.tables.flags import InitFlag
 
 __all__: list[str] = []
 
@@ -20,8 +22,9 @@ def inputs_set(program: Program, call: Call) -> Reply:
     """`rknn_inputs_set`: each input is a piece of the staging memory."""
     context = program.context(call, Context)
     entries = _structs(program, call, "rknn_input")
-    with context.lock:
+    with context.settled():
         context.check_ready()
+        _check_count("inputs", len(entries), len(context.runnable.inputs))
         if call.descriptors:
             made = Memory.of_descriptor(call.take(), call.b, 0)
             if context.staging is not None:
@@ -43,13 +46,49 @@ def run(program: Program, call: Call) -> Reply:
         context = program.context(call, Context)
     context.under_way = call
     try:
+        if call.payload or call.descriptors or context.is_asynchronous:
+            return _run_extended(program, context, call)
         context.run()
     finally:
         context.under_way = None
-    if not call.payload:
-        return OK
-    extend = program.codec.decode("rknn_run_extend", call.payload)
-    return Reply(payload=program.codec.encode("rknn_run_extend", {**extend, "frame_id": context.runs}))
+    return OK
+
+
+@answers(Operation.WAIT)
+def wait(program: Program, call: Call) -> Reply:
+    """`rknn_wait`."""
+    context = program.context(call, Context)
+    extend = _extend(program, call)
+    context.wait(extend["timeout_ms"])
+    return _extended(program, extend, context.runs)
+
+
+def _run_extended(program: Program, context: Context, call: Call) -> Reply:
+    """With an `rknn_run_extend`, or in a context that does not wait."""
+    extend = _extend(program, call)
+    if context.flags & InitFlag.FENCE_OUT_OUTSIDE:
+        raise CallError(
+            Code.FAIL, "fences come from a kernel driver, and runs end in a process here: use non_block and rknn_wait"
+        )
+    if call.descriptors and context.flags & InitFlag.FENCE_IN_OUTSIDE:
+        wait_for_fence(call.descriptors[0], extend["timeout_ms"])
+    if context.is_asynchronous or extend["non_block"] or extend["timeout_ms"] > 0:
+        context.start()
+    else:
+        context.run()
+    if extend["timeout_ms"] > 0 and not extend["non_block"] and context.is_pending and not context.is_asynchronous:
+        context.wait(extend["timeout_ms"])
+    return _extended(program, extend, context.runs) if call.payload else OK
+
+
+def _extend(program: Program, call: Call) -> dict[str, Any]:
+    if call.payload:
+        return program.codec.decode("rknn_run_extend", call.payload)
+    return {"frame_id": 0, "non_block": 0, "timeout_ms": 0, "fence_fd": -1}
+
+
+def _extended(program: Program, extend: dict[str, Any], number: int) -> Reply:
+    return Reply(payload=program.codec.encode("rknn_run_extend", {**extend, "frame_id": number}))
 
 
 @answers(Operation.OUTPUTS_GET)
@@ -57,11 +96,12 @@ def outputs_get(program: Program, call: Call) -> Reply:
     """`rknn_outputs_get`."""
     context = program.context(call, Context)
     entries = _structs(program, call, "rknn_output")
-    with context.lock:
+    with context.lock if context.is_asynchronous else context.settled():
         context.check_ready()
-        frame = context.frame
+        frame = context.frame()
+        _check_count("outputs", len(entries), len(frame.ports))
         sizes = []
-        for place, entry in enumerate(_numbered(entries)):
+        for place, entry in enumerate(_numbered(entries, len(frame.ports))):
             needed = _bytes(frame, entry)
             if entry["is_prealloc"] and entry["size"] < needed:
                 raise CallError(
@@ -90,14 +130,20 @@ def set_io_mem(program: Program, call: Call) -> Reply:
 
 
 def _structs(program: Program, call: Call, name: str) -> list[dict[str, Any]]:
-    if call.a < 1 or call.a * program.codec.size(name) != len(call.payload):
+    if call.a < 0 or call.a * program.codec.size(name) != len(call.payload):
         raise CallError(Code.PARAM_INVALID, f"{call.a} structs {name} do not have {len(call.payload)} bytes")
     return program.codec.decode_array(name, call.payload, call.a)
 
 
-def _numbered(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Programs may leave all indices at 0, and mean the outputs in their order."""
-    if len({entry["index"] for entry in entries}) < len(entries):
+def _check_count(what: str, count: int, known: int) -> None:
+    if count > known:
+        raise CallError(Code.PARAM_INVALID, f"{count} {what} are more than the {known} of the model")
+
+
+def _numbered(entries: list[dict[str, Any]], known: int) -> list[dict[str, Any]]:
+    """Programs may leave all indices at 0, and mean the outputs in their order, as runtime 1.5.2 gives them."""
+    numbers = {entry["index"] for entry in entries}
+    if len(numbers) < len(entries) or any(number >= known for number in numbers):
         for number, entry in enumerate(entries):
             entry["index"] = number
     return entries

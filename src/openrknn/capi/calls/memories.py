@@ -31,6 +31,26 @@ def mem_from_fd(program: Program, call: Call) -> Reply:
     return _made(program, Memory.of_descriptor(call.take(), call.a, call.b), MemoryOrigin.FROM_FD)
 
 
+@answers(Operation.MEM_FROM_PHYS)
+def mem_from_phys(program: Program, call: Call) -> Reply:
+    """`rknn_create_mem_from_phys`: an address that another memory of this program has (`phys_addr`)."""
+    _check_context(program, call)
+    if call.b < 1:
+        raise CallError(Code.PARAM_INVALID, f"a memory of {call.b} bytes is not possible")
+    owner, offset = program.memory_at(call.a, call.b)
+    made = Memory.of_memory(owner, offset, call.b)
+    made.address = call.a
+    return _made(program, made, MemoryOrigin.FROM_PHYS)
+
+
+@answers(Operation.MEM_FROM_MB_BLK)
+def mem_from_mb_blk(program: Program, call: Call) -> Reply:
+    """`rknn_create_mem_from_mb_blk`: no chip has it."""
+    raise CallError(
+        Code.FAIL, "blocks of the media library cannot be seen by another process; use rknn_create_mem_from_fd"
+    )
+
+
 @answers(Operation.MEM_SYNC)
 def mem_sync(program: Program, call: Call) -> Reply:
     """`rknn_mem_sync`: both sides see the same pages, so there is nothing to do."""

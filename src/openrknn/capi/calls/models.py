@@ -9,9 +9,14 @@ from openrknn.capi.call import OK, Call, CallError, Code, Reply, answers
 from openrknn.capi.context import Context
 from openrknn.capi.opening import open_context
 from openrknn.capi.program import Program
+from openrknn.capi.shapes import graph_of
 from openrknn.capi.wire import Operation
 from openrknn.container.load import load
 from openrknn.container.model import Model
+from openrknn.container.sizes import memory_plan
+from openrknn.runtime.options import core_count
+from openrknn.vendor.tables.enums import CoreMask
+from openrknn.vendor.tables.flags import InitFlag
 
 __all__: list[str] = []
 
@@ -43,8 +48,70 @@ def destroy(program: Program, call: Call) -> Reply:
 @answers(Operation.SET_CORE_MASK)
 def set_core_mask(program: Program, call: Call) -> Reply:
     """`rknn_set_core_mask`."""
-    program.context(call, Context).set_core_mask(call.a)
+    context = program.context(call, Context)
+    chip = context.model.chip
+    wanted = (1 << chip.cores) - 1 if call.a == CoreMask.ALL else call.a
+    if call.a not in set(CoreMask) or call.a < 0 or wanted >> chip.cores or chip.cores == 1:
+        raise CallError(Code.FAIL, f"{chip.title} has {chip.cores} core(s); core mask {call.a:#x} is not possible")
+    context.set_cores(core_count(None, wanted, chip), wanted)
     return OK
+
+
+@answers(Operation.SET_BATCH_CORE_NUM)
+def set_batch_core_num(program: Program, call: Call) -> Reply:
+    """`rknn_set_batch_core_num`. The items of a batch follow each other here, so it changes no more than the speed."""
+    chip = program.context(call, Context).model.chip
+    if not 1 <= call.a <= chip.cores or chip.cores == 1:
+        raise CallError(Code.FAIL, f"{chip.title} has {chip.cores} core(s); {call.a} for a batch is not possible")
+    return OK
+
+
+@answers(Operation.SET_INPUT_SHAPES)
+def set_input_shapes(program: Program, call: Call) -> Reply:
+    """`rknn_set_input_shapes`."""
+    context = program.context(call, Context)
+    count = len(context.model.graphs[0].inputs)
+    _check_dynamic(context)
+    if call.a != count or call.a * program.codec.size("rknn_tensor_attr") != len(call.payload):
+        raise CallError(Code.PARAM_INVALID, f"the model has {count} input(s), and {call.a} shapes came")
+    context.choose_graph(graph_of(context, program.codec.decode_array("rknn_tensor_attr", call.payload, call.a)))
+    return OK
+
+
+@answers(Operation.SET_INPUT_SHAPE)
+def set_input_shape(program: Program, call: Call) -> Reply:
+    """`rknn_set_input_shape` of 1.5.0: one input; the others keep their shapes, or follow if they cannot."""
+    context = program.context(call, Context)
+    _check_dynamic(context)
+    context.choose_graph(graph_of(context, [program.codec.decode("rknn_tensor_attr", call.payload)]))
+    return OK
+
+
+@answers(Operation.SET_WEIGHT_MEM)
+def set_weight_mem(program: Program, call: Call) -> Reply:
+    """`rknn_set_weight_mem`."""
+    context = program.context(call, Context)
+    if not context.flags & InitFlag.MEM_ALLOC_OUTSIDE:
+        raise CallError(Code.PARAM_INVALID, "weights in memory of the program need RKNN_FLAG_MEM_ALLOC_OUTSIDE")
+    needed = memory_plan(context.model).weight_bytes
+    context.use_memory("weights", program.memory(call).region(call.a, call.b, needed))
+    return OK
+
+
+@answers(Operation.SET_INTERNAL_MEM)
+def set_internal_mem(program: Program, call: Call) -> Reply:
+    """`rknn_set_internal_mem`; runtime 1.5.2 takes it from any context."""
+    context = program.context(call, Context)
+    needed = memory_plan(context.model).internal_bytes
+    context.use_memory("internal", program.memory(call).region(call.a, call.b, needed))
+    return OK
+
+
+def _check_dynamic(context: Context) -> None:
+    if not context.is_dynamic:
+        raise CallError(
+            Code.MODEL_INVALID, "the model has one shape; it has to be built with dynamic_input to take others"
+        )
 
 
 def _model(call: Call) -> Model:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from openrknn.container.model import Model
 from openrknn.container.parts import Kind, Tensor
 from openrknn.device import Device, DeviceBuffer
+from openrknn.device.protocol import Bytes
 from openrknn.errors import UnsupportedError
 from openrknn.forks import renew_in_child
 from openrknn.npu.budget import UNLIMITED, Budget
@@ -59,6 +60,20 @@ class WeightStore:
             if not self._users:
                 raise ValueError("the session to share weights with is closed")
             self._users += 1
+
+    def can_move(self, memory: Bytes) -> bool:
+        """Whether the constants can be kept in this memory: the device sees it, and no other session has them."""
+        is_seen = hasattr(self.device, "adopt") and self.buffer is not None
+        return is_seen and self._users == 1 and memory.nbytes >= self.size_bytes
+
+    def move(self, memory: Bytes) -> None:
+        """Keep the constants there from now on. No program may be there that has their old address."""
+        if not self.can_move(memory) or self.buffer is None:
+            raise ValueError(f"{memory.nbytes} bytes of memory cannot hold the {self.size_bytes} of the constants here")
+        adopt: Callable[[Bytes, str], DeviceBuffer] = getattr(self.device, "adopt")  # noqa: B009 - not every device
+        before, self.buffer = self.buffer, adopt(memory, "weights")
+        self.device.free(before)
+        self._fill(self.buffer)
 
     def release(self) -> None:
         """One user less."""
