@@ -268,10 +268,30 @@ ALWAYS_INLINE void store_floats(float32 *at, const doubles *x)
 
 #include "x86_halves.h"
 
+/* ---------------------------------------------------------------------------------------------- products of matrices */
+
+#define PRODUCT_OFFSET 0
+typedef __m256i product_bytes, product_sums;
+
+#define product_load(at) _mm256_loadu_si256((const __m256i *)(at))
+#define product_none() _mm256_setzero_si256()
+
+ALWAYS_INLINE product_sums product_add(product_sums sums, product_bytes a, product_bytes b)
+{
+    const __m256i low_a = _mm256_cvtepi8_epi16(_mm256_castsi256_si128(a)), low_b = _mm256_cvtepi8_epi16(_mm256_castsi256_si128(b));
+    const __m256i high_a = _mm256_cvtepi8_epi16(_mm256_extracti128_si256(a, 1));
+    const __m256i high_b = _mm256_cvtepi8_epi16(_mm256_extracti128_si256(b, 1));
+    sums = _mm256_add_epi32(sums, _mm256_madd_epi16(low_a, low_b));
+    return _mm256_add_epi32(sums, _mm256_madd_epi16(high_a, high_b));
+}
+
+#include "x86_product.h"
+
 #include "chain_template.h"
 #include "float_template.h"
 #include "general_template.h"
 #include "pool_template.h"
+#include "product_template.h"
 
 /* 16 times 16 entries: the upper half of a byte says which register, the lower half which entry. */
 static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int64_t bytes)

@@ -3,14 +3,6 @@
 
 #include "internal.h"
 
-/* Parts of a sum: doubles that do not overlap, from small to large; 600 bits of products need about a dozen. */
-enum { MOST_PARTS = 64 };
-
-typedef struct {
-    double part[MOST_PARTS];
-    int32_t count;
-} parts;
-
 /* a + b is the sum that is returned and what is left. */
 static double add(double a, double b, double *left)
 {
@@ -24,9 +16,13 @@ static double add(double a, double b, double *left)
     return sum;
 }
 
-static void add_part(parts *sum, double x)
+void exact_add(exact_total *sum, double x)
 {
     int32_t kept = 0;
+
+    sum->plain += x;
+    if (!isfinite(sum->plain))
+        return;
     for (int32_t i = 0; i < sum->count; i++) {
         double left;
         x = add(x, sum->part[i], &left);
@@ -38,8 +34,12 @@ static void add_part(parts *sum, double x)
 }
 
 /* Rounded to odd, a double does not lie in the middle of two single numbers unless the exact sum does. */
-static float32 rounded(const parts *sum)
+float32 exact_rounded(const exact_total *sum)
 {
+    if (!isfinite(sum->plain))
+        return (float32)sum->plain;
+    if (sum->count == 0)
+        return 0.0f;
     int32_t at = sum->count - 1;
     double high = sum->part[at], left = 0;
     uint64_t bits;
@@ -56,17 +56,12 @@ float32 exact_sum(const segment_task *task, int32_t pixel, int32_t lane)
 {
     const int32_t lanes = task->is_picture ? 4 : 8;
     const float32 *weights = (const float32 *)task->weights + lane;
-    parts sum = {.count = 0};
-    double plain = 0;
+    exact_total sum = {.count = 0};
 
     for (int32_t tap = 0; tap < task->taps; tap++) {
         const double *seen = (const double *)(task->input + task->offsets[tap]) + pixel * lanes;
-        for (int32_t i = 0; i < lanes; i++, weights += ATOM) {
-            plain += seen[i] * *weights;
-            if (!isfinite(plain))
-                continue;
-            add_part(&sum, seen[i] * *weights);
-        }
+        for (int32_t i = 0; i < lanes; i++, weights += ATOM)
+            exact_add(&sum, seen[i] * *weights);
     }
-    return isfinite(plain) ? rounded(&sum) : (float32)plain;
+    return exact_rounded(&sum);
 }

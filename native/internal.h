@@ -132,6 +132,25 @@ typedef struct {
     int32_t source_surfaces;
 } dpu_task;
 
+/* Rows of A by some columns of B. */
+typedef struct {
+    int32_t is_float;
+    int32_t format; /* of B */
+    int32_t rows, columns;
+    const uint8_t *a; /* rows of bytes (plus product_offset) or of doubles */
+    int64_t a_row;
+    const uint8_t *const *b; /* the first column of each part */
+    const int32_t *tiles;    /* of rows in each part */
+    int32_t parts;
+    int32_t tile_runs; /* of 16 rows in a tile */
+    int64_t b_column, b_tile;
+    const int32_t *zeros; /* of the columns, or NULL */
+    int32_t *column_sums;   /* [columns] */
+    double *column_lengths; /* [columns]: for floating point */
+    int32_t *sums;          /* [rows][columns], or */
+    double *doubles;
+} product_task;
+
 typedef struct kernel_set {
     const char *name;
     uint32_t needs; /* features of the processor */
@@ -158,6 +177,11 @@ typedef struct kernel_set {
     void (*float_segment)(const segment_task *task);
     void (*float_depthwise)(const float_depthwise_task *task);
 
+    /* products of matrices */
+    int32_t product_offset; /* what A is stored too large by */
+    void (*product)(const product_task *task);
+    void (*widen)(const uint16_t *halves, double *out, int32_t count);
+
     void (*chain)(const chain_task *task);
     void (*general)(const dpu_task *task);
     void (*map)(const int8_t *table, const uint8_t *source, uint8_t *target, int64_t bytes);
@@ -168,7 +192,7 @@ typedef struct kernel_set {
 #define KERNELS_OF_TEMPLATES                                                                                           \
     .strip_bytes = strip_bytes, .store_strip = store_strip, .float_lengths = float_lengths,                           \
     .float_segment = float_segment, .float_depthwise = float_depthwise, .chain = chain_run, .general = general,       \
-    .map = map, .pool = pool_row
+    .map = map, .pool = pool_row, .product = product, .product_offset = PRODUCT_OFFSET, .widen = widen
 
 extern const kernel_set kernels_scalar;
 #ifdef OPENRKNN_HAS_AVX2
@@ -213,6 +237,18 @@ int run_map(const openrknn_map *step);
 int run_move(const openrknn_move *step);
 int run_reduction(const openrknn_reduction *step);
 int run_pooling(const openrknn_pooling *step);
+
+/* Parts of a sum: doubles that do not overlap, from small to large; 600 bits of products need about a dozen. */
+enum { MOST_PARTS = 64 };
+
+typedef struct {
+    double part[MOST_PARTS];
+    int32_t count;
+    double plain; /* the sum as doubles have it: what it is where it is not finite */
+} exact_total;
+
+void exact_add(exact_total *sum, double x);
+float32 exact_rounded(const exact_total *sum);
 
 /* The sum of one pixel and one of the 16 channels, exact and rounded once; slow. */
 float32 exact_sum(const segment_task *task, int32_t pixel, int32_t lane);

@@ -229,10 +229,47 @@ ALWAYS_INLINE void floats_to_halves(const float32 *at, uint16_t *out)
     vst1q_u16(out, vreinterpretq_u16_f16(halves));
 }
 
+/* ---------------------------------------------------------------------------------------------- products of matrices */
+
+#define PRODUCT_OFFSET 0
+typedef int8x16x2_t product_bytes;
+typedef int32x4_t product_sums;
+
+ALWAYS_INLINE product_bytes product_load(const uint8_t *at)
+{
+    return (product_bytes){{vld1q_s8((const int8_t *)at), vld1q_s8((const int8_t *)at + 16)}};
+}
+
+ALWAYS_INLINE product_bytes product_load_nibbles(const uint8_t *at)
+{
+    const uint8x16_t pairs = vld1q_u8(at);
+    const int8x16_t lower = vshrq_n_s8(vreinterpretq_s8_u8(vshlq_n_u8(pairs, 4)), 4);
+    const int8x16_t upper = vshrq_n_s8(vreinterpretq_s8_u8(pairs), 4);
+    return vzipq_s8(lower, upper);
+}
+
+#define product_none() vdupq_n_s32(0)
+
+ALWAYS_INLINE product_sums product_add(product_sums sums, product_bytes a, product_bytes b)
+{
+    for (int32_t i = 0; i < 2; i++) {
+#ifdef __ARM_FEATURE_DOTPROD
+        sums = vdotq_s32(sums, a.val[i], b.val[i]);
+#else
+        sums = vpadalq_s16(sums, vmull_s8(vget_low_s8(a.val[i]), vget_low_s8(b.val[i])));
+        sums = vpadalq_s16(sums, vmull_high_s8(a.val[i], b.val[i]));
+#endif
+    }
+    return sums;
+}
+
+#define product_total(sums) vaddvq_s32(sums)
+
 #include "chain_template.h"
 #include "float_template.h"
 #include "general_template.h"
 #include "pool_template.h"
+#include "product_template.h"
 
 /* Four times 64 entries; TBL gives 0, and TBX keeps what is there, for indices outside their part. */
 static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int64_t bytes)

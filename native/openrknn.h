@@ -15,7 +15,7 @@
 #define OPENRKNN_API __attribute__((visibility("default")))
 
 /* Raised whenever something in this file changes; compute/native.py has the same number. */
-#define OPENRKNN_ABI_VERSION 4
+#define OPENRKNN_ABI_VERSION 5
 
 /* Instruction sets that kernels are written for. compute/native.py has the same bits. */
 enum {
@@ -50,6 +50,7 @@ enum {
     OPENRKNN_INT32 = 4,
     OPENRKNN_FP32 = 5,
     OPENRKNN_UINT8 = 16, /* no code of the NPU: pixels */
+    OPENRKNN_INT4 = 17,  /* likewise: two in a byte, the lower half first */
 };
 
 /* The kinds of steps. */
@@ -119,6 +120,9 @@ enum {
     OPENRKNN_CHAIN_OUT_FUSED = 1 << 12,
 };
 
+/* Segments of B in a product of matrices, at most. */
+enum { OPENRKNN_PRODUCT_PARTS = 256 };
+
 #include "structures.h"
 
 OPENRKNN_API uint32_t openrknn_abi_version(void);
@@ -147,6 +151,9 @@ OPENRKNN_API int32_t openrknn_run(const void *const *steps, int32_t count);
 
 /* The same, and the nanoseconds that each step took. */
 OPENRKNN_API int32_t openrknn_run_timed(const void *const *steps, int32_t count, int64_t *nanoseconds);
+
+/* C = A * B; 0, or -1 when there is no memory for A in the order of the kernels. */
+OPENRKNN_API int32_t openrknn_multiply(const openrknn_product *step);
 
 OPENRKNN_API void openrknn_arrange(const openrknn_arrangement *step);
 

@@ -186,6 +186,7 @@ ALWAYS_INLINE void floats_to_halves(const float32 *at, uint16_t *out)
 #include "float_template.h"
 #include "general_template.h"
 #include "pool_template.h"
+#include "product_template.h"
 
 static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int64_t bytes)
 {

@@ -188,6 +188,25 @@ typedef struct {
     int32_t unused;
 } openrknn_arrangement;
 
+/* C [m, n] = A [m, k] * B [k, n], and where the matrices are. A group is numbers of a row that lie together. */
+typedef struct {
+    int32_t kernels, m, k, n;
+    int32_t a_format; /* INT8, INT4 or FP16: the same sums as of the NPU, int32 or float32 */
+    int32_t b_format; /* an integer A takes integers; FP16 takes all */
+    const uint8_t *a;
+    int64_t a_row, a_group; /* bytes from row to row, and from group to group */
+    int32_t a_width; /* numbers of a group */
+    int32_t tile_columns, tile_rows; /* of B [n / tile_columns, k / tile_rows, tile_columns, tile_rows] */
+    int32_t segment; /* so many rows of B are such an array, and the next follow behind it; 0: all */
+    const uint8_t *b;
+    int64_t b_column; /* not 0: B is [n, k], with so many bytes from column to column, and has no tiles */
+    const int32_t *zeros; /* of the columns of an integer B beside a float A, or NULL */
+    uint8_t *c;
+    int64_t c_row, c_group;
+    int32_t c_width;
+    int32_t unused;
+} openrknn_product;
+
 /* The cells of one stride of a detector whose best score passes. */
 typedef struct {
     const int8_t *scores; /* [classes, cells] */
@@ -438,6 +457,28 @@ _Static_assert(offsetof(openrknn_arrangement, to_float) == 64, "openrknn_arrange
 _Static_assert(offsetof(openrknn_arrangement, zero_point) == 68, "openrknn_arrangement.zero_point");
 _Static_assert(offsetof(openrknn_arrangement, scale) == 72, "openrknn_arrangement.scale");
 _Static_assert(offsetof(openrknn_arrangement, unused) == 76, "openrknn_arrangement.unused");
+_Static_assert(sizeof(openrknn_product) == 120, "openrknn_product");
+_Static_assert(offsetof(openrknn_product, kernels) == 0, "openrknn_product.kernels");
+_Static_assert(offsetof(openrknn_product, m) == 4, "openrknn_product.m");
+_Static_assert(offsetof(openrknn_product, k) == 8, "openrknn_product.k");
+_Static_assert(offsetof(openrknn_product, n) == 12, "openrknn_product.n");
+_Static_assert(offsetof(openrknn_product, a_format) == 16, "openrknn_product.a_format");
+_Static_assert(offsetof(openrknn_product, b_format) == 20, "openrknn_product.b_format");
+_Static_assert(offsetof(openrknn_product, a) == 24, "openrknn_product.a");
+_Static_assert(offsetof(openrknn_product, a_row) == 32, "openrknn_product.a_row");
+_Static_assert(offsetof(openrknn_product, a_group) == 40, "openrknn_product.a_group");
+_Static_assert(offsetof(openrknn_product, a_width) == 48, "openrknn_product.a_width");
+_Static_assert(offsetof(openrknn_product, tile_columns) == 52, "openrknn_product.tile_columns");
+_Static_assert(offsetof(openrknn_product, tile_rows) == 56, "openrknn_product.tile_rows");
+_Static_assert(offsetof(openrknn_product, segment) == 60, "openrknn_product.segment");
+_Static_assert(offsetof(openrknn_product, b) == 64, "openrknn_product.b");
+_Static_assert(offsetof(openrknn_product, b_column) == 72, "openrknn_product.b_column");
+_Static_assert(offsetof(openrknn_product, zeros) == 80, "openrknn_product.zeros");
+_Static_assert(offsetof(openrknn_product, c) == 88, "openrknn_product.c");
+_Static_assert(offsetof(openrknn_product, c_row) == 96, "openrknn_product.c_row");
+_Static_assert(offsetof(openrknn_product, c_group) == 104, "openrknn_product.c_group");
+_Static_assert(offsetof(openrknn_product, c_width) == 112, "openrknn_product.c_width");
+_Static_assert(offsetof(openrknn_product, unused) == 116, "openrknn_product.unused");
 _Static_assert(sizeof(openrknn_picking) == 80, "openrknn_picking");
 _Static_assert(offsetof(openrknn_picking, scores) == 0, "openrknn_picking.scores");
 _Static_assert(offsetof(openrknn_picking, boxes) == 8, "openrknn_picking.boxes");

@@ -296,10 +296,22 @@ ALWAYS_INLINE void store_floats(float32 *at, const doubles *x)
 
 #include "x86_halves.h"
 
+/* ---------------------------------------------------------------------------------------------- products of matrices */
+
+#define PRODUCT_OFFSET 128
+typedef __m256i product_bytes, product_sums;
+
+#define product_load(at) _mm256_loadu_si256((const __m256i *)(at))
+#define product_none() _mm256_setzero_si256()
+#define product_add(sums, a, b) _mm256_dpbusd_epi32(sums, a, b)
+
+#include "x86_product.h"
+
 #include "chain_template.h"
 #include "float_template.h"
 #include "general_template.h"
 #include "pool_template.h"
+#include "product_template.h"
 
 /* 16 times 16 entries: the upper half of a byte says which register, the lower half which entry. */
 static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int64_t bytes)

@@ -17,13 +17,14 @@ import numpy.typing as npt
 
 from openrknn.capi.call import CallError, Code
 from openrknn.capi.matmul_attributes import Matrix, Shape, Spec, invalid
-from openrknn.capi.matmul_run import Run, make_run
+from openrknn.capi.matmul_run import DeviceRun, DirectRun, Run
 from openrknn.capi.matmul_scales import Scales
 from openrknn.capi.memory import Memory
 from openrknn.chips import CHIPS, Chip, chip_named
 from openrknn.device import Device, open_device
 from openrknn.device.automatic import AUTO, DEVICE_VARIABLE, automatic_device
 from openrknn.monitor.board import soc
+from openrknn.runtime.matmul import direct
 from openrknn.vendor.tables.enums import CoreMask
 from openrknn.vendor.tables.names import c_name
 from openrknn.vendor.tables.platforms import refusal
@@ -42,12 +43,12 @@ def matmul_chip() -> Chip:
     return CHIPS[soc(Path("/")) or _DEFAULT]
 
 
-def _opened(chip: Chip) -> Device:
-    """The device of the chip where openrknn has commands for it, else the software NPU of the one that it has."""
+def _opened(chip: Chip) -> Device | None:
+    """The device of the chip where openrknn has commands for it; None: the software NPU's sums without commands."""
     text = automatic_device(chip)
-    if text.partition(":")[0] == "software" or chip.name != _DEFAULT:
-        return open_device("software", CHIPS[_DEFAULT])
-    return open_device(text, chip)
+    if text.partition(":")[0] != "software" and chip.name == _DEFAULT:
+        return open_device(text, chip)
+    return None if direct.is_available() else open_device("software", CHIPS[_DEFAULT])
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class MatmulContext:
         self._bound: dict[str, Binding] = {}
         self._run: Run | None = None
         self._lock = threading.Lock()
-        self._device: Device | None = _opened(spec.chip)
+        self._device = _opened(spec.chip)
 
     # ------------------------------------------------------------------------------------------ what it is
 
@@ -158,16 +159,17 @@ class MatmulContext:
             self._bound.clear()
             if self._device is not None:
                 self._device.close()
-                self._device = None
 
     def _made(self) -> Run:
         shape = self.shape
         for name in "ABC":
             if name not in self._bound:
                 raise _unbound(name, "is missing; bind it with rknn_matmul_set_io_mem")
+        made: Run
         if self._device is None:
-            raise CallError(Code.CTX_INVALID, "this product was destroyed")
-        made = make_run(self._device, self.spec, shape, self.scales)
+            made = DirectRun(self.spec, shape, self.scales)
+        else:
+            made = DeviceRun(self._device, self.spec, shape, self.scales)
         for name, binding in self._bound.items():
             made.bind(name, binding.data)
         return made

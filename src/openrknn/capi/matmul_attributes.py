@@ -149,23 +149,30 @@ class Spec:
     def matrices(self, shape: Shape) -> dict[str, Matrix]:
         """A, B and C as they lie in memory."""
         m, k, n = shape
-        a, b, c = self.type.types
+        a, _, c = self.type.types
         tile = native_tile(self.chip, a)
         assert tile is not None
         is_native = self.ac_layout is MatmulLayout.NATIVE
         c_n = native_c(self.chip, c)
-        b_dims: tuple[int, ...] = (k, n)
-        if self.b_layout is MatmulLayout.TP_NORM:
-            b_dims = (n, k)
-        elif self.b_layout is MatmulLayout.NATIVE:
-            b_dims = (n // tile.b_n, k // tile.b_k, tile.b_n, tile.b_k)
         a_dims = (k // tile.a_k, m, tile.a_k) if is_native else (m, k)
         c_dims = (n // c_n, m, c_n) if is_native else (m, n)
         return {
             "A": Matrix("A", a_dims, a, self.ac_layout),
-            "B": Matrix("B", b_dims, b, self.b_layout),
+            "B": self.native_b(shape) if self.b_layout is MatmulLayout.NATIVE else self._plain_b(shape),
             "C": Matrix("C", c_dims, c, self.ac_layout),
         }
+
+    def native_b(self, shape: Shape) -> Matrix:
+        """B in the NPU's own layout, whatever the program has."""
+        a, b, _ = self.type.types
+        tile = native_tile(self.chip, a)
+        assert tile is not None
+        dims = (shape.n // tile.b_n, shape.k // tile.b_k, tile.b_n, tile.b_k)
+        return Matrix("B", dims, b, MatmulLayout.NATIVE)
+
+    def _plain_b(self, shape: Shape) -> Matrix:
+        dims = (shape.n, shape.k) if self.b_layout is MatmulLayout.TP_NORM else (shape.k, shape.n)
+        return Matrix("B", dims, self.type.types[1], self.b_layout)
 
 
 def _member(kind: type[_E], value: int, field: str) -> _E:

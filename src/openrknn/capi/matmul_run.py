@@ -1,4 +1,4 @@
-"""One shape of a matrix product, ready to run."""
+"""One shape of a matrix product, ready to run: on the matrices themselves, or by register commands of a device."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.capi.matmul_attributes import Shape, Spec
-from openrknn.capi.matmul_matrices import read_a, read_b, write_c
+from openrknn.capi.matmul_matrices import b_to_native, read_a, read_b, write_c
 from openrknn.capi.matmul_scales import Scales
 from openrknn.device import Device
+from openrknn.runtime.matmul.direct import DirectProduct, Rows, Tiles
 from openrknn.runtime.matmul.own import OwnProduct
-from openrknn.vendor.tables.enums import MatmulLayout
+from openrknn.vendor.tables.enums import MatmulLayout, TensorType
 
-__all__ = ["Run", "make_run"]
+__all__ = ["DeviceRun", "DirectRun", "Run"]
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -33,78 +34,146 @@ class Run(Protocol):
         """Give everything back."""
 
 
-def make_run(device: Device, spec: Spec, shape: Shape, scales: Scales) -> Run:
-    """What multiplies on this device."""
-    return DeviceRun(device, spec, shape, scales)
+class _Run:
+    """What both have in common: where the matrices are, and B by groups."""
 
-
-class DeviceRun:
-    """By register commands: matrices are copied into the layout of the commands and back."""
-
-    def __init__(self, device: Device, spec: Spec, shape: Shape, scales: Scales) -> None:
+    def __init__(self, spec: Spec, shape: Shape, scales: Scales) -> None:
         self._spec, self._shape, self._scales = spec, shape, scales
         self._matrices = spec.matrices(shape)
         self._data: dict[str, Bytes] = {}
+        self._is_grouped = scales.groups(shape) is not None
+        self._zero_a, self._zeros_b = int(scales.known["A"].zeros[0]), scales.known["B"].zeros
+        self._has_zeros = bool(self._zero_a or self._zeros_b.any())
+
+    def close(self) -> None:
+        """Give everything back."""
+        self._data.clear()
+
+    def _read_a(self) -> Array:
+        return read_a(self._matrices["A"], self._data["A"])
+
+    def _read_b(self) -> Array:
+        return read_b(self._matrices["B"], self._data["B"], self._spec.segment)
+
+    def _write(self, real: Array) -> None:
+        write_c(self._matrices["C"], self._data["C"], self._scales.rounded(real))
+
+    def _without_zeros(self, sums: Array, a: Array, b: Array) -> Array:
+        """From sums of a * b to sums of (a - zero) * (b - zero)."""
+        rows = a.astype(np.int64).sum(axis=1)[:, None]
+        columns = b.astype(np.int64).sum(axis=0)
+        wide = self._zeros_b.astype(np.int64)
+        exact: Array = sums - self._zero_a * columns - wide * rows + self._shape.k * self._zero_a * wide
+        return exact
+
+    def _in_groups(self, a: Array, b: Array) -> Array:
+        """Sums of each group in double precision, times its scale, added up; in units of C's scale."""
+        groups = self._scales.groups(self._shape)
+        assert groups is not None
+        size = self._shape.k // len(groups[0])
+        total: Array = np.zeros((self._shape.m, self._shape.n))
+        wide = a.astype(np.float64) - self._zero_a
+        for number, (factors, zeros) in enumerate(zip(*groups, strict=True)):
+            rows = slice(number * size, (number + 1) * size)
+            total += wide[:, rows] @ (b[rows].astype(np.float64) - zeros) * factors
+        units = float(self._scales.known["A"].scales[0]) / float(self._scales.known["C"].scales[0])
+        return total * units if units != 1 else total
+
+
+class DirectRun(_Run):
+    """The software NPU's sums, on the matrices where they are; only a plain [K, N] is turned, when it is bound."""
+
+    def __init__(self, spec: Spec, shape: Shape, scales: Scales) -> None:
+        super().__init__(spec, shape, scales)
+        a, b, c = spec.type.types
+        self._product = DirectProduct(*shape, a_bits=a.bits, b_bits=b.bits)
+        if spec.is_float and b is not TensorType.FLOAT16 and self._zeros_b.any():
+            self._product.set_zeros(np.ascontiguousarray(np.broadcast_to(self._zeros_b, shape.n), np.int32))
+        sums = TensorType.FLOAT32 if spec.is_float else TensorType.INT32
+        self._is_plain = c is sums and scales.is_plain()
+        if not self._is_plain:
+            self._sums: Array = np.empty(shape[::2], np.float32 if spec.is_float else np.int32)
+            self._product.set_c(Rows.plain(self._sums.reshape(-1).view(np.uint8), shape.n, 32))
+
+    def bind(self, name: str, data: Bytes) -> None:
+        """A matrix is here from now on."""
+        self._data[name] = data
+        if name == "A":
+            self._product.set_a(self._rows("A", data))
+        elif name == "B":
+            self._product.set_b(self._tiles(data))
+        elif self._is_plain:
+            self._product.set_c(self._rows("C", data))
+
+    def run(self) -> None:
+        """C = A * B."""
+        if self._is_grouped:
+            self._write(self._in_groups(self._read_a(), self._read_b()))
+            return
+        self._product.run()
+        if self._is_plain:
+            return
+        sums = self._sums
+        if self._has_zeros and not self._spec.is_float:
+            sums = self._without_zeros(sums, self._read_a(), self._read_b())
+        self._write(self._scales.real(sums))
+
+    def _rows(self, name: str, data: Bytes) -> Rows:
+        matrix = self._matrices[name]
+        if matrix.layout is MatmulLayout.NATIVE:
+            return Rows.native(data, matrix.dims[1], matrix.dims[2], matrix.type.bits)
+        return Rows.plain(data, matrix.dims[1], matrix.type.bits)
+
+    def _tiles(self, data: Bytes) -> Tiles:
+        matrix = self._matrices["B"]
+        if matrix.layout is MatmulLayout.TP_NORM:
+            return Tiles(data, column=self._shape.k * matrix.type.bits // 8)
+        native = self._spec.native_b(self._shape)
+        if matrix.layout is MatmulLayout.NORM:
+            data = b_to_native(native, data, self._spec.segment)
+            self._data["B"] = data
+        return Tiles(data, native.dims[2], native.dims[3], self._spec.segment)
+
+    def _read_b(self) -> Array:
+        matrix = self._matrices["B"]
+        native = matrix if matrix.layout is MatmulLayout.TP_NORM else self._spec.native_b(self._shape)
+        return read_b(native, self._data["B"], self._spec.segment)
+
+
+class DeviceRun(_Run):
+    """By register commands: matrices are copied into the layout of the commands and back."""
+
+    def __init__(self, device: Device, spec: Spec, shape: Shape, scales: Scales) -> None:
+        super().__init__(spec, shape, scales)
         self._b: Array | None = None
         """B as [K, N], where it was read when it was bound."""
-        self._groups = scales.groups(shape)
-        self._product = None if self._groups else OwnProduct(device, *shape, is_float=spec.is_float)
+        self._product = None if self._is_grouped else OwnProduct(device, *shape, is_float=spec.is_float)
 
     def bind(self, name: str, data: Bytes) -> None:
         """A matrix is here from now on."""
         self._data[name] = data
         if name == "B":
-            self._b = None
-            if self._spec.b_layout is MatmulLayout.NORM:
-                self._b = self._read_b().copy()
+            self._b = self._read_b().copy() if self._spec.b_layout is MatmulLayout.NORM else None
 
     def run(self) -> None:
         """C = A * B."""
-        a = read_a(self._matrices["A"], self._data["A"])
+        a = self._read_a()
         b = self._read_b() if self._b is None else self._b
-        real = self._in_groups(a, b) if self._groups else self._scales.real(self._sums(a, b))
-        write_c(self._matrices["C"], self._data["C"], self._scales.rounded(real))
+        self._write(self._in_groups(a, b) if self._is_grouped else self._scales.real(self._multiplied(a, b)))
 
     def close(self) -> None:
         """Give everything back."""
+        super().close()
         if self._product is not None:
             self._product.close()
-        self._data.clear()
 
-    def _read_b(self) -> Array:
-        return read_b(self._matrices["B"], self._data["B"], self._spec.segment)
-
-    def _sums(self, a: Array, b: Array) -> Array:
+    def _multiplied(self, a: Array, b: Array) -> Array:
         """Sums of (a - zero) * (b - zero)."""
         assert self._product is not None
-        zero_a, zeros_b = int(self._scales.known["A"].zeros[0]), self._scales.known["B"].zeros
         if self._spec.is_float:
-            b = (b - zeros_b.astype(np.float16)) if zeros_b.any() else b.astype(np.float16, copy=False)
+            b = b - self._zeros_b.astype(np.float16) if self._zeros_b.any() else b.astype(np.float16, copy=False)
         self._product.set_a(a)
         self._product.set_b(b)
         self._product.run()
         sums = self._product.get_c()
-        if self._spec.is_float or not (zero_a or zeros_b.any()):
-            return sums
-        rows = a.astype(np.int64).sum(axis=1)[:, None]
-        columns = b.astype(np.int64).sum(axis=0)
-        wide = zeros_b.astype(np.int64)
-        exact: Array = sums - zero_a * columns - wide * rows + self._shape.k * zero_a * wide
-        return exact
-
-    def _in_groups(self, a: Array, b: Array) -> Array:
-        return grouped(a, b, self._scales, self._shape)
-
-
-def grouped(a: Array, b: Array, scales: Scales, shape: Shape) -> Array:
-    """Sums of each group in double precision, times its scale, added up; in units of C's scale."""
-    groups = scales.groups(shape)
-    assert groups is not None
-    size = shape.k // len(groups[0])
-    total = np.zeros((shape.m, shape.n))
-    wide = a.astype(np.float64) - float(scales.known["A"].zeros[0])
-    for number, (factors, zeros) in enumerate(zip(*groups, strict=True)):
-        rows = slice(number * size, (number + 1) * size)
-        total += wide[:, rows] @ (b[rows].astype(np.float64) - zeros) * factors
-    units = float(scales.known["A"].scales[0]) / float(scales.known["C"].scales[0])
-    return total * units if units != 1 else total
+        return self._without_zeros(sums, a, b) if self._has_zeros and not self._spec.is_float else sums

@@ -33,6 +33,7 @@ __all__ = [
     "Move",
     "Picking",
     "Pooling",
+    "Product",
     "Reduction",
     "Stage",
     "StepStructure",
@@ -334,6 +335,29 @@ class Arrangement(Declared):
     _fields_ = parsed(C_FIELDS)
 
 
+class Product(Declared):
+    """C [m, n] = A [m, k] * B [k, n], and where the matrices are. A group is numbers of a row that lie together."""
+
+    C_FIELDS = """\
+    int32_t kernels, m, k, n;
+    int32_t a_format; /* INT8, INT4 or FP16: the same sums as of the NPU, int32 or float32 */
+    int32_t b_format; /* an integer A takes integers; FP16 takes all */
+    const uint8_t *a;
+    int64_t a_row, a_group; /* bytes from row to row, and from group to group */
+    int32_t a_width; /* numbers of a group */
+    int32_t tile_columns, tile_rows; /* of B [n / tile_columns, k / tile_rows, tile_columns, tile_rows] */
+    int32_t segment; /* so many rows of B are such an array, and the next follow behind it; 0: all */
+    const uint8_t *b;
+    int64_t b_column; /* not 0: B is [n, k], with so many bytes from column to column, and has no tiles */
+    const int32_t *zeros; /* of the columns of an integer B beside a float A, or NULL */
+    uint8_t *c;
+    int64_t c_row, c_group;
+    int32_t c_width;
+    int32_t unused;
+"""
+    _fields_ = parsed(C_FIELDS)
+
+
 class Picking(Declared):
     """The cells of one stride of a detector whose best score passes."""
 
@@ -360,6 +384,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "openrknn_pack": (None, (ctypes.POINTER(Convolution),)),
     "openrknn_set_threads": (None, (c_int32,)),
     "openrknn_threads": (c_int32, ()),
+    "openrknn_multiply": (c_int32, (ctypes.POINTER(Product),)),
     "openrknn_run": (c_int32, (c_void_p, c_int32)),
     "openrknn_run_timed": (c_int32, (c_void_p, c_int32, c_void_p)),
 }
