@@ -179,6 +179,7 @@ typedef struct kernel_set {
 
     /* products of matrices */
     int32_t product_offset; /* what A is stored too large by */
+    int32_t product_lanes;  /* of a sum of doubles, added up at the end */
     void (*product)(const product_task *task);
     void (*widen)(const uint16_t *halves, double *out, int32_t count);
 
@@ -192,7 +193,8 @@ typedef struct kernel_set {
 #define KERNELS_OF_TEMPLATES                                                                                           \
     .strip_bytes = strip_bytes, .store_strip = store_strip, .float_lengths = float_lengths,                           \
     .float_segment = float_segment, .float_depthwise = float_depthwise, .chain = chain_run, .general = general,       \
-    .map = map, .pool = pool_row, .product = product, .product_offset = PRODUCT_OFFSET, .widen = widen
+    .map = map, .pool = pool_row, .product = product, .product_offset = PRODUCT_OFFSET, .product_lanes = 16 / NV,     \
+    .widen = widen
 
 extern const kernel_set kernels_scalar;
 #ifdef OPENRKNN_HAS_AVX2

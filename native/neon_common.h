@@ -248,6 +248,15 @@ ALWAYS_INLINE product_bytes product_load_nibbles(const uint8_t *at)
     return vzipq_s8(lower, upper);
 }
 
+ALWAYS_INLINE void product_unpack(const uint8_t *at, int8_t *out)
+{
+    const uint8x8_t pairs = vld1_u8(at);
+    const int8x8_t lower = vshr_n_s8(vreinterpret_s8_u8(vshl_n_u8(pairs, 4)), 4);
+    const int8x8x2_t both = vzip_s8(lower, vshr_n_s8(vreinterpret_s8_u8(pairs), 4));
+    vst1_s8(out, both.val[0]);
+    vst1_s8(out + 8, both.val[1]);
+}
+
 #define product_none() vdupq_n_s32(0)
 
 ALWAYS_INLINE product_sums product_add(product_sums sums, product_bytes a, product_bytes b)

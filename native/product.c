@@ -95,10 +95,14 @@ static double weight(const product_task *task, int32_t column, int32_t k, int32_
     return whole - (task->zeros ? task->zeros[column] : 0);
 }
 
-/* As the convolution does it: where the rounding of the doubles could matter, the sum is taken again, exactly. */
+/*
+ * As the convolution does it: where the rounding of the doubles could matter, the sum is taken again, exactly. Products
+ * are exact; n additions of doubles are off by less than n * 2^-53 times the sum of magnitudes, which the product of
+ * the lengths bounds. A lane has k / lanes of them; 16 more are for the sum of the lanes, the lengths and the ends.
+ */
 static void finish_floats(const matrices *m, const product_task *task, int32_t column)
 {
-    const double unit = ((double)m->step->k + 8) * 0x1p-52;
+    const double unit = ((double)m->step->k / m->kernels->product_lanes + 32) * 0x1p-53;
     for (int32_t row = 0; row < m->rows; row++) {
         const double *a = (const double *)(m->a + row * m->a_row);
         float32 rounded[MOST_COLUMNS];

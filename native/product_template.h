@@ -4,7 +4,8 @@
  * read where it is, once.
  *
  * Before this file comes what float_template.h needs, and for integers, of 32 numbers:
- *     product_bytes                 the type, product_load (bytes) and product_load_nibbles (4 bits, the lower half first)
+ *     product_bytes                 the type, product_load (bytes) and product_load_nibbles (4 bits, the lower half
+ *                                   first), and for 16 of them product_unpack(from, to)
  *     product_sums                  the type, product_none(), product_add(sums, of A, of B) and product_total(sums)
  *     PRODUCT_OFFSET                A is stored as a + PRODUCT_OFFSET; the columns' sums take that back
  * or nothing, and then plain C does it.
@@ -33,6 +34,14 @@ ALWAYS_INLINE product_bytes product_load_nibbles(const uint8_t *at)
         x.lane[2 * i + 1] = (int8_t)(((at[i] >> 4) ^ 8) - 8);
     }
     return x;
+}
+
+ALWAYS_INLINE void product_unpack(const uint8_t *at, int8_t *out)
+{
+    for (int32_t i = 0; i < 8; i++) {
+        out[2 * i] = (int8_t)(((at[i] & 15) ^ 8) - 8);
+        out[2 * i + 1] = (int8_t)(((at[i] >> 4) ^ 8) - 8);
+    }
 }
 
 ALWAYS_INLINE product_sums product_none(void)
@@ -115,10 +124,7 @@ ALWAYS_INLINE void product_weights(const uint8_t *at, const int32_t format, doub
         load_bytes((const int8_t *)at, out);
     else {
         int8_t bytes[16];
-        for (int32_t i = 0; i < 8; i++) {
-            bytes[2 * i] = (int8_t)(((at[i] & 15) ^ 8) - 8);
-            bytes[2 * i + 1] = (int8_t)(((at[i] >> 4) ^ 8) - 8);
-        }
+        product_unpack(at, bytes);
         load_bytes(bytes, out);
     }
 #pragma GCC unroll 16
@@ -180,6 +186,131 @@ ALWAYS_INLINE void float_product_tile(const product_task *task, int32_t row, int
     }
 }
 
+/* ---------------------------------------------------------------------------------------------- many rows */
+
+/*
+ * Columns become doubles once for PANEL rows: CHUNK rows of 16 columns fit into the first level cache, and so do the
+ * sums of a panel, which are vectors until the end.
+ */
+enum { PANEL = 32, WIDTH = 16, CHUNK = 128, LANES_OF = 16 / NV };
+
+typedef struct {
+    doubles sums[PANEL][WIDTH], squares[WIDTH];
+    double weights[WIDTH][CHUNK];
+} panel_room;
+
+ALWAYS_INLINE void panel_tile(panel_room *room, const product_task *task, const double *a, int32_t row, int32_t column,
+                              int32_t count, const int32_t rows, const int32_t columns)
+{
+    doubles sums[FEW_ROWS][FEW_COLUMNS];
+#pragma GCC unroll 4
+    for (int32_t r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int32_t c = 0; c < columns; c++)
+            sums[r][c] = room->sums[row + r][column + c];
+    for (int32_t k = 0; k < count; k += LANES_OF) {
+        doubles w[FEW_COLUMNS];
+#pragma GCC unroll 4
+        for (int32_t c = 0; c < columns; c++)
+            w[c] = doubles_load(room->weights[column + c] + k);
+#pragma GCC unroll 4
+        for (int32_t r = 0; r < rows; r++) {
+            const doubles x = doubles_load((const double *)((const uint8_t *)a + r * task->a_row) + k);
+#pragma GCC unroll 4
+            for (int32_t c = 0; c < columns; c++)
+                sums[r][c] = doubles_multiply_add(w[c], x, sums[r][c]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int32_t r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int32_t c = 0; c < columns; c++)
+            room->sums[row + r][column + c] = sums[r][c];
+}
+
+static void panel_chunk(panel_room *room, const product_task *task, const double *a, int32_t rows, int32_t columns,
+                        int32_t count)
+{
+    for (int32_t row = 0; row < rows;) {
+        const double *at = (const double *)((const uint8_t *)a + row * task->a_row);
+        const int32_t is_few = row + FEW_ROWS <= rows;
+        int32_t column = 0;
+        for (; column + FEW_COLUMNS <= columns; column += FEW_COLUMNS)
+            if (is_few)
+                panel_tile(room, task, at, row, column, count, FEW_ROWS, FEW_COLUMNS);
+            else
+                panel_tile(room, task, at, row, column, count, 1, FEW_COLUMNS);
+        for (; column < columns; column++)
+            if (is_few)
+                panel_tile(room, task, at, row, column, count, FEW_ROWS, 1);
+            else
+                panel_tile(room, task, at, row, column, count, 1, 1);
+        row += is_few ? FEW_ROWS : 1;
+    }
+}
+
+/* `tiles` tiles of B, of 16 columns at the most, as doubles. */
+ALWAYS_INLINE void panel_weights(panel_room *room, const product_task *task, const uint8_t *b, int32_t column,
+                                 int32_t columns, int32_t tiles, const int32_t format)
+{
+    const int32_t run_bytes = format == OPENRKNN_FP16 ? 32 : format == OPENRKNN_INT8 ? 16 : 8;
+    for (int32_t c = 0; c < columns; c++) {
+        const doubles zero = doubles_set(task->zeros ? (double)task->zeros[column + c] : 0.0);
+        double *out = room->weights[c];
+        for (int32_t tile = 0; tile < tiles; tile++)
+            for (int32_t run = 0; run < task->tile_runs; run++, out += 16) {
+                doubles w[NV];
+                product_weights(b + c * task->b_column + tile * task->b_tile + run * run_bytes, format, zero, w);
+#pragma GCC unroll 16
+                for (int32_t v = 0; v < NV; v++)
+                    room->squares[c] = doubles_multiply_add(w[v], w[v], room->squares[c]);
+                memcpy(out, w, sizeof w);
+            }
+    }
+}
+
+ALWAYS_INLINE void panel_product(const product_task *task, int32_t row, int32_t rows, const int32_t format)
+{
+    const int32_t most = CHUNK / (task->tile_runs * 16);
+    for (int32_t column = 0; column < task->columns; column += WIDTH) {
+        const int32_t columns = at_most(WIDTH, task->columns - column);
+        const double *a = (const double *)(task->a + row * task->a_row);
+        panel_room room;
+        for (int32_t c = 0; c < columns; c++) {
+            room.squares[c] = doubles_set(0.0);
+            for (int32_t r = 0; r < rows; r++)
+                room.sums[r][c] = doubles_set(0.0);
+        }
+        for (int32_t part = 0; part < task->parts; part++)
+            for (int32_t tile = 0; tile < task->tiles[part]; tile += most) {
+                const int32_t tiles = at_most(most, task->tiles[part] - tile), count = tiles * task->tile_runs * 16;
+                panel_weights(&room, task, task->b[part] + column * task->b_column + tile * task->b_tile, column,
+                              columns, tiles, format);
+                panel_chunk(&room, task, a, rows, columns, count);
+                a += count;
+            }
+        for (int32_t c = 0; c < columns; c++) {
+            task->column_lengths[column + c] = sqrt(total_of(room.squares[c]));
+            for (int32_t r = 0; r < rows; r++)
+                task->doubles[(row + r) * task->columns + column + c] = total_of(room.sums[r][c]);
+        }
+    }
+}
+
+#define FLOAT_PRODUCT(name, format)                                                                                    \
+    static void name(const product_task *task)                                                                         \
+    {                                                                                                                  \
+        for (int32_t row = 0; row < task->rows && task->rows >= FEW_ROWS; row += PANEL)                                \
+            panel_product(task, row, at_most(PANEL, task->rows - row), format);                                        \
+        for (int32_t row = 0; row < task->rows && task->rows < FEW_ROWS; row++) {                                      \
+            int32_t column = 0;                                                                                        \
+            for (; column + MANY_COLUMNS <= task->columns; column += MANY_COLUMNS)                                     \
+                float_product_tile(task, row, column, 1, MANY_COLUMNS, format, 1);                                     \
+            for (; column < task->columns; column++)                                                                   \
+                float_product_tile(task, row, column, 1, 1, format, 1);                                                \
+        }                                                                                                              \
+    }
+
 #define ROWS_OF(tile, count, width, what, first)                                                                        \
     do {                                                                                                               \
         int32_t column = 0;                                                                                            \
@@ -205,9 +336,9 @@ ALWAYS_INLINE void float_product_tile(const product_task *task, int32_t row, int
 
 PRODUCT(product_of_bytes, integer_tile, 0)
 PRODUCT(product_of_nibbles, integer_tile, 1)
-PRODUCT(product_of_halves, float_product_tile, OPENRKNN_FP16)
-PRODUCT(product_with_bytes, float_product_tile, OPENRKNN_INT8)
-PRODUCT(product_with_nibbles, float_product_tile, OPENRKNN_INT4)
+FLOAT_PRODUCT(product_of_halves, OPENRKNN_FP16)
+FLOAT_PRODUCT(product_with_bytes, OPENRKNN_INT8)
+FLOAT_PRODUCT(product_with_nibbles, OPENRKNN_INT4)
 
 static void product(const product_task *task)
 {
