@@ -29,15 +29,15 @@ int call_fail(struct call *call, int code, const char *format, ...) {
     return code;
 }
 
-void call_context(struct call *call, uint64_t id, enum kind kind) {
+void call_context(struct call *call, uint64_t number, enum kind kind) {
     char reason[200];
-    call->request.context = id;
     if (call->code != 0) return;
-    call->context = context_get(id, kind, reason, sizeof reason);
+    call->context = context_get(number, kind, reason, sizeof reason);
     if (!call->context) { call_fail(call, RKNN_ERR_CTX_INVALID, "%s", reason); return; }
+    call->request.context = call->context->id;
     call->link = call->context->link;
     int code = link_problem(call->link, reason, sizeof reason);
-    if (code != 0) call_fail(call, code, "context %#llx: %s", (unsigned long long)id, reason);
+    if (code != 0) call_fail(call, code, "context %#llx: %s", (unsigned long long)number, reason);
 }
 
 void call_memory(struct call *call, const rknn_tensor_mem *mem, int with_place) {
@@ -179,14 +179,14 @@ static void destroy_again(struct call *call, uint64_t id) {
 
 static void write_context(struct call *call) {
     uint64_t id = call->message.reply.value;
-    rknn_context number = (rknn_context)id;
     struct context *added = context_add(id, call->new_kind, call->link);
+    rknn_context number = added ? added->number : 0;
     if (added) added->fences = call->new_fences;
     if (!added) {
         destroy_again(call, id);
         call_fail(call, RKNN_ERR_MALLOC_FAIL, "no memory for a context");
     } else if (copy_out(call->new_context, &number, sizeof number) != 0) {
-        context_remove(id, call->new_kind);
+        context_remove(number, call->new_kind);
         destroy_again(call, id);
         call_fail(call, RKNN_ERR_CTX_INVALID, "there is no memory where the context is to be written");
     }
@@ -214,8 +214,8 @@ int call_end(struct call *call) {
     }
     message_close(&call->message);
     if (call->channel) channel_give(call->channel);
+    say(LEVEL_DEBUG, call->name, "context %#x: %d", call->context ? call->context->number : 0, call->code);
     if (call->context) context_put(call->context);
-    say(LEVEL_DEBUG, call->name, "context %#llx: %d", (unsigned long long)call->request.context, call->code);
     lifetime_leave();
     errno = call->saved_errno;
     return call->code;

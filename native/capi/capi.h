@@ -88,7 +88,8 @@ struct output { void *data; struct output *next; };
 struct operator; /* custom.c */
 
 struct context {
-    uint64_t id;
+    uint32_t number; /* what the program has; never used again, not even after fork or with another engine */
+    uint64_t id;     /* what its engine has */
     enum kind kind;
     uint32_t link;
     int users; /* calls under way, and one while it is known */
@@ -118,9 +119,10 @@ struct memory {
 };
 
 struct context *context_add(uint64_t id, enum kind kind, uint32_t link); /* NULL: no memory */
-struct context *context_get(uint64_t id, enum kind kind, char *reason, size_t room);
+struct context *context_get(uint64_t number, enum kind kind, char *reason, size_t room);
 void context_put(struct context *context);
-int context_remove(uint64_t id, enum kind kind); /* 0 if it was known */
+int context_remove(uint64_t number, enum kind kind); /* 0 if it was known */
+uint64_t context_id(uint64_t number);                /* 0: there is none */
 struct context *context_of_operator(uint64_t internal); /* as context_get */
 struct memory *memory_add(const struct memory *new_memory); /* NULL: no memory */
 int memory_find(const rknn_tensor_mem *mem, struct memory *found); /* a copy; -1: not one of ours */

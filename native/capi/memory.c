@@ -120,7 +120,7 @@ EXPORT int rknn_destroy_mem(rknn_context ctx, rknn_tensor_mem *mem) {
     struct memory memory;
     char reason[200];
     call_begin(&call, "rknn_destroy_mem", OP_DESTROY_MEM);
-    call.request.context = ctx;
+    call.request.context = context_id(ctx);
     if (call.code == 0 && memory_remove(mem, &memory) == 0) {
         if (memory.mapped) munmap(memory.mapped, memory.mapped_bytes);
         close_quietly(memory.descriptor);

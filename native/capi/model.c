@@ -84,6 +84,7 @@ EXPORT int rknn_init(rknn_context *context, void *user, uint32_t size, uint32_t 
         if (copy_in(&copied, extend, abi()->rknn_init_extend) != 0)
             call_fail(&call, RKNN_ERR_PARAM_INVALID, "extend is no address of an rknn_init_extend");
         place = place_in(&copied);
+        copied.ctx = (rknn_context)context_id(copied.ctx);
     }
     call_new_context(&call, context, KIND_MODEL);
     if (call.code == 0) find_model(&call, user, size, flag, &place, &model);

@@ -9,6 +9,7 @@ enum { BUCKETS = 256 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct context *contexts[BUCKETS];
+static uint32_t last_number = 0x10000;
 static struct memory *memories[BUCKETS];
 
 /* ---------------------------------------------------------------- contexts */
@@ -40,29 +41,39 @@ struct context *context_add(uint64_t id, enum kind kind, uint32_t link) {
     pthread_mutex_init(&context->lock, &again);
     pthread_mutexattr_destroy(&again);
     pthread_mutex_lock(&mutex);
-    context->next = contexts[id % BUCKETS];
-    contexts[id % BUCKETS] = context;
+    context->number = ++last_number;
+    struct context **first = &contexts[context->number % BUCKETS];
+    context->next = *first;
+    *first = context;
     pthread_mutex_unlock(&mutex);
     return context;
 }
 
-static struct context **place_of(uint64_t id) {
-    struct context **at = &contexts[id % BUCKETS];
-    while (*at && (*at)->id != id) at = &(*at)->next;
+static struct context **place_of(uint64_t number) {
+    struct context **at = &contexts[number % BUCKETS];
+    while (*at && (*at)->number != number) at = &(*at)->next;
     return at;
 }
 
-struct context *context_get(uint64_t id, enum kind kind, char *reason, size_t room) {
+uint64_t context_id(uint64_t number) {
     pthread_mutex_lock(&mutex);
-    struct context *context = *place_of(id);
+    const struct context *context = *place_of(number);
+    uint64_t id = context ? context->id : 0;
+    pthread_mutex_unlock(&mutex);
+    return id;
+}
+
+struct context *context_get(uint64_t number, enum kind kind, char *reason, size_t room) {
+    pthread_mutex_lock(&mutex);
+    struct context *context = *place_of(number);
     if (context && (kind == KIND_ANY || context->kind == kind)) context->users++;
     pthread_mutex_unlock(&mutex);
     if (!context) {
         snprintf(reason, room, "there is no context %#llx: it was destroyed, or %s did not return it",
-                 (unsigned long long)id, kind == KIND_MATMUL ? "rknn_matmul_create" : "rknn_init");
+                 (unsigned long long)number, kind == KIND_MATMUL ? "rknn_matmul_create" : "rknn_init");
     } else if (kind != KIND_ANY && context->kind != kind) {
         snprintf(reason, room, "context %#llx is of the other kind: rknn_matmul_* and the other functions do not mix",
-                 (unsigned long long)id);
+                 (unsigned long long)number);
         return NULL;
     }
     return context;
@@ -75,9 +86,9 @@ void context_put(struct context *context) {
     if (!left) context_free(context);
 }
 
-int context_remove(uint64_t id, enum kind kind) {
+int context_remove(uint64_t number, enum kind kind) {
     pthread_mutex_lock(&mutex);
-    struct context **at = place_of(id), *context = *at;
+    struct context **at = place_of(number), *context = *at;
     int found = context && context->kind == kind;
     if (found) *at = context->next;
     pthread_mutex_unlock(&mutex);

@@ -42,6 +42,8 @@ class Programs:
 
     folder: Path
     library: Path
+    short: Path
+    """A folder with a short name: paths of sockets have 107 bytes."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def compiled(self, name: str, options: Sequence[str] = (), *, linked: bool = True) -> Path:

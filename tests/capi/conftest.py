@@ -95,6 +95,7 @@ def library() -> Path:
 
 
 @pytest.fixture
-def programs(tmp_path: Path, library: Path, shared_engine: RunningEngine) -> Programs:
+def programs(tmp_path: Path, library: Path, shared_engine: RunningEngine) -> Iterator[Programs]:
     """C programs with an engine that they may share with others."""
-    return Programs(tmp_path, library, {"OPENRKNN_ENGINE_SOCKET": str(shared_engine.path)})
+    with tempfile.TemporaryDirectory(prefix="orknn") as folder:
+        yield Programs(tmp_path, library, Path(folder), {"OPENRKNN_ENGINE_SOCKET": str(shared_engine.path)})

@@ -196,7 +196,9 @@ _NAMED = ("dims", "name", "dyn_range", "op_type", "cl_kernel_name", "cl_build_op
 def _strings() -> str:
     """What programs print of an attribute; the vendor's header has the same three."""
     return "".join(
-        _string_function(function, c_type, parameter, {c: _SHORT.get(m.name, m.name) for c, m in members(kind)})
+        _string_function(
+            function, c_type, parameter, {c: _SHORT.get(str(m.name), str(m.name)) for c, m in members(kind)}
+        )
         for function, c_type, parameter, kind in (
             ("get_qnt_type_string", "rknn_tensor_qnt_type", "type", QuantizationType),
             ("get_type_string", "rknn_tensor_type", "type", TensorType),
