@@ -81,14 +81,15 @@ class Wheel:
                 words, cwd=name, env={**os.environ, **self.environment}, stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS, check=False,
             )  # fmt: skip
-            return _read(report, outputs, process.stdout.decode("utf-8", "replace"))
+            return read_report(report, outputs, process.stdout.decode("utf-8", "replace"))
 
 
 def _cache(name: str) -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / name
 
 
-def _read(report: Path, outputs: Path, output: str) -> Report:
+def read_report(report: Path, outputs: Path, output: str) -> Report:
+    """What `inside.py` wrote."""
     passed: list[str] = []
     failed: dict[str, str] = {}
     running = ""
