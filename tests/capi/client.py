@@ -44,6 +44,7 @@ class Client:
         self.socket.connect(str(path))
         self.codec = codec or Codec()
         self._results: dict[int, Memory] = {}
+        self._channels: list[Client] = []
         version = self.codec.version
         texts = b"".join(f"{name}={value}\0".encode() for name, value in (environment or {}).items())
         number = version.major * 10_000 + version.minor * 100 + version.patch
@@ -88,10 +89,14 @@ class Client:
         theirs.close()
         made = Client.__new__(Client)
         made.socket, made.codec, made._results, made.engine = ours, self.codec, self._results, self.engine
+        made._channels = []
+        self._channels.append(made)
         return made
 
     def close(self) -> None:
         """As the end of the program does it."""
+        for channel in self._channels:
+            channel.close()
         self.socket.close()
 
     # -- the functions of the C API ------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ class RunningEngine:
 
     def __init__(self, folder: Path, **environment: str) -> None:
         self.path = folder / "engine.socket"
+        self._clients: list[Client] = []
         self.log = folder / "engine.log"
         command = [sys.executable, "-m", "openrknn.capi.engine", "--foreground", "--socket", str(self.path)]
         with self.log.open("wb") as stream:
@@ -50,10 +51,13 @@ class RunningEngine:
 
     def client(self, **options: object) -> Client:
         """A program."""
-        return Client(self.path, **options)  # type: ignore[arg-type]
+        self._clients.append(Client(self.path, **options))  # type: ignore[arg-type]
+        return self._clients[-1]
 
     def stop(self) -> None:
         """End it, if it has not ended yet."""
+        for client in self._clients:
+            client.close()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(30)

@@ -279,7 +279,7 @@ def test_memory_that_is_bound_outlives_its_end(client: Client) -> None:
 @pytest.mark.parametrize("form", [TensorFormat.NHWC, TensorFormat.NCHW])
 def test_inputs_of_every_type_and_layout(client: Client, kind: type, form: TensorFormat) -> None:
     """Set and bound alike."""
-    values = RNG.integers(0, 100, (1, 16, 16, 3)).astype(kind)
+    values: np.ndarray[Any, Any] = RNG.integers(0, 100, (1, 16, 16, 3)).astype(kind)
     layout = form.name.lower()
     given = values if layout == "nhwc" else np.ascontiguousarray(values.transpose(0, 3, 1, 2))
     expected = reference(RESIDUAL, given, layout=layout)
@@ -290,7 +290,7 @@ def test_inputs_of_every_type_and_layout(client: Client, kind: type, form: Tenso
     context = client.init(RESIDUAL)
     number, memory = client.create_mem(context, given.nbytes)
     memory.array[: given.nbytes] = given.reshape(-1).view(np.uint8)
-    attr = {"name": "image", "fmt": form, "type": TensorType[given.dtype.name.upper()]}
+    attr: dict[str, Any] = {"name": "image", "fmt": form, "type": TensorType[given.dtype.name.upper()]}
     client.set_io_mem(context, number, memory, **attr)
     client.run(context)
     assert client.outputs_get(context, 1) == expected

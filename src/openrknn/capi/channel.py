@@ -76,7 +76,7 @@ class SocketChannel:
             return _refusal(Code.PARAM_INVALID, f"a request of {size} bytes is none")
         number, length, context, memory, a, b, c, d = REQUEST.unpack_from(self._buffer)
         operation = _OPERATIONS.get(number)
-        handler: Handler | None = HANDLERS.get(operation) if operation is not None else None
+        handler = _handler(operation) if operation is not None else None
         if operation is None or handler is None or length != size - _HEADER:
             _close(descriptors)
             return _refusal(Code.FAIL, _not_possible(number, operation, length, size))
@@ -102,6 +102,15 @@ class SocketChannel:
         if reply.descriptors:
             beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", reply.descriptors))]
         self._socket.sendmsg([header, reply.payload, reason], beside)
+
+
+def _handler(operation: Operation) -> Handler | None:
+    """Who answers; most are there from the beginning."""
+    if operation not in HANDLERS:
+        from openrknn.capi.calls import load_all  # here: handlers see channels, not the other way round
+
+        load_all()
+    return HANDLERS.get(operation)
 
 
 def _refusal(code: Code, reason: str) -> Reply:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Placement, Tensor
-from openrknn.runtime.cost import cost_of
-from openrknn.runtime.profile import OperatorProfile, describe
 from openrknn.runtime.program.program import Program
+
+if TYPE_CHECKING:
+    from openrknn.runtime.profile import OperatorProfile
 
 __all__ = ["measured", "perf_text", "text_descriptor"]
 
@@ -56,6 +58,9 @@ def measured(program: Program, pixels: frozenset[str]) -> dict[int, float]:
 
 def perf_text(model: Model, graph: Graph, seconds: Mapping[int, float], cores: int = 1) -> str:
     """The table."""
+    from openrknn.runtime.cost import cost_of  # here: few ask for it, and the engine's start waits for imports
+    from openrknn.runtime.profile import describe
+
     columns = [column for column in _COLUMNS if column[0] != _CORES_COLUMN or model.chip.cores > 1]
     rows = {row.index: row for row in describe(model, graph, cost_of(model, cores, graph), seconds)}
     lines = ["".join(title.ljust(width) for title, width in columns)]

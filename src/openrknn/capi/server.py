@@ -29,21 +29,20 @@ __all__ = ["Server", "warm_up"]
 _LOG = logging.getLogger(__name__)
 _PR_SET_PDEATHSIG = 1
 _CREDENTIALS = struct.Struct("3i")
-_MODULES = (
-    "openrknn.capi.calls", "openrknn.container.load", "openrknn.device.software", "openrknn.runtime.engine",
-    "openrknn.runtime.session",
-)  # fmt: skip
-"""What a program's process would import otherwise."""
+_MODULES = ("openrknn.capi.channel", "openrknn.capi.calls", "openrknn.device.software", "openrknn.nativelib")
+"""What every program's process would import otherwise."""
+_QUIET_S = 0.5
+"""After this time without a program the engine imports what only some programs need."""
 
 
 def warm_up() -> None:
     """Import what every program needs, load the native library, and keep all that out of the garbage collector."""
+    gc.disable()
     for name in _MODULES:
         importlib.import_module(name)
-    nativelib = importlib.import_module("openrknn.nativelib")
-    nativelib.library()
-    gc.collect()
+    sys.modules["openrknn.nativelib"].library()
     gc.freeze()
+    gc.enable()
 
 
 class Server:
@@ -53,7 +52,7 @@ class Server:
         self._listener, self._path, self._idle_s = listener, path, idle_s
         self._inode = os.stat(path).st_ino
         self._children: set[int] = set()
-        self._over = False
+        self._over = self._is_complete = False
 
     def run(self) -> None:
         """Until nobody has used it for a while, or SIGTERM."""
@@ -71,8 +70,10 @@ class Server:
         while not self._over:
             if self._children:
                 since = time.monotonic()
-            left = None if self._children else max(since + self._idle_s - time.monotonic(), 0.0)
-            ready = {descriptor for descriptor, _ in poller.poll(None if left is None else left * 1000 + 1)}
+            ready = {descriptor for descriptor, _ in poller.poll(self._patience_ms(since))}
+            if not ready and not self._is_complete:
+                self._import_the_rest()
+                continue
             if waker in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(waker, 4096)
@@ -83,6 +84,17 @@ class Server:
                 if not self._accept():  # somebody may have come just before
                     break
         self._leave()
+
+    def _patience_ms(self, since: float) -> float | None:
+        left = None if self._children else max(since + self._idle_s - time.monotonic(), 0.0)
+        if not self._is_complete:
+            left = _QUIET_S if left is None else min(left, _QUIET_S)
+        return None if left is None else left * 1000 + 1
+
+    def _import_the_rest(self) -> None:
+        self._is_complete = True
+        sys.modules["openrknn.capi.calls"].load_all()
+        gc.freeze()
 
     def _accept(self) -> bool:
         try:

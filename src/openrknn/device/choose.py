@@ -8,8 +8,6 @@ import os
 from openrknn.chips import Chip, chip_named
 from openrknn.device.automatic import AUTO, automatic_device
 from openrknn.device.protocol import Device
-from openrknn.device.rknpu import RknpuDevice
-from openrknn.device.rocket import RocketDevice
 from openrknn.device.software import SoftwareDevice
 from openrknn.errors import UnsupportedError
 
@@ -35,8 +33,12 @@ def _opened(text: str, chip: Chip, *, strict: bool) -> Device:
             f"{text!r} is no device of its own but the vendor's library: Session(model, device={text!r}) uses it"
         )
     if kind == "rknpu":
+        from openrknn.device.rknpu import RknpuDevice  # here: a machine has one driver at the most
+
         return RknpuDevice(chip, rest, core_mask=_core_mask())
     if kind == "rocket":
+        from openrknn.device.rocket import RocketDevice
+
         return RocketDevice(chip, rest)
     if kind != "software":
         raise ValueError(f"no device is called {text!r}; there are: {_FORMS}")

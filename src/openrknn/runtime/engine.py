@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -21,10 +21,12 @@ from openrknn.runtime.io.tensors import stored_type
 from openrknn.runtime.io.user_memory import as_bytes
 from openrknn.runtime.memory import MemoryReport, memory_report
 from openrknn.runtime.options import open_store
-from openrknn.runtime.profile import Profile, measure
 from openrknn.runtime.program.cpu import CustomOperator
 from openrknn.runtime.program.program import Program
 from openrknn.runtime.program.weights import WeightStore
+
+if TYPE_CHECKING:
+    from openrknn.runtime.profile import Profile
 
 __all__ = ["Engine", "Lane", "LocalEngine", "Options", "Runnable", "SessionDevice"]
 
@@ -174,6 +176,8 @@ class LocalEngine:
             raise
 
     def profile(self, graph: int, pixels: frozenset[str], runs: int) -> Profile:
+        from openrknn.runtime.profile import measure  # here: few need it, and it brings the cost model
+
         return measure(self.program(graph), pixels, runs=runs, device=self.device, cores=self._options.cores)
 
     def memory(self) -> MemoryReport:
