@@ -115,11 +115,13 @@ static int destroy(const char *name, uint64_t context, enum operation operation,
     call_begin(&call, name, operation);
     call_context(&call, context, kind);
     call_send(&call);
-    if (call.context && (call.code == 0 || call.code == RKNN_ERR_DEVICE_UNAVAILABLE)) context_remove(context, kind);
+    if (call.context && (call.code == 0 || call.code == RKNN_ERR_DEVICE_UNAVAILABLE))
+        context_remove(context, call.context->kind);
     return call_end(&call);
 }
 
-EXPORT int rknn_destroy(rknn_context context) { return destroy("rknn_destroy", context, OP_DESTROY, KIND_MODEL); }
+/* In the vendor's runtime a context of rknn_matmul_create is one like others: rknn_destroy and rknn_query know it. */
+EXPORT int rknn_destroy(rknn_context context) { return destroy("rknn_destroy", context, OP_DESTROY, KIND_ANY); }
 
 EXPORT int rknn_matmul_destroy(rknn_matmul_ctx ctx) {
     return destroy("rknn_matmul_destroy", ctx, OP_MATMUL_DESTROY, KIND_MATMUL);
@@ -161,7 +163,7 @@ static void write_info(struct call *call, uint32_t command, void *info, uint32_t
 EXPORT int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint32_t size) {
     struct call call;
     call_begin(&call, "rknn_query", OP_QUERY);
-    call_context(&call, context, KIND_MODEL);
+    call_context(&call, context, KIND_ANY);
     if (call.code == 0 && !info) call_fail(&call, RKNN_ERR_PARAM_INVALID, "info is NULL");
     call.request.a = (int32_t)cmd, call.request.b = size;
     size_t seen = call.code == 0 ? query_size((uint32_t)cmd) : 0;

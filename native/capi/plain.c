@@ -62,7 +62,7 @@ EXPORT int rknn_set_input_shapes(rknn_context ctx, uint32_t n_inputs, rknn_tenso
 EXPORT int rknn_mem_sync(rknn_context context, rknn_tensor_mem* mem, rknn_mem_sync_mode mode) {
     struct call call;
     call_begin(&call, "rknn_mem_sync", OP_MEM_SYNC);
-    call_context(&call, context, KIND_MODEL);
+    call_context(&call, context, KIND_ANY);
     call_memory(&call, mem, 0);
     call.request.a = mode;
     return call_end(&call);

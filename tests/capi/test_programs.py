@@ -43,6 +43,12 @@ def test_forks_threads_and_signals(name: str, programs: Programs) -> None:
     assert (ran.code, ran.out) == (0, "fine\n"), ran.out + ran.err
 
 
+def test_a_product_as_back_ends_of_ggml_make_it(programs: Programs) -> None:
+    """As in runtime 1.5.2, rknn_mem_sync, rknn_destroy and SDK_VERSION take a context of rknn_matmul_create, too."""
+    ran = programs.run(programs.compiled("product"))
+    assert (ran.code, ran.out) == (0, "fine\n"), ran.out + ran.err
+
+
 def test_dlopen_and_dlclose(programs: Programs) -> None:
     ran = programs.run(programs.compiled("loading", linked=False), programs.library, MODEL)
     assert (ran.code, ran.out) == (0, "fine\n"), ran.out + ran.err

@@ -25,6 +25,8 @@ class Role(Enum):
     """A context that rknn_init made."""
     MATMUL = auto()
     """A context that rknn_matmul_create made."""
+    CONTEXT = auto()
+    """A context of either kind."""
     NEW_MATMUL = auto()
     """Where the new context's number is written."""
     MEMORY = auto()
@@ -61,7 +63,7 @@ PLAIN: Mapping[str, Plain] = MappingProxyType({
     "rknn_set_io_mem": Plain(Operation.SET_IO_MEM, (Role.MODEL, Role.MEMORY, Role.GIVEN)),
     "rknn_set_input_shape": Plain(Operation.SET_INPUT_SHAPE, (Role.MODEL, Role.GIVEN)),
     "rknn_set_input_shapes": Plain(Operation.SET_INPUT_SHAPES, (Role.MODEL, Role.COUNT, Role.GIVEN_ARRAY)),
-    "rknn_mem_sync": Plain(Operation.MEM_SYNC, (Role.MODEL, Role.SYNCED, Role.A)),
+    "rknn_mem_sync": Plain(Operation.MEM_SYNC, (Role.CONTEXT, Role.SYNCED, Role.A)),
     "rknn_matmul_create": Plain(Operation.MATMUL_CREATE, (Role.NEW_MATMUL, Role.GIVEN, Role.MADE)),
     "rknn_matmul_create_dynamic_shape": Plain(
         Operation.MATMUL_CREATE_DYNAMIC_SHAPE,

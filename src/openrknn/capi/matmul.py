@@ -72,7 +72,7 @@ class MatmulContext:
         self._bound: dict[str, Binding] = {}
         self._run: Run | None = None
         self._lock = threading.Lock()
-        self._device = _opened(spec.chip)
+        self.device = _opened(spec.chip)
 
     # ------------------------------------------------------------------------------------------ what it is
 
@@ -157,8 +157,8 @@ class MatmulContext:
         with self._lock:
             self._forget()
             self._bound.clear()
-            if self._device is not None:
-                self._device.close()
+            if self.device is not None:
+                self.device.close()
 
     def _made(self) -> Run:
         shape = self.shape
@@ -166,10 +166,10 @@ class MatmulContext:
             if name not in self._bound:
                 raise _unbound(name, "is missing; bind it with rknn_matmul_set_io_mem")
         made: Run
-        if self._device is None:
+        if self.device is None:
             made = DirectRun(self.spec, shape, self.scales)
         else:
-            made = DeviceRun(self._device, self.spec, shape, self.scales)
+            made = DeviceRun(self.device, self.spec, shape, self.scales)
         for name, binding in self._bound.items():
             made.bind(name, binding.data)
         return made

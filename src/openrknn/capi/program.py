@@ -76,6 +76,13 @@ class Program:
             raise CallError(Code.CTX_INVALID, _no_context(call.context, found))
         return found
 
+    def any_context(self, call: Call) -> Closable:
+        """The context that a call is about, of either kind."""
+        found = self.contexts.get(call.context)
+        if found is None:
+            raise CallError(Code.CTX_INVALID, _no_context(call.context, found))
+        return found
+
     def memory(self, call: Call) -> Memory:
         """The memory that a call is about."""
         found = self.memories.get(call.memory)

@@ -24,7 +24,7 @@ from openrknn.vendor.tables.enums import QueryCommand as Q
 from openrknn.vendor.tables.enums import TensorFormat
 from openrknn.vendor.tables.flags import InitFlag
 
-__all__ = ["Asked", "answer"]
+__all__ = ["Asked", "answer", "sdk_version"]
 
 _OLD_MEM_SIZE = 8
 _NO_DRIVER = "0.9.8"
@@ -134,8 +134,13 @@ def _in_out_num(context: Asked, size: int, given: bytes | memoryview, codec: Cod
 
 
 def _sdk_version(context: Asked, size: int, given: bytes | memoryview, codec: Codec) -> Reply:
+    return sdk_version(context.device, size, given, codec)
+
+
+def sdk_version(device: object, size: int, given: bytes | memoryview, codec: Codec) -> Reply:
+    """SDK_VERSION of a context with this device."""
     given = _checked("rknn_sdk_version", size, given, codec)
-    number = getattr(context.device, "driver_version", 0)
+    number = getattr(device, "driver_version", 0)
     driver = f"{number // 10000}.{number // 100 % 100}.{number % 100}" if number else _NO_DRIVER
     values = {"api_version": f"{codec.version} (openrknn {openrknn.__version__})", "drv_version": driver}
     return Reply(payload=codec.update("rknn_sdk_version", given, values))

@@ -67,6 +67,8 @@ def _step(parameter: Parameter, role: Role) -> str:
             return f"call_context(&call, {name}, KIND_MODEL);"
         case Role.MATMUL:
             return f"call_context(&call, {name}, KIND_MATMUL);"
+        case Role.CONTEXT:
+            return f"call_context(&call, {name}, KIND_ANY);"
         case Role.NEW_MATMUL:
             return f"call_new_context(&call, {name}, KIND_MATMUL);"
         case Role.MEMORY:

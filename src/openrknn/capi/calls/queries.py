@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from openrknn.capi.call import Call, Reply, answers
+from openrknn.capi.call import Call, CallError, Code, Reply, answers
 from openrknn.capi.context import Context
+from openrknn.capi.matmul import MatmulContext
 from openrknn.capi.program import Program
-from openrknn.capi.queries import answer
+from openrknn.capi.queries import answer, sdk_version
 from openrknn.capi.wire import Operation
+from openrknn.vendor.tables.enums import QueryCommand
 
 __all__: list[str] = []
 
 
 @answers(Operation.QUERY)
 def query(program: Program, call: Call) -> Reply:
-    """All commands."""
+    """All commands; a context of rknn_matmul_create has a version and no tensors."""
+    found = program.contexts.get(call.context)
+    if isinstance(found, MatmulContext):
+        if call.a == QueryCommand.SDK_VERSION:
+            return sdk_version(found.device, call.b, call.payload, program.codec)
+        raise CallError(Code.CTX_INVALID, "of a context of rknn_matmul_create only SDK_VERSION can be asked")
     context = program.context(call, Context)
     with context.lock:
         return answer(context, call.a, call.b, call.payload, program.codec)
