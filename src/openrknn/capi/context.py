@@ -12,6 +12,7 @@ from typing import Any
 
 from openrknn.capi.bound import Bound, bind_input, bind_output
 from openrknn.capi.call import Call, CallError, Code
+from openrknn.capi.custom import Operators
 from openrknn.capi.execution import Execution
 from openrknn.capi.feeding import Fed, fed_batch, feed
 from openrknn.capi.frames import Results
@@ -19,7 +20,6 @@ from openrknn.capi.memory import Bytes, Memory, Piece
 from openrknn.capi.perf import perf_text
 from openrknn.capi.plan import Plan, Programs
 from openrknn.container.model import Model
-from openrknn.container.parts import Placement
 from openrknn.device import Device
 from openrknn.runtime.engine import LocalEngine, Options
 from openrknn.runtime.memory import MemoryReport
@@ -39,6 +39,8 @@ class Context(Execution):
         self.graph = 0
         self.under_way: Call | None = None
         """The call whose channel callbacks go through."""
+        self.operators = Operators(self)
+        """Operators that the program brought."""
         self.is_fed = False
         """Whether inputs were set, which takes memory for them."""
         self.results = Results()
@@ -58,7 +60,7 @@ class Context(Execution):
         self._fed: dict[str, Fed] = {}
         self._pixels: frozenset[str] = frozenset()
         try:
-            if not _awaits_operators(model) and self._engine is not None:
+            if self.operators.missing() is None and self._engine is not None:
                 _ = self.runnable
         except BaseException:
             self.close()
@@ -101,6 +103,7 @@ class Context(Execution):
     @property
     def _current(self) -> Programs:
         if self.graph not in self._programs:
+            self.operators.check()
             self._programs[self.graph] = Programs(self.engine, self.graph)
         return self._programs[self.graph]
 
@@ -131,6 +134,7 @@ class Context(Execution):
         """Give everything back. Closing twice is allowed."""
         with self.lock:
             self._pending.close()
+            self.operators.close()
             self._drop_programs()
             self.results.close()
             if self.staging is not None:
@@ -272,10 +276,3 @@ class Context(Execution):
         for programs in self._programs.values():
             programs.close()
         self._programs.clear()
-
-
-def _awaits_operators(model: Model) -> bool:
-    """The program brings functions for some operators, after `rknn_init`."""
-    return any(
-        operator.placement is Placement.CUSTOM for graph in model.graphs for operator in model.operators_of(graph)
-    )

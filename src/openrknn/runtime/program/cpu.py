@@ -19,6 +19,7 @@ from openrknn.runtime.operators import OPERATORS, SEVERAL, CpuOperator, SeveralO
 __all__ = [
     "CpuCall",
     "CustomOperator",
+    "OperatorAttributes",
     "find_operators",
     "is_placeholder",
     "is_scratch",
@@ -80,6 +81,14 @@ def _whole(numbers: Sequence[object]) -> bool:
     return all(isinstance(number, int | float) and abs(number) < _MOST for number in numbers)
 
 
+class OperatorAttributes(dict[str, Any]):
+    """What a custom function gets as its attributes; `operator` says which one of the model it computes."""
+
+    def __init__(self, operator: Operator, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.operator = operator
+
+
 class CpuCall:
     """An operator with its tensors in memory."""
 
@@ -96,7 +105,8 @@ class CpuCall:
         self._outputs = outputs
         """None: an optional output that nobody wants."""
         parameters = operator.node.parameters
-        self._attributes: Mapping[str, Any] = {**((parameters and parameters.values) or {}), **operator.attributes}
+        values = {**((parameters and parameters.values) or {}), **operator.attributes}
+        self._attributes = OperatorAttributes(operator, values)
         self._moves = isinstance(compute, CpuOperator | SeveralOutputs) and compute.moves and self._has_one_scale()
 
     def run(self) -> None:
