@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator
 from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
@@ -16,6 +15,8 @@ class RunFuture(Future[_T]):
     """A `concurrent.futures.Future`; `await` waits for it without blocking the event loop."""
 
     def __await__(self) -> Generator[Any, None, _T]:
+        import asyncio  # here: few await, and its import is a tenth of that of a session
+
         return asyncio.wrap_future(self).__await__()
 
 
