@@ -17,6 +17,7 @@ from tests.vendor.compiler import native_compiler
 HERE = Path(__file__).resolve().parent
 NATIVE = HERE.parents[1] / "native" / "capi"
 GOLDENS = HERE.parent / "goldens"
+TIMEOUT_S = 120
 
 
 def cross_compiler(machine: str) -> str:
@@ -66,9 +67,9 @@ class Programs:
         assert result.returncode == 0, result.stderr
         return target
 
-    def run(self, program: Path, *arguments: object, timeout: float = 120, **environment: str) -> Ran:
+    def run(self, program: Path, *arguments: object, **environment: str) -> Ran:
         """Run it with our engine."""
         words = [str(program), *(str(one) for one in arguments)]
         found = {**os.environ, **self.environment, **environment}
-        result = subprocess.run(words, capture_output=True, text=True, check=False, timeout=timeout, env=found)
+        result = subprocess.run(words, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, env=found)
         return Ran(result.returncode, result.stdout, result.stderr)
