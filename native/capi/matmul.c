@@ -15,9 +15,22 @@ static int copied_params(struct call *call, const rknn_quant_params *user, rknn_
     return 1;
 }
 
+/* Arrays that do not fit a packet go into a file; a descriptor, or -1. */
+static int share_arrays(struct call *call, const rknn_quant_params *params, size_t scales, size_t zeros) {
+    int file = shared_file("openrknn scales");
+    int problem = file < 0 ? errno : copy_to_file(file, 0, params->scale, scales * sizeof *params->scale);
+    if (!problem)
+        problem = copy_to_file(file, (off_t)(scales * sizeof *params->scale), params->zp, zeros * sizeof *params->zp);
+    if (problem) call_fail(call, problem == EFAULT ? RKNN_ERR_PARAM_INVALID : RKNN_ERR_MALLOC_FAIL,
+                           "scale or zp have fewer elements than scale_len and zp_len say: %s", strerror(problem));
+    call_descriptor(call, file);
+    return file;
+}
+
 EXPORT int rknn_matmul_set_quant_params(rknn_matmul_ctx context, rknn_quant_params *user) {
     struct call call;
     rknn_quant_params params;
+    int file = -1;
     call_begin(&call, "rknn_matmul_set_quant_params", OP_MATMUL_SET_QUANT_PARAMS);
     call_context(&call, context, KIND_MATMUL);
     if (copied_params(&call, user, &params)) {
@@ -25,34 +38,48 @@ EXPORT int rknn_matmul_set_quant_params(rknn_matmul_ctx context, rknn_quant_para
         size_t zeros = params.zp && params.zp_len > 0 ? (size_t)params.zp_len : 0;
         call.request.a = (int64_t)scales, call.request.b = (int64_t)zeros;
         call_part(&call, &params, sizeof params);
-        call_part(&call, params.scale, scales * sizeof *params.scale);
-        call_part(&call, params.zp, zeros * sizeof *params.zp);
+        if ((scales + zeros) * 4 > LARGEST_PACKET / 2) {
+            file = share_arrays(&call, &params, scales, zeros);
+        } else {
+            call_part(&call, params.scale, scales * sizeof *params.scale);
+            call_part(&call, params.zp, zeros * sizeof *params.zp);
+        }
     }
-    return call_end(&call);
+    call_end(&call);
+    close_quietly(file);
+    return call.code;
 }
 
-/* An array of the reply: 4 bytes each. */
-static void write_array(struct call *call, const char *name, void *user, size_t *at, int64_t count) {
+/* The arrays of the reply: behind the struct, or in a file. */
+struct arrays { int file; const unsigned char *data; size_t at, bytes; };
+
+/* One of them, 4 bytes for each element; it goes where `user` points, if anywhere. */
+static void write_array(struct call *call, const char *name, void *user, struct arrays *arrays, int64_t count) {
     size_t bytes = count > 0 ? (size_t)count * 4 : 0;
     if (call->code != 0) return;
-    if (bytes > call->message.reply.payload_bytes - *at) {
-        call_fail(call, RKNN_ERR_FAIL, "the engine answered too little");
-        return;
-    }
-    if (user && copy_out(user, call->message.payload + *at, bytes) != 0)
-        call_fail(call, RKNN_ERR_PARAM_INVALID, "there is no room where %s points to", name);
-    *at += bytes;
+    if (bytes > arrays->bytes - arrays->at) { call_fail(call, RKNN_ERR_FAIL, "the engine answered too little"); return; }
+    int problem = 0;
+    if (user && arrays->file >= 0) problem = copy_from_file(arrays->file, (off_t)arrays->at, user, bytes);
+    else if (user) problem = copy_out(user, arrays->data + arrays->at, bytes);
+    if (problem) call_fail(call, RKNN_ERR_PARAM_INVALID, "there is no room for %lld elements where %s points to",
+                           (long long)count, name);
+    arrays->at += bytes;
 }
 
 static void write_params(struct call *call, rknn_quant_params *user, const rknn_quant_params *given, float *scale) {
     rknn_quant_params params;
-    size_t at = sizeof params;
-    if (call->message.reply.payload_bytes < at) { call_fail(call, RKNN_ERR_FAIL, "the engine answered too little"); return; }
+    struct stat status;
+    const struct capi_reply *reply = &call->message.reply;
+    if (reply->payload_bytes < sizeof params) { call_fail(call, RKNN_ERR_FAIL, "the engine answered too little"); return; }
     memcpy(&params, call->message.payload, sizeof params);
     params.scale = given->scale, params.zp = given->zp;
-    write_array(call, "params->scale", given->scale, &at, call->message.reply.a);
-    write_array(call, "params->zp", given->zp, &at, call->message.reply.b);
-    if (scale) write_array(call, "scale", scale, &at, call->message.reply.a);
+    struct arrays arrays = {message_take(&call->message), call->message.payload + sizeof params, 0,
+                            reply->payload_bytes - sizeof params};
+    if (arrays.file >= 0) arrays.bytes = fstat(arrays.file, &status) == 0 ? (size_t)status.st_size : 0;
+    write_array(call, "params->scale", given->scale, &arrays, reply->a);
+    write_array(call, "params->zp", given->zp, &arrays, reply->b);
+    if (scale) write_array(call, "scale", scale, &arrays, 1);
+    close_quietly(arrays.file);
     if (call->code == 0 && copy_out(user, &params, sizeof params) != 0)
         call_fail(call, RKNN_ERR_PARAM_INVALID, "params cannot be written");
 }

@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 0x99335e75
-#define SOCKET_NAME "engine-99335e75.socket"
+#define WIRE_VERSION 0x36038641
+#define SOCKET_NAME "engine-36038641.socket"
 #define SOCKET_VARIABLE "OPENRKNN_ENGINE_SOCKET"
 #define ENGINE_VARIABLE "OPENRKNN_ENGINE"
 enum { LARGEST_PACKET = 196608, MOST_DESCRIPTORS = 4 };
@@ -38,8 +38,8 @@ enum operation {
     OP_MATMUL_CREATE_DYNAMIC_SHAPE = 25, /* a count; payload: rknn_matmul_info, rknn_matmul_shape[a] -> value: context; payload: rknn_matmul_io_attr[a] */
     OP_MATMUL_SET_IO_MEM = 26, /* a mem->offset, b mem->size; payload: rknn_matmul_tensor_attr */
     OP_MATMUL_SET_CORE_MASK = 27, /* a core_mask */
-    OP_MATMUL_SET_QUANT_PARAMS = 28, /* a count of scales, b count of zero points; payload: rknn_quant_params, scales (float), zero points (int32) */
-    OP_MATMUL_GET_QUANT_PARAMS = 29, /* a room for scales, b room for zero points, c 1: `scale` is wanted; payload: rknn_quant_params -> a scales, b zero points; payload: rknn_quant_params, scales, zero points, then `scale` (float[a]) if it was wanted */
+    OP_MATMUL_SET_QUANT_PARAMS = 28, /* a count of scales, b count of zero points; payload: rknn_quant_params, scales (float), zero points (int32); if these are too many, they are in a descriptor */
+    OP_MATMUL_GET_QUANT_PARAMS = 29, /* a room for scales, b room for zero points, c 1: `scale` is wanted; payload: rknn_quant_params -> a scales, b zero points; payload: rknn_quant_params, scales, zero points, then `scale` (float) if it was wanted; if these are too many, they are in a descriptor */
     OP_MATMUL_SET_DYNAMIC_SHAPE = 30, /* payload: rknn_matmul_shape */
     OP_MATMUL_RUN = 31,
     OP_MATMUL_DESTROY = 32,

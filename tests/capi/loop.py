@@ -1,6 +1,6 @@
 """A program for tests: each golden in a Session on the software NPU and in one on the library that is named.
 
-    python tests/capi/loop.py LIBRARY FOLDER > REPORT.json     {"same": [names], "different": {name: why}}
+python tests/capi/loop.py LIBRARY FOLDER > REPORT.json     {"same": [names], "different": {name: why}}
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from openrknn.capi.c_headers.public import api_number
 from openrknn.capi.parts import engine_command
+from openrknn.vendor.tables.versions import KNOWN_VERSIONS, Version
 from tests.capi.building import GOLDENS, Programs
 from tests.capi.conftest import RunningEngine
 
@@ -112,6 +114,14 @@ def test_an_engine_that_does_not_start(programs: Programs) -> None:
     assert "the engine /nowhere/openrknn-engine cannot be started: No such file or directory" in ran.err
     words["OPENRKNN_ENGINE"] = "false"
     assert "false did not start" in programs.run(programs.compiled("whole"), MODEL, **words).err
+
+
+@pytest.mark.parametrize("version", KNOWN_VERSIONS, ids=str)
+def test_programs_of_every_version(version: Version, programs: Programs) -> None:
+    """Compiled with the structs of a version, and run with OPENRKNN_ABI: a product by each signature that there was."""
+    program = programs.compiled("older", [f"-DOPENRKNN_ABI_VERSION={api_number(version)}"])
+    ran = programs.run(program, MODEL, OPENRKNN_ABI=str(version))
+    assert (ran.code, ran.out, ran.err) == (0, "fine\n", "")
 
 
 def test_silence(programs: Programs) -> None:

@@ -132,10 +132,11 @@ LAYOUT = MappingProxyType({
     Operation.MATMUL_SET_IO_MEM: "a mem->offset, b mem->size; payload: rknn_matmul_tensor_attr",
     Operation.MATMUL_SET_CORE_MASK: "a core_mask",
     Operation.MATMUL_SET_QUANT_PARAMS: "a count of scales, b count of zero points; payload: rknn_quant_params, scales "
-                                       "(float), zero points (int32)",
+                                       "(float), zero points (int32); if these are too many, they are in a descriptor",
     Operation.MATMUL_GET_QUANT_PARAMS: "a room for scales, b room for zero points, c 1: `scale` is wanted; payload: "
                                        "rknn_quant_params -> a scales, b zero points; payload: rknn_quant_params, "
-                                       "scales, zero points, then `scale` (float[a]) if it was wanted",
+                                       "scales, zero points, then `scale` (float) if it was wanted; if these are too "
+                                       "many, they are in a descriptor",
     Operation.MATMUL_SET_DYNAMIC_SHAPE: "payload: rknn_matmul_shape",
     Operation.MATMUL_RUN: "",
     Operation.MATMUL_DESTROY: "",

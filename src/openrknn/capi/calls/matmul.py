@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from openrknn.capi.matmul_attributes import Shape, Spec, invalid
 from openrknn.capi.matmul_matrices import b_to_native
 from openrknn.capi.program import Program
 from openrknn.capi.structs import Values
-from openrknn.capi.wire import Operation
+from openrknn.capi.wire import LARGEST_PACKET, Operation
 from openrknn.vendor.tables.enums import MatmulLayout
 
 __all__: list[str] = []
@@ -78,7 +79,7 @@ def set_quant_params(program: Program, call: Call) -> Reply:
     context = program.context(call, MatmulContext)
     name = program.codec.decode("rknn_quant_params", call.payload)["name"]
     start, middle = program.codec.size("rknn_quant_params"), max(call.a, 0) * 4
-    arrays = bytes(call.payload[start:])
+    arrays = _mapped(call.take(), 4 * (call.a + call.b)).tobytes() if call.descriptors else bytes(call.payload[start:])
     if call.a < 1 or call.b < 0 or len(arrays) != middle + 4 * call.b:
         raise invalid(f"{call.a} scales and {call.b} zero points are {4 * (call.a + call.b)} bytes, not {len(arrays)}")
     context.set_scales(name, np.frombuffer(arrays[:middle], "<f4"), np.frombuffer(arrays[middle:], "<i4"))
@@ -99,7 +100,11 @@ def get_quant_params(program: Program, call: Call) -> Reply:
         "rknn_quant_params", {**values, "name": name, "scale_len": scales.size, "zp_len": zeros.size}
     )
     answer = np.float32(known.scales.max()).tobytes() if call.c else b""
-    return Reply(a=scales.size, b=zeros.size, payload=raw + scales.tobytes() + zeros.tobytes() + answer)
+    arrays = scales.tobytes() + zeros.tobytes() + answer
+    if len(arrays) < LARGEST_PACKET // 2:
+        return Reply(a=scales.size, b=zeros.size, payload=raw + arrays)
+    sent = _with(_Descriptor(os.memfd_create("openrknn-scales", os.MFD_CLOEXEC)), np.frombuffer(arrays, np.uint8))
+    return replace(sent, a=scales.size, b=zeros.size, payload=raw)
 
 
 @answers(Operation.MATMUL_SET_DYNAMIC_SHAPE)
@@ -152,7 +157,7 @@ def to_native(program: Program, call: Call) -> Reply:
 def _mapped(fd: int, size_bytes: int) -> npt.NDArray[np.uint8]:
     try:
         if os.fstat(fd).st_size < size_bytes:
-            raise invalid(f"B has {size_bytes} bytes, {os.fstat(fd).st_size} came")
+            raise invalid(f"{size_bytes} bytes are needed, {os.fstat(fd).st_size} came")
         return np.frombuffer(mmap.mmap(fd, size_bytes, access=mmap.ACCESS_READ), np.uint8)
     finally:
         os.close(fd)
