@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from openrknn.capi.running import running_engine, stop_engine
+from openrknn.capi.wire import Operation
 from tests.capi.conftest import RunningEngine
 from tests.cli.run import program
 
@@ -49,4 +50,14 @@ def test_who_chose_the_vendors_library_and_got_ours_runs_like_others(shared_engi
     """Session(device="auto") with OPENRKNN_DEVICE=vendor loads the library, which hands the variable on."""
     client = shared_engine.client(environment={"OPENRKNN_DEVICE": device})
     assert client.init(GOLDENS / "conv_rk3588_i8.rknn")
+    client.close()
+
+
+def test_a_model_for_one_core_takes_every_mask(shared_engine: RunningEngine) -> None:
+    """Runtime 1.5.2 does (tests/compat asks it), and the vendor's wheel counts on it."""
+    client = shared_engine.client()
+    number = client.init(GOLDENS / "residual_rk3588_i8_single_core.rknn")
+    for mask in (0, 1, 2, 4, 3, 7, 0xFFFF):
+        client.call(Operation.SET_CORE_MASK, context=number, a=mask)
+        client.call(Operation.RUN, context=number)
     client.close()

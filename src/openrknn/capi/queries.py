@@ -142,7 +142,9 @@ def sdk_version(device: object, size: int, given: bytes | memoryview, codec: Cod
     given = _checked("rknn_sdk_version", size, given, codec)
     number = getattr(device, "driver_version", 0)
     driver = f"{number // 10000}.{number // 100 % 100}.{number % 100}" if number else _NO_DRIVER
-    values = {"api_version": f"{codec.version} (openrknn {openrknn.__version__})", "drv_version": driver}
+    # rknn-toolkit-lite2 takes the text apart at its dots and counts on two of them.
+    ours = openrknn.__version__.replace(".", "-")
+    values = {"api_version": f"{codec.version} (openrknn {ours})", "drv_version": driver}
     return Reply(payload=codec.update("rknn_sdk_version", given, values))
 
 

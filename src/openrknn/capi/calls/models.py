@@ -54,6 +54,9 @@ def set_core_mask(program: Program, call: Call) -> Reply:
     wanted = (1 << chip.cores) - 1 if call.a == CoreMask.ALL else call.a
     if call.a not in set(CoreMask) or call.a < 0 or wanted >> chip.cores or chip.cores == 1:
         raise CallError(Code.FAIL, f"{chip.title} has {chip.cores} core(s); core mask {call.a:#x} is not possible")
+    there = {entry.core_count for entry in context.model.graphs[0].chip_lists(chip)}
+    if there and wanted.bit_count() not in there:
+        wanted &= -wanted  # built for one core (single_core_mode): its first one works, as in the vendor's runtime
     context.set_cores(core_count(None, wanted, chip), wanted)
     return OK
 
