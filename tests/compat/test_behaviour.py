@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.capi.programs import need_library
 from tests.compat.checks import CHECKS
 from tests.compat.lab import Lab, provider
 from tests.compat.wheel import Report, Wheel, WheelMissingError
@@ -50,3 +51,21 @@ def test_both_give_the_same_numbers(vendor: Report, tmp_path: Path) -> None:
     # Not bit for bit: (q - zero) * scale here, q * scale - (zero * scale) with one rounding less there.
     different = [name for name, array in lab.saved.items() if not np.allclose(array, vendor.outputs[name], 1e-6, 1e-6)]
     assert different == []
+
+
+@pytest.mark.witness
+@pytest.mark.xdist_group("vendor wheel")
+def test_the_vendors_wheel_on_openrknns_library(tmp_path: Path) -> None:
+    """The unmodified wheel, and no other part of the vendor's: every check passes, with the numbers of our package."""
+    need_library("aarch64")
+    try:
+        report = Wheel.find().run_checks(on_ours=True)
+    except WheelMissingError as missing:
+        pytest.skip(f"no vendor wheel: {missing}")
+    assert report.failed == {}, report.output[-4000:]
+    assert sorted(report.passed) == sorted(CHECKS)
+    lab = Lab(GOLDENS, tmp_path)
+    for check in CHECKS.values():
+        check(lab)
+    assert sorted(lab.saved) == sorted(report.outputs)
+    assert [name for name, array in lab.saved.items() if not np.allclose(array, report.outputs[name], 1e-6, 1e-6)] == []

@@ -70,11 +70,12 @@ class Wheel:
         packages = (unpacked, root / "packages")
         return cls(root / "usr/bin/python3", packages, library, {"QEMU_LD_PREFIX": str(root)})
 
-    def run_checks(self) -> Report:
-        """All of them in one process."""
+    def run_checks(self, *, on_ours: bool = False) -> Report:
+        """All of them in one process; `on_ours`: with openrknn's librknnrt.so in the place of the vendor's."""
+        library = ["--open", "--driver", "rknpu"] if on_ours else ["--library", str(self.library)]
         with tempfile.TemporaryDirectory(prefix="openrknn-wheel-") as name:
             report, outputs = Path(name, "report"), Path(name, "outputs.npz")
-            words = [sys.executable, "-m", "openrknn.cli", "exec", "--library", str(self.library), "--"]
+            words = [sys.executable, "-m", "openrknn.cli", "exec", *library, "--"]
             words += [str(self.python), "-B", str(HERE / "inside.py")]
             words += [str(ROOT), str(report), str(outputs), *map(str, self.packages)]
             process = subprocess.run(
