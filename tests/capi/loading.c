@@ -3,6 +3,8 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int entries(const char *folder) {
     int count = 0;
@@ -48,6 +50,10 @@ int main(int count, char **words) {
     MUST(mappings() == mapped_before);
     MUST(mapped_before == 0);
     MUST(entries("/proc/self/task") == 3); /* one thread, and two dots */
+    pid_t child = fork(); /* what the library does at fork has gone with it */
+    if (child == 0) _exit(0);
+    int status;
+    MUST(waitpid(child, &status, 0) == child && status == 0);
     printf("fine\n");
     return 0;
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,19 @@ MACHINES = {"aarch64-linux-gnu": "qemu-aarch64", "arm-linux-gnueabihf": "qemu-ar
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g", "-O1"]
 
 
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The library of a compiler, built once."""
+    made: dict[str, Path] = {}
+
+    def of(compiler: str, *options: str) -> Path:
+        if compiler not in made:
+            made[compiler] = built(compiler, tmp_path_factory.mktemp("library"), *options)
+        return made[compiler]
+
+    return of
+
+
 def compiled(compiler: str, name: str, library: Path, *options: str) -> Path:
     target = library.parent / name
     words = [compiler, "-std=gnu11", *options, f"-I{NATIVE / 'include'}", "-o", str(target), str(HERE / f"{name}.c")]
@@ -34,12 +48,12 @@ def compiled(compiler: str, name: str, library: Path, *options: str) -> Path:
 
 @pytest.mark.parametrize("name", ["whole", "hostile", "forks", "older"])
 @pytest.mark.parametrize("machine", MACHINES)
-def test_other_machines(machine: str, name: str, tmp_path: Path, shared_engine: RunningEngine) -> None:
+def test_other_machines(machine: str, name: str, libraries: Callable[..., Path], shared_engine: RunningEngine) -> None:
     compiler = cross_compiler(machine)
     emulator, root = shutil.which(MACHINES[machine]), Path("/usr") / machine
     if not emulator or not (root / "lib" / "libc.so.6").exists():
         pytest.skip(f"no emulator {MACHINES[machine]} (Debian: apt install qemu-user) or no C library in {root}")
-    program = compiled(compiler, name, built(compiler, tmp_path))
+    program = compiled(compiler, name, libraries(compiler))
     words = [emulator, "-L", str(root), str(program), str(MODEL)]
     environment = {**os.environ, "OPENRKNN_ENGINE_SOCKET": str(shared_engine.path)}
     ran = subprocess.run(words, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, env=environment)
@@ -48,14 +62,16 @@ def test_other_machines(machine: str, name: str, tmp_path: Path, shared_engine: 
 
 
 @pytest.mark.parametrize("name", ["whole", "hostile", "forks", "threads", "older"])
-def test_sanitizers_find_nothing(name: str, tmp_path: Path, shared_engine: RunningEngine) -> None:
+def test_sanitizers_find_nothing(
+    name: str, tmp_path: Path, libraries: Callable[..., Path], shared_engine: RunningEngine
+) -> None:
     """No access outside of what is allocated, nothing undefined, nothing lost at exit."""
     compiler = native_compiler()
     (tmp_path / "empty.c").write_text("int main(void) { return 0; }\n")
     probe = [compiler, *SANITIZED, "-o", str(tmp_path / "empty"), str(tmp_path / "empty.c")]
     if subprocess.run(probe, capture_output=True, check=False).returncode != 0:
         pytest.skip("this compiler has no sanitizers (Debian: apt install libasan8 libubsan1)")
-    program = compiled(compiler, name, built(compiler, tmp_path, *SANITIZED), *SANITIZED)
+    program = compiled(compiler, name, libraries(compiler, *SANITIZED), *SANITIZED)
     environment = {**os.environ, "OPENRKNN_ENGINE_SOCKET": str(shared_engine.path)}
     words = [str(program), str(MODEL)]
     ran = subprocess.run(words, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, env=environment)

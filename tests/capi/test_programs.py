@@ -56,6 +56,15 @@ def test_dlopen_and_dlclose(programs: Programs) -> None:
     assert (ran.code, ran.out) == (0, "fine\n"), ran.out + ran.err
 
 
+@pytest.mark.parametrize("way", ["exit", "close"])
+def test_leaving_and_closing(way: str, programs: Programs) -> None:
+    """Exit with threads at work, and a program that closes what is not its own."""
+    program = programs.compiled("leaving")
+    for _ in range(5):
+        ran = programs.run(program, way, MODEL)
+        assert (ran.code, ran.out) == (0, "fine\n"), ran.out + ran.err
+
+
 def test_the_engine_is_killed(programs: Programs, engine: RunningEngine) -> None:
     """kill -9 while the program runs models; the next rknn_init starts an engine by itself."""
     program = programs.compiled("dying")
