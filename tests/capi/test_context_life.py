@@ -317,6 +317,23 @@ def test_outputs_of_every_type_and_layout(client: Client, kind: TensorType, form
         client.set_io_mem(context, number, memory, name=name, fmt=form, type=TensorType.UINT8)
 
 
+def test_outputs_come_in_their_order(client: Client) -> None:
+    """Whatever `index` says, as runtime 1.5.2 was seen to do it."""
+    path = GOLDENS / "two_outputs_rk3588_i8.rknn"
+    with Session(str(path), "software") as session:
+        values = RNG.integers(0, 256, session.inputs[0].shape, np.uint8)
+        expected = [one.tobytes() for one in session.run([values], outputs="raw").values()]
+    context = client.init(path)
+    client.inputs_set(context, {0: values})
+    client.run(context)
+    assert client.outputs_get(context, 2, want_float=False) == expected
+    for numbers in ((1, 0), (0, 0), (7, 7), (1,)):
+        payload = b"".join(client.codec.encode("rknn_output", {"index": number}) for number in numbers)
+        reply = client.call(Operation.OUTPUTS_GET, context=context, a=len(numbers), payload=payload)
+        found = client.codec.decode_array("rknn_output", reply.payload, len(numbers))
+        assert [(one["index"], one["size"]) for one in found] == [(0, 512), (1, 384)][: len(numbers)]
+
+
 def test_many_buffers_take_turns(client: Client) -> None:
     """Memory that was bound before is bound again without a new program; what was destroyed is let go."""
     context = client.init(RESIDUAL)

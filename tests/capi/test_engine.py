@@ -191,7 +191,7 @@ def test_packets_that_are_none(client: Client) -> None:
         payload = generator.bytes(int(generator.integers(0, 600)))
         context, memory = (int(value) for value in generator.integers(0, 0x20000, 2))
         request = dict(zip("abcd", numbers, strict=True))
-        client.send(operation, context=context, memory=memory, payload=payload, **request)
+        client.send(operation, context=context, memory=memory, payload=payload, **request)  # type: ignore[arg-type]
         reply = client.receive()
         assert reply.code < 0, (operation, reply)
     client.run(client.init(RESIDUAL))

@@ -9,23 +9,38 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from openrknn.capi.call import CallError, Code
 from openrknn.capi.memory import Bytes, Memory, Piece
-from openrknn.capi.tensors import dtype_of, input_view, shape_in
+from openrknn.capi.tensors import dtype_of, input_view, row_pixels
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.outputs import OutputKind, OutputPort
 from openrknn.runtime.io.tensors import StoredTensor, stored_bytes
 from openrknn.runtime.program.program import Program
 from openrknn.vendor.tables.enums import TensorFormat, TensorType
 
-__all__ = ["Bound", "Step", "bind_input", "bind_output"]
+__all__ = ["Bound", "End", "Step", "bind_input", "bind_output"]
+
+_IMAGE_RANK = 4
+_P = TypeVar("_P", InputPort, OutputPort)
 
 Step = Callable[[int], object]
 """Does something for one item of a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class End(Generic[_P]):
+    """An input or output, and what a query says about it."""
+
+    port: _P
+    native_bytes: int
+    """Of all items."""
+    channels_last: tuple[int, ...]
+    """Its dimensions as NHWC; RK3566 and RK3568 write whole atoms of channels."""
+    items: int
 
 
 @dataclass(slots=True)
@@ -36,13 +51,17 @@ class Bound:
     memory: Memory
     offset: int
     region: Bytes
-    is_native: bool
-    """The bytes are the NPU's own: they can be its input or output without a copy."""
+    items: int
+    is_input: bool
+    is_native: bool = False
+    """The bytes are the NPU's own."""
+    whole: Bytes | None = None
+    """Native, with the room that the NPU wants: its input or output without a copy."""
     is_pixels: bool = False
-    is_input: bool = True
     kind: int = 0
     form: int = 0
-    items: int = 1
+    shape: tuple[int, ...] = ()
+    """Of one item of an output that is converted."""
 
     @property
     def key(self) -> tuple[str, int, int, int]:
@@ -58,7 +77,7 @@ class Bound:
         return self._copied_out(program) if self.is_native else self._read(output)
 
     def _copied_in(self, program: Program, port: InputPort) -> Step:
-        target, size = program.buffer_of(self.name).array, stored_bytes(port.tensor)
+        target, size = program.buffer_of(self.name).array, self.region.nbytes // self.items
 
         def copy(item: int) -> None:
             target[:size] = self.region[item * size : (item + 1) * size]
@@ -86,54 +105,43 @@ class Bound:
     def _read(self, port: OutputPort) -> Step:
         dtype = np.dtype(np.float32) if self.kind == TensorType.FLOAT32 else port.stored.dtype
         kind: OutputKind = "float" if self.kind == TensorType.FLOAT32 else "raw"
-        target = self.region.view(dtype).reshape(self.items, *shape_in(port.stored, self.form))
-        if target.shape[1:] == port.stored.tensor.shape:
+        target = self.region.view(dtype).reshape(self.items, *self.shape)
+        if self.form != TensorFormat.NHWC or len(self.shape) != _IMAGE_RANK:
             return lambda item: port.read_into(kind, target[item])
+        channels = port.stored.tensor.shape[1]
+        if channels < self.shape[3]:
+            target[..., channels:] = 0
 
         def turned(item: int) -> None:
-            target[item] = port.read(kind).transpose(0, 2, 3, 1)
+            target[item, ..., :channels] = port.read(kind).transpose(0, 2, 3, 1)
 
         return turned
 
 
-def bind_input(port: InputPort, piece: Piece, attr: dict[str, Any], items: int) -> Bound:
+def bind_input(end: End[InputPort], piece: Piece, attr: dict[str, Any]) -> Bound:
     """What `rknn_set_io_mem` says about an input."""
-    stored, form, kind = port.stored, int(attr["fmt"]), int(attr["type"])
-    native = stored_bytes(stored.tensor) * items
+    port, form, kind = end.port, int(attr["fmt"]), int(attr["type"])
+    stored = port.stored
     if attr["pass_through"]:
-        return Bound(port.name, piece.memory, piece.offset, piece.region(native)[:native], is_native=True, items=items)
+        return _native(end, piece, is_input=True)
     if form == TensorFormat.NC1HWC2:
         raise CallError(Code.FAIL, f"input {port.name!r}: NC1HWC2 is only possible with pass_through = 1")
     dtype = dtype_of(kind, f"input {port.name!r}", Code.INPUT_INVALID)
-    if stored.is_image and form != TensorFormat.NCHW and dtype.itemsize == 1:
-        is_pixels = port.takes_pixels and kind == TensorType.UINT8
-        if is_pixels or dtype == stored.dtype:
-            region = piece.region(native)[:native]
-            return Bound(
-                port.name, piece.memory, piece.offset, region, is_native=True, is_pixels=is_pixels, items=items
-            )
-    form = TensorFormat.NCHW if form == TensorFormat.NCHW else TensorFormat.NHWC
-    needed = input_bytes(stored, dtype.itemsize, form) * items
-    region = piece.region(needed)[:needed]
     is_pixels = port.takes_pixels and kind == TensorType.UINT8
-    made = Bound(
-        port.name, piece.memory, piece.offset, region, is_native=False, is_pixels=is_pixels, kind=kind, form=form,
-        items=items,
-    )  # fmt: skip
-    input_view(port, region[: needed // items], kind, form, padded=True)  # raises now what it would raise in a run
+    if stored.is_image and form != TensorFormat.NCHW and (is_pixels or dtype == stored.dtype) and dtype.itemsize == 1:
+        return _native(end, piece, is_input=True, is_pixels=is_pixels)
+    form = TensorFormat.NCHW if form == TensorFormat.NCHW else TensorFormat.NHWC
+    size = _input_bytes(stored, dtype.itemsize, form)
+    made = Bound(port.name, piece.memory, piece.offset, piece.region(size * end.items), end.items, is_input=True)
+    made.is_pixels, made.kind, made.form = is_pixels, kind, form
+    input_view(port, made.region[:size], kind, form, padded=True)  # raises now what it would raise in a run
     return made
 
 
-def input_bytes(stored: StoredTensor, element_bytes: int, form: int) -> int:
-    """Bytes of one item of an input that is converted; rows of pictures are as long as the NPU's."""
-    if stored.is_image and form == TensorFormat.NHWC:
-        return stored_bytes(stored.tensor) // stored.dtype.itemsize * element_bytes
-    return math.prod(stored.tensor.shape) * element_bytes
-
-
-def bind_output(port: OutputPort, piece: Piece, attr: dict[str, Any], items: int) -> Bound:
+def bind_output(end: End[OutputPort], piece: Piece, attr: dict[str, Any]) -> Bound:
     """What `rknn_set_io_mem` says about an output."""
-    stored, form, kind = port.stored, int(attr["fmt"]), int(attr["type"])
+    port, form, kind = end.port, int(attr["fmt"]), int(attr["type"])
+    stored = port.stored
     dtype = dtype_of(kind, f"output {port.name!r}", Code.OUTPUT_INVALID)
     is_own = dtype == stored.dtype
     if not is_own and kind != TensorType.FLOAT32:
@@ -143,16 +151,28 @@ def bind_output(port: OutputPort, piece: Piece, attr: dict[str, Any], items: int
     if form == TensorFormat.NC1HWC2 and not (stored.is_feature and is_own):
         what = f"keeps its type {stored.dtype}" if stored.is_feature else "has no such layout"
         raise CallError(Code.OUTPUT_INVALID, f"output {port.name!r} as NC1HWC2 {what}")
-    native, plain = stored_bytes(stored.tensor) * items, math.prod(stored.tensor.shape) * dtype.itemsize * items
-    needed = native if form == TensorFormat.NC1HWC2 else plain
-    region = piece.region(needed)
-    is_native = is_own and (form == TensorFormat.NC1HWC2 or (_is_plain(stored, form) and region.nbytes >= native))
-    return Bound(
-        port.name, piece.memory, piece.offset, region[: native if is_native else plain], is_native, is_input=False,
-        kind=kind, form=form, items=items,
-    )  # fmt: skip
+    is_last = form == TensorFormat.NHWC and len(stored.tensor.shape) == _IMAGE_RANK
+    if is_own and (form == TensorFormat.NC1HWC2 or not (stored.is_feature or stored.is_image or is_last)):
+        return _native(end, piece, is_input=False)
+    shape = end.channels_last if is_last else stored.tensor.shape
+    region = piece.region(math.prod(shape) * dtype.itemsize * end.items)
+    made = Bound(port.name, piece.memory, piece.offset, region, end.items, is_input=False)
+    made.kind, made.form, made.shape = kind, form, shape
+    return made
 
 
-def _is_plain(stored: StoredTensor, form: int) -> bool:
-    """The order in the NPU's memory is the one that was asked for."""
-    return not stored.is_feature and not stored.is_image and shape_in(stored, form) == stored.tensor.shape
+def _native(end: End[Any], piece: Piece, *, is_input: bool, is_pixels: bool = False) -> Bound:
+    """The NPU's own bytes, in their place if there is room, else copied."""
+    port, needed = end.port, end.native_bytes
+    made = Bound(port.name, piece.memory, piece.offset, piece.region(needed), end.items, is_input, is_native=True)
+    made.is_pixels = is_pixels
+    made.whole = piece.with_room(needed, stored_bytes(port.stored.tensor)) if end.items == 1 else None
+    return made
+
+
+def _input_bytes(stored: StoredTensor, element_bytes: int, form: int) -> int:
+    """Bytes of one item of an input that is converted; rows of pictures are as long as the NPU's."""
+    batches, channels, height, width = (*stored.tensor.shape, 1, 1, 1, 1)[:_IMAGE_RANK]
+    if stored.is_image and form == TensorFormat.NHWC:
+        return batches * channels * height * max(row_pixels(stored), width) * element_bytes
+    return math.prod(stored.tensor.shape) * element_bytes

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from openrknn.capi.bound import Bound, bind_input, bind_output
+from openrknn.capi.attributes import native_input_attr, native_output_attr, nhwc_output_attr
+from openrknn.capi.bound import Bound, End, bind_input, bind_output
 from openrknn.capi.call import Call, CallError, Code
 from openrknn.capi.custom import Operators
 from openrknn.capi.execution import Execution
@@ -170,13 +171,17 @@ class Context(Execution):
             self.check_ready()
             name = attr["name"]
             program = self.runnable
-            for port in program.inputs:
+            for index, port in enumerate(program.inputs):
                 if port.name == name:
-                    self._set_bound(bind_input(port, piece, attr, self.batch))
+                    native = native_input_attr(self.model, self.graph, index)
+                    self._set_bound(bind_input(End(port, native["size_with_stride"], (), self.batch), piece, attr))
                     return
-            for output in program.outputs:
+            for index, output in enumerate(program.outputs):
                 if output.name == name:
-                    self._set_bound(bind_output(output, piece, attr, self.batch))
+                    native = native_output_attr(self.model, self.graph, index)
+                    last = nhwc_output_attr(self.model, self.graph, index)["dims"]
+                    dims = (last[0] // self.batch, *last[1:])
+                    self._set_bound(bind_output(End(output, native["size_with_stride"], dims, self.batch), piece, attr))
                     return
             known = ", ".join((*program.names, *(output.name for output in program.outputs)))
             raise CallError(Code.PARAM_INVALID, f"no input or output is called {name!r}; there are {known}")

@@ -30,7 +30,8 @@ class Memory:
         self.offset = offset
         self.address = 0
         """Where the NPU sees it (`phys_addr`); 0 if it has no place of its own."""
-        self.array: Bytes = np.frombuffer(mmap.mmap(fd, offset + size_bytes), np.uint8)
+        whole = min(-(-(offset + size_bytes) // PAGE) * PAGE, os.lseek(fd, 0, os.SEEK_END))
+        self.array: Bytes = np.frombuffer(mmap.mmap(fd, max(whole, offset + size_bytes)), np.uint8)
 
     @classmethod
     def create(cls, size_bytes: int, name: str = "openrknn") -> Memory:
@@ -82,7 +83,7 @@ class Memory:
         """What `rknn_tensor_mem` says: `size_bytes` from `offset` on; at least `needed` must be there."""
         if offset < 0 or size_bytes < 0:
             raise CallError(Code.PARAM_INVALID, f"offset {offset} and size {size_bytes} are no piece of a memory")
-        piece = self.array[offset : offset + size_bytes]
+        piece = self.array[offset : min(offset + size_bytes, self.offset + self.size_bytes)]
         if piece.nbytes < needed:
             raise CallError(
                 Code.FAIL,
@@ -106,5 +107,15 @@ class Piece:
     size_bytes: int
 
     def region(self, needed: int) -> Bytes:
-        """Its bytes, at least `needed` of them."""
-        return self.memory.region(self.offset, self.size_bytes, needed)
+        """Its first bytes, `needed` of them."""
+        return self.memory.region(self.offset, self.size_bytes, needed)[:needed]
+
+    def with_room(self, needed: int, room: int) -> Bytes | None:
+        """`room` bytes instead of `needed`, if what is more is nobody's: behind the memory, up to the end of its page.
+
+        The NPU writes more than the bytes that a query says some outputs have, on a board as well.
+        """
+        end = self.memory.offset + self.memory.size_bytes
+        is_nobodys = room <= needed or self.offset + needed >= end
+        found = self.memory.array[self.offset : self.offset + room]
+        return found if is_nobodys and found.nbytes == room else None

@@ -49,14 +49,14 @@ class Programs:
 
         `fed_pixels` names inputs that were set as raw pixels; `fed` are inputs of a batch.
         """
-        placed = [one for one in bound.values() if one.is_native and self._can_adopt]
+        placed = [one for one in bound.values() if one.whole is not None and self._can_adopt]
         program = self._program_in(placed) if placed else self.base
         pixels = {name for name in fed_pixels if name not in bound}
         pixels |= {one.name for one in bound.values() if one.is_pixels}
         plan = Plan(program, frozenset(pixels), max(program.batch, 1))
         plan.before += [fed[port.name].step(port) for port in self.base.inputs if port.name in fed]
         for one in bound.values():
-            if one not in placed:
+            if not any(one is other for other in placed):
                 (plan.before if one.is_input else plan.after).append(one.step(self.base))
         kinds = {one.name: "pixels" if one.is_pixels else "stored" for one in placed if one.is_input}
         for port in program.inputs:
@@ -82,7 +82,7 @@ class Programs:
             self._placed.move_to_end(key)
             return found[0]
         ends = {name: self.base.buffer_of(name) for name in self._names}
-        program = self._engine.program_in(self._graph, {**ends, **{one.name: one.region for one in placed}})
+        program = self._engine.program_in(self._graph, {**ends, **{one.name: one.whole for one in placed}})
         self._placed[key] = (program, [one.memory for one in placed])
         while len(self._placed) > _MOST_PROGRAMS:
             self._placed.popitem(last=False)[1][0].close()

@@ -101,7 +101,7 @@ def outputs_get(program: Program, call: Call) -> Reply:
         frame = context.frame()
         _check_count("outputs", len(entries), len(frame.ports))
         sizes = []
-        for place, entry in enumerate(_numbered(entries, len(frame.ports))):
+        for place, entry in enumerate(_numbered(entries)):
             needed = _bytes(frame, entry)
             if entry["is_prealloc"] and entry["size"] < needed:
                 raise CallError(
@@ -140,12 +140,10 @@ def _check_count(what: str, count: int, known: int) -> None:
         raise CallError(Code.PARAM_INVALID, f"{count} {what} are more than the {known} of the model")
 
 
-def _numbered(entries: list[dict[str, Any]], known: int) -> list[dict[str, Any]]:
-    """Programs may leave all indices at 0, and mean the outputs in their order, as runtime 1.5.2 gives them."""
-    numbers = {entry["index"] for entry in entries}
-    if len(numbers) < len(entries) or any(number >= known for number in numbers):
-        for number, entry in enumerate(entries):
-            entry["index"] = number
+def _numbered(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Runtime 1.5.2 gives outputs in their order and writes their numbers, whatever `index` says."""
+    for number, entry in enumerate(entries):
+        entry["index"] = number
     return entries
 
 
