@@ -57,11 +57,15 @@ void custom_close(struct context *context) {
 static void keep_functions(struct call *call, const rknn_custom_op *ops, uint32_t count) {
     struct context *context = call->context;
     size_t all = (size_t)context->n_registered + count;
+    objects_lock(); /* a run in another thread may call back */
     rknn_custom_op *larger = realloc(context->registered, all * sizeof *larger);
-    if (!larger) { call_fail(call, RKNN_ERR_MALLOC_FAIL, "no memory"); return; }
-    memcpy(larger + context->n_registered, ops, count * sizeof *ops);
-    context->registered = larger;
-    context->n_registered = (int)all;
+    if (larger) {
+        memcpy(larger + context->n_registered, ops, count * sizeof *ops);
+        context->registered = larger;
+        context->n_registered = (int)all;
+    }
+    objects_unlock();
+    if (!larger) call_fail(call, RKNN_ERR_MALLOC_FAIL, "no memory");
 }
 
 EXPORT int rknn_register_custom_ops(rknn_context ctx, rknn_custom_op *op, uint32_t custom_op_num) {
@@ -160,10 +164,14 @@ static int call_function(const rknn_custom_op *op, int64_t phase, rknn_custom_op
 
 int custom_call_back(struct context *context, struct message *message) {
     const struct capi_reply *reply = &message->reply;
-    if (reply->a < 0 || reply->a >= context->n_registered || reply->c < 0 || reply->d < 0 || reply->c > LARGEST_PACKET ||
-        reply->d > LARGEST_PACKET || map_area(context, message) != 0)
+    rknn_custom_op op;
+    objects_lock();
+    int is_known = reply->a >= 0 && reply->a < context->n_registered;
+    if (is_known) op = context->registered[reply->a];
+    objects_unlock();
+    if (!is_known || reply->c < 0 || reply->d < 0 || reply->c > LARGEST_PACKET || reply->d > LARGEST_PACKET ||
+        map_area(context, message) != 0)
         return RKNN_ERR_FAIL;
-    rknn_custom_op op = context->registered[reply->a];
     struct operator *operator = known_operator(context, reply->value, &op);
     rknn_custom_op_tensor *tensors = placed_tensors(context, message, (size_t)(reply->c + reply->d));
     int result = RKNN_ERR_MALLOC_FAIL;
@@ -193,12 +201,17 @@ static void *keep_values(struct operator *operator, const char *name, const void
     return values->data;
 }
 
-static void write_attribute(struct call *call, struct operator *operator, const char *name, rknn_custom_op_attr *user) {
+static void write_attribute(struct call *call, uint64_t internal, const char *name, rknn_custom_op_attr *user) {
     rknn_custom_op_attr attribute;
     size_t bytes = call->message.reply.payload_bytes;
     if (bytes < sizeof attribute) { call_fail(call, RKNN_ERR_FAIL, "the engine answered too little"); return; }
     memcpy(&attribute, call->message.payload, sizeof attribute);
-    attribute.data = keep_values(operator, name, call->message.payload + sizeof attribute, bytes - sizeof attribute);
+    objects_lock(); /* it may have been destroyed since the question */
+    struct operator *operator = operator_of(call->context, internal);
+    attribute.data = operator ? keep_values(operator, name, call->message.payload + sizeof attribute,
+                                            bytes - sizeof attribute) : NULL;
+    objects_unlock();
+    if (!attribute.data) { call_fail(call, RKNN_ERR_FAIL, "the operator is gone, or there is no memory"); return; }
     if (copy_out(user, &attribute, sizeof attribute) != 0)
         call_fail(call, RKNN_ERR_PARAM_INVALID, "op_attr cannot be written");
 }
@@ -220,8 +233,7 @@ EXPORT void rknn_custom_op_get_op_attr(rknn_custom_op_context *op_ctx, const cha
         call.request.context = call.context->id, call.request.a = (int64_t)given.internal_ctx;
         call.link = call.context->link;
         call_part(&call, name, (size_t)length);
-        struct operator *operator = operator_of(call.context, given.internal_ctx);
-        if (call_send(&call) == 0 && operator) write_attribute(&call, operator, name, op_attr);
+        if (call_send(&call) == 0) write_attribute(&call, given.internal_ctx, name, op_attr);
     }
     if (call.code != 0) (void)copy_out(op_attr, &none, sizeof none);
     call_end(&call);

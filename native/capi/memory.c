@@ -121,7 +121,8 @@ EXPORT int rknn_destroy_mem(rknn_context ctx, rknn_tensor_mem *mem) {
     char reason[200];
     call_begin(&call, "rknn_destroy_mem", OP_DESTROY_MEM);
     call.request.context = context_id(ctx);
-    if (call.code == 0 && memory_remove(mem, &memory) == 0) {
+    /* A copy of the struct names the original. */
+    if (call.code == 0 && memory_find(mem, &memory) == 0 && memory_remove(memory.given.priv_data, &memory) == 0) {
         if (memory.mapped) munmap(memory.mapped, memory.mapped_bytes);
         close_quietly(memory.descriptor);
         call.request.memory = memory.id, call.link = memory.link;

@@ -81,7 +81,9 @@ EXPORT int rknn_init(rknn_context *context, void *user, uint32_t size, uint32_t 
     rknn_init_extend copied = {0};
     call_begin(&call, "rknn_init", OP_INIT);
     if (call.code == 0 && extend) {
-        if (copy_in(&copied, extend, abi()->rknn_init_extend) != 0)
+        /* The newest struct ends behind older ones, and a program with an older one may have nothing there. */
+        if (copy_in(&copied, extend, abi()->rknn_init_extend) != 0 &&
+            copy_in(&copied, extend, abi()->rknn_init_extend - sizeof copied.user_key) != 0)
             call_fail(&call, RKNN_ERR_PARAM_INVALID, "extend is no address of an rknn_init_extend");
         place = place_in(&copied);
         copied.ctx = (rknn_context)context_id(copied.ctx);

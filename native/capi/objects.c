@@ -132,7 +132,10 @@ int memory_find(const rknn_tensor_mem *mem, struct memory *found) {
     struct memory *memory = *memory_place(mem);
     if (memory) *found = *memory;
     pthread_mutex_unlock(&mutex);
-    if (memory) return 0;
+    if (memory) {
+        found->given.priv_data = memory; /* whatever the program wrote there */
+        return 0;
+    }
     if (original(mem, &mem, &copied) != 0 || !mem) return -1;
     pthread_mutex_lock(&mutex);
     memory = *memory_place(mem);

@@ -41,7 +41,7 @@ static int check_folder(const char *folder, char *reason, size_t room) {
 }
 
 static int socket_place(struct sockaddr_un *address, char *reason, size_t room) {
-    const char *given = getenv(SOCKET_VARIABLE), *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *given = secure_getenv(SOCKET_VARIABLE), *runtime = secure_getenv("XDG_RUNTIME_DIR");
     char folder[PATH_MAX], path[PATH_MAX + 64];
     struct stat status;
     if (given && *given) {
@@ -170,7 +170,7 @@ static int spawn(pid_t *process, char **words) {
 
 static int start(char *reason, size_t room) {
     char text[PATH_MAX] = "openrknn-engine", *words[MOST_WORDS + 1] = {text, NULL};
-    const char *given = getenv(ENGINE_VARIABLE);
+    const char *given = secure_getenv(ENGINE_VARIABLE);
     if (given && *given) {
         snprintf(text, sizeof text, "%s", given);
         if (!split(text, words)) words[0] = text;
