@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.capi.call import Call, Reply, answers
+from openrknn.capi.call import OK, Call, Reply, answers
 from openrknn.capi.matmul import MatmulContext, matmul_chip
 from openrknn.capi.matmul_attributes import Shape, Spec, invalid
 from openrknn.capi.matmul_matrices import b_to_native
@@ -63,14 +63,14 @@ def set_io_mem(program: Program, call: Call) -> Reply:
     """rknn_matmul_set_io_mem."""
     attributes = program.codec.decode("rknn_matmul_tensor_attr", call.payload)
     program.context(call, MatmulContext).bind(attributes, program.memory(call), call.a, call.b)
-    return Reply()
+    return OK
 
 
 @answers(Operation.MATMUL_SET_CORE_MASK)
 def set_core_mask(program: Program, call: Call) -> Reply:
     """rknn_matmul_set_core_mask."""
     program.context(call, MatmulContext).set_core_mask(call.a)
-    return Reply()
+    return OK
 
 
 @answers(Operation.MATMUL_SET_QUANT_PARAMS)
@@ -83,7 +83,7 @@ def set_quant_params(program: Program, call: Call) -> Reply:
     if call.a < 1 or call.b < 0 or len(arrays) != middle + 4 * call.b:
         raise invalid(f"{call.a} scales and {call.b} zero points are {4 * (call.a + call.b)} bytes, not {len(arrays)}")
     context.set_scales(name, np.frombuffer(arrays[:middle], "<f4"), np.frombuffer(arrays[middle:], "<i4"))
-    return Reply()
+    return OK
 
 
 @answers(Operation.MATMUL_GET_QUANT_PARAMS)
@@ -112,14 +112,14 @@ def set_dynamic_shape(program: Program, call: Call) -> Reply:
     """rknn_matmul_set_dynamic_shape."""
     given = program.codec.decode("rknn_matmul_shape", call.payload)
     program.context(call, MatmulContext).set_shape(Shape(given["M"], given["K"], given["N"]))
-    return Reply()
+    return OK
 
 
 @answers(Operation.MATMUL_RUN)
 def run(program: Program, call: Call) -> Reply:
     """rknn_matmul_run."""
     program.context(call, MatmulContext).run()
-    return Reply()
+    return OK
 
 
 @answers(Operation.MATMUL_DESTROY)
@@ -128,7 +128,7 @@ def destroy(program: Program, call: Call) -> Reply:
     context = program.context(call, MatmulContext)
     del program.contexts[call.context]
     context.close()
-    return Reply()
+    return OK
 
 
 @answers(Operation.B_TO_NATIVE)
@@ -156,6 +156,8 @@ def to_native(program: Program, call: Call) -> Reply:
 
 def _mapped(fd: int, size_bytes: int) -> npt.NDArray[np.uint8]:
     try:
+        if size_bytes < 1:
+            raise invalid("a descriptor came for no numbers")
         if os.fstat(fd).st_size < size_bytes:
             raise invalid(f"{size_bytes} bytes are needed, {os.fstat(fd).st_size} came")
         return np.frombuffer(mmap.mmap(fd, size_bytes, access=mmap.ACCESS_READ), np.uint8)
