@@ -141,6 +141,6 @@ def test_refusals(products: Products) -> None:
     ):
         with pytest.raises(CallError, match=text):
             target.set_scales(name, scales, zeros)
+    raw = products.codec.encode("rknn_quant_params", {"name": "X"})
     with pytest.raises(CallError, match="called A, B and C"):
-        raw = products.codec.encode("rknn_quant_params", {"name": "X"})
         product.ask(Operation.MATMUL_GET_QUANT_PARAMS, payload=raw)

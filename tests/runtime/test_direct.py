@@ -1,9 +1,8 @@
-"""Products on the matrices themselves: the same bytes as the software NPU's commands make, with every set of kernels."""
+"""Products on the matrices themselves: the bytes that the software NPU's commands make, with every set of kernels."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,12 +25,12 @@ pytestmark = pytest.mark.skipif(not is_available(), reason="the native library i
 
 
 @pytest.fixture(params=["scalar", "avx2", "vnni", "neon", "dotprod", "i8mm"])
-def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     name = str(request.param)
     if name not in [one.name.lower() for one in native.available()]:
         pytest.skip(f"this processor has no {name}")
     monkeypatch.setenv("OPENRKNN_KERNELS", name)
-    yield name
+    return name
 
 
 def flat(values: Array) -> npt.NDArray[np.uint8]:
@@ -57,7 +56,7 @@ def multiplied(a: Array, b: Array, *, bits: tuple[int, int] | None = None, zeros
 def commanded(a: Array, b: Array) -> Array:
     """The same by register commands."""
     with SoftwareDevice(CHIPS["rk3588"]) as device:
-        own = OwnProduct(device, *a.shape, b.shape[1], is_float=a.dtype == np.float16)
+        own = OwnProduct(device, len(a), len(b), b.shape[1], is_float=a.dtype == np.float16)
         own.set_a(a)
         own.set_b(b)
         own.run()
