@@ -12,6 +12,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BUILD = "import sys; from scikit_build_core.build import build_wheel; build_wheel(sys.argv[1])"
 LIBRARY = "openrknn/_native/libopenrknn.so"
+OPEN_LIBRARY = (
+    "openrknn/_native/librknnrt.so", "openrknn/_native/capi/include/rknn_api.h", "openrknn/_native/capi/exports.map",
+)  # fmt: skip
+"""For C programs: what is loaded, what is compiled with, what a library for another machine is made of."""
 
 
 def build_wheel(tmp_path: Path, environment: dict[str, str]) -> zipfile.ZipFile:
@@ -36,6 +40,7 @@ def tag(wheel: zipfile.ZipFile) -> str:
 def test_a_wheel_has_the_native_library_and_serves_every_python(tmp_path: Path) -> None:
     with build_wheel(tmp_path, dict(os.environ)) as wheel:
         assert LIBRARY in wheel.namelist()
+        assert set(OPEN_LIBRARY) <= set(wheel.namelist())
         assert "openrknn/py.typed" in wheel.namelist()
         assert tag(wheel).startswith("py3-none-linux_")
 
@@ -43,5 +48,6 @@ def test_a_wheel_has_the_native_library_and_serves_every_python(tmp_path: Path) 
 def test_without_a_compiler_the_wheel_is_plain_python(tmp_path: Path) -> None:
     with build_wheel(tmp_path, {**os.environ, "CC": "/bin/false"}) as wheel:
         assert LIBRARY not in wheel.namelist()
+        assert not any(name.endswith(("librknnrt.so", "rknn_api.h")) for name in wheel.namelist())
         assert "openrknn/compute/native.py" in wheel.namelist()
         assert tag(wheel) == "py3-none-any"
