@@ -288,6 +288,7 @@ def test_a_model_with_operators_on_the_cpu(tmp_path: Path) -> None:
 def test_whose_library_it_is(tmp_path: Path) -> None:
     """Ours runs on rocket and takes models of every version; beside the vendor's it is worth a note."""
     machine = rocket_board(tmp_path).write({"/usr/lib/librknnrt.so": own_library()})
+    (tmp_path / "usr/lib/librknnmrt.so").symlink_to("librknnrt.so")
     findings = examine(tmp_path, GOLDENS / "conv_rk3588_i8.rknn")
     assert errors(findings) == []
     assert "/usr/lib/librknnrt.so: openrknn's own librknnrt 2.5.0" in [finding.what for finding in findings]

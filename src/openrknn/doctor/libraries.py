@@ -56,7 +56,8 @@ class Teflon:
 def find_libraries(root: Path) -> tuple[Library, ...]:
     """All of them, each file once: /lib is often a link to /usr/lib."""
     found: dict[tuple[int, int], Library] = {}
-    for place in _places(root):
+    # openrknn's own is one file under two names: it is listed by the first.
+    for place in sorted(_places(root), key=lambda place: "mrt" in place.name):
         try:
             status = place.stat()
             version = version_in_file(place)
