@@ -16,7 +16,7 @@ from openrknn.capi.call import Reply
 from openrknn.capi.memory import Memory
 from openrknn.capi.wire import Operation
 from openrknn.runtime.session import Session
-from openrknn.vendor.tables.enums import TensorFormat, TensorType
+from openrknn.vendor.tables.enums import QueryCommand, TensorFormat, TensorType
 from openrknn.vendor.tables.flags import InitFlag
 from tests.capi.client import Client, RefusedError
 
@@ -205,6 +205,21 @@ def test_a_context_for_queries_only(client: Client) -> None:
 
 
 # -- memory ------------------------------------------------------------------------------------------------------
+
+
+def test_memory_as_large_as_mem_size_says_is_enough(client: Client) -> None:
+    """Of a model with several shapes the query counts the weights of the first only (as runtime 1.5.2 does)."""
+    context = client.init(DYNAMIC, InitFlag.MEM_ALLOC_OUTSIDE)
+    given = bytes(client.codec.size("rknn_mem_size"))
+    asked = client.call(Operation.QUERY, context=context, a=QueryCommand.MEM_SIZE, b=len(given), payload=given)
+    sizes = client.codec.decode("rknn_mem_size", asked.payload)
+    for name, operation in (("weight", Operation.SET_WEIGHT_MEM), ("internal", Operation.SET_INTERNAL_MEM)):
+        size = sizes[f"total_{name}_size"]
+        number, _ = client.create_mem(context, size)
+        client.call(operation, context=context, memory=number, b=size)
+    values = RNG.integers(0, 256, (1, 8, 24, 3), np.uint8)
+    set_shapes(client, context, values.shape)
+    assert outputs(client, context, values) == reference(DYNAMIC, values, shape=values.shape)
 
 
 def test_weights_and_internals_in_memory_of_the_program(client: Client) -> None:

@@ -10,10 +10,10 @@ from openrknn.capi.context import Context
 from openrknn.capi.opening import open_context
 from openrknn.capi.program import Program
 from openrknn.capi.shapes import graph_of
+from openrknn.capi.sizes import internal_bytes, weight_bytes
 from openrknn.capi.wire import Operation
 from openrknn.container.load import load
 from openrknn.container.model import Model
-from openrknn.container.sizes import memory_plan
 from openrknn.runtime.options import core_count
 from openrknn.vendor.tables.enums import CoreMask
 from openrknn.vendor.tables.flags import InitFlag
@@ -97,8 +97,8 @@ def set_weight_mem(program: Program, call: Call) -> Reply:
     context = program.context(call, Context)
     if not context.flags & InitFlag.MEM_ALLOC_OUTSIDE:
         raise CallError(Code.PARAM_INVALID, "weights in memory of the program need RKNN_FLAG_MEM_ALLOC_OUTSIDE")
-    needed = memory_plan(context.model).weight_bytes
-    context.use_memory("weights", program.memory(call).region(call.a, call.b, needed))
+    region = program.memory(call).region(call.a, call.b, weight_bytes(context.model))
+    context.use_memory("weights", region)
     return OK
 
 
@@ -106,8 +106,8 @@ def set_weight_mem(program: Program, call: Call) -> Reply:
 def set_internal_mem(program: Program, call: Call) -> Reply:
     """`rknn_set_internal_mem`; runtime 1.5.2 takes it from any context."""
     context = program.context(call, Context)
-    needed = memory_plan(context.model).internal_bytes
-    context.use_memory("internal", program.memory(call).region(call.a, call.b, needed))
+    region = program.memory(call).region(call.a, call.b, internal_bytes(context.model))
+    context.use_memory("internal", region)
     return OK
 
 
