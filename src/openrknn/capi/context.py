@@ -6,6 +6,7 @@ dynamic model has programs of its own (`plan`). How it runs is in `execution`.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -40,7 +41,7 @@ class Context(Execution):
         self.graph = 0
         self.under_way: Call | None = None
         """The call whose channel callbacks go through."""
-        self.operators = Operators(self)
+        self.operators = Operators(weakref.proxy(self))
         """Operators that the program brought."""
         self.is_fed = False
         """Whether inputs were set, which takes memory for them."""
@@ -137,6 +138,8 @@ class Context(Execution):
             self._pending.close()
             self.operators.close()
             self._drop_programs()
+            self._bound.clear()
+            self._fed.clear()
             self.results.close()
             if self.staging is not None:
                 self.staging.close()

@@ -6,12 +6,15 @@ import contextlib
 import fcntl
 import mmap
 import os
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from openrknn.capi.call import CallError, Code
+from openrknn.device import Device, DeviceBuffer
 
 __all__ = ["PAGE", "Bytes", "Memory", "Piece"]
 
@@ -32,6 +35,8 @@ class Memory:
         """Where the NPU sees it (`phys_addr`); 0 if it has no place of its own."""
         whole = min(-(-(offset + size_bytes) // PAGE) * PAGE, os.lseek(fd, 0, os.SEEK_END))
         self.array: Bytes = np.frombuffer(mmap.mmap(fd, max(whole, offset + size_bytes)), np.uint8)
+        self.buffer: DeviceBuffer | None = None
+        """What the NPU sees, if it was allocated by a kernel driver."""
 
     @classmethod
     def create(cls, size_bytes: int, name: str = "openrknn") -> Memory:
@@ -45,6 +50,25 @@ class Memory:
         except BaseException:
             os.close(fd)
             raise
+
+    @classmethod
+    def of_device(cls, device: Device, size_bytes: int) -> Memory | None:
+        """Memory of a kernel driver as a dma-buf; None for a device that has none.
+
+        It is freed when nothing is bound to it any more.
+        """
+        export: Callable[[DeviceBuffer], int | None] | None = getattr(device, "export", None)
+        if export is None:
+            return None
+        buffer = device.allocate(size_bytes, "tensor")
+        descriptor = export(buffer)
+        if descriptor is None:
+            device.free(buffer)
+            return None
+        made = cls(descriptor, size_bytes)
+        made.buffer, made.address, made.array = buffer, buffer.address, buffer.array
+        weakref.finalize(made, device.free, buffer)
+        return made
 
     @classmethod
     def of_descriptor(cls, fd: int, size_bytes: int, offset: int) -> Memory:

@@ -49,7 +49,7 @@ class Programs:
 
         `fed_pixels` names inputs that were set as raw pixels; `fed` are inputs of a batch.
         """
-        placed = [one for one in bound.values() if one.whole is not None and self._can_adopt]
+        placed = [one for one in bound.values() if self._place(one) is not None]
         program = self._program_in(placed) if placed else self.base
         pixels = {name for name in fed_pixels if name not in bound}
         pixels |= {one.name for one in bound.values() if one.is_pixels}
@@ -63,6 +63,15 @@ class Programs:
             if port.name in kinds and port.stored.padding is not None:
                 plan.before.append(_row_ends(port, kinds[port.name]))
         return plan
+
+    def _place(self, bound: Bound) -> object:
+        """What the NPU can use as it is: the program's memory, or memory of its own that the program sees."""
+        if bound.whole is None:
+            return None
+        buffer = bound.memory.buffer
+        if buffer is not None and not bound.offset and self._engine.device.owns(buffer):
+            return buffer
+        return bound.whole if self._can_adopt else None
 
     def forget(self, memory: Memory) -> None:
         """Nobody will bind this memory again."""
@@ -82,7 +91,7 @@ class Programs:
             self._placed.move_to_end(key)
             return found[0]
         ends = {name: self.base.buffer_of(name) for name in self._names}
-        program = self._engine.program_in(self._graph, {**ends, **{one.name: one.whole for one in placed}})
+        program = self._engine.program_in(self._graph, {**ends, **{one.name: self._place(one) for one in placed}})
         self._placed[key] = (program, [one.memory for one in placed])
         while len(self._placed) > _MOST_PROGRAMS:
             self._placed.popitem(last=False)[1][0].close()

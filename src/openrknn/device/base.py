@@ -33,7 +33,7 @@ __all__ = ["PAGE", "BaseDevice", "Prepared", "Work"]
 
 PAGE = 4096
 _B = TypeVar("_B", bound=DeviceBuffer)
-_FINAL = ("allocate", "free", "prepare", "close", "__enter__", "__exit__")
+_FINAL = ("allocate", "free", "owns", "prepare", "close", "__enter__", "__exit__")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +134,11 @@ class BaseDevice(Closing, ABC, Generic[_B]):
         with self._lock:
             if buffer in self._owned:
                 self._give_back(buffer)
+
+    def owns(self, buffer: DeviceBuffer) -> bool:
+        """Whether this memory is of this device, and was not freed."""
+        with self._lock:
+            return buffer in self._owned
 
     def prepare(self, job: Job) -> Prepared[_B]:
         """Make a job ready."""
@@ -284,6 +289,4 @@ def _after_fork_in_child() -> None:
     _devices_lock.release()
 
 
-os.register_at_fork(
-    before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
-)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -82,6 +82,10 @@ class Driver:
             ) from None
         return ioctl.argument.unpack(argument)
 
+    def export(self, handle: int) -> int:
+        """A buffer as a dma-buf: its descriptor, which is the caller's to close."""
+        return self.call(drm.PRIME_HANDLE_TO_FD, {"handle": handle, "flags": drm.CLOEXEC | drm.RDWR})["fd"]
+
     def map(self, size_bytes: int, offset: int) -> Bytes:
         try:
             return self.kernel.map(self._descriptor, size_bytes, offset)

@@ -99,6 +99,9 @@ class Device(Protocol):
     def free(self, buffer: DeviceBuffer) -> None:
         """Give memory back. A job that runs keeps it until it is done; none can start with it any more."""
 
+    def owns(self, buffer: DeviceBuffer) -> bool:
+        """Whether this memory is of this device, and was not freed."""
+
     def prepare(self, job: Job) -> PreparedJob:
         """Make a job ready. Its commands are read now: a change of them needs a new preparation."""
 

@@ -76,6 +76,10 @@ class RknpuDevice(BaseDevice[RknpuBuffer]):
     def cores(self) -> int:
         return self._core_mask.bit_count()
 
+    def export(self, buffer: RknpuBuffer) -> int | None:
+        """The memory as a dma-buf for another process; None where the driver is no DRM device."""
+        return None if self._is_misc else self._driver.export(buffer.handle)
+
     def _allocate(self, size_bytes: int, name: str) -> RknpuBuffer:
         return self._create(size_bytes, name, _PLAIN)
 

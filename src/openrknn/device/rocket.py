@@ -68,6 +68,10 @@ class RocketDevice(BaseDevice[RocketBuffer]):
         """One list of tasks at a time; the driver itself spreads jobs over the cores."""
         return 1
 
+    def export(self, buffer: RocketBuffer) -> int:
+        """The memory as a dma-buf for another process."""
+        return self._driver.export(buffer.handle)
+
     def _allocate(self, size_bytes: int, name: str) -> RocketBuffer:
         made = self._driver.call(rocket.CREATE_BO, {"size": size_bytes})
         handle, address = made["handle"], made["dma_address"]
@@ -97,9 +101,7 @@ class RocketDevice(BaseDevice[RocketBuffer]):
     def _shut_down(self) -> None:
         self._driver.close()
 
-    def _run(
-        self, runs: Sequence[_Run], constants: frozenset[DeviceBuffer], buffers: Sequence[RocketBuffer]
-    ) -> None:
+    def _run(self, runs: Sequence[_Run], constants: frozenset[DeviceBuffer], buffers: Sequence[RocketBuffer]) -> None:
         written = [buffer for buffer in buffers if buffer not in constants]
         for run in runs:
             if run.on_npu:
@@ -110,9 +112,7 @@ class RocketDevice(BaseDevice[RocketBuffer]):
             with self._lock:
                 self.software_tasks += len(run.steps)
 
-    def _submit(
-        self, tasks: Sequence[Task], buffers: Sequence[RocketBuffer], written: Sequence[RocketBuffer]
-    ) -> None:
+    def _submit(self, tasks: Sequence[Task], buffers: Sequence[RocketBuffer], written: Sequence[RocketBuffer]) -> None:
         """Run tasks on the NPU and wait for them. Jobs that only read a buffer do not wait for each other."""
         words = (ctypes.c_uint32 * (2 * len(tasks)))()
         for number, task in enumerate(tasks):

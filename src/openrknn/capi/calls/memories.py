@@ -21,7 +21,9 @@ def create_mem(program: Program, call: Call) -> Reply:
     _check_context(program, call)
     if not 0 < call.a < _LARGEST:
         raise CallError(Code.MALLOC_FAIL, f"a memory of {call.a} bytes is not possible")
-    return _made(program, Memory.create(call.a), MemoryOrigin.ALLOC_INSIDE, is_sent=True)
+    context = program.contexts.get(call.context)
+    made = Memory.of_device(context.device, call.a) if isinstance(context, Context) and context.is_open else None
+    return _made(program, made or Memory.create(call.a), MemoryOrigin.ALLOC_INSIDE, is_sent=True)
 
 
 @answers(Operation.MEM_FROM_FD)

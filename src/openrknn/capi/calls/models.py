@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 
@@ -43,6 +44,8 @@ def destroy(program: Program, call: Call) -> Reply:
     if isinstance(context, Context):
         context.under_way = call
     context.close()
+    del context
+    gc.collect()  # decoded programs have cycles, and hold memory of the program; what was imported is frozen
     return OK
 
 
