@@ -14,6 +14,7 @@ import pytest
 
 from openrknn.capi.call import Reply
 from openrknn.capi.memory import Memory
+from openrknn.capi.runs import Runs
 from openrknn.capi.wire import Operation
 from openrknn.runtime.session import Session
 from openrknn.vendor.tables.enums import QueryCommand, TensorFormat, TensorType
@@ -119,6 +120,37 @@ def test_asynchronous_outputs_are_one_frame_behind(client: Client) -> None:
         found.append(client.outputs_with_frame(context, 1))
     assert [number for _, number in found] == [1, 1, 2, 3]
     assert [data for data, _ in found] == [expected[0], expected[0], expected[1], expected[2]]
+
+
+def test_an_asynchronous_run_writes_into_bound_memory_of_any_size(client: Client) -> None:
+    context = client.init(RESIDUAL, InitFlag.ASYNC_MASK)
+    size = client.codec.size("rknn_tensor_attr")
+    asked = {"a": QueryCommand.NATIVE_OUTPUT_ATTR, "b": size, "payload": bytes(size)}
+    answer = client.call(Operation.QUERY, context=context, **asked)
+    attr = client.codec.decode("rknn_tensor_attr", answer.payload)
+    number, memory = client.create_mem(context, attr["size_with_stride"])
+    client.set_io_mem(context, number, memory, **attr)
+    client.inputs_set(context, {0: PIXELS[0]})
+    client.run(context)
+    client.call(Operation.DESTROY_MEM, memory=number)
+    client.run(context)
+    assert client.outputs_with_frame(context, 1)[0] == reference(RESIDUAL, PIXELS[0])
+
+
+def test_a_failed_run_is_told_to_who_waits_for_it() -> None:
+    """And not to a call that has nothing to do with it."""
+    runs = Runs()
+
+    def fail() -> None:
+        raise ValueError("the run failed")
+
+    runs.start(fail)
+    runs.rest()
+    assert runs.is_pending
+    with pytest.raises(ValueError, match="the run failed"):
+        runs.settle()
+    assert not runs.is_pending
+    runs.close()
 
 
 def test_a_run_that_does_not_block_is_waited_for(client: Client) -> None:

@@ -56,10 +56,16 @@ class Execution(ABC):
 
     @contextmanager
     def settled(self) -> Iterator[None]:
-        """Hold the lock while nothing runs."""
+        """Hold the lock while nothing runs. How a run ended is told to whoever asks for it: not here."""
         with self.lock:
-            if self._pending.is_pending:
-                self._pending.settle()
+            self._pending.rest()
+            yield
+
+    @contextmanager
+    def finished(self) -> Iterator[None]:
+        """Hold the lock after the run under way; if it failed, that is raised."""
+        with self.lock:
+            self._pending.settle()
             yield
 
     def run(self) -> None:
@@ -73,7 +79,8 @@ class Execution(ABC):
 
     def start(self) -> None:
         """One run that goes on after this returns."""
-        with self.settled():
+        with self.lock:
+            self._pending.settle()
             plan = self._plan or self._planned()
             self.runs = number = self.runs + 1
             if self.custom_ops:

@@ -41,7 +41,8 @@ class Frame:
     def take(self, program: Program, item: int) -> None:
         """Keep what the program's outputs hold now."""
         for name, rooms in self._copies.items():
-            rooms[item][...] = program.buffer_of(name).array[: rooms[item].nbytes]
+            source = program.buffer_of(name).array[: rooms[item].nbytes]  # fewer bytes in memory that a user has bound
+            rooms[item][: source.nbytes] = source
 
     def output(self, index: int) -> Sequence[OutputPort]:
         """One output, by its number in the model."""

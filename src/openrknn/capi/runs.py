@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from time import monotonic
 
@@ -48,6 +48,11 @@ class Runs:
         finally:
             if pending.done():
                 self._pending = None
+
+    def rest(self) -> None:
+        """Wait until nothing runs; whether it failed is still to be asked."""
+        if self._pending is not None:
+            wait([self._pending])
 
     def close(self) -> None:
         """Wait for the run under way, whatever becomes of it."""

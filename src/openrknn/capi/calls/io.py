@@ -96,7 +96,7 @@ def outputs_get(program: Program, call: Call) -> Reply:
     """`rknn_outputs_get`."""
     context = program.context(call, Context)
     entries = _structs(program, call, "rknn_output")
-    with context.lock if context.is_asynchronous else context.settled():
+    with context.lock if context.is_asynchronous else context.finished():
         context.check_ready()
         frame = context.frame()
         _check_count("outputs", len(entries), len(frame.ports))
