@@ -154,11 +154,11 @@ class Client:
         reply = self.call(Operation.WAIT, context=context, payload=payload)
         return self.codec.decode("rknn_run_extend", reply.payload)
 
-    def outputs_get(self, context: int, count: int, *, want_float: bool = True) -> list[bytes]:
+    def outputs_get(self, context: int, count: int, *, want_float: bool = False) -> list[bytes]:
         """`rknn_outputs_get`: the bytes of each output."""
         return self.outputs_with_frame(context, count, want_float=want_float)[0]
 
-    def outputs_with_frame(self, context: int, count: int, *, want_float: bool = True) -> tuple[list[bytes], int]:
+    def outputs_with_frame(self, context: int, count: int, *, want_float: bool = False) -> tuple[list[bytes], int]:
         """The same, with the number of the run that they belong to."""
         entries = [{"index": index, "want_float": int(want_float)} for index in range(count)]
         payload = b"".join(self.codec.encode("rknn_output", entry) for entry in entries)

@@ -28,8 +28,9 @@ class RunningEngine:
         self._clients: list[Client] = []
         self.log = folder / "engine.log"
         command = [sys.executable, "-m", "openrknn.capi.engine", "--foreground", "--socket", str(self.path)]
+        given = {**os.environ, "OPENRKNN_ENGINE_IDLE": "3600", **environment}  # other tests may take a while
         with self.log.open("wb") as stream:
-            self.process = subprocess.Popen(command, stderr=stream, stdout=stream, env={**os.environ, **environment})
+            self.process = subprocess.Popen(command, stderr=stream, stdout=stream, env=given)
         self._wait()
 
     def _wait(self) -> None:

@@ -275,7 +275,7 @@ def _(script: Script, name: str) -> None:
 
 @case("a run of a context for queries only")
 def _(script: Script, name: str) -> None:
-    context = fed(script, name, flags=MODEL_INFO_ONLY)
+    context = script.init(MODEL, MODEL_INFO_ONLY, f"{name} init")
     script.call(f"{name} run", "rknn_run", f"*{context}", 0)
     gone(script, name, context)
 

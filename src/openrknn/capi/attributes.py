@@ -27,8 +27,8 @@ from openrknn.vendor.tables.enums import QuantizationType, TensorFormat, TensorT
 
 __all__ = [
     "ELEMENT_TYPES", "current_input_attr", "current_native_input_attr", "current_native_output_attr",
-    "current_output_attr", "input_attr", "input_tensor", "native_input_attr", "native_output_attr", "nhwc_input_attr",
-    "nhwc_output_attr", "output_attr", "output_tensor",
+    "current_output_attr", "input_attr", "input_tensor", "native_bytes", "native_input_attr", "native_output_attr",
+    "nhwc_channels", "nhwc_input_attr", "nhwc_output_attr", "output_attr", "output_tensor",
 ]  # fmt: skip
 
 _RANK = 4
@@ -128,10 +128,26 @@ def nhwc_output_attr(model: Model, graph: int, index: int) -> Values:
     tensor = output_tensor(model, graph, index)
     dims, form, lanes = _batched(tensor.shape, _batch(model)), TensorFormat.UNDEFINED, _lanes(model, tensor)
     if len(tensor.shape) == _RANK:
-        count, channels, height, width = dims
-        is_padded = model.chip.atom_bytes == _SMALL_ATOM and tensor.layout is Layout.NC1HWC2
-        form, dims = TensorFormat.NHWC, (count, height, width, _up(channels, lanes) if is_padded else channels)
+        count, _, height, width = dims
+        form, dims = TensorFormat.NHWC, (count, height, width, nhwc_channels(tensor, model.chip.atom_bytes))
     return _attr(index, tensor, form, dims, stored=_up(math.prod(dims) * tensor.dtype.bits // 8, lanes))
+
+
+def nhwc_channels(tensor: Tensor, atom_bytes: int) -> int:
+    """How many channels a pixel has in an output with channels last."""
+    channels = tensor.shape[1]
+    is_padded = atom_bytes == _SMALL_ATOM and tensor.layout is Layout.NC1HWC2
+    return _up(channels, max(atom_bytes * 8 // max(tensor.dtype.bits, 1), 1)) if is_padded else channels
+
+
+def native_bytes(tensor: Tensor) -> int:
+    """What the native attributes of one item say; the compiler may have allocated more."""
+    if not tensor.row_alignment or len(tensor.shape) != _RANK:
+        size = _native(0, tensor, 1)["size"]
+        assert isinstance(size, int)
+        return size
+    count, channels, height, _ = tensor.shape
+    return count * height * _row_pixels(tensor) * channels * tensor.dtype.bits // 8
 
 
 current_input_attr = input_attr

@@ -14,10 +14,13 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from openrknn.capi.call import CallError, Code
+from openrknn.capi.floats import read_into
 from openrknn.capi.memory import Bytes, Memory, Piece
 from openrknn.capi.tensors import dtype_of, input_view, row_pixels
+from openrknn.chips import Chip
+from openrknn.layout.arrange import nc1hwc2_to_nhwc
 from openrknn.runtime.io.inputs import InputPort
-from openrknn.runtime.io.outputs import OutputKind, OutputPort
+from openrknn.runtime.io.outputs import OutputPort
 from openrknn.runtime.io.tensors import StoredTensor, stored_bytes
 from openrknn.runtime.program.program import Program
 from openrknn.vendor.tables.enums import TensorFormat, TensorType
@@ -74,7 +77,7 @@ class Bound:
             port = next(port for port in program.inputs if port.name == self.name)
             return self._copied_in(program, port) if self.is_native else self._fed(port)
         output = next(port for port in program.outputs if port.name == self.name)
-        return self._copied_out(program) if self.is_native else self._read(output)
+        return self._copied_out(program) if self.is_native else self._read(output, program.model.chip)
 
     def _copied_in(self, program: Program, port: InputPort) -> Step:
         target, size = program.buffer_of(self.name).array, self.region.nbytes // self.items
@@ -102,18 +105,22 @@ class Bound:
 
         return copy
 
-    def _read(self, port: OutputPort) -> Step:
-        dtype = np.dtype(np.float32) if self.kind == TensorType.FLOAT32 else port.stored.dtype
-        kind: OutputKind = "float" if self.kind == TensorType.FLOAT32 else "raw"
+    def _read(self, port: OutputPort, chip: Chip) -> Step:
+        is_float = self.kind == TensorType.FLOAT32
+        dtype = np.dtype(np.float32) if is_float else port.stored.dtype
         target = self.region.view(dtype).reshape(self.items, *self.shape)
         if self.form != TensorFormat.NHWC or len(self.shape) != _IMAGE_RANK:
-            return lambda item: port.read_into(kind, target[item])
+            return lambda item: read_into(port, target[item], chip, is_float=is_float)
+        if port.stored.is_feature and not is_float:  # with the lanes behind the last channel, where there is room
+            return lambda item: nc1hwc2_to_nhwc(port.stored.native, self.shape[3], out=target[item])
         channels = port.stored.tensor.shape[1]
         if channels < self.shape[3]:
             target[..., channels:] = 0
+        planes = np.empty(port.stored.tensor.shape, dtype)
 
         def turned(item: int) -> None:
-            target[item, ..., :channels] = port.read(kind).transpose(0, 2, 3, 1)
+            read_into(port, planes, chip, is_float=is_float)
+            target[item, ..., :channels] = planes.transpose(0, 2, 3, 1)
 
         return turned
 
@@ -126,7 +133,7 @@ def bind_input(end: End[InputPort], piece: Piece, attr: dict[str, Any]) -> Bound
         return _native(end, piece, is_input=True)
     if form == TensorFormat.NC1HWC2:
         raise CallError(Code.FAIL, f"input {port.name!r}: NC1HWC2 is only possible with pass_through = 1")
-    dtype = dtype_of(kind, f"input {port.name!r}", Code.INPUT_INVALID)
+    dtype = dtype_of(kind, f"input {port.name!r}", Code.PARAM_INVALID)
     is_pixels = port.takes_pixels and kind == TensorType.UINT8
     if stored.is_image and form != TensorFormat.NCHW and (is_pixels or dtype == stored.dtype) and dtype.itemsize == 1:
         return _native(end, piece, is_input=True, is_pixels=is_pixels)

@@ -43,6 +43,8 @@ class Context(Execution):
         """The call whose channel callbacks go through."""
         self.operators = Operators(weakref.proxy(self))
         """Operators that the program brought."""
+        self.pixel_inputs: set[str] = set()
+        """Inputs that were given as raw pixels at least once: the native type is uint8 from then on."""
         self.is_fed = False
         """Whether inputs were set, which takes memory for them."""
         self.results = Results()
@@ -162,6 +164,8 @@ class Context(Execution):
             is_pixels = self._fed[port.name].is_pixels
         else:
             is_pixels = feed(port, data, kind, form, pass_through=pass_through)
+        if is_pixels:
+            self.pixel_inputs.add(port.name)
         pixels = self._pixels | {port.name} if is_pixels else self._pixels - {port.name}
         if self._bound.pop(port.name, None) is not None or pixels != self._pixels or self.runnable.batch:
             self._pixels, self._plan = pixels, None
@@ -191,6 +195,8 @@ class Context(Execution):
 
     def _set_bound(self, bound: Bound) -> None:
         self._bound[bound.name] = bound
+        if bound.is_pixels:
+            self.pixel_inputs.add(bound.name)
         self._fed.pop(bound.name, None)
         self._plan = None
 

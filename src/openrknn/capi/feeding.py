@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from openrknn.capi.attributes import native_bytes
 from openrknn.capi.bound import Step
 from openrknn.capi.call import CallError, Code
 from openrknn.capi.memory import Bytes
-from openrknn.capi.tensors import input_view
+from openrknn.capi.tensors import dtype_of, input_view
 from openrknn.runtime.io.inputs import InputPort
-from openrknn.runtime.io.tensors import Array, stored_bytes
+from openrknn.runtime.io.tensors import Array
 
 __all__ = ["Fed", "fed_batch", "feed"]
 
@@ -20,6 +21,7 @@ def feed(port: InputPort, data: Bytes, kind: int, form: int, *, pass_through: bo
     """Convert and store one input; whether it went in as raw pixels. Bytes that are too many do not matter."""
     if not pass_through:
         return port.feed(*input_view(port, data, kind, form, padded=False))
+    _check_size(port, data, kind, 1)
     port.feed_native(_native(port, data, 1)[0])
     return False
 
@@ -43,6 +45,7 @@ class Fed:
 def fed_batch(port: InputPort, data: Bytes, kind: int, form: int, *, items: int, pass_through: bool) -> Fed:
     """A copy of all items, and how each is read."""
     if pass_through:
+        _check_size(port, data, kind, items)
         pieces = tuple((piece, None) for piece in _native(port, data.copy(), items))
         return Fed(port.name, pieces, is_native=True, is_pixels=False)
     size = data.nbytes // items
@@ -54,9 +57,19 @@ def fed_batch(port: InputPort, data: Bytes, kind: int, form: int, *, items: int,
     return Fed(port.name, views, is_native=False, is_pixels=is_pixels)
 
 
+def _check_size(port: InputPort, data: Bytes, kind: int, items: int) -> None:
+    """The type means nothing for what is not converted, but its size is checked, as runtime 1.5.2 does."""
+    dtype = dtype_of(kind, f"input {port.name!r}", Code.PARAM_INVALID)
+    needed = port.tensor.elements * items * dtype.itemsize
+    if data.nbytes < needed:
+        raise CallError(
+            Code.PARAM_INVALID, f"input {port.name!r} as {dtype} takes {needed} bytes, and {data.nbytes} were given"
+        )
+
+
 def _native(port: InputPort, data: Bytes, items: int) -> list[Array]:
     """The items of an input that goes to the NPU as it is: with the ends of rows, or for pictures without them."""
-    native, whole = port.stored.native, stored_bytes(port.tensor)
+    native, whole = port.stored.native, native_bytes(port.tensor)
     if data.nbytes >= whole * items:
         return [data[item * whole : (item + 1) * whole] for item in range(items)]
     tight = native.size * native.itemsize

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from openrknn.capi.call import CallError, Code
+from openrknn.capi.floats import read_into
 from openrknn.capi.memory import Bytes, Memory
-from openrknn.runtime.io.outputs import OutputKind, OutputPort
+from openrknn.chips import Chip
+from openrknn.runtime.io.outputs import OutputPort
 from openrknn.runtime.io.tensors import Array, StoredTensor
 from openrknn.runtime.program.program import Program
 
@@ -85,12 +87,11 @@ class Results:
         """Of all that can be mapped."""
         return self._memory.size_bytes if self._memory is not None else 0
 
-    def store(self, ports: Sequence[OutputPort], offset: int, *, want_float: bool) -> None:
+    def store(self, ports: Sequence[OutputPort], offset: int, chip: Chip, *, want_float: bool) -> None:
         """One output, all items of a batch behind each other."""
         assert self._memory is not None
-        kind: OutputKind = "float" if want_float else "raw"
         for port in ports:
-            offset = _store(port, kind, self._memory.array, offset, output_type(port, want_float=want_float))
+            offset = _store(port, self._memory.array, offset, chip, want_float=want_float)
 
     def close(self) -> None:
         """Give the memory back."""
@@ -99,10 +100,10 @@ class Results:
             self._memory = None
 
 
-def _store(port: OutputPort, kind: OutputKind, memory: Array, offset: int, dtype: np.dtype[Any]) -> int:
-    shape = port.stored.tensor.shape
+def _store(port: OutputPort, memory: Array, offset: int, chip: Chip, *, want_float: bool) -> int:
+    shape, dtype = port.stored.tensor.shape, output_type(port, want_float=want_float)
     end = offset + math.prod(shape) * dtype.itemsize
-    port.read_into(kind, memory[offset:end].view(dtype).reshape(shape))
+    read_into(port, memory[offset:end].view(dtype).reshape(shape), chip, is_float=want_float)
     return end
 
 

@@ -7,7 +7,7 @@ two fields of its oldest form. `docs/capi/differences.md` says where 1.5.2 does 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
@@ -21,7 +21,7 @@ from openrknn.container.model import Model
 from openrknn.device.protocol import Device
 from openrknn.runtime.shapes import specs
 from openrknn.vendor.tables.enums import QueryCommand as Q
-from openrknn.vendor.tables.enums import TensorFormat
+from openrknn.vendor.tables.enums import TensorFormat, TensorType
 from openrknn.vendor.tables.flags import InitFlag
 
 __all__ = ["Asked", "answer", "sdk_version"]
@@ -45,6 +45,8 @@ class Asked(Protocol):
     @property
     def is_fed(self) -> bool: ...
     @property
+    def pixel_inputs(self) -> Collection[str]: ...
+    @property
     def device(self) -> Device: ...
     @property
     def last_run_us(self) -> int: ...
@@ -63,6 +65,8 @@ _ATTRIBUTES: Mapping[Q, Reader] = MappingProxyType({
 })  # fmt: skip
 _OF_THE_FIRST = frozenset({Q.NATIVE_INPUT_ATTR, Q.NATIVE_OUTPUT_ATTR, Q.NATIVE_NHWC_INPUT_ATTR})
 """Of a dynamic model: answered for its first shapes, whichever are set."""
+_NATIVE_INPUTS = frozenset({Q.NATIVE_INPUT_ATTR, Q.NATIVE_NHWC_INPUT_ATTR, Q.CURRENT_NATIVE_INPUT_ATTR})
+"""They say uint8 once the input was given as raw pixels."""
 _STATIC = MappingProxyType({
     Q.CURRENT_INPUT_ATTR: Code.MODEL_INVALID, Q.CURRENT_OUTPUT_ATTR: Code.MODEL_INVALID,
     Q.CURRENT_NATIVE_INPUT_ATTR: Code.CTX_INVALID, Q.CURRENT_NATIVE_OUTPUT_ATTR: Code.CTX_INVALID,
@@ -105,6 +109,8 @@ def _attribute(context: Asked, command: Q, size: int, given: bytes | memoryview,
     _check_index(context, command, index)
     values = _ATTRIBUTES[command](model, graph, index)
     del values["pass_through"]
+    if command in _NATIVE_INPUTS and values["name"] in context.pixel_inputs:
+        values["type"] = TensorType.UINT8
     return Reply(payload=codec.update("rknn_tensor_attr", given, values))
 
 

@@ -58,7 +58,9 @@ def input_view(port: InputPort, memory: Array, kind: int, form: int, *, padded: 
     `padded`: rows are as far apart as in the NPU's memory (`w_stride`), as bound pictures have them.
     """
     stored = port.stored
-    dtype = dtype_of(kind, f"input {port.name!r}", Code.INPUT_INVALID)
+    dtype = dtype_of(kind, f"input {port.name!r}", Code.PARAM_INVALID)
+    if form not in set(TensorFormat):
+        raise CallError(Code.PARAM_INVALID, f"input {port.name!r}: there is no layout {form}; use NHWC or NCHW")
     if form == TensorFormat.NC1HWC2:
         raise CallError(Code.INPUT_INVALID, f"input {port.name!r}: NC1HWC2 needs pass_through = 1")
     if form not in {TensorFormat.NCHW, TensorFormat.NHWC}:

@@ -112,8 +112,10 @@ def outputs_get(program: Program, call: Call) -> Reply:
         offsets, fresh = context.results.reserve(sizes)
         for entry, offset, size in zip(entries, offsets, sizes, strict=True):
             ports = frame.output(entry["index"])
-            context.results.store(ports, offset, want_float=bool(entry["want_float"]))
-            entry["buf"], entry["size"] = offset, size
+            context.results.store(ports, offset, context.model.chip, want_float=bool(entry["want_float"]))
+            entry["buf"] = offset
+            if not entry["is_prealloc"]:
+                entry["size"] = size
         payload = b"".join(program.codec.encode("rknn_output", entry) for entry in entries)
         if call.b:
             payload += program.codec.encode("rknn_output_extend", {"frame_id": frame.number})
