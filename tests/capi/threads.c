@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +14,7 @@ enum { THREADS = 8, ROUNDS = 12 };
 static rknn_context shared;
 static const char *model;
 static unsigned expected;
-static volatile sig_atomic_t alarms;
+static atomic_int alarms;
 
 static void on_alarm(int number) { (void)number; alarms++; }
 
