@@ -94,6 +94,9 @@ EXPORT int rknn_init(rknn_context *context, void *user, uint32_t size, uint32_t 
     call.request.a = flag, call.request.b = size, call.request.c = model.at, call.request.d = model.bytes;
     call_descriptor(&call, model.descriptor);
     call.new_fences = (flag & RKNN_FLAG_FENCE_IN_OUTSIDE) != 0;
+    if (call_send(&call) == 0)
+        say(LEVEL_INFO, call.name, "the model runs on %.*s", (int)call.message.reply.payload_bytes,
+            (const char *)call.message.payload);
     call_end(&call);
     if (model.is_ours) close_quietly(model.descriptor);
     return call.code;

@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 0x36038641
-#define SOCKET_NAME "engine-36038641.socket"
+#define WIRE_VERSION 0x01a732c2
+#define SOCKET_NAME "engine-01a732c2.socket"
 #define SOCKET_VARIABLE "OPENRKNN_ENGINE_SOCKET"
 #define ENGINE_VARIABLE "OPENRKNN_ENGINE"
 enum { LARGEST_PACKET = 196608, MOST_DESCRIPTORS = 4 };
@@ -13,7 +13,7 @@ enum { LARGEST_PACKET = 196608, MOST_DESCRIPTORS = 4 };
 enum operation {
     OP_HELLO = 1, /* a version (major * 10000 + minor * 100 + patch), b bytes of a pointer, c process, d WIRE_VERSION; payload: NAME=VALUE texts, each ended by a zero byte -> value: the engine's process */
     OP_CHANNEL = 2, /* descriptor: one end of a socket pair, served from now on like this one */
-    OP_INIT = 3, /* a flag, b the argument size, c where the model begins in the descriptor, d its bytes; payload: rknn_init_extend or nothing; descriptor: the model -> value: context */
+    OP_INIT = 3, /* a flag, b the argument size, c where the model begins in the descriptor, d its bytes; payload: rknn_init_extend or nothing; descriptor: the model -> value: context; payload: the name of the device */
     OP_DUP_CONTEXT = 4, /* -> value: context */
     OP_DESTROY = 5,
     OP_QUERY = 6, /* a cmd, b size; payload: at most `size` bytes of info -> payload: what to write there; for PERF_DETAIL a descriptor with the text and a: its bytes */

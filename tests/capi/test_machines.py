@@ -77,3 +77,22 @@ def test_sanitizers_find_nothing(
     ran = subprocess.run(words, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, env=environment)
     assert ran.returncode == 0, ran.stdout + ran.stderr[-3000:]
     assert "Sanitizer" not in ran.stderr
+
+
+def test_threads_do_not_race(tmp_path: Path, shared_engine: RunningEngine) -> None:
+    """ThreadSanitizer watches the library while eight threads, a fork and signals are at work."""
+    compiler = native_compiler()
+    options = ["-fsanitize=thread", "-g", "-O1"]
+    (tmp_path / "empty.c").write_text("int main(void) { return 0; }\n")
+    empty = str(tmp_path / "empty")
+    if subprocess.run([compiler, *options, "-o", empty, f"{empty}.c"], capture_output=True, check=False).returncode:
+        pytest.skip("this compiler has no thread sanitizer (Debian: apt install libtsan2)")
+    if subprocess.run([empty], capture_output=True, check=False).returncode:
+        pytest.skip("the thread sanitizer does not work with this kernel's address space")
+    program = compiled(compiler, "threads", built(compiler, tmp_path, *options), *options)
+    words = {"OPENRKNN_ENGINE_SOCKET": str(shared_engine.path), "TSAN_OPTIONS": "report_signal_unsafe=0"}
+    ran = subprocess.run(
+        [str(program), str(MODEL)], capture_output=True, text=True, check=False, timeout=TIMEOUT_S,
+        env={**os.environ, **words},
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout) == (0, "fine\n"), ran.stderr[-3000:]

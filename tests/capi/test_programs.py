@@ -134,8 +134,10 @@ def test_programs_of_every_version(version: Version, programs: Programs) -> None
 
 
 def test_silence(programs: Programs) -> None:
-    """RKNN_LOG_LEVEL: a negative number says nothing, 3 says every call."""
+    """RKNN_LOG_LEVEL: a negative number says nothing, 2 says where models run, 3 says every call."""
     program = programs.compiled("whole")
     assert programs.run(program, "nothing.rknn", RKNN_LOG_LEVEL="-1").err == ""
+    informed = programs.run(program, MODEL, RKNN_LOG_LEVEL="2", OPENRKNN_DEVICE="software").err
+    assert informed == "I RKNN: [openrknn] rknn_init: the model runs on software:rk3588\n" * 2
     loud = programs.run(program, MODEL, RKNN_LOG_LEVEL="3").err
     assert "D RKNN: [openrknn] rknn_run: context 0x" in loud

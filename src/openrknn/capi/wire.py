@@ -100,7 +100,8 @@ LAYOUT = MappingProxyType({
                      "engine's process",
     Operation.CHANNEL: "descriptor: one end of a socket pair, served from now on like this one",
     Operation.INIT: "a flag, b the argument size, c where the model begins in the descriptor, d its bytes; payload: "
-                    "rknn_init_extend or nothing; descriptor: the model -> value: context",
+                    "rknn_init_extend or nothing; descriptor: the model -> value: context; payload: the "
+                    "name of the device",
     Operation.DUP_CONTEXT: "-> value: context",
     Operation.DESTROY: "",
     Operation.QUERY: "a cmd, b size; payload: at most `size` bytes of info -> payload: what to write there; for "

@@ -27,7 +27,8 @@ def init(program: Program, call: Call) -> Reply:
     """`rknn_init`."""
     extend = program.codec.decode("rknn_init_extend", call.payload) if call.payload else {}
     context = open_context(program, _model(call), call.a, extend)
-    return Reply(value=program.add_context(context))
+    device = context.device.name if context.is_open else "no device: queries only"
+    return Reply(value=program.add_context(context), payload=device.encode())
 
 
 @answers(Operation.DUP_CONTEXT)
