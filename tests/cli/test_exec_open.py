@@ -29,6 +29,20 @@ with openrknn.Session({str(MODEL)!r}, device="vendor") as session:
     print(session.context.library.path, session.run(picture)["logits"].argmax())
 """
 
+KILLS = f"""
+import ctypes, os, signal
+from openrknn.capi.running import running_engine
+library, number, path = ctypes.CDLL("librknnrt.so"), ctypes.c_uint64(), {os.fsencode(MODEL)!r}
+def started():
+    assert library.rknn_init(ctypes.byref(number), path, 0, 0, None) == 0
+    return running_engine(os.environ["OPENRKNN_ENGINE_SOCKET"]).pid
+first = started()
+os.kill(first, signal.SIGKILL)
+while library.rknn_run(number, None) == 0: pass
+assert started() != first
+assert library.rknn_run(number, None) == 0
+"""
+
 
 @pytest.fixture(scope="module", params=sorted({host_machine(), "aarch64"}))
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -117,6 +131,19 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
         for words in (["true"], [sys.executable, "-c", script]):
             done(*OPENRKNN, "exec", "--open", "--", *words, TMPDIR=base, OPENRKNN_STATUS="off")
             assert os.listdir(base) == []
+        assert base not in Path("/proc/net/unix").read_text()
+
+
+def test_an_engine_that_dies_is_replaced_on_the_same_device() -> None:
+    """By the library, with the starter that `exec` left for it; and that one is ended, too."""
+    need_library()
+    with tempfile.TemporaryDirectory(prefix="orknn") as base:
+        words = ("exec", "--open", "--driver", "rknpu", "--", sys.executable, "-c", KILLS)
+        result = run(*OPENRKNN, *words, TMPDIR=base, OPENRKNN_STATUS="off")
+        assert result.returncode == 0, result.stderr
+        assert "on the emulated NPU (RK3588, driver rknpu)" in result.stderr
+        assert "no job was submitted" not in result.stderr
+        assert os.listdir(base) == []
         assert base not in Path("/proc/net/unix").read_text()
 
 
