@@ -54,6 +54,10 @@ class Script:
         self.lines.append(f"buffer {self._buffers} {size} {fill}")
         return self._buffers
 
+    def room(self) -> None:
+        """Begin to count buffers anew; the next ones replace those that are there."""
+        self._buffers = 0
+
     def data(self, contents: bytes) -> int:
         """A new buffer with these bytes."""
         number = self.buffer(len(contents))
@@ -159,8 +163,8 @@ def differences(vendor: Answers, ours: Answers) -> dict[str, tuple[Any, Any]]:
     for label, theirs in vendor.said.items():
         mine = ours.said.get(label)
         if isinstance(theirs, dict) and isinstance(mine, dict):
-            for name, value in theirs.items():
-                if value != mine.get(name):
+            for name, value in _written(theirs).items():
+                if value != _written(mine).get(name):
                     found[f"{label}.{name}"] = (value, mine.get(name))
         elif theirs != mine:
             found[label] = (theirs, mine)
@@ -169,6 +173,14 @@ def differences(vendor: Answers, ours: Answers) -> dict[str, tuple[Any, Any]]:
     if ours.died_in:
         found[f"{ours.died_in} (ours)"] = (vendor.said.get(ours.died_in), CRASH)
     return found
+
+
+def _written(values: dict[str, Any]) -> dict[str, Any]:
+    """Without the numbers behind the ones that a struct says it has."""
+    if "dyn_range" not in values:
+        return values
+    rows = values["dyn_range"][: values["shape_number"]]
+    return {**values, "dyn_range": [row[: values["n_dims"]] for row in rows]}
 
 
 def _ask(command: Sequence[str], environment: Mapping[str, str], script: Script, report: Path) -> Answers:

@@ -67,11 +67,12 @@ def _tables(stored: StoredTensor) -> tuple[Table, Table, bool]:
 
 
 def _rest(stored: StoredTensor, codes: npt.NDArray[np.uint8], exact: Table, out: Array) -> None:
-    """What is not a whole group: the last pixels of each plane, and the last channels."""
+    """What is not a whole group: the last pixels of each plane, and on RK3588 the last channels."""
     batches, channels = codes.shape[0], stored.channels
     lanes = stored.native.shape[4]
     flat, target = codes.reshape(batches, channels, -1), out.reshape(batches, channels, -1)
     pixels = flat.shape[2] // (_GROUP_BYTES // lanes) * (_GROUP_BYTES // lanes)
-    whole = channels // lanes * lanes
     target[:, :, pixels:] = exact[flat[:, :, pixels:]]
-    target[:, whole:] = exact[flat[:, whole:]]
+    if lanes > _SMALL_ATOM:
+        whole = channels // lanes * lanes
+        target[:, whole:] = exact[flat[:, whole:]]

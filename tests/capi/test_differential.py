@@ -1,0 +1,144 @@
+"""Function by function: the vendor's runtime 1.5.2 on the emulated device, and ours, with the same calls.
+
+The same return codes, every field of every query, the same bytes of every output, but for what `known` explains.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from openrknn.container.load import load
+from openrknn.fakekernel.device import Device
+from tests.capi import known
+from tests.capi.asking import SOURCE, Answers, Ours, Script, Vendor, differences
+from tests.capi.conftest import RunningEngine
+from tests.capi.refusals import CASES, CRASHES
+from tests.capi.scenarios import ask_runs, attributes_script, part_of
+from tests.witness.witness import WitnessMissingError, cache_folder, compile_helper
+
+pytestmark = pytest.mark.witness
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDENS = ROOT / "tests" / "goldens"
+SHARED = ROOT.parent / "shared"
+CHIPS = ("rk3588", "rk3566")
+LARGEST_RUN = 300_000
+"""Bytes of a corpus file that is run: the vendor's library computes below an emulator."""
+
+
+def goldens() -> list[Path]:
+    found = sorted((*GOLDENS.glob("*.rknn"), *GOLDENS.glob("cpu/*.rknn")))
+    return [path for path in found if any(f"_{chip}_" in path.name for chip in CHIPS)]
+
+
+def corpus() -> list[Path]:
+    """All files of the shared folder for the two chips; one that is missing stands for all where it is not here."""
+    folders = [SHARED / name for name in ("corpus/rk3588", "corpus/rk3566", "corpus/variants", "models", "silicon")]
+    found = sorted(path for folder in folders for path in folder.rglob("*.rknn"))
+    return [path for path in found if any(chip in path.name for chip in CHIPS)] or [SHARED / "corpus" / "missing.rknn"]
+
+
+@pytest.fixture(scope="module")
+def vendor() -> Vendor:
+    try:
+        return Vendor.find()
+    except WitnessMissingError as missing:
+        pytest.skip(f"no vendor witness: {missing}")
+
+
+@pytest.fixture(scope="module")
+def ours(library: Path, shared_engine: RunningEngine) -> Ours:
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    program = compile_helper(compiler, SOURCE, cache_folder(), "ask-here", ())
+    return Ours(library, {"OPENRKNN_ENGINE_SOCKET": str(shared_engine.path)}, program)
+
+
+@pytest.fixture(scope="module")
+def devices(vendor: Vendor) -> Iterator[dict[str, Device]]:
+    """Boards that compute, one of each chip."""
+    with ExitStack() as stack:
+        yield {chip: stack.enter_context(Device(chip, library=vendor.witness.library)) for chip in CHIPS}
+
+
+def check_queries(vendor: Vendor, ours: Ours, path: Path) -> int:
+    model = load(path)
+    script = attributes_script(path, model)
+    theirs = vendor.ask(script, chip=model.chip.name)
+    found = differences(theirs, ours.ask(script))
+    crashed = {label for label, (one, _) in found.items() if one == "crash"}
+    rest = {label: pair for label, pair in found.items() if label not in crashed}
+    assert known.unexplained(known.QUERIES, path.stem, rest) == {}
+    return len(theirs.said)
+
+
+def check_runs(vendor: Vendor, ours: Ours, device: Device, path: Path, folder: Path) -> int:
+    """Parts in which the vendor's library crashes are left out, one after the other."""
+    model = load(path)
+    without: list[str] = []
+    said: dict[str, object] = {}
+    while True:
+        theirs = vendor.ask(ask_runs(path, model, folder, without), device=device)
+        said |= theirs.said
+        if not theirs.died_in or part_of(theirs.died_in) in without:
+            break
+        without.append(part_of(theirs.died_in))
+    found = differences(Answers(said), ours.ask(ask_runs(path, model, folder)))
+    rest = {label: pair for label, pair in found.items() if not _is_cut(label, without)}
+    assert known.unexplained(known.RUNS, path.stem, rest) == {}
+    return len(said)
+
+
+def _is_cut(label: str, without: list[str]) -> bool:
+    return part_of(label.split(" ", maxsplit=1)[0]) in without
+
+
+@pytest.mark.parametrize("path", goldens(), ids=lambda path: path.stem)
+def test_queries_of_a_golden(vendor: Vendor, ours: Ours, path: Path) -> None:
+    assert check_queries(vendor, ours, path) >= 0
+
+
+@pytest.mark.parametrize("path", goldens(), ids=lambda path: path.stem)
+def test_runs_of_a_golden(vendor: Vendor, ours: Ours, devices: dict[str, Device], path: Path, tmp_path: Path) -> None:
+    check_runs(vendor, ours, devices[load(path).chip.name], path, tmp_path)
+
+
+@pytest.mark.parametrize("path", corpus(), ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_corpus_file(vendor: Vendor, ours: Ours, devices: dict[str, Device], path: Path, tmp_path: Path) -> None:
+    if not path.exists():
+        pytest.skip("the shared corpus is not on this machine")
+    check_queries(vendor, ours, path)
+    if path.stat().st_size <= LARGEST_RUN:
+        check_runs(vendor, ours, devices[load(path).chip.name], path, tmp_path)
+
+
+def test_calls_that_should_not_be_made(vendor: Vendor, ours: Ours) -> None:
+    """All cases that the vendor's library survives, one after the other in one process."""
+    names = [name for name in CASES if name not in CRASHES]
+    script = Script()
+    for name in names:
+        script.room()
+        CASES[name](script, f"{name} :")
+    found = differences(vendor.ask(script), ours.ask(script))
+    unknown = {}
+    for name in names:
+        begin = f"{name} :".replace(" ", "_")
+        own = {label: pair for label, pair in found.items() if label.startswith(begin)}
+        unknown |= known.unexplained(known.REFUSALS, name, own)
+    assert unknown == {}
+
+
+@pytest.mark.parametrize("name", sorted(CRASHES))
+def test_calls_that_crash_the_other_library(ours: Ours, name: str) -> None:
+    script = Script()
+    CASES[name](script, "")
+    answers = ours.ask(script)
+    label, code = CRASHES[name]
+    assert answers.died_in == ""
+    assert answers.said[label] == code
