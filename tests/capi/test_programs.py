@@ -51,6 +51,11 @@ def test_a_product_as_back_ends_of_ggml_make_it(programs: Programs) -> None:
     assert (ran.code, ran.out) == (0, "fine\n"), ran.out + ran.err
 
 
+def test_more_scales_than_a_packet_holds(programs: Programs) -> None:
+    ran = programs.run(programs.compiled("scales"))
+    assert (ran.code, ran.out) == (0, "fine\n"), ran.out + ran.err
+
+
 def test_dlopen_and_dlclose(programs: Programs) -> None:
     ran = programs.run(programs.compiled("loading", linked=False), programs.library, MODEL)
     assert (ran.code, ran.out) == (0, "fine\n"), ran.out + ran.err
