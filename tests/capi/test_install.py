@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,16 @@ def test_another_engine(tmp_path: Path) -> None:
     install(tmp_path / "prefix", engine="/usr/bin/env echo engine")
     done = subprocess.run([tmp_path / "prefix/lib/openrknn-engine", "word"], capture_output=True, text=True, check=True)
     assert done.stdout == "engine word\n"
+
+
+def test_a_package_that_is_found_by_pythonpath(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine is started by programs that know nothing of it; where Python needs no help, none is written down."""
+    package = Path(sys.modules["openrknn"].__file__ or "").parents[1]
+    for value, has in ((f"{package}:/other place", True), ("/other place", False), ("", False)):
+        monkeypatch.setenv("PYTHONPATH", value)
+        install(tmp_path / "prefix")
+        text = (tmp_path / "prefix/lib/openrknn-engine").read_text()
+        assert (f"PYTHONPATH='{package}:/other place'$" in text) is has
 
 
 def test_for_another_machine_the_engine_is_that_machines_business(tmp_path: Path) -> None:
