@@ -145,7 +145,7 @@ class OwnProduct:
             Task(0, 0, ENABLE, _DPU_INTERRUPTS, _ALL_INTERRUPTS, 0, amount, 0, commands.address + 8 * first)
             for first, amount in tasks
         )
-        job = Job(records, (tuple(range(len(records))),), buffers=(a, b, c, commands))
+        job = Job(records, (tuple(range(len(records))),), constants=(b,), buffers=(a, c, commands))
         return _Part(product, rows, inner, columns, a, b, c, job)
 
 
