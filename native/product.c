@@ -82,18 +82,69 @@ static void put(const openrknn_product *step, int32_t row, int32_t column, int32
 
 /* ---------------------------------------------------------------------------------------------- B */
 
-static double weight(const product_task *task, int32_t column, int32_t k, int32_t part_rows)
+static uint16_t half_at(const uint8_t *at, int32_t i)
 {
-    const int32_t part = k / part_rows, rows = task->tile_runs * 16, in = k % part_rows;
-    const uint8_t *at = task->b[part] + column * task->b_column + in / rows * task->b_tile;
     uint16_t half;
-    if (task->format == OPENRKNN_FP16) {
-        memcpy(&half, at + 2 * (in % rows), 2);
-        return half_to_float(half);
-    }
-    int32_t whole = task->format == OPENRKNN_INT8 ? (int8_t)at[in % rows] : nibble(at[in % rows / 2], in & 1);
+    memcpy(&half, at + 2 * i, 2);
+    return half;
+}
+
+static int32_t whole_at(const product_task *task, const uint8_t *at, int32_t i, int32_t column)
+{
+    const int32_t whole = task->format == OPENRKNN_INT8 ? (int8_t)at[i] : nibble(at[i / 2], i & 1);
     return whole - (task->zeros ? task->zeros[column] : 0);
 }
+
+/* The rows of a column in their order: `at` is a tile of them, `i` counts in it, and `k` in all. */
+#define FOR_COLUMN(task, column)                                                                                       \
+    for (int32_t part = 0, k = 0; part < (task)->parts; part++)                                                        \
+        for (int32_t tile = 0; tile < (task)->tiles[part]; tile++)                                                     \
+            for (const uint8_t *at = (task)->b[part] + (column) * (task)->b_column + tile * (task)->b_tile, *once = at; \
+                 once; once = NULL)                                                                                    \
+                for (int32_t i = 0; i < (task)->tile_runs * 16; i++, k++)
+
+/* For any numbers; slow. */
+static float32 summed(const product_task *task, int32_t column, const double *a)
+{
+    exact_total total = {.count = 0};
+    FOR_COLUMN(task, column)
+        exact_add(&total, a[k] * (task->format == OPENRKNN_FP16 ? half_to_float(half_at(at, i))
+                                                                : (double)whole_at(task, at, i, column)));
+    return exact_rounded(&total);
+}
+
+#ifdef __SIZEOF_INT128__
+/* fp16 is a whole number of 2^-24, and not more than 2^40 of them. */
+static int64_t half_units(uint16_t half)
+{
+    const int32_t exponent = half >> 10 & 31, mantissa = half & 1023;
+    const int64_t units = exponent ? (int64_t)(mantissa | 1024) << (exponent - 1) : mantissa;
+    return half & 0x8000 ? -units : units;
+}
+
+/* Finite numbers: 2^20 products of 80 bits are a sum of 100 bits, which is rounded once. */
+static float32 summed_units(const product_task *task, int32_t column, const double *a)
+{
+    const int32_t is_half = task->format == OPENRKNN_FP16;
+    __int128 sum = 0;
+    int32_t shift = 0;
+
+    FOR_COLUMN(task, column)
+        sum += (__int128)(int64_t)(a[k] * 0x1p24) * (is_half ? half_units(half_at(at, i)) : whole_at(task, at, i, column));
+    unsigned __int128 size = (unsigned __int128)(sum < 0 ? -sum : sum);
+    uint64_t lost = 0;
+    while (size >> 53) {
+        lost |= (uint64_t)size & 1;
+        size >>= 1;
+        shift++;
+    }
+    /* What is lost keeps the last bit odd: then the rounding to single sees that there was more. */
+    const double real = ldexp((double)((uint64_t)size | lost), shift - (is_half ? 48 : 24));
+    return (float32)(sum < 0 ? -real : real);
+}
+#else
+#define summed_units summed
+#endif
 
 /*
  * As the convolution does it: where the rounding of the doubles could matter, the sum is taken again, exactly. Products
@@ -113,10 +164,7 @@ static void finish_floats(const matrices *m, const product_task *task, int32_t c
             rounded[c] = low;
             if (float_to_bits(low) == float_to_bits(high))
                 continue;
-            exact_total total = {.count = 0};
-            for (int32_t k = 0; k < m->step->k; k++)
-                exact_add(&total, a[k] * weight(task, c, k, m->part_rows));
-            rounded[c] = exact_rounded(&total);
+            rounded[c] = (isfinite(error) ? summed_units : summed)(task, c, a);
         }
         put(m->step, m->first + row, column, task->columns, rounded);
     }
