@@ -66,16 +66,13 @@ static double bring_floats(const matrices *m, double *out, int32_t row)
 
 /* ---------------------------------------------------------------------------------------------- C */
 
-static uint8_t *place_of(const openrknn_product *step, int32_t row, int32_t column)
-{
-    return step->c + row * step->c_row + column / step->c_width * step->c_group + column % step->c_width * 4;
-}
-
 static void put(const openrknn_product *step, int32_t row, int32_t column, int32_t columns, const void *values)
 {
+    const int32_t size = step->to_doubles ? 8 : 4;
     for (int32_t done = 0; done < columns;) {
-        int32_t at = column + done, count = at_most(columns - done, step->c_width - at % step->c_width);
-        memcpy(place_of(step, row, at), (const uint8_t *)values + 4 * done, (size_t)count * 4);
+        int32_t at = column + done, in = at % step->c_width, count = at_most(columns - done, step->c_width - in);
+        uint8_t *place = step->c + row * step->c_row + at / step->c_width * step->c_group + in * size;
+        memcpy(place, (const uint8_t *)values + size * done, (size_t)count * (size_t)size);
         done += count;
     }
 }
@@ -157,6 +154,10 @@ static void finish_floats(const matrices *m, const product_task *task, int32_t c
     for (int32_t row = 0; row < m->rows; row++) {
         const double *a = (const double *)(m->a + row * m->a_row);
         float32 rounded[MOST_COLUMNS];
+        if (m->step->to_doubles) {
+            put(m->step, m->first + row, column, task->columns, task->doubles + row * task->columns);
+            continue;
+        }
         for (int32_t c = 0; c < task->columns; c++) {
             const double sum = task->doubles[row * task->columns + c];
             const double error = unit * m->lengths[row] * task->column_lengths[c];
@@ -184,7 +185,7 @@ static void multiply_block(const matrices *m, int32_t block, const uint8_t **b, 
         int64_t first = (int64_t)part * m->part_rows;
         int32_t rows = at_most(m->part_rows, step->k - (int32_t)first);
         b[part] = step->b_column ? step->b + column * step->b_column
-                                 : step->b + (first * step->n + (int64_t)column * rows) * bits / 8;
+                                 : step->b + (first * step->n + (int64_t)column * (step->b_span ? step->b_span : rows)) * bits / 8;
         tiles[part] = rows / tile_rows;
     }
     product_task task = {

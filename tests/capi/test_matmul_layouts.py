@@ -14,7 +14,7 @@ from openrknn.capi.matmul_attributes import Matrix, Shape, Spec
 from openrknn.capi.matmul_matrices import b_to_native, read_a, read_b, write_c
 from openrknn.chips import CHIPS
 from openrknn.vendor.matmul.matrices import pack_a, pack_b, stored
-from openrknn.vendor.tables.enums import MatmulLayout, MatmulType, TensorType
+from openrknn.vendor.tables.enums import MatmulLayout, MatmulQuantization, MatmulType, TensorType
 from openrknn.vendor.tables.matmul import ALIGNMENT, native_tile
 from tests.capi.products import Products, exact, numbers
 
@@ -100,6 +100,22 @@ def test_a_long_b_lies_in_segments(products: Products) -> None:
         product.set("B", b)
         product.run()
         assert np.array_equal(product.get(), b.astype(np.int32).sum(axis=0)[None].repeat(2, axis=0))
+
+
+def test_groups_of_a_long_b(products: Products) -> None:
+    kind = MatmulType.INT8_MM_INT8_TO_FLOAT32
+    k, size = 8192 + 4096, 2048
+    product = products.create(
+        2, k, 32, kind, b_layout=MatmulLayout.NATIVE, b_quantization=MatmulQuantization.PER_GROUP_SYM, group_size=size
+    )
+    scales = 2.0 ** np.arange(6).repeat(32).reshape(6, 32)
+    product.set_scales("B", scales)
+    a, b = numbers(TensorType.INT8, (2, k)), numbers(TensorType.INT8, (k, 32))
+    product.set("A", a)
+    product.set("B", b)
+    product.run()
+    expected = a.astype(np.float64) @ (b * np.repeat(scales, size, axis=0))
+    assert np.array_equal(product.get(), expected.astype(np.float32))
 
 
 @pytest.mark.parametrize("version", ["1.5.2", "1.6.0", "2.0.0b0", "2.1.0", "2.5.0"])

@@ -74,15 +74,22 @@ def test_a_scale_for_each_column(products: Products, kind: MatmulType) -> None:
     MatmulType.FLOAT16_MM_INT4_TO_FLOAT32, MatmulType.FLOAT16_MM_INT4_TO_FLOAT16, MatmulType.INT8_MM_INT8_TO_FLOAT32,
 ])  # fmt: skip
 @pytest.mark.parametrize("size", [32, 64, 128])
-def test_a_scale_for_each_group(products: Products, kind: MatmulType, size: int) -> None:
+@pytest.mark.parametrize("layout", list(MatmulLayout))
+@pytest.mark.parametrize("is_centred", [True, False])
+def test_a_scale_for_each_group(
+    products: Products, kind: MatmulType, size: int, layout: MatmulLayout, is_centred: bool
+) -> None:
     product = products.create(
-        M, K, N, kind, b_quantization=Q.PER_GROUP_SYM, group_size=size, b_layout=MatmulLayout.NATIVE
-    )
+        M, K, N, kind, b_quantization=Q.PER_GROUP_SYM if is_centred else Q.PER_GROUP_ASYM, group_size=size,
+        b_layout=layout, ac_layout=layout % 2,
+    )  # fmt: skip
     groups = K // size
     scales = RANDOM.uniform(0.01, 0.1, (groups, N)).astype(np.float32)
-    product.set_scales("B", scales)
+    zeros = RANDOM.integers(-4, 4, (groups, N)) * (not is_centred)
+    product.set_scales("B", scales, () if is_centred else zeros)
     a, b, c = ran(product, kind)
-    real = a.astype(np.float64) @ (b.astype(np.float64) * np.repeat(scales.astype(np.float64), size, axis=0))
+    factors = np.repeat(scales.astype(np.float64), size, axis=0)
+    real = a.astype(np.float64) @ ((b.astype(np.float64) - np.repeat(zeros, size, axis=0)) * factors)
     expected = narrowed(real, kind.types[2])
     step = np.abs(expected) * 2.0 ** (-10 if expected.dtype == np.float16 else -23) + 1e-6
     assert np.all(np.abs(c.astype(np.float64) - expected) <= step)

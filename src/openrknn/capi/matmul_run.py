@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.capi.matmul_attributes import Shape, Spec
+from openrknn.capi.matmul_groups import GroupedProduct
 from openrknn.capi.matmul_matrices import b_to_native, read_a, read_b, write_c
 from openrknn.capi.matmul_scales import Scales
 from openrknn.device import Device
@@ -87,10 +88,11 @@ class DirectRun(_Run):
         super().__init__(spec, shape, scales)
         a, b, c = spec.type.types
         self._product = DirectProduct(*shape, a_bits=a.bits, b_bits=b.bits)
-        if spec.is_float and b is not TensorType.FLOAT16 and self._zeros_b.any():
+        if spec.is_float and self._zeros_b.any() and not self._is_grouped:
             self._product.set_zeros(np.ascontiguousarray(np.broadcast_to(self._zeros_b, shape.n), np.int32))
         sums = TensorType.FLOAT32 if spec.is_float else TensorType.INT32
         self._is_plain = c is sums and scales.is_plain()
+        self._groups = GroupedProduct.of(spec, shape, scales) if self._is_grouped else None
         if not self._is_plain:
             self._sums: Array = np.empty(shape[::2], np.float32 if spec.is_float else np.int32)
             self._product.set_c(Rows.plain(self._sums.reshape(-1).view(np.uint8), shape.n, 32))
@@ -99,16 +101,16 @@ class DirectRun(_Run):
         """A matrix is here from now on."""
         self._data[name] = data
         if name == "A":
-            self._product.set_a(self._rows("A", data))
+            self._place_a(self._rows("A", data))
         elif name == "B":
-            self._product.set_b(self._tiles(data))
+            self._place_b(self._tiles(data))
         elif self._is_plain:
             self._product.set_c(self._rows("C", data))
 
     def run(self) -> None:
         """C = A * B."""
         if self._is_grouped:
-            self._write(self._in_groups(self._read_a(), self._read_b()))
+            self._write(self._in_groups(self._read_a(), self._read_b()) if self._groups is None else self._groups())
             return
         self._product.run()
         if self._is_plain:
@@ -117,6 +119,16 @@ class DirectRun(_Run):
         if self._has_zeros and not self._spec.is_float:
             sums = self._without_zeros(sums, self._read_a(), self._read_b())
         self._write(self._scales.real(sums))
+
+    def _place_a(self, rows: Rows) -> None:
+        self._product.set_a(rows)
+        if self._groups is not None:
+            self._groups.set_a(rows)
+
+    def _place_b(self, tiles: Tiles) -> None:
+        self._product.set_b(tiles)
+        if self._groups is not None:
+            self._groups.set_b(tiles)
 
     def _rows(self, name: str, data: Bytes) -> Rows:
         matrix = self._matrices[name]

@@ -52,13 +52,17 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """B in memory: native tiles, or with `column` bytes from column to column as [N, K]."""
+    """B in memory: native tiles, or with `column` bytes from column to column as [N, K].
+
+    Where K is a part of the rows that a segment has, `data` begins with that part, and `span` is all of them.
+    """
 
     data: Bytes
     columns: int = 0
     rows: int = 0
     segment: int = 0
     column: int = 0
+    span: int = 0
 
 
 def is_available() -> bool:
@@ -69,16 +73,18 @@ def is_available() -> bool:
 class DirectProduct:
     """C [M, N] = A [M, K] * B [K, N]; A and B have 4, 8 or 16 bits (float16), C is int32 or float32.
 
-    An integer A takes an integer B; float16 takes any, with a zero point for each column if B is integers.
+    An integer A takes an integer B; float16 takes any, with a zero point for each column if B is integers. Its sums
+    are float64 with `to_doubles`: in double precision, and not rounded any more.
     """
 
-    def __init__(self, m: int, k: int, n: int, *, a_bits: int, b_bits: int) -> None:
+    def __init__(self, m: int, k: int, n: int, *, a_bits: int, b_bits: int, to_doubles: bool = False) -> None:
         kernels, library = native.choose(), native.load()
         if kernels is None or library is None:
             raise RuntimeError("the native library is missing; ask is_available")
         self._step = structures.Product()
         self._step.kernels, self._step.m, self._step.k, self._step.n = int(kernels), m, k, n
         self._step.a_format, self._step.b_format = _FORMATS[a_bits], _FORMATS[b_bits]
+        self._step.to_doubles = to_doubles
         self._function: Any = library.openrknn_multiply
         self._argument = ctypes.byref(self._step)
         self._kept: dict[str, object] = {}
@@ -94,7 +100,7 @@ class DirectProduct:
         self._kept["b"] = tiles.data
         step = self._step
         step.b, step.b_column, step.segment = address(tiles.data), tiles.column, tiles.segment
-        step.tile_columns, step.tile_rows = tiles.columns, tiles.rows
+        step.tile_columns, step.tile_rows, step.b_span = tiles.columns, tiles.rows, tiles.span
 
     def set_c(self, rows: Rows) -> None:
         """Where C goes."""
