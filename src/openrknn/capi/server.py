@@ -31,6 +31,8 @@ _PR_SET_PDEATHSIG = 1
 _CREDENTIALS = struct.Struct("3i")
 _MODULES = ("openrknn.capi.channel", "openrknn.capi.calls", "openrknn.device.software", "openrknn.nativelib")
 """What every program's process would import otherwise."""
+_SOONER_OR_LATER = ("hashlib", "openrknn.runtime.profile")
+"""What some of them import while they work."""
 _QUIET_S = 0.5
 """After this time without a program the engine imports what only some programs need."""
 
@@ -94,6 +96,8 @@ class Server:
     def _import_the_rest(self) -> None:
         self._is_complete = True
         sys.modules["openrknn.capi.calls"].load_all()
+        for name in _SOONER_OR_LATER:
+            importlib.import_module(name)
         gc.freeze()
 
     def _accept(self) -> bool:

@@ -16,7 +16,6 @@ import itertools
 import mmap
 import os
 import struct
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -40,6 +39,7 @@ _SIZE = 4096
 _MOST_CORES = (_SIZE - _HEADER.size) // _CORE.size
 _STAT_START = 19
 """Place of the start time in /proc/PID/stat, after the command's closing bracket."""
+_TEMPORARY = ("/tmp", "/var/tmp")
 _numbers = itertools.count()
 
 
@@ -165,10 +165,10 @@ def folder() -> Path | None:
     runtime = Path(f"/run/user/{os.getuid()}")
     if os.path.isdir(runtime) and os.access(runtime, os.W_OK):
         return runtime / "openrknn"
-    try:
-        return Path(tempfile.gettempdir()) / f"openrknn-{os.getuid()}"
-    except OSError:  # a read-only system without /tmp
-        return None
+    for place in (os.environ.get("TMPDIR", ""), *_TEMPORARY):  # not `tempfile`: it takes longer to import than to use
+        if os.path.isdir(place) and os.access(place, os.W_OK):
+            return Path(place) / f"openrknn-{os.getuid()}"
+    return None  # a read-only system without /tmp
 
 
 def publish(chip: Chip) -> Status | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from openrknn.capi.call import Call, CallError, Code, Reply, answers
 from openrknn.capi.context import Context
-from openrknn.capi.matmul import MatmulContext
 from openrknn.capi.program import Program
 from openrknn.capi.queries import answer, sdk_version
 from openrknn.capi.wire import Operation
@@ -17,10 +16,16 @@ __all__: list[str] = []
 def query(program: Program, call: Call) -> Reply:
     """All commands; a context of rknn_matmul_create has a version and no tensors."""
     found = program.contexts.get(call.context)
-    if isinstance(found, MatmulContext):
-        if call.a == QueryCommand.SDK_VERSION:
-            return sdk_version(found.device, call.b, call.payload, program.codec)
-        raise CallError(Code.CTX_INVALID, "of a context of rknn_matmul_create only SDK_VERSION can be asked")
+    if found is not None and not isinstance(found, Context):
+        return _of_matmul(program, call)
     context = program.context(call, Context)
     with context.lock:
         return answer(context, call.a, call.b, call.payload, program.codec)
+
+
+def _of_matmul(program: Program, call: Call) -> Reply:
+    from openrknn.capi.matmul import MatmulContext  # here: the engine's start waits for imports
+
+    if call.a == QueryCommand.SDK_VERSION:
+        return sdk_version(program.context(call, MatmulContext).device, call.b, call.payload, program.codec)
+    raise CallError(Code.CTX_INVALID, "of a context of rknn_matmul_create only SDK_VERSION can be asked")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -77,6 +76,8 @@ def decompressed(compression: Compression, memory: Memory, size: int, element_by
 
 
 def _key(compression: Compression, raw: list[Bytes], size: int, element_bytes: int) -> bytes:
+    import hashlib  # here: few models are compressed, and it brings OpenSSL
+
     digest = hashlib.blake2b(repr((compression.scheme, size, element_bytes)).encode(), digest_size=16)
     for stream, data in zip(compression.streams, raw, strict=True):
         digest.update(repr((stream.header_bytes, stream.size)).encode())
