@@ -163,6 +163,25 @@ def test_several_shapes(products: Products) -> None:
         products.create_dynamic([], INT8)
 
 
+@pytest.mark.parametrize("layout", [NORM, NATIVE])
+def test_b_is_bound_once_for_several_rows_of_a(layout: MatmulLayout, products: Products) -> None:
+    """As the vendor's own demo does it: B cannot be dynamic, and stays when only M changes."""
+    product = products.create_dynamic([(1, 64, 32), (6, 64, 32), (6, 64, 64)], INT8, b_layout=layout)
+    product.set_shape((1, 64, 32))
+    b = numbers(TensorType.INT8, (64, 32))
+    product.set("B", b)
+    for rows in (6, 1, 6):
+        product.set_shape((rows, 64, 32))
+        a = numbers(TensorType.INT8, (rows, 64))
+        product.set("A", a)
+        product.run()
+        assert np.array_equal(product.get(), exact(a, b, INT8))
+    product.set_shape((6, 64, 64))
+    product.set("A", a)
+    with pytest.raises(CallError, match="the memory of B is missing"):
+        product.run()
+
+
 @pytest.mark.parametrize(("chip", "tiles"), [
     ("rk3566", {TensorType.INT8: ((8, 4, 8), (2, 2, 16, 32), (8, 4, 4)),
                 TensorType.FLOAT16: ((16, 4, 4), (4, 4, 8, 16), (8, 4, 4))}),

@@ -84,7 +84,7 @@ class MatmulContext:
         return self.shapes[self._chosen]
 
     def set_shape(self, shape: Shape) -> None:
-        """rknn_matmul_set_dynamic_shape: the matrices are bound again afterwards."""
+        """rknn_matmul_set_dynamic_shape: a matrix of the same sizes, as B mostly is, stays bound."""
         if not self._is_dynamic:
             raise invalid("this product has one shape; rknn_matmul_create_dynamic_shape makes one with several")
         if shape not in self.shapes:
@@ -92,7 +92,8 @@ class MatmulContext:
             raise invalid(f"{'x'.join(map(str, shape))} is none of its shapes, {known}")
         with self._lock:
             self._chosen = self.shapes.index(shape)
-            self._bound.clear()
+            matrices = self.spec.matrices(shape)
+            self._bound = {name: one for name, one in self._bound.items() if one.matrix == matrices[name]}
             self._forget()
 
     def set_core_mask(self, mask: int) -> None:
