@@ -233,6 +233,8 @@ class Ours:
     variables: Mapping[str, str]
     """OPENRKNN_ENGINE_SOCKET and what else the engine needs."""
     program: Path
+    emulator: tuple[str, ...] = ()
+    """What runs a program of another machine; its engine is one of this machine all the same."""
 
     def ask(self, script: Script) -> Answers:
         """Run a script."""
@@ -241,4 +243,4 @@ class Ours:
             (folder / "script").write_text("\n".join(script.lines) + "\n")
             environment = _clean(os.environ) | dict(self.variables) | {"OPENRKNN_ABI": "1.5"}
             words = [str(self.program), str(self.library), str(folder / "script"), str(folder / "report")]
-            return _ask(words, environment, script, folder / "report")
+            return _ask([*self.emulator, *words], environment, script, folder / "report")

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from openrknn.capi.parts import library_for
 from openrknn.container.load import load
+from openrknn.errors import UnsupportedError
 from openrknn.fakekernel.device import Device
 from tests.capi import known
 from tests.capi.asking import SOURCE, Answers, Ours, Script, Vendor, differences
@@ -72,6 +74,17 @@ def devices(vendor: Vendor) -> Iterator[dict[str, Device]]:
         yield {chip: stack.enter_context(Device(chip, library=vendor.witness.library)) for chip in CHIPS}
 
 
+@pytest.fixture(scope="module")
+def arm(vendor: Vendor, shared_engine: RunningEngine) -> Ours:
+    """Our library for the vendor's machine, emulated as the vendor's is; its engine is not."""
+    try:
+        library = library_for("aarch64")
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    variables = {"OPENRKNN_ENGINE_SOCKET": str(shared_engine.path)}
+    return Ours(library, variables, vendor.program, vendor.witness.emulator)
+
+
 def check_queries(vendor: Vendor, ours: Ours, path: Path) -> int:
     model = load(path)
     script = attributes_script(path, model)
@@ -123,8 +136,19 @@ def test_a_corpus_file(vendor: Vendor, ours: Ours, devices: dict[str, Device], p
         check_runs(vendor, ours, devices[load(path).chip.name], path, tmp_path)
 
 
-def test_calls_that_should_not_be_made(vendor: Vendor, ours: Ours) -> None:
+@pytest.mark.parametrize("name", ["residual_rk3588_i8", "two_outputs_rk3588_i8", "dynamic_rk3588_i8"])
+def test_the_library_for_aarch64(
+    vendor: Vendor, arm: Ours, devices: dict[str, Device], name: str, tmp_path: Path
+) -> None:
+    path = GOLDENS / f"{name}.rknn"
+    check_queries(vendor, arm, path)
+    check_runs(vendor, arm, devices["rk3588"], path, tmp_path)
+
+
+@pytest.mark.parametrize("machine", ["ours", "arm"])
+def test_calls_that_should_not_be_made(vendor: Vendor, machine: str, request: pytest.FixtureRequest) -> None:
     """All cases that the vendor's library survives, one after the other in one process."""
+    ours = request.getfixturevalue(machine)
     names = [name for name in CASES if name not in CRASHES]
     script = Script()
     for name in names:
