@@ -145,6 +145,44 @@ def test_engines_that_start_together_are_one(background: Path) -> None:
     assert listener(background) != pid
 
 
+def test_it_keeps_nothing_of_the_program_that_started_it(background: Path) -> None:
+    """Somebody may wait for the end of the program's pipe."""
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    made = subprocess.Popen(
+        [sys.executable, "-m", "openrknn.capi.engine"],
+        env={**os.environ, SOCKET_VARIABLE: str(background)},
+        pass_fds=[writing],
+    )
+    assert made.wait(60) == 0
+    os.close(writing)
+    assert listener(background) != made.pid
+    assert select.select([reading], [], [], 30)[0]
+    assert os.read(reading, 1) == b""
+    os.close(reading)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_another_user_is_turned_away(engine: RunningEngine) -> None:
+    """By the modes of folder and socket; and where somebody opened those, by the engine itself."""
+    code = (
+        "import socket, sys; probe = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+        "try:\n    probe.connect(sys.argv[1]); print(len(probe.recv(10)))\n"
+        "except OSError as error:\n    print(type(error).__name__)\n"
+    )
+    command = ["/usr/bin/env", "python3", "-c", code, str(engine.path)]
+
+    def as_nobody() -> str:
+        return subprocess.run(command, user=65534, capture_output=True, text=True, cwd="/", check=False).stdout
+
+    if as_nobody() != "PermissionError\n":
+        pytest.skip("another user has no Python here")
+    engine.path.parent.chmod(0o755)
+    assert as_nobody() == "PermissionError\n"
+    engine.path.chmod(0o666)
+    assert as_nobody() in {"0\n", "ConnectionResetError\n"}
+
+
 def test_what_went_wrong_is_said(tmp_path: Path) -> None:
     made = start(tmp_path / "not there" / "s")
     assert "No such file or directory" in made.communicate(timeout=60)[1]
