@@ -95,9 +95,12 @@ class Server:
 
     def _import_the_rest(self) -> None:
         self._is_complete = True
-        sys.modules["openrknn.capi.calls"].load_all()
-        for name in _SOONER_OR_LATER:
-            importlib.import_module(name)
+        try:
+            sys.modules["openrknn.capi.calls"].load_all()
+            for name in _SOONER_OR_LATER:
+                importlib.import_module(name)
+        except Exception:  # noqa: BLE001 - the engine goes on for all others
+            _LOG.exception("what only some programs need cannot be imported; theirs will say so")
         gc.freeze()
 
     def _accept(self) -> bool:
