@@ -17,6 +17,9 @@ from openrknn.capi.parts import library_for
 from openrknn.container.load import load
 from openrknn.errors import UnsupportedError
 from openrknn.fakekernel.device import Device
+from openrknn.vendor.context.perf import parse_perf_detail
+from openrknn.vendor.tables.enums import QueryCommand
+from openrknn.vendor.tables.flags import InitFlag
 from tests.capi import known
 from tests.capi.asking import SOURCE, Answers, Ours, Script, Vendor, differences
 from tests.capi.conftest import RunningEngine
@@ -171,3 +174,28 @@ def test_calls_that_crash_the_other_library(ours: Ours, name: str) -> None:
     label, code = CRASHES[name]
     assert answers.died_in == ""
     assert answers.said[label] == code
+
+
+SAME_COLUMNS = (
+    "ID", "OpType", "DataType", "Target", "InputShape", "OutputShape", "Task Number", "Lut Number", "RW(KB)",
+    "FullName",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", ["residual_rk3588_i8", "cpu_sin_rk3588_i8", "silu_rk3588_i8", "residual_rk3566_i8", "two_inputs_rk3588_i8"]
+)
+def test_times_of_operators(vendor: Vendor, ours: Ours, name: str) -> None:
+    """The same rows but for what was measured or estimated."""
+    path = GOLDENS / f"{name}.rknn"
+    script = Script()
+    context = script.init(path, int(InitFlag.COLLECT_PERF_MASK))
+    script.call("run", "rknn_run", f"*{context}", 0)
+    room = script.buffer(16)
+    script.call("detail", "rknn_query", f"*{context}", int(QueryCommand.PERF_DETAIL), f"@{room}", 16)
+    script.show("text", f"*{room}", f"%{room}+8")
+    answers = (vendor.ask(script, chip=load(path).chip.name), ours.ask(script))
+    tables = [parse_perf_detail(bytes.fromhex(one.said["text"]).decode()) for one in answers]
+    theirs, mine = ([{title: row.columns[title] for title in SAME_COLUMNS} for row in one.operators] for one in tables)
+    assert mine == theirs
+    assert len(mine) > 2

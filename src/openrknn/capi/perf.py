@@ -7,6 +7,7 @@ are the estimate of `openrknn.cost`; traffic is that of the operator's tensors, 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ _CORES_COLUMN = "WorkLoad(0/1/2)-ImproveTherical"
 _NOTHING = "\\"
 _NATIVE_RANK = 5
 _ROOM = "_exSecondary"
+_INPUT, _OUTPUT = "InputOperator", "OutputOperator"
 
 
 class _Descriptor(int):
@@ -83,11 +85,12 @@ def _cells(model: Model, operator: Operator, row: OperatorProfile | None, second
     tensors = operator.outputs or operator.inputs
     is_npu = operator.placement is Placement.NPU
     node = operator.node
+    tables = node.lut_task_counts[0] if node.lut_task_counts else 0
     return {
         "ID": str(operator.index + (model.chip.cores > 1)),  # 1.5.2 counts from 1 on RK3588, from 0 on RK3566
         "OpType": operator.type,
         "DataType": tensors[0].dtype.name if tensors else _NOTHING,
-        "Target": "CPU" if operator.placement is Placement.CUSTOM else operator.placement.upper(),
+        "Target": _target(operator),
         "InputShape": _shapes(_inputs(operator)),
         "OutputShape": _shapes(operator.outputs),
         "DDR Cycles": str(row.memory_cycles or 0) if row else "0",
@@ -96,15 +99,23 @@ def _cells(model: Model, operator: Operator, row: OperatorProfile | None, second
         "Time(us)": str(round(seconds * 1e6)),
         "MacUsage(%)": _usage(model, row, seconds),
         _CORES_COLUMN: _shares(cores if is_npu else 0, model.chip.cores),
-        "Task Number": str(len(operator.tasks) if is_npu else sum(node.output_groups)),
-        "Lut Number": str(node.lut_task_counts[0] if node.lut_task_counts else 0),
+        "Task Number": str((len(operator.tasks) if is_npu else sum(node.output_groups)) - tables),
+        "Lut Number": str(tables),
         "RW(KB)": f"{_moved(operator) / 1024:.2f}",
         "FullName": operator.name,
     }
 
 
+def _target(operator: Operator) -> str:
+    """1.5.2 counts the end of a graph as the CPU's, also where the NPU converts."""
+    is_cpu = operator.placement is Placement.CUSTOM or operator.type == _OUTPUT
+    return "CPU" if is_cpu else operator.placement.upper()
+
+
 def _inputs(operator: Operator) -> tuple[Tensor, ...]:
-    """Without the room that the compiler gave it for its own copies."""
+    """Without the room that the compiler gave it for its own copies, and without the tables of an input."""
+    if operator.type == _INPUT:
+        return ()
     return tuple(tensor for tensor in operator.inputs if not tensor.name.endswith(_ROOM))
 
 
@@ -130,11 +141,8 @@ def _moved(operator: Operator) -> int:
 
 
 def _bytes(tensor: Tensor) -> int:
-    """Constants as stored; maps in the atoms that hold their channels, not in what the compiler allocated."""
+    """Constants as stored; maps as they lie in memory, without what the compiler allocated behind them."""
     if tensor.data is not None:
         return len(tensor.data)
-    elements = tensor.elements
-    if len(tensor.native_shape) == _NATIVE_RANK and len(tensor.shape) > 1 and tensor.elements:
-        lanes = max(tensor.native_shape[-1], 1)
-        elements = elements // tensor.shape[1] * (-(-tensor.shape[1] // lanes) * lanes)
+    elements = math.prod(tensor.native_shape) if len(tensor.native_shape) == _NATIVE_RANK else tensor.elements
     return elements * tensor.dtype.bits // 8
