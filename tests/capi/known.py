@@ -20,6 +20,7 @@ QUERIES = (
     ("*_w16a16i_dfp", "*PUT_ATTR_0_answer.*", "1.5.2 has no name for int16 (10) and a size below 0; ours says int16"),
     ("*_mini", "*", "1.5.2 does not load reduced models; ours does"),
     ("*_no_weights", "*", "1.5.2 loads a model without weights and computes nonsense; ours wants the weights first"),
+    ("*_rmw", "*", "the same"),
     ("ppocrv4_det_rk3566_i8", "NATIVE_NHWC_OUTPUT_ATTR_0_answer.*", "1.5.2 says 480 channels of one, 110 MB"),
 )
 RUNS = (
