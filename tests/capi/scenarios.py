@@ -19,6 +19,7 @@ from openrknn.vendor.tables.enums import QueryCommand as Q
 from openrknn.vendor.tables.enums import TensorFormat, TensorType
 from tests.capi.asking import CODEC, Script
 
+_RANK = 4
 NOT_OF_A_FILE = (Q.PERF_DETAIL, Q.PERF_RUN)
 """Answers that are about a run."""
 FILL = 0xA5
@@ -77,7 +78,7 @@ def ask_runs(path: Path, model: Model, folder: Path, without: Collection[str] = 
     script, graph = Script(), len(model.graphs) - 1
     tensors = [attributes.input_tensor(model, graph, index) for index in range(len(model.graphs[graph].inputs))]
     kinds = ["own", "float32"]
-    if all(tensor.dtype in {DataType.INT8, DataType.FLOAT16} for tensor in tensors):
+    if all(tensor.dtype in {DataType.INT8, DataType.FLOAT16} and len(tensor.shape) == _RANK for tensor in tensors):
         kinds.append("uint8")
     for kind in (kind for kind in kinds if kind not in without):
         context = _shaped(script, path, model, graph, kind)
@@ -118,7 +119,13 @@ def numbers(model: Model, graph: int, index: int, kind: str) -> npt.NDArray[Any]
         return random.integers(0, 256, shape, np.uint8)
     if tensor.dtype is DataType.INT8:
         stored = random.integers(-128, 128, shape, np.int8)
-        return stored if kind == "own" else (stored.astype(np.float32) / 16).astype(np.float32)
+        if kind == "own":
+            return stored
+        if len(shape) == _RANK or tensor.quantization is None:
+            return stored.astype(np.float32) / 16
+        # Of inputs without a layout 1.5.2 wraps what is out of range; ours saturates.
+        scale, zero = tensor.quantization.scale[0], tensor.quantization.zero_point[0]
+        return ((stored.astype(np.float32) - zero) * scale).astype(np.float32)
     if tensor.dtype.name.startswith("FLOAT"):
         values = random.integers(-64, 64, shape).astype(np.float32) / 32
         return values.astype(np.float16 if kind == "own" and tensor.dtype is DataType.FLOAT16 else np.float32)

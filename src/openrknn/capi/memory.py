@@ -135,11 +135,14 @@ class Piece:
         return self.memory.region(self.offset, self.size_bytes, needed)[:needed]
 
     def with_room(self, needed: int, room: int) -> Bytes | None:
-        """`room` bytes instead of `needed`, if what is more is nobody's: behind the memory, up to the end of its page.
+        """At least `room` bytes, if what is more than `needed` is nobody's: behind the memory, to the end of its page.
 
         The NPU writes more than the bytes that a query says some outputs have, on a board as well.
         """
         end = self.memory.offset + self.memory.size_bytes
         is_nobodys = room <= needed or self.offset + needed >= end
-        found = self.memory.array[self.offset : self.offset + room]
-        return found if is_nobodys and found.nbytes == room else None
+        if not is_nobodys:
+            return None
+        pages = -(-room // PAGE) * PAGE if room > needed or self.offset + needed >= end else room
+        found = self.memory.array[self.offset : self.offset + pages]
+        return found if found.nbytes >= room else None
