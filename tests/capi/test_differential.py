@@ -33,10 +33,12 @@ ROOT = Path(__file__).resolve().parents[2]
 GOLDENS = ROOT / "tests" / "goldens"
 SHARED = ROOT.parent / "shared"
 CHIPS = ("rk3588", "rk3566")
+WHOLE = os.environ.get("OPENRKNN_CORPUS") == "whole"
+"""Ask about every file of the corpus, and run it; it takes ten minutes."""
 SAMPLE = 12
-"""Every so many files of the corpus are asked; OPENRKNN_CORPUS=whole asks all, which takes ten minutes."""
+"""Otherwise every so many files are asked about."""
 LARGEST_RUN = 300_000
-"""Bytes of a corpus file that is run: the vendor's library computes below an emulator."""
+"""And run, up to this size: the vendor's library computes below an emulator."""
 
 
 def goldens() -> list[Path]:
@@ -49,8 +51,7 @@ def corpus() -> list[Path]:
     folders = [SHARED / name for name in ("corpus/rk3588", "corpus/rk3566", "corpus/variants", "models", "silicon")]
     found = sorted(path for folder in folders for path in folder.rglob("*.rknn"))
     fitting = [path for path in found if any(chip in path.name for chip in CHIPS)]
-    step = 1 if os.environ.get("OPENRKNN_CORPUS") == "whole" else SAMPLE
-    return fitting[::step] or [SHARED / "corpus" / "missing.rknn"]
+    return fitting[:: 1 if WHOLE else SAMPLE] or [SHARED / "corpus" / "missing.rknn"]
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +136,7 @@ def test_a_corpus_file(vendor: Vendor, ours: Ours, devices: dict[str, Device], p
     if not path.exists():
         pytest.skip("the shared corpus is not on this machine")
     check_queries(vendor, ours, path)
-    if path.stat().st_size <= LARGEST_RUN:
+    if WHOLE or path.stat().st_size <= LARGEST_RUN:
         check_runs(vendor, ours, devices[load(path).chip.name], path, tmp_path)
 
 
