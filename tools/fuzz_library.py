@@ -75,6 +75,11 @@ class Engine:
             self._process.kill()
             self._process.wait()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still takes programs."""
+        return self._process is not None and self._process.poll() is None
+
     def children(self) -> list[int]:
         """The processes that it has for programs."""
         assert self._process is not None
@@ -141,11 +146,16 @@ def main() -> int:
                     refused[name] += int(bad)
                 if status:
                     failures.append(f"seed {seed}: exit status {status}\n{complaint}")
+                if not engine.is_alive:
+                    failures.append(f"seed {seed}: the engine ended")
+                    break
                 progress.advance(bar, arguments.calls)
+            if totals["rknn_init"] - refused["rknn_init"] < totals["rknn_init"] // 4:
+                failures.append("most calls of rknn_init were refused: not much was tried")
             deadline = time.monotonic() + 5
-            while engine.children() and time.monotonic() < deadline:
+            while engine.is_alive and engine.children() and time.monotonic() < deadline:
                 time.sleep(0.05)
-            if engine.children():
+            if engine.is_alive and engine.children():
                 failures.append(f"{len(engine.children())} processes of the engine stayed behind")
         finally:
             engine.kill()

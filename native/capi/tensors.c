@@ -114,8 +114,9 @@ static void fetch(struct call *call, const rknn_output *given, rknn_output *foun
     off_t at = (off_t)(uintptr_t)found->buf;
     found->buf = given->buf;
     size_t size = found->size;
-    if (given->is_prealloc) {
+    if (given->is_prealloc) { /* which may be larger: its size stays, and so do the bytes behind the output */
         if (size > given->size) size = given->size;
+        found->size = given->size;
     } else {
         found->buf = malloc(size ? size : 1);
         if (!found->buf || remember_output(call->context, found->buf) != 0) {

@@ -30,6 +30,19 @@ static void bound(rknn_context context, rknn_tensor_attr *in, rknn_tensor_attr *
     CHECK(rknn_destroy_mem(context, result));
 }
 
+/* The program's own buffer may be larger than the output: its size and what is behind the output stay. */
+static void into_a_large_buffer(rknn_context context, const rknn_tensor_attr *out) {
+    enum { MORE = 100000 };
+    size_t size = out->size + MORE;
+    unsigned char *buffer = memset(malloc(size), 0xab, size);
+    rknn_output output = {.is_prealloc = 1, .buf = buffer, .size = (uint32_t)size};
+    CHECK(rknn_outputs_get(context, 1, &output, NULL));
+    MUST(output.size == size && output.buf == buffer);
+    for (size_t index = out->size; index < size; index++) MUST(buffer[index] == 0xab);
+    CHECK(rknn_outputs_release(context, 1, &output));
+    free(buffer);
+}
+
 static void once(rknn_context context) {
     rknn_input_output_num counts;
     rknn_sdk_version version;
@@ -44,6 +57,7 @@ static void once(rknn_context context) {
     printf("%u\n", run_once(context));
     CHECK(rknn_query(context, RKNN_QUERY_PERF_DETAIL, &detail, sizeof detail));
     MUST(detail.perf_data[detail.data_len] == 0);
+    into_a_large_buffer(context, &out);
     bound(context, &in, &out);
 }
 

@@ -113,9 +113,7 @@ def outputs_get(program: Program, call: Call) -> Reply:
         for entry, offset, size in zip(entries, offsets, sizes, strict=True):
             ports = frame.output(entry["index"])
             context.results.store(ports, offset, context.model.chip, want_float=bool(entry["want_float"]))
-            entry["buf"] = offset
-            if not entry["is_prealloc"]:
-                entry["size"] = size
+            entry["buf"], entry["size"] = offset, size
         payload = b"".join(program.codec.encode("rknn_output", entry) for entry in entries)
         if call.b:
             payload += program.codec.encode("rknn_output_extend", {"frame_id": frame.number})
