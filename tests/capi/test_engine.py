@@ -342,3 +342,25 @@ def test_runs_leave_nothing_behind(client: Client) -> None:
         turn()
     assert descriptors() == before[0]
     assert mappings() <= before[1] + 8
+
+
+LONG = """
+import os, socket, sys, time
+from openrknn.capi.server import Server
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind(sys.argv[1])
+server = Server(listener, sys.argv[1], idle_s=30.0)
+child = os.fork()
+if not child:
+    os._exit(0)
+server._children.add(child)
+server._since = time.monotonic() - 1000
+os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+server._reap()
+sys.exit(bool(server._children) or time.monotonic() - server._since > 500)
+"""
+
+
+def test_an_engine_waits_after_a_program_that_ran_for_long(tmp_path: Path) -> None:
+    """The time without a program begins when the last one ends."""
+    subprocess.run([sys.executable, "-c", LONG, tmp_path / "engine.socket"], check=True)

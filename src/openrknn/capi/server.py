@@ -55,6 +55,8 @@ class Server:
         self._inode = os.stat(path).st_ino
         self._children: set[int] = set()
         self._over = self._is_complete = False
+        self._since = 0.0
+        """When the last program ended."""
 
     def run(self) -> None:
         """Until nobody has used it for a while, or SIGTERM."""
@@ -68,11 +70,9 @@ class Server:
         poller = select.poll()
         for descriptor in (self._listener.fileno(), waker):
             poller.register(descriptor, select.POLLIN)
-        since = time.monotonic()
+        self._since = time.monotonic()
         while not self._over:
-            if self._children:
-                since = time.monotonic()
-            ready = {descriptor for descriptor, _ in poller.poll(self._patience_ms(since))}
+            ready = {descriptor for descriptor, _ in poller.poll(self._patience_ms())}
             if not ready and not self._is_complete:
                 self._import_the_rest()
                 continue
@@ -81,14 +81,14 @@ class Server:
                     os.read(waker, 4096)
                 self._reap()
             accepted = self._accept() if self._listener.fileno() in ready else False
-            if not accepted and not self._children and time.monotonic() >= since + self._idle_s:
+            if not accepted and not self._children and time.monotonic() >= self._since + self._idle_s:
                 self._unlink()
                 if not self._accept():  # somebody may have come just before
                     break
         self._leave()
 
-    def _patience_ms(self, since: float) -> float | None:
-        left = None if self._children else max(since + self._idle_s - time.monotonic(), 0.0)
+    def _patience_ms(self) -> float | None:
+        left = None if self._children else max(self._since + self._idle_s - time.monotonic(), 0.0)
         if not self._is_complete:
             left = _QUIET_S if left is None else min(left, _QUIET_S)
         return None if left is None else left * 1000 + 1
@@ -142,6 +142,7 @@ class Server:
                 if not child:
                     return
                 self._children.discard(child)
+                self._since = time.monotonic()
 
     def _leave(self) -> None:
         """Whoever comes now starts another engine; the processes of programs go, too."""

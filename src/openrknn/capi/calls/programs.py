@@ -11,6 +11,7 @@ from openrknn.capi.channel import SocketChannel
 from openrknn.capi.program import Program
 from openrknn.capi.structs import Codec
 from openrknn.capi.wire import WIRE_VERSION, Operation
+from openrknn.compute import native
 from openrknn.device.automatic import DEVICE_VARIABLE
 from openrknn.vendor.tables.layouts import LP64
 from openrknn.vendor.tables.versions import Version
@@ -36,6 +37,7 @@ def hello(program: Program, call: Call) -> Reply:
         name, separator, value = os.fsdecode(entry).partition("=")
         if separator and name.startswith(_PREFIXES) and not _means_us(name, value):
             os.environ[name] = value
+    native.set_threads(None)
     return Reply(value=os.getpid())
 
 
