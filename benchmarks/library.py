@@ -34,6 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from openrknn import Session
+from openrknn.capi.running import running_engine
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT.parent / "shared" / "models" / "bench"
@@ -227,7 +228,7 @@ def throughput(setting: Setting, model: Path, seconds: float) -> dict[str, float
 def soak(setting: Setting, model: Path, runs: int) -> dict[str, float]:
     """Kilobytes that each side grows by in many runs, after a first part that does not count."""
     with setting.start(model) as running:
-        engine = _engine_process(running.pid, setting.environment)
+        engine = _engine_process(setting.environment["OPENRKNN_ENGINE_SOCKET"])
         running.median_us("run", max(runs // 10, 1000))
         before = [_private_kb(running.pid), _private_kb(engine)]
         for _ in range(10):
@@ -236,19 +237,11 @@ def soak(setting: Setting, model: Path, runs: int) -> dict[str, float]:
     return {"program": after[0] - before[0], "engine": after[1] - before[1]}
 
 
-def _engine_process(client: int, environment: dict[str, str]) -> int:
-    """The engine's process for a program: the newest that has the socket's name in its command line."""
-    name = environment["OPENRKNN_ENGINE_SOCKET"]
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != client:
-            try:
-                words = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if name.encode() in words and b"library.py" not in words:
-                found.append(int(entry.name))
-    return max(found)
+def _engine_process(socket: str) -> int:
+    """The engine's process for the program that started last."""
+    engine = running_engine(socket)
+    assert engine is not None
+    return max(engine.programs)
 
 
 def _private_kb(pid: int) -> float:

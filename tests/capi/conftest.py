@@ -16,8 +16,11 @@ import pytest
 
 from openrknn.capi.parts import library_for
 from openrknn.errors import UnsupportedError
+from tests.capi.asking import Vendor
 from tests.capi.building import Programs
 from tests.capi.client import Client
+from tests.capi.products import Products
+from tests.witness.witness import WitnessMissingError
 
 
 class RunningEngine:
@@ -104,3 +107,20 @@ def programs(tmp_path: Path, library: Path, shared_engine: RunningEngine) -> Ite
     """C programs with an engine that they may share with others."""
     with tempfile.TemporaryDirectory(prefix="orknn") as folder:
         yield Programs(tmp_path, library, Path(folder), {"OPENRKNN_ENGINE_SOCKET": str(shared_engine.path)})
+
+
+@pytest.fixture(scope="session")
+def vendor() -> Vendor:
+    """The vendor's library, to be asked; the test is skipped where it is not set up."""
+    try:
+        return Vendor.find()
+    except WitnessMissingError as missing:
+        pytest.skip(f"no vendor witness: {missing}")
+
+
+@pytest.fixture
+def products(monkeypatch: pytest.MonkeyPatch) -> Iterator[Products]:
+    monkeypatch.delenv("OPENRKNN_DEVICE", raising=False)
+    made = Products()
+    yield made
+    made.close()

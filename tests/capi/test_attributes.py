@@ -12,7 +12,6 @@ from openrknn.container.load import load
 from openrknn.vendor.tables.enums import QuantizationType, TensorFormat, TensorType
 from tests.capi.asking import Vendor
 from tests.capi.scenarios import NOT_ANSWERED, attributes_script
-from tests.witness.witness import WitnessMissingError
 
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"
 READERS = {
@@ -71,14 +70,6 @@ def test_an_index_that_is_not_there() -> None:
 def loadable() -> list[str]:
     names = [path.stem for path in sorted(GOLDENS.glob("*_rk35[68][68]_*.rknn"))]
     return [name for name in names if not name.endswith(("_mini", "_w16a16i_dfp"))]
-
-
-@pytest.fixture(scope="module")
-def vendor() -> Vendor:
-    try:
-        return Vendor.find()
-    except WitnessMissingError as missing:
-        pytest.skip(f"no vendor witness: {missing}")
 
 
 @pytest.mark.witness

@@ -25,7 +25,7 @@ from tests.capi.asking import SOURCE, Answers, Ours, Script, Vendor, differences
 from tests.capi.conftest import RunningEngine
 from tests.capi.refusals import CASES, CRASHES
 from tests.capi.scenarios import ask_runs, attributes_script, part_of
-from tests.witness.witness import WitnessMissingError, cache_folder, compile_helper
+from tests.witness.witness import cache_folder, compile_helper
 
 pytestmark = pytest.mark.witness
 
@@ -52,14 +52,6 @@ def corpus() -> list[Path]:
     found = sorted(path for folder in folders for path in folder.rglob("*.rknn"))
     fitting = [path for path in found if any(chip in path.name for chip in CHIPS)]
     return fitting[:: 1 if WHOLE else SAMPLE] or [SHARED / "corpus" / "missing.rknn"]
-
-
-@pytest.fixture(scope="module")
-def vendor() -> Vendor:
-    try:
-        return Vendor.find()
-    except WitnessMissingError as missing:
-        pytest.skip(f"no vendor witness: {missing}")
 
 
 @pytest.fixture(scope="module")

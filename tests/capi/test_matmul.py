@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,6 @@ from tests.capi.products import Products, exact, numbers
 
 NORM, NATIVE, TP_NORM = MatmulLayout.NORM, MatmulLayout.NATIVE, MatmulLayout.TP_NORM
 INT8, FP16 = MatmulType.INT8_MM_INT8_TO_INT32, MatmulType.FLOAT16_MM_FLOAT16_TO_FLOAT32
-
-
-@pytest.fixture
-def products(monkeypatch: pytest.MonkeyPatch) -> Iterator[Products]:
-    monkeypatch.delenv("OPENRKNN_DEVICE", raising=False)
-    made = Products()
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("ac_layout", [NORM, NATIVE])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,14 +19,6 @@ from tests.capi.products import Products, exact, numbers
 INT8, FP16 = MatmulType.INT8_MM_INT8_TO_INT32, MatmulType.FLOAT16_MM_FLOAT16_TO_FLOAT32
 SAME = {TensorType.INT8: INT8, TensorType.FLOAT16: FP16, TensorType.INT4: MatmulType.INT4_MM_INT4_TO_INT16}
 CASES = [(chip, SAME[kind]) for chip, kinds in ALIGNMENT.items() for kind in kinds]
-
-
-@pytest.fixture
-def products(monkeypatch: pytest.MonkeyPatch) -> Iterator[Products]:
-    monkeypatch.delenv("OPENRKNN_DEVICE", raising=False)
-    made = Products()
-    yield made
-    made.close()
 
 
 @settings(max_examples=80, deadline=None)

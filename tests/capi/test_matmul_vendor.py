@@ -13,7 +13,6 @@ from openrknn.vendor.tables.enums import MatmulLayout, TensorType
 from tests.capi.asking import CODEC, Answers, Ours, Script, Vendor, differences
 from tests.capi.building import Programs
 from tests.capi.products import numbers
-from tests.witness.witness import WitnessMissingError
 
 pytestmark = pytest.mark.witness
 
@@ -21,14 +20,6 @@ SHAPES = [(4, 64, 32), (1, 128, 64), (8, 96, 96)]
 KINDS = (TensorType.INT8, TensorType.FLOAT16)
 LAYOUTS = [(b, ac) for b in (0, 1) for ac in (0, 1)]
 SIZES = [(4, 33, 32), (4, 64, 33), (4, 64, 48), (4, 48, 32), (4, 64, 16)]
-
-
-@pytest.fixture(scope="module")
-def vendor() -> Vendor:
-    try:
-        return Vendor.find()
-    except WitnessMissingError as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="module")

@@ -78,8 +78,8 @@ def test_the_vendors_file_stays(capsys: Capture, tmp_path: Path) -> None:
 
 
 def test_an_install_without_a_compiler(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("openrknn.capi.parts._native_folders", lambda: [tmp_path / "a/b/_native"])
-    monkeypatch.setattr("openrknn.capi.parts._checkout_folders", list)
+    monkeypatch.setattr("openrknn.capi.parts.package_folders", lambda: [tmp_path])
+    monkeypatch.setattr("openrknn.fakekernel.preload.package_folders", lambda: [tmp_path])
     result = run(capsys, "library")
     assert (result.code, result.out) == (2, "")
     assert "installed without a C compiler, so its librknnrt.so was not built; install one" in result.err

@@ -17,14 +17,13 @@ import os
 import shlex
 import shutil
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from openrknn.capi.engine import IDLE_VARIABLE
-from openrknn.capi.parts import NAMES, library_for
+from openrknn.capi.parts import NAMES, PYTHON_ENGINE, library_for
 from openrknn.capi.running import running_engine, stop_engine
 from openrknn.capi.wire import ENGINE_VARIABLE, SOCKET_VARIABLE
 from openrknn.errors import RknnError
@@ -97,7 +96,7 @@ class OpenRun:
         for name in NAMES:
             (folder / name).symlink_to(library)
         starter = folder / "openrknn-engine"
-        starter.write_text(_STARTER.format(variables=_assignments(self._changes()), command=shlex.join(_engine())))
+        starter.write_text(_STARTER.format(variables=_assignments(self._changes()), command=shlex.join(PYTHON_ENGINE)))
         starter.chmod(0o755)
         if self._device is None:
             make_links(self.folder, {f"{place}/{name}": library for place in FOLDERS for name in NAMES})
@@ -118,7 +117,7 @@ class OpenRun:
             (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ]
-        words = [*_engine(), "--foreground"]
+        words = [*PYTHON_ENGINE, "--foreground"]
         # Signals are held back in this process (they are for the program), and the terminal's are not for the engine.
         pid = os.posix_spawn(words[0], words, environment, file_actions=actions, setsid=True, setsigmask=())
         self._engine = pid
@@ -142,10 +141,6 @@ class OpenRun:
                     os.waitpid(self._engine, 0)
         with contextlib.suppress(OSError):
             shutil.rmtree(self.folder)
-
-
-def _engine() -> tuple[str, ...]:
-    return (sys.executable, "-m", "openrknn.capi.engine")
 
 
 def _assignments(names: Mapping[str, str]) -> str:

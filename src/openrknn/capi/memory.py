@@ -16,7 +16,7 @@ import numpy.typing as npt
 from openrknn.capi.call import CallError, Code
 from openrknn.device import Device, DeviceBuffer
 
-__all__ = ["PAGE", "Bytes", "Memory", "Piece"]
+__all__ = ["PAGE", "Bytes", "Memory", "Piece", "file_of"]
 
 Bytes = npt.NDArray[np.uint8]
 PAGE = mmap.PAGESIZE
@@ -89,11 +89,6 @@ class Memory:
             os.close(fd)
             raise
 
-    @property
-    def tensor(self) -> Bytes:
-        """The bytes of the tensor."""
-        return self.array[self.offset : self.offset + self.size_bytes]
-
     @classmethod
     def of_memory(cls, other: Memory, offset: int, size_bytes: int) -> Memory:
         """The same pages once more, from `offset` bytes behind the other's tensor on."""
@@ -140,9 +135,25 @@ class Piece:
         The NPU writes more than the bytes that a query says some outputs have, on a board as well.
         """
         end = self.memory.offset + self.memory.size_bytes
-        is_nobodys = room <= needed or self.offset + needed >= end
-        if not is_nobodys:
+        is_last = self.offset + needed >= end
+        if room > needed and not is_last:
             return None
-        pages = -(-room // PAGE) * PAGE if room > needed or self.offset + needed >= end else room
+        pages = -(-room // PAGE) * PAGE if is_last else room
         found = self.memory.array[self.offset : self.offset + pages]
         return found if found.nbytes >= room else None
+
+
+class _Sent(int):
+    """A descriptor for one reply: closed when the reply is gone."""
+
+    def __del__(self) -> None:
+        os.close(self)
+
+
+def file_of(data: bytes | memoryview, name: str) -> int:
+    """A memfd with these bytes, for a reply that is too large for a packet; nobody needs to close it."""
+    made = _Sent(os.memfd_create(name, os.MFD_CLOEXEC))
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(made, rest) :]
+    return made

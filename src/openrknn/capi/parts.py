@@ -11,12 +11,13 @@ from pathlib import Path
 
 from openrknn.capi.structs import NEWEST
 from openrknn.errors import UnsupportedError
-from openrknn.fakekernel.preload import build, host_machine
+from openrknn.fakekernel.preload import build, host_machine, package_folders, source_folder
+from openrknn.vendor.library.find import NAMES
 
-__all__ = ["API_VERSION", "HEADERS", "MACHINES", "NAMES", "engine_command", "header_folder", "library_for"]
+__all__ = [
+    "API_VERSION", "HEADERS", "MACHINES", "NAMES", "PYTHON_ENGINE", "engine_command", "header_folder", "library_for",
+]  # fmt: skip
 
-NAMES = ("librknnrt.so", "librknnmrt.so")
-"""The file, and the other name under which programs for RV1103 and RV1106 ask for it."""
 HEADERS = ("rknn_api.h", "rknn_matmul_api.h", "rknn_custom_op.h")
 MACHINES = ("x86_64", "aarch64", "armhf")
 API_VERSION = str(NEWEST)
@@ -31,16 +32,17 @@ _NOT_BUILT = (
     "openrknn was installed without a C compiler, so its librknnrt.so was not built; install one "
     "(Debian: apt install gcc libc6-dev) and install openrknn again"
 )
-_MODULE = "openrknn.capi.engine"
+PYTHON_ENGINE = (sys.executable, "-m", "openrknn.capi.engine")
+"""The engine of this interpreter, whatever scripts there are."""
 
 
 def library_for(machine: str | None = None) -> Path:
     """The library for programs of a machine (this one if none is named)."""
     if machine is not None and machine != host_machine():
         return _compile(machine)
-    for folder in _native_folders():
-        if (folder / NAMES[0]).is_file():
-            return folder / NAMES[0]
+    for folder in package_folders():
+        if (folder / "_native" / NAMES[0]).is_file():
+            return folder / "_native" / NAMES[0]
     raise UnsupportedError(_NOT_BUILT)
 
 
@@ -52,24 +54,15 @@ def header_folder() -> Path:
 def engine_command() -> tuple[str, ...]:
     """What starts the engine of this installation: the script of its environment, or Python itself."""
     script = Path(sys.executable).parent / "openrknn-engine"
-    return (str(script),) if script.is_file() else (sys.executable, "-m", _MODULE)
-
-
-def _native_folders() -> list[Path]:
-    # An editable install has two: the sources and the built files.
-    return [Path(folder) / "_native" for folder in sys.modules["openrknn"].__path__]
-
-
-def _checkout_folders() -> list[Path]:
-    return [folder.parents[2] / "native" for folder in _native_folders()]
+    return (str(script),) if script.is_file() else PYTHON_ENGINE
 
 
 def _sources() -> Path:
     """native/capi of a checkout, or beside the library in an installed package."""
-    for place in (*_checkout_folders(), *_native_folders()):
-        if (place / "capi" / "include" / HEADERS[0]).is_file():
-            return place / "capi"
-    raise UnsupportedError(_NOT_BUILT)
+    found = source_folder(f"capi/include/{HEADERS[0]}")
+    if found is None:
+        raise UnsupportedError(_NOT_BUILT)
+    return found / "capi"
 
 
 def _compile(machine: str) -> Path:

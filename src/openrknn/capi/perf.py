@@ -8,7 +8,6 @@ are the estimate of `openrknn.cost`; traffic is that of the operator's tensors, 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from openrknn.runtime.program.program import Program
 if TYPE_CHECKING:
     from openrknn.runtime.profile import OperatorProfile
 
-__all__ = ["measured", "perf_text", "text_descriptor"]
+__all__ = ["measured", "perf_text"]
 
 _COLUMNS = (
     ("ID", 5), ("OpType", 17), ("DataType", 9), ("Target", 7), ("InputShape", 45), ("OutputShape", 23),
@@ -32,22 +31,6 @@ _NOTHING = "\\"
 _NATIVE_RANK = 5
 _ROOM = "_exSecondary"
 _INPUT, _OUTPUT = "InputOperator", "OutputOperator"
-
-
-class _Descriptor(int):
-    """Closed when the reply is gone."""
-
-    def __del__(self) -> None:
-        os.close(self)
-
-
-def text_descriptor(text: bytes) -> int:
-    """A memfd with the text and a zero byte behind it."""
-    made = _Descriptor(os.memfd_create("openrknn-perf", os.MFD_CLOEXEC))
-    rest = memoryview(text + b"\0")
-    while rest:
-        rest = rest[os.write(made, rest) :]
-    return made
 
 
 def measured(program: Program, pixels: frozenset[str]) -> dict[int, float]:

@@ -14,7 +14,7 @@ from typing import Protocol
 import openrknn
 from openrknn.capi import attributes
 from openrknn.capi.call import CallError, Code, Reply
-from openrknn.capi.perf import text_descriptor
+from openrknn.capi.memory import file_of
 from openrknn.capi.sizes import memory_size
 from openrknn.capi.structs import Codec, Values
 from openrknn.container.model import Model
@@ -180,7 +180,9 @@ def _perf_detail(context: Asked, size: int, given: bytes | memoryview, codec: Co
     text = (context.profile_text() or "").encode()
     values = {"perf_data": 0, "data_len": len(text)}
     return Reply(
-        a=len(text), payload=codec.update("rknn_perf_detail", given, values), descriptors=(text_descriptor(text),)
+        a=len(text),
+        payload=codec.update("rknn_perf_detail", given, values),
+        descriptors=(file_of(text + b"\0", "openrknn-perf"),),
     )
 
 

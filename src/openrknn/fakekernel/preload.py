@@ -14,7 +14,9 @@ from pathlib import Path
 
 from openrknn.errors import UnsupportedError
 
-__all__ = ["EMULATE", "LIBRARIES", "SPY", "build", "host_machine", "library_for"]
+__all__ = [
+    "EMULATE", "LIBRARIES", "SPY", "build", "host_machine", "library_for", "package_folders", "source_folder",
+]  # fmt: skip
 
 EMULATE, SPY = "preload", "spy"
 LIBRARIES = {EMULATE: "libopenrknn_preload.so", SPY: "libopenrknn_spy.so"}
@@ -40,28 +42,34 @@ def library_for(machine: str, name: str = EMULATE) -> Path:
     return shipped if shipped is not None else _compile(machine, name)
 
 
-def _package_folders() -> list[Path]:
+def package_folders() -> list[Path]:
+    """Where the package is."""
     # An editable install has two: the sources and the built files. Not `import openrknn`: it is above this layer.
     return [Path(folder) for folder in sys.modules["openrknn"].__path__]
 
 
 def _shipped(name: str) -> Path | None:
     """The library that was built with the package, unless a checkout has newer sources."""
-    for folder in _package_folders():
+    for folder in package_folders():
         library = folder / "_native" / LIBRARIES[name]
         if library.is_file():
-            return library if _contents(folder / "_native") == _contents(_source_folder()) else None
+            return library if _contents(folder / "_native") == _contents(_sources()) else None
     return None
 
 
-def _source_folder() -> Path:
-    """native/ of a checkout, or beside the library in an installed package."""
-    folders = _package_folders()
+def source_folder(file: str) -> Path | None:
+    """native/ of a checkout, or its copy in an installed package: the first that has the file."""
+    folders = package_folders()
     checkouts = [folder.parent.parent / "native" for folder in folders]
-    for place in (*checkouts, *(folder / "_native" for folder in folders)):
-        if (place / "preload" / "preload.h").is_file():
-            return place
-    raise UnsupportedError("the sources of the preload library are not installed; install openrknn again")
+    places = (*checkouts, *(folder / "_native" for folder in folders))
+    return next((place for place in places if (place / file).is_file()), None)
+
+
+def _sources() -> Path:
+    found = source_folder("preload/preload.h")
+    if found is None:
+        raise UnsupportedError("the sources of the preload library are not installed; install openrknn again")
+    return found
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
@@ -70,7 +78,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 def _compile(machine: str, name: str) -> Path:
-    folder = _source_folder()
+    folder = _sources()
     inputs = [path for pattern in _SOURCES[name] for path in sorted(folder.glob(pattern))]
     return build(machine, LIBRARIES[name], inputs, FLAGS, b"".join(_contents(folder).values()))
 

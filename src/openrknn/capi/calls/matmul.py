@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +12,7 @@ from openrknn.capi.call import OK, Call, Reply, answers
 from openrknn.capi.matmul import MatmulContext, matmul_chip
 from openrknn.capi.matmul_attributes import Shape, Spec, invalid
 from openrknn.capi.matmul_matrices import b_to_native
+from openrknn.capi.memory import file_of
 from openrknn.capi.program import Program
 from openrknn.capi.structs import Values
 from openrknn.capi.wire import LARGEST_PACKET, Operation
@@ -103,8 +102,7 @@ def get_quant_params(program: Program, call: Call) -> Reply:
     arrays = scales.tobytes() + zeros.tobytes() + answer
     if len(arrays) < LARGEST_PACKET // 2:
         return Reply(a=scales.size, b=zeros.size, payload=raw + arrays)
-    sent = _with(_Descriptor(os.memfd_create("openrknn-scales", os.MFD_CLOEXEC)), np.frombuffer(arrays, np.uint8))
-    return replace(sent, a=scales.size, b=zeros.size, payload=raw)
+    return Reply(a=scales.size, b=zeros.size, payload=raw, descriptors=(file_of(arrays, "openrknn-scales"),))
 
 
 @answers(Operation.MATMUL_SET_DYNAMIC_SHAPE)
@@ -151,7 +149,7 @@ def to_native(program: Program, call: Call) -> Reply:
         )
     source = _mapped(call.take(), matrix.size_bytes)
     native = b_to_native(matrix, source, spec.segment)
-    return _with(_Descriptor(os.memfd_create("openrknn-b", os.MFD_CLOEXEC)), native)
+    return Reply(a=native.nbytes, descriptors=(file_of(native.tobytes(), "openrknn-b"),))
 
 
 def _mapped(fd: int, size_bytes: int) -> npt.NDArray[np.uint8]:
@@ -163,17 +161,3 @@ def _mapped(fd: int, size_bytes: int) -> npt.NDArray[np.uint8]:
         return np.frombuffer(mmap.mmap(fd, size_bytes, access=mmap.ACCESS_READ), np.uint8)
     finally:
         os.close(fd)
-
-
-class _Descriptor(int):
-    """Closed when the reply is gone."""
-
-    def __del__(self) -> None:
-        os.close(self)
-
-
-def _with(fd: _Descriptor, data: npt.NDArray[Any]) -> Reply:
-    rest = memoryview(data.tobytes())
-    while rest:
-        rest = rest[os.write(fd, rest) :]
-    return Reply(a=data.nbytes, descriptors=(fd,))
