@@ -16,8 +16,7 @@ def save(model: Model, path: str | os.PathLike[str], *, drop_unknown: bool = Fal
     """Write a model that was loaded, edited or compiled into a `.rknn` file.
 
     A file that exists is replaced; if anything goes wrong it stays as it was. `UnsupportedError` for models that cannot
-    be written: mini files, model formats other than 6, and, unless `drop_unknown`, those with parts that are not
-    understood.
+    be written: those of toolkits before 1.5.2, and, unless `drop_unknown`, those with parts that are not understood.
     """
     if not isinstance(model, Model):
         raise TypeError(f"save takes a Model, as load and compile return it, not {type(model).__name__}")

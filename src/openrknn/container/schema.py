@@ -192,9 +192,10 @@ MINI = Generation(
         attributes=8,
         task_counts=9,
         lut_task_counts=10,
+        workloads=11,
     ),
     relocation=_slots(tensor=0, entries=1),
-    ignored_node=(11, 12),
+    ignored_node=(12,),
 )
 
 
