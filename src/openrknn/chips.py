@@ -211,8 +211,12 @@ _RK3562 = Chip(
     inline_zero_points=2,
     has_nbuf=True,
     bias_group=4,
+    cbuf=Cbuf(8, 32 * 1024),
     clocks=tuple(mhz * _MHZ for mhz in range(300, 1001, 100)),
-    evidence=_evidence(clocks=_DEVICE_TREE),
+    evidence=_evidence(
+        cbuf="inferred: CBUF_CON0.data is 14 to 8 of 16 halves, and rows fill halves of 256 entries",
+        clocks=_DEVICE_TREE,
+    ),
 )
 
 _RK3576 = Chip(
@@ -228,9 +232,11 @@ _RK3576 = Chip(
     inline_zero_points=2,
     has_nbuf=True,
     bias_group=8,
+    cbuf=Cbuf(7, 64 * 1024),
     precisions=frozenset({"int8", "int16", "fp16"}),
     clocks=(300 * _MHZ, 950 * _MHZ),
     evidence=_evidence(
+        cbuf="inferred: rows fill four or five of seven banks of 1024 entries; the second core's begin at entry 7168",
         task_lists=f"{_FILES}: the one-core list is stored once per core",
         clocks="kernel logs in public bug reports: where it boots, and the highest",
     ),
@@ -248,8 +254,9 @@ _RV1126B = Chip(
     pc_task_bits=16,
     inline_zero_points=2,
     bias_group=8,
+    cbuf=Cbuf(7, 64 * 1024),
     clocks=(800 * _MHZ,),
-    evidence=_evidence(clocks=_DATA_SHEET),
+    evidence=_evidence(cbuf="as RK3576: the same streams", clocks=_DATA_SHEET),
 )
 
 _RV1106 = Chip(
@@ -268,16 +275,20 @@ _RV1106 = Chip(
     raises_offsets=True,
     linked_at_zero=True,
     bias_group=4,
+    cbuf=Cbuf(8, 32 * 1024),
     driver_nodes=("/dev/rknpu",),
     precisions=frozenset({"int8"}),
     cpu_operators=False,
     clocks=(500 * _MHZ,),
-    evidence=_evidence(clocks=_DATA_SHEET),
+    evidence=_evidence(
+        cbuf="inferred: rows fill banks of 1024 entries of 32 bytes, seven at most; weights have the rest of eight",
+        clocks=_DATA_SHEET,
+    ),
 )
 
 _RV1106B = replace(
     _RV1106, name="rv1106b", title="RV1106B", target="RKNPU w1", family="rv1106b", atom_bytes=8, paired_amounts=False,
-    weight_group=(8, 16), depthwise_group=8, inline_zero_points=8,
+    weight_group=(8, 16), depthwise_group=8, inline_zero_points=8, cbuf=None,
 )  # fmt: skip
 
 

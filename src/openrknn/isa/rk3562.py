@@ -64,6 +64,16 @@ class Division(Register, offset=0x1018, name="DIVISION", evidence="?"):
     )
 
 
+class CbufWeights(Register, offset=0x1038, name="CBUF_WEIGHTS", evidence="I"):
+    """Weights in CBUF. Streams write it twice, once right behind the pointers."""
+
+    always = Unsigned(3, 0, "8 in every stream.", evidence="?")
+    weight_reuse = Flag(
+        13, "The weights are in CBUF already.",
+        notes="Set in every row band behind the first whose weights all fit into their banks, and nowhere else.",
+    )
+
+
 class CbufCon0(Register, offset=0x1040, name="CBUF_CON0", evidence="?"):
     """Division of CBUF."""
 
@@ -194,14 +204,14 @@ class FcDataSize0(Register, offset=0x1078, name="FC_DATA_SIZE0", evidence="I"):
 _CNA_KEPT = ["S_STATUS", "S_POINTER", "OPERATION_ENABLE", "CONV_CON3", "DCOMP_CTRL", "DCOMP_REGNUM", "DCOMP_ADDR0"]
 
 CNA = RK3588.block("CNA").derive(
-    *(ConvCon1, ConvCon2, Division, CbufCon0, LanePad, CvtLanes, DwZeroPoint),
+    *(ConvCon1, ConvCon2, Division, CbufWeights, CbufCon0, LanePad, CvtLanes, DwZeroPoint),
     *(moved(cna.WeightSize0, 0x101C), WeightSize1, moved(cna.WeightSize2, 0x1024), DataSize1),
     *(DataSize0, DataSize2, moved(cna.DataSize3, 0x1034), CbufEntries, CbufCon1),
     *(moved(cna.CvtCon0, 0x1048), CvtScale01, CvtScale23),
     *CvtOffsets,
     *(FcDataSize0, moved(cna.FcDataSize1, 0x107C), PadCon0, moved(cna.PadCon1, 0x1084)),
     *(moved(cna.FeatureDataAddr, 0x1088), DmaCon0, moved(cna.DmaCon1, 0x1090), SurfStride, SurfSize, ReadSize),
-    *unknown(0x1038, 0x1068, 0x106C),
+    *unknown(0x1068, 0x106C),
     keep=[*_CNA_KEPT, "DCOMP_AMOUNT0", "DCOMP_AMOUNT1"],
 )
 

@@ -39,7 +39,8 @@ __all__ = [
 ]
 
 _Element = TypeVar("_Element", bound=np.generic)
-_RK3588, _RK3566 = CHIPS["rk3588"], CHIPS["rk3566"]
+_RK3588, _RK3566, _RK3562 = CHIPS["rk3588"], CHIPS["rk3566"], CHIPS["rk3562"]
+_RV1106 = CHIPS["rv1106"]
 _NUMBERS = 6
 _IMAGE_ROW_UNIT = 16
 
@@ -105,6 +106,48 @@ class WeightTiles:
         """RK3566, depthwise: groups of 32 bytes of channels."""
         groups = _cut_atoms(channels, _RK3566.depthwise_group // element_bytes, element_bytes, _RK3566)
         return cls((Groups(1, 1),), groups, height, width)
+
+    @classmethod
+    def of_rk3562(cls, shape: tuple[int, int, int, int], element_bytes: int) -> WeightTiles:
+        """RK3562, direct convolution of [O, I, H, W]: 16 bytes of outputs by 32 inputs, the rest as on RK3588."""
+        kernels, channels, height, width = shape
+        kernels += kernels % 2 if element_bytes == 1 else 0
+        outputs, inputs = _RK3562.weight_group
+        rest = _cut_atoms(channels, inputs, element_bytes, _RK3562)
+        return cls(_cut(kernels, outputs // element_bytes), rest, height, width)
+
+    @classmethod
+    def of_rk3562_picture(cls, shape: tuple[int, int, int, int], element_bytes: int) -> WeightTiles:
+        """RK3562, convolution on a picture: a pixel is four numbers, whatever its channels."""
+        kernels, _, height, width = shape
+        kernels += kernels % 2 if element_bytes == 1 else 0
+        return cls(_cut(kernels, _RK3562.weight_group[0] // element_bytes), (Groups(1, 4),), height, width)
+
+    @classmethod
+    def of_rk3562_depthwise(cls, channels: int, height: int, width: int, element_bytes: int) -> WeightTiles:
+        """RK3562, depthwise: whole groups of 32 bytes of channels."""
+        group = _RK3562.depthwise_group // element_bytes
+        return cls((Groups(1, 1),), (Groups(-(-channels // group), group),), height, width)
+
+    @classmethod
+    def of_rv1106_depthwise(cls, channels: int, height: int, width: int, element_bytes: int) -> WeightTiles:
+        """RV1106, depthwise: groups of 32 bytes of channels, whole atoms."""
+        groups = _cut_atoms(channels, _RV1106.depthwise_group // element_bytes, element_bytes, _RV1106)
+        return cls((Groups(1, 1),), groups, height, width)
+
+    @classmethod
+    def of_rk3576_depthwise(cls, channels: int, height: int, width: int, element_bytes: int) -> WeightTiles:
+        """RK3576, depthwise: groups of 64 bytes of channels, whole atoms; three that are left over stay three."""
+        atom = _RK3588.channels_per_atom(element_bytes)
+        groups = _cut(_rounded(channels, atom), _RK3588.depthwise_group // element_bytes)
+        return cls((Groups(1, 1),), groups, height, width)
+
+    @classmethod
+    def of_rk3576_picture(cls, shape: tuple[int, int, int, int], element_bytes: int) -> WeightTiles:
+        """RK3576, convolution on a picture: 32 bytes of outputs by four channels, as on RK3562."""
+        kernels, _, height, width = shape
+        kernels += kernels % 2 if element_bytes == 1 else 0
+        return cls(_cut(kernels, _RK3588.weight_group[0] // element_bytes), (Groups(1, 4),), height, width)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
