@@ -84,6 +84,15 @@ def test_numbers_whose_squares_are_too_large_for_fp16() -> None:
     assert snr(wanted, run(compile_model(model, calibration=[x]), x)) > 35
 
 
+def test_one_channel_that_is_far_larger_than_the_others() -> None:
+    """As in trained transformers: its square alone is beyond fp16, the variance is not."""
+    shape = (1, LENGTH, CHANNELS)
+    x = np.random.default_rng(2).normal(0, 3, shape).astype(np.float32)
+    x[..., 7] = 3500
+    model, gamma, beta = make(shape)
+    assert snr(expected(x, gamma, beta), run(compile_model(model), x)) > 55
+
+
 def test_maps_with_channels_last() -> None:
     shape = (1, 6, 5, 40)
     x = np.random.default_rng(3).normal(0, 1, shape).astype(np.float32)
@@ -119,5 +128,27 @@ def test_a_chip_that_cannot_mix_says_so() -> None:
     shape = (1, LENGTH, CHANNELS)
     x = np.random.default_rng(5).normal(0, 1, shape).astype(np.float32)
     model, _, _ = make(shape)
-    with pytest.raises(UnsupportedOperatorError, match="choose fp16"):
-        compile_model(model, "rk3566", calibration=[x])
+    with pytest.raises(UnsupportedOperatorError, match="this chip cannot mix the two"):
+        compile_model(model, "rv1106", calibration=[x])
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("shape", [(1, CHANNELS), (1, LENGTH, CHANNELS)])
+def test_written_out_with_large_numbers(shape: tuple[int, ...], affine: bool) -> None:
+    """Squares beyond 65504: one row, and norms without scale and bias, are recognised too. Stands on float64."""
+    net, ones = Net(), np.ones(CHANNELS)
+    d = net.add("Sub", "x", net.add("ReduceMean", "x", axes=[-1]))
+    mean = net.add("ReduceMean", net.add("Pow", d, net.constant(2.0)), axes=[-1])
+    out = net.add("Div", d, net.add("Sqrt", net.add("Add", mean, net.constant(1e-5))))
+    if affine:
+        out = net.add("Add", net.add("Mul", out, net.constant(2 * ones)), net.constant(ones))
+    x = np.random.default_rng(2).normal(5, 200, shape).astype(np.float32)
+    wanted = expected(x, 2 * ones, ones) if affine else expected(x, ones, 0 * ones)
+    assert snr(wanted, run(compile_model(net.model({"x": shape}, [out], opset=11)), x)) > 50
+
+
+def test_one_row_that_is_only_centred() -> None:
+    net = Net()
+    out = net.add("Sub", "x", net.add("ReduceMean", "x", axes=[-1]))
+    x = np.random.default_rng(2).normal(5, 20, (1, CHANNELS)).astype(np.float32)
+    assert snr(x - x.mean(), run(compile_model(net.model({"x": x.shape}, [out], opset=11)), x)) > 50

@@ -19,7 +19,12 @@ from openrknn.compiler.verify import verify
 from tests.compiler.nets import Net
 from tools.compiler_nodes import FORMS, Case, Outcome, cases, judge
 
-FP16_CANNOT_TELL = {"test_softmax_large_number": "10000 and 10003 are one number in fp16"}
+ONE_NUMBER = "10000 and 10003 are one number in fp16"
+FP16_CANNOT_TELL = {
+    **{f"test_{kind}_large_number{form}": ONE_NUMBER for kind in ("softmax", "logsoftmax")
+       for form in ("", "_expanded", "_expanded_ver18")},
+    "test_reduce_prod_default_axes_keepdims_example": "12! is beyond fp16",
+}  # fmt: skip
 STRIDE = 9
 """Of the node tests, every ninth; tools/compiler_nodes.py runs them all."""
 
@@ -194,15 +199,13 @@ def _quantised(net: Net) -> list[str]:
 
 REFUSED: dict[str, tuple[Callable[[Net], Sequence[str]], dict[str, Sequence[int]], str]] = {
     "a mask of Dropout": (_dropout, {"x": (1, 8)}, "makes a mask"),
-    "bounds that are inputs": (
-        lambda net: [net.add("Clip", "x", "low", "high")], {"x": (1, 8), "low": (), "high": ()}, "bounds are computed",
-    ),
     "a batch norm of training": (
         lambda net: [net.add("BatchNormalization", "x", "s", "s", "s", "s")], {"x": (1, 8, 4, 4), "s": (8,)},
         "at run time",
     ),
     "a first dimension that is none": (
-        lambda net: [net.add("Relu", net.add("Reshape", "x", net.constant([8, 16], np.int64)))], {"x": (1, 8, 4, 4)},
+        lambda net: [net.add("MaxPool", net.add("Reshape", "x", net.constant([8, 4, 4, 1], np.int64)),
+                             kernel_shape=[2, 1])], {"x": (1, 8, 4, 4)},
         "its first dimension is 8",
     ),
     "integers of a float": (
@@ -267,9 +270,10 @@ def test_a_recurrent_detector(steps: int) -> None:
 
 
 @pytest.mark.parametrize("mode", ["reflect", "edge"])
-def test_a_border_of_many_samples_is_refused_before_it_takes_memory(mode: str) -> None:
+def test_a_border_of_many_samples_is_the_cpus(mode: str) -> None:
     """43,844 samples made a matrix of 15 GB."""
     net = Net()
     out = net.add("Pad", "x", net.constant([0, 0, 512, 0, 0, 512], np.int64), mode=mode)
-    with pytest.raises(UnsupportedOperatorError, match=r"Pad .*: moving 43844 numbers to 44868 places"):
-        compile_model(net.model({"x": (1, 1, 43844)}, [out]))
+    assert outcome(net, {"x": (1, 1, 43844)}, out) == "right"
+    made = compile_model(net.model({"x": (1, 1, 43844)}, [out]))
+    assert [step.type for step in made.lowering.program.steps if step.is_cpu].count("Pad") == 1

@@ -15,6 +15,22 @@ One folder per stage, in this order; each can be used and tested alone, and none
 """
 
 from openrknn.compiler.api import Compiled, compile_model, compile_onnx, compile_with, input_names
+from openrknn.compiler.importer.read import read_model
+from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, infer, known_shapes, model_inputs
 from openrknn.compiler.options import CompileOptions, Shapes
 
-__all__ = ["CompileOptions", "Compiled", "Shapes", "compile_model", "compile_onnx", "compile_with", "input_names"]
+__all__ = [
+    "CompileOptions",
+    "Compiled",
+    "Shapes",
+    "bind_shapes",
+    "compile_model",
+    "compile_onnx",
+    "compile_with",
+    "cut_outputs",
+    "infer",
+    "input_names",
+    "known_shapes",
+    "model_inputs",
+    "read_model",
+]

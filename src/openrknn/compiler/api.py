@@ -53,6 +53,17 @@ def input_names(
 
 def compile_with(onnx: str | os.PathLike[str] | bytes | Any, options: CompileOptions) -> Compiled:
     """The same for options that are there already."""
+    made = _compile(onnx, options)
+    if options.check:
+        from openrknn.compiler.check import check
+
+        if options.progress is not None:
+            options.progress("check", 0, 1)
+        made.checked = check(made)
+    return made
+
+
+def _compile(onnx: Any, options: CompileOptions) -> Compiled:
     if options.method == "auto":
         return _best(onnx, options)
     made = compile_stages(onnx, options, {})
@@ -77,7 +88,7 @@ _JUDGED = 2
 
 
 def _best(onnx: Any, options: CompileOptions) -> Compiled:
-    """Compile with two kinds of ranges, and keep what is closest to float.
+    """Compile with three kinds of ranges, and keep what is closest to float.
 
     The worst output on the first calibration inputs decides; on a draw the earlier one stays.
     """
@@ -85,7 +96,7 @@ def _best(onnx: Any, options: CompileOptions) -> Compiled:
 
     if options.auto_mixed:  # the way is chosen for int8, and then the operators that it does not suffice for
         plain = _best(onnx, replace(options, auto_mixed=False))
-        return compile_with(onnx, replace(options, **plain.way))
+        return _compile(onnx, replace(options, **plain.way))
     seen: dict[str, Statistics] = {}
 
     def attempt(method: str) -> tuple[float, Compiled]:
@@ -94,7 +105,8 @@ def _best(onnx: Any, options: CompileOptions) -> Compiled:
             return math.inf, made
         return min(verdict.decibels for verdict in verify(made, count=_JUDGED)), made
 
-    best = attempt("minmax")
-    if best[0] < _EXACT_DB:
-        best = max(best, attempt("mse"), key=lambda pair: pair[0])
+    best = attempt("cost")
+    for method in ("minmax", "mse"):
+        if best[0] < _EXACT_DB:
+            best = max(best, attempt(method), key=lambda pair: pair[0])
     return best[1]

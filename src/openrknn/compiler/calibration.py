@@ -68,9 +68,10 @@ class Preprocess:
         result: Array = (values.astype(np.float32) - mean) / std
         return result
 
-
     def undo(self, name: str, values: Array) -> Array:
         """The other way round: what a `Session` is fed with, because the compiled model applies mean and std itself."""
+        if values.dtype.kind != "f":  # indices and truths
+            return values
         mean, std = (np.array(numbers, np.float32) for numbers in self.pairs[name])
         if values.ndim == 4:
             mean, std = mean.reshape(1, -1, 1, 1), std.reshape(1, -1, 1, 1)
@@ -139,7 +140,10 @@ class Feeds:
         values = _read(Path(part), shape, self.preprocess) if is_path else np.asarray(part)
         if values.dtype.kind not in "iufb":
             raise CalibrationError(f"{where}: {values.dtype} is not a numeric type")
-        return self.preprocess.apply(name, _arranged(values, shape, where, self.batch))
+        arranged = _arranged(values, shape, where, self.batch)
+        if self.graph.values[name].whole:  # indices and truths: no picture, and no float
+            return arranged.astype(self.graph.values[name].whole)
+        return self.preprocess.apply(name, arranged)
 
 
 def feeds_for(

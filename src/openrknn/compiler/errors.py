@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from openrknn.errors import RknnError, UnsupportedError
 
-__all__ = ["CalibrationError", "CompileError", "MisfitError", "ModelError", "OptionError", "UnsupportedOperatorError"]
+__all__ = [
+    "CalibrationError", "CompileError", "MisfitError", "ModelError", "OptionError", "UnsupportedOperatorError",
+    "WrongResultError",
+]  # fmt: skip
 
 
 class CompileError(RknnError):
@@ -29,3 +32,7 @@ class MisfitError(CalibrationError):
 
 class UnsupportedOperatorError(CompileError, UnsupportedError):
     """The model needs an operator, or a form of one, that the compiler does not have."""
+
+
+class WrongResultError(CompileError):
+    """The file that was made does not compute what the model does: a mistake of the compiler, found in time."""

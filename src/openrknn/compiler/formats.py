@@ -33,6 +33,8 @@ class Format:
     dtype: DataType
     element_bytes: int
     atom_bytes: int = ATOM_BYTES
+    group_atoms: int = 2
+    """Atoms of output channels that a convolution makes together."""
 
     @property
     def atom(self) -> int:
@@ -41,13 +43,13 @@ class Format:
 
     @property
     def group(self) -> int:
-        """Output channels that a convolution makes together: two atoms."""
-        return 2 * self.atom
+        """Output channels that a convolution makes together."""
+        return self.group_atoms * self.atom
 
     @property
     def depthwise_group(self) -> int:
-        """Channels that a depthwise convolution makes together: four atoms."""
-        return 4 * self.atom
+        """Channels that a depthwise convolution makes together: twice as many."""
+        return 2 * self.group_atoms * self.atom
 
     def surfaces(self, channels: int) -> int:
         return ceil_div(channels, self.atom)

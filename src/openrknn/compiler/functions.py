@@ -143,7 +143,8 @@ def function_for(attributes: Mapping[str, Any], reach: float, *, power_of_two: b
     name = attributes["function"]
     limit = FUNCTIONS[name][1]
     if name == "bounds" and math.isfinite(attributes["alpha"]) and math.isfinite(attributes["beta"]):
-        limit = max(abs(attributes["alpha"]), abs(attributes["beta"]))
+        # Beyond the bounds it is flat, so the table must not end before them: rounding to three digits may do that.
+        limit = 1.006 * max(abs(attributes["alpha"]), abs(attributes["beta"]))
     parameters = tuple((key, float(attributes[key])) for key in ("alpha", "beta") if key in attributes)
     # Three significant digits: tables of nearly equal reach become equal, and one load serves both.
     wanted = min(limit, max(reach, 1e-3))

@@ -11,11 +11,13 @@ import numpy as np
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.ir import Array, Graph, Op
 
-__all__ = ["POINT", "choice", "identity_conv", "selection_conv"]
+__all__ = ["MOVING_CONVS", "POINT", "TooManyError", "choice", "identity_conv", "selection_conv"]
 
 _LARGEST = 1 << 26
 """Numbers of a matrix of zeros and ones; a network that needs more of them has another shape in mind."""
 
+MOVING_CONVS = frozenset({"Slice", "Concat", "Pad", "Input", "Expand", "Pick"})
+"""What 1x1 convolutions that only move come from, as they say themselves."""
 
 POINT: Mapping[str, Any] = MappingProxyType(
     {"kernel": (1, 1), "strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0), "group": 1}
@@ -23,10 +25,14 @@ POINT: Mapping[str, Any] = MappingProxyType(
 """Attributes of a 1x1 convolution over all channels."""
 
 
+class TooManyError(UnsupportedOperatorError):
+    """Moving these numbers by a convolution would take too many weights."""
+
+
 def choice(rows: int, columns: int, what: str) -> Array:
     """Weights [rows, columns, 1, 1] of zeros, to be filled with ones; `what` is named where they are too many."""
     if rows * columns > _LARGEST:
-        raise UnsupportedOperatorError(
+        raise TooManyError(
             f"{what}: moving {columns} numbers to {rows} places is a convolution with {rows * columns} weights; do it "
             "in your program, before or behind the model"
         )

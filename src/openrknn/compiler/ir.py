@@ -53,6 +53,8 @@ class Value:
     shape: tuple[int, ...]
     quantization: Quantization | None = None
     """None: fp16 (after the stage `quantise`)."""
+    whole: str = ""
+    """Whole numbers of this type (int64, int32, bool): truths and indices, which only the CPU touches."""
 
     @property
     def cube(self) -> tuple[int, int, int]:
@@ -100,6 +102,8 @@ class Graph:
     ops: list[Op] = field(default_factory=list)
     derived: dict[str, tuple[str, Callable[[Array], Array]]] = field(default_factory=dict)
     """Values that ONNX does not have: how calibration gets them from another one."""
+    addends: dict[str, str] = field(default_factory=dict)
+    """Derived values that get another value on top of what is derived."""
     partial: dict[str, str] = field(default_factory=dict)
     """Sums on the way to a value: they have about its range."""
     given: dict[str, Quantization] = field(default_factory=dict)
@@ -112,6 +116,10 @@ class Graph:
     """What that Sigmoid makes: 0.5 decides."""
     stored: dict[str, StoredWeights] = field(default_factory=dict)
     """Constants that the model itself stores as integers."""
+    mixes: str = ""
+    """Why the first dimension of the inputs is none of items, where it could be one: who mixes them."""
+    adapted: dict[str, tuple[Array, StoredWeights]] = field(default_factory=dict)
+    """Convolution, by what it writes -> its weights, and how they are rounded in int8."""
 
     def is_constant(self, name: str) -> bool:
         return name in self.constants

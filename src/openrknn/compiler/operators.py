@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["CPU_OPERATORS", "NPU_OPERATORS", "Row"]
+__all__ = ["CPU_ANY", "CPU_OPERATORS", "NPU_OPERATORS", "Row"]
 
 
 class Row(NamedTuple):
@@ -59,8 +59,14 @@ NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
         "Binary": Row(
             "Add, Sub, Mul, Max, Min, Sum, Div (fp16)", "DPU; second operand per pixel, per channel, or constant"
         ),
-        "Concat": Row("Concat over channels", "no task: the parts are written where they belong"),
-        "Slice": Row("Slice and Split over channels", "no task: an address"),
+        "Concat": Row(
+            "Concat over any dimension",
+            "no task over channels, rows or tokens: parts are written where they belong; others become rows",
+        ),
+        "Slice": Row(
+            "Slice and Split over any dimension",
+            "no task over channels, rows or tokens: an address; columns by the CNA",
+        ),
         "Repeat": Row("Resize and Upsample, nearest, by whole factors up to 8", "DPU, repeating pixels"),
         "Reshape": Row("Reshape, Flatten, Squeeze, Unsqueeze", "no task where memory stays as it is, else the CPU"),
     }
@@ -69,9 +75,6 @@ NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
 CPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
     {
         "AveragePool": Row("AveragePool that leaves padding out", "the NPU's mean counts padding pixels"),
-        "Exp": Row("Exp (fp16)", "without calibration the range of a table is unknown"),
-        "Sin": Row("Sin (fp16)", "the same"),
-        "Sqrt": Row("Sqrt (fp16)", "the same"),
         "Reshape": Row("Reshape that moves channels", "the NPU keeps 16 bytes of channels together"),
         "MatMul": Row(
             "MatMul of two activations with broadcast, more than 3072 deep, or with nothing else in the model",
@@ -88,3 +91,31 @@ CPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
     }
 )
 """Why the second column: what keeps it from the NPU."""
+
+CPU_ANY: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "functions of one number": (
+            "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor",
+            "IsInf", "IsNaN", "Log", "Neg", "Not", "Reciprocal", "Round", "Sign", "Sin", "Sinh", "Sqrt", "Tan",
+        ),
+        "of two numbers": (
+            "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min",
+            "Mod", "Mul", "Or", "Pow", "Sub", "Where", "Xor",
+        ),
+        "reductions": (
+            "ArgMax", "ArgMin", "CumSum", "Hardmax", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
+            "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "TopK",
+        ),
+        "moves": (
+            "Cast", "Concat", "Expand", "Gather", "GatherElements", "GatherND", "OneHot", "Pad", "ReverseSequence",
+            "ScatterElements", "ScatterND", "Slice", "Split", "Tile", "Transpose", "Trilu",
+        ),
+        "windows": ("GridSample", "LRN", "LpPool", "MaxPool", "MaxRoiPool", "Resize", "RoiAlign"),
+    }
+)  # fmt: skip
+"""What is left to the CPU wherever no recipe for the NPU fits, of any shape and with constants; by family.
+
+The vendor's converter 2.5.0 leaves all of these to the CPU, so its runtimes 2.x have them; 1.5.2 has a part of them,
+and refuses a file with the others. Not here: what 1.5.2 computes wrong (Tanh, LogSoftmax, Max with a constant, Conv,
+GRU), and what has many products: that is the NPU's work.
+"""

@@ -17,7 +17,7 @@ from openrknn.compiler.calibration import FITS, Calibration
 from openrknn.compiler.errors import CalibrationError, OptionError
 from openrknn.compiler.importer.batch import MOST_ITEMS
 from openrknn.compiler.quantise.ranges import METHODS
-from openrknn.compiler.targets import TARGETS
+from openrknn.compiler.targets import TARGETS, target_of
 
 __all__ = ["CompileKeywords", "CompileOptions", "Numbers", "Progress", "Shapes"]
 
@@ -45,6 +45,7 @@ class CompileKeywords(TypedDict, total=False):
     outputs: Sequence[str]
     method: str
     bias_correction: bool
+    adaptive_rounding: bool
     equalize: bool
     bold: bool
     split_outputs: bool
@@ -53,6 +54,7 @@ class CompileKeywords(TypedDict, total=False):
     fp16_layers: Sequence[str]
     custom_string: str
     cores: int | None
+    check: bool
     progress: Progress | None
 
 
@@ -80,11 +82,13 @@ class CompileOptions:
     batch dimension says."""
     outputs: Sequence[str] = ()
     """Cut the model here."""
-    method: str = "minmax"
-    """How ranges are chosen (minmax, percentile, mse, entropy), or auto: try minmax and mse, and keep the best on the
-    calibration data."""
+    method: str = "cost"
+    """How ranges are chosen: cost (by what they cost the outputs), minmax, percentile, mse, entropy, or auto: try cost,
+    minmax and mse, and keep the best on the calibration data."""
     bias_correction: bool = True
     """Take back the mean error of rounded weights."""
+    adaptive_rounding: bool = True
+    """Round weights up or down so that their errors cancel on the calibration data."""
     equalize: bool = False
     """Even out the channels between convolutions."""
     bold: bool = False
@@ -102,6 +106,8 @@ class CompileOptions:
     cores: int | None = None
     """1 for the one-core task list only, 3 for lists of two and three cores with everything shared that can be; left
     alone, these are there if they are worth it."""
+    check: bool = True
+    """Run the result once on the software NPU and compare it with ONNX in float, if that takes a second or two."""
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
@@ -110,8 +116,8 @@ class CompileOptions:
             raise OptionError(
                 f"cores={self.cores!r}: choose 1 (one task list) or {chip.cores} (lists for all numbers of cores)"
             )
-        if self.method not in {*METHODS, "auto"}:
-            raise OptionError(f"method {self.method!r} is not known; there are {', '.join(METHODS)} and auto")
+        if self.method not in {*METHODS, "cost", "auto"}:
+            raise OptionError(f"method {self.method!r} is not known; there are cost, {', '.join(METHODS)} and auto")
         if self.order not in _ORDERS:
             raise OptionError(f"order {self.order!r} is not known; there are {' and '.join(_ORDERS)}")
         if self.fit not in FITS:
@@ -119,7 +125,9 @@ class CompileOptions:
         if self.batch is not None and not 1 <= self.batch <= MOST_ITEMS:
             raise OptionError(f"batch={self.batch!r}: a run has 1 to {MOST_ITEMS} items")
         _ = self.shape_sets
-        if (self.auto_mixed or self.fp16_layers) and not TARGETS[chip.family].can_mix:
+        if (self.auto_mixed or self.fp16_layers) and not target_of(chip).can_mix:
+            if not target_of(chip).has_fp16:
+                raise OptionError(f"{chip.title} computes int8 only: leave out auto_mixed and fp16_layers")
             raise OptionError(
                 f"int8 and fp16 in one model is for RK3588 only: no file of the vendor's shows how {chip.title} goes "
                 "from one to the other. Leave out auto_mixed and fp16_layers"
@@ -162,6 +170,8 @@ class CompileOptions:
     def is_fp16(self, *, is_quantised: bool) -> bool:
         """Whether all of the model becomes fp16; `is_quantised` says that it brings scales of its own."""
         has_data = self.calibration is not None
+        if not target_of(self.chip).has_fp16:
+            return self._is_not_fp16(has_data=has_data or is_quantised)
         chosen = not has_data and not is_quantised if self.fp16 is None else self.fp16
         if chosen and (self.auto_mixed or self.fp16_layers):
             raise CalibrationError(
@@ -175,6 +185,17 @@ class CompileOptions:
                 "or choose fp16"
             )
         return chosen
+
+    def _is_not_fp16(self, *, has_data: bool) -> bool:
+        """For chips that compute int8 only."""
+        if self.fp16:
+            raise OptionError(f"{self.chip.title} computes int8 only: leave out fp16, and give calibration data")
+        if not has_data:
+            raise CalibrationError(
+                f"{self.chip.title} computes int8 only, and int8 needs calibration data: give a folder of pictures or "
+                "arrays like those of real use"
+            )
+        return False
 
 
 def _several(name: str, given: Sequence[int] | Sequence[Sequence[int]]) -> list[tuple[int, ...]]:

@@ -15,22 +15,27 @@ from openrknn.compiler.errors import OptionError, UnsupportedOperatorError
 from openrknn.compiler.formats import Format
 from openrknn.compiler.importer import Imported, import_model
 from openrknn.compiler.ir import Array, Graph
-from openrknn.compiler.link import link
+from openrknn.compiler.link import link, link_copies
 from openrknn.compiler.link.cores import link_cores
 from openrknn.compiler.link.plan import plan
 from openrknn.compiler.lower import Lowering, Options, lower
+from openrknn.compiler.lower.cpu import refuse_cpu
+from openrknn.compiler.measured import is_rounding_better
 from openrknn.compiler.normalise import normalise
 from openrknn.compiler.normalise.clean import split_final_concats
 from openrknn.compiler.options import CompileOptions
 from openrknn.compiler.quantise import quantise
+from openrknn.compiler.quantise.gradient import channel_costs
 from openrknn.compiler.quantise.groups import moves
 from openrknn.compiler.quantise.precision import Choice, find_operators, set_precision
+from openrknn.compiler.quantise.rounding import adapt, samples_for
 from openrknn.compiler.quantise.shapes import Shaped, calibrate, equalise_together
 from openrknn.compiler.quantise.statistics import Statistics
+from openrknn.compiler.quantise.why import RangeChoice
 from openrknn.compiler.repeat import repeat
 from openrknn.compiler.result import Compiled, Variant
-from openrknn.compiler.targets import TARGETS
-from openrknn.compiler.write import build_model, join_models
+from openrknn.compiler.targets import target_of
+from openrknn.compiler.write import as_mini, build_model, join_models, with_pixels
 from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.container.writer import encode
@@ -38,8 +43,11 @@ from openrknn.isa.errors import EncodingError
 
 __all__ = ["compile_stages"]
 
+_MOST_CORES = 3
 _SAMPLES = 4
 """Calibration inputs that are kept to compare with."""
+_PROBED = 2
+"""Calibration inputs that tell what errors cost."""
 
 
 @dataclass(slots=True)
@@ -50,6 +58,10 @@ class _Front:
     graph: Graph
     samples: list[dict[str, Array]] = field(default_factory=list)
     statistics: Mapping[str, Statistics] = field(default_factory=dict)
+    ranges: list[RangeChoice] = field(default_factory=list)
+    rounding: dict[str, float] = field(default_factory=dict)
+    more: list[dict[str, Array]] = field(default_factory=list)
+    """Samples and some more, for what is learnt from them."""
 
 
 def compile_stages(onnx: Any, options: CompileOptions, seen: dict[str, Statistics]) -> Compiled:
@@ -58,7 +70,7 @@ def compile_stages(onnx: Any, options: CompileOptions, seen: dict[str, Statistic
     tell("import", 0, 1)
     imports = [import_model(onnx, shapes=shapes, outputs=options.outputs) for shapes in options.shape_sets]
     is_fp16 = options.is_fp16(is_quantised=any(op.type == "QuantizeLinear" for op in imports[0].graph.ops))
-    target = TARGETS[options.chip.family]
+    target = target_of(options.chip)
     form = target.fp16 if is_fp16 else target.int8
     items, batch = _items(imports, options)
     preprocess = Preprocess.of(imports[0].graph, options.mean, options.std, options.order, options.fit)
@@ -68,6 +80,7 @@ def compile_stages(onnx: Any, options: CompileOptions, seen: dict[str, Statistic
         _quantise(fronts, options, preprocess, seen)
     tell("lower", 0, 1)
     back = _Back(options, form, preprocess, batch)
+    way = {"method": options.method, "adaptive_rounding": _settle(fronts, back)}
     choices: tuple[Choice, ...] = ()
     decibels = None
     if options.auto_mixed or options.fp16_layers:
@@ -80,13 +93,24 @@ def compile_stages(onnx: Any, options: CompileOptions, seen: dict[str, Statistic
         back.build(front.graph, front.statistics, options.cores, count)
         for front, count in zip(fronts, items, strict=True)
     ]
-    data = encode(join_models([entry.model for entry in built]))
+    data = encode(_finished([entry.model for entry in built]))
     tell("write", 1, 1)
     variants = tuple(
         Variant(front.graph, entry.lowering, front.imported.model, front.samples, entry.costs, count)
         for front, entry, count in zip(fronts, built, items, strict=True)
     )
-    return Compiled(data, load(data), variants, preprocess, choices, decibels, way={"method": options.method})
+    return Compiled(
+        data, load(data), variants, preprocess, choices, decibels, way=way,
+        ranges=tuple(fronts[0].ranges), rounding_db=fronts[0].rounding,
+    )  # fmt: skip
+
+
+def _finished(models: list[Model]) -> Model:
+    """One model in the form that the chip's runtime takes; several shapes are a container 6 everywhere."""
+    model = join_models(models)
+    if model.chip.holds_uint8_setting:
+        model = with_pixels(model)
+    return as_mini(model) if target_of(model.chip).is_mini and len(models) == 1 else model
 
 
 def _items(imports: list[Imported], options: CompileOptions) -> tuple[list[int], int]:
@@ -104,7 +128,7 @@ def _front(imported: Imported, options: CompileOptions, form: Format) -> _Front:
     graph = imported.graph
     if options.split_outputs:
         split_final_concats(graph)
-    target = TARGETS[options.chip.family]
+    target = target_of(options.chip)
     kernel_volume = 0 if options.bold else target.kernel_volume[form.name]
     normalise(graph, atom=form.atom, calibrated=form.name == "int8", kernel_volume=kernel_volume, target=target)
     if form.name == "int8" and options.fp16_layers:
@@ -122,7 +146,8 @@ def _quantise(
         for front in fronts:
             batch = options.batch or front.imported.batch
             feeds = feeds_for(options.calibration, front.graph, preprocess, batch=batch, is_choosy=len(fronts) > 1)
-            front.samples = list(islice(feeds, _SAMPLES))
+            front.more = list(islice(feeds, samples_for(front.graph)))
+            front.samples = front.more[:_SAMPLES]
             parts.append(Shaped(front.graph, front.imported.model, feeds, front.samples))
         if options.equalize:
             equalise_together(parts)
@@ -130,9 +155,49 @@ def _quantise(
             total = sum(len(part.feeds) for part in parts)
             tell = options.progress or (lambda stage, done, of: None)
             seen.update(calibrate(parts, lambda done: tell("calibrate", done, total)))
+    costs = _costs(fronts) if options.method == "cost" else {}
     for front in fronts:
         known = {name: seen[name] for name in front.graph.values if name in seen}
-        front.statistics = quantise(front.graph, front.imported.model, None, method=options.method, seen=known)
+        front.statistics = quantise(
+            front.graph, front.imported.model, None, method=options.method, costs=costs, choices=front.ranges,
+            seen=known,
+        )  # fmt: skip
+    if options.adaptive_rounding and options.calibration is not None:
+        _round(fronts)
+
+
+def _round(fronts: list[_Front]) -> None:
+    """Adaptive rounding on the first shapes that there are data for; the others store the same weights."""
+    front = next((front for front in fronts if front.samples), None)
+    if front is None or front.graph.given:
+        return
+    front.rounding.update(adapt(front.graph, front.imported.model, front.more))
+    for other in fronts:
+        other.graph.adapted = front.graph.adapted
+
+
+def _settle(fronts: list[_Front], back: _Back) -> bool:
+    """Whether adaptive rounding stays; where it is measured to be worse, all weights go to the nearest again."""
+    front = next((front for front in fronts if front.graph.adapted and front.more), None)
+    if front is None:
+        return False
+    build = partial(back.single, front.statistics)
+    better = is_rounding_better(front.graph, front.imported.model, front.more, back.preprocess, build)
+    for entry in fronts:
+        entry.more = []
+        if better is False:
+            entry.graph.adapted = {}
+            entry.rounding.clear()
+    return better is not False
+
+
+def _costs(fronts: list[_Front]) -> dict[str, Array]:
+    """What an error in each channel of each value costs, on the first shapes that there are data for."""
+    front = next((front for front in fronts if front.samples and not front.graph.given), None)
+    if front is None:
+        return {}
+    outputs = [entry.name for entry in front.imported.model.graph.output]
+    return channel_costs(front.imported.model, outputs, front.samples[:_PROBED])
 
 
 def _mix(fronts: list[_Front], back: _Back) -> tuple[tuple[Choice, ...], float | None]:
@@ -191,16 +256,18 @@ class _Back:
 
     def single(self, statistics: Mapping[str, Statistics], graph: Graph) -> Model:
         """One item, one core: to measure with."""
-        return load(encode(replace(self, batch=1).build(graph, statistics, 1, 1).model))
+        return load(encode(_finished([replace(self, batch=1).build(graph, statistics, 1, 1).model])))
 
     def build(self, graph: Graph, statistics: Mapping[str, Statistics], cores: int | None, items: int) -> _Built:
         """The graph is changed."""
         from openrknn import __version__
 
         chip = self.options.chip
-        core_counts = CORE_COUNTS if cores != 1 and chip.cores > 1 else ()
+        core_counts = CORE_COUNTS if cores != 1 and chip.cores == _MOST_CORES else ()
         choice = Options(bias_correction=self.options.bias_correction, core_counts=core_counts)
-        lowering = lower(graph, self.form, choice, statistics, TARGETS[chip.family])
+        lowering = lower(graph, self.form, choice, statistics, target_of(chip))
+        if not lowering.target.has_cpu:
+            refuse_cpu(lowering.program)
         choose_shares(lowering.program, cores, bold=self.options.bold)
         program = repeat(lowering.program, items)
         tables = {function.key: function.table for function in lowering.functions.values()}
@@ -208,6 +275,7 @@ class _Back:
             linked = link(program, tables)
         except EncodingError as error:
             raise UnsupportedOperatorError(_beyond(str(error))) from error
+        link_copies(program, linked, chip.cores)
         link_cores(program, linked, tables)
         plan(program)
         model = build_model(

@@ -65,8 +65,12 @@ class Tensor:
 
     def at(self, channel: int = 0, row: int = 0, column: int = 0) -> Place:
         """The atom of a channel and pixel."""
+        return self.pixel(channel, row * self.cube[2] + column)
+
+    def pixel(self, channel: int, number: int) -> Place:
+        """The atom of a channel and of one of all pixels, row by row."""
         surface = channel * self.element_bytes // self.atom_bytes
-        return Place(self.name, (surface * self.pitch + row * self.cube[2] + column) * self.atom_bytes)
+        return Place(self.name, (surface * self.pitch + number) * self.atom_bytes)
 
 
 @dataclass(slots=True)

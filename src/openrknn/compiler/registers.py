@@ -16,6 +16,8 @@ class Place(NamedTuple):
 
     tensor: str
     offset: int = 0
+    data: bytes | None = None
+    """Operands that a chip reads from memory, which `translate` makes: the file gets a tensor of these bytes."""
 
 
 Registers = dict[str, dict[str, int | Place]]

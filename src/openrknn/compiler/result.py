@@ -10,6 +10,7 @@ from openrknn.compiler.cost import Cost
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.lower import Lowering
 from openrknn.compiler.quantise.precision import Choice
+from openrknn.compiler.quantise.why import RangeChoice
 from openrknn.container.model import Model
 
 __all__ = ["Compiled", "Variant"]
@@ -59,6 +60,12 @@ class Compiled:
     """Mixed models that were searched for: what the model costs with everything in fp16."""
     way: dict[str, Any] = field(default_factory=dict)
     """Options that `method="auto"` chose between."""
+    checked: str = ""
+    """What running the file once has shown, in words; empty: it was not asked for."""
+    ranges: tuple[RangeChoice, ...] = ()
+    """int8: the range of each value, and why."""
+    rounding_db: dict[str, float] = field(default_factory=dict)
+    """int8: what adaptive rounding of its weights gained each convolution on the calibration data, in decibels."""
 
     @property
     def graph(self) -> Graph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from openrknn.compiler.result import Compiled
     from openrknn.cost import OperatorCost
 
-__all__ = ["Row", "TaskRow", "rows_of"]
+__all__ = ["Row", "TaskRow", "own_noise", "rows_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Row:
     macs: int = 0
     weights_db: float | None = None
     output_db: float | None = None
+    own_noise: float = 0.0
+    """Noise that it adds itself, relative to the signal (`own_noise`)."""
     is_depthwise: bool = False
 
     @property
@@ -82,6 +85,8 @@ def rows_of(compiled: Compiled) -> list[Row]:
         )  # fmt: skip
         row.weights_db = compiled.lowering.errors.get(row.name)
         row.output_db = noise.get(step.outputs[0])
+        if row.output_db is not None:
+            row.own_noise = own_noise(row.output_db, [noise[name] for name in step.inputs if name in noise])
         cost = costs.get(number)
         if cost is not None:
             row.cores = max(step.shares, default=1)
@@ -94,6 +99,18 @@ def rows_of(compiled: Compiled) -> list[Row]:
             row.tiles = _tiles(step, tensors[step.outputs[0]].cube)
         rows.append(row)
     return rows
+
+
+def own_noise(output_db: float, input_dbs: Iterable[float]) -> float:
+    """The part of an output's noise that the operator itself adds, relative to the signal.
+
+        noise(out) = noise(in) + own,  noise = 10 ** (-dB / 10)
+
+    The worst input counts: noise of several inputs rarely adds up in one place. Never below 0: an activation or a mean
+    can take noise away.
+    """
+    before = max((10 ** (-decibels / 10) for decibels in input_dbs), default=0.0)
+    return max(0.0, float(10 ** (-output_db / 10) - before))
 
 
 def _costs(compiled: Compiled) -> dict[int, OperatorCost]:
@@ -166,6 +183,7 @@ def _tiles(step: Step, cube: tuple[int, int, int]) -> str:
 def _noise(compiled: Compiled) -> dict[str, float]:
     """Value -> decibels against ONNX in float, on the first calibration input (or noise)."""
     from openrknn.compiler.float_model import FloatModel
+    from openrknn.compiler.quantise.statistics import derive, names_for
     from openrknn.compiler.repeat import tensor_suffix
     from openrknn.compiler.trials import grouped, raw_inputs, trials
     from openrknn.runtime.inspector import Inspector
@@ -174,11 +192,8 @@ def _noise(compiled: Compiled) -> dict[str, float]:
     if number or compiled.model.batch_size > 1:
         return {}
     feed, graph = feeds[0], variant.graph
-    sources = [source for source, _ in graph.derived.values()]
-    wanted = dict(FloatModel(variant.source, list(dict.fromkeys([*graph.values, *sources]))).run(feed))
-    for name, (source, function) in graph.derived.items():
-        if name not in wanted and source in wanted:
-            wanted[name] = function(wanted[source])
+    wanted = dict(FloatModel(variant.source, names_for(graph)).run(feed))
+    derive(graph, wanted)
     found: dict[str, float] = {}
     with Inspector(compiled.model, "software") as inspector:
         inspector.feed(next(grouped([raw_inputs(compiled, feed)], variant.batch)), "nchw")

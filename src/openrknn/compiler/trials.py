@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from openrknn.compiler.ir import Array, Graph
+from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.result import Compiled, Variant
 from openrknn.container.model import Model
 from openrknn.runtime.io.outputs import OutputKind
@@ -86,5 +86,36 @@ def raw_inputs(compiled: Compiled, feed: dict[str, Array]) -> dict[str, Array]:
 
 
 def _noise(graph: Graph) -> dict[str, Array]:
+    """Around 0, with a spread of 1; where the model says what an input's range is, all over that."""
     generator = np.random.default_rng(0)
-    return {name: generator.normal(0, 1, graph.values[name].shape).astype(np.float32) for name in graph.inputs}
+    feed = {}
+    for name in graph.inputs:
+        value = graph.values[name]
+        numbers = value.quantization
+        if value.whole:
+            feed[name] = _indices(graph, name, generator)
+        elif numbers is None:
+            feed[name] = generator.normal(0, 1, value.shape).astype(np.float32)
+        else:
+            feed[name] = generator.uniform(numbers.low, numbers.high, value.shape).astype(np.float32)
+    return feed
+
+
+_WHOLE = {"int64": np.int64, "int32": np.int32, "bool": np.bool_}
+
+
+def _indices(graph: Graph, name: str, generator: np.random.Generator) -> Array:
+    """Any place of the smallest table that is read with them; truths and what reads no table are 0 and 1."""
+    sizes = [_table(graph, op) for op in graph.ops if op.inputs[1:2] == [name] and _kind(op) == "Gather"]
+    value = graph.values[name]
+    return generator.integers(0, min(sizes, default=2), value.shape).astype(_WHOLE[value.whole])
+
+
+def _kind(op: Op) -> str:
+    return str(op.attributes.get("operator", op.type))
+
+
+def _table(graph: Graph, op: Op) -> int:
+    constant = graph.constants.get(op.inputs[0])
+    shape = graph.shape(op.inputs[0]) if constant is None else constant.shape
+    return int(shape[int(op.attributes.get("axis", 0))])

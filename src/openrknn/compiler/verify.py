@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.answers import Answer, decision_of
 from openrknn.compiler.calibration import Calibration, feeds_for
 from openrknn.compiler.errors import CalibrationError
 from openrknn.compiler.float_model import FloatModel
@@ -40,6 +41,8 @@ class Verdict:
     expected_decibels: float
     shapes: str = ""
     """Of the inputs, where the model has several."""
+    answer: Answer | None = None
+    """Where the output decides something: how often as in float."""
 
     @property
     def decibels(self) -> float:
@@ -47,19 +50,31 @@ class Verdict:
 
     @property
     def is_good(self) -> bool:
+        """The answers are the float model's; where there are none, enough is left of the signal."""
+        if self.distance.overflowed:
+            return False
+        if self.answer is not None and self.answer.of:
+            return self.answer.is_same
         return self.decibels >= self.expected_decibels
 
     def as_json(self) -> dict[str, Any]:
         word = "ok" if self.is_good else f"below the usual {self.expected_decibels:.0f} dB; see docs: lost accuracy"
+        if self.answer is not None and self.answer.of:
+            word = str(self.answer) if self.is_good else f"{self.answer}; see docs: lost accuracy"
         if self.distance.overflowed:
             word = f"{self.distance.overflowed} numbers are infinite or NaN; see docs: lost accuracy"
         cosine, name = self.distance.cosine or 0.0, named(self.output, self.shapes)
         return {
             "output": self.output, "snr_db": self.decibels, "cosine": cosine,
             "largest_error": self.distance.largest_error, "runs": self.runs, "is_good": self.is_good,
-            "overflowed": self.distance.overflowed, **({"shapes": self.shapes} if self.shapes else {}),
+            "overflowed": self.distance.overflowed, **self._answer(),
+            **({"shapes": self.shapes} if self.shapes else {}),
             "text": f"{name}: {self.decibels:.1f} dB, cosine {cosine:.5f} against ONNX in float ({word})",
         }  # fmt: skip
+
+    def _answer(self) -> dict[str, Any]:
+        found = self.answer
+        return {} if found is None else {"answers": {"what": found.what, "same": found.same, "of": found.of}}
 
 
 def verify(compiled: Compiled, feeds: Feeds | None = None, *, count: int = _INPUTS) -> list[Verdict]:
@@ -75,7 +90,10 @@ def verify(compiled: Compiled, feeds: Feeds | None = None, *, count: int = _INPU
             given = run_items(session, [raw_inputs(compiled, feed) for feed in used], items)
             for name in variant.lowering.program.outputs:
                 distance = measure(_joined(run[name] for run in given), _joined(run[name] for run in wanted))
-                found.append(Verdict(name, distance, len(used), limit, shapes_text(compiled, variant)))
+                decides = decision_of(variant.source, variant.graph, name)
+                pairs = [run[name] for run in given], [run[name] for run in wanted]
+                answer = decides.compare(*pairs) if decides is not None else None
+                found.append(Verdict(name, distance, len(used), limit, shapes_text(compiled, variant), answer))
     return found
 
 

@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from openrknn.compiler.errors import CompileError
 from openrknn.compiler.importer.batch import batch_of, one_item
 from openrknn.compiler.importer.build import build_graph
 from openrknn.compiler.importer.check import check_sizes
 from openrknn.compiler.importer.fold import fold, simplify
+from openrknn.compiler.importer.inline import inline_functions
+from openrknn.compiler.importer.masks import soften_masks
 from openrknn.compiler.importer.qdq import stored_weights
 from openrknn.compiler.importer.read import read_model
 from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, find_scores, known_shapes
@@ -45,13 +48,20 @@ def import_model(
     as_float(model)
     stored = stored_weights(model)
     folded = fold(model)
+    inlined = inline_functions(folded)
+    folded = folded if inlined is folded else fold(inlined)
     check_sizes(known_shapes(folded))
     batch = batch_of(folded)
+    mixes = ""
     if batch > 1:
-        folded = one_item(folded, batch)
+        try:
+            folded = one_item(folded, batch)
+        except CompileError as error:  # then it is a dimension like any other, as far as that goes
+            batch, mixes = 1, str(error)
     folded = simplify(folded, lambda some: stored.update(stored_weights(some)))
     refuse_integers(folded)
+    soften_masks(folded)
     graph = build_graph(folded)
     graph.stored = {name: weights for name, weights in stored.items() if name in graph.constants}
-    graph.scores, graph.logits = scores, logits
+    graph.scores, graph.logits, graph.mixes = scores, logits, mixes
     return Imported(graph, folded, batch)

@@ -46,6 +46,7 @@ def batch_of(model: Any) -> int:
 
 def one_item(whole: Any, batch: int) -> Any:
     """The folded model for one item of a folded model for `batch`; an error names the operator that mixes them."""
+    _refuse_moved(whole, batch)
     item = onnx_package().ModelProto()
     item.CopyFrom(whole)
     for entry in model_inputs(item):
@@ -57,6 +58,34 @@ def one_item(whole: Any, batch: int) -> Any:
     item = fold(item)
     _prove(whole, item, batch)
     return item
+
+
+def _refuse_moved(whole: Any, batch: int) -> None:
+    """Whoever puts another dimension in front at once has no items there; one of them may not even have a size.
+
+    ONNX's shape inference ends the process where a window is larger than what it slides over.
+    """
+    names = {entry.name for entry in model_inputs(whole)}
+    constants = constants_of(whole)
+    for node in whole.graph.node:
+        if not names.intersection(node.input):
+            continue
+        if node.op_type in _IN_PLACE:
+            names.update(node.output)
+            continue
+        given = {entry.name: list(entry.ints) for entry in node.attribute}
+        axes = given.get("axes") or [int(axis) for name in node.input[1:2] for axis in constants.get(name, _NONE).flat]
+        in_front = node.op_type == "Unsqueeze" and 0 in axes
+        if in_front or (node.op_type == "Transpose" and given.get("perm", [0])[:1] != [0]):
+            raise UnsupportedOperatorError(
+                f"{node.op_type} {node.name or node.output[0]!r} mixes the {batch} items of the batch; the NPU "
+                "computes one item at a time. Export the model for one item, or cut it before this operator with "
+                "--outputs"
+            )
+
+
+_IN_PLACE = {"Add", "Sub", "Mul", "Div", "Cast", "Identity", "Relu", "Tanh", "Sigmoid", "Clip"}
+_NONE = np.zeros(0)
 
 
 def _divide_constants(item: Any, whole: Any, batch: int) -> None:

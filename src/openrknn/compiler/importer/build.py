@@ -10,17 +10,20 @@ from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.check import check_graph
 from openrknn.compiler.importer.fold import constants_of
-from openrknn.compiler.importer.shapes import known_shapes
+from openrknn.compiler.importer.shapes import known_shapes, whole_values
 from openrknn.compiler.ir import Array, Graph, Op, Value
 
 __all__ = ["build_graph"]
+
+_FAR = 3e4
+"""Far beyond where a Sigmoid ends, and with room for sums in fp16."""
 
 
 def build_graph(model: Any) -> Graph:
     """Operators with their ONNX types and attributes; every value has a shape, every constant is finite."""
     onnx = onnx_package()
     constants = constants_of(model)
-    shapes = known_shapes(model)
+    shapes, wholes = known_shapes(model), whole_values(model)
     graph = Graph(
         name=model.graph.name or "model",
         inputs=[entry.name for entry in model.graph.input if entry.name not in constants],
@@ -40,6 +43,7 @@ def build_graph(model: Any) -> Graph:
         if name not in shapes:
             raise ModelError(_shapeless(graph, name, constants))
         graph.values[name] = Value(name, shapes[name] or (1,))  # a single number is a list of one
+        graph.values[name].whole = wholes.get(name, "")
     graph.constants = constants
     for op in graph.ops:
         if op.type == "Slice" and "starts" in op.attributes:
@@ -100,6 +104,7 @@ def _attribute(onnx: Any, entry: Any) -> object:
 
 
 def _check_constants(graph: Graph) -> None:
+    _end_anchors(graph)
     users: dict[str, str] = {name: op.name for op in graph.ops for name in op.inputs}
     for name, array in graph.constants.items():
         if array.dtype.kind == "f" and not np.isfinite(_sane(array)).all():
@@ -108,6 +113,14 @@ def _check_constants(graph: Graph) -> None:
                 f"{bad} of {array.size} numbers in the constant {name!r} of {users.get(name, '?')!r} are NaN or "
                 "infinite; train or export the model again"
             )
+
+
+def _end_anchors(graph: Graph) -> None:
+    """RT-DETR marks anchors outside the picture by infinity, and takes the Sigmoid of them: any large number does."""
+    for op in graph.ops:
+        array = graph.constants.get(op.inputs[0]) if op.type == "Gather" else None
+        if array is not None and array.dtype.kind == "f" and array.size > 1 and np.isinf(array).any():
+            graph.constants[op.inputs[0]] = np.nan_to_num(array, nan=np.nan, posinf=_FAR, neginf=-_FAR)
 
 
 def _sane(array: Array) -> Array:

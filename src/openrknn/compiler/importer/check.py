@@ -14,7 +14,8 @@ __all__ = ["check_graph", "check_sizes"]
 _LARGEST = 2**30
 """Elements of one value: the NPU addresses 4 GB."""
 _FLOATS = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"}
-_WHOLE_ALREADY = {"ArgMax", "ArgMin"}
+_WHOLE = {"INT64", "INT32", "BOOL"}
+"""Of truths and indices, on the CPU."""
 _RESHAPES = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"}
 _POSITIVE = ("strides", "dilations", "kernel_shape")
 
@@ -94,12 +95,11 @@ def _reshape(graph: Graph, op: Op) -> None:
 
 
 def _cast(graph: Graph, op: Op, types: Any) -> None:
-    """Casts between floats are free, but whole numbers are rounded."""
+    """Casts between floats are free, those to and from indices the CPU's; narrow integers would have to wrap."""
     target = types.Name(int(op.attributes["to"]))
-    maker = graph.producer(op.inputs[0])
-    if target in _FLOATS or (maker is not None and maker.type in _WHOLE_ALREADY):
+    if target in _FLOATS | _WHOLE:
         return
     raise UnsupportedOperatorError(
-        f"Cast {op.name!r} makes {target.lower()} numbers of an activation; the NPU has int8 and fp16 only. Cut the "
-        f"model before it (--outputs {op.inputs[0]}) and do the rest in your program"
+        f"Cast {op.name!r} makes {target.lower()} numbers of an activation; there are floats, int32, int64 and bool "
+        f"only. Cut the model before it (--outputs {op.inputs[0]}) and do the rest in your program"
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,8 @@ def _drop_unread(model: Any) -> None:
         read.update(entry.name for entry in model.graph.output)
         kept = [node for node in model.graph.node if any(name in read for name in node.output)]
         for node in kept:
-            while len(node.output) > 1 and node.output[-1] not in read:
+            # A Split says how many parts it has in other places, too.
+            while len(node.output) > 1 and node.output[-1] not in read and node.op_type != "Split":
                 node.output.pop()
         if len(kept) == len(model.graph.node):
             return
@@ -97,12 +99,20 @@ def _constant_results(model: Any) -> dict[str, Array]:
         if node.op_type == "Shape" and node.input[0] in shapes:
             values = _shape(node, shapes[node.input[0]])
         elif all(not name or name in constants for name in node.input) and node.output[0] not in outputs:
+            _refuse_bomb(node, shapes)
             values = _evaluate(model, node, constants)
         else:
             continue
         for name, array in zip(node.output, values, strict=False):
             constants[name] = found[name] = array
     return found
+
+
+def _refuse_bomb(node: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Constants that grow by broadcasting: their shapes are known before they are computed."""
+    for name in node.output:
+        if prod(shapes.get(name, ())) > _LARGEST:
+            raise ModelError(f"{node.op_type} {node.name or name!r} makes more than {_LARGEST} elements of constants")
 
 
 def _shape(node: Any, shape: tuple[int, ...]) -> list[Array]:

@@ -20,6 +20,8 @@ _FOREIGN = (
     (0, b"GGUF", "a language model for llama.cpp"),
 )
 """Files that people try: where the mark stands, the mark, what it is."""
+_DEEPEST, _MOST_NODES = 100, 200_000
+"""Functions inside functions, and operators that they become."""
 _STANDARD_DOMAINS = {"", "ai.onnx"}
 
 
@@ -34,12 +36,47 @@ def read_model(source: str | os.PathLike[str] | bytes | Any) -> Any:
         model, name = _parse(onnx, source)
     if not model.graph.node and not model.graph.output:
         raise ModelError(f"{name} is not an ONNX model, or an empty one")
+    _name_outputs(model)
     _check(onnx, model, name)
     if model.functions:
-        from onnx.inliner import inline_local_functions
-
-        model = inline_local_functions(model, convert_version=True)
+        model = _inlined(onnx, model, name)
     return model
+
+
+def _inlined(onnx: Any, model: Any, name: str) -> Any:
+    """Without functions. A few that call each other twice are millions of nodes: counted before they are written."""
+    from onnx.inliner import inline_local_functions
+
+    made: dict[tuple[str, str], int] = {}
+
+    def count(nodes: Any, depth: int) -> int:
+        if depth > _DEEPEST:
+            raise ModelError(f"{name}: its functions call each other in a circle, or {_DEEPEST} deep; export it again")
+        total = 0
+        for node in nodes:
+            key = (node.domain, node.op_type)
+            if key in bodies and key not in made:
+                made[key] = count(bodies[key], depth + 1)
+            total += made.get(key, 1)
+            if total > _MOST_NODES:
+                raise ModelError(f"{name}: its functions make over {_MOST_NODES} operators; export it without them")
+        return total
+
+    bodies = {(entry.domain, entry.name): entry.node for entry in model.functions}
+    count(model.graph.node, 0)
+    try:
+        return inline_local_functions(model, convert_version=True)
+    except (onnx.checker.ValidationError, RuntimeError, ValueError) as error:
+        text = str(error).splitlines()[0]
+        raise ModelError(f"{name}: its functions cannot be put in place: {text}") from None
+
+
+def _name_outputs(model: Any) -> None:
+    """An output that is left out before one that is there (the largest numbers of a TopK) keeps its place."""
+    for number, node in enumerate(model.graph.node):
+        for at, name in enumerate(node.output):
+            if not name and any(node.output[at:]):
+                node.output[at] = f"{node.op_type}_{number}_unused_{at}"
 
 
 def _parse(onnx: Any, source: str | os.PathLike[str] | bytes) -> tuple[Any, str]:
@@ -80,6 +117,9 @@ def _check(onnx: Any, model: Any, name: str) -> None:
         # Exporters leave out shapes of outputs that they do not know. Only the checker minds: they are inferred.
         if entry.type.HasField("tensor_type") and not entry.type.tensor_type.HasField("shape"):
             entry.type.tensor_type.shape.SetInParent()
+    if model.graph.sparse_initializer:
+        stored = model.graph.sparse_initializer[0].values.name
+        raise ModelError(f"{name} stores {stored!r} as a sparse tensor; export it with dense weights")
     foreign = sorted({node.domain for node in model.graph.node} - _STANDARD_DOMAINS)
     try:
         if not foreign:

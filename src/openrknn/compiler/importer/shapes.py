@@ -9,7 +9,8 @@ from typing import Any
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 
-__all__ = ["bind_shapes", "cut_outputs", "find_scores", "infer", "known_shapes", "model_inputs", "set_size"]
+__all__ = ["bind_shapes", "cut_outputs", "find_scores", "infer", "known_shapes", "model_inputs", "set_size",
+           "whole_values"]  # fmt: skip
 
 
 _LARGE_BYTES = 1 << 16
@@ -216,3 +217,15 @@ def known_shapes(model: Any) -> dict[str, tuple[int, ...]]:
         if all(size > 0 for size in dims):
             shapes[entry.name] = dims
     return shapes
+
+
+_WHOLE = ("INT64", "INT32", "BOOL")
+
+
+def whole_values(model: Any) -> dict[str, str]:
+    """Values that are truths or indices, with their type; narrower integers belong to quantised models."""
+    types = onnx_package().TensorProto.DataType
+    names = {types.Value(name): name.lower() for name in _WHOLE}
+    entries = (*model.graph.input, *model.graph.value_info, *model.graph.output)
+    found = ((entry.name, entry.type.tensor_type.elem_type) for entry in entries if entry.type.HasField("tensor_type"))
+    return {name: names[kind] for name, kind in found if kind in names}

@@ -28,21 +28,22 @@ def as_float(model: Any) -> None:
 
 
 def refuse_integers(model: Any) -> None:
-    """Numbers that are indices (token ids) have no place in the NPU's memory."""
+    """Indices and truths (token ids, masks) are the CPU's; narrower integers have no place in a model's inputs."""
     onnx = onnx_package()
+    proto = onnx.TensorProto
+    known = {proto.FLOAT, proto.UNDEFINED, proto.INT64, proto.INT32, proto.BOOL}
     names = {tensor.name for tensor in model.graph.initializer}
     used = {name for node in model.graph.node for name in node.input}
     for entry in model.graph.input:
         kind = entry.type.tensor_type.elem_type
-        is_float = kind in {onnx.TensorProto.FLOAT, onnx.TensorProto.UNDEFINED}
-        if entry.name in names or entry.name not in used or is_float:
+        if entry.name in names or entry.name not in used or kind in known:
             continue
-        label = onnx.TensorProto.DataType.Name(kind).lower()
+        label = proto.DataType.Name(kind).lower()
         reader = next(node for node in model.graph.node if entry.name in node.input)
         raise ModelError(
-            f"input {entry.name!r} is {label} and read by {reader.op_type} {reader.name or reader.output[0]!r}: the "
-            "NPU takes int8 and fp16 only. Do that operator in your program, and export the model from its result on "
-            "(for token ids: feed the embeddings)"
+            f"input {entry.name!r} is {label} and read by {reader.op_type} {reader.name or reader.output[0]!r}: there "
+            "are floats, int32, int64 and bool only. Do that operator in your program, and export the model from its "
+            "result on"
         )
 
 

@@ -14,7 +14,7 @@ from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
 from openrknn.container.parts import DataType, Kind
 from openrknn.isa.words import amounts_word, link_word, tail_words
 
-__all__ = ["Linked", "LinkedTask", "append", "chain", "cleared", "link", "load_tasks"]
+__all__ = ["Linked", "LinkedTask", "append", "chain", "cleared", "link", "link_copies", "load_tasks"]
 
 _STREAM_ALIGNMENT = 8
 """Words: streams start at multiples of 64 bytes."""
@@ -78,6 +78,21 @@ def link(program: Program, tables: dict[str, Table]) -> Linked:
     chain(linked, linked.tasks)
     linked.lists.append(list(linked.tasks))
     return linked
+
+
+def link_copies(program: Program, linked: Linked, cores: int) -> None:
+    """The one-core list again for each of the other cores, where they use other parts of what cores share."""
+    if program.target.on_core is None:
+        return
+    for core in range(1, cores):
+        copies = []
+        for entry in list(linked.lists[0]):
+            commands = emit_task(entry.task, program, core)
+            copies.append(append(linked, entry.step, entry.task, commands, core))
+        chain(linked, copies)
+        linked.lists.append(copies)
+    if cores > 1:  # nothing is shared yet: the list for all of them is that of the first
+        linked.lists += [list(linked.lists[0]), *([] for _ in range(1, cores))]
 
 
 def _tasks(program: Program, tables: dict[str, Table]) -> Iterator[tuple[int, Task, bool]]:

@@ -10,8 +10,9 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from openrknn import isa
-from openrknn.compiler.program import Place, Program, Task
+from openrknn.compiler.program import Place, Program, Task, Tensor
 from openrknn.compiler.targets import TARGETS, Target
+from openrknn.container.parts import DataType, Kind
 
 __all__ = ["Commands", "emit_task"]
 
@@ -76,7 +77,7 @@ def _template(family: str, blocks: tuple[str, ...]) -> _Template:
                 rest.append(entry)
     entries = [*pointers, *rest]
     return _Template(
-        sum(1 << (target.registers.block(name).enable_bit or 0) for name in blocks),
+        sum(1 << bit for name in blocks if (bit := target.registers.block(name).enable_bit) is not None),
         [_word(family, code, path, ()) for path, code, _ in entries],
         {register.offset: number for number, (_, _, register) in enumerate(entries)},
         {path: (number, code) for number, (path, code, _) in enumerate(entries)},
@@ -90,10 +91,12 @@ def _word(family: str, code: int, path: str, fields: tuple[tuple[str, int], ...]
     return isa.Command(code, register.offset, register.encode(dict(fields))).word
 
 
-def emit_task(task: Task, program: Program) -> Commands:
+def emit_task(task: Task, program: Program, core: int = 0) -> Commands:
     """The commands of a task; fields that the register table does not have raise its own error."""
     target = program.target
     blocks, registers = target.translate(task.blocks, task.registers)
+    if core and target.on_core is not None:
+        target.on_core(registers, core)
     template = _template(target.name, blocks)
     made = Commands(template.mask, list(template.words), places=dict(template.places))
     for path, fields in registers.items():
@@ -103,6 +106,8 @@ def emit_task(task: Task, program: Program) -> Commands:
         values = []
         for name, value in fields.items():
             if isinstance(value, Place):
+                if value.data is not None:
+                    value = Place(_stored(program, value.tensor, value.data))  # noqa: PLW2901
                 root, offset = program.root(value.tensor)
                 made.relocations.append((number, Place(root.name, value.offset + offset)))
             else:
@@ -113,6 +118,20 @@ def emit_task(task: Task, program: Program) -> Commands:
     if task.table is not None:
         _table(made, task, target)
     return made
+
+
+def _stored(program: Program, base: str, data: bytes) -> str:
+    """The tensor that holds these bytes; equal ones are stored once."""
+    name, number = base, 0
+    while name in program.tensors and program.tensors[name].data != data:
+        number += 1
+        name = f"{base}_{number}"
+    if name not in program.tensors:
+        shape = (len(data) // 2,)
+        program.tensors[name] = Tensor(
+            name, Kind.WEIGHT, DataType.INT16, shape, "data", native_shape=shape, data=data, size_bytes=len(data)
+        )
+    return name
 
 
 def _table(made: Commands, task: Task, chip: Target) -> None:

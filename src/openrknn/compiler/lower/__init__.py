@@ -11,7 +11,7 @@ import numpy as np
 from openrknn.compiler.formats import Format
 from openrknn.compiler.functions import FUNCTIONS, function_for
 from openrknn.compiler.identity import identity_conv, selection_conv
-from openrknn.compiler.ir import Graph, Op
+from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.lower.context import Lowering, Options
 from openrknn.compiler.lower.convert import lower_convert
 from openrknn.compiler.lower.convolution import lower_convolution
@@ -25,8 +25,16 @@ from openrknn.compiler.lower.elementwise import (
 )
 from openrknn.compiler.lower.pooling import lower_pool
 from openrknn.compiler.lower.product import lower_product
+from openrknn.compiler.lower.schedule import schedule
 from openrknn.compiler.lower.softmax import lower_softmax, softmax_table
-from openrknn.compiler.lower.tensors import fit_cpu, fit_ends, make_tensors, picture_inputs
+from openrknn.compiler.lower.tensors import (
+    fit_converts,
+    fit_cpu,
+    fit_ends,
+    make_tensors,
+    may_be_picture,
+    picture_inputs,
+)
 from openrknn.compiler.lower.turn import lower_turn
 from openrknn.compiler.lower.views import place_views
 from openrknn.compiler.program import Program, Tensor
@@ -62,6 +70,7 @@ def lower(
     if target.aligned_inputs:
         _align_inputs(graph, pictures)
     _copy_slices_of_inputs(graph)
+    fit_converts(graph)
     fit_cpu(graph)
     fit_ends(graph)
     program = Program(graph.name, form, list(graph.inputs), list(graph.outputs), target)
@@ -71,7 +80,7 @@ def lower(
             seen[op.output] = seen[op.inputs[0]]
     low = Lowering(graph, program, options, seen)
     _choose_tables(low)
-    _schedule(low)
+    schedule(low)
     make_tensors(low, pictures)
     copies = place_views(low)
     for op in graph.ops:
@@ -79,7 +88,7 @@ def lower(
         if op.type == "Concat":
             _copy_parts(low, op, copies[op.output])
         elif op.type == "Slice":
-            if op.output in graph.outputs:
+            if op.output in graph.outputs or op.attributes.get("copied"):
                 _copy_slice(low, op)
         elif op.type != "Reshape" or low.tensor(op.output).parent is None:
             _LOWER[op.type](low, op)
@@ -92,7 +101,7 @@ def _free_pictures(graph: Graph, form: Format) -> set[str]:
     for name in graph.inputs:
         shape = graph.values[name].shape
         readers = [op for op in graph.ops if name in op.inputs]
-        if len(shape) != 4 or shape[1] not in (1, 3, 4) or shape[1] == form.atom or not readers:
+        if not may_be_picture(shape, form) or not readers:
             continue
         others = [op for op in readers if not _reads_picture(op, name, shape[3] % form.atom == 0)]
         if not others:
@@ -107,9 +116,11 @@ def _free_pictures(graph: Graph, form: Format) -> set[str]:
 
 def _reads_picture(op: Op, name: str, is_whole: bool) -> bool:
     """Rows of pictures end in zeros up to a whole atom: a right border of another number needs a feature map."""
-    if op.type not in {"Conv", "Cpu", "Reshape"} or name in op.inputs[1:]:
+    if op.type in {"Cpu", "Reshape"}:
+        return True
+    if op.type != "Conv" or name in op.inputs[1:]:
         return False
-    return is_whole or op.type != "Conv" or not (op.attributes.get("pad_value") and any(op.attributes["pads"]))
+    return is_whole or not (op.attributes.get("pad_value") and any(op.attributes["pads"]))
 
 
 def _align_inputs(graph: Graph, pictures: set[str]) -> None:
@@ -132,7 +143,7 @@ def _align_inputs(graph: Graph, pictures: set[str]) -> None:
 def _copy_slices_of_inputs(graph: Graph) -> None:
     """Channels of an input for the CPU: a window into memory that may be the user's has no address of its own."""
     for op in list(graph.ops):
-        if op.type != "Slice" or op.inputs[0] not in graph.inputs:
+        if op.type != "Slice" or op.inputs[0] not in graph.inputs or op.attributes.get("along"):
             continue
         if any(user.type in {"Cpu", "Reshape"} for user in graph.ops if op.output in user.inputs):
             start = op.attributes["start"]
@@ -169,67 +180,6 @@ def _choose_tables(low: Lowering) -> None:
             low.functions[id(attributes)] = function_for(attributes, reach, power_of_two=low.has_floats)
 
 
-def _schedule(low: Lowering) -> None:
-    """Operators that need the table that is loaded go first, so that tables change as rarely as possible."""
-    graph = low.graph
-    done = {*graph.inputs, *graph.constants, ""}
-    waiting, ordered = list(graph.ops), []
-    loaded: str | None = None
-    later = _write_order(low)
-    while waiting:
-        ready = [
-            op for op in waiting if all(name in done for name in op.inputs) and later.get(op.output, "") in done
-        ]
-        chosen = next((op for op in ready if _table(low, op) in {None, loaded}), ready[0])
-        loaded = _table(low, chosen) or loaded
-        waiting.remove(chosen)
-        ordered.append(chosen)
-        done.update(chosen.outputs)
-    graph.ops = ordered
-
-
-def _write_order(low: Lowering) -> dict[str, str]:
-    """Value -> the value that has to be written before it.
-
-    A convolution may write up to the end of its last group of channels. Where the next part of a concatenation lies
-    there, that part is computed later, if nothing speaks against it.
-    """
-    graph = low.graph
-    makers = graph.producers()
-    later: dict[str, str] = {}
-
-    def needs(name: str, other: str, seen: set[str]) -> bool:
-        """Whether computing `name` needs `other`, in the order as it is so far."""
-        if name == other:
-            return True
-        if name in seen or name not in makers:
-            return False
-        seen.add(name)
-        before = [*makers[name].inputs, *([later[name]] if name in later else [])]
-        return any(needs(entry, other, seen) for entry in before)
-
-    for op in graph.ops:
-        if op.type != "Concat":
-            continue
-        for first, second in zip(op.inputs, op.inputs[1:], strict=False):
-            maker, follower = makers.get(first), makers.get(second)
-            if maker is None or follower is None or maker.type not in {"Conv", "ConvTranspose"}:
-                continue
-            form = low.format_of(first)
-            group = form.depthwise_group if maker.attributes["group"] > 1 else form.group
-            if graph.values[first].cube[0] % group == 0 or follower.type == "Slice" or second in later:
-                continue
-            if not needs(first, second, set()):
-                later[follower.output] = first
-    return later
-
-
-def _table(low: Lowering, op: Op) -> str | None:
-    attributes = op.attributes if op.type in {"Activation", "Softmax"} else op.attributes.get("activation")
-    function = low.functions.get(id(attributes)) if attributes else None
-    return function.key if function else None
-
-
 def _copy_parts(low: Lowering, op: Op, parts: list[str]) -> None:
     step = None
     for number, name in enumerate(op.inputs):
@@ -238,25 +188,32 @@ def _copy_parts(low: Lowering, op: Op, parts: list[str]) -> None:
         if step is None:
             step = low.step(op, "Concat")
         window = f"{op.output}_part{number}"
-        low.program.tensors[window] = _window(low, window, name, op.output, op.attributes["starts"][number])
-        low.add_rows(step, copy_task(low, name, window))
+        source = name
+        if name in low.graph.constants:
+            cube = Value("", low.graph.shape(name)).cube
+            source = low.feature_constant(name, cube, low.quantization(op.output))
+            step.inputs.append(source)
+        low.program.tensors[window] = _window(low, window, source, op.output, op, op.attributes["starts"][number])
+        low.add_rows(step, copy_task(low, source, window))
 
 
 def _copy_slice(low: Lowering, op: Op) -> None:
-    """An output of the model is a buffer of its own."""
+    """An output of the model is a buffer of its own, and so is what the CPU reads, or another map holds."""
     window = f"{op.output}_window"
-    low.program.tensors[window] = _window(low, window, op.output, op.inputs[0], op.attributes["start"])
-    target = low.tensor(op.output)
-    target.parent, target.parent_offset = None, 0
-    pixels = target.cube[1] * target.cube[2]
-    target.pitch = -(-pixels // 4) * 4 if pixels > 1 else 1
+    low.program.tensors[window] = _window(low, window, op.output, op.inputs[0], op, op.attributes["start"])
+    if not op.attributes.get("copied"):
+        target = low.tensor(op.output)
+        target.parent, target.parent_offset = None, 0
+        pixels = target.cube[1] * target.cube[2]
+        target.pitch = -(-pixels // 4) * 4 if pixels > 1 else 1
     low.add_rows(low.step(op, "Slice"), copy_task(low, window, op.output))
 
 
-def _window(low: Lowering, name: str, like: str, parent: str, channel: int) -> Tensor:
-    tensor = replace(low.tensor(like), name=name)
+def _window(low: Lowering, name: str, like: str, parent: str, op: Op, start: int) -> Tensor:
+    tensor = replace(low.tensor(like), name=name, data=None)
     root = low.tensor(parent)
     tensor.parent, tensor.pitch = parent, root.pitch
     tensor.kind = Kind.INTERNAL
-    tensor.parent_offset = channel // low.format.atom * root.pitch * low.target.atom_bytes
+    atoms = start if op.attributes.get("along") == "pixels" else start // low.format.atom * root.pitch
+    tensor.parent_offset = atoms * low.target.atom_bytes
     return tensor

@@ -14,13 +14,14 @@ from openrknn.compiler.quantise.weights import (
     QuantizedWeights,
     bias_error,
     keep_weights,
+    least_scales,
     quantize_bias,
     quantize_weights,
     relative_scales,
 )
 from openrknn.container.parts import DataType
 from openrknn.layout.operands import Operands, pack_operands
-from openrknn.layout.weights import WeightTiles, pack_weights
+from openrknn.layout.weights import WeightTiles, join_zero_points, pack_weights
 
 __all__ = ["Packed", "pack_constants"]
 
@@ -41,6 +42,8 @@ class Packed:
     """Of one channel in the bias stream."""
     unit: float
     """int8: real value of one unit after the first stage."""
+    corrects: bool = True
+    """int8: zero points are in the bias stream, not between the weights."""
 
 
 def pack_constants(
@@ -50,10 +53,13 @@ def pack_constants(
     form = low.format
     group = form.depthwise_group if depthwise else form.group
     outputs, inputs, height, width = weights.shape
+    run = low.target.inline_zero_points if depthwise else 0
     if depthwise:
         tiles = low.target.depthwise_weights(outputs, height, width, form.element_bytes)
     else:
-        tiles = low.target.weights((outputs, inputs, height, width), form.element_bytes)
+        is_picture = low.tensor(op.inputs[0]).layout == "picture"
+        make = (low.target.picture_weights if is_picture else None) or low.target.weights
+        tiles = make((outputs, inputs, height, width), form.element_bytes)
     room = align(len(bias), group)
     if form.element_bytes == 2:
         largest = float(np.abs(weights).max(initial=0))
@@ -68,39 +74,54 @@ def pack_constants(
         stream[: len(bias)] = bias
         operands, operand_bytes, unit = stream.tobytes(), 4, 1.0
     else:
-        kept = low.graph.stored.get(op.inputs[1])
-        if kept is not None and kept.stored.shape == weights.shape:
-            quantized = keep_weights(QuantizedWeights(kept.stored, kept.scale, kept.zero_point))
-        else:
-            quantized = quantize_weights(weights)
+        source = low.quantization(op.inputs[0])
+        assert source is not None
+        quantized = _quantized(low, op, weights)
+        least = least_scales(bias, source)
+        if (quantized.scale < least).any():
+            quantized = quantize_weights(weights, least)
         real = quantized.real
         low.errors[op.name] = _decibels(real, weights)
         means = _means(low, op, first_in, weights, depthwise=depthwise)
         if low.options.bias_correction and means is not None:
             bias = bias - bias_error(real, weights, means, len(weights) if depthwise else 1)
         stored, zero = quantized.stored.astype(np.int8), quantized.zero_point.astype(np.int8)
-        source = low.quantization(op.inputs[0])
-        assert source is not None
-        operands = _stream(quantized, quantize_bias(bias, source, quantized), room, low.target.operand_group)
-        operand_bytes, unit = 8, source.scale * float(quantized.scale.max())
+        whole = quantize_bias(bias, source, quantized)
+        operands = _stream(quantized, whole, room, low.target.operand_group, corrects=not run)
+        operand_bytes, unit = 6 if run else 8, source.scale * float(quantized.scale.max())
     # Depthwise channels beyond the last have weights of 0: their results are not written.
     packed = pack_weights(stored.transpose(1, 0, 2, 3), tiles) if depthwise else pack_weights(stored, tiles, zero)
     kernels, channels = tiles.shape[:2]
+    corrects = not run or form.element_bytes == 2
+    if not corrects:
+        negated = (-zero.astype(np.int16)).astype(np.int8)  # 128 has the byte of -128
+        each = np.broadcast_to(negated[None, :, None, None], (1, outputs, height, width))
+        packed = join_zero_points(packed, pack_weights(np.ascontiguousarray(each), tiles), run)
+        kernels *= 2
     shape = tuple(int(size) for size in weights.shape)
     native = _native(tiles)
     kind = DataType.INT32 if form.element_bytes == 1 else DataType.FLOAT32
     return Packed(
         low.data(f"{op.name}_w", packed.tobytes(), shape, form.dtype, "weights", native),
         low.data(f"{op.name}_b", operands, (len(bias),), kind, native=(len(operands) // 4,)),
-        kernels, channels, operand_bytes, unit,
+        kernels, channels, operand_bytes, unit, corrects,
     )  # fmt: skip
 
 
-def _stream(quantized: QuantizedWeights, bias: Array, room: int, group: int) -> bytes:
+def _quantized(low: Lowering, op: Op, weights: Array) -> QuantizedWeights:
+    """As the model brings them, as adaptive rounding has them, or rounded to the nearest."""
+    kept, adapted = low.graph.stored.get(op.inputs[1]), low.graph.adapted.get(op.output)
+    if kept is not None and kept.stored.shape == weights.shape:
+        return keep_weights(QuantizedWeights(kept.stored, kept.scale, kept.zero_point))
+    if adapted is not None and np.array_equal(adapted[0], weights):
+        return QuantizedWeights(adapted[1].stored, adapted[1].scale, adapted[1].zero_point)
+    return quantize_weights(weights)
+
+
+def _stream(quantized: QuantizedWeights, bias: Array, room: int, group: int, *, corrects: bool) -> bytes:
+    zero_points = tuple(int(v) for v in quantized.zero_point) if corrects else None
     multipliers = relative_scales(quantized.scale)
-    operands = Operands(
-        tuple(int(v) for v in bias), tuple(int(v) for v in quantized.zero_point), tuple(int(v) for v in multipliers)
-    )
+    operands = Operands(tuple(int(v) for v in bias), zero_points, tuple(int(v) for v in multipliers))
     return pack_operands(operands, group, channels=room)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -12,13 +14,16 @@ from openrknn.compiler.functions import Function
 from openrknn.compiler.ir import Array, Graph, Op, Quantization
 from openrknn.compiler.program import Program, Step, Task, Tensor
 from openrknn.compiler.quantise.statistics import Statistics
-from openrknn.compiler.recipes.elementwise import Cube, band_registers
+from openrknn.compiler.recipes.elementwise import LARGEST_SIDE, Cube, band_registers
 from openrknn.compiler.targets import Target
 from openrknn.compiler.tile import parts
 from openrknn.container.parts import DataType, Kind
 from openrknn.layout.features import FeatureLayout
 
 __all__ = ["Lowering", "Options"]
+
+_SHARED = 1024
+"""Bytes of constants that are worth a look whether there are equal ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,8 @@ class Lowering:
     errors: dict[str, float] = field(default_factory=dict)
     current: Format | None = None
     """Of the operator that is being lowered."""
+    known: dict[Any, str] = field(default_factory=dict)
+    """Constants by what is in them."""
 
     @property
     def format(self) -> Format:
@@ -86,9 +93,13 @@ class Lowering:
 
     def add_rows(self, step: Step, task: Task) -> None:
         """A task of the DPU that works pixel by pixel: cores share its rows, or the columns of its only row."""
-        self.add(step, task)
         sides = [task.registers[f"DPU.DATA_CUBE_{side.upper()}"][side] for side in ("height", "width")]
         size = next((side for side in sides if isinstance(side, int) and side > 1), 1)
+        if size > LARGEST_SIDE:  # one row, of a number of pixels that has no factors
+            for part in parts(size, 1, -(-size // LARGEST_SIDE)):
+                self.add_rows(step, replace(task, registers=band_registers(task.registers, *part)))
+            return
+        self.add(step, task)
         for cores in self.options.core_counts:
             bands = [replace(task, registers=band_registers(task.registers, *part)) for part in parts(size, 1, cores)]
             self.share(step, cores, [[band] for band in bands] or [[task]])
@@ -101,7 +112,10 @@ class Lowering:
 
     def data(self, base: str, data: bytes, shape: tuple[int, ...], dtype: DataType, layout: str = "data",
              native: tuple[int, ...] = (), kind: Kind = Kind.WEIGHT) -> str:  # fmt: skip
-        """A constant of the file; equal ones of one name are stored once."""
+        """A constant of the file; equal ones are stored once (the steps of a recurrent layer share their weights)."""
+        key = (hashlib.sha256(data).digest(), shape, dtype, layout, native, kind) if len(data) > _SHARED else None
+        if key in self.known:
+            return self.known[key]
         name, number = base, 0
         while name in self.program.tensors:
             existing = self.program.tensors[name]
@@ -112,11 +126,15 @@ class Lowering:
         self.program.tensors[name] = Tensor(
             name, kind, dtype, shape, layout, native_shape=native or shape, data=data, size_bytes=len(data)
         )
+        if key is not None:
+            self.known[key] = name
         return name
 
     def feature_constant(self, name: str, cube: tuple[int, int, int], quantization: Quantization | None) -> str:
         """A constant operand laid out like an activation."""
-        array = np.broadcast_to(self.graph.constants[name], (1, *cube)).astype(np.float64)
+        given = self.graph.constants[name]
+        whole = given.reshape(1, *cube) if given.size == cube[0] * cube[1] * cube[2] else given
+        array = np.broadcast_to(whole, (1, *cube)).astype(np.float64)
         pitch = align(cube[1] * cube[2], 4) if cube[1] * cube[2] > 1 else 1
         packed = pack_features(array, self.format, quantization, pitch)
         made = self.data(f"{name}_map", packed, (1, *cube), self.format.dtype)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 
-from openrknn.compiler.formats import ATOM_BYTES, FP16, INT8, align
+from openrknn.compiler.formats import FP16, INT8, align
 from openrknn.compiler.ir import Op, Quantization
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.program import ELEMENTWISE, Place, Registers, Task
 from openrknn.compiler.recipes.base import merge
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
-from openrknn.compiler.recipes.finish import fp16_bits, fp32_bits
+from openrknn.compiler.recipes.finish import Finish, fp16_bits, fp32_bits
 from openrknn.compiler.recipes.fixed_point import factor
 from openrknn.isa.enums import AluAlgorithm, CombineUse, OperandMode, PixelBits
 
@@ -37,20 +37,47 @@ def lower_convert(low: Lowering, op: Op) -> None:
     source, target = low.quantization(op.inputs[0]), low.quantization(op.output)
     step = low.step(op, "exDataConvert")
     channels, rows, columns = low.tensor(op.output).cube
-    size = align(channels, INT8.atom), rows, columns
+    int8, fp16 = low.target.int8, low.target.fp16
+    size = align(channels, int8.atom), rows, columns
     pitch = low.tensor(op.output).pitch
+    if source is not None and target is None and low.target.casts_first:
+        for task in _cast(low, op, source):
+            low.add_rows(step, task)
+        return
     if source is not None and target is None:
-        form, finish = INT8, _to_fp16(source)
-        written = align(channels, FP16.atom)
+        form, finish = int8, _to_fp16(source)
+        written = align(channels, fp16.atom)
         finish["DPU.SURFACE_ADD"] = {"surf_add": _RATIO * pitch}
         finish["DPU.BS_OW_CFG"] = {"size_e_0": _RATIO, "size_e_1": _RATIO, "size_e_2": _RATIO}
     else:
         assert target is not None
-        form, finish, written = FP16, _to_int8(target), size[0]
-        merge(finish, _pairs(low.cube(op.inputs[0]), rows * columns))
+        form, finish, written = fp16, _to_int8(target), size[0]
+        merge(finish, _pairs(low.cube(op.inputs[0]), rows * columns, fp16.atom_bytes))
     finish["DPU.DATA_CUBE_CHANNEL"] = {"orig_channel": written}
     registers = elementwise_registers(form, size, low.cube(op.inputs[0]), low.cube(op.output), finish)
     low.add_rows(step, Task(ELEMENTWISE, registers))
+
+
+def _cast(low: Lowering, op: Op, source: Quantization) -> list[Task]:
+    """The stored numbers as floats, then in place (x - zero point) * scale; the scale as two factors."""
+    channels, rows, columns = low.tensor(op.output).cube
+    pitch, int8, fp16 = low.tensor(op.output).pitch, low.target.int8, low.target.fp16
+    target = low.cube(op.output)
+    plain: Registers = {
+        "DPU.DATA_FORMAT": {"out_precision": fp16.precision},
+        "DPU.OUT_CVT_SCALE": {"fp32tofp16_en": 1},
+        "DPU.SURFACE_ADD": {"surf_add": _RATIO * pitch},
+        "DPU.BS_OW_CFG": {"size_e_0": _RATIO, "size_e_1": _RATIO, "size_e_2": _RATIO},
+        "DPU.DATA_CUBE_CHANNEL": {"orig_channel": align(channels, fp16.atom)},
+    }
+    finish = Finish(1.0, None, flying=True)
+    finish.add(-float(source.zero_point))
+    finish.multiply(source.scale)
+    size = align(channels, int8.atom), rows, columns
+    return [
+        Task(ELEMENTWISE, elementwise_registers(int8, size, low.cube(op.inputs[0]), target, plain)),
+        Task(ELEMENTWISE, elementwise_registers(fp16, (channels, rows, columns), target, target, finish.registers)),
+    ]
 
 
 def _to_fp16(source: Quantization) -> Registers:
@@ -86,7 +113,7 @@ def _to_int8(target: Quantization) -> Registers:
     return registers
 
 
-def _pairs(source: Cube, pixels: int) -> Registers:
+def _pairs(source: Cube, pixels: int, atom_bytes: int) -> Registers:
     """Even surfaces come as the main numbers, odd ones through the reader of the second operand."""
     place, pitch = source.place, source.pitch
     return {
@@ -96,7 +123,7 @@ def _pairs(source: Cube, pixels: int) -> Registers:
         "DPU_RDMA.RDMA_ERDMA_CFG": {
             "erdma_disable": 0, "erdma_data_size": PixelBits.BITS16, "erdma_data_mode": OperandMode.PER_PIXEL,
         },
-        "DPU_RDMA.RDMA_EW_BASE_ADDR": {"ew_base_addr": Place(place.tensor, place.offset + pitch * ATOM_BYTES)},
+        "DPU_RDMA.RDMA_EW_BASE_ADDR": {"ew_base_addr": Place(place.tensor, place.offset + pitch * atom_bytes)},
         "DPU_RDMA.RDMA_EW_SURF_STRIDE": {"ew_surf_stride": _RATIO * pitch},
         "DPU_RDMA.RDMA_EW_SURF_NOTCH": {"ew_surf_notch": _RATIO * pitch - pixels},
     }  # fmt: skip

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import align, ceil_div
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.constants import Packed, pack_constants
@@ -15,7 +16,7 @@ from openrknn.compiler.program import CONVOLUTION, ELEMENTWISE, Place, Step, Tas
 from openrknn.compiler.recipes.convolution import ConvolutionTask, Residual, convolution_registers
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
 from openrknn.compiler.recipes.finish import Finish, fp16_bits
-from openrknn.compiler.tile import Band, Shape, Share, share_bands, shares, tile
+from openrknn.compiler.tile import Axis, Band, Columns, Shape, Share, folded, share_bands, shares, tile
 from openrknn.container.parts import DataType
 from openrknn.isa.enums import EwAlgorithm
 from openrknn.layout.operands import Operands, pack_operands
@@ -164,45 +165,64 @@ def _part(
         used_rows = min(used_rows, (out_height - 1) * geometry.strides[0] + reach[0] - top)
         if low.target.crops_columns:
             used_columns = min(used_columns, (out_width - 1) * geometry.strides[1] + reach[1] - left)
+    if min(used_rows, used_columns) < 1:
+        raise UnsupportedOperatorError(
+            f"{op.name!r} never sees its input of {height} x {width} pixels, only padding: its result is constant. "
+            "Export the model without it, or for a larger input"
+        )
     row_pixels = align(width, form.atom) if is_picture else 0
+    stride, dilation, spread = (pair[1] for pair in (geometry.strides, geometry.dilations, geometry.spread))
+    axis = Axis(used_columns, out_width, kernel[1], stride, dilation, left, spread)
+    is_plain = len(op.inputs) < 4 and target.atom_bytes == form.atom_bytes and out_width < low.target.longest_line
     shape = Shape(
         channels=channels, height=used_rows,
         width=used_columns * (geometry.spread[1] if low.target.buffer.counts_spread else 1), out_height=out_height,
         kernel=kernel, stride=geometry.strides[0], dilation=geometry.dilations[0], pad_top=top, depthwise=depthwise,
         stored_kernels=packed.kernels, kernel_channels=packed.channels, picture_row=row_pixels,
-        spread=geometry.spread[0], pixels=out_height * out_width, buffer=low.target.buffer,
+        spread=geometry.spread[0], pixels=out_height * out_width, buffer=low.target.buffer, axis=axis,
+        can_skip=is_plain and low.target.skips_columns,
     )  # fmt: skip
+    if (used_rows, used_columns) == (height, width):
+        shape = folded(shape, form, wants_rows=bool(low.options.core_counts))
+    line, out_line = (width, out_width)
+    if shape.axis is not None and shape.out_height != out_height:
+        line = out_line = shape.axis.size
     finish = _finish(low, op, packed, first_out, len(bias))
 
     def made(band: Band, share: Share) -> Task:
         chunk = band.channels if depthwise else share.kernels
-        skipped = _stored(band.channel, form.depthwise_group, form.atom) if depthwise else 0
-        stored = _stored(chunk, form.depthwise_group, form.atom) if depthwise else packed.channels
+        skipped = _stored(low, band.channel) * packed.kernels if depthwise else 0
+        stored = _stored(low, chunk) if depthwise else packed.channels
         kernel_bytes = stored * kernel[0] * kernel[1] * form.element_bytes
         first = band.channel if depthwise else share.kernel
         skipped_bytes = skipped * kernel[0] * kernel[1] * form.element_bytes + share.kernel * kernel_bytes
+        part = band.columns or Columns(0, min(used_columns, line), 0, out_line, left)
+        place = (skip_rows + band.row) * line + skip_columns + part.column
+        out_place = band.out_row * out_line + part.out_column
         task = ConvolutionTask(
             format=form, band=band,
-            source=_source(source, first_in + band.channel, skip_rows + band.row, skip_columns, row_pixels),
+            source=(_pixels(source, skip_rows + band.row, skip_columns, row_pixels) if is_picture
+                    else source.pixel(first_in + band.channel, place)),
             weights=Place(packed.weights, skipped_bytes), bias=Place(packed.bias, first * packed.operand_bytes),
-            target=target.at(first_out + first, band.out_row),
-            width=used_columns, line_pixels=width, source_pitch=source.pitch,
+            target=target.pixel(first_out + first, out_place),
+            width=part.columns, line_pixels=line, source_pitch=source.pitch,
             target_pitch=target.pitch * target.atom_bytes // form.atom_bytes,
-            out_width=out_width, kernels=chunk, stored_kernels=_kernels(packed, share, len(bias)),
+            out_width=part.out_columns, target_line=out_line, kernels=chunk,
+            stored_kernels=_kernels(packed, share, len(bias)),
             kernel_bytes=kernel_bytes, kernel=kernel, strides=geometry.strides,
-            dilations=geometry.dilations, pad_left=left, pad_value=_pad_value(low, op), depthwise=depthwise,
+            dilations=geometry.dilations, pad_left=part.pad_left, pad_value=_pad_value(low, op), depthwise=depthwise,
             spread=geometry.spread, buffer=low.target.buffer,
             picture_channels=source.cube[0] if is_picture else 0, picture_row=row_pixels,
-            picture_height=height, residual=_residual(low, op, first_out + share.kernel, band.out_row),
+            picture_height=height, residual=_residual(low, op, first_out + share.kernel, out_place),
         )  # fmt: skip
         registers = convolution_registers(task, {name: dict(fields) for name, fields in finish.registers.items()})
         _slope_chunk(registers, first)
         return Task(CONVOLUTION, registers, picture=source.name if is_picture else None, first_row=band.row)
 
-    whole = Share(0, out_height, 0, len(bias))
+    whole = Share(0, shape.out_height, 0, len(bias))
     for band in tile(shape, form, op.name):
         kernels = min(band.kernels, len(bias) - band.kernel) or len(bias)
-        low.add(step, made(band, Share(0, out_height, band.kernel, kernels)))
+        low.add(step, made(band, Share(0, shape.out_height, band.kernel, kernels)))
     weight_bytes = int(np.prod(weights.shape)) * form.element_bytes
     for cores in low.options.core_counts:
         parts = shares(shape, form, len(bias), weight_bytes, cores) or [whole]
@@ -221,17 +241,14 @@ def _kernels(packed: Packed, share: Share, kernels: int) -> int:
     return share.kernels
 
 
-def _stored(channels: int, group: int, atom: int) -> int:
-    """Channels of depthwise weights in memory: three atoms left over are stored as four."""
-    rounded = align(channels, atom)
-    return rounded + atom if rounded % group == 3 * atom else rounded
+def _stored(low: Lowering, channels: int) -> int:
+    """Channels of depthwise weights in memory."""
+    return low.target.depthwise_weights(channels, 1, 1, low.format.element_bytes).shape[1] if channels else 0
 
 
-def _source(source: Tensor, channel: int, row: int, column: int, row_pixels: int) -> Place:
-    if row_pixels:
-        offset = (row * row_pixels + column) * source.cube[0] * source.element_bytes
-        return Place(source.name, offset)
-    return source.at(channel, row, column)
+def _pixels(source: Tensor, row: int, column: int, row_pixels: int) -> Place:
+    """Of a picture."""
+    return Place(source.name, (row * row_pixels + column) * source.cube[0] * source.element_bytes)
 
 
 def _pad_value(low: Lowering, op: Op) -> int:
@@ -242,17 +259,17 @@ def _pad_value(low: Lowering, op: Op) -> int:
     return int(np.clip(round(value / quantization.scale) + quantization.zero_point, -128, 127))
 
 
-def _residual(low: Lowering, op: Op, first_out: int, out_row: int) -> Residual | None:
+def _residual(low: Lowering, op: Op, first_out: int, pixel: int) -> Residual | None:
     if len(op.inputs) <= 3:
         return None
     tensor = low.tensor(op.inputs[3])
-    return Residual(tensor.at(first_out, out_row), tensor.pitch)
+    return Residual(tensor.pixel(first_out, pixel), tensor.pitch)
 
 
 def _finish(low: Lowering, op: Op, packed: Packed, first_out: int, count: int) -> Finish:
     target = low.quantization(op.output)
     finish = Finish(packed.unit, target, flying=False)
-    finish.convolution()
+    finish.convolution(corrects=packed.corrects)
     activation = op.attributes.get("activation")
     largest = max(abs(target.low), abs(target.high)) if target is not None else 0.0
     if activation:
@@ -280,10 +297,12 @@ def apply_activation(
         slope = np.asarray(activation["slope"], np.float64)[first : first + count]
         finish.leaky(Place(_slopes(low, op, slope)), largest / max(1e-2, min(1.0, float(np.abs(slope).max()))))
     else:
+        function = low.functions[id(activation)]
         finish.lookup(
-            low.functions[id(activation)], low.quantization(op.inputs[0]) if finish.flying else None,
-            wide=is_wide(low, activation),
-        )  # fmt: skip
+            function, low.quantization(op.inputs[0]) if finish.flying else None, wide=is_wide(low, activation)
+        )
+        if low.target.continues_tables:
+            finish.set("DPU.LUT_ENDS", first=function.table.low[0], last=function.table.high[-1])
 
 
 def _slopes(low: Lowering, op: Op, slope: Array) -> str:

@@ -7,8 +7,10 @@ from openrknn.compiler.formats import align
 from openrknn.compiler.ir import Op, Quantization
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.convolution import apply_activation
+from openrknn.compiler.lower.guard import guard_tasks
+from openrknn.compiler.lower.pointwise import scratch
 from openrknn.compiler.lower.wide import is_wide, scale_task, wide_tensor
-from openrknn.compiler.program import ELEMENTWISE, Registers, Step, Task
+from openrknn.compiler.program import ELEMENTWISE, Place, Registers, Step, Task
 from openrknn.compiler.quantise.ranges import quantization_for
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers, repeat_registers
 from openrknn.compiler.recipes.finish import Finish
@@ -22,7 +24,7 @@ _ALGORITHMS = {
     "add": EwAlgorithm.ADD, "sub": EwAlgorithm.ADD, "max": EwAlgorithm.MAX, "min": EwAlgorithm.MIN,
     "div": EwAlgorithm.DIV,
 }  # fmt: skip
-_LARGEST_SIDE = 8191
+_MOST_CHANNELS = 8192
 _MANY_SURFACES = 4
 """Per core: one more or less does not matter then."""
 _TYPES = {"relu": "Relu", "clip": "Clip", "leaky": "LeakyRelu", "prelu": "PRelu", "silu": "exSwish"}
@@ -78,6 +80,8 @@ def lower_binary(low: Lowering, op: Op) -> None:
     if can_swap and first is not None and second is not None and second.scale > first.scale:
         # The operand with the larger scale is the main one, so that the other's factor stays below one.
         first, second, source, other = second, first, other, source
+    if low.target.alike_operands and not per_channel and other.pitch != source.pitch and cube[0] > low.format.atom:
+        other = _alike(low, op, step, other, source.pitch)
     finish = Finish(first.scale if first else 1.0, target, flying=True)
     finish.subtract_zero_point(first)
     if method == "negate":
@@ -100,14 +104,26 @@ def lower_binary(low: Lowering, op: Op) -> None:
     low.add_rows(step, Task(ELEMENTWISE, registers))
 
 
+def _alike(low: Lowering, op: Op, step: Step, other: Cube, pitch: int) -> Cube:
+    """A copy of the second operand whose surfaces are as far apart as those of the first."""
+    cube = low.tensor(op.output).cube
+    size = low.format.surfaces(cube[0]) * pitch * low.format.atom_bytes
+    made = Cube(Place(scratch(low, f"{op.output}_alike", size)), pitch)
+    finish = Finish(1.0, None, flying=True)
+    low.add(step, Task(ELEMENTWISE, elementwise_registers(low.format, cube, other, made, finish.registers)))
+    return made
+
+
 def _without_difference(low: Lowering, op: Op) -> tuple[str, str, str]:
     """x - y as -y + x: the unit adds, but does not subtract."""
     left, right = op.inputs
     is_plain = op.attributes["broadcast"] != "channel" and right not in low.graph.constants
+    if is_plain and op.attributes["method"] == "div":
+        return left, right, "div"
     if op.attributes["method"] == "sub" and is_plain:
         return right, left, "negate"
     raise UnsupportedOperatorError(
-        f"{op.name!r}: the NPU of {low.target.name} has no division, and subtracts tensors of one size only; compile "
+        f"{op.name!r}: the NPU of {low.target.name} subtracts and divides tensors of one size only; compile "
         "for int8, or cut the model before it (outputs)"
     )
 
@@ -125,8 +141,9 @@ def lower_repeat(low: Lowering, op: Op) -> None:
         return Task(ELEMENTWISE, repeat_registers(low.format, count, columns, factors, cube, place))
 
     every = range(0, align(channels, low.format.atom), low.format.atom)
-    for channel in every:
-        low.add(step, made(channel, 0, rows))
+    guards = guard_tasks(low) if low.target.repeat_guards else []
+    for task in (*guards, *(made(channel, 0, rows) for channel in every), *guards):
+        low.add(step, task)
     for cores in low.options.core_counts:
         if len(every) % cores and len(every) < _MANY_SURFACES * cores:
             bands = [[made(channel, *part) for channel in every] for part in parts(rows, 1, cores)]
@@ -150,8 +167,8 @@ def _flying(
 ) -> None:
     finish.output()
     cube = low.tensor(target).cube
-    if max(cube) > _LARGEST_SIDE:
-        raise UnsupportedOperatorError(f"{step.name}: a side of {max(cube)} is more than the NPU's {_LARGEST_SIDE}")
+    if cube[0] > _MOST_CHANNELS:
+        raise UnsupportedOperatorError(f"{step.name}: {cube[0]} channels are more than the NPU's {_MOST_CHANNELS}")
     registers = elementwise_registers(low.format, cube, low.cube(source), written or low.cube(target), finish.registers)
     low.add_rows(step, Task(ELEMENTWISE, registers))
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from openrknn.compiler.formats import FP16, align, ceil_div
+from openrknn.compiler.formats import ATOM_BYTES, align, ceil_div
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.program import CONVOLUTION, Place, Registers, Task, Tensor
 from openrknn.compiler.recipes.base import merge
 from openrknn.compiler.recipes.convolution import ConvolutionTask, convolution_registers
 from openrknn.compiler.recipes.finish import fp16_bits
-from openrknn.compiler.targets import RK3588
+from openrknn.compiler.targets import Target
 from openrknn.compiler.tile import Band, row_entries
 from openrknn.container.parts import DataType, Kind
 
@@ -18,7 +18,6 @@ __all__ = ["Line", "line_pixels", "moved", "pointwise_task", "scratch", "stored_
 
 _BLOCKS = CONVOLUTION[:3]
 """Nothing is read for the DPU."""
-_BUFFER = RK3588.buffer
 _LONGEST = 2040
 """Columns that a convolution can read."""
 
@@ -30,46 +29,54 @@ class Line:
     place: Place
     pitch: int
     channels: int
+    atom_bytes: int = ATOM_BYTES
 
     def at(self, pixel: int) -> Line:
-        return Line(moved(self.place, pixel), self.pitch, self.channels)
+        return replace(self, place=moved(self.place, pixel, self.atom_bytes))
 
 
-def moved(place: Place, atoms: int) -> Place:
+def moved(place: Place, atoms: int, atom_bytes: int = ATOM_BYTES) -> Place:
     """So many atoms further on."""
-    return Place(place.tensor, place.offset + 16 * atoms)
+    return Place(place.tensor, place.offset + atom_bytes * atoms)
 
 
-def line_pixels(channels: int, pixels: int) -> list[tuple[int, int]]:
+def line_pixels(chip: Target, channels: int, pixels: int) -> list[tuple[int, int]]:
     """(first, count) of lines that fit into the convolution buffer beside the weights; multiples of 8 but the last."""
-    per_pixel = row_entries(channels, 64, FP16) / 64
-    most = min(_LONGEST, int(_BUFFER.single_band_data * _BUFFER.bank_entries / per_pixel)) // 8 * 8
+    per_pixel = row_entries(channels, 64, chip.fp16, chip.buffer) / 64
+    banks = chip.buffer.single_band_data - chip.buffer.least_streamed // 2
+    most = min(_LONGEST, int(banks * chip.buffer.bank_entries / per_pixel)) // 8 * 8
     return [(first, min(most, pixels - first)) for first in range(0, pixels, most)]
 
 
-def stored_channels(channels: int) -> int:
-    """Channels of a kernel in memory: whole atoms, and where three are left over, they are stored as four."""
-    return align(channels, FP16.atom) + (FP16.atom if ceil_div(channels, FP16.atom) % 4 == 3 else 0)
+def stored_channels(chip: Target, channels: int, *, packed: bool = False) -> int:
+    """Channels of a kernel in memory; `packed`: of one that works on a picture."""
+    make = (chip.picture_weights if packed else None) or chip.weights
+    return make((1, channels, 1, 1), chip.fp16.element_bytes).shape[1]
 
 
 def pointwise_task(
-    source: Line, target: Line, pixels: int, weights: Place, *, gain: float = 1.0, packed: bool = False,
+    chip: Target, source: Line, target: Line, pixels: int, weights: Place, *, gain: float = 1.0, packed: bool = False,
     fill: int = 0, kernels: int = 0,
 ) -> Task:  # fmt: skip
     """target = weights * source. `packed`: one number per pixel, back to back. `fill`: bits of channels that pad.
 
     `kernels`: how many there are in memory, if there are more than channels of the target.
     """
-    stored = stored_channels(source.channels)
-    entries = pixels if packed else row_entries(source.channels, pixels, FP16)
-    banks = ceil_div(ceil_div(pixels, 4) if packed else entries, _BUFFER.bank_entries)
+    form, buffer = chip.fp16, chip.buffer
+    kernel_bytes = stored_channels(chip, source.channels, packed=packed) * form.element_bytes
+    entries = ceil_div(pixels, 4) if packed else row_entries(source.channels, pixels, form, buffer)
+    banks = ceil_div(entries, buffer.bank_entries)
+    if buffer.fills:  # weights have what they need, up to what data leave
+        needed = ceil_div(kernel_bytes * (kernels or target.channels), buffer.bank_bytes)
+        banks = buffer.banks - min(needed, buffer.least_streamed, buffer.banks - banks)
     task = ConvolutionTask(
-        format=FP16, band=Band(0, source.channels, 0, 1, 0, 1, 0, banks, _BUFFER.banks - banks, False),
+        format=form, band=Band(0, source.channels, 0, 1, 0, 1, 0, banks, buffer.banks - banks, False),
         source=source.place, weights=weights, bias=weights, target=target.place, width=pixels, line_pixels=pixels,
         source_pitch=source.pitch, target_pitch=target.pitch, out_width=pixels, kernels=target.channels,
-        stored_kernels=kernels or target.channels, kernel_bytes=stored * FP16.element_bytes, kernel=(1, 1),
+        stored_kernels=kernels or target.channels, kernel_bytes=kernel_bytes, kernel=(1, 1),
         strides=(1, 1), dilations=(1, 1), pad_left=0, pad_value=0, depthwise=False, spread=(1, 1),
         picture_channels=int(packed), picture_row=pixels if packed else 0, picture_height=1, residual=None,
+        buffer=buffer,
     )  # fmt: skip
     finish: Registers = {}
     if gain != 1.0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.program import POOLING, Task
@@ -20,6 +21,11 @@ def lower_pool(low: Lowering, op: Op) -> None:
     channels, height, width = source.cube
     _, out_height, out_width = target.cube
     quantization = low.quantization(op.inputs[0])
+    if average and quantization is None and not low.target.averages_floats:
+        raise UnsupportedOperatorError(
+            f"{op.name!r} would be a mean of fp16 numbers, which the pooling unit of {low.target.chip.title} has never "
+            "been seen to take; leave it in int8 (--fp16-layers without it), or compile the whole model in fp16"
+        )
     step = low.step(op, "AveragePool" if average else "MaxPool")
 
     def made(rows: Rows) -> list[Task]:
@@ -30,7 +36,8 @@ def lower_pool(low: Lowering, op: Op) -> None:
                 pads=(rows.pad_top, stripe.pad_left, rows.pad_bottom, stripe.pad_right),
                 source=source.at(row=rows.row, column=stripe.column), line_pixels=width, source_pitch=source.pitch,
                 target=target.at(row=rows.out_row, column=stripe.out_column), target_pitch=target.pitch,
-                target_notch=out_width - stripe.out_columns, zero_point=quantization.zero_point if quantization else 0,
+                target_notch=out_width - stripe.out_columns if rows.out_rows > 1 else 0,
+                zero_point=quantization.zero_point if quantization else 0,
             )))
             for stripe in stripes(width, out_width, kernel, strides, left)
         ]  # fmt: skip

@@ -7,6 +7,8 @@ other; a 1x1 convolution with ones spreads it over the channels. Another one add
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from openrknn.compiler.formats import FP16, align
@@ -20,7 +22,7 @@ from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
 from openrknn.compiler.recipes.finish import Finish, fp16_bits, fp32_bits
 from openrknn.container.parts import DataType
 from openrknn.isa.enums import ChannelReduction, EwAlgorithm, Rounding
-from openrknn.layout.weights import WeightTiles, pack_weights
+from openrknn.layout.weights import pack_weights
 
 __all__ = ["lower_softmax", "softmax_table"]
 
@@ -49,7 +51,7 @@ def lower_softmax(low: Lowering, op: Op) -> None:
     spread = Line(Place(scratch(low, f"{op.output}_spread", wide)), pitch, channels)
     power = Line(Place(scratch(low, f"{op.output}_power", wide)), pitch, channels)
     peaks = scratch(low, f"{op.output}_peaks", groups * align(pixels, 8) * 2)
-    lines = line_pixels(channels, pixels)
+    lines = line_pixels(low.target, channels, pixels)
 
     step = low.step(op, "exSoftmax13", outputs=[power.place.tensor])
     if channels % FP16.atom:
@@ -61,11 +63,17 @@ def lower_softmax(low: Lowering, op: Op) -> None:
         x = guarded
     for group in range(groups):
         part, wide_part = (_channels(line, group * size, size) for line in (x, spread))
-        ones = _weights(low, f"{op.name}_spread", np.ones((size, 1)))
+        if not low.target.reduces_channels:
+            for first, count in lines:
+                for task in _largest(low, op, part.at(first), wide_part.at(first), count):
+                    low.add(step, task)
+            continue
+        ones = _weights(low, f"{op.name}_spread", np.ones((size, 1)), packed=True)
         for first, count in lines:
             peak = Place(peaks, 2 * (group * align(pixels, 8) + first))
             low.add(step, _peak(part.at(first), count, peak))
-            low.add(step, pointwise_task(Line(peak, 1, 1), wide_part.at(first), count, ones, packed=True))
+            spreading = pointwise_task(low.target, Line(peak, 1, 1), wide_part.at(first), count, ones, packed=True)
+            low.add(step, spreading)
     for first, count in lines:
         low.add(step, _two(x.at(first), spread.at(first), power.at(first), count, EwAlgorithm.MINUS))
 
@@ -73,7 +81,7 @@ def lower_softmax(low: Lowering, op: Op) -> None:
     function = low.functions[id(op.attributes)]
     step.table = function.key
     for first, count in lines:
-        low.add(step, _exponential(power.at(first), count, function))
+        low.add(step, _exponential(low, power.at(first), count, function))
 
     step = low.step(op, "exSoftmaxDiv", inputs=[power.place.tensor])
     for first, count in lines:
@@ -120,6 +128,38 @@ def _peak(x: Line, pixels: int, target: Place) -> Task:
     return Task(ELEMENTWISE, registers)
 
 
+def _largest(low: Lowering, op: Op, x: Line, target: Line, pixels: int) -> Iterator[Task]:
+    """The largest channel of each pixel in all of them, without a reduction: fp16 moves through it unchanged.
+
+    The larger of two halves of the surfaces, until one is left; then of its lanes and the same turned by 4, 2 and 1,
+    which convolutions do; one more convolution spreads the first lane.
+    """
+    surfaces = align(x.channels, FP16.atom) // FP16.atom
+    pitch = align(pixels, 4)
+    room = max(2, -(-surfaces // 2)) * pitch * 16
+    buffers = [Place(scratch(low, f"{op.output}_half{number}", room)) for number in range(3)]
+    now = x
+    while surfaces > 1:
+        half = -(-surfaces // 2)
+        first, second = (Line(moved(now.place, skip * now.pitch), now.pitch, half * FP16.atom)
+                         for skip in (0, surfaces - half))  # fmt: skip
+        made = Line(buffers[0], pitch, half * FP16.atom)
+        yield _two(first, second, made, pixels, EwAlgorithm.MAX)
+        now, surfaces = made, half
+        buffers = [buffers[1], buffers[0], buffers[2]]
+    for shift in (4, 2, 1):
+        turned, made = Line(buffers[2], pitch, FP16.atom), Line(buffers[0], pitch, FP16.atom)
+        lanes = np.roll(np.eye(FP16.atom), shift, axis=1)
+        now = Line(now.place, now.pitch, FP16.atom)
+        yield pointwise_task(low.target, now, turned, pixels, _weights(low, f"{op.name}_turn{shift}", lanes))
+        yield _two(now, turned, made, pixels, EwAlgorithm.MAX)
+        now = made
+        buffers = [buffers[1], buffers[0], buffers[2]]
+    each = np.zeros((x.channels, FP16.atom))
+    each[:, 0] = 1.0
+    yield pointwise_task(low.target, now, target, pixels, _weights(low, f"{op.name}_each_lane", each))
+
+
 def _two(left: Line, right: Line, target: Line, pixels: int, method: EwAlgorithm) -> Task:
     finish = Finish(1.0, None, flying=True)
     finish.operand(method, None, per_channel=False, relu=False)
@@ -134,9 +174,11 @@ def _two(left: Line, right: Line, target: Line, pixels: int, method: EwAlgorithm
     return Task(ELEMENTWISE, registers)
 
 
-def _exponential(line: Line, pixels: int, function: Function) -> Task:
+def _exponential(low: Lowering, line: Line, pixels: int, function: Function) -> Task:
     finish = Finish(1.0, None, flying=True)
     finish.lookup(function, None)
+    if low.target.continues_tables:
+        finish.set("DPU.LUT_ENDS", first=function.table.low[0], last=function.table.high[-1])
     finish.set("DPU.BN_ALU_CFG", bn_alu_operand=fp32_bits(float(_TABLE_UNITS)))
     cube = Cube(line.place, line.pitch)
     return Task(ELEMENTWISE, elementwise_registers(FP16, (line.channels, 1, pixels), cube, cube, finish.registers))
@@ -148,17 +190,18 @@ def _sums(low: Lowering, op: Op, power: Line, target: Line, pixels: int, groups:
     size = channels // groups
     if channels <= _TOGETHER:
         square = np.kron(np.eye(groups), np.ones((size, size)))
-        return [pointwise_task(power, target, pixels, _weights(low, f"{op.name}_sum", square), fill=one)]
+        return [pointwise_task(low.target, power, target, pixels, _weights(low, f"{op.name}_sum", square), fill=one)]
     few = Line(Place(scratch(low, f"{op.output}_few", 2 * align(groups, 8) // 8 * pixels * 16)), pixels, groups)
     rows = np.kron(np.eye(groups), np.ones((1, size)))
     return [
-        pointwise_task(power, few, pixels, _weights(low, f"{op.name}_add", rows)),
-        pointwise_task(few, target, pixels, _weights(low, f"{op.name}_each", rows.T), fill=one),
+        pointwise_task(low.target, power, few, pixels, _weights(low, f"{op.name}_add", rows)),
+        pointwise_task(low.target, few, target, pixels, _weights(low, f"{op.name}_each", rows.T), fill=one),
     ]
 
 
-def _weights(low: Lowering, name: str, matrix: Array) -> Place:
+def _weights(low: Lowering, name: str, matrix: Array, *, packed: bool = False) -> Place:
     outputs, inputs = matrix.shape
-    tiles = WeightTiles.of_rk3588((outputs, inputs, 1, 1), FP16.element_bytes)
-    packed = pack_weights(matrix.astype(np.float16)[:, :, None, None], tiles, np.zeros(outputs, np.float16))
-    return Place(low.data(name, packed.tobytes(), (outputs, inputs, 1, 1), DataType.FLOAT16, "weights"))
+    make = (low.target.picture_weights if packed else None) or low.target.weights
+    tiles = make((outputs, inputs, 1, 1), FP16.element_bytes)
+    stored = pack_weights(matrix.astype(np.float16)[:, :, None, None], tiles, np.zeros(outputs, np.float16))
+    return Place(low.data(name, stored.tobytes(), (outputs, inputs, 1, 1), DataType.FLOAT16, "weights"))

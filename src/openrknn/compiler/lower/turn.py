@@ -17,6 +17,8 @@ __all__ = ["lower_turn"]
 
 _SPATIAL = [0, 1, 3, 2]
 _HALF = 8
+_FARTHEST = 8192
+"""Atoms that a task steps over from one surface to the next, at the most."""
 
 
 def lower_turn(low: Lowering, op: Op) -> None:
@@ -40,6 +42,14 @@ def lower_turn(low: Lowering, op: Op) -> None:
         first = source.at(0, line) if by_columns else source.at(0, 0, line)
         place = moved(target.at(), line * line_step)
         columns, rows, row_step = (runs, 1, runs) if by_columns else (1, runs, width)
+        if atom == _HALF and target.pitch > _FARTHEST:  # surface by surface
+            for run in range(runs // atom):
+                start = moved(first, run * atom * (1 if by_columns else width))
+                shape = (atom, 1, atom) if by_columns else (1, atom, width)
+                read = Read(start, shape[0], shape[1], channels // atom, shape[2], source.pitch)
+                write = Write(moved(place, run * target.pitch), _HALF, channel_step, 1, 1, 1, _HALF * channel_step)
+                low.add(step, Task(ELEMENTWISE, lanes_registers(read, write)))
+            continue
         if atom == _HALF:
             read = Read(first, columns, rows, channels // atom, row_step, source.pitch)
             write = Write(place, _HALF, channel_step, 1, runs // atom, target.pitch, _HALF * channel_step)

@@ -14,59 +14,128 @@ def place_views(low: Lowering) -> dict[str, list[str]]:
     Returns, for each concatenation by its output, the parts that have to be copied after all.
     """
     graph = low.graph
+    views = _Views(low)
+    for op in graph.ops:
+        if op.type == "Reshape" and _is_same_memory(low, views, op):
+            views.put(op.output, op.inputs[0])
     for op in graph.ops:
         if op.type == "Slice":
-            _window(low, op.output, op.inputs[0], op.attributes["start"])
-        elif op.type == "Reshape" and _is_same_memory(low, op):
-            _window(low, op.output, op.inputs[0], 0)
+            if op.attributes.get("along") == "pixels":
+                if views.is_by_cpu(op.output):
+                    op.attributes["copied"] = True
+                else:
+                    views.put(op.output, op.inputs[0], pixel=op.attributes["start"])
+            else:
+                views.put(op.output, op.inputs[0], channel=op.attributes["start"])
     copies: dict[str, list[str]] = {}
     for op in graph.ops:
         if op.type == "Concat":
-            copies[op.output] = _concat(low, op)
-    for name in graph.values:
-        root, _ = low.program.root(name)
-        low.tensor(name).pitch = root.pitch
+            along_pixels = op.attributes.get("along") == "pixels"
+            copies[op.output] = _pixels(low, views, op) if along_pixels else _concat(low, views, op)
+    views.settle()
     return copies
 
 
-def _is_same_memory(low: Lowering, op: Op) -> bool:
+class _Views:
+    """Windows by surface and pixel; bytes follow when it is known how far apart the surfaces are in the end."""
+
+    def __init__(self, low: Lowering) -> None:
+        self.low = low
+        self.makers, self.readers = low.graph.producers(), low.graph.readers()
+        self._places: dict[str, tuple[int, int]] = {}
+        self._children: dict[str, list[str]] = {}
+
+    def put(self, name: str, parent: str, *, channel: int = 0, pixel: int = 0) -> None:
+        self.low.tensor(name).parent = parent
+        self._places[name] = channel // self.low.format_of(name).atom, pixel
+        self._children.setdefault(parent, []).append(name)
+
+    def settle(self) -> None:
+        for name in self.low.graph.values:
+            tensor, (root, _) = self.low.tensor(name), self.low.program.root(name)
+            tensor.pitch = root.pitch
+            if name in self._places:
+                surface, pixel = self._places[name]
+                tensor.parent_offset = (surface * root.pitch + pixel) * self.low.target.atom_bytes
+
+    def is_by_cpu(self, name: str) -> bool:
+        """Whether the CPU or the outside touches a value or a window of it: they know maps of their own only."""
+        graph = self.low.graph
+        if name in graph.outputs or name in graph.inputs or self.low.tensor(name).layout != "feature":
+            return True
+        users = [*self.readers[name], *([self.makers[name]] if name in self.makers else [])]
+        if any(op.type == "Cpu" or (op.type == "Reshape" and self.low.tensor(op.output).parent is None)
+               for op in users):  # fmt: skip
+            return True
+        return any(self.is_by_cpu(child) for child in self._children.get(name, ()))
+
+    def origin(self, name: str) -> str:
+        """The value that this one is another shape of."""
+        while name in self.makers and self.makers[name].type == "Reshape" and self.low.tensor(name).parent is not None:
+            name = self.makers[name].inputs[0]
+        return name
+
+
+def _pixels(low: Lowering, views: _Views, op: Op) -> list[str]:
+    """Parts of one run of pixels, in all surfaces."""
+    copied = []
+    for name, start in zip(op.inputs, op.attributes["starts"], strict=True):
+        if name in low.graph.constants or op.inputs.count(name) > 1:
+            copied.append(name)
+            continue
+        whole = views.origin(name)
+        maker = views.makers.get(whole)
+        is_free = low.tensor(whole).parent is None and maker is not None and whole != op.output
+        if not is_free or views.is_by_cpu(whole):
+            copied.append(name)
+        else:
+            views.put(whole, op.output, pixel=start)
+    return copied
+
+
+def _is_same_memory(low: Lowering, views: _Views, op: Op) -> bool:
     """Rows and columns only, between two operators of the NPU: pixels lie one after the other in any case."""
     graph = low.graph
     source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
     (channels, *before), (others, *after) = source.cube, target.cube
     if channels != others or before[0] * before[1] != after[0] * after[1] or op.output in graph.outputs:
         return False
-    maker = graph.producers().get(op.inputs[0])
-    by_npu = maker is not None and maker.type not in {"Cpu", "Reshape"}
-    to_npu = all(reader.type not in {"Cpu", "Reshape"} for reader in graph.ops if op.output in reader.inputs)
+    maker = views.makers.get(op.inputs[0])
+    by_npu = maker is not None and (
+        maker.type not in {"Cpu", "Reshape"} or (maker.type == "Reshape" and source.parent is not None)
+    )
+    to_npu = all(_is_npu(low, reader) for reader in views.readers[op.output])
     is_map = source.layout == target.layout == "feature" and source.element_bytes == target.element_bytes
-    return by_npu and to_npu and is_map and len(graph.shape(op.inputs[0])) == len(graph.shape(op.output)) == 4
+    return by_npu and to_npu and is_map
 
 
-def _window(low: Lowering, name: str, parent: str, channel: int) -> None:
-    tensor = low.tensor(name)
-    surface = channel // low.format_of(name).atom
-    tensor.parent = parent
-    tensor.parent_offset = surface * low.tensor(parent).pitch * low.target.atom_bytes
+def _is_npu(low: Lowering, op: Op) -> bool:
+    """Whether an operator reads maps: a Reshape of pixels alone does."""
+    if op.type != "Reshape":
+        return op.type != "Cpu"
+    (before, *_), (after, *_) = (low.tensor(name).cube for name in (op.inputs[0], op.output))
+    return False if op.output in low.graph.outputs else before == after and low.tensor(op.output).layout == "feature"
 
 
-def _concat(low: Lowering, op: Op) -> list[str]:
+def _concat(low: Lowering, views: _Views, op: Op) -> list[str]:
     target = op.output
     copied = []
     placed: dict[str, int] = {}
     for number, (name, start) in enumerate(zip(op.inputs, op.attributes["starts"], strict=True)):
-        if op.inputs.count(name) > 1 or not _may_move(low, name, target):
+        if name in low.graph.constants:
+            copied.append(name)
+        elif op.inputs.count(name) > 1 or not _may_move(low, name, target):
             source = _whole_source(low, op, number)
             if source is not None and placed.get(source[0], source[1]) == source[1]:
                 if source[0] not in placed:
-                    _window(low, source[0], target, source[1])
+                    views.put(source[0], target, channel=source[1])
                     placed[source[0]] = source[1]
                 continue
             copied.append(name)
-        elif not _ascending(low, op, number):
+        elif not _ascending(low, op, number) or _is_read_from_outside(low, name, target):
             copied.append(name)
         else:
-            _window(low, name, target, start)
+            views.put(name, target, channel=start)
     return copied
 
 
@@ -80,10 +149,21 @@ def _may_move(low: Lowering, name: str, target: str) -> bool:
     return tensor.parent is None and not outside and tensor.layout == "feature" and not by_cpu and name != target
 
 
+def _is_read_from_outside(low: Lowering, name: str, target: str) -> bool:
+    """Whether the CPU would read a window into an output: that memory may be the user's, a window has no address."""
+    graph = low.graph
+    if low.program.root(target)[0].name not in graph.outputs:
+        return False
+    inside = {entry for entry in graph.values if low.program.root(entry)[0].name == name}
+    return any(op.type in {"Cpu", "Reshape"} and inside.intersection(op.inputs) for op in graph.ops)
+
+
 def _whole_source(low: Lowering, op: Op, number: int) -> tuple[str, int] | None:
     """Where all slices of a tensor stand in the concatenation side by side, the tensor itself can live there."""
     graph = low.graph
-    slices = {entry.output: entry for entry in graph.ops if entry.type == "Slice"}
+    slices = {
+        entry.output: entry for entry in graph.ops if entry.type == "Slice" and entry.attributes.get("along") is None
+    }
     name = op.inputs[number]
     if name not in slices or op.inputs.count(name) > 1:
         return None
@@ -113,10 +193,10 @@ def _ascending(low: Lowering, op: Op, number: int) -> bool:
     name = op.inputs[number]
     maker = graph.producer(name)
     channels = low.tensor(name).cube[0]
-    if maker is None or maker.type not in {"Conv", "ConvTranspose"}:
+    if maker is None or (maker.type not in {"Conv", "ConvTranspose"} and maker.attributes.get("along") != "pixels"):
         return True
     form = low.format_of(name)
-    group = form.depthwise_group if maker.attributes["group"] > 1 else form.group
+    group = form.depthwise_group if maker.attributes.get("group", 1) > 1 else form.group
     if channels % group == 0 or number == len(op.inputs) - 1:
         return True
     return all(_written(graph, other, order) > order[name] for other in op.inputs[number + 1 : number + 2])

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.ir import Graph
 from openrknn.compiler.normalise.activations import find_activations
 from openrknn.compiler.normalise.attention import normalise_softmax, place_attention
 from openrknn.compiler.normalise.bilinear import normalise_linear_resize
 from openrknn.compiler.normalise.binary import normalise_binary
 from openrknn.compiler.normalise.clean import clean
+from openrknn.compiler.normalise.ends import flatten_ends
 from openrknn.compiler.normalise.finish import finish
+from openrknn.compiler.normalise.floors import raise_floors
 from openrknn.compiler.normalise.forward import fold_forward
 from openrknn.compiler.normalise.fp16_regions import mark_fp16_regions
 from openrknn.compiler.normalise.fuse import fuse, fuse_pads
@@ -19,6 +22,7 @@ from openrknn.compiler.normalise.heads import take_heads_apart
 from openrknn.compiler.normalise.layer_norm import find_layer_norms, normalise_layer_norms
 from openrknn.compiler.normalise.linear import cut_outputs, normalise_convolutions, normalise_linear
 from openrknn.compiler.normalise.moves import normalise_moves
+from openrknn.compiler.normalise.pads import narrow_pads
 from openrknn.compiler.normalise.pooling import normalise_pools
 from openrknn.compiler.normalise.qdq import take_quantization
 from openrknn.compiler.normalise.quotients import fill_divisors, find_quotients
@@ -27,6 +31,7 @@ from openrknn.compiler.normalise.scale import fold_scales
 from openrknn.compiler.normalise.selections import fold_selections
 from openrknn.compiler.normalise.turns import find_turns
 from openrknn.compiler.normalise.volume import cut_volumes
+from openrknn.compiler.normalise.wholes import follow_wholes, place_wholes
 from openrknn.compiler.targets import RK3588, Target
 
 __all__ = ["PASSES", "Pass", "Situation", "normalise"]
@@ -56,7 +61,9 @@ def _plain(function: Callable[[Graph], None]) -> Pass:
 
 
 PASSES: tuple[Pass, ...] = (
+    _plain(place_wholes),
     _plain(find_layer_norms),
+    Pass(lambda graph, _: raise_floors(graph), lambda now: not now.calibrated),
     _plain(take_heads_apart),
     _plain(clean),
     Pass(lambda graph, now: take_quantization(graph, calibrated=now.calibrated)),
@@ -67,14 +74,17 @@ PASSES: tuple[Pass, ...] = (
     Pass(lambda graph, now: find_activations(graph, calibrated=now.calibrated)),
     _plain(normalise_linear),
     _plain(clean),
-    Pass(lambda graph, now: place_attention(graph, on_npu=now.target.has_attention)),
+    Pass(lambda graph, now: place_attention(graph, on_npu=now.target.has_attention, softmax=now.target.has_softmax)),
     _plain(clean),
     _plain(fold_scales),
-    Pass(lambda graph, now: normalise_pools(graph, now.target.largest_pool)),
+    Pass(lambda graph, now: normalise_pools(
+        graph, now.target.largest_pool, averages=now.calibrated or now.target.averages_floats
+    )),
     _plain(normalise_linear_resize),
     _plain(normalise_softmax),
     Pass(lambda graph, now: normalise_moves(graph, now.atom)),
     _plain(normalise_convolutions),
+    _plain(narrow_pads),
     _plain(fold_selections),
     Pass(lambda graph, now: cut_outputs(graph, now.atom)),
     Pass(lambda graph, now: normalise_binary(graph, is_float=not now.calibrated)),
@@ -87,7 +97,9 @@ PASSES: tuple[Pass, ...] = (
     _plain(Graph.sort),
     _plain(Graph.prune),
     Pass(lambda graph, now: find_turns(graph, now.atom), lambda now: now.target.has_turns),
+    Pass(lambda graph, _: flatten_ends(graph), lambda now: not now.target.has_cpu),
     _plain(finish),
+    Pass(lambda graph, now: follow_wholes(graph, calibrated=now.calibrated)),
     Pass(lambda graph, _: mark_fp16_regions(graph), lambda now: now.calibrated),
 )
 """In this order. A pass asks the target what it can do, never which chip it is."""
@@ -98,6 +110,9 @@ def normalise(
 ) -> None:
     """Rewrite the graph in place; `Situation` says what the options mean."""
     now = Situation(atom, calibrated, kernel_volume, target)
-    for entry in PASSES:
-        if entry.when(now):
-            entry.run(graph, now)
+    try:
+        for entry in PASSES:
+            if entry.when(now):
+                entry.run(graph, now)
+    except UnsupportedOperatorError as error:
+        raise UnsupportedOperatorError(graph.mixes or str(error)) from None

@@ -35,6 +35,8 @@ def find_activations(graph: Graph, *, calibrated: bool) -> None:
                 pattern(graph, op)
         graph.prune()
     for op in list(graph.ops):
+        if not calibrated and op.type == "Clip":
+            _one_sided(graph, op)
         if calibrated or op.type not in _OPEN_ENDED:
             _single(graph, op)
         if calibrated and op.type in {"Max", "Min"}:
@@ -85,6 +87,16 @@ def _one_bound(graph: Graph, op: Op) -> None:
         _become(op, "relu")
     else:
         _become(op, "bounds", alpha=bound if op.type == "Max" else -np.inf, beta=np.inf if op.type == "Max" else bound)
+
+
+def _one_sided(graph: Graph, op: Op) -> None:
+    """A table that has to reach as far as fp16's numbers do rounds the bend off; comparing with a number does not."""
+    low, high = _bounds(graph, op)
+    if len(graph.activations(op)) > 1 or low == 0 or np.isfinite(low) == np.isfinite(high):
+        return
+    kind, bound = ("Max", low) if np.isfinite(low) else ("Min", high)
+    op.type, op.attributes = kind, {}
+    op.inputs = [op.inputs[0], graph.add_constant(f"{op.output}_bound", np.array(bound))]
 
 
 def _floor(graph: Graph, op: Op) -> None:

@@ -1,9 +1,10 @@
 """Softmax over channels, and products of two activations, in the layouts that the NPU has for them.
 
     Softmax   base [1, groups * size, H, W]: over the `size` channels of each group
-    Product   left  [1, heads * depth, 1, M] (heads in channels) or [1, depth, heads, M] (heads in rows)
-              right [1, heads * depth, 1, N] or [1, depth, heads, N]; turned: [1, heads * N, 1, depth]
-              made  [1, heads * N, 1, M] or [1, N, heads, M]
+    Product   left  [1, heads * depth, windows, M] (heads in channels) or [1, depth, windows * heads, M] (in rows)
+              right [1, heads * depth, windows, N] or [1, depth, windows * heads, N];
+              turned: [1, heads * N, windows, depth]
+              made  [1, heads * N, windows, M] or [1, N, windows * heads, M]
 
 So attention needs no transposition: queries are pixels, keys become kernels, scores come out with the keys as channels,
 which is what Softmax wants, and their product with the values (turned while they become kernels) has channels again.
@@ -20,26 +21,37 @@ from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.axes import View
 from openrknn.compiler.normalise.common import constant, replace_op, sole_reader
 from openrknn.compiler.normalise.layouts import Layouts, derived_from
-from openrknn.compiler.normalise.parts import place_convolution, place_slice, place_split
+from openrknn.compiler.normalise.parts import place_concat, place_convolution, place_slice, place_split
 
 __all__ = ["normalise_softmax", "place_attention"]
 
 _DEPTH = 16
 """Channels of a head are padded to whole groups: two atoms of fp16, one of int8."""
 _LARGEST_DEPTH = 3072
+_MOST_CHANNELS = 8192
+_MOST_PADDED = 1024
+"""Of all heads together: each of them is filled up by a convolution over all."""
 _MOVES = {"Reshape", "Transpose"}
 
 
-def place_attention(graph: Graph, *, on_npu: bool = True) -> None:
-    """Move operators to the layouts of the NPU, and find Softmax and MatMul that it can do there, if it can."""
-    computing = {"Softmax": _softmax, "MatMul": _matmul} if on_npu else {}
-    Layouts(graph, {**computing, "Conv": place_convolution, "Slice": place_slice, "Split": place_split}).run()
+def place_attention(graph: Graph, *, on_npu: bool = True, softmax: bool = True) -> None:
+    """Move operators to the layouts of the NPU, and find Softmax and MatMul that it can do there, if it can.
+
+    A Softmax that it cannot do is the CPU's, in the same layout: between two products nothing is transposed then.
+    """
+    computing = {"Softmax": _softmax if softmax else _softmax_of_cpu, "MatMul": _matmul} if on_npu else {}
+    moving = {"Conv": place_convolution, "Slice": place_slice, "Split": place_split, "Concat": place_concat}
+    Layouts(graph, {**computing, **moving}).run()
 
 
 # -- softmax -----------------------------------------------------------------------------------------------------
 
 
-def _softmax(layouts: Layouts, op: Op) -> bool:
+def _softmax_of_cpu(layouts: Layouts, op: Op) -> bool:
+    return _softmax(layouts, op, on_cpu=True)
+
+
+def _softmax(layouts: Layouts, op: Op, *, on_cpu: bool = False) -> bool:
     graph = layouts.graph
     shape = graph.shape(op.inputs[0])
     axis = int(op.attributes.get("axis", -1)) % len(shape)
@@ -61,8 +73,11 @@ def _softmax(layouts: Layouts, op: Op) -> bool:
     groups = base[1] // size
     if groups > 1 and size % _DEPTH:
         return False
+    if on_cpu and (groups > 1 or len(base) != _PLANES):
+        return False
     made = layouts.base_of(op, view, base)
-    layouts.emit(Op("Softmax", op.name, [view.base], [made], {"groups": groups}, op.fused))
+    attributes = {"axis": 1} if on_cpu else {"groups": groups}
+    layouts.emit(Op("Softmax", op.name, [view.base], [made], attributes, op.fused))
     layouts.result(op, view, made)
     return True
 
@@ -80,38 +95,44 @@ def _matmul(layouts: Layouts, op: Op) -> bool:
     graph = layouts.graph
     if len(graph.activations(op)) != 2:
         return False
-    left, right = op.inputs
+    end, gain = _gain(graph, op)
+    to_softmax = _feeds_softmax(graph, end.output)
+    swapped = not to_softmax and _wants_swap(layouts, op)
+    left, right = [_transposed(layouts, name) for name in op.inputs[::-1]] if swapped else op.inputs
+    (left, one), (right, two) = _unscaled(layouts, left), _unscaled(layouts, right)
+    gain *= one * two
     first, second = graph.shape(left), graph.shape(right)
     if len(first) < 3 or len(first) != len(second) or first[:-2] != second[:-2]:
         return False
-    heads, rows, depth, columns = int(np.prod(first[:-2])), first[-2], first[-1], second[-1]
+    rows, depth, columns = first[-2], first[-1], second[-1]
     if _is_last(graph, op.output) and all(layouts.view(name).base in graph.inputs for name in op.inputs):
         return False  # the CPU would have to arrange everything
     if depth > _LARGEST_DEPTH or columns > _LARGEST_DEPTH or min(rows, depth, columns) < 2:
         return False
-    end, gain = _gain(graph, op)
-    to_softmax = _feeds_softmax(graph, end.output)
-    b, b_form, turned = _placed(layouts, right, (heads, depth, columns), is_right=True)
-    a, a_form, _ = _placed(layouts, left, (heads, rows, depth), any_depth=turned)
+    windows, heads = _windows(layouts, left, right)
+    b, b_form, turned = _placed(layouts, right, (windows, heads, depth, columns), is_right=True)
+    a, a_form, _ = _placed(layouts, left, (windows, heads, rows, depth), any_depth=turned)
     padded = -(-columns // _DEPTH) * _DEPTH
-    out_form = "rows" if to_softmax and heads > 1 else "channels"
+    out_form = "rows" if to_softmax and windows * heads > 1 else "channels"
     if out_form == "channels" and heads == 1:
         padded = columns
     if out_form == "rows":
-        base = (1, columns, heads, rows)
-        view = View("", (columns, heads, rows), (1, 2, 0))
+        base = (1, columns, windows * heads, rows)
+        view = View("", (columns, windows, heads, rows), (1, 2, 3, 0))
     else:
-        base = (1, heads * columns, 1, rows)
-        view = View("", (heads, columns, rows), (0, 2, 1))
+        base = (1, heads * columns, windows, rows)
+        view = View("", (heads, columns, windows, rows), (2, 0, 3, 1))
     view = view.without_ones()
+    if swapped:
+        view = view.transposed((windows, heads, rows, columns), (0, 1, 3, 2)) or view
     made = layouts.base_of(end, view, base)
     target = made
     if out_form == "channels" and padded != columns:
-        target = graph.add_value(f"{end.output}_padded", (1, heads * padded, 1, rows))
+        target = graph.add_value(f"{end.output}_padded", (1, heads * padded, windows, rows))
         graph.derived[target] = graph.derived[made]
     attributes = {
-        "heads": heads, "depth": depth, "kernels": columns, "rows": rows, "left": a_form, "right": b_form,
-        "turned": turned, "out": out_form, "gain": gain,
+        "heads": heads, "windows": windows, "depth": depth, "kernels": columns, "rows": rows, "left": a_form,
+        "right": b_form, "turned": turned, "out": out_form, "gain": gain,
     }  # fmt: skip
     layouts.emit(Op("Product", op.name, [a, b], [target], attributes, (*op.fused, *end.fused, end.name)))
     if target != made:
@@ -121,6 +142,93 @@ def _matmul(layouts: Layouts, op: Op) -> bool:
     if end is not op:
         layouts.skip(end)
     return True
+
+
+def _windows(layouts: Layouts, left: str, right: str) -> tuple[int, int]:
+    """(windows, heads): windows lie side by side as rows of pixels, heads in channels; all are heads if need be."""
+    first, second = layouts.graph.shape(left), layouts.graph.shape(right)
+    (rows, depth), columns = first[-2:], second[-1]
+    one, other = layouts.view(left), layouts.view(right)
+    whole = prod(first[:-2])
+
+    def score(split: tuple[int, int]) -> tuple[bool, int]:
+        padded = bool(depth % _DEPTH or columns % _DEPTH)
+        is_slim = split[1] == 1 or split[1] * max(depth, columns) <= (_MOST_PADDED if padded else _MOST_CHANNELS)
+        lying = _lies(one, (*split, rows, depth)) + _lies(other, (*split, depth, columns), True)
+        return is_slim, lying
+
+    return max(((1, whole), (prod(first[:-3]), first[-3]), (whole, 1)), key=score)
+
+
+def _wants_swap(layouts: Layouts, op: Op) -> bool:
+    """Whether A x B is better computed as the transposition of B' x A': more operands lie as they are needed then."""
+    graph = layouts.graph
+    shapes = [graph.shape(name) for name in op.inputs]
+    if any(len(shape) < 3 for shape in shapes) or shapes[0][:-2] != shapes[1][:-2]:
+        return False
+    (rows, depth), columns = shapes[0][-2:], shapes[1][-1]
+    left, right = (layouts.view(name) for name in op.inputs)
+    best = []
+    for lead in ((1, prod(shapes[0][:-2])), (prod(shapes[0][:-3]), shapes[0][-3])):
+        other = right.transposed((*lead, depth, columns), (0, 1, 3, 2))
+        one = left.transposed((*lead, rows, depth), (0, 1, 3, 2))
+        if other is None or one is None:
+            return False
+        direct = _lies(left, (*lead, rows, depth)) + _lies(right, (*lead, depth, columns), True)
+        turned = _lies(other, (*lead, columns, depth)) + _lies(one, (*lead, depth, rows), True)
+        best.append((direct, turned))
+    return max(turned for _, turned in best) > max(direct for direct, _ in best)
+
+
+def _ways(sizes: tuple[int, int, int, int], is_right: bool, any_depth: bool) -> list[tuple[tuple[int, ...], str, bool]]:
+    """Orders of (window, head, ..) in which the NPU takes an operand; where its heads are then; whether it is turned.
+
+    The value is [windows, heads, ..]; channels are the last dimension of the left operand, the one before of the right.
+    Heads in rows are whole maps, whose channels cannot be filled up; `any_depth` says that they need not be.
+    """
+    inner, outer = (2, 3) if is_right else (3, 2)
+    ways: list[tuple[tuple[int, ...], str, bool]] = [((1, inner, 0, outer), "channels", False)]
+    if any_depth or sizes[inner] % _DEPTH == 0:
+        ways.insert(0 if sizes[1] == 1 else 1, ((inner, 0, 1, outer), "rows", False))
+    if is_right:
+        ways.append(((1, outer, 0, inner), "channels", True))
+    return ways
+
+
+def _lies(view: View, sizes: tuple[int, int, int, int], is_right: bool = False) -> bool:
+    """Whether an operand needs no move."""
+    found = (view.transposed(sizes, order) for order, _, _ in _ways(sizes, is_right, True))
+    return any(moved is not None and moved.joined().is_plain for moved in found)
+
+
+def _transposed(layouts: Layouts, name: str) -> str:
+    """The value with its last two dimensions the other way round: a view, as long as nobody fetches it."""
+    graph = layouts.graph
+    shape = graph.shape(name)
+    order = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
+    view = layouts.view(name).transposed(shape, order)
+    assert view is not None  # `_wants_swap` asked
+    made = graph.add_value(f"{name}_swapped", [shape[at] for at in order])
+    graph.derived[made] = derived_from(graph, name, lambda x: x.transpose(order))
+    layouts.views[made] = view
+    return made
+
+
+def _unscaled(layouts: Layouts, name: str) -> tuple[str, float]:
+    """An operand without the number that all of it was multiplied by: the product can do that."""
+    graph, view = layouts.graph, layouts.view(name)
+    maker = layouts.maker(view.base)
+    if maker is None or maker.type != "Mul" or len(graph.activations(maker)) != 1:
+        return name, 1.0
+    number = graph.constants[next(entry for entry in maker.inputs if entry in graph.constants)]
+    source = graph.activations(maker)[0]
+    if number.size != 1 or graph.shape(source) != graph.shape(view.base):
+        return name, 1.0
+    made = graph.add_value(f"{name}_unscaled", graph.shape(name))
+    factor = float(number.reshape(-1)[0])
+    graph.derived[made] = derived_from(graph, name, lambda x: x / factor)
+    layouts.views[made] = View(source, view.sizes, view.order)
+    return made, factor
 
 
 def _gain(graph: Graph, op: Op) -> tuple[Op, float]:
@@ -152,47 +260,37 @@ def _feeds_softmax(graph: Graph, name: str) -> bool:
 
 
 def _placed(
-    layouts: Layouts, name: str, sizes: tuple[int, int, int], *, is_right: bool = False, any_depth: bool = False
+    layouts: Layouts, name: str, sizes: tuple[int, int, int, int], *, is_right: bool = False, any_depth: bool = False
 ) -> tuple[str, str, bool]:
-    """(value in a layout of the NPU, where its heads are, whether it is turned).
-
-    Heads in rows are whole maps, whose channels cannot be filled up; `any_depth` says that they need not be.
-    """
-    heads = sizes[0]
+    """(value in a layout of the NPU, where its heads are, whether it is turned)."""
+    windows, heads = sizes[:2]
     view = layouts.view(name)
-    # The value is [heads, ...]; channels are the last dimension of the left operand and the middle one of the right.
-    inner, outer = (1, 2) if is_right else (2, 1)
-    ways = [((0, inner, outer), "channels", False)]
-    if any_depth or sizes[inner] % _DEPTH == 0:
-        ways.insert(0 if heads == 1 else 1, ((inner, 0, outer), "rows", False))
-    if is_right:
-        ways.append(((0, outer, inner), "channels", True))
-    for order, form, turned in ways:
+    for order, form, turned in _ways(sizes, is_right, any_depth):
         moved = view.transposed(sizes, order)
         if moved is None or not moved.joined().is_plain:
             continue
         if form == "rows":
-            return layouts.arranged(moved, (1, sizes[inner], heads, sizes[outer]), name), form, turned
-        return _padded(layouts, moved, heads, sizes[order[1]], sizes[order[2]], name), form, turned
-    order = (0, inner, outer)
+            return layouts.arranged(moved, (1, sizes[order[0]], windows * heads, sizes[order[3]]), name), form, turned
+        return _padded(layouts, moved, heads, sizes[order[1]], (windows, sizes[order[3]]), name), form, turned
+    order = (1, 2, 0, 3) if is_right else (1, 3, 0, 2)
     moved = view.transposed(sizes, order)
     if moved is None:
         moved = View.of(layouts.fetch(name), layouts.graph.shape(name)).transposed(sizes, order)
     assert moved is not None
-    return _padded(layouts, moved, heads, sizes[inner], sizes[outer], name), "channels", False
+    return _padded(layouts, moved, heads, sizes[order[1]], (windows, sizes[order[3]]), name), "channels", False
 
 
-def _padded(layouts: Layouts, view: View, heads: int, depth: int, pixels: int, name: str) -> str:
-    """[1, heads * depth, 1, pixels], each head filled up with zeros to whole groups of channels."""
+def _padded(layouts: Layouts, view: View, heads: int, depth: int, pixels: tuple[int, int], name: str) -> str:
+    """[1, heads * depth, windows, pixels], each head filled up with zeros to whole groups of channels."""
     graph = layouts.graph
-    plain = layouts.arranged(view, (1, heads * depth, 1, pixels), name)
+    plain = layouts.arranged(view, (1, heads * depth, *pixels), name)
     room = -(-depth // _DEPTH) * _DEPTH
     if room == depth:
         return plain
     picks = np.concatenate(
         [np.r_[np.arange(depth) + head * depth, np.full(room - depth, -1)] for head in range(heads)]
     )
-    made = graph.add_value(f"{name}_padded", (1, heads * room, 1, pixels))
+    made = graph.add_value(f"{name}_padded", (1, heads * room, *pixels))
     graph.derived[made] = derived_from(graph, plain, lambda x: x)
     layouts.emit(_pick(graph, plain, made, picks))
     return made

@@ -42,10 +42,9 @@ def _is_nothing(graph: Graph, op: Op) -> bool:
 def _cancel_transposes(graph: Graph) -> None:
     """There and back again is nothing, also with a Reshape between that only adds or drops ones."""
     for op in list(graph.ops):
-        makers = graph.producers()
         if op.type != "Transpose" or op not in graph.ops:
             continue
-        before = makers.get(op.inputs[0])
+        before = graph.producer(op.inputs[0])
         if before is None or before.type != "Transpose":
             continue
         rank = len(graph.shape(op.inputs[0]))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.ir import Graph, Op
+from openrknn.compiler.normalise.common import replace_op
+from openrknn.compiler.normalise.layouts import derived_from
+from openrknn.compiler.normalise.wholes import ANY, as_cpu, is_computable
 from openrknn.compiler.operators import CPU_OPERATORS, NPU_OPERATORS
 
 __all__ = ["finish"]
 
 _SHOWN = 5
-_WIDEST = 2047
-"""Pixels of a row that a convolution reads."""
+_MOST_CHANNELS = 8192
+_FEW_PRODUCTS = 1 << 20
 _MARKS = {
     "Slice": "start", "Concat": "starts", "Conv": "kernel", "ConvTranspose": "kernel", "Pool": "method",
     "Binary": "broadcast", "Activation": "function", "Repeat": "factors",
@@ -24,16 +29,16 @@ _OURS = {"Convert", "RootEstimate"}
 def finish(graph: Graph) -> None:
     """Mark operators of the CPU; one error that names everything that has no home."""
     homeless: list[Op] = []
+    _one_item(graph)
     made = graph.producers()
     for name in graph.outputs:
         if name not in made and name not in graph.inputs:
             raise UnsupportedOperatorError(f"output {name!r} is a constant; leave it out with --outputs")
     for op in graph.ops:
-        if op.type == "Conv" and graph.values[op.inputs[0]].cube[2] > _WIDEST:
-            op.attributes["reason"] = f"rows of {graph.values[op.inputs[0]].cube[2]} pixels; the NPU reads {_WIDEST}"
-            homeless.append(op)
+        if op.type == "Cpu":
             continue
-        if op.inputs and op.inputs[0] in graph.constants:
+        placed = op.type in ANY or (op.type == "Concat" and "starts" in op.attributes)
+        if op.inputs and op.inputs[0] in graph.constants and not placed:
             op.attributes["reason"] = "it works on a constant that cannot be computed beforehand"
             homeless.append(op)
             continue
@@ -42,15 +47,7 @@ def finish(graph: Graph) -> None:
             op.attributes["reason"] = f"its first dimension is {batch}, and the NPU computes one item at a time"
             homeless.append(op)
             continue
-        if _is_ready(op):
-            continue
-        if op.type in CPU_OPERATORS and any(name in graph.constants for name in op.inputs):
-            op.attributes.setdefault("reason", "with a constant operand in this form")
-            homeless.append(op)
-        elif op.type in CPU_OPERATORS and len(op.outputs) == 1:
-            op.attributes = {"operator": op.type, **op.attributes}
-            op.type = "Cpu"
-        else:
+        if not _is_ready(op) and not _takes_cpu(graph, op):
             homeless.append(op)
     if homeless:
         shown = "; ".join(f"{op.type} {op.name!r}{_why(op)}" for op in homeless[:_SHOWN])
@@ -60,6 +57,40 @@ def finish(graph: Graph) -> None:
             f"cannot be compiled: {shown}{more}. Cut the model before them (--outputs {cut.split(', ')[0]}; a "
             "detector: --outputs heads), or export it without them; docs/operators.md lists what is supported"
         )
+
+
+def _takes_cpu(graph: Graph, op: Op) -> bool:
+    """Whether the CPU does it; then it is marked so."""
+    has_constants = any(name in graph.constants for name in op.inputs)
+    if op.type in ANY and is_computable(graph, op):
+        as_cpu(op)
+    elif op.type in CPU_OPERATORS and has_constants and not _is_small_product(graph, op):
+        op.attributes.setdefault("reason", "with a constant operand in this form")
+    elif op.type in CPU_OPERATORS and len(op.outputs) == 1:
+        as_cpu(op)
+    return op.type == "Cpu"
+
+
+def _one_item(graph: Graph) -> None:
+    """Functions of single numbers do not care what the first dimension is."""
+    for op in [entry for entry in graph.ops if entry.type == "Activation" and entry.attributes["function"] != "prelu"]:
+        shape = graph.shape(op.output)
+        if len(shape) < 2 or shape[0] == 1 or shape[0] > _MOST_CHANNELS:
+            continue
+        cube = (1, shape[0], 1, prod(shape[1:]))
+        source, target = (graph.add_value(f"{op.output}_{name}", cube) for name in ("item", "made"))
+        graph.derived[source] = derived_from(graph, op.inputs[0], lambda values: values)
+        graph.derived[target] = derived_from(graph, op.output, lambda values: values)
+        inner = Op(op.type, op.name, [source], [target], op.attributes, op.fused)
+        replace_op(
+            graph, op, Op("Reshape", source, [op.inputs[0]], [source], {}, op.fused), inner,
+            Op("Reshape", f"{op.name}_end", [target], [op.output], {}, op.fused),
+        )  # fmt: skip
+
+
+def _is_small_product(graph: Graph, op: Op) -> bool:
+    """A MatMul of shapes that no convolution has, with so few products that the CPU does them in a millisecond."""
+    return op.type == "MatMul" and prod(graph.shape(op.output)) * graph.shape(op.inputs[0])[-1] <= _FEW_PRODUCTS
 
 
 def _first_dimension(graph: Graph, op: Op) -> int:
@@ -78,14 +109,13 @@ def _is_ready(op: Op) -> bool:
 
 
 _HINTS = {
-    "ArgMax": "take it in your program, from the scores",
-    "ArgMin": "take it in your program",
     "GridSample": "the NPU cannot pick pixels by numbers that it computes",
     "If": "its condition depends on what is fed",
-    "LogSoftmax": "the scores before it have the same order",
     "Loop": "how often it runs depends on what is fed",
-    "LSTM": "more than 128 steps, a batch, or unusual activations",
-    "GRU": "more than 128 steps, a batch, or unusual activations",
+    "LSTM": "more than 512 steps, lengths or weights that are computed, peepholes, clipping, or unusual activations",
+    "GRU": "more than 512 steps, lengths or weights that are computed, clipping, or unusual activations",
+    "RNN": "more than 512 steps, lengths or weights that are computed, clipping, or unusual activations",
+    "MaxUnpool": "the NPU cannot put numbers at places that it computes",
     "NonMaxSuppression": "openrknn.vision and your program have it",
     "Resize": "nearest and linear by integer factors are supported",
     "RoiAlign": "the NPU cannot pick pixels by numbers that it computes",

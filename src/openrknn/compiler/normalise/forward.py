@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from openrknn.compiler.identity import MOVING_CONVS
 from openrknn.compiler.ir import Array, Graph, Op
 
 __all__ = ["fold_forward"]
@@ -17,7 +18,6 @@ _MOST_UNEVEN = 8.0
 """Factors that differ more would spoil the scale of the weights that they go into."""
 _LARGEST_PAD = 4.0
 """The range of x has to hold the number that it is padded with."""
-_MOVING = {"Slice", "Concat", "Pad", "Input", "Expand", "Pick"}
 
 
 def fold_forward(graph: Graph) -> None:
@@ -25,8 +25,10 @@ def fold_forward(graph: Graph) -> None:
     if graph.given:  # quantised models say how each of these values is rounded
         return
     for op in list(graph.ops):
+        if not _scales(graph, op) or op.output in graph.outputs:
+            continue
         readers = [entry for entry in graph.ops if op.output in entry.inputs]
-        if not _scales(graph, op) or op.output in graph.outputs or not readers:
+        if not readers:
             continue
         factor = graph.constants[op.inputs[1]].astype(np.float64).reshape(-1)
         summand = graph.constants[op.inputs[2]].astype(np.float64).reshape(-1)
@@ -47,11 +49,12 @@ def _scales(graph: Graph, op: Op) -> bool:
     if not is_point or op.attributes["group"] != len(weight) or weight.shape[1] != 1 or len(shape) != 4:
         return False
     size = np.abs(weight)
-    return op.attributes.get("from") not in _MOVING and bool(size.min() > 0 and size.max() / size.min() <= _MOST_UNEVEN)
+    is_even = bool(size.min() > 0 and size.max() / size.min() <= _MOST_UNEVEN)
+    return op.attributes.get("from") not in MOVING_CONVS and is_even
 
 
 def _takes(graph: Graph, op: Op, name: str, factor: Array, summand: Array) -> bool:
-    if op.type != "Conv" or op.inputs[0] != name or name in op.inputs[1:] or op.attributes.get("from") in _MOVING:
+    if op.type != "Conv" or op.inputs[0] != name or name in op.inputs[1:] or op.attributes.get("from") in MOVING_CONVS:
         return False
     if op.inputs[1] in graph.stored or op.attributes["group"] not in {1, len(factor)}:
         return False

@@ -2,13 +2,14 @@
 
     m = mean(x)                a 1x1 convolution with the weights 1/C
     d = x - m                  a 1x1 convolution that spreads -m over the channels, x as its residual
-    v = s^2 (mean(d * d) + e)  a product, and a 1x1 convolution with the weights 1/C
+    v = s^2 (mean(d * d) + e)  a product (times q), and a 1x1 convolution with the weights 1/(qC)
     r = 1 / sqrt(v)            a guess from the bits of v, and two steps of Newton: r (1.5 - 0.5 v r^2)
     y = d * (r s gamma) + beta
 
 In int8 the small differences that all this is about would drown, so int8 models compute it in fp16 too, as the vendor's
-do; nothing is left to the CPU. `s` is a power of two that keeps the squares inside of fp16: `quantise` sets it
-when ranges are known.
+do; nothing is left to the CPU. `s` is a power of two that keeps the variance inside of fp16: `quantise` sets it
+when ranges are known. Trained networks have single channels that are far larger than the others, so single squares are
+far larger than their mean: they are stored times `q`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ __all__ = ["find_layer_norms", "normalise_layer_norms"]
 _NEWTON_STEPS = 2
 """The guess is 3.5 % off, one step leaves 0.2 %, two 5e-6: less than fp16 can tell."""
 _UNKNOWN_SCALE = 0.25
-"""Without calibration: differences up to 1000 are safe, and standard deviations down to 0.03 exact."""
+"""Without calibration: standard deviations from 0.03 to 1000 are exact."""
+_SQUARES = 1 / 16
+"""Differences up to 4000 are safe. Small squares lose digits, each by chance, and only their mean counts."""
 _MARK = "norm"
 
 
@@ -99,8 +102,8 @@ class _Parts:
         self.steps.append(Op("Add", difference, [spread_mean, turned], [difference], {}, (self.op.name,)))
         self.graph.derived[difference] = (self.op.inputs[0], lambda x: x - x.mean(-1, keepdims=True))
         scale = _UNKNOWN_SCALE
-        square = self._binary("square", "mul", difference, difference, channels, gain=scale**2)
-        variance = self._dense("variance", square, share, np.full(1, eps * scale**2))
+        square = self._binary("square", "mul", difference, difference, channels, gain=scale**2 * _SQUARES)
+        variance = self._dense("variance", square, share / _SQUARES, np.full(1, eps * scale**2))
         root = self._value("guess", 1)
         self.steps.append(Op("RootEstimate", root, [variance], [root], {}, (self.op.name,)))
         for number in range(_NEWTON_STEPS):
@@ -111,7 +114,7 @@ class _Parts:
         factor = self._dense("factor", root, weights * scale, np.zeros(channels))
         result = self._binary("scaled", "mul", factor, difference, channels)
         product = next(step for step in self.steps if step.output == square)
-        product.attributes[_MARK] = {"scale": scale, "variance": variance, "factor": factor}
+        product.attributes[_MARK] = {"scale": scale, "squares": _SQUARES, "variance": variance, "factor": factor}
         if np.any(beta):
             summand = self.graph.add_constant(f"{result}_beta", beta.astype(np.float64).reshape(1, channels, 1, 1))
             result = self._binary("shifted", "add", result, summand, channels, broadcast="channel")
@@ -140,13 +143,15 @@ class _Parts:
 
 def find_layer_norms(graph: Graph) -> None:
     """They become one operator each, before anything else moves their parts."""
-    for op in list(graph.ops):
-        _recognise(graph, op)
+    for kind in ("Add", "Div"):  # with scale and bias first, then those that have none
+        for op in list(graph.ops):
+            if op.type == kind:
+                _recognise(graph, op)
     graph.prune()
 
 
 def _recognise(graph: Graph, op: Op) -> None:
-    """(x - mean) / sqrt(mean((x - mean) ** 2) + eps) * gamma + beta, as exporters before opset 17 write it."""
+    """(x - mean) / sqrt(mean((x - mean) ** 2) + eps) [* gamma + beta], as exporters before opset 17 write it."""
     makers = graph.producers()
 
     def maker(name: str, kind: str) -> Op | None:
@@ -166,14 +171,14 @@ def _recognise(graph: Graph, op: Op) -> None:
     shifted = constant_of(op) if op.type == "Add" else None
     product = maker(shifted[0], "Mul") if shifted else None
     scaled = constant_of(product) if product is not None else None
-    quotient = maker(scaled[0], "Div") if scaled else None
+    quotient = op if op.type == "Div" else maker(scaled[0], "Div") if scaled else None
     difference = maker(quotient.inputs[0], "Sub") if quotient is not None else None
     root = maker(quotient.inputs[1], "Sqrt") if quotient is not None else None
     padded = maker(root.inputs[0], "Add") if root is not None else None
     eps = constant_of(padded) if padded is not None else None
     variance = maker(eps[0], "ReduceMean") if eps else None
     power = makers.get(variance.inputs[0]) if variance is not None else None
-    if shifted is None or scaled is None or eps is None or difference is None or power is None:
+    if eps is None or difference is None or power is None:
         return
     mean = maker(difference.inputs[1], "ReduceMean")
     is_square = power.inputs[0] == difference.output and (
@@ -184,7 +189,12 @@ def _recognise(graph: Graph, op: Op) -> None:
         return
     if mean.inputs[0] != difference.inputs[0] or graph.constants[eps[1]].size != 1:
         return
+    channels = graph.shape(op.output)[-1]
+    if shifted is not None and scaled is not None:
+        gamma, beta = scaled[1], shifted[1]
+    else:
+        gamma = graph.add_constant(f"{op.output}_ones", np.ones(channels))
+        beta = graph.add_constant(f"{op.output}_zeros", np.zeros(channels))
     attributes = {"axis": -1, "epsilon": float(graph.constants[eps[1]].reshape(-1)[0])}
-    made = Op("LayerNormalization", op.name, [difference.inputs[0], scaled[1], shifted[1]], [op.output], attributes,
-              (op.name,))  # fmt: skip
+    made = Op("LayerNormalization", op.name, [difference.inputs[0], gamma, beta], [op.output], attributes, (op.name,))
     replace_op(graph, op, made)

@@ -20,7 +20,10 @@ __all__ = ["Layouts", "derived_from"]
 
 _TWO = {"Add", "Sub", "Mul", "Div", "Max", "Min"}
 _BY_CHANNEL = {"prelu"}
-_NPU = {"Conv", "ConvTranspose", "Convert", "Product", "Softmax", "Binary", "Activation", "Slice", "MaxPool", *_TWO}
+_NPU = {
+    "Conv", "ConvTranspose", "Convert", "Product", "Softmax", "Binary", "Activation", "Slice", "Concat", "MaxPool",
+    *_TWO,
+}  # fmt: skip
 
 
 class Layouts:
@@ -32,6 +35,7 @@ class Layouts:
         self._special = special or {}
         self._made: dict[tuple[object, ...], str] = {}
         self._ops: list[Op] = []
+        self._by_npu: set[str] = set()
         self._done: set[str] = set()
         self._names: dict[str, tuple[str, ...]] = {}
         """Value -> the ONNX operators that moved it."""
@@ -66,6 +70,11 @@ class Layouts:
 
     def emit(self, *ops: Op) -> None:
         self._ops += ops
+        self._by_npu.update(name for op in ops if op.type in _NPU for name in op.outputs)
+
+    def maker(self, name: str) -> Op | None:
+        """Who made a base so far."""
+        return next((op for op in reversed(self._ops) if name in op.outputs), None)
 
     def skip(self, op: Op) -> None:
         """A later operator that became part of this one."""
@@ -141,8 +150,7 @@ class Layouts:
 
     def _is_by_npu(self, name: str) -> bool:
         """Whether the numbers come from the NPU as they lie there; others have to be moved to it in any case."""
-        base = self.view(name).base
-        return any(base in op.outputs and op.type in _NPU for op in self._ops)
+        return self.view(name).base in self._by_npu
 
     def _is_settled(self, name: str) -> bool:
         """Whether the value is there as it is in ONNX."""

@@ -68,7 +68,7 @@ def _project(graph: Graph, op: Op, weight: Array) -> None:
     back = graph.add_value(f"{op.output}_back", (1, 1, length, outputs))
     for name, source in ((flat, op.inputs[0]), (turned, op.inputs[0]), (made, op.output), (back, op.output)):
         graph.derived[name] = (source, _rows_to_channels if name in {turned, made} else _as_is)
-    kernel = graph.add_constant(f"{op.output}_weight", weight.T.astype(np.float64)[:, :, None, None])
+    kernel = graph.add_constant(f"{op.output}_weight", weight.T[:, :, None, None])
     replace_op(
         graph, op,
         Op("Reshape", flat, [op.inputs[0]], [flat], {}, (op.name,)),
@@ -154,14 +154,36 @@ def normalise_convolutions(graph: Graph) -> None:
             )  # fmt: skip
         kernel = (weight.shape[2], weight.shape[3])
         strides, dilations = pair(op, "strides", 1), pair(op, "dilations", 1)
+        pads = _pads(graph, op, kernel, strides, dilations)
+        if op.type == "ConvTranspose":
+            kernel, pads = _reach_padding(graph, op, kernel, dilations, pads)
         op.attributes = {
             **{key: value for key, value in op.attributes.items() if key in _KEPT},
             "kernel": kernel,
             "strides": strides,
             "dilations": dilations,
-            "pads": _pads(graph, op, kernel, strides, dilations),
+            "pads": pads,
             "group": int(op.attributes.get("group", 1)),
         }
+
+
+def _reach_padding(
+    graph: Graph, op: Op, kernel: tuple[int, int], dilations: tuple[int, int], pads: tuple[int, int, int, int]
+) -> tuple[tuple[int, int], tuple[int, int, int, int]]:
+    """Taps of zero behind a kernel that is smaller than what is cut off before it.
+
+    A transposed convolution is a direct one over spread pixels, padded with reach - 1 - pad: that must not be negative,
+    because the CNA skips whole pixels and not the zeros between them. A tap of zero changes nothing but the reach.
+    """
+    more = [max(0, -(-pads[at] // dilations[at]) + 1 - kernel[at]) for at in (0, 1)]
+    if not any(more):
+        return kernel, pads
+    if op.inputs[1] in graph.stored:
+        refuse(op, f"it cuts off {pads[:2]} pixels with a kernel of {kernel}, in integers; export it in float")
+    weight = np.pad(graph.constants[op.inputs[1]], ((0, 0), (0, 0), (0, more[0]), (0, more[1])))
+    op.inputs[1] = graph.add_constant(f"{op.inputs[1]}_reach", weight)
+    longer = (kernel[0] + more[0], kernel[1] + more[1])
+    return longer, (pads[0], pads[1], pads[2] + more[0] * dilations[0], pads[3] + more[1] * dilations[1])
 
 
 def cut_outputs(graph: Graph, atom: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ import numpy as np
 from openrknn.compiler.identity import identity_conv, selection_conv
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import constant, replace_op
+from openrknn.compiler.normalise.wholes import as_cpu
 
 __all__ = ["normalise_moves", "windows_of"]
 
 _LARGEST_REPEAT = 8
 _LARGEST_PAD = 15
+_MOST_CHANNELS = 8192
 
 
 def normalise_moves(graph: Graph, atom: int) -> None:
@@ -22,11 +25,11 @@ def normalise_moves(graph: Graph, atom: int) -> None:
     for op in list(graph.ops):
         if op.type == "Split":
             _split(graph, op, atom)
-        elif op.type == "Slice":
+        elif op.type == "Slice" and "start" not in op.attributes:
             _slice(graph, op, atom)
         elif op.type == "Pad":
             _pad(graph, op)
-        elif op.type == "Concat":
+        elif op.type == "Concat" and "starts" not in op.attributes:
             _concat(graph, op, atom)
         elif op.type in {"Resize", "Upsample"}:
             _resize(graph, op)
@@ -41,7 +44,7 @@ def normalise_moves(graph: Graph, atom: int) -> None:
 
 def _split(graph: Graph, op: Op, atom: int) -> None:
     shape = graph.shape(op.inputs[0])
-    if int(op.attributes.get("axis", 0)) % len(shape) != 1:
+    if int(op.attributes.get("axis", 0)) % len(shape) != 1 or len(shape) not in (2, 3, 4) or shape[0] != 1:
         return
     start = 0
     parts = []
@@ -68,6 +71,9 @@ def _slice(graph: Graph, op: Op, atom: int) -> None:
     start, stop, step = windows[1]
     wants_channels = (start, stop, step) != (0, shape[1], 1)
     if any(step < 1 for _, _, step in spatial):
+        return
+    if wants_channels and shape[1] > _MOST_CHANNELS:  # a long signal in one row: no surface of the NPU
+        as_cpu(op)
         return
     if wants_channels:
         picks = np.arange(start, stop, step)
@@ -139,7 +145,8 @@ def _pad(graph: Graph, op: Op) -> None:
 def _concat(graph: Graph, op: Op, atom: int) -> None:
     shape = graph.shape(op.output)
     axis = int(op.attributes.get("axis", 1)) % len(shape)
-    if axis != 1 or any(name in graph.constants for name in op.inputs) or len(shape) not in (2, 3, 4) or shape[0] != 1:
+    if axis != 1 or len(shape) not in (2, 3, 4) or shape[0] != 1:
+        _rows(graph, op, axis)
         return
     counts = [graph.shape(name)[1] for name in op.inputs]
     op.attributes = {"starts": [int(start) for start in np.cumsum([0, *counts[:-1]])]}
@@ -153,6 +160,35 @@ def _concat(graph: Graph, op: Op, atom: int) -> None:
     picks = np.concatenate([np.arange(start, start + count) for start, count in zip(starts, counts, strict=True)])
     joined = Op("Concat", f"{op.name}_padded", list(op.inputs), [padded], {"starts": starts}, (op.name,))
     replace_op(graph, op, joined, selection_conv(graph, padded, op.output, op.name, picks, "Concat"))
+
+
+def _rows(graph: Graph, op: Op, axis: int) -> None:
+    """Any other dimension is the rows of [1, before, size, behind], unless these are too many channels for a task."""
+    if prod(graph.shape(op.output)[:axis]) > _MOST_CHANNELS:
+        return
+    parts, starts, steps = [], [], []
+    at = 0
+    for name in op.inputs:
+        shape = graph.shape(name)
+        cube = (1, prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
+        if name in graph.constants:
+            parts.append(graph.add_constant(f"{name}_rows", graph.constants[name].reshape(cube)))
+        else:
+            parts.append(graph.add_value(f"{name}_rows", cube))
+            graph.derived[parts[-1]] = (name, _same)
+            steps.append(Op("Reshape", parts[-1], [name], [parts[-1]], {}, (op.name,)))
+        starts.append(at * cube[3])
+        at += cube[2]
+    shape = graph.shape(op.output)
+    made = graph.add_value(f"{op.output}_rows", (1, prod(shape[:axis]), at, prod(shape[axis + 1 :])))
+    graph.derived[made] = (op.output, _same)
+    attributes = {"starts": starts, "along": "pixels"}
+    steps.append(Op("Concat", op.name, parts, [made], attributes, op.fused or (op.name,)))
+    replace_op(graph, op, *steps, Op("Reshape", f"{op.name}_end", [made], [op.output], {}, (op.name,)))
+
+
+def _same(values: Array) -> Array:
+    return values
 
 
 # -- resizes -----------------------------------------------------------------------------------------------------

@@ -19,14 +19,15 @@ _LARGEST_CASCADE = 16
 _LARGEST_PAD = 7
 
 
-def normalise_pools(graph: Graph, largest: int = 16) -> None:
+def normalise_pools(graph: Graph, largest: int = 16, *, averages: bool = True) -> None:
     """MaxPool and AveragePool become Pool, global means become depthwise convolutions.
 
-    `largest` is the side of the largest window; larger maxima are taken in two steps.
+    `largest` is the side of the largest window; larger maxima are taken in two steps. Means that are larger, or all of
+    them if not `averages`, are depthwise convolutions too.
     """
     for op in list(graph.ops):
         if op.type in {"MaxPool", "AveragePool"}:
-            _window(graph, op, largest)
+            _window(graph, op, largest, averages=averages)
         elif op.type == "GlobalAveragePool" or (op.type == "ReduceMean" and _over_pixels(graph, op)):
             _mean(graph, op)
         elif op.type == "GlobalMaxPool" or (op.type == "ReduceMax" and _over_pixels(graph, op)):
@@ -44,7 +45,7 @@ def _over_pixels(graph: Graph, op: Op) -> bool:
     return len(shape) == 4 and shape[0] == 1 and axes_of(graph, op, 4) == (2, 3)
 
 
-def _window(graph: Graph, op: Op, largest: int) -> None:
+def _window(graph: Graph, op: Op, largest: int, *, averages: bool) -> None:
     kernel, strides = pair(op, "kernel_shape", 1), pair(op, "strides", 1)
     pads = _pads(graph, op, kernel, strides, (1, 1))
     _, height, width = graph.values[op.inputs[0]].cube
@@ -60,10 +61,27 @@ def _window(graph: Graph, op: Op, largest: int) -> None:
     padded = any(pads) or max(reach) > 0
     hangs_over = max(reach[0] - pads[2], reach[1] - pads[3]) > 0  # ceil_mode: never counted, whatever is said of pads
     if method == "average" and padded and (hangs_over or not op.attributes.get("count_include_pad")):
-        op.attributes = {**op.attributes, "pads": list(pads), "reason": "padding is excluded from the mean"}
+        sides = list(pads) if len(graph.shape(op.inputs[0])) == 4 else [pads[1], pads[3]]
+        op.attributes = {**op.attributes, "pads": sides, "reason": "padding is excluded from the mean"}
         return
     dilated = any(int(value) != 1 for value in op.attributes.get("dilations") or ())
     is_large = max(kernel) > (_LARGEST_CASCADE if method == "max" else largest)
+    as_convolution = method == "average" and (is_large or not averages) and max(strides) <= _LARGEST_STEP
+    if as_convolution and not dilated and max(kernel) <= _LARGEST_CASCADE and max(*pads, *reach) <= _LARGEST_PAD:
+        if kernel == (height, width) and not padded:
+            _mean(graph, op)
+            return
+        channels = graph.values[op.inputs[0]].cube[0]
+        taps = np.full((channels, 1, *kernel), 1 / (kernel[0] * kernel[1]))
+        ends = (pads[0], pads[1], max(reach[0], 0), max(reach[1], 0))
+        made = _depthwise(graph, op, op.inputs[0], op.output, taps, kernel, ends)
+        made.attributes["strides"] = strides
+        replace_op(graph, op, made)
+        return
+    if is_large and method == "average" and kernel == strides and not padded and not dilated:
+        _mean_of_blocks(graph, op, kernel)
+        if op not in graph.ops:
+            return
     if dilated or is_large or max(*pads, *reach) > _LARGEST_PAD or len(op.outputs) > 1:
         op.attributes["reason"] = f"window beyond the NPU's limits ({largest} pixels, padding 7; no dilation, indices)"
         return
@@ -141,6 +159,24 @@ def _mean(graph: Graph, op: Op) -> None:
     replace_op(graph, op, *steps)
 
 
+def _mean_of_blocks(graph: Graph, op: Op, kernel: tuple[int, int]) -> None:
+    """A mean of means: blocks of at most 7x7 in blocks of at most 7x7, if the sides have such factors."""
+    first = [next((step for step in range(_LARGEST_STEP, 0, -1) if not size % step), 1) for size in kernel]
+    second = [size // step for size, step in zip(kernel, first, strict=True)]
+    if max(second) > _LARGEST_STEP:
+        return
+    source = op.inputs[0]
+    channels = graph.values[source].cube[0]
+    _, rows, columns = graph.values[op.output].cube
+    name = graph.add_value(f"{op.output}_part", (1, channels, rows * second[0], columns * second[1]))
+    graph.derived[name] = (source, partial(_block_mean, kernel=(first[0], first[1])))
+    steps = []
+    for left, right, (high, wide) in ((source, name, first), (name, op.output, second)):
+        taps = np.full((channels, 1, high, wide), 1 / (high * wide))
+        steps.append(_depthwise(graph, op, left, right, taps, (high, wide), (0, 0, 0, 0)))
+    replace_op(graph, op, *steps)
+
+
 def _step(size: int) -> int:
     """The window of the first step: as few windows as possible, as equal as possible."""
     return -(-size // -(-size // _LARGEST_STEP)) if size > _LARGEST_STEP else size
@@ -167,10 +203,11 @@ def _depthwise(
 
 def _block_mean(values: Array, kernel: tuple[int, int]) -> Array:
     """What the first step computes, in float: means of blocks, missing pixels count as 0."""
-    _, channels, height, width = values.shape
+    _, channels, *sides = values.shape
+    height, width = (1, *sides)[-2:]
     rows, columns = -(-height // kernel[0]), -(-width // kernel[1])
     full = np.zeros((channels, rows * kernel[0], columns * kernel[1]), values.dtype)
-    full[:, :height, :width] = values[0]
+    full[:, :height, :width] = values.reshape(channels, height, width)
     blocks = full.reshape(channels, rows, kernel[0], columns, kernel[1])
     result: Array = blocks.mean((2, 4))[None]
     return result

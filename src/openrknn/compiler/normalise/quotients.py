@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from openrknn.compiler.identity import POINT
@@ -83,13 +85,18 @@ _LANE_BY_LANE = {"Activation", "Binary", "Concat", "Pool", "Repeat", "Slice"}
 def fill_divisors(graph: Graph, atom: int) -> None:
     """Lanes beyond the last channel are 0 / 0 = NaN behind a quotient, and a convolution over all lanes would spread it
     (0 * NaN is NaN). Where one follows, the divisor gets ones there, from a convolution that copies it."""
-    for op in list(graph.ops):
-        if op.type != "Binary" or op.attributes["method"] != "div" or op.inputs[1] in graph.constants:
-            continue
+    quotients = [op for op in graph.ops if op.type == "Binary" and op.attributes["method"] == "div"]
+    readers = graph.readers() if quotients else {}
+    for op in quotients:
         name = op.inputs[1]
+        if name in graph.constants:
+            if graph.constants[name].all() and _meets_all_lanes(graph, op.output, readers):  # 0 * 0 is 0
+                op.inputs[1] = graph.add_constant(f"{name}_inverse", 1 / graph.constants[name].astype(np.float64))
+                op.attributes["method"] = "mul"
+            continue
         channels, rows, columns = graph.values[name].cube
         room = -(-channels // atom) * atom
-        if room == channels or not _meets_all_lanes(graph, op.output):
+        if room == channels or not _meets_all_lanes(graph, op.output, readers):
             continue
         weight, bias = np.zeros((room, channels, 1, 1)), np.ones(room)
         weight[np.arange(channels), np.arange(channels)] = 1
@@ -102,14 +109,22 @@ def fill_divisors(graph: Graph, atom: int) -> None:
         op.inputs[1] = filled
 
 
-def _meets_all_lanes(graph: Graph, name: str) -> bool:
+def _meets_all_lanes(graph: Graph, name: str, readers: Mapping[str, list[Op]]) -> bool:
     """Whether a convolution that is not depthwise, a product or a Softmax reads a value, or what is made of it."""
-    for op in graph.ops:
-        if name not in op.inputs:
-            continue
-        is_dense = op.type in {"Conv", "ConvTranspose"} and op.attributes["group"] == 1
-        if is_dense or op.type in {"Product", "Softmax"}:
-            return True
-        if (op.type in _LANE_BY_LANE or op.type in {"Conv", "ConvTranspose"}) and _meets_all_lanes(graph, op.output):
-            return True
+    waiting, seen = [name], {name}
+    while waiting:
+        for op in readers.get(waiting.pop(), ()):
+            is_convolution = op.type in {"Conv", "ConvTranspose"}
+            if op.type in {"Product", "Softmax"} or (is_convolution and not _is_depthwise(graph, op)):
+                return True
+            # Rows and columns in another shape are the same memory; other moves are the CPU's, which writes zeros.
+            is_same = op.type == "Reshape" and graph.values[op.inputs[0]].cube[0] == graph.values[op.output].cube[0]
+            if (op.type in _LANE_BY_LANE or is_convolution or is_same) and op.output not in seen:
+                seen.add(op.output)
+                waiting.append(op.output)
     return False
+
+
+def _is_depthwise(graph: Graph, op: Op) -> bool:
+    """One kernel for each channel: all other groups are computed with zeros in between."""
+    return bool(1 < op.attributes["group"] == graph.values[op.inputs[0]].cube[0] == graph.values[op.output].cube[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from openrknn.compiler.identity import MOVING_CONVS
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import channel_constant, replace_op, sole_reader
 
@@ -20,7 +21,6 @@ def fold_scales(graph: Graph) -> None:
             if found is not None:
                 _apply(graph, op, *found)
                 changed = True
-                break
     graph.prune()
 
 
@@ -71,6 +71,8 @@ def _takes_scale(op: Op) -> bool:
 
 
 def _into(graph: Graph, op: Op, factor: Array, summand: Array) -> None:
+    if op.attributes.get("from") in MOVING_CONVS:  # it does more than that now, and its result has another range
+        op.attributes = {**op.attributes, "from": "Mul"}
     weight = graph.constants[op.inputs[1]].astype(np.float64)
     old = graph.constants[op.inputs[2]] if len(op.inputs) > 2 and op.inputs[2] else np.zeros(len(factor))
     if op.type == "ConvTranspose":  # [inputs, outputs per group, ...]

@@ -9,13 +9,66 @@ from openrknn.compiler.normalise.common import sole_reader
 
 __all__ = ["fold_selections"]
 
+_ATOM = 16
+"""Channels that lie together in both formats."""
+_MOST_GROWTH = 1.5
+"""Zeros between the parts cost time too."""
+
 
 def fold_selections(graph: Graph) -> None:
     """Channels in another order, or with zeros between them, cost nothing next to a convolution over all channels."""
     for op in list(graph.ops):
         if op.type == "Conv" and op.attributes.get("from") == "Pick" and _is_pick(graph, op):
             _into_reader(graph, op) or _into_maker(graph, op)
+    _stack(graph)
     graph.prune()
+
+
+def _stack(graph: Graph) -> None:
+    """Several picks of one convolution: it makes its channels in their order, and they become slices of it.
+
+    So query, key and value of a stacked projection, head by head, cost nothing.
+    """
+    readers, makers = graph.readers(), graph.producers()
+    picked = {op.inputs[0] for op in graph.ops if op.type == "Conv" and op.attributes.get("from") == "Pick"}
+    for name in picked:
+        maker, users = makers.get(name), readers.get(name, [])
+        rows = [row for row in (_picked(graph, op) for op in users) if row is not None]
+        if maker is None or name in graph.outputs or len(users) < 2 or len(rows) < len(users):
+            continue
+        if not _is_whole(graph, maker) or len(maker.inputs) > 3 or maker.attributes.get("edges"):
+            continue
+        starts, total = [], 0
+        for row in rows:
+            starts.append(total)
+            total += -(-len(row) // _ATOM) * _ATOM
+        weight, bias = graph.constants[maker.inputs[1]], graph.constants[maker.inputs[2]]
+        holes = any((row < 0).any() for row in rows) or total != sum(map(len, rows))
+        if total > _MOST_GROWTH * len(weight) or (holes and maker.attributes.get("activation")):
+            continue
+        order = np.full(total, -1)
+        for start, row in zip(starts, rows, strict=True):
+            order[start : start + len(row)] = row
+        there = (order >= 0).reshape(-1, 1, 1, 1)
+        maker.inputs[1] = graph.add_constant(f"{maker.inputs[1]}_stacked", np.where(there, weight[order], 0))
+        maker.inputs[2] = graph.add_constant(f"{maker.inputs[2]}_stacked", np.where(there[:, 0, 0, 0], bias[order], 0))
+        stacked = graph.add_value(f"{name}_stacked", (1, total, *graph.shape(name)[2:]))
+        graph.derived[stacked] = (name, lambda values: values)
+        maker.outputs = [stacked]
+        for user, start in zip(users, starts, strict=True):
+            user.type, user.inputs, user.attributes = "Slice", [stacked], {"start": start}
+
+
+def _picked(graph: Graph, op: Op) -> Array | None:
+    """The channels that an operator takes, -1 for zeros; None if it does something else."""
+    if op.type == "Slice" and "start" in op.attributes and op.attributes.get("along") is None:
+        return np.arange(op.attributes["start"], op.attributes["start"] + graph.values[op.output].cube[0])
+    if op.type != "Conv" or op.attributes.get("from") not in {"Pick", "Slice"} or not _is_pick(graph, op):
+        return None
+    matrix = graph.constants[op.inputs[1]][:, :, 0, 0]
+    if not np.isin(matrix, (0, 1)).all() or graph.constants[op.inputs[2]].any():
+        return None
+    return np.where(matrix.any(1), matrix.argmax(1), -1)
 
 
 def _is_pick(graph: Graph, op: Op) -> bool:

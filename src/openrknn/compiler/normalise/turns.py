@@ -10,9 +10,11 @@ __all__ = ["can_turn", "find_turns"]
 
 _PLAIN = {"Reshape", "Transpose", "Cpu"}
 _SPATIAL = [0, 1, 3, 2]
-_MOST_TASKS = 256
+_MOST_TASKS = 640
 _LONGEST = 8191
 _HALF = 8
+_FARTHEST = 8192
+"""Atoms from one surface to the next that a task can step over."""
 
 
 def can_turn(shape: Sequence[int], order: Sequence[int], atom: int) -> bool:
@@ -24,7 +26,11 @@ def can_turn(shape: Sequence[int], order: Sequence[int], atom: int) -> bool:
         return -(-channels // atom) <= _MOST_TASKS
     if order[1] == 1 or channels % atom or shape[order[1]] % atom:
         return False
-    return lines * (channels // atom if atom > _HALF else 1) <= _MOST_TASKS
+    runs = shape[order[1]]
+    if atom > _HALF:
+        return lines * (channels // atom) <= _MOST_TASKS and _HALF * lines < _FARTHEST
+    is_far = channels * lines > _FARTHEST - 4
+    return lines * (runs // atom if is_far else 1) <= _MOST_TASKS
 
 
 def _lines(shape: Sequence[int], order: Sequence[int]) -> int:

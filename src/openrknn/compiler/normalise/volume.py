@@ -61,6 +61,7 @@ def _cut(graph: Graph, op: Op, atom: int) -> list[Op]:
                [total], dict(window), op.fused)  # fmt: skip
     if len(op.inputs) > 3:
         first.inputs.append(op.inputs[3])
+        graph.addends[total] = op.inputs[3]
     activation = op.attributes.get("activation")
     is_relu = activation is not None and activation["function"] == "relu"
     target = op.output
@@ -71,6 +72,8 @@ def _cut(graph: Graph, op: Op, atom: int) -> list[Op]:
                                                  size=graph.values[op.output].cube[1:],
                                                  bias=graph.constants[op.inputs[2]], cube=cube))  # fmt: skip
         graph.partial[target] = op.output
+        if len(op.inputs) > 3:
+            graph.addends[target] = op.inputs[3]
         tail = [Op("Activation", f"{op.name}_act", [target], [op.output], dict(activation), op.fused)]
     attributes = dict(window)
     if is_relu or op.attributes.get("post_relu"):
@@ -106,10 +109,10 @@ def float_convolution(
     reach = [(out - 1) * step + (taps - 1) * gap + 1
              for out, step, taps, gap in zip(size, strides, kernel, dilations, strict=True)]  # fmt: skip
     room = [max(n, m + p) for n, m, p in zip(reach, plane.shape[1:], (top, left), strict=True)]
-    padded = np.zeros((len(plane), *room))
+    padded = np.zeros((len(plane), *room), np.float32)
     padded[:, top : top + plane.shape[1], left : left + plane.shape[2]] = plane
-    total = np.zeros((len(weight), *size))
-    taps = np.ascontiguousarray(weight.transpose(2, 3, 0, 1), np.float64)
+    total = np.zeros((len(weight), *size), np.float32)
+    taps = np.ascontiguousarray(weight.transpose(2, 3, 0, 1), np.float32)
     for row in range(kernel[0]):
         for column in range(kernel[1]):
             y, x = row * dilations[0], column * dilations[1]
@@ -117,5 +120,5 @@ def float_convolution(
                             x : x + (size[1] - 1) * strides[1] + 1 : strides[1]]  # fmt: skip
             total += np.tensordot(taps[row, column], window, 1)
     if bias is not None:
-        total += bias[:, None, None]
+        total += bias[:, None, None].astype(np.float32)
     return total[None]

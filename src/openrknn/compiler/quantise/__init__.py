@@ -8,9 +8,12 @@ from typing import Any
 
 from openrknn.compiler.errors import CalibrationError
 from openrknn.compiler.ir import Array, Graph
-from openrknn.compiler.quantise.groups import groups_of, spread_ranges, unite
+from openrknn.compiler.quantise.choose import Costs, choose_ranges
+from openrknn.compiler.quantise.groups import groups_of, limit_ranges, unite
 from openrknn.compiler.quantise.ranges import METHODS, Range, importance, quantization_for
 from openrknn.compiler.quantise.statistics import Statistics, collect
+from openrknn.compiler.quantise.untie import untie
+from openrknn.compiler.quantise.why import RangeChoice
 
 __all__ = ["quantise"]
 
@@ -28,7 +31,9 @@ def quantise(
     model: Any,
     feeds: Iterable[Mapping[str, Array]] | None,
     *,
-    method: str = "minmax",
+    method: str = "cost",
+    costs: Mapping[str, Array] | None = None,
+    choices: list[RangeChoice] | None = None,
     progress: Callable[[int], None] | None = None,
     seen: dict[str, Statistics] | None = None,
 ) -> dict[str, Statistics]:
@@ -47,14 +52,28 @@ def quantise(
     else:
         ranges = dict.fromkeys(graph.floats.intersection(graph.values), unseen)
         weights = importance(graph) if method == "mse" else {}
+        choose = METHODS["minmax" if method == "cost" else method]
         for name, entry in seen.items():
             if name in graph.values:
-                ranges[name] = METHODS[method](entry, weights.get(name))
+                ranges[name] = choose(entry, weights.get(name))
         for name in (*graph.inputs, *graph.outputs):  # pictures and results keep their whole range, always
             ranges[name] = seen[name].low, seen[name].high
-        _hold_decisions(graph, ranges)
-        _hold_padding(graph, ranges)
-        spread_ranges(graph, ranges)
+        known = Costs(seen, costs or {})
+        for name in untie(graph, known, ranges) if method == "cost" else ():
+            seen[name] = seen[graph.derived[name][0]]
+        held = _hold_decisions(graph, ranges) | _hold_padding(graph, ranges)
+        limit_ranges(graph, ranges)
+        held |= {name: ranges[name] for name in (*graph.inputs, *graph.outputs)}
+        if method == "cost":
+            made = choose_ranges(graph, known, ranges, held)
+        else:
+            unite(graph, ranges)
+            made = [
+                RangeChoice(name, method, *ranges[name], entry.low, entry.high, f"method {method} was asked for")
+                for name, entry in seen.items() if name in graph.values
+            ]  # fmt: skip
+        if choices is not None:
+            choices += made
     for name, (low, high) in ranges.items():
         graph.values[name].quantization = quantization_for(low, high)
     _fit_layer_norms(graph)
@@ -62,23 +81,33 @@ def quantise(
     return seen
 
 
-def _hold_decisions(graph: Graph, ranges: dict[str, Range]) -> None:
+def _hold_decisions(graph: Graph, ranges: dict[str, Range]) -> dict[str, Range]:
     """Scores that never reached 50 % in calibration (pictures without objects) can do so in use."""
+    held: dict[str, Range] = {}
     for name, (low, high) in ranges.items():
         source = graph.derived[name][0] if name in graph.derived else name
         if source in graph.logits and high <= 0:
-            ranges[name] = low, _SURE_LOGIT
+            held[name] = low, _SURE_LOGIT
+        elif source in graph.logits:  # no clipping may hide which side of 0 a number is on
+            held[name] = min(max(low, -_SURE_LOGIT), 0.0), min(high, _SURE_LOGIT)
         elif source in graph.scores and low >= 0 and high < _EVEN_SCORE:
-            ranges[name] = 0.0, 1.0
+            held[name] = 0.0, 1.0
+    for name, (low, high) in held.items():
+        ranges[name] = min(ranges[name][0], low), max(ranges[name][1], high)
+    return held
 
 
-def _hold_padding(graph: Graph, ranges: dict[str, Range]) -> None:
+def _hold_padding(graph: Graph, ranges: dict[str, Range]) -> dict[str, Range]:
     """Ranges that hold what convolutions pad with."""
+    held: dict[str, Range] = {}
     for op in graph.ops:
         pad = op.attributes.get("pad_value") if op.type == "Conv" else None
         if pad and any(op.attributes["pads"]):
-            low, high = ranges[op.inputs[0]]
-            ranges[op.inputs[0]] = min(low, pad), max(high, pad)
+            low, high = held.get(op.inputs[0], (0.0, 0.0))
+            held[op.inputs[0]] = min(low, pad), max(high, pad)
+    for name, (low, high) in held.items():
+        ranges[name] = min(ranges[name][0], low), max(ranges[name][1], high)
+    return held
 
 
 def _free_ends(graph: Graph) -> None:
@@ -133,4 +162,4 @@ def _fit_layer_norms(graph: Graph) -> None:
         bias, weights = makers[mark["variance"]].inputs[2], makers[mark["factor"]].inputs[1]
         graph.constants[bias] = graph.constants[bias] * ratio**2
         graph.constants[weights] = graph.constants[weights] * ratio
-        op.attributes = {**op.attributes, "gain": scale**2, "norm": {**mark, "scale": scale}}
+        op.attributes = {**op.attributes, "gain": scale**2 * mark["squares"], "norm": {**mark, "scale": scale}}

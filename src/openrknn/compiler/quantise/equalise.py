@@ -21,7 +21,7 @@ from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.quantise.groups import moves
 
-__all__ = ["equalise", "equalise_by", "pairs_of", "reach_of", "rescale"]
+__all__ = ["equalise", "equalise_by", "origin", "pairs_of", "reach_of", "rescale"]
 
 _LIMIT = 256.0
 """A channel grows by no more: beyond that it was noise before."""
@@ -82,11 +82,11 @@ def rescale(graph: Graph, first: Op, second: Op, factors: Array) -> None:
     scaled = (parts * factors.reshape(group, 1, -1, 1, 1)).reshape(reader.shape)
     old = first.output
     new = graph.add_value(f"{old}_equal", graph.values[old].shape)
-    source, function = _origin(graph, old)
+    source, function = origin(graph, old)
     graph.derived[new] = source, lambda values: _divided(function(values), factors)
     for name, (other, _) in list(graph.derived.items()):
         if other == old:  # it is gone in a moment, and ONNX may not have it
-            graph.derived[name] = _origin(graph, name)
+            graph.derived[name] = origin(graph, name)
     first.inputs[1] = graph.add_constant(f"{first.inputs[1]}_equal", weight / factors.reshape(-1, 1, 1, 1))
     first.inputs[2] = graph.add_constant(f"{first.inputs[2]}_equal", bias / factors)
     second.inputs[1] = graph.add_constant(f"{second.inputs[1]}_equal", scaled)
@@ -96,7 +96,7 @@ def rescale(graph: Graph, first: Op, second: Op, factors: Array) -> None:
     graph.prune()
 
 
-def _origin(graph: Graph, name: str) -> tuple[str, Callable[[Array], Array]]:
+def origin(graph: Graph, name: str) -> tuple[str, Callable[[Array], Array]]:
     """The value of the ONNX model that a value is derived from, and how."""
     steps: list[Callable[[Array], Array]] = []
     while name in graph.derived:
@@ -118,7 +118,7 @@ def _divided(values: Array, factors: Array) -> Array:
 
 def _reach(graph: Graph, model: Any, names: Iterable[str], feeds: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     """The largest absolute number in each channel of some values."""
-    wanted = {name: _origin(graph, name) for name in names}
+    wanted = {name: origin(graph, name) for name in names}
     runner = FloatModel(model, list(dict.fromkeys(source for source, _ in wanted.values())))
     found: dict[str, Array] = {}
     for feed in feeds:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from openrknn.compiler.identity import MOVING_CONVS
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.quantise.ranges import Range
 
-__all__ = ["MOVING_CPU", "groups_of", "moves", "spread_ranges", "unite"]
+__all__ = ["MOVING_CPU", "groups_of", "limit_ranges", "moves", "unite", "useful_window"]
 
 _MOVING = {"Pool", "Concat", "Slice", "Repeat", "Reshape", "Turn"}
-_MOVING_CONVS = {"Slice", "Concat", "Pad", "Input", "Expand", "Pick"}
-"""1x1 convolutions that only move."""
 MOVING_CPU = {"Reshape", "Transpose", "Concat", "AveragePool"}
 _SATURATES = {"tanh": 3.12, "sigmoid": 6.23, "erf": 2.04}
 """Beyond that the function is constant to half of 1/255 of its range."""
@@ -20,7 +19,8 @@ _SATURATES = {"tanh": 3.12, "sigmoid": 6.23, "erf": 2.04}
 def moves(op: Op) -> bool:
     """Whether the operator's output holds stored numbers of its input."""
     if op.type == "Conv":
-        return op.attributes.get("from") in _MOVING_CONVS and not op.attributes.get("activation")
+        is_bare = not op.attributes.get("activation") and len(op.inputs) <= 3  # nothing is added on the way
+        return op.attributes.get("from") in MOVING_CONVS and is_bare
     return op.type in _MOVING or (op.type == "Cpu" and op.attributes["operator"] in MOVING_CPU)
 
 
@@ -68,8 +68,8 @@ def groups_of(graph: Graph) -> list[list[str]]:
     return list(found.values())
 
 
-def spread_ranges(graph: Graph, ranges: dict[str, Range]) -> None:
-    """Give the members of each group the union of their ranges.
+def limit_ranges(graph: Graph, ranges: dict[str, Range]) -> None:
+    """What is never needed is left out.
 
     What only slices and maximum poolings read never needs more than they give, and what only a saturating function
     reads never needs more than where it saturates.
@@ -81,11 +81,22 @@ def spread_ranges(graph: Graph, ranges: dict[str, Range]) -> None:
             continue
         if all(_picks(op) for op in users):
             ranges[name] = min(ranges[op.output][0] for op in users), max(ranges[op.output][1] for op in users)
-        useful = [_useful(op) for op in users]
-        if all(window is not None for window in useful):
-            low, high = min(w[0] for w in useful if w), max(w[1] for w in useful if w)
-            ranges[name] = max(ranges[name][0], low), min(ranges[name][1], high)
-    unite(graph, ranges)
+        window = _window(users)
+        if window is not None:
+            ranges[name] = max(ranges[name][0], window[0]), min(ranges[name][1], window[1])
+
+
+def useful_window(graph: Graph, name: str) -> Range | None:
+    """Where a value's numbers differ for those who read it; None: everywhere."""
+    users = [op for op in graph.ops if name in op.inputs]
+    return None if name in graph.outputs or not users else _window(users)
+
+
+def _window(users: list[Op]) -> Range | None:
+    useful = [_useful(op) for op in users]
+    if not all(window is not None for window in useful):
+        return None
+    return min(window[0] for window in useful if window), max(window[1] for window in useful if window)
 
 
 def unite(graph: Graph, ranges: dict[str, Range]) -> None:

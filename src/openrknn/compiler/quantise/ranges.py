@@ -20,10 +20,16 @@ _BINS = 2048
 _LEVELS = 256
 
 
+SMALLEST_STEP = 2.0**-22
+"""A range that ends at fp16's smallest normal number. Finer steps are beyond the NPU: a lookup table's unit times
+2**15, and fp16 multipliers from fp16 to int8. Values that are so small (of untrained weights) are about 0."""
+
+
 def quantization_for(low: float, high: float) -> Quantization:
     """Asymmetric int8 that has 0 exactly: scale = (high - low) / 255, zero point where 0 lies."""
     low, high = min(low, 0.0), max(high, 0.0)
-    step = (high - low) / 255 or 1e-6
+    step = (high - low or 1.0) / 255  # what is always 0 in calibration may be a probability in use
+    step = max(step, SMALLEST_STEP)
     return Quantization(float(np.float32(step)), int(np.clip(round(-128 - low / step), -128, 127)))
 
 

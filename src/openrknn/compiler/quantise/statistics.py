@@ -11,11 +11,16 @@ import numpy as np
 from openrknn.compiler.errors import CalibrationError
 from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.ir import Array, Graph
+from openrknn.compiler.quantise.threads import one_thread
 
-__all__ = ["Sample", "Statistics", "collect"]
+__all__ = ["Sample", "Statistics", "collect", "derive", "names_for"]
 
 _SAMPLE = 4096
-"""Numbers that are kept of each value and picture."""
+"""Numbers that are kept of each value and input."""
+_ROOM = 8 * _SAMPLE
+"""Numbers that are kept of each value in all: with more inputs fewer of each, so that memory does not grow."""
+_EXTREMES = 32
+"""Channels whose smallest and largest numbers are kept of each input."""
 
 
 class Sample(NamedTuple):
@@ -34,7 +39,7 @@ class Statistics:
     high: float = -np.inf
     samples: list[Sample] = field(default_factory=list)
     extremes: list[Sample] = field(default_factory=list)
-    """Of each channel and input: what lies between the samples."""
+    """Of each input, in the same order: what lies between the samples."""
     channel_sum: Array | None = None
     count: int = 0
 
@@ -43,18 +48,32 @@ class Statistics:
         channels = values.shape[1] if values.ndim > 1 else 1
         split = flat.reshape(values.shape[0] if values.ndim > 1 else 1, channels, -1)
         lows, highs = split.min(2).min(0), split.max(2).max(0)
-        self.low = min(self.low, float(lows.min()))
-        self.high = max(self.high, float(highs.max()))
+        self.low = float(np.minimum(self.low, lows.min()))  # NaN stays NaN
+        self.high = float(np.maximum(self.high, highs.max()))
         # Every n-th number: the same ones each time, so that the same data give the same file.
-        step = max(1, flat.size // _SAMPLE)
+        step = max(1, flat.size // self._room)
         owners = np.arange(0, flat.size, step) // split.shape[2] % channels
-        self.samples.append(Sample(flat[::step].copy(), owners, float(step)))
-        if step > 1:  # else they are in it
-            self.extremes.append(Sample(np.concatenate([lows, highs]), np.tile(np.arange(channels), 2), 1.0))
+        self.samples.append(Sample(flat[::step].copy(), owners.astype(np.int32), float(step)))
+        self.extremes.append(_ends(lows, highs))
+        self._thin()
         if values.ndim > 1:
-            means = split.mean((0, 2), dtype=np.float64)
+            means = split.mean(2).mean(0, dtype=np.float64)
             self.channel_sum = means if self.channel_sum is None else self.channel_sum + means
         self.count += 1
+
+    @property
+    def _room(self) -> int:
+        """Numbers that are kept of one input."""
+        return max(64, min(_SAMPLE, _ROOM // (1 << max(0, len(self.samples)).bit_length())))
+
+    def _thin(self) -> None:
+        """Each time that the number of inputs doubles, every second number goes."""
+        room = 2 * self._room
+        if len(self.samples[0].values) > room:
+            self.samples = [
+                Sample(part.values[::2].copy(), part.channels[::2].copy(), 2 * part.each) if len(part.values) > room
+                else part for part in self.samples
+            ]  # fmt: skip
 
     def join(self, other: Statistics) -> None:
         """What was seen of the same value elsewhere: with other shapes of the input."""
@@ -76,26 +95,49 @@ class Statistics:
         return None if self.channel_sum is None else self.channel_sum / self.count
 
 
+def names_for(graph: Graph) -> list[str]:
+    """What the float model is asked for: all values, and what others are derived from."""
+    return list(dict.fromkeys([*graph.values, *(source for source, _ in graph.derived.values())]))
+
+
+def derive(graph: Graph, seen: dict[str, Array]) -> None:
+    """Add the values that ONNX does not have."""
+    sources = {source for source, _ in graph.derived.values()}
+    for name, (source, function) in graph.derived.items():
+        if (name in graph.values or name in sources) and source in seen:
+            values = function(seen[source])
+            addend = seen.get(graph.addends.get(name, ""))
+            if addend is not None and addend.size == values.size:
+                values = values + addend.reshape(values.shape)
+            seen[name] = values
+
+
+def _ends(lows: Array, highs: Array) -> Sample:
+    """The smallest and the largest numbers of the channels that reach furthest."""
+    first, last = np.argsort(lows, kind="stable")[:_EXTREMES], np.argsort(-highs, kind="stable")[:_EXTREMES]
+    owners = np.concatenate([first, last]).astype(np.int32)
+    return Sample(np.concatenate([lows[first], highs[last]]), owners, 1.0)
+
+
 def collect(
     graph: Graph, model: Any, feeds: Iterable[Mapping[str, Array]], progress: Callable[[int], None] | None = None
 ) -> dict[str, Statistics]:
     """Run the float model on every feed."""
-    sources = dict.fromkeys(source for source, _ in graph.derived.values())
-    runner = FloatModel(model, list(dict.fromkeys([*graph.values, *sources])))
+    runner = FloatModel(model, names_for(graph))
     found: dict[str, Statistics] = {}
     number = 0
     for number, feed in enumerate(feeds, start=1):
         seen: dict[str, Array] = {}
-        for name, values in runner.run(feed):
-            if not np.isfinite(values).all():
-                raise CalibrationError(f"the float model gives NaN or infinity in {name!r} on input {number}")
-            seen[name] = values
-        for name, (source, function) in graph.derived.items():
-            if (name in graph.values or name in sources) and source in seen:
-                seen[name] = function(seen[source])
-        for name, values in seen.items():
+        seen.update(runner.run(feed))
+        with one_thread():
+            derive(graph, seen)
+        for name in list(seen):
+            values = seen.pop(name)
             if name in graph.values:
-                found.setdefault(name, Statistics()).add(values)
+                entry = found.setdefault(name, Statistics())
+                entry.add(values)
+                if not (np.isfinite(entry.low) and np.isfinite(entry.high)):
+                    raise CalibrationError(f"the float model gives NaN or infinity in {name!r} on input {number}")
         if progress is not None:
             progress(number)
     if not number:

@@ -16,7 +16,8 @@ import numpy as np
 
 from openrknn.compiler.ir import Array, Quantization
 
-__all__ = ["QuantizedWeights", "bias_error", "keep_weights", "quantize_bias", "quantize_weights", "relative_scales"]
+__all__ = ["QuantizedWeights", "bias_error", "keep_weights", "least_scales", "quantize_bias", "quantize_weights",
+           "relative_scales"]  # fmt: skip
 
 MULTIPLIER_UNIT = 16384
 _WEAK = 64
@@ -40,14 +41,25 @@ class QuantizedWeights:
         return result
 
 
-def quantize_weights(weights: Array) -> QuantizedWeights:
-    """Outputs along the first axis."""
+_LARGEST_BIAS = 2.0**30
+"""Of int32: half of it is left for the sum over the inputs."""
+
+
+def least_scales(bias: Array, source: Quantization) -> Array:
+    """Of weights, for each output: with smaller ones its bias has no room in 32 bits."""
+    result: Array = np.abs(bias) / (source.scale * _LARGEST_BIAS)
+    return result
+
+
+def quantize_weights(weights: Array, least: Array | float = 0.0) -> QuantizedWeights:
+    """Outputs along the first axis; no scale is below `least`."""
     flat = weights.reshape(len(weights), -1)
     low = np.minimum(flat.min(1), 0).astype(np.float32)
     high = np.maximum(flat.max(1), 0).astype(np.float32)
     scale = ((high - low) / np.float32(255)).astype(np.float64)
     # A channel without weights must not decide over the multipliers of all others.
     scale[scale == 0] = scale.max() or 1.0
+    scale = np.maximum(scale, least)
     scale = scale.max() * relative_scales(scale, up=True) / MULTIPLIER_UNIT
     zero = np.clip(np.rint(-128 - low / scale), -128, 127).astype(np.int64)
     stored = np.clip(np.rint(flat / scale[:, None]) + zero[:, None], -128, 127).astype(np.int64)

@@ -60,6 +60,8 @@ class ConvolutionTask:
     picture_height: int = 0
     buffer: Buffer = RK3588.buffer
     residual: Residual | None = None
+    target_line: int = 0
+    """Columns of the output in memory; 0: as many as are written."""
 
 
 def convolution_registers(task: ConvolutionTask, finish: Registers) -> Registers:
@@ -83,7 +85,7 @@ def _cna(task: ConvolutionTask) -> Registers:
         entries = task.picture_row * height if task.buffer.whole_pictures else ceil_div(task.picture_row, 4)
         lines, surface = task.line_pixels, task.line_pixels * task.picture_height - width
     else:
-        entries = row_entries(channels, width, form)
+        entries = row_entries(channels, width, form, task.buffer)
         lines = task.line_pixels if is_cropped else 4 * width
         surface = task.source_pitch - (width if is_cropped else 4 * width)
     conv: dict[str, int | Place] = {
@@ -91,12 +93,13 @@ def _cna(task: ConvolutionTask) -> Registers:
         "in_precision": form.precision, "proc_precision": form.precision,
         "deconv": int(task.spread != (1, 1)), "group_line_off": int(is_cropped),
     }  # fmt: skip
+    kept = {"kept_rows": band.kept, "first_entry": band.entry} if band.kept else {}
     if task.picture_channels:
         conv |= {"argb_in": _PICTURES[task.picture_channels], "nonalign_dma": 1, "group_line_off": 1}
     return {
         "CNA.CBUF_CON0": {
             "data_bank": band.data_banks, "weight_bank": band.weight_banks, "weight_reuse": int(band.reuses_weights),
-            "data_reuse": int(band.kernel > 0),
+            "data_reuse": int(band.kernel > 0), **kept,
         },
         "CNA.CONV_CON1": conv,
         "CNA.CONV_CON2": {"feature_grains": _grains(task, entries)},
@@ -167,13 +170,15 @@ def _core(task: ConvolutionTask, made: int) -> Registers:
 
 def _dpu(task: ConvolutionTask, made: int) -> Registers:
     rows, columns = task.band.out_rows, task.out_width
-    together = 4 if task.depthwise else 2
+    together = (2 if task.depthwise else 1) * task.format.group_atoms
+    gap = (task.target_line or columns) - columns if rows > 1 else 0
     return {
         "DPU.DST_BASE_ADDR": {"dst_base_addr": task.target},
         "DPU.DST_SURF_STRIDE": {"dst_surf_stride": task.target_pitch},
         "DPU.DATA_CUBE_WIDTH": {"width": columns},
         "DPU.DATA_CUBE_HEIGHT": {"height": rows},
         "DPU.DATA_CUBE_CHANNEL": {"channel": made, "orig_channel": task.kernels},
+        **({"DPU.DATA_CUBE_NOTCH_ADDR": {"notch_addr_0": gap, "notch_addr_1": gap}} if gap else {}),
         "DPU.BS_OW_CFG": {"size_e_0": together, "size_e_1": together, "size_e_2": together},
         "DPU.WDMA_SIZE_0": {"channel_wdma": made},
         "DPU.WDMA_SIZE_1": {"width_wdma": columns, "height_wdma": rows},

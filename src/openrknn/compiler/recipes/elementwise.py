@@ -8,10 +8,13 @@ from openrknn.chips import CHIPS
 from openrknn.compiler.formats import ATOM_BYTES, Format, align
 from openrknn.compiler.program import Place, Registers
 from openrknn.compiler.recipes.base import dpu_base, merge
+from openrknn.compiler.tile.columns import fold
 from openrknn.isa.enums import OperandMode
 
-__all__ = ["Cube", "band_registers", "elementwise_registers", "repeat_registers"]
+__all__ = ["LARGEST_SIDE", "Cube", "band_registers", "dense_sides", "elementwise_registers", "repeat_registers"]
 
+LARGEST_SIDE = 8191
+"""Rows and columns of a task of the DPU."""
 _SHORT_ATOM = CHIPS["rk3566"].atom_bytes
 
 
@@ -23,12 +26,21 @@ class Cube:
     pitch: int
 
 
+def dense_sides(rows: int, columns: int) -> tuple[int, int]:
+    """Pixels that lie one after the other, as sides that the registers count; as they are if there are no such."""
+    if max(rows, columns) <= LARGEST_SIDE:
+        return rows, columns
+    return fold(rows * columns, LARGEST_SIDE) or (1, rows * columns)
+
+
 def elementwise_registers(
     form: Format, size: tuple[int, int, int], source: Cube, target: Cube, finish: Registers, other: Cube | None = None,
     *, per_channel: bool = False, line: int = 0,
 ) -> Registers:  # fmt: skip
     """`size` is (channels, rows, columns); `other` the second operand; `line` atoms from row to row, if not dense."""
     channels, rows, columns = size
+    if not line:
+        rows, columns = dense_sides(rows, columns)
     padded = align(channels, form.atom)
     registers = dpu_base(form, flying=True)
     gap = (line or columns) - columns

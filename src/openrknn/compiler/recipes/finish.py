@@ -87,16 +87,18 @@ class Finish:
 
     # -- first stage ------------------------------------------------------------------------------------------
 
-    def convolution(self, *, shared_zero_point: int | None = None) -> None:
-        """Bias, and for int8 the zero points and relative scales of the weights, from memory."""
+    def convolution(self, *, corrects: bool = True) -> None:
+        """Bias, and for int8 the relative scales of the weights, from memory; `corrects`: their zero points too."""
         if self.is_int8:
             self.set("DPU.BS_CFG", bs_bypass=0, bs_alu_bypass=0, bs_mul_bypass=0, bs_relu_bypass=1, bs_alu_src=1,
                      bs_alu_algo=AluAlgorithm.ADD)  # fmt: skip
             self.set("DPU.BS_MUL_CFG", bs_mul_src=1, bs_mul_shift_value=14)
             self.set("DPU.DATA_FORMAT", bs_mul_shift_value_neg=14)
-            self.set("DPU.BS_OW_CFG", od_bypass=0, ow_src=1)
-            self.set("DPU_RDMA.RDMA_BRDMA_CFG",
-                     brdma_data_use=OperandKinds.ALU | OperandKinds.CPEND | OperandKinds.MUL)  # fmt: skip
+            kinds = OperandKinds.ALU | OperandKinds.MUL
+            if corrects:
+                self.set("DPU.BS_OW_CFG", od_bypass=0, ow_src=1)
+                kinds |= OperandKinds.CPEND
+            self.set("DPU_RDMA.RDMA_BRDMA_CFG", brdma_data_use=kinds)
         else:
             self.set("DPU.BS_CFG", bs_bypass=0, bs_alu_bypass=0, bs_relu_bypass=1, bs_alu_src=1,
                      bs_alu_algo=AluAlgorithm.ADD)  # fmt: skip

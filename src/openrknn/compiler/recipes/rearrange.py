@@ -45,9 +45,9 @@ class Write:
     g_step: int
 
 
-def atoms_registers(read: Read, write: Write) -> Registers:
-    """Atoms in another order."""
-    registers = _moved(read, write)
+def atoms_registers(read: Read, write: Write, lanes: int = _LANES) -> Registers:
+    """Atoms of so many lanes in another order."""
+    registers = _moved(read, write, lanes)
     return merge(registers, {
         "DPU.FEATURE_MODE_CFG": {"tp_en": 1},
         "DPU.WDMA_SIZE_0": {"tp_precision": TransposeLanes.BITS16},
@@ -68,16 +68,16 @@ def lanes_registers(read: Read, write: Write, lanes: int = _LANES) -> Registers:
     })  # fmt: skip
 
 
-def zero_registers(read: Read) -> Registers:
+def zero_registers(read: Read, lanes: int = _LANES) -> Registers:
     """Everything that is read becomes zero, in place."""
     write = Write(read.place, 1, read.surface_step, read.columns, read.rows, read.row_step, read.surface_step)
-    registers = _moved(read, write)
+    registers = _moved(read, write, lanes)
     return merge(registers, {"DPU.BS_CFG": {"bs_bypass": 0, "bs_mul_bypass": 0}})
 
 
-def _moved(read: Read, write: Write) -> Registers:
+def _moved(read: Read, write: Write, lanes: int = _LANES) -> Registers:
     registers = dpu_base(FP16, flying=True)
-    lanes = read.surfaces * _LANES
+    lanes *= read.surfaces
     precision = {"proc_precision": Precision.INT16, "in_precision": Precision.INT16}
     notch = write.h_step - write.w
     extent = (read.rows - 1) * read.row_step + read.columns

@@ -45,7 +45,7 @@ _LOWEST = {Precision.INT8: -128 & 0x7FFFF, Precision.FP16: 0xFBFF}
 
 _STAGE = {"bypass", "alu_bypass", "alu_algo", "alu_src", "mul_bypass", "mul_prelu", "relu_bypass", "relux_en"}
 _KNOWN: Mapping[str, frozenset[str]] = MappingProxyType({
-    "DPU.FEATURE_MODE_CFG": frozenset({"flying_mode", "output_mode", "conv_mode", "burst_len"}),
+    "DPU.FEATURE_MODE_CFG": frozenset({"flying_mode", "output_mode", "conv_mode", "burst_len", "comb_use", "tp_en"}),
     "DPU.BS_CFG": frozenset(f"bs_{name}" for name in _STAGE),
     "DPU.BN_CFG": frozenset(f"bn_{name}" for name in _STAGE),
     "DPU.BS_OW_CFG": frozenset({"od_bypass", "ow_src", "size_e_0", "size_e_1", "size_e_2"}),
@@ -70,7 +70,8 @@ def _translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
         _pooling(old, new)
         return blocks, new
     _stages(old, new)
-    _readers(old, new, is_convolution="CNA" in blocks)
+    if "DPU_RDMA" in blocks:
+        _readers(old, new, is_convolution="CNA" in blocks)
     if "CNA" not in blocks:
         return blocks, new
     _features(old, new)
@@ -78,7 +79,7 @@ def _translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
     new |= {f"{block}.S_POINTER": dict(pointer) for block in ("CNA", "CMAC", "CORE")}
     kind = {key: old["CORE.MISC_CFG"][key] for key in ("dw_en", "proc_precision")}
     new["CORE.MISC_CFG"], new["CMAC.MISC_CFG"] = dict(kind), {"always": 1, **kind}
-    return ("CNA", "CMAC", "CORE", "DPU", "DPU_RDMA"), new
+    return ("CNA", "CMAC", *blocks[1:]), new
 
 
 # -- CNA ---------------------------------------------------------------------------------------------------------
@@ -139,6 +140,7 @@ def _stages(old: Mapping[str, Fields], new: Registers) -> None:
     mode = old["DPU.FEATURE_MODE_CFG"]
     new["DPU.FEATURE_MODE_CFG"] = {
         "flying_mode": mode["flying_mode"], "to_memory": 1, "conv_mode": mode["conv_mode"], "burst_len": _BURST["DPU"],
+        "tp_en": mode.get("tp_en", 0),
     }  # fmt: skip
     for stage in ("BS", "BN"):
         fields = dict(old[f"DPU.{stage}_CFG"])
@@ -152,6 +154,10 @@ def _stages(old: Mapping[str, Fields], new: Registers) -> None:
         if algorithm.name not in ShortAlgorithm.__members__:
             raise UnsupportedOperatorError(f"RK3566 and RK3568 have no element-wise {algorithm.name.lower()}")
         element_wise["ew_alu_algo"] = ShortAlgorithm[algorithm.name]
+        if algorithm is EwAlgorithm.DIV:  # in fp16 all the way, which the formats at both ends call INT16
+            element_wise["ew_op_cvt_bypass"] = 1
+            ends = {"in_precision": Precision.INT16, "out_precision": Precision.INT16}
+            new["DPU.DATA_FORMAT"] = {**old["DPU.DATA_FORMAT"], **ends}
     new["DPU.EW_CFG"] = element_wise
     scale = dict(old["DPU.OUT_CVT_SCALE"])
     scale.pop("fp32tofp16_en", None)
@@ -160,8 +166,6 @@ def _stages(old: Mapping[str, Fields], new: Registers) -> None:
 
 def _readers(old: Mapping[str, Fields], new: Registers, *, is_convolution: bool) -> None:
     mode = old["DPU_RDMA.RDMA_FEATURE_MODE_CFG"]
-    if mode.get("comb_use") and not is_convolution:
-        raise UnsupportedOperatorError("RK3566 and RK3568 have no pair of readers for one tensor")
     channels = old["DPU_RDMA.RDMA_DATA_CUBE_CHANNEL"]["channel"]
     pixels = old["DPU.DATA_CUBE_HEIGHT"]["height"] * old["DPU.DATA_CUBE_WIDTH"]["width"]
     for letter in "bn":
@@ -174,12 +178,21 @@ def _readers(old: Mapping[str, Fields], new: Registers, *, is_convolution: bool)
     is_float = mode["proc_precision"] is not Precision.INT8
     precision = mode["in_precision"]
     uses_table = old["DPU.EW_CFG"].get("ew_lut_bypass") == 0
+    if old["DPU.EW_CFG"].get("ew_alu_algo") == EwAlgorithm.DIV:
+        precision = Precision.INT16
+    to_bytes = not is_convolution and bool(mode.get("comb_use"))
     if is_convolution and is_float and operand.get("erdma_disable") and not uses_table:
         precision = Precision.FP32  # the bias
     if not operand.get("erdma_disable"):
         pitch = old["DPU_RDMA.RDMA_EW_SURF_STRIDE"]["ew_surf_stride"]
         notch = old["DPU_RDMA.RDMA_SURF_NOTCH"]["surf_notch_addr"]
-        if not is_convolution and pitch > 1 and pitch - pixels != notch:
+        if to_bytes:  # both readers have the same tensor, as far from surface to surface as it is
+            pitch //= 2
+            notch -= pitch
+            new["DPU_RDMA.RDMA_EW_BASE_ADDR"] = {"ew_base_addr": old["DPU_RDMA.RDMA_SRC_BASE_ADDR"]["src_base_addr"]}
+            new["DPU_RDMA.RDMA_SURF_NOTCH"] = {"surf_notch_addr": notch}
+        has_several = channels * (2 if is_float else 1) > _ATOM  # one surface has no next one to be apart from
+        if not is_convolution and has_several and pitch > 1 and pitch - pixels != notch:
             raise UnsupportedOperatorError("RK3566 and RK3568 read two operands only if their surfaces are alike")
         operand["erdma_data_size"] = int(is_float)
         if pitch == 1:
@@ -197,7 +210,7 @@ def _readers(old: Mapping[str, Fields], new: Registers, *, is_convolution: bool)
     new["DPU_RDMA.RDMA_ERDMA_CFG"] = operand
     new["DPU_RDMA.RDMA_FEATURE_MODE_CFG"] = {
         "flying_mode": mode["flying_mode"], "conv_mode": mode["conv_mode"], "proc_precision": mode["proc_precision"],
-        "in_precision": precision, "burst_len": _BURST["DPU_RDMA"],
+        "in_precision": precision, "burst_len": _BURST["DPU_RDMA"], "to_bytes": int(to_bytes),
     }  # fmt: skip
 
 
@@ -241,11 +254,14 @@ RK3566 = Target(
     largest_pool=7,
     halves_in_tasks=True,
     crops_columns=False,
+    skips_columns=False,
+    alike_operands=True,
     scales_tables=False,
     aligned_inputs=True,
     core_entries=False,
     has_short_algorithms=True,
-    can_mix=False,
-    has_attention=False,
+    casts_first=True,
+    has_softmax=False,
+    turns_lanes=False,
     has_turns=False,
 )  # fmt: skip

@@ -28,7 +28,7 @@ class Buffer:
     banks: int
     bank_bytes: int
     bank_entries: int
-    """Entries of a bank; one entry is four atoms."""
+    """Entries of a bank."""
     single_band_data: int
     """The most banks of a map that is read at once while weights stream through the rest."""
     streamed_bytes: tuple[int, ...]
@@ -37,6 +37,10 @@ class Buffer:
     """The same for transposed convolutions."""
     keeps_weights: bool
     """Bands leave room for all weights, if that is possible."""
+    entry_atoms: int = 4
+    """Atoms of an entry."""
+    most_streamed: int = 0
+    """Weights that stream take at most so many banks; 0: as many as they need."""
     cuts_pointwise: bool = False
     """1x1 kernels never stream: kernels are cut so that their weights fit."""
     chunks_first: bool = False
@@ -45,6 +49,18 @@ class Buffer:
     """Transposed: the pad values between pixels take room too."""
     whole_pictures: bool = True
     """CBUF_CON1 of pictures counts the pixels of all rows; else the entries of one."""
+    small_pixels: bool = False
+    """A pixel of a picture takes four numbers; else an atom."""
+    least_streamed: int = 0
+    """Banks for weights that stream, at least; one more than they need for an output of one pixel."""
+    keeps_rows: bool = False
+    """int8: rows that two bands of one chunk share are read once."""
+    fills: bool = False
+    """Data have all banks that weights do not need; else weights have all that data do not need."""
+    data_banks: tuple[int, ...] = ()
+    """If not empty: banks of data are the first of these that hold all rows, else the last; the rest is for weights."""
+    light_bytes: int = 0
+    """Kernels that stream together: with more bytes than this, data have the first of `data_banks`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +88,18 @@ class Target:
     """Registers that streams leave alone."""
     largest_pool: int = 16
     """Side of the largest pooling window."""
+    averages_floats: bool = True
+    """The PPU takes means of fp16; else a depthwise convolution does."""
     halves_in_tasks: bool = False
     """Each half of a lookup table is loaded by a task of its own."""
     crops_columns: bool = True
     """Columns that no window reaches are not read."""
+    skips_columns: bool = True
+    """The DPU skips the rest of a row, so that a convolution can write some columns of several rows."""
+    longest_line: int = 8192
+    """Columns of a row whose rest it can skip."""
+    alike_operands: bool = False
+    """Two operands are read only if their surfaces are equally far apart: one of them is copied else."""
     scales_tables: bool = True
     """fp16: the output converter divides what comes from a lookup table by a power of two."""
     aligned_inputs: bool = False
@@ -87,13 +111,42 @@ class Target:
     can_mix: bool = True
     """Whether int8 and fp16 can meet in one model."""
     has_attention: bool = True
-    """Softmax over channels, and products of two activations."""
+    """Products of two activations."""
+    has_softmax: bool = True
+    """Softmax over channels; else it is the CPU's, in the layout of the NPU."""
+    reduces_channels: bool = True
+    """The DPU finds the largest channel of a pixel; else it is the larger of two, many times."""
+    turns_lanes: bool = True
+    """The DPU turns lanes and pixels while it writes; else a convolution does."""
     has_turns: bool = True
     """The DPU transposes in the middle of a network."""
+    casts_first: bool = False
+    """int8 becomes fp16 in two tasks: the stored numbers, then (x - zero point) * scale; else in one."""
+    has_fp16: bool = True
+    """Whether a model can be fp16; else it is int8."""
+    has_cpu: bool = True
+    """Whether the vendor's runtime runs operators on the CPU; else the model has to be cut before them."""
+    is_mini: bool = False
+    """Files are mini containers."""
+    picture_weights: Callable[[tuple[int, int, int, int], int], WeightTiles] | None = None
+    """How weights of a convolution on a picture are stored; None: as others."""
+    repeat_guards: int = 0
+    """Convolutions of nothing that stand before and after tasks that repeat pixels."""
+    continues_tables: bool = False
+    """Lines beyond a lookup table have the value where they start."""
+    slots: int = 6
+    """Counts of tasks that an operator of the file has: RK3588's are those of its six lists."""
+    on_core: Callable[[Registers, int], None] | None = None
+    """Lists for one core are stored for each of them; this makes a task that of another core."""
 
     @property
     def atom_bytes(self) -> int:
         return self.int8.atom_bytes
+
+    @property
+    def inline_zero_points(self) -> int:
+        """Depthwise int8: so many weights, then as many negated zero points; 0: they are beside the bias."""
+        return self.chip.inline_zero_points
 
     @property
     def chip(self) -> Chip:

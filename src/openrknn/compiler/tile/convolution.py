@@ -1,4 +1,4 @@
-"""How a convolution is cut into tasks: bands of rows, and for depthwise ones chunks of channels.
+"""How a convolution is cut into tasks: bands of rows, for depthwise ones chunks of channels, and stripes of columns.
 
 The convolution buffer (CBUF, see `targets.Buffer`) has banks that data and weights share. Rows of the input have to fit
 in the banks for data; weights are streamed through the rest. The rules are those of the vendor's converter, so no task
@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import Format, align, ceil_div
 from openrknn.compiler.targets import RK3588, Buffer
+from openrknn.compiler.tile.columns import LONGEST, Axis, Columns, column_windows, fold
 
-__all__ = ["Band", "Shape", "row_entries", "tile"]
+__all__ = ["Band", "Shape", "folded", "row_entries", "tile"]
 
-_ENTRY_ATOMS = 4
+_FOUR_ATOMS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,12 @@ class Shape:
     pixels: int = 0
     """Of the output."""
     buffer: Buffer = RK3588.buffer
+    axis: Axis | None = None
+    """Along the rows, where they may be cut."""
+    can_skip: bool = True
+    """Whether a task can skip the rest of the output's rows; where columns are cut, it writes one row otherwise."""
+    most_out: int = LONGEST
+    """Rows of the output that one task writes."""
 
     @property
     def reach(self) -> int:
@@ -73,17 +80,111 @@ class Band:
     kernel: int = 0
     kernels: int = 0
     """Where kernels are cut: how many of them, from `kernel` on; 0: all."""
+    columns: Columns | None = None
+    """Where columns are cut: which."""
+    kept: int = 0
+    """First rows that are in the buffer already, from the band before."""
+    entry: int = 0
+    """Where in the buffer the first row is, if rows are kept: the data's banks are a ring."""
 
 
-def row_entries(channels: int, width: int, format: Format) -> int:  # noqa: A002
-    """Entries of four atoms that one row of a feature map takes."""
+def row_entries(channels: int, width: int, format: Format, buffer: Buffer) -> int:  # noqa: A002
+    """Entries that one row of a feature map takes; of those of four atoms, three left over take a whole one."""
+    if buffer.entry_atoms != _FOUR_ATOMS:
+        return ceil_div(format.surfaces(channels) * width, buffer.entry_atoms)
     whole, rest = divmod(format.surfaces(channels), 4)
     return whole * width + (width if rest == 3 else ceil_div(rest * width, 4))
 
 
+_SHARED = 64
+"""Pixels of one row that are worth being shared by cores."""
+_STRIPES = 512
+"""More of them, and a window itself does not fit."""
+
+
 def tile(shape: Shape, format: Format, name: str) -> list[Band]:  # noqa: A002
-    """Bands from top to bottom, in each the chunks of channels."""
+    """Bands from top to bottom, in each the chunks of channels; stripes of columns from left to right if need be."""
+    whole = _whole(shape, format)
+    if whole is not None:
+        return whole[0]
+    axis = shape.axis
+    if axis is not None and not shape.picture_row:
+        found = [entry for entry in _striped(shape, axis, format) if entry is not None]
+        if found:
+            return min(found, key=lambda bands: (_cost(bands, shape), len(bands)))
+    raise UnsupportedOperatorError(
+        f"{name!r}: {shape.reach} rows of {shape.channels} channels and {shape.width} columns do not fit into "
+        "the NPU's buffer; make the input narrower"
+    )
+
+
+def _striped(shape: Shape, axis: Axis, format: Format) -> Iterator[list[Band] | None]:  # noqa: A002
+    """The fewest stripes that fit, and some more of them: lower stripes read fewer rows twice."""
+    tried = 0
+    least = ceil_div(max(axis.out, axis.size), LONGEST)
+    for count in range(max(2, least), min(axis.out, least + _STRIPES) + 1):
+        windows = column_windows(axis, count)
+        bands = None if windows is None else _stripes(shape, windows, format)
+        tried += bands is not None
+        yield bands
+        if tried > 0 and (tried > least + 2 or shape.out_height == 1):
+            return
+
+
+def _stripes(shape: Shape, windows: list[Columns], format: Format) -> list[Band] | None:  # noqa: A002
+    """All bands of a stripe, then the next stripe. Weights stay where they are if the banks are shared out alike."""
+    found: list[Band] = []
+    for window in windows:
+        if max(window.columns, window.out_columns) > LONGEST:
+            return None
+        share = shape.width // shape.axis.size if shape.axis is not None else 1
+        part = replace(
+            shape, width=window.columns * share, pixels=window.out_columns * shape.out_height, axis=None,
+            most_out=LONGEST if shape.can_skip else 1,
+        )  # fmt: skip
+        made = _whole(part, format)
+        if made is None:
+            return None
+        bands, fits = made
+        if found and fits and found[-1].weight_banks == bands[0].weight_banks:
+            bands = [replace(bands[0], reuses_weights=True), *bands[1:]]
+        found += [replace(band, columns=window) for band in bands]
+    return found
+
+
+def folded(shape: Shape, format: Format, *, wants_rows: bool = False) -> Shape:  # noqa: A002
+    """A 1x1 convolution over pixels that lie one after the other: as rows and columns that fit, or can be shared."""
+    axis = shape.axis
+    if axis is None or shape.kernel != (1, 1) or shape.stride != 1 or axis.stride != 1 or shape.spread > 1:
+        return shape
+    pixels = shape.out_height * axis.out
+    is_whole = shape.height == shape.out_height and axis.size == axis.out and shape.pad_top == axis.pad == 0
+    sides = fold(pixels) if is_whole and not shape.picture_row else None
+    fits = _whole(shape, format) is not None
+    if sides is None or (fits and not (wants_rows and shape.out_height == 1 and pixels >= _SHARED)):
+        return shape
+    rows, columns = sides
+    made = replace(shape, height=rows, out_height=rows, width=columns, axis=axis._replace(size=columns, out=columns))
+    bands = _whole(made, format)
+    if bands is None:
+        return shape
+    if not fits:
+        cut = [entry for entry in _striped(shape, axis, format) if entry is not None]
+        if cut and min(map(len, cut)) < len(bands[0]):
+            return shape
+    return made
+
+
+def _cost(bands: list[Band], shape: Shape) -> int:
+    """Pixels that are read, as they are spread over channels."""
+    return sum(band.rows * (band.columns.columns if band.columns else shape.width) * band.channels for band in bands)
+
+
+def _whole(shape: Shape, format: Format) -> tuple[list[Band], bool] | None:  # noqa: A002
+    """Bands of whole rows, and whether weights stay in the buffer from one to the next; None if rows are too long."""
     buffer = shape.buffer
+    if shape.axis is not None and max(shape.axis.size, shape.axis.out) > LONGEST:
+        return None
     chunks = list(_chunks(shape, format))
     first = chunks[0][1]
     stored = shape.kernel_channels
@@ -92,10 +193,17 @@ def tile(shape: Shape, format: Format, name: str) -> list[Band]:  # noqa: A002
     kernel_bytes = shape.kernel[0] * shape.kernel[1] * stored * format.element_bytes
     all_weights = ceil_div(kernel_bytes * shape.stored_kernels, buffer.bank_bytes)
     few_weights = _few_weights(shape, format, first, kernel_bytes)
+    if buffer.data_banks:
+        return _fixed(shape, format, chunks, kernel_bytes)
     data = _banks(shape, format, first, shape.height)
-    if data + all_weights <= buffer.banks or (data <= buffer.single_band_data and data + few_weights <= buffer.banks):
+    is_low = shape.height <= LONGEST and shape.out_height <= shape.most_out
+    if is_low and (
+        data + all_weights <= buffer.banks or (data <= buffer.single_band_data and data + few_weights <= buffer.banks)
+    ):
         rows, weight = shape.height, buffer.banks - data
-        if shape.spread > 1:  # as the vendor does: what the weights leave is for data
+        if buffer.fills:
+            weight = all_weights if data + all_weights <= buffer.banks else few_weights
+        if shape.spread > 1 or buffer.fills:  # as the vendor does: what the weights leave is for data
             weight = max(1, min(all_weights, weight))
             data = buffer.banks - weight
     else:
@@ -103,25 +211,60 @@ def tile(shape: Shape, format: Format, name: str) -> list[Band]:  # noqa: A002
         if weight >= buffer.banks or _rows(shape, format, first, buffer.banks - weight) * shape.spread < shape.reach:
             weight = few_weights
         data = buffer.banks - weight
-        rows = _rows(shape, format, first, data)
+        rows = min(_rows(shape, format, first, data), LONGEST)
         if rows * shape.spread < shape.reach + shape.spread - 1 or data < 1:
-            raise UnsupportedOperatorError(
-                f"{name!r}: {shape.reach} rows of {shape.channels} channels and {shape.width} columns do not fit into "
-                "the NPU's buffer; make the input narrower"
-            )
+            return None
     fits = kernel_bytes * shape.stored_kernels <= weight * buffer.bank_bytes
     if buffer.chunks_first:
-        bands: list[Band] = []
-        for chunk in chunks:
-            own = _banks(shape, format, chunk[1], shape.height) if rows == shape.height and shape.spread == 1 else data
-            bands += _bands(shape, rows, own, buffer.banks - own, [chunk], fits)
+        bands = _by_chunks(shape, format, rows, data, chunks, fits)
     else:
         bands = list(_bands(shape, rows, data, weight, chunks, fits and len(chunks) == 1))
     if fits or not buffer.cuts_pointwise or shape.kernel != (1, 1) or shape.pixels <= 1:
-        return bands
+        return bands, fits and len(chunks) == 1
     count = weight * buffer.bank_bytes // kernel_bytes // format.group * format.group
     return [replace(band, kernel=kernel, kernels=min(count, shape.stored_kernels - kernel))
-            for band in bands for kernel in range(0, shape.stored_kernels, count)]  # fmt: skip
+            for band in bands for kernel in range(0, shape.stored_kernels, count)], False  # fmt: skip
+
+
+def _by_chunks(
+    shape: Shape, format: Format, rows: int, data: int, chunks: list[tuple[int, int]], fits: bool,  # noqa: A002
+) -> list[Band]:  # fmt: skip
+    """All bands of a chunk, then the next chunk."""
+    buffer = shape.buffer
+    bands: list[Band] = []
+    for chunk in chunks:
+        is_whole = rows == shape.height and shape.spread == 1 and not buffer.fills
+        own = _banks(shape, format, chunk[1], shape.height) if is_whole else data
+        most = rows
+        if buffer.fills and len(chunks) > 1:  # the last chunk may be smaller
+            most = max(rows, min(_rows(shape, format, chunk[1], own), shape.height, LONGEST))
+        made = list(_bands(shape, most, own, buffer.banks - own, [chunk], fits))
+        bands += _ring(shape, format, made) if buffer.keeps_rows else made
+    return bands
+
+
+def _fixed(
+    shape: Shape, format: Format, chunks: list[tuple[int, int]], kernel_bytes: int  # noqa: A002
+) -> tuple[list[Band], bool] | None:
+    """Where data have one of a few shares of the buffer, and weights always stream."""
+    buffer = shape.buffer
+    streamed = kernel_bytes * min(shape.stored_kernels, buffer.streamed_bytes[0] // format.element_bytes)
+    room = (buffer.banks - buffer.data_banks[-1]) * buffer.bank_bytes
+    is_light = streamed <= (buffer.light_bytes if shape.spread == 1 else room)
+    choices = buffer.data_banks if is_light else buffer.data_banks[:1]
+    bands: list[Band] = []
+    fits = False
+    for chunk in chunks:
+        needed = _banks(shape, format, chunk[1], shape.height)
+        data = next((count for count in choices if needed <= count), choices[-1])
+        rows = min(shape.height, _rows(shape, format, chunk[1], data), LONGEST)
+        if rows < shape.height and rows * shape.spread < shape.reach + shape.spread - 1:
+            return None
+        weight = buffer.banks - data
+        fits = kernel_bytes * shape.stored_kernels <= weight * buffer.bank_bytes and shape.spread == 1
+        made = list(_bands(shape, rows, data, weight, [chunk], fits))
+        bands += _ring(shape, format, made) if buffer.keeps_rows else made
+    return bands, fits and len(chunks) == 1
 
 
 def _few_weights(shape: Shape, format: Format, channels: int, kernel_bytes: int) -> int:  # noqa: A002
@@ -130,27 +273,36 @@ def _few_weights(shape: Shape, format: Format, channels: int, kernel_bytes: int)
     banks = most
     for kernels in shape.buffer.streamed_bytes if shape.spread == 1 else shape.buffer.spread_streamed_bytes:
         streamed = kernel_bytes * min(shape.stored_kernels, kernels // format.element_bytes)
-        banks = ceil_div(streamed, shape.buffer.bank_bytes)
+        banks = min(ceil_div(streamed, shape.buffer.bank_bytes), shape.buffer.most_streamed or most)
         if banks < most and _rows(shape, format, channels, most - banks) * shape.spread >= shape.reach:
             break
-    return banks
+    if shape.buffer.least_streamed and shape.spread == 1:
+        banks = max(banks + (shape.pixels == 1), shape.buffer.least_streamed)
+    return min(banks, ceil_div(kernel_bytes * shape.stored_kernels, shape.buffer.bank_bytes))
 
 
 def _banks(shape: Shape, format: Format, channels: int, rows: int) -> int:  # noqa: A002
-    if shape.picture_row:  # one atom per pixel
-        return ceil_div(shape.picture_row * rows, _ENTRY_ATOMS * shape.buffer.bank_entries)
-    return ceil_div(row_entries(channels, shape.width, format) * rows * shape.room, shape.buffer.bank_entries)
+    if shape.picture_row:
+        return ceil_div(shape.picture_row * rows, _pixels(shape, format))
+    entries = row_entries(channels, shape.width, format, shape.buffer)
+    return ceil_div(entries * rows * shape.room, shape.buffer.bank_entries)
+
+
+def _pixels(shape: Shape, format: Format) -> int:  # noqa: A002
+    """Pixels of a picture in a bank."""
+    each = 4 * format.element_bytes if shape.buffer.small_pixels else format.atom_bytes
+    return shape.buffer.bank_entries * shape.buffer.entry_atoms * format.atom_bytes // each
 
 
 def _rows(shape: Shape, format: Format, channels: int, banks: int) -> int:  # noqa: A002
     if shape.picture_row:
-        return banks * _ENTRY_ATOMS * shape.buffer.bank_entries // shape.picture_row
-    return banks * shape.buffer.bank_entries // row_entries(channels, shape.width, format) // shape.room
+        return banks * _pixels(shape, format) // shape.picture_row
+    return banks * shape.buffer.bank_entries // row_entries(channels, shape.width, format, shape.buffer) // shape.room
 
 
 def _chunks(shape: Shape, format: Format) -> Iterator[tuple[int, int]]:  # noqa: A002
     group = format.depthwise_group
-    most = shape.buffer.banks - 1
+    most = shape.buffer.data_banks[-1] if shape.buffer.data_banks else shape.buffer.banks - 1
     size = shape.channels
     if shape.depthwise and size > group and _banks(shape, format, align(size, group), shape.height) > most:
         size = align(size, group) - group
@@ -179,13 +331,27 @@ def _bands(
         pad, start = max(0, -start), max(0, start)
         count = min(rows, shape.height - start)
         if start + count >= shape.height:
-            made = shape.out_height - out
+            made = min(shape.out_height - out, shape.most_out)
         else:
-            made = min((count + pad - shape.reach) // shape.stride + 1, shape.out_height - out)
-            count = (made - 1) * shape.stride + shape.reach - pad
+            made = min((count + pad - shape.reach) // shape.stride + 1, shape.out_height - out, shape.most_out)
+        count = min(count, (made - 1) * shape.stride + shape.reach - pad)
         for channel, channels in chunks:
             yield Band(channel, channels, start, count, out, made, pad, data, weight, fits and out > 0)
         out += made
+
+
+def _ring(shape: Shape, format: Format, bands: list[Band]) -> list[Band]:  # noqa: A002
+    """int8 maps: rows that a band shares with the one before stay in the buffer, which goes round."""
+    if format.element_bytes > 1 or shape.spread > 1 or shape.picture_row:
+        return bands
+    found = bands[:1]
+    for band in bands[1:]:
+        before = found[-1]
+        kept = max(0, before.row + before.rows - band.row)
+        entries = row_entries(band.channels, shape.width, format, shape.buffer)
+        at = (before.entry + (before.rows - kept) * entries) % (band.data_banks * shape.buffer.bank_entries)
+        found.append(replace(band, kept=kept, entry=at if kept else 0))
+    return found
 
 
 def _spread_bands(
@@ -203,6 +369,7 @@ def _spread_bands(
         else:
             # Everything before the first row that is not there any more.
             made = min((last_row + 1) * shape.spread - top - shape.reach + 1, shape.out_height - out)
+        made = min(made, shape.most_out)
         for channel, channels in chunks:
             yield Band(channel, channels, first, last_row - first + 1, out, made, pad, data, weight, fits and out > 0)
         out += made

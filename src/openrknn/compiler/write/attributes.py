@@ -28,11 +28,15 @@ def _code(value: object) -> str:
         return "s"
     if isinstance(value, float):
         return "f"
-    return "is" if isinstance(value, list | tuple) else "i"
+    if isinstance(value, list | tuple):
+        return "fs" if any(isinstance(entry, float) for entry in value) else "is"
+    return "i"
 
 
 def _plain(value: Any) -> Any:
-    return [int(entry) for entry in value] if isinstance(value, list | tuple) else value
+    if not isinstance(value, list | tuple):
+        return value
+    return [entry if isinstance(entry, float) else int(entry) for entry in value]
 
 
 def parameters_for(step: Step) -> Parameters | None:

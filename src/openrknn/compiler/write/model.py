@@ -62,7 +62,9 @@ def build_model(
     tensors = _tensors(program, linked)
     numbers = {tensor.name: tensor.index for tensor in tensors}
     nodes = _nodes(program, linked, numbers)
-    if chip.cores == 1:
+    if program.target.slots != _SLOTS:
+        nodes = tuple(_shorter(node, chip, program.target.slots) for node in nodes)
+    elif chip.cores == 1:
         nodes = tuple(_single(node) for node in nodes)
     commands = memoryview(struct.pack(f"<{len(linked.words)}Q", *linked.words)).cast("Q")
     first = len(program.inputs)
@@ -71,7 +73,6 @@ def build_model(
         for entry in linked.records
     )
     one_core = len(linked.lists[0])
-    three_cores = one_core + sum(len(entries) for entries in linked.lists[1:3])
     graph = Graph(
         index=0, tensors=tensors, nodes=nodes,
         inputs=tuple(numbers[name] for name in program.inputs),
@@ -80,7 +81,7 @@ def build_model(
         relocations=tuple(_relocations(linked, has_cores=program.target.core_entries)),
         image_patches=_patches(program, linked, chip, "image"),
         convert_patches=_patches(program, linked, chip, "convert"),
-        list_starts=(0, 0, 0, one_core, three_cores) if tasks and chip.cores > 1 else (),
+        list_starts=_starts(linked, chip, program.target.slots) if tasks else (),
         output_tasks=tuple(OutputTask(name, one_core) for name in program.outputs) if tasks else (),
         commands=commands, tasks=tasks, task_lists={},
     )  # fmt: skip
@@ -151,27 +152,31 @@ def _tensor(index: int, entry: Buffer, blob: int) -> Tensor:
 
 
 def _nodes(program: Program, linked: Linked, numbers: Mapping[str, int]) -> tuple[Node, ...]:
-    counts = [Counter(task.step for task in entries) for entries in linked.lists]
+    copies = 1 if program.target.on_core is None else max(program.target.chip.cores, 1)
+    counts = [Counter(task.step for task in entries) for entries in (linked.lists[0], *linked.lists[copies:])]
     nodes = [_end("InputOperator", number, name, numbers) for number, name in enumerate(program.inputs)]
     for number, step in enumerate(program.steps):
         tables = linked.table_tasks.get(number, 0)
         # Only the first count leaves out the tasks that load tables.
         slots = [count[number] for count in counts]
         slots[0] -= tables
-        nodes.append(_node(step, len(nodes), numbers, _slots(*slots), _slots(tables)))
+        counts_all = program.target.slots != _SLOTS
+        nodes.append(_node(step, len(nodes), numbers, _slots(*slots), _slots(tables), counts_all=counts_all))
     for name in program.outputs:
         nodes.append(_end("OutputOperator", len(nodes), name, numbers))
     return tuple(nodes)
 
 
 def _node(
-    step: Step, index: int, numbers: Mapping[str, int], tasks: tuple[int, ...], tables: tuple[int, ...]
-) -> Node:
+    step: Step, index: int, numbers: Mapping[str, int], tasks: tuple[int, ...], tables: tuple[int, ...], *,
+    counts_all: bool,
+) -> Node:  # fmt: skip
     return Node(
         index=index, type=step.type, name=step.name, target=_CPU if step.is_cpu else _NPU,
         inputs=tuple(numbers[name] for name in step.inputs), outputs=tuple(numbers[name] for name in step.outputs),
         attributes={}, attribute_bytes=memoryview(attribute_bytes(step)), parameters=parameters_for(step),
-        task_counts=tasks, lut_task_counts=tables, workloads=_workloads(step), mac_flag=int(step.macs > 0),
+        task_counts=tasks, lut_task_counts=tables, workloads=_workloads(step, counts_all=counts_all),
+        mac_flag=int(step.macs > 0),
     )  # fmt: skip
 
 
@@ -181,10 +186,33 @@ def _single(node: Node) -> Node:
     return replace(node, task_counts=(count + tables,), lut_task_counts=(tables,), workloads=(), mac_flag=0)
 
 
-def _workloads(step: Step) -> tuple[int, ...]:
+def _shorter(node: Node, chip: Chip, slots: int) -> Node:
+    """RK3576 counts its list for one core once, though it is stored for each, then those for two.
+
+    Results: of each list. RV1126B has room for more, and says all of it twice.
+    """
+    alone = node.workloads[0]
+    work: tuple[int, ...] = (alone, 0, 0, 0) * 2
+    if chip.cores > 1:
+        work = (alone,) * chip.cores + node.workloads[_MOST_CORES : _MOST_CORES + chip.cores]
+    return replace(
+        node, task_counts=node.task_counts[:slots], lut_task_counts=node.lut_task_counts[:slots], workloads=work,
+        mac_flag=node.mac_flag if chip.cores > 1 else 0,
+    )  # fmt: skip
+
+
+def _starts(linked: Linked, chip: Chip, slots: int) -> tuple[int, ...]:
+    """Where the lists for one, two and three cores begin: RK3588 has the one of each number of cores, and two zeros."""
+    sizes = [len(entries) for entries in linked.lists]
+    if slots == _SLOTS:
+        return (0, 0, 0, sizes[0], sizes[0] + sum(sizes[1:3])) if chip.cores > 1 else ()
+    return tuple(number * sizes[0] for number in range(chip.cores + 1 if chip.cores > 1 else 1))
+
+
+def _workloads(step: Step, *, counts_all: bool) -> tuple[int, ...]:
     """Results that each core makes, for one, two and three cores; the runtime's table shows them as percentages."""
     found = [0] * _WORKLOADS
-    if step.shares:
+    if step.shares or counts_all:
         found[0] = sum(_results(task) for task in step.tasks)
     for cores, lists in step.shares.items():
         for core, tasks in enumerate(lists):

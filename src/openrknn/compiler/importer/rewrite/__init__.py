@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from openrknn.compiler.identity import TooManyError
 from openrknn.compiler.importer.rewrite import (
     control,
     einsum,
@@ -20,6 +21,7 @@ from openrknn.compiler.importer.rewrite import (
     quantised,
     recurrent,
     reductions,
+    resize,
     slices,
     windows,
 )  # fmt: skip
@@ -39,6 +41,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         **quantised.RULES,
         **recurrent.RULES,
         **reductions.RULES,
+        **resize.RULES,
         **slices.RULES,
         **windows.RULES,
     }
@@ -55,7 +58,10 @@ def rewrite(model: Any, constants: Mapping[str, Any], shapes: Mapping[str, tuple
         rule = RULES.get(node.op_type if node.domain in {"", "ai.onnx"} else f"{node.domain}.{node.op_type}")
         writer = Writer(facts, node)
         if rule is not None:
-            rule(writer, node)
+            try:
+                rule(writer, node)
+            except TooManyError:  # a later stage may have another way, and the CPU moves any number
+                writer = Writer(facts, node)
         if writer.is_done:
             changed = True
             nodes.extend(writer.nodes)

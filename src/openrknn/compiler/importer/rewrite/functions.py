@@ -62,6 +62,9 @@ def _gelu(writer: Writer, node: Any) -> None:
 def _many(writer: Writer, node: Any) -> None:
     """More than two operands, one after the other."""
     kind = "Add" if node.op_type == "Sum" else node.op_type
+    if len(node.input) == 1:
+        writer.add("Identity", node.input[0], to=node.output[0])
+        return
     if len(node.input) < 3:
         if node.op_type == "Sum" and len(node.input) == 2:
             writer.add("Add", *node.input, to=node.output[0])
@@ -96,18 +99,48 @@ def _mean(writer: Writer, node: Any) -> None:
 def _softmax(writer: Writer, node: Any) -> None:
     """Before opset 13 it goes over all dimensions from `axis` on."""
     shape = writer.shape(node.input[0])
-    if writer.facts.opset >= 13 or shape is None:
+    if shape is None:
+        return
+    if writer.facts.opset >= 13:
+        if node.op_type == "LogSoftmax":
+            _log_softmax(writer, node, int(attribute(node, "axis", -1)) % len(shape))
         return
     axis = int(attribute(node, "axis", 1)) % len(shape)
     last = max((at for at, size in enumerate(shape) if size > 1 and at >= axis), default=axis)
     if prod(shape[axis:last]) == 1 and last == len(shape) - 1:
-        if last != axis or attribute(node, "axis") is None:
+        if node.op_type == "LogSoftmax":
+            _log_softmax(writer, node, last)
+        elif last != axis or attribute(node, "axis") is None:
             writer.add(node.op_type, node.input[0], to=node.output[0], axis=last)
         return
     if len(shape) == 2:
         return
     flat = writer.reshape(node.input[0], [prod(shape[:axis]), prod(shape[axis:])])
     writer.reshape(writer.add(node.op_type, flat, axis=1), shape, to=node.output[0])
+
+
+def _log_softmax(writer: Writer, node: Any, axis: int) -> None:
+    """x minus the logarithm of the sum of the exponentials, which the CPU takes: fp16 has no logarithms of 1e-8."""
+    total = writer.mean(node.input[0], [axis], "ReduceLogSumExp")
+    writer.add("Sub", node.input[0], total, to=node.output[0])
+
+
+def _gemm(writer: Writer, node: Any) -> None:
+    """alpha A B + beta C, where B or C is computed, or A is turned: MatMul, and what is left of the rest."""
+    weight, summand = writer.constant(node.input[1]), node.input[2] if len(node.input) > 2 else ""
+    is_plain = weight is not None and writer.constant(node.input[0]) is None and not int(attribute(node, "transA", 0))
+    if is_plain and (not summand or writer.constant(summand) is not None):
+        return
+    sides = [writer.transpose(name, [1, 0]) if int(attribute(node, turn, 0)) else name
+             for name, turn in zip(node.input[:2], ("transA", "transB"), strict=True)]  # fmt: skip
+    alpha, beta = (float(attribute(node, name, 1.0)) for name in ("alpha", "beta"))
+    made = writer.add("MatMul", *sides)
+    if alpha != 1:
+        made = writer.add("Mul", made, writer.new(alpha))
+    if summand:
+        other = summand if beta == 1 else writer.add("Mul", summand, writer.new(beta))
+        made = writer.add("Add", made, other)
+    writer.add("Identity", made, to=node.output[0])
 
 
 def _arithmetic(writer: Writer, node: Any) -> None:
@@ -154,9 +187,24 @@ def _flattened(writer: Writer, node: Any, shape: tuple[int, ...]) -> None:
         return
     full = np.broadcast_to(array, shape).reshape(1, shape[1], -1)
     if not np.array_equal(full, np.broadcast_to(full[:, :, :1], full.shape)):
+        _four(writer, node, at, array, shape)
         return
     cube = (1, shape[1], *rectangle(prod(shape[2:])))
     operands = [writer.reshape(node.input[at], cube), writer.new(full[:, :, :1, None])]
+    writer.reshape(writer.add(node.op_type, *(operands if at == 0 else operands[::-1])), shape, to=node.output[0])
+
+
+_MOST_NUMBERS = 1 << 22
+"""Of a constant that is written out in full."""
+
+
+def _four(writer: Writer, node: Any, at: int, array: Any, shape: tuple[int, ...]) -> None:
+    """The masks of windows [1, windows, heads, T, T]: dimensions in the middle become one."""
+    if prod(shape) > _MOST_NUMBERS or array.dtype.kind != "f":
+        return
+    four = (1, prod(shape[1:-2]), *shape[-2:])
+    whole = writer.new(np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(four))
+    operands = [writer.reshape(node.input[at], four), whole]
     writer.reshape(writer.add(node.op_type, *(operands if at == 0 else operands[::-1])), shape, to=node.output[0])
 
 
@@ -247,6 +295,7 @@ RULES: dict[str, Callable[[Writer, Any], None]] = {
     "CastLike": _cast_like,
     "Celu": _celu,
     "Div": _arithmetic,
+    "Gemm": _gemm,
     "Log": _softplus,
     "Max": _many,
     "Mean": _mean,

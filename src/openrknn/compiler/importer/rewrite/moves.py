@@ -63,9 +63,14 @@ def _repeat(writer: Writer, node: Any, shape: tuple[int, ...], wanted: tuple[int
         return
     current, name = list(shape), writer.reshape(node.input[0], shape)
     if len(shape) == 4 and shape[2:] == (1, 1) and writer.facts.opset >= 11:
-        for scales in _scales(factors[2], factors[3]):
-            name = writer.add("Resize", name, "", writer.new([1, 1, *scales]), mode="nearest")
-            current[2], current[3] = current[2] * scales[0], current[3] * scales[1]
+        smooth = [_smooth(factors[2]), _smooth(factors[3])]
+        for scales in _scales(*smooth):
+            name = writer.add("Resize", name, "", writer.new([1, 1, *scales]), mode="nearest",
+                              coordinate_transformation_mode="asymmetric", nearest_mode="floor")  # fmt: skip
+        for axis in (2, 3):
+            current[axis] = factors[axis]
+            if smooth[axis - 2] > factors[axis]:
+                name = writer.cut(name, axis, 0, factors[axis])
     for axis, factor in enumerate(factors):
         missing = factor * shape[axis] // current[axis]
         if missing > _MOST_COPIES:
@@ -75,6 +80,18 @@ def _repeat(writer: Writer, node: Any, shape: tuple[int, ...], wanted: tuple[int
         if missing > 1:
             name = writer.add("Concat", *[name] * missing, axis=axis)
     writer.add("Identity", name, to=node.output[0])
+
+
+def _smooth(size: int) -> int:
+    """The next number whose prime factors are at most 7."""
+    while True:
+        left = size
+        for prime in (2, 3, 5, 7):
+            while left % prime == 0:
+                left //= prime
+        if left == 1:
+            return size
+        size += 1
 
 
 def _scales(rows: int, columns: int) -> list[tuple[int, int]]:
@@ -123,7 +140,7 @@ def select(
 
 
 def _concat(writer: Writer, node: Any) -> None:
-    """Along channels it needs no task at all; other axes are turned there, and constants become additions."""
+    """Along channels it needs no task at all, and constants become additions."""
     out = writer.shape(node.output[0])
     shapes = [writer.shape(name) for name in node.input]
     arrays = [writer.constant(name) for name in node.input]
@@ -140,12 +157,7 @@ def _concat(writer: Writer, node: Any) -> None:
         return
     if len(node.input) == 1:
         writer.add("Identity", node.input[0], to=node.output[0])
-    elif axis != 1:
-        order = list(range(len(out)))
-        order[1], order[axis] = order[axis], order[1]
-        parts = [writer.transpose(name, order) for name in node.input]
-        writer.transpose(writer.add("Concat", *parts, axis=1), order, to=node.output[0])
-    elif any(array is not None for array in arrays):
+    elif axis == 1 and len(out) != 3 and any(array is not None for array in arrays):
         _with_constants(writer, node, out, arrays)
 
 

@@ -39,6 +39,18 @@ def _group(writer: Writer, node: Any) -> None:
     writer.add("Add", scaled, writer.new(beta.reshape(1, -1, 1, 1)), to=node.output[0])
 
 
+def _mean_variance(writer: Writer, node: Any) -> None:
+    """(x - mean) / (sqrt(mean((x - mean)^2)) + 1e-9), the means over its axes."""
+    axes = list(attribute(node, "axes", [0, 2, 3]))
+    difference = writer.add("Sub", node.input[0], writer.mean(node.input[0], axes))
+    spread = writer.add("Sqrt", writer.mean(writer.add("Mul", difference, difference), axes))
+    writer.add("Div", difference, writer.add("Add", spread, writer.new(_TINY)), to=node.output[0])
+
+
+_TINY = 1e-6
+"""ONNX says 1e-9, which fp16 does not have: it only keeps constant inputs from being divided by zero."""
+
+
 def _unit(writer: Writer, source: str, epsilon: float) -> str:
     difference = writer.add("Sub", source, writer.add("GlobalAveragePool", source))
     variance = writer.add("GlobalAveragePool", writer.add("Mul", difference, difference))
@@ -49,4 +61,5 @@ def _unit(writer: Writer, source: str, epsilon: float) -> str:
 RULES: dict[str, Callable[[Writer, Any], None]] = {
     "GroupNormalization": _group,
     "InstanceNormalization": _instance,
+    "MeanVarianceNormalization": _mean_variance,
 }

@@ -55,7 +55,7 @@ def _mean_or_sum(writer: Writer, node: Any) -> None:
             made = writer.add("Mul", writer.add("GlobalAveragePool", node.input[0]), writer.new(factor))
             writer.reshape(made, out, to=node.output[0])
         return
-    if shape[0] != 1 or (axes == (rank - 1,) and rank > 2 and _is_layer_norm(writer, node)):
+    if shape[0] != 1 or (axes == (rank - 1,) and _is_layer_norm(writer, node, is_strict=rank == 2)):
         return
     if axes == (1,) and rank >= 2:
         _channels(writer, node, node.input[0], factor, to=node.output[0])
@@ -63,18 +63,41 @@ def _mean_or_sum(writer: Writer, node: Any) -> None:
         _pixels_first(writer, node, axes, kept, factor)
 
 
-def _is_layer_norm(writer: Writer, node: Any) -> bool:
-    """Whether the mean belongs to a normalisation that is spelled out: that is recognised as a whole, later."""
+def _is_layer_norm(writer: Writer, node: Any, *, is_strict: bool) -> bool:
+    """Whether the mean belongs to a normalisation that is spelled out: that is recognised as a whole, later.
+
+    Strictly, only if the difference is divided by a root as well: one row has other ways to be centred.
+    """
     readers = writer.facts.readers.get(node.output[0], [])
-    if any(reader.op_type == "Sub" and reader.input[0] == node.input[0] for reader in readers):
-        return True
+    for reader in readers:
+        if reader.op_type == "Sub" and reader.input[0] == node.input[0]:
+            return not is_strict or _is_divided(writer, reader.output[0])
     square = writer.facts.makers.get(node.input[0])
     if square is None or square.op_type not in {"Pow", "Mul"}:
         return False
     difference = writer.facts.makers.get(square.input[0])
-    return difference is not None and difference.op_type == "Sub" and (
-        square.op_type == "Pow" or square.input[0] == square.input[1]
-    )
+    is_square = square.op_type == "Pow" or square.input[0] == square.input[1]
+    if difference is None or difference.op_type != "Sub" or not is_square:
+        return False
+    return not is_strict or _is_divided(writer, square.input[0])
+
+
+def _is_divided(writer: Writer, difference: str) -> bool:
+    """By sqrt(mean(difference^2) + eps)."""
+    makers = writer.facts.makers
+
+    def maker(name: str, *kinds: str) -> Any:
+        found = makers.get(name)
+        return found if found is not None and found.op_type in kinds else None
+
+    for reader in writer.facts.readers.get(difference, []):
+        root = maker(reader.input[1], "Sqrt") if reader.op_type == "Div" and reader.input[0] == difference else None
+        total = maker(root.input[0], "Add") if root is not None else None
+        means = [maker(name, "ReduceMean") for name in total.input] if total is not None else []
+        squares = [maker(mean.input[0], "Pow", "Mul") for mean in means if mean is not None]
+        if any(square is not None and square.input[0] == difference for square in squares):
+            return True
+    return False
 
 
 def _pixels_first(

@@ -7,33 +7,34 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.identity import choice
+from openrknn.compiler.importer.rewrite.kernels import drop_taps, fold_dilation, shorten_kernels, split_padding
 from openrknn.compiler.importer.rewrite.moves import select
-from openrknn.compiler.importer.rewrite.writer import Writer, attribute, rectangle
+from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 from openrknn.compiler.ir import Array
 
 __all__ = ["RULES"]
 
 _LARGEST_STRIDE = 7
-_WIDEST = 2047
-"""Pixels of a row that a convolution reads."""
+_LARGEST_CHOICE = 1 << 20
+"""Weights of a convolution that only moves: two megabytes."""
 
 
 def _conv(writer: Writer, node: Any) -> None:
-    """Patches of 8 to 49 pixels in two steps, long strides of 1-D signals by phases, wide rows as rectangles."""
+    """Patches of 8 to 49 pixels in two steps, long strides of 1-D signals by phases."""
     weight, shape = writer.operand(node, 1), writer.shape(node.input[0])
     if weight is None or shape is None or weight.ndim != len(shape):
         return
+    if len(shape) in {3, 4} and (
+        drop_taps(writer, node, weight, shape)
+        or fold_dilation(writer, node, weight, shape)
+        or shorten_kernels(writer, node, weight, shape)
+        or split_padding(writer, node, shape)
+    ):
+        return
     if len(shape) == 3:
         _phases(writer, node, weight, shape)
-        return
-    strides, pads = attribute(node, "strides", [1, 1]), attribute(node, "pads", [0])
-    is_point = weight.shape[2:] == (1, 1) and max(strides) == 1 and not any(pads)
-    if len(shape) == 4 and is_point and shape[3] > _WIDEST:  # where only the number of pixels matters
-        given = {entry.name: attribute(node, entry.name) for entry in node.attribute}
-        flat = writer.reshape(node.input[0], (1, shape[1], *rectangle(shape[2] * shape[3])))
-        made = writer.add("Conv", flat, *node.input[1:], **given)
-        writer.reshape(made, (1, len(weight), *shape[2:]), to=node.output[0])
         return
     _patches(writer, node)
 
@@ -118,10 +119,10 @@ def _pad(writer: Writer, node: Any) -> None:
     if not any(given):
         writer.add("Identity", node.input[0], to=node.output[0])
         return
-    if any(value < 0 for value in given) or before[0] or after[0]:
+    if any(value < 0 for value in given) or before[0] or after[0] or shape[0] != 1:
         return
-    if mode in {"reflect", "edge"}:
-        _edges(writer, node, shape, before, after, mirrored=mode == "reflect")
+    if mode in {"reflect", "edge", "wrap"}:
+        _edges(writer, node, shape, before, after, mode)
     elif mode == "constant" and (before[1] or after[1]) and not any((*before[2:], *after[2:])):
         fill = writer.operand(node, 2)
         value = float(fill.reshape(-1)[0]) if fill is not None and fill.size else float(attribute(node, "value", 0.0))
@@ -136,18 +137,23 @@ def _pad(writer: Writer, node: Any) -> None:
 
 
 def _edges(
-    writer: Writer, node: Any, shape: tuple[int, ...], before: list[int], after: list[int], *, mirrored: bool
+    writer: Writer, node: Any, shape: tuple[int, ...], before: list[int], after: list[int], mode: str
 ) -> None:
-    """Along each axis a choice of what is there, by a 1x1 convolution with 0 and 1."""
+    """Along each axis a choice of what is there, by a 1x1 convolution with 0 and 1; large ones are the CPU's."""
+    sides = zip(shape, before, after, strict=True)
+    if any(size * (size + ahead + behind) > _LARGEST_CHOICE for size, ahead, behind in sides if ahead or behind):
+        return
     name, current = node.input[0], list(shape)
     for axis in range(1, len(shape)):
         size = current[axis]
         if not before[axis] and not after[axis]:
             continue
         weight = choice(size + before[axis] + after[axis], size, f"Pad {writer.name!r}")
-        if mirrored:
+        if mode == "reflect":
             ahead, behind = range(before[axis], 0, -1), range(size - 2, size - 2 - after[axis], -1)
             picks = [*ahead, *range(size), *behind]
+        elif mode == "wrap":
+            picks = [at % size for at in range(-before[axis], size + after[axis])]
         else:
             picks = [0] * before[axis] + [*range(size)] + [size - 1] * after[axis]
         weight[np.arange(len(picks)), picks] = 1
@@ -162,23 +168,41 @@ def _edges(
     writer.add("Identity", name, to=node.output[0])
 
 
-def _smaller(writer: Writer, node: Any) -> None:
-    """Nearest resizing by 1/n that starts at the first pixel: every n-th one."""
-    shape, out = writer.shape(node.input[0]), writer.shape(node.output[0])
-    if shape is None or out is None or len(shape) != 4 or shape[:2] != out[:2] or writer.facts.opset < 10:
+def _pool(writer: Writer, node: Any) -> None:
+    """ceil_mode makes no window that begins behind the last pixel: ONNX says so, its shape inference forgets it."""
+    shape = writer.shape(node.input[0])
+    kernel = attribute(node, "kernel_shape", [])
+    given = attribute(node, "auto_pad", "NOTSET") in {"NOTSET", ""}
+    if not attribute(node, "ceil_mode", 0) or not given or shape is None or len(shape) != len(kernel) + 2:
         return
-    is_nearest = attribute(node, "mode", "nearest") == "nearest"
-    starts_at_zero = attribute(node, "coordinate_transformation_mode", "half_pixel") == "asymmetric"
-    if shape == out:
-        writer.add("Identity", node.input[0], to=node.output[0])
+    ones, ends = [1] * len(kernel), [0] * (2 * len(kernel))
+    strides, dilations = (attribute(node, name, ones) for name in ("strides", "dilations"))
+    pads = list(attribute(node, "pads", ends))
+    name, changed = node.input[0], False
+    for axis, (size, taps, stride, gap) in enumerate(zip(shape[2:], kernel, strides, dilations, strict=True)):
+        before, after = pads[axis], pads[axis + len(kernel)]
+        reach = (taps - 1) * gap + 1
+        room = size + before + after - reach
+        if room % stride == 0 or -(-room // stride) * stride < size + before:
+            continue
+        used = room // stride * stride + reach - before
+        pads[axis + len(kernel)] = max(used - size, 0)
+        if used < size:
+            name = writer.cut(name, axis + 2, 0, used)
+        changed = True
+    if not changed:
         return
-    if not is_nearest or not starts_at_zero or attribute(node, "nearest_mode", "round_prefer_floor") == "ceil":
-        return
-    steps = [have // want for have, want in zip(shape[2:], out[2:], strict=True)]
-    if any(step < 1 or have != step * want for step, have, want in zip(steps, shape[2:], out[2:], strict=True)):
-        return
-    numbers = [writer.new(value, np.int64) for value in ([0, 0], list(shape[2:]), [2, 3], steps)]
-    writer.add("Slice", node.input[0], *numbers, to=node.output[0])
+    made = type(node)()
+    made.CopyFrom(node)
+    made.input[0] = name
+    kept = [entry for entry in made.attribute if entry.name != "pads"]
+    del made.attribute[:]
+    made.attribute.extend([*kept, onnx_package().helper.make_attribute("pads", pads)])
+    writer.put(made)
+    for entry in writer.facts.model.graph.output:  # declared with the size of the window that is not there
+        entry.type.tensor_type.ClearField("shape")
 
 
-RULES: dict[str, Callable[[Writer, Any], None]] = {"Conv": _conv, "Pad": _pad, "Resize": _smaller}
+RULES: dict[str, Callable[[Writer, Any], None]] = {
+    "AveragePool": _pool, "Conv": _conv, "LpPool": _pool, "MaxPool": _pool, "Pad": _pad,
+}  # fmt: skip

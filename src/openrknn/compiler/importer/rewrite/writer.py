@@ -119,6 +119,24 @@ class Writer:
             return name
         return self.add("Transpose", name, to=to, perm=list(order))
 
+    def mean(self, name: str, axes: Sequence[int], kind: str = "ReduceMean", to: str = "") -> str:
+        """A mean, or another reduction, over axes that stay as 1."""
+        if self.facts.opset >= (13 if kind == "ReduceSum" else 18):
+            return self.add(kind, name, self.new(list(axes), np.int64), to=to, keepdims=1)
+        return self.add(kind, name, to=to, axes=list(axes), keepdims=1)
+
+    def undo(self) -> None:
+        """Nothing was written after all: the node stays."""
+        self.nodes.clear()
+        self.is_done = False
+
+    def pad(self, name: str, before: Sequence[int], after: Sequence[int]) -> str:
+        """Zeros around."""
+        pads = [*before, *after]
+        if self.facts.opset < 11:
+            return self.add("Pad", name, pads=pads)
+        return self.add("Pad", name, self.new(pads, np.int64))
+
     def cut(self, name: str, axis: int, start: int, stop: int, to: str = "") -> str:
         """A slice along one axis."""
         if self.facts.opset < 10:

@@ -1,0 +1,59 @@
+"""Masks of attention: the lowest float (or minus infinity) beside scores, before a Softmax.
+
+fp16 ends at 65504, so such a number becomes infinite, and infinity times 0 or minus infinity is NaN. What is meant is
+"far below every score": the exponential of -30000 is as much 0 as that of -3.4e38, and in a row that is masked
+completely both leave every score alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from openrknn.compiler.float_model import onnx_package
+
+__all__ = ["soften_masks"]
+
+_HUGE = 1e5
+"""No score of attention is so large, and fp16 has no such number."""
+_FAR = 30000.0
+_ARITHMETIC = {"Add", "Mul", "Sub", "Where", "Max", "Min", "Neg", "Sum"}
+_MOVING = {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile",
+           "Transpose", "Unsqueeze"}  # fmt: skip
+_ENDS = {"Softmax", "LogSoftmax"}
+
+
+def soften_masks(model: Any) -> None:
+    """Change constants in place whose every way forward ends in a Softmax."""
+    onnx = onnx_package()
+    readers: dict[str, list[Any]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    outputs = {entry.name for entry in model.graph.output}
+    for tensor in model.graph.initializer:
+        if tensor.data_type != onnx.TensorProto.FLOAT or tensor.name in outputs:
+            continue
+        array = onnx.numpy_helper.to_array(tensor)
+        if array.size and float(np.abs(array).max()) > _HUGE and _is_mask(tensor.name, readers, outputs):
+            tensor.CopyFrom(onnx.numpy_helper.from_array(np.clip(array, -_FAR, _FAR).astype(np.float32), tensor.name))
+
+
+def _is_mask(start: str, readers: dict[str, list[Any]], outputs: set[str]) -> bool:
+    waiting, seen = [start], {start}
+    ends = False
+    while waiting:
+        name = waiting.pop()
+        if name in outputs or not readers.get(name):
+            return False
+        for node in readers[name]:
+            if node.op_type in _ENDS:
+                ends = True
+                continue
+            if node.op_type not in _ARITHMETIC | _MOVING:
+                return False
+            fresh = [made for made in node.output if made and made not in seen]
+            seen.update(fresh)
+            waiting += fresh
+    return ends

@@ -1,0 +1,89 @@
+"""The order of operators: those that need the lookup table that is loaded go first."""
+
+from __future__ import annotations
+
+import heapq
+
+from openrknn.compiler.ir import Op
+from openrknn.compiler.lower.context import Lowering
+
+__all__ = ["schedule"]
+
+
+def schedule(low: Lowering) -> None:
+    """Reorder the graph so that tables change as rarely as possible; else operators stay in their order.
+
+    Of the operators whose inputs are there, the first one that needs no table or the loaded one is next. A heap for
+    each table keeps that n log n: networks have thousands of operators.
+    """
+    graph = low.graph
+    done = {*graph.inputs, *graph.constants, ""}
+    later = _write_order(low)
+    waits: dict[int, int] = {}
+    waiting: dict[str, list[int]] = {}
+    ready: dict[str | None, list[int]] = {}
+    for number, op in enumerate(graph.ops):
+        needed = {*op.inputs, later.get(op.output, "")} - done
+        waits[number] = len(needed)
+        for name in needed:
+            waiting.setdefault(name, []).append(number)
+        if not needed:
+            heapq.heappush(ready.setdefault(_table(low, op), []), number)
+    ordered: list[Op] = []
+    loaded: str | None = None
+    while any(ready.values()):
+        queues = [queue for table, queue in ready.items() if queue and table in {None, loaded}]
+        queue = min(queues or filter(None, ready.values()), key=lambda entries: entries[0])
+        chosen = graph.ops[heapq.heappop(queue)]
+        loaded = _table(low, chosen) or loaded
+        ordered.append(chosen)
+        for name in set(chosen.outputs) - done:
+            done.add(name)
+            for number in waiting.pop(name, ()):
+                waits[number] -= 1
+                if not waits[number]:
+                    heapq.heappush(ready.setdefault(_table(low, graph.ops[number]), []), number)
+    assert len(ordered) == len(graph.ops), "operators wait for each other"
+    graph.ops = ordered
+
+
+def _write_order(low: Lowering) -> dict[str, str]:
+    """Value -> the value that has to be written before it.
+
+    A convolution may write up to the end of its last group of channels. Where the next part of a concatenation lies
+    there, that part is computed later, if nothing speaks against it.
+    """
+    graph = low.graph
+    makers = graph.producers()
+    later: dict[str, str] = {}
+
+    def needs(name: str, other: str, seen: set[str]) -> bool:
+        """Whether computing `name` needs `other`, in the order as it is so far."""
+        if name == other:
+            return True
+        if name in seen or name not in makers:
+            return False
+        seen.add(name)
+        before = [*makers[name].inputs, *([later[name]] if name in later else [])]
+        return any(needs(entry, other, seen) for entry in before)
+
+    for op in graph.ops:
+        if op.type != "Concat" or op.attributes.get("along"):
+            continue
+        for first, second in zip(op.inputs, op.inputs[1:], strict=False):
+            maker, follower = makers.get(first), makers.get(second)
+            if maker is None or follower is None or maker.type not in {"Conv", "ConvTranspose"}:
+                continue
+            form = low.format_of(first)
+            group = form.depthwise_group if maker.attributes["group"] > 1 else form.group
+            if graph.values[first].cube[0] % group == 0 or follower.type == "Slice" or second in later:
+                continue
+            if not needs(first, second, set()):
+                later[follower.output] = first
+    return later
+
+
+def _table(low: Lowering, op: Op) -> str | None:
+    attributes = op.attributes if op.type in {"Activation", "Softmax"} else op.attributes.get("activation")
+    function = low.functions.get(id(attributes)) if attributes else None
+    return function.key if function else None

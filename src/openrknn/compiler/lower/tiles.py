@@ -1,0 +1,159 @@
+"""The product of two activations where the DPU turns no lanes (RK3566): the steps of the vendor's converter.
+
+Kernels (pixels of a map) become weights in two tasks for each run of 8: atoms of a pixel side by side, then tiles of
+four atoms. Where kernels are channels, a convolution turns the map first: of each surface, a 1x4 kernel sees 4 pixels
+of 4 channels, and its 16 outputs are the same numbers with lanes and pixels changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from openrknn.compiler.formats import Format, align
+from openrknn.compiler.ir import Op
+from openrknn.compiler.lower.context import Lowering
+from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch, stored_channels
+from openrknn.compiler.program import CONVOLUTION, ELEMENTWISE, Place, Registers, Step, Task, Tensor
+from openrknn.compiler.recipes.base import merge
+from openrknn.compiler.recipes.convolution import ConvolutionTask, convolution_registers
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
+from openrknn.compiler.recipes.rearrange import Read, Write, atoms_registers, zero_registers
+from openrknn.compiler.tile import Band
+from openrknn.container.parts import DataType
+from openrknn.layout.weights import pack_weights
+
+__all__ = ["multiply_by_tiles"]
+
+_ROOM = 16
+"""Channels of heads are padded to these."""
+_RUN = 8
+_ATOMS = 4
+"""Atoms of a tile's kernel."""
+
+
+def multiply_by_tiles(low: Lowering, op: Op, step: Step) -> None:
+    """Tasks of one product: weights of each head, then a convolution."""
+    heads, kernels, depth, rows, gain = (op.attributes[name] for name in ("heads", "kernels", "depth", "rows", "gain"))
+    left, right, target = low.tensor(op.inputs[0]), low.tensor(op.inputs[1]), low.tensor(op.output)
+    form = low.target.fp16
+    room, kernel_room = align(depth, _ROOM), align(kernels, _ROOM)
+    channels = room if op.attributes["left"] == "channels" else depth
+    stored = stored_channels(low.target, channels)
+    if op.attributes["turned"]:
+        maps = list(_turned(low, op, right, stored, step.tasks))
+    else:
+        maps = [Line(_head(op, right, op.attributes["right"], number, room), right.pitch, room, form.atom_bytes)
+                for number in range(op.attributes["windows"] * heads)]  # fmt: skip
+    for head in range(op.attributes["windows"] * heads):
+        weights = _weights(low, op, maps[head], kernels, stored, step.tasks)
+        source = Line(_head(op, left, op.attributes["left"], head, room), left.pitch, channels, form.atom_bytes)
+        place = _head(op, target, op.attributes["out"], head, kernel_room)
+        made = Line(place, target.pitch, kernels, form.atom_bytes)
+        for first, count in line_pixels(low.target, channels, rows):
+            step.tasks.append(
+                pointwise_task(low.target, source.at(first), made.at(first), count, weights, gain=gain)
+            )
+
+
+def _head(op: Op, tensor: Tensor, form: str, number: int, room: int) -> Place:
+    """Where a head of a window begins; they are numbered window by window."""
+    window, head = divmod(number, op.attributes["heads"])
+    return tensor.at(0, number) if form == "rows" else tensor.at(head * room, window)
+
+
+def _weights(low: Lowering, op: Op, source: Line, kernels: int, stored: int, tasks: list[Task]) -> Place:
+    """Groups of 8 kernels, in each of them tiles of 16 channels (4 atoms), then kernel by kernel."""
+    form = low.target.fp16
+    atoms = stored // form.atom
+    made = Place(scratch(low, f"{op.output}_kernels", kernels * atoms * form.atom_bytes))
+    apart = made if atoms <= _ATOMS else Place(scratch(low, f"{op.output}_rows", _RUN * atoms * form.atom_bytes))
+    for first in range(0, kernels, _RUN):
+        count = min(_RUN, kernels - first)
+        place = moved(made, first * atoms, form.atom_bytes)
+        beside = place if apart is made else apart
+        read = Read(source.at(first).place, count, 1, atoms, count, source.pitch)
+        write = Write(beside, count, atoms, atoms, 1, atoms, count * atoms)
+        tasks.append(Task(ELEMENTWISE, atoms_registers(read, write, form.atom)))
+        if apart is not made:
+            tasks += _tiles(form, apart, place, count, atoms)
+    return made
+
+
+def _tiles(form: Format, source: Place, target: Place, kernels: int, atoms: int) -> Iterator[Task]:
+    """Rows of `atoms` for each kernel, cut into tiles of four; the last may be narrower."""
+    whole, rest = divmod(atoms, _ATOMS)
+    for first, count, width in ((0, whole, _ATOMS), (whole * _ATOMS, 1, rest)):
+        if count and width:
+            cube = Cube(moved(source, first, form.atom_bytes), 0)
+            made = Cube(moved(target, first * kernels, form.atom_bytes), width * kernels)
+            registers = elementwise_registers(form, (count * form.atom, kernels, width), cube, made, {})
+            extent = (kernels - 1) * atoms + width
+            yield Task(ELEMENTWISE, merge(registers, {
+                "DPU_RDMA.RDMA_SRC_DMA_CFG": {"line_notch_addr": atoms - width},
+                "DPU_RDMA.RDMA_SURF_NOTCH": {"surf_notch_addr": width - extent},
+            }))  # fmt: skip
+
+
+def _turned(low: Lowering, op: Op, tensor: Tensor, stored: int, tasks: list[Task]) -> Iterator[Line]:
+    """Channels become pixels, and pixels channels: [heads * kernels, windows, depth] as a map for each head."""
+    for window in range(op.attributes["windows"]):
+        yield from _turned_window(low, op, Cube(tensor.at(0, window), tensor.pitch), stored, tasks)
+
+
+def _turned_window(low: Lowering, op: Op, tensor: Cube, stored: int, tasks: list[Task]) -> Iterator[Line]:
+    form = low.target.fp16
+    heads, depth = op.attributes["heads"], op.attributes["depth"]
+    room = align(op.attributes["kernels"], _ROOM)
+    source, pitch = tensor.place, tensor.pitch
+    if stored != depth:
+        source, pitch = _filled(low, op, tensor, heads * room, stored, tasks), stored
+    runs = stored // form.atom
+    made = Place(scratch(low, f"{op.output}_turned", heads * runs * room * form.atom_bytes))
+    weights = _turn(low, op)
+    for head in range(heads):
+        target = moved(made, head * runs * room, form.atom_bytes)
+        for atom in range(room // form.atom):
+            surface = moved(source, (head * room // form.atom + atom) * pitch, form.atom_bytes)
+            place = moved(target, atom * form.atom, form.atom_bytes)
+            tasks.append(_turning(low, surface, place, weights, runs, room))
+        yield Line(target, room, stored, form.atom_bytes)
+
+
+def _turn(low: Lowering, op: Op) -> Place:
+    """Kernel lane * 4 + pixel sees that lane of that pixel."""
+    lanes = low.target.fp16.atom
+    kernels = np.zeros((lanes * lanes, lanes, 1, lanes), np.float16)
+    for lane in range(lanes):
+        for pixel in range(lanes):
+            kernels[lane * lanes + pixel, lane, 0, pixel] = 1
+    packed = pack_weights(kernels, low.target.weights((lanes * lanes, lanes, 1, lanes), 2))
+    return Place(low.data(f"{op.name}_turn", packed.tobytes(), kernels.shape, DataType.FLOAT16, "weights"))
+
+
+def _turning(low: Lowering, source: Place, target: Place, weights: Place, runs: int, line: int) -> Task:
+    form, buffer = low.target.fp16, low.target.buffer
+    lanes = form.atom
+    task = ConvolutionTask(
+        format=form, band=Band(0, lanes, 0, runs, 0, runs, 0, buffer.banks - 1, 1, False),
+        source=source, weights=weights, bias=weights, target=target, width=lanes, line_pixels=lanes,
+        source_pitch=runs * lanes, target_pitch=1, out_width=1, kernels=lanes * lanes, stored_kernels=lanes * lanes,
+        kernel_bytes=stored_channels(low.target, lanes) * lanes * form.element_bytes, kernel=(1, lanes),
+        strides=(1, 1), dilations=(1, 1), pad_left=0, pad_value=0, buffer=buffer, target_line=line,
+    )  # fmt: skip
+    registers = convolution_registers(task, {})
+    return Task(CONVOLUTION[:3], {name: fields for name, fields in registers.items() if "RDMA" not in name})
+
+
+def _filled(low: Lowering, op: Op, tensor: Cube, channels: int, pixels: int, tasks: list[Task]) -> Place:
+    """A copy with zeros behind the last pixel."""
+    form, there = low.target.fp16, op.attributes["depth"]
+    surfaces = channels // form.atom
+    copy = Place(scratch(low, f"{op.output}_filled", surfaces * pixels * form.atom_bytes))
+    registers: Registers = elementwise_registers(
+        form, (channels, 1, there), tensor, Cube(copy, pixels), {}
+    )
+    read = Read(moved(copy, there, form.atom_bytes), pixels - there, 1, surfaces, pixels - there, pixels)
+    tasks += [Task(ELEMENTWISE, registers), Task(ELEMENTWISE, zero_registers(read, form.atom))]
+    return copy

@@ -1,0 +1,173 @@
+"""RK3562: the stages of `moved`, CNA at other places, half of RK3588's array and two thirds of its buffer.
+
+Every difference was read from files that the vendor's converter made of the same ONNX model for both chips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from openrknn.chips import CHIPS
+from openrknn.compiler.formats import FP16, INT8, align, ceil_div
+from openrknn.compiler.registers import Place, Registers
+from openrknn.compiler.targets import moved
+from openrknn.compiler.targets.moved import Fields
+from openrknn.compiler.targets.target import Buffer, Target, Translation
+from openrknn.isa.enums import ArgbInput, ConvMode, Precision
+from openrknn.isa.rk3562 import RK3562 as REGISTERS
+from openrknn.layout.weights import WeightTiles
+
+__all__ = ["RK3562"]
+
+_CHIP = CHIPS["rk3562"]
+_ATOM = _CHIP.atom_bytes
+_ENTRY = 64
+_PIXEL = 4
+"""Numbers of a picture's pixel in the buffer."""
+_AWSIZE, _AWBURST = 4, 1
+_COPIED = ("CNA.CONV_CON3", "CNA.WEIGHT_SIZE0", "CNA.WEIGHT_SIZE2", "CNA.DATA_SIZE0", "CNA.DATA_SIZE2",
+           "CNA.DATA_SIZE3", "CNA.CVT_CON0", "CNA.FEATURE_DATA_ADDR", "CNA.DCOMP_ADDR0", "CORE.DATAOUT_SIZE_0",
+           "CORE.DATAOUT_SIZE_1")  # fmt: skip
+
+
+def _translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
+    old: Mapping[str, Fields] = registers
+    new: Registers = {"DDMA.CFG_DMA_WR_CFG": {"wr_awsize": _AWSIZE, "wr_awburst": _AWBURST},
+                      "DDMA.CFG_DMA_WSTRB": {"wr_wstrb": 0xFFFF_FFFF}}  # fmt: skip
+    if "PPU" in blocks:
+        moved.pooling(old, new)
+        return (*blocks, "DDMA"), new
+    is_convolution = "CNA" in blocks
+    mode, form = old["DPU.FEATURE_MODE_CFG"], old["DPU.DATA_FORMAT"]
+    has_bytes = Precision.INT8 in {form["proc_precision"], form["out_precision"]}
+    group = _ATOM // (1 if has_bytes else 2)
+    moved.dpu(old, new, group * (2 if mode["conv_mode"] == ConvMode.DEPTHWISE else 1) // 4)
+    if "DPU_RDMA" in blocks:
+        moved.readers(old, new, is_convolution=is_convolution)
+    if is_convolution:
+        _features(old, new)
+    return (*blocks, "DDMA"), new
+
+
+def _features(old: Mapping[str, Fields], new: Registers) -> None:
+    """CNA and CORE."""
+    con1, core = old["CNA.CONV_CON1"], old["CORE.MISC_CFG"]
+    size, pads, banks = old["CNA.DATA_SIZE0"], old["CNA.PAD_CON0"], old["CNA.CBUF_CON0"]
+    height, width = size["datain_height"], size["datain_width"]
+    channels, low = old["CNA.DATA_SIZE1"]["datain_channel"], old["CNA.DATA_SIZE1"]["datain_channel_real"]
+    channels -= (channels - low) % 64
+    picture, precision = con1.get("argb_in", ArgbInput.OFF).channels, con1["in_precision"]
+    is_int8, is_spread = precision is Precision.INT8, bool(con1["deconv"])
+    depthwise = con1["conv_mode"] == ConvMode.DEPTHWISE
+    entries, line = old["CNA.CBUF_CON1"]["data_entries"], old["CNA.DMA_CON1"]["line_stride"]
+    surface = old["CNA.DMA_CON2"]["surf_stride"] + (width if con1["group_line_off"] else line)
+    kept, first = banks.get("kept_rows", 0), banks.get("first_entry", 0)
+    row, rows, columns, read = width, height - kept, width, width
+    stored = entries
+    if picture:
+        stored = row = 4 * entries
+        entries = ceil_div(row * _PIXEL * (1 if is_int8 else 2), _ENTRY)
+        rows, columns = 1, ceil_div(row * height * picture * (1 if is_int8 else 2), _ATOM)
+        line = surface = columns
+        read = max(1, columns // picture)
+    new |= {name: dict(old[name]) for name in _COPIED}
+    new |= {f"{block}.S_POINTER": dict(old["DPU.S_POINTER"]) for block in ("CNA", "CORE")}
+    new |= {
+        "CNA.CONV_CON1": {
+            "dw_en": int(depthwise), "image": int(picture > 0), "inline_zero_points": int(depthwise and is_int8),
+            "in_precision": precision, "proc_precision": con1["proc_precision"],
+            "weight_precision": con1["proc_precision"], "argb_in": con1.get("argb_in", ArgbInput.OFF),
+            "ragged": int(picture > 0 and row != width), "not_deconv": int(not is_spread),
+            "group_line_off": con1["group_line_off"],
+        },
+        "CNA.CONV_CON2": {"grains": _grains(old, entries, is_picture=picture > 0)},
+        "CNA.DIVISION": {
+            "data_a": banks["data_bank"], "data_b": banks["data_bank"], "not_deconv": 0 if is_spread else 24,
+            "data_reuse": int(kept > 0),
+        },
+        "CNA.WEIGHT_SIZE1": {**old["CNA.WEIGHT_SIZE1"], "always": 2},
+        "CNA.DATA_SIZE1": {"datain_channel_real": channels},
+        "CNA.CBUF_WEIGHTS": {"always": 8, "weight_reuse": banks["weight_reuse"]},
+        "CNA.CBUF_ENTRIES": {"data_entries": entries, "start": first},
+        "CNA.CBUF_CON0": {
+            "data": 2 * banks["data_bank"],
+            "start": (first + kept * entries) % (banks["data_bank"] * _CHIP.cbuf_bank_entries),
+        },
+        "CNA.CBUF_CON1": {"data_entries": stored, "datain_width": row},
+        "CNA.CVT_SCALE01": {"cvt_scale0": 1, "cvt_scale1": 1},
+        "CNA.CVT_SCALE23": {"cvt_scale2": 1, "cvt_scale3": 1},
+        "CNA.UNKNOWN_106C": {"bits": 32},
+        "CNA.FC_DATA_SIZE0": {"dma_height": rows, "dma_width": columns},
+        "CNA.FC_DATA_SIZE1": {"dma_channel": channels},
+        "CNA.PAD_CON0": {
+            **pads, "pad_bottom": moved.behind(old, "y", height), "pad_right": moved.behind(old, "x", width),
+        },
+        "CNA.PAD_CON1": {"pad_value": moved.pad_bits(old, is_int8=is_int8)},
+        "CNA.LANE_PAD": {"lane_pad": moved.pad_bits(old, is_int8=is_int8) if picture and is_int8 else 0},
+        "CNA.DMA_CON0": {
+            "data_burst_len": 16, "data_bus": 4, "weight_burst_len": 16, "weight_bus": 8 if picture == 1 else 0,
+        },
+        "CNA.DMA_CON1": {"line_stride": line},
+        "CNA.SURF_STRIDE": {"surf_stride": surface},
+        "CNA.SURF_SIZE": {"surf_size": surface},
+        "CNA.READ_SIZE": {"width_0": read, "width_1": read},
+        "CORE.MISC_CFG": {
+            "qd_en": int(core["qd_en"] and not depthwise), "dw_en": core["dw_en"], "dw_too": int(depthwise and is_int8),
+            "proc_precision": core["proc_precision"],
+        },
+        "CORE.CLIP_TRUNCATE": {"clip_again": int(picture > 0 and is_int8)},
+    }  # fmt: skip
+    if kept:  # the DMA begins behind the rows that are there
+        place, pitch = old["CNA.FEATURE_DATA_ADDR"]["feature_base_addr"], line if con1["group_line_off"] else line // 4
+        new["CNA.FEATURE_DATA_ADDR"] = {"feature_base_addr": Place(place.tensor, place.offset + kept * pitch * _ATOM)}
+
+
+def _grains(old: Mapping[str, Fields], entries: int, *, is_picture: bool) -> int:
+    """When the sequencer starts; timing only.
+
+    window + stride * (51 + 7 div output width) + 4 * (128 / entries of a row, rounded up); times four for pictures.
+    """
+    con3 = old["CNA.CONV_CON3"]
+    if old["CNA.CONV_CON1"]["deconv"]:
+        return 1023
+    window = (old["CNA.WEIGHT_SIZE2"]["weight_height"] - 1) * con3["atrous_y_dilation"] + 1
+    start = window + con3["conv_y_stride"] * (51 + 7 // old["CNA.DATA_SIZE2"]["dataout_width"])
+    start += 4 * ceil_div(128, entries)
+    return int(min(4 * start if is_picture else align(start, 4), 1023))
+
+
+RK3562 = Target(
+    name="rk3562",
+    registers=REGISTERS,
+    int8=replace(INT8, group_atoms=1),
+    fp16=replace(FP16, group_atoms=1),
+    buffer=Buffer(
+        *_CHIP.known_cbuf, bank_entries=_CHIP.cbuf_bank_entries, single_band_data=7,
+        streamed_bytes=(16,), spread_streamed_bytes=(32, 16), keeps_weights=False,
+        chunks_first=True, counts_spread=False, whole_pictures=False,
+        small_pixels=True, least_streamed=2, keeps_rows=True, fills=True,
+    ),
+    kernel_volume=MappingProxyType({"int8": 6144, "fp16": 3072}),
+    weights=WeightTiles.of_rk3562,
+    depthwise_weights=WeightTiles.of_rk3562_depthwise,
+    picture_weights=WeightTiles.of_rk3562_picture,
+    operand_group=_CHIP.bias_group,
+    translate=_translate,
+    pointers=frozenset({"CNA", "CORE", "DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
+    unwritten=frozenset({
+        *(f"PPU.PADDING_VALUE_{number}" for number in range(5, 8)),
+        *(f"PPU.UNKNOWN_{offset}" for offset in ("6060", "6064", "6068", "606C")),
+        *(f"DDMA.{name}" for name in (
+            "CFG_OUTSTANDING", "RD_WEIGHT_0", "WR_WEIGHT_0", "CFG_ID_ERROR", "RD_WEIGHT_1", "CFG_DMA_FIFO_CLR",
+            "CFG_DMA_ARB", "CFG_DMA_RD_QOS", "CFG_DMA_RD_CFG", "CFG_STATUS")),
+        "CORE.UNKNOWN_300C", "CORE.UNKNOWN_3010", "CORE.UNKNOWN_3014", "DPU.UNKNOWN_40C4",
+    }),
+    largest_pool=7,
+    averages_floats=False,
+    crops_columns=False,
+    aligned_inputs=True,
+    core_entries=False,
+    casts_first=True,
+)  # fmt: skip
