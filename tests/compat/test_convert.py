@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 from pathlib import Path
@@ -148,9 +149,16 @@ def test_a_quantised_model_stays_so_without_quantization(folder: Path) -> None:
         ({"quantized_dtype": "w4a16"}, "quantized_dtype 'w4a16' cannot be compiled"),
         ({"quantized_method": "group32"}, "there are channel, layer"),
         ({"float_dtype": "bfloat16"}, "there are float16"),
-        ({"remove_weight": True}, "does not have remove_weight"),
-        ({"inputs_yuv_fmt": ["nv12"], "mini_rknn": True}, "does not have inputs_yuv_fmt, mini_rknn"),
-        ({"op_target": {"a": "cpu"}}, "does not have op_target"),
+        ({"remove_weight": True}, "does not have remove_weight (dynamic_input puts several shapes"),
+        ({"inputs_yuv_fmt": ["nv12"]}, "does not have inputs_yuv_fmt (give the model RGB"),
+        ({"mini_rknn": True}, "does not have mini_rknn for rk3588"),
+        ({"quantized_hybrid_level": 2}, "build(auto_hybrid=True)"),
+        ({"quantize_weight": True}, "build(do_quantization=True, dataset=...)"),
+        ({"compiler_control_file": "a.txt"}, "does not have compiler_control_file"),
+        ({"op_target": {"a": "gpu"}}, "op_target is like {'Softmax_1': 'cpu'} with cpu, npu, auto"),
+        ({"quantized_dtype": "w8a16"}, "Instead: build(do_quantization=False)"),
+        ({"quantized_dtype": "w16a16i_dfp"}, "Instead: build(do_quantization=False)"),
+        ({"quantized_algorithm": "gdq"}, "Instead: quantized_algorithm='mmse'"),
         ({"dynamic_input": [1, 3, 8, 8]}, "dynamic_input is like"),
         ({"dynamic_input": [[[1, 3, 8, 8]], [[1, 3, 8, 8], [1, 2]]]}, "a shape for each input"),
         ({"auto_hybrid_cos_thresh": 1.5}, "between 0 and 1"),
@@ -167,10 +175,10 @@ def test_after_a_refused_config_load_says_why(folder: Path) -> None:
     rknn = RKNN()
     assert rknn.config(target_platform="rk3588") == 0
     with listening(rknn.rknn_base) as heard:
-        assert rknn.config(target_platform="rk3588", op_target={"a": "cpu"}) == -1
+        assert rknn.config(target_platform="rk3588", remove_weight=True) == -1
         assert rknn.load_onnx("net.onnx") == -1
     assert "load_onnx: config was refused" in heard.text()
-    assert heard.text().count("does not have op_target") == 2
+    assert heard.text().count("does not have remove_weight") == 2
     assert "call config(" not in heard.text()
 
 
@@ -178,10 +186,15 @@ def test_options_that_change_nothing(folder: Path) -> None:
     harmless = {
         "optimization_level": 2, "model_pruning": True, "quantized_method": "layer", "enable_flash_attention": True,
         "memory_plan_strategy": "FirstFit", "compute_order": "HeightFirst", "compress_weight": True, "op_target": None,
+        "sparse_infer": True, "disable_rules": ["fuse_two_gather"],
     }  # fmt: skip
     files = []
     for options in ({}, harmless):
-        rknn = loaded(folder, **options)
+        with listening(RKNN().rknn_base) as heard:
+            rknn = loaded(folder, **options)
+        assert all(
+            f"{name} " in heard.text(logging.WARNING) for name in options if name != "op_target"
+        )  # never silently
         assert rknn.build(do_quantization=True, dataset="list.txt") == 0
         assert rknn.export_rknn("same.rknn") == 0
         files.append((folder / "same.rknn").read_bytes())
@@ -198,7 +211,9 @@ def test_options_that_change_nothing(folder: Path) -> None:
         ({"input_size_list": [[1, 3, 8, 8], [1, 2]]}, "2 shapes in input_size_list"),
         ({"input_size_list": [[1, 4, 8, 8]]}, "is fixed to"),
         ({"input_size_list": [[1, 3, 8, 8]], "outputs": ["nope"]}, "'nope' is not computed"),
-        ({"input_size_list": [[1, 3, 8, 8]], "input_initial_val": [1]}, "input_initial_val is not supported"),
+        ({"input_size_list": [[1, 3, 8, 8]], "input_initial_val": [1]}, "input_initial_val of 'x' has the shape []"),
+        ({"input_size_list": [[1, 3, 8, 8]], "input_initial_val": [1, 2]}, "2 values in input_initial_val"),
+        ({"inputs": ["t2"]}, "inputs inside the model need their shapes"),
     ],
 )
 def test_models_that_cannot_be_loaded(folder: Path, arguments: dict[str, Any], message: str) -> None:

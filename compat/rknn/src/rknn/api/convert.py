@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from openrknn.compiler import Compiled, CompileOptions, Shapes, compile_with, input_names
+from openrknn.compiler import (
+    Compiled,
+    CompileOptions,
+    Shapes,
+    bind_shapes,
+    compile_with,
+    cut_outputs,
+    input_names,
+    read_model,
+)
+from rknn.api.prepare import cut_inputs, fix_inputs, remove_reshapes, values_of
 from rknn.api.settings import Settings
+from rknnlite.api.rknn_log import LOGGER
 
 __all__ = ["Conversion"]
 
@@ -21,6 +32,8 @@ class Conversion:
     refusal: str = ""
     """Why the last `config` was refused."""
     model: str | os.PathLike[str] | None = None
+    source: Any = None
+    """What is compiled: the file, or its model with the ends changed."""
     inputs: list[str] = field(default_factory=list)
     """All inputs of the model, those first that `load_onnx` named."""
     shapes: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
@@ -37,17 +50,16 @@ class Conversion:
 
     def load(
         self, path: str | os.PathLike[str], inputs: Sequence[str], sizes: Sequence[Sequence[int]],
-        outputs: Sequence[str],
+        outputs: Sequence[str], initial: Sequence[Any] = (),
     ) -> None:  # fmt: skip
         """Read the model and check the names and shapes, so that mistakes show here and not in `build`."""
         settings = self._settings("load_onnx")
+        source: Any = path
         known = input_names(path)
-        wrong = [name for name in inputs if name not in known]
-        if wrong:
-            raise ValueError(
-                f"load_onnx: {wrong[0]!r} is not an input of the model; there are {', '.join(known)} (a model can be "
-                "cut at its outputs, not at its inputs)"
-            )
+        inside = [name for name in inputs if name not in known]
+        if inside:
+            source = self._without_front(path, inputs, sizes, inside)
+            known = input_names(source)
         names = [*inputs, *(name for name in known if name not in inputs)]
         if len(sizes) > len(names):
             raise ValueError(f"load_onnx: {len(sizes)} shapes in input_size_list, the model has {len(names)} inputs")
@@ -58,8 +70,35 @@ class Conversion:
             for name, shape in zip(names, entry, strict=True):
                 shapes.setdefault(name, [])
                 shapes[name] = [*(shapes[name] if number else []), shape]
-        input_names(path, shapes={name: entries[0] for name, entries in shapes.items()}, outputs=outputs)
-        self.model, self.inputs, self.shapes, self.outputs = path, names, shapes, list(outputs)
+        fixed = _fixed(names, initial)
+        if fixed or settings.removes_reshapes:
+            source = read_model(source)
+            fix_inputs(source, fixed)
+            names, shapes = ([name for name in names if name not in fixed],
+                             {name: entries for name, entries in shapes.items() if name not in fixed})  # fmt: skip
+        if settings.removes_reshapes:
+            names, shapes, outputs = _bare(source, names, shapes, outputs)
+        input_names(source, shapes={name: entries[0] for name, entries in shapes.items()}, outputs=outputs)
+        self.model, self.source = path, source
+        self.inputs, self.shapes, self.outputs = names, shapes, list(outputs)
+
+    @staticmethod
+    def _without_front(
+        path: str | os.PathLike[str], inputs: Sequence[str], sizes: Sequence[Sequence[int]], inside: Sequence[str]
+    ) -> Any:
+        """`inputs` may name values inside the model: what comes before them is left out."""
+        made = values_of(path)
+        wrong = [name for name in inside if name not in made]
+        if wrong:
+            raise ValueError(
+                f"load_onnx: {wrong[0]!r} is not an input of the model; there are {', '.join(input_names(path))}, and "
+                "the values inside by their names"
+            )
+        if len(sizes) != len(inputs):
+            raise ValueError("load_onnx: inputs inside the model need their shapes in input_size_list")
+        model = read_model(path)
+        cut_inputs(model, {name: size for name, size in zip(inputs, sizes, strict=True) if name in inside})
+        return model
 
     def build(
         self, *, quantize: bool, dataset: Any, batch: int | None = None, auto_hybrid: bool = False,
@@ -81,7 +120,9 @@ class Conversion:
             auto_mixed=auto_hybrid and is_int8, min_snr=settings.min_snr, fp16_layers=fp16_layers if is_int8 else (),
             custom_string=settings.custom_string, cores=settings.cores,
         )  # fmt: skip
-        return compile_with(self.model, options)
+        made = compile_with(self.source, options)
+        _check_places(made, settings.places)
+        return made
 
     def _settings(self, method: str) -> Settings:
         if self.settings is None and self.refusal:
@@ -100,3 +141,43 @@ class Conversion:
         if not isinstance(values[0], list | tuple):
             return list(values)
         return dict(zip(self.inputs, ([float(number) for number in entry] for entry in values), strict=False))
+
+
+def _fixed(names: Sequence[str], initial: Sequence[Any]) -> dict[str, Any]:
+    """input_initial_val: one entry per input, None where there is none."""
+    if len(initial) > len(names):
+        raise ValueError(f"load_onnx: {len(initial)} values in input_initial_val, the model has {len(names)} inputs")
+    return {name: value for name, value in zip(names, initial, strict=False) if value is not None}
+
+
+def _bare(
+    model: Any, names: list[str], shapes: dict[str, list[tuple[int, ...]]], outputs: Sequence[str]
+) -> tuple[list[str], dict[str, list[tuple[int, ...]]], Sequence[str]]:
+    """remove_reshape: the model without the Reshapes at its ends; its inputs have other names and shapes then."""
+    if any(len(entries) > 1 for entries in shapes.values()):
+        raise ValueError("config: remove_reshape needs one shape for each input; leave out dynamic_input")
+    bind_shapes(model, {name: entries[0] for name, entries in shapes.items()})
+    if outputs:
+        cut_outputs(model, outputs)
+    before = {entry.name for entry in model.graph.input}
+    changed = remove_reshapes(model)
+    if changed:
+        LOGGER.info("remove_reshape: these are inputs and outputs now: %s", ", ".join(changed))
+    after = [entry.name for entry in model.graph.input if entry.name in names or entry.name not in before]
+    return after, {}, ()
+
+
+def _check_places(made: Compiled, places: Mapping[str, str]) -> None:
+    """op_target: an operator runs where it was asked to, or the build fails and says so."""
+    steps = made.lowering.program.steps
+    for name, place in places.items():
+        found = [step for step in steps if name in {step.name, *step.fused, *step.outputs}]
+        if not found:
+            LOGGER.warning("config: op_target: openrknn's model has no operator %s, so there is nothing to place", name)
+        elif place != "auto" and any(step.is_cpu != (place == "cpu") for step in found):
+            other = "CPU" if found[0].is_cpu else "NPU"
+            raise ValueError(
+                f"op_target: {name} runs on the {other} here, and the compiler cannot move it to the {place.upper()}. "
+                "If its numbers are wrong in int8, custom_hybrid gives it fp16; to compute it yourself, cut the model "
+                "with load_onnx(outputs=...)"
+            )

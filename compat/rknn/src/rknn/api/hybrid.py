@@ -6,6 +6,7 @@ float16 become fp16, the rest stays int8. The other two files say what to build,
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ from typing import Any
 from openrknn.compiler import Compiled
 from openrknn.container import write_atomically
 
-__all__ = ["read_layers", "read_steps", "write_steps"]
+__all__ = ["between", "read_layers", "read_steps", "write_steps"]
 
 _FORMAT = "openrknn hybrid 1"
 _LISTED = "custom_quantize_layers:"
@@ -32,6 +33,40 @@ def write_steps(
     write_atomically(f"{stem}.model", json.dumps(facts, indent=1).encode())
     write_atomically(f"{stem}.data", json.dumps(data, indent=1).encode())
     write_atomically(f"{stem}.quantization.cfg", _config(compiled, list(layers)).encode())
+
+
+def between(model: Any, compiled: Compiled, pairs: Any) -> list[str]:
+    """custom_hybrid: what lies between two values, [[first, last], ...]; the operators of the compiled graph."""
+    known = {entry.name for entry in model.graph.input} | {name for node in model.graph.node for name in node.output}
+    chosen: set[str] = set()
+    for pair in pairs if isinstance(pairs, list | tuple) else [pairs]:
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(name, str) for name in pair):
+            raise ValueError(f"custom_hybrid is a list of pairs of names, [[first, last], ...], not {pairs!r}")
+        for name in pair:
+            if name not in known:
+                close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.3)
+                raise ValueError(f"custom_hybrid: the model has no value {name!r}; close to it are {', '.join(close)}")
+        nodes = _path(list(model.graph.node), *pair)
+        if not nodes:
+            raise ValueError(f"custom_hybrid: no operator lies between {pair[0]!r} and {pair[1]!r}")
+        chosen.update(*({node.name, *node.output} - {""} for node in nodes))
+    graph = compiled.graph
+    return [op.output for op in graph.ops if chosen.intersection((op.name, *op.fused, *op.outputs))]
+
+
+def _path(nodes: list[Any], first: str, last: str) -> list[Any]:
+    """Operators that depend on the first value, and that the last one depends on (ONNX keeps them in order)."""
+    later, ahead = {first}, []
+    for node in nodes:
+        if later.intersection(node.input):
+            later.update(node.output)
+            ahead.append(node)
+    earlier, found = {last}, []
+    for node in reversed(ahead):
+        if earlier.intersection(node.output):
+            earlier.update(node.input)
+            found.append(node)
+    return found
 
 
 def _config(compiled: Compiled, layers: list[str]) -> str:

@@ -12,10 +12,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from openrknn.chips import chip_named
+from openrknn.compiler import read_model
 from openrknn.container import write_atomically
 from openrknn.errors import UnsupportedError
 from rknn.api.convert import Conversion
-from rknn.api.hybrid import read_layers, read_steps, write_steps
+from rknn.api.hybrid import between, read_layers, read_steps, write_steps
 from rknn.api.measure import accuracy_report, memory_table, performance_table
 from rknnlite.api import RKNNLite
 from rknnlite.api.platforms import show
@@ -163,9 +164,7 @@ class RKNN:
     ) -> int:
         """Read the model; names and shapes are checked here, the rest by `build`."""
         try:
-            if input_initial_val is not None:
-                raise ValueError("load_onnx: input_initial_val is not supported; fix the input in the ONNX file")
-            self._conversion.load(model, inputs or (), input_size_list or (), outputs or ())
+            self._conversion.load(model, inputs or (), input_size_list or (), outputs or (), input_initial_val or ())
         except CAUGHT as error:
             return failed(-1, "Catch exception when loading the ONNX model!", error)
         return 0
@@ -196,15 +195,19 @@ class RKNN:
     ) -> int:
         """Write NAME.quantization.cfg, where operators can be given to fp16, and two files for step 2.
 
-        With `proposal` it lists those that `auto_hybrid` would choose.
+        With `proposal` it lists those that `auto_hybrid` would choose, with `custom_hybrid` what lies between the two
+        values of each pair.
         """
         try:
-            if custom_hybrid is not None:
-                raise ValueError("custom_hybrid is not supported; list operators in the .quantization.cfg")
             if self._conversion.model is None:
                 raise ValueError("call load_onnx first")
+            if proposal and proposal_dataset_size != 1:
+                LOGGER.warning("proposal_dataset_size has no effect: two items of the data set are looked at")
             made = self._conversion.build(quantize=True, dataset=dataset, auto_hybrid=proposal)
             layers = [choice.output for choice in made.precision if choice.precision == "fp16"]
+            if custom_hybrid is not None:
+                source = read_model(self._conversion.source)
+                layers = list(dict.fromkeys([*layers, *between(source, made, custom_hybrid)]))
             write_steps(self._conversion.model, made, dataset, rknn_batch_size, layers)
         except CAUGHT as error:
             return failed(-1, "Catch exception in hybrid_quantization_step1!", error)
@@ -229,10 +232,12 @@ class RKNN:
         self._built = self.rknn_base.rknn_data = data
         return 0
 
-    def export_rknn(self, export_path: str | os.PathLike[str], **_: Any) -> int:
+    def export_rknn(self, export_path: str | os.PathLike[str], **options: Any) -> int:
         """Write the file: completely, or not at all."""
         if self._built is None:
             return failed(-1, "export_rknn: call build first")
+        for name in options:
+            LOGGER.warning("export_rknn: %s has no effect", name)
         try:
             write_atomically(export_path, self._built)
         except CAUGHT as error:
@@ -267,6 +272,10 @@ class RKNN:
     def codegen(self, *_arguments: object, **_options: object) -> NoReturn:
         """No C code is written."""
         _has_not("codegen", "the exported file runs in every program that uses the C API")
+
+    def export_encrypted_rknn_model(self, *_arguments: object, **_options: object) -> NoReturn:
+        """Files are not encrypted."""
+        _has_not("export_encrypted_rknn_model", "export_rknn writes the plain file; encrypt the disk or the transport")
 
     def reg_custom_op(self, *_arguments: object, **_options: object) -> NoReturn:
         """Custom operators are given when the model runs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from openrknn.compiler import CompileOptions
@@ -13,7 +13,7 @@ from rknnlite.api.rknn_log import LOGGER
 
 __all__ = ["Settings"]
 
-_METHODS = {"normal": "minmax", "mmse": "mse", "kl_divergence": "entropy"}
+_METHODS = {"normal": "cost", "mmse": "mse", "kl_divergence": "entropy"}
 _INT8, _FLOAT = ("w8a8", "asymmetric_quantized-8"), ("float16",)
 _DEFAULTS: Mapping[str, Any] = {
     "mean_values": None, "std_values": None, "quantized_dtype": "w8a8", "quantized_algorithm": "normal",
@@ -23,18 +23,42 @@ _DEFAULTS: Mapping[str, Any] = {
     "model_pruning": False, "op_target": None, "quantize_weight": False, "remove_reshape": False,
     "sparse_infer": False, "mini_rknn": False, "enable_flash_attention": False, "auto_hybrid_cos_thresh": 0.98,
     "auto_hybrid_euc_thresh": None, "memory_plan_strategy": "BestFit", "compute_order": "WidthFirst",
-    "compiler_control_file": None, "verbose": False,
+    "compiler_control_file": None, "verbose": False, "disable_rules": None,
 }  # fmt: skip
-"""Every option of toolkit 2.5.0."""
-_REFUSED = (
-    "quantized_hybrid_level", "remove_weight", "inputs_yuv_fmt", "op_target", "quantize_weight", "remove_reshape",
-    "sparse_infer", "mini_rknn", "compiler_control_file",
-)  # fmt: skip
-"""They would change what the file is, and the compiler does not have it."""
-_IGNORED = {
-    "compress_weight": "weights are stored as they are",
-    "auto_hybrid_euc_thresh": "auto_hybrid goes by the cosine",
+"""Every option of toolkit 2.5.0; `disable_rules` is one of the names that its **kwargs takes."""
+_REFUSED = {
+    "quantized_hybrid_level": "build(auto_hybrid=True) finds the operators that int8 is not enough for",
+    "remove_weight": "dynamic_input puts several shapes with one set of weights into a file, and rknn_dup_context "
+    "shares the weights of a loaded model",
+    "inputs_yuv_fmt": "give the model RGB: RGA converts on a board, and openrknn.vision here",
+    "quantize_weight": "build(do_quantization=True, dataset=...) quantises weights and values, and auto_hybrid=True "
+    "keeps in fp16 what needs it",
+    "compiler_control_file": "it belongs to the vendor's compiler; `openrknn compile --help` lists what can "
+    "be chosen here",
 }
+"""They would change what the file is, and the compiler does not have it: what to do instead."""
+_NO_EFFECT = {
+    "optimization_level": "everything is always optimised, and never at the cost of numbers",
+    "compress_weight": "weights are stored as they are",
+    "model_pruning": "channels that compute nothing are left out anyway, others never",
+    "sparse_infer": "zeros among the weights are computed like other numbers",
+    "enable_flash_attention": "attention runs on the NPU head by head anyway",
+    "memory_plan_strategy": "the place of every tensor is planned in one way",
+    "compute_order": "the order follows from what fits into the NPU's buffer",
+    "auto_hybrid_euc_thresh": "auto_hybrid goes by the cosine",
+    "disable_rules": "these are rewriting rules of the vendor's toolkit; openrknn has none of them to turn off",
+}
+"""They say how, not what: the numbers of the file are the same, and a warning says so."""
+_INSTEAD = {
+    ("quantized_dtype", "w8a16"): "build(do_quantization=False) makes weights and values fp16",
+    ("quantized_dtype", "w4a16"): "build(do_quantization=False) makes weights and values fp16",
+    ("quantized_dtype", "w16a16i"): "build(do_quantization=False) makes weights and values fp16",
+    ("quantized_dtype", "w16a16i_dfp"): "build(do_quantization=False) makes weights and values fp16",
+    ("quantized_algorithm", "gdq"): "quantized_algorithm='mmse', or build(auto_hybrid=True) with operators in fp16",
+    ("float_dtype", "bfloat16"): "float16 is what the NPU computes in",
+}
+"""Values of options that people use, and what comes nearest."""
+_PLACES = ("cpu", "npu", "auto")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +69,7 @@ class Settings:
     mean: Sequence[Any] | None = None
     std: Sequence[Any] | None = None
     order: str = "rgb"
-    method: str = "minmax"
+    method: str = "cost"
     is_float: bool = False
     custom_string: str = ""
     cores: int | None = None
@@ -53,6 +77,9 @@ class Settings:
     """dynamic_input: for each graph the shapes of all inputs."""
     min_snr: float = 0.0
     """What auto_hybrid_cos_thresh is in decibels."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """op_target: where operators are to run."""
+    removes_reshapes: bool = False
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Settings:
@@ -68,9 +95,13 @@ class Settings:
         changed = {name for name, value in values.items() if value != _DEFAULTS[name] and value not in (None, False)}
         refused = sorted(changed.intersection(_REFUSED))
         if refused:
-            raise ValueError(f"config: openrknn's compiler does not have {', '.join(refused)}")
-        for name in sorted(changed.intersection(_IGNORED)):
-            LOGGER.warning("config: %s has no effect: %s", name, _IGNORED[name])
+            told = "; ".join(f"{name} ({_REFUSED[name]})" for name in refused)
+            raise ValueError(f"config: openrknn's compiler does not have {told}")
+        for name in sorted(changed.intersection(_NO_EFFECT)):
+            LOGGER.warning("config: %s has no effect: %s", name, _NO_EFFECT[name])
+        if values["quantized_method"] == "layer":
+            LOGGER.warning("config: quantized_method 'layer': weights have a scale for each channel, which is finer")
+        _check_mini(str(values["target_platform"]), wanted=bool(values["mini_rknn"]))
         kind = _one_of(values, "quantized_dtype", (*_INT8, *_FLOAT))
         _one_of(values, "quantized_method", ("channel", "layer"))
         _one_of(values, "float_dtype", ("float16",))
@@ -82,14 +113,37 @@ class Settings:
             "bgr" if values["quant_img_RGB2BGR"] else "rgb",
             _METHODS[_one_of(values, "quantized_algorithm", tuple(_METHODS))], kind in _FLOAT,
             str(values["custom_string"] or ""), 1 if values["single_core_mode"] else None,
-            _shape_sets(values["dynamic_input"]), -10 * math.log10(1 - cosine**2),
+            _shape_sets(values["dynamic_input"]), -10 * math.log10(1 - cosine**2), _places(values["op_target"]),
+            bool(values["remove_reshape"]),
         )  # fmt: skip
 
 
 def _one_of(values: Mapping[str, Any], name: str, known: tuple[str, ...]) -> str:
-    if values[name] not in known:
-        raise ValueError(f"config: {name} {values[name]!r} cannot be compiled; there are {', '.join(known)}")
-    return str(values[name])
+    value = values[name]
+    if value not in known:
+        instead = _INSTEAD.get((name, str(value)))
+        nearest = f". Instead: {instead}" if instead else ""
+        raise ValueError(f"config: {name} {value!r} cannot be compiled; there are {', '.join(known)}{nearest}")
+    return str(value)
+
+
+def _places(given: Any) -> dict[str, str]:
+    """{operator: "cpu"}; what becomes of it is known when the model is built."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or any(str(place).lower() not in _PLACES for place in given.values()):
+        raise ValueError(f"config: op_target is like {{'Softmax_1': 'cpu'}} with {', '.join(_PLACES)}, not {given!r}")
+    return {str(name): str(place).lower() for name, place in given.items()}
+
+
+def _check_mini(target: str, *, wanted: bool) -> None:
+    """Small files without the full header are what RV1103 and RV1106 take, and others not."""
+    is_mini = target.lower().startswith(("rv1103", "rv1106"))
+    if wanted and not is_mini:
+        raise ValueError(
+            f"config: openrknn's compiler does not have mini_rknn for {target}; files for RV1103 and RV1106 are small "
+            "ones anyway, and other chips take the usual file"
+        )
 
 
 def _shape_sets(given: Any) -> tuple[tuple[tuple[int, ...], ...], ...]:
