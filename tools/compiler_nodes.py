@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Compiles ONNX's own node tests in fp16 and runs them on the software NPU: right or refused by name, nothing else.
+"""Compiles ONNX's own node tests and runs them on the software NPU: right or refused by name, nothing else.
 
-    .venv/bin/python tools/compiler_nodes.py [--form constants] [--target rk3588] [--only NAME] [--all]
+    .venv/bin/python tools/compiler_nodes.py [--form constants] [--int8] [--target rk3588] [--only NAME] [--all]
 
 Three forms of each test: as it is (every input is fed), with constants (only the first input is fed, the others are
 stored in the model), and with one item of the first dimension. What comes out is compared with what ONNX expects, or
-with onnx's reference evaluator where the inputs were cut. Exit code 1 if anything is wrong or ends in a traceback.
+with onnx's reference evaluator where the inputs were cut; int8 is judged as `compile` judges its own results. Exit
+code 1 if anything is wrong or ends in a traceback.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import onnx
 import onnx.reference
 
 from openrknn.compiler import compile_model
+from openrknn.compiler.check import check
 from openrknn.errors import RknnError
 from openrknn.runtime.session import Session
 
@@ -129,12 +131,14 @@ def _is_small(array: object) -> bool:
     return isinstance(array, np.ndarray | np.generic) and np.asarray(array).size <= _MOST_ELEMENTS
 
 
-def judge(case: Case, target: str = "rk3588") -> Outcome:
+def judge(case: Case, target: str = "rk3588", *, is_int8: bool = False) -> Outcome:
     """Compile, run, compare."""
     is_compiled = False
     try:
-        made = compile_model(case.model, target)
+        made = compile_model(case.model, target, calibration=[case.feed] if is_int8 else None, check=False)
         is_compiled = True
+        if is_int8:
+            return Outcome("right", check(made))
         with Session(made.model, "software") as session:
             layouts = {spec.name: "nchw" for spec in session.inputs if len(spec.shape) == 4}
             feed = {spec.name: case.feed[spec.name] for spec in session.inputs}
@@ -171,6 +175,7 @@ def main() -> int:
     """All forms that are asked for, a line for each thing that should not be, and counts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--form", choices=FORMS, action="append", help="only this form; may be repeated")
+    parser.add_argument("--int8", action="store_true", help="calibrated with the input of the test, instead of fp16")
     parser.add_argument("--target", default="rk3588")
     parser.add_argument("--only", default="", help="only tests whose name has this in it")
     parser.add_argument("--all", action="store_true", help="a line for every test")
@@ -180,7 +185,7 @@ def main() -> int:
         counts: Counter[str] = Counter()
         for case in cases(form):
             if options.only in case.name:
-                outcome = judge(case, options.target)
+                outcome = judge(case, options.target, is_int8=options.int8)
                 counts[outcome.kind] += 1
                 if options.all or outcome.kind in {"wrong", "traceback"}:
                     print(f"{form} {case.name}: {outcome.kind} {outcome.text}", flush=True)

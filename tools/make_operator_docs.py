@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from openrknn.compiler.functions import FUNCTIONS
 from openrknn.compiler.importer.rewrite import RULES
-from openrknn.compiler.operators import CPU_OPERATORS, NPU_OPERATORS
+from openrknn.compiler.operators import CPU_ANY, CPU_OPERATORS, NPU_OPERATORS
 from openrknn.runtime.operators import OPERATORS, SEVERAL
 
 _WIDTH = 120
@@ -34,6 +34,13 @@ one in its middle is slower than one that does not.
 
 | ONNX | why not on the NPU |
 |---|---|
+"""
+
+ANY = """
+Where no recipe for the NPU fits, these go to the CPU too, of any shape, with constants, truths and indices (bool,
+int32, int64) as operands and results. The vendor's converter 2.5.0 leaves them to the CPU as well, so its runtimes 2.x
+have them; runtime 1.5.2 has a part of them and refuses a file with the others.
+
 """
 
 OTHERS = """
@@ -103,6 +110,8 @@ def page() -> str:
     """The whole page."""
     npu = "".join(f"| {name} | {row.onnx} | {row.how} |\n" for name, row in NPU_OPERATORS.items())
     cpu = "".join(f"| {row.onnx} | {row.how} |\n" for row in CPU_OPERATORS.values())
+    families = (f"{family}: {', '.join(names)}" for family, names in CPU_ANY.items())
+    anything = "".join("\n".join(wrap(f"* {line}", _WIDTH, subsequent_indent="  ")) + "\n" for line in families)
     becomes: dict[str, list[str]] = {}
     for name, rule in sorted(RULES.items()):
         said = (rule.__doc__ or "").splitlines()[0].rstrip(".")
@@ -112,7 +121,7 @@ def page() -> str:
         f"| {name} | {'as far as the inputs' if limit == float('inf') else f'{limit:g}'} |\n"
         for name, (_, limit) in FUNCTIONS.items()
     )
-    return HEAD + npu + CPU + cpu + OTHERS + others + TAIL + functions + _runtime()
+    return HEAD + npu + CPU + cpu + ANY + anything + OTHERS + others + TAIL + functions + _runtime()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Data to calibrate with, and other data to judge by: no picture, text or sound is in both.
 
-Photos are those of scikit-image, scikit-learn and matplotlib (unpacked wheels, see `fetch`). Text is drawn with the
-fonts of matplotlib. Sounds are the invented voice of examples/speech_quality.py.
+Photos are those of scikit-image, scikit-learn, matplotlib, ultralytics, gradio, insightface and imgaug (unpacked
+wheels, see `fetch`). Text is drawn with the fonts of matplotlib. Sounds are the invented voice of
+examples/speech_quality.py.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ SEEN = (
     "horse.png", "hubble_deep_field.jpg", "ihc.png", "logo.png", "moon.png", "retina.jpg", "rocket.jpg",
     "grace_hopper.jpg", "text.png",
 )  # fmt: skip
-UNSEEN = ("astronaut.png", "chelsea.png", "coffee.png", "motorcycle_left.png")
+UNSEEN = (
+    "astronaut.png", "chelsea.png", "coffee.png", "motorcycle_left.png", "bus.jpg", "zidane.jpg", "t1.jpg",
+    "cheetah2.jpg", "lion.jpg", "quokka.jpg", "cheetah.jpg", "tower.jpg",
+)  # fmt: skip
 WORDS_SEEN = (
     "The quick brown fox", "jumps over the lazy dog", "OPEN 24 HOURS", "No. 5, Baker Street", "12:30  17:45",
     "www.example.org", "Total  EUR 42.17", "Exit", "Platform 9", "do not feed the birds",
@@ -73,14 +77,16 @@ def seen_boxed(folder: Path, side: int) -> list[Array]:
                                                square(photo(folder, name), side, 0.3, 1.4))]  # fmt: skip
 
 
-def unseen_squares(folder: Path, side: int) -> list[Array]:
-    """The middle of the other photos."""
-    return [square(photo(folder, name), side) for name in UNSEEN]
+def unseen_squares(folder: Path, side: int, count: int = 200) -> list[Array]:
+    """Parts of the other photos: the middle, then closer, here and there."""
+    places = ((0.5, 1.0), *((place, zoom) for zoom in (1.2, 1.5, 1.9, 2.4) for place in (0.2, 0.4, 0.6, 0.8)))
+    views = [square(photo(folder, name), side, place, zoom) for place, zoom in places for name in UNSEEN]
+    return views[:count]
 
 
-def unseen_boxed(folder: Path, side: int) -> list[Array]:
+def unseen_boxed(folder: Path, side: int, count: int = 10) -> list[Array]:
     """The other photos, whole."""
-    return [boxed(photo(folder, name), side) for name in UNSEEN]
+    return [boxed(photo(folder, name), side) for name in UNSEEN[:count]]
 
 
 def _font(folder: Path, number: int, height: int) -> Any:

