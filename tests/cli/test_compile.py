@@ -98,7 +98,7 @@ def test_what_goes_wrong_leaves_no_file(source: Path, tmp_path: Path, capsys: Ca
         ([source, "--calibrate", empty], "has no calibration data"),
         ([source, "--calibrate", broken], "not a readable picture"),
         ([source, "--calibrate", tmp_path / "nowhere"], "calibration data not found"),
-        ([source, "--target", "rk3576"], "other registers"),
+        ([source, "--target", "rv1106b"], "other registers"),
         ([source, "--outputs", "nothing"], "'nothing' is not computed"),
         ([source, "--shapes", "x=1,3,64,64"], "is fixed to"),
         ([source, "--shapes", "x"], "--shapes takes"),

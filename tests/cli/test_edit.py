@@ -10,6 +10,7 @@ import pytest
 
 import openrknn
 from tests.cli.run import program, run
+from tests.container.old_mini import as_old_mini
 from tests.container.places import golden
 
 Capture = pytest.CaptureFixture[str]
@@ -105,10 +106,22 @@ def test_names_with_an_equals_sign(tmp_path: Path, capsys: Capture) -> None:
     assert openrknn.load(second).inputs[0].name == "c=d"
 
 
+def test_mini_files_are_edited_too(tmp_path: Path, capsys: Capture) -> None:
+    source, target = golden("residual_rv1106_i8"), tmp_path / "new.rknn"
+    before = openrknn.load(source)
+    name = before.outputs[0].name
+    assert run(capsys, "edit", source, "-o", target, "--custom-string", "x", "--rename", f"{name}=score").code == 0
+    after = openrknn.load(target)
+    assert (after.flavour, after.custom_string, after.outputs[0].name) == (before.flavour, "x", "score")
+    assert bytes(after.graphs[0].commands) == bytes(before.graphs[0].commands)
+
+
 def test_files_that_cannot_be_written_again(tmp_path: Path, capsys: Capture) -> None:
-    result = run(capsys, "edit", golden("residual_rv1106_i8"), "-o", tmp_path / "x", "--custom-string", "x")
+    old = tmp_path / "old.rknn"
+    old.write_bytes(as_old_mini(openrknn.load(golden("residual_rv1106_i8"))))
+    result = run(capsys, "edit", old, "-o", tmp_path / "x", "--custom-string", "x")
     assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "only container 6 can be written" in result.err
+    assert "only the containers 6 and 0x1004 (mini) can be written" in result.err
 
 
 def test_wrong_files_and_places(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

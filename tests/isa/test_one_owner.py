@@ -20,6 +20,7 @@ FIRST, LAST = 0x1000, 0xFFFF
 """Below are PC's registers, whose offsets are small numbers like any other."""
 NOT_REGISTERS = {
     0x1000: "a page of memory",
+    0x1004: "the version of mini containers",
     0x8000: "the sign of 16 bits",
 }
 PLACE_MASK = 0xFFFF_0000_0000_FFFF

@@ -144,6 +144,7 @@ def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) ->
         "cpu_operators": [f"{step.type} {step.name}" for step in on_cpu],
         **_precision(compiled, arguments),
         "advice": advice(compiled),
+        "check": compiled.checked,
     }
 
 
@@ -230,6 +231,8 @@ def _tell(
 
 def _notes(facts: dict[str, Any]) -> Iterator[str]:
     yield from (f"note     {text}" for text in facts["advice"])
+    if facts["check"]:
+        yield f"check    {facts['check']}"
     if "verified_with" in facts:
         yield f"verify   on {facts['verified_with']}"
     for entry in (*facts.get("verify", ()), *facts.get("vendor", ())):

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL.onnx", nargs="?", help="the model to compile; - reads standard input")
     parser.add_argument("-o", "--output", metavar="OUT.rknn", help="the file to write (default: beside the model)")
     parser.add_argument("--force", action="store_true", help="overwrite OUT if it exists")
-    parser.add_argument("--target", default="rk3588", help="the chip: rk3588, rk3566 or rk3568 (default: rk3588)")
+    parser.add_argument("--target", default="rk3588", help="the chip: rk3588, rk3568, rv1106 ... (default: rk3588)")
     _model(parser.add_argument_group("the model"))
     _pictures(parser.add_argument_group("input pictures"))
     _int8(parser.add_argument_group("int8"))
@@ -67,8 +67,9 @@ def _int8(group: argparse._ArgumentGroup) -> None:
         help="calibration data, which makes the model int8: a folder of pictures or .npy files, a list file, or files",
     )  # fmt: skip
     group.add_argument(
-        "--method", choices=("minmax", "percentile", "mse", "entropy", "auto"), default="minmax",
-        help="how the range of each tensor is chosen; auto tries minmax and mse and keeps the better",
+        "--method", choices=("cost", "minmax", "percentile", "mse", "entropy", "auto"), default="cost",
+        help="how the range of each tensor is chosen: cost, by what it costs the outputs; auto tries cost, minmax and "
+        "mse and keeps the best",
     )  # fmt: skip
     group.add_argument(
         "--equalize",
@@ -77,6 +78,9 @@ def _int8(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--no-bias-correction", action="store_true", help="do not correct the mean error of rounded weights"
+    )
+    group.add_argument(
+        "--no-adaptive-rounding", action="store_true", help="round every weight to the nearest step"
     )
 
 
@@ -112,6 +116,9 @@ def _look(group: argparse._ArgumentGroup) -> None:
         "--verify-with", metavar="DATA", nargs="+", default=[],
         help="--verify with these pictures or arrays (as for --calibrate) instead of calibration data or noise",
     )  # fmt: skip
+    group.add_argument(
+        "--no-check", action="store_true", help="write the file without running it once against the float ONNX model"
+    )
     group.add_argument("--library", metavar="PATH", help="the vendor's librknnrt.so for --verify")
     group.add_argument(
         "--report", metavar="OUT.html",
@@ -128,10 +135,11 @@ def compile_options(arguments: argparse.Namespace, tell: Callable[[str, int, int
         target=arguments.target, calibration=_calibration(arguments.calibrate), fp16=True if arguments.fp16 else None,
         mean=arguments.mean, std=arguments.std, order=arguments.order, fit=arguments.fit,
         shapes=_shapes(arguments.shapes), batch=arguments.batch, outputs=arguments.outputs, method=arguments.method,
-        bias_correction=not arguments.no_bias_correction, equalize=arguments.equalize, bold=arguments.bold,
+        bias_correction=not arguments.no_bias_correction,
+        adaptive_rounding=not arguments.no_adaptive_rounding, equalize=arguments.equalize, bold=arguments.bold,
         split_outputs=arguments.split_outputs,
         auto_mixed=arguments.auto_mixed, min_snr=arguments.min_snr, fp16_layers=arguments.fp16_layers,
-        cores=arguments.cores, progress=tell,
+        cores=arguments.cores, check=not arguments.no_check, progress=tell,
     )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     packed, size = ArgbInput(con1["argb_in"]).channels, element_bytes(weights := Precision(con1["proc_precision"]))
     channels = common.whole_channels(cna("DATA_SIZE1", "datain_channel_real"), Precision(con1["in_precision"]))
     cna.expect_zero("UNKNOWN_1068")
-    cna.waive("LANE_PAD", "SURF_SIZE", "UNKNOWN_1038", "UNKNOWN_106C")
+    cna.waive("LANE_PAD", "SURF_SIZE", "UNKNOWN_106C")
     line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
     if packed:
         line_bytes = row["datain_width"] * packed * size
@@ -56,6 +56,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         read,
         feature_address=read.feature_address - rows * line_bytes,
         inline_zero_points=2 if con1["inline_zero_points"] else 0,
+        reuses_weights=bool(cna("CBUF_WEIGHTS", "weight_reuse")),
     )
 
 

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from openrknn.compiler.first import Change, changes
 from openrknn.compiler.rows import Row, rows_of
 from openrknn.pages.compiled.charts import cores_chart, grade, noise_chart, time_chart
+from openrknn.pages.compiled.ranges import RANGES, ranges_table
 from openrknn.pages.frame import asset, document, footer, navigation, section
 from openrknn.pages.markup import Content, Markup, breakable, clean, join, tag
 
@@ -35,10 +37,12 @@ def render(compiled: Compiled, facts: dict[str, Any]) -> str:
         tag("header", tag("p", "openrknn compile", class_="brand"), tag("h1", title),
             tag("p", _lead(facts, rows), class_="lead"), _numbers(facts, rows)),
         _verdicts(facts, rows),
+        _first(changes(rows, can_mix=compiled.lowering.program.target.can_mix)),
         section("time", "Where the time goes", time_chart(rows), note=_TIME),
         section("noise", "What is left of the signal", noise_chart(rows), note=_NOISE[facts["format"]]),
         section("cores", "Several cores", cores_chart(facts["estimated_cycles_by_cores"], rows), note=_CORES),
         _precision(facts),
+        section("ranges", "Ranges", ranges_table(compiled.ranges), note=RANGES),
         section("operators", "Operators", _table(rows), note=_OPERATORS),
         section("tasks", "Tasks", join(_tasks(row) for row in rows if row.tasks), note=_TASKS),
     )  # fmt: skip
@@ -121,6 +125,18 @@ def _verdicts(facts: dict[str, Any], rows: Sequence[Row]) -> Markup:
     lines = join(tag("li", tag("span", mark, class_=f"mark {mark}"), clean(text, 400)) for mark, text in said)
     return tag("section", tag("h2", "Compared with ONNX in float and the vendor's runtime"),
                tag("ul", lines, class_="verdicts"))  # fmt: skip
+
+
+def _first(found: Sequence[Change]) -> Markup:
+    """What to change first; each is a link into the table."""
+    if not found:
+        return join(())
+    lines = join(
+        tag("li", tag("span", change.kind, class_=f"mark {change.kind}"),
+            tag("a", clean(change.name, 60), href=f"#op{change.number}"), f": {change.size}; {change.text}")
+        for change in found
+    )  # fmt: skip
+    return tag("section", tag("h2", "What to change first"), tag("ul", lines, class_="verdicts"), id="first")
 
 
 def _mark(entry: dict[str, Any]) -> str:
