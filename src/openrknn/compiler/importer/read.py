@@ -8,32 +8,29 @@ from typing import Any
 
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
+from openrknn.compiler.importer.formats import format_of, read_foreign
 
 __all__ = ["read_model"]
 
 _MAX_BYTES = 2**31 - 1
-_FOREIGN = (
-    (0, b"PK\x03\x04", "a PyTorch checkpoint (.pt, .pth) or another archive"),
-    (0, b"\x80\x02", "a pickled PyTorch checkpoint"),
-    (4, b"TFL3", "a TensorFlow Lite model"),
-    (0, b"\x89HDF", "a Keras model (.h5)"),
-    (0, b"GGUF", "a language model for llama.cpp"),
-)
-"""Files that people try: where the mark stands, the mark, what it is."""
 _DEEPEST, _MOST_NODES = 100, 200_000
 """Functions inside functions, and operators that they become."""
 _STANDARD_DOMAINS = {"", "ai.onnx"}
 
 
 def read_model(source: str | os.PathLike[str] | bytes | Any) -> Any:
-    """Parse and check; weights beside the file are read too."""
+    """Parse and check; weights beside the file are read too. Other formats than ONNX become ONNX first (`formats`)."""
     onnx = onnx_package()
     if isinstance(source, onnx.ModelProto):
         model = onnx.ModelProto()
         model.CopyFrom(source)
         name = "the model"
     else:
-        model, name = _parse(onnx, source)
+        foreign = format_of(source)
+        if foreign is None:
+            model, name = _parse(onnx, source)
+        else:
+            model, name = read_foreign(source, foreign), "the model" if isinstance(source, bytes) else str(source)
     if not model.graph.node and not model.graph.output:
         raise ModelError(f"{name} is not an ONNX model, or an empty one")
     _name_outputs(model)
@@ -97,9 +94,6 @@ def _parse(onnx: Any, source: str | os.PathLike[str] | bytes) -> tuple[Any, str]
         raise ModelError(f"{name} is larger than 2 GB; store its weights beside it (external data)")
     if data[:4] == b"RKNN":
         raise ModelError(f"{name} is a .rknn already; run it, or compile the ONNX file that it was made from")
-    foreign = next((what for where, mark, what in _FOREIGN if data[where : where + len(mark)] == mark), None)
-    if foreign is not None:
-        raise ModelError(f"{name} is {foreign}; the compiler reads ONNX. docs/ten-minutes.md says how to export")
     try:
         model = onnx.load_model_from_string(data)
     except (DecodeError, ValueError) as error:

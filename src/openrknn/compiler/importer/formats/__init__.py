@@ -1,0 +1,85 @@
+"""Models that are not ONNX: which format a file has, and who reads it.
+
+Every reader ends in an ONNX `ModelProto`, so that all that follows (shapes, folding, partition, calibration, checks) is
+the same for all of them. A reader is a module here with `read(source) -> ModelProto`; it is imported when it is needed,
+and may need an extra.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from openrknn.compiler.errors import ModelError
+
+__all__ = ["FORMATS", "Format", "format_of", "read_foreign"]
+
+
+class Format(NamedTuple):
+    """One format of models."""
+
+    reader: str
+    """The module in this package; empty: there is none."""
+    what: str
+    """In a sentence: "... is a TensorFlow Lite model"."""
+    suffixes: tuple[str, ...] = ()
+    marks: tuple[tuple[int, bytes], ...] = ()
+    """Where a mark stands, and the mark; one of them suffices."""
+
+
+FORMATS = (
+    Format("tflite", "a TensorFlow Lite model", (".tflite", ".lite"), ((4, b"TFL3"),)),
+    Format("ort", "a model in ONNX Runtime's own format", (".ort",), ((4, b"ORTM"),)),
+    Format("darknet", "a Darknet network", (".cfg", ".weights")),
+    Format("caffe", "a Caffe network", (".prototxt", ".caffemodel")),
+    Format("pytorch", "a PyTorch model", (".pt2", ".pt", ".pth"), ((0, b"PK\x03\x04"), (0, b"\x80\x02"))),
+    Format("tensorflow", "a TensorFlow model", (".pb", ".keras", ".h5"), ((0, b"\x89HDF"),)),
+    Format("", "a language model for llama.cpp", (".gguf",), ((0, b"GGUF"),)),
+)
+"""In the order in which they are tried: a mark inside the file is stronger than its name."""
+
+
+def format_of(source: str | os.PathLike[str] | bytes) -> Format | None:
+    """What a file, a folder (SavedModel) or bytes are; nothing for ONNX and what is not known."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return _marked(bytes(source[:16]))
+    path = Path(source)
+    if path.is_dir():
+        return _called("tensorflow") if (path / "saved_model.pb").exists() else None
+    by_name = next((entry for entry in FORMATS if path.suffix.lower() in entry.suffixes), None)
+    try:
+        with path.open("rb") as file:
+            marked = _marked(file.read(16))
+    except OSError:
+        return by_name
+    if by_name is not None and marked is not None and path.suffix.lower() == ".keras":
+        return by_name  # a zip, as PyTorch's files are
+    return marked or by_name
+
+
+def read_foreign(source: str | os.PathLike[str] | bytes, found: Format) -> Any:
+    """The model as an ONNX `ModelProto`."""
+    name = "the model" if isinstance(source, bytes) else str(source)
+    if not found.reader:
+        raise ModelError(f"{name} is {found.what}; the compiler has no reader for it")
+    try:
+        module = importlib.import_module(f"{__name__}.{found.reader}")
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{found.reader}":
+            raise
+        raise ModelError(
+            f"{name} is {found.what}; the compiler reads ONNX. docs/ten-minutes.md says how to export"
+        ) from None
+    return module.read(source)
+
+
+def _marked(head: bytes) -> Format | None:
+    return next(
+        (entry for entry in FORMATS for where, mark in entry.marks if head[where : where + len(mark)] == mark), None
+    )
+
+
+def _called(reader: str) -> Format:
+    return next(entry for entry in FORMATS if entry.reader == reader)

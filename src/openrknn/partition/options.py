@@ -1,0 +1,49 @@
+"""What a partition is asked for: which device and precision, what is left to the CPU, and where results are kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from openrknn.compiler.errors import OptionError
+
+__all__ = ["PRECISIONS", "PREFERENCES", "PartitionOptions"]
+
+PRECISIONS = ("fp16", "int8", "mixed")
+PREFERENCES = ("cost", "npu", "cpu")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionOptions:
+    """Options of `Parted` and `compile --partition`."""
+
+    target: str = "rk3588"
+    """The chip that NPU parts are compiled for."""
+    device: str = "auto"
+    """Where they run, as `Session` takes it."""
+    precision: str = ""
+    """fp16, int8 or mixed; empty: int8 with calibration data or a quantised model, else fp16."""
+    calibration: Any = None
+    """Inputs of the whole model: what `openrknn.compile` takes. Each part is calibrated on what reaches it."""
+    prefer: str = "cost"
+    """cost: what is faster by estimate; npu: all that can be, however small; cpu: nothing goes to the NPU."""
+    shapes: Sequence[Mapping[str, Sequence[int]]] = ()
+    """Input shapes to compile ahead (buckets), for models with open dimensions."""
+    learn_shapes: bool = True
+    """Compile for shapes that were not announced, when they are first seen; else they run on the CPU."""
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    """Inputs that are always the same."""
+    outputs: Sequence[str] = ()
+    """Cut the model here."""
+    cache: str | os.PathLike[str] | bool = True
+    """A folder for compiled parts; True: the user's cache folder; False: none."""
+    compile: Mapping[str, Any] = field(default_factory=dict)
+    """More keywords of `openrknn.compile` for the NPU parts."""
+
+    def __post_init__(self) -> None:
+        if self.precision and self.precision not in PRECISIONS:
+            raise OptionError(f"precision {self.precision!r} is not known; there are {', '.join(PRECISIONS)}")
+        if self.prefer not in PREFERENCES:
+            raise OptionError(f"prefer={self.prefer!r} is not known; there are {', '.join(PREFERENCES)}")
