@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+
 from openrknn.errors import RknnError, UnsupportedError
 
 __all__ = [
     "CalibrationError", "CompileError", "MisfitError", "ModelError", "OptionError", "UnsupportedOperatorError",
-    "WrongResultError",
+    "WrongResultError", "about", "in_terms_of",
 ]  # fmt: skip
 
 
 class CompileError(RknnError):
-    """The root of what the compiler raises."""
+    """The root of what the compiler raises.
+
+    `operators` are the names of the operators or values that it is about, the most telling first; nobody has to read
+    them out of the text. None of them: it is about the model as a whole.
+    """
+
+    def __init__(self, *args: object, operators: Iterable[str] = ()) -> None:
+        super().__init__(*args)
+        self.operators = tuple(dict.fromkeys(name for name in operators if name))
 
 
 class OptionError(CompileError, ValueError):
@@ -36,3 +47,26 @@ class UnsupportedOperatorError(CompileError, UnsupportedError):
 
 class WrongResultError(CompileError):
     """The file that was made does not compute what the model does: a mistake of the compiler, found in time."""
+
+
+@contextmanager
+def about(*names: str) -> Iterator[None]:
+    """Errors from within that name no operators are about these."""
+    try:
+        yield
+    except CompileError as error:
+        if not error.operators:
+            error.operators = tuple(dict.fromkeys(name for name in names if name))
+        raise
+
+
+def in_terms_of(error: CompileError, known: Collection[str]) -> None:
+    """Say `operators` with names that the given model has: what was written in place of one begins with its name."""
+    found: dict[str, None] = {}
+    for name in error.operators:
+        start = name
+        while start and start not in known:
+            start = start.rpartition("_")[0]
+        if start:
+            found[start] = None
+    error.operators = tuple(found)

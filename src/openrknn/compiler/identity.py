@@ -29,12 +29,13 @@ class TooManyError(UnsupportedOperatorError):
     """Moving these numbers by a convolution would take too many weights."""
 
 
-def choice(rows: int, columns: int, what: str) -> Array:
-    """Weights [rows, columns, 1, 1] of zeros, to be filled with ones; `what` is named where they are too many."""
+def choice(rows: int, columns: int, kind: str, name: str) -> Array:
+    """Weights [rows, columns, 1, 1] of zeros, to be filled with ones; the operator is named where they are too many."""
     if rows * columns > _LARGEST:
         raise TooManyError(
-            f"{what}: moving {columns} numbers to {rows} places is a convolution with {rows * columns} weights; do it "
-            "in your program, before or behind the model"
+            f"{kind} {name!r}: moving {columns} numbers to {rows} places is a convolution with {rows * columns} "
+            "weights; do it in your program, before or behind the model",
+            operators=[name],
         )
     return np.zeros((rows, columns, 1, 1))
 
@@ -54,7 +55,7 @@ def identity_conv(
 def selection_conv(graph: Graph, source: str, target: str, name: str, picks: Array, why: str) -> Op:
     """A 1x1 convolution whose output channel o is input channel picks[o]."""
     channels = graph.values[source].cube[0]
-    weight = choice(len(picks), channels, f"{why} {name!r}")
+    weight = choice(len(picks), channels, why, name)
     weight[np.arange(len(picks)), picks] = 1
     kept = graph.add_constant(f"{target}_picks", weight)
     bias = graph.add_constant(f"{target}_zero", np.zeros(len(picks)))

@@ -41,6 +41,7 @@ class CompileKeywords(TypedDict, total=False):
     order: str
     fit: str
     shapes: Shapes | None
+    constants: Mapping[str, Any] | None
     batch: int | None
     outputs: Sequence[str]
     method: str
@@ -77,6 +78,9 @@ class CompileOptions:
     middle for a classifier, else the whole picture with gray bars)."""
     shapes: Shapes | None = None
     """Sizes of open inputs. Several shapes for an input make a file with one graph for each."""
+    constants: Mapping[str, Any] | None = None
+    """Inputs that are always the same (masks, sample rates), by name: a number, a list, an array or the path of a .npy
+    file. One number is taken for the whole input."""
     batch: int | None = None
     """Items of one run: the model is compiled for one, and the runtime repeats it. Left alone: what the model's own
     batch dimension says."""
@@ -132,6 +136,8 @@ class CompileOptions:
                 f"int8 and fp16 in one model is for RK3588 only: no file of the vendor's shows how {chip.title} goes "
                 "from one to the other. Leave out auto_mixed and fp16_layers"
             )
+        if self.constants is not None and not isinstance(self.constants, Mapping):
+            raise OptionError(f"constants is a dict of values by input name, not {self.constants!r}")
         for name in ("outputs", "fp16_layers"):
             if isinstance(getattr(self, name), str):
                 raise OptionError(f"{name} is a list of names, not the text {getattr(self, name)!r}")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from openrknn.compiler.calibration import Preprocess, feeds_for
 from openrknn.compiler.cores import CORE_COUNTS, choose_shares
 from openrknn.compiler.cost import Cost, linked_costs
-from openrknn.compiler.errors import OptionError, UnsupportedOperatorError
+from openrknn.compiler.errors import CompileError, OptionError, in_terms_of
 from openrknn.compiler.formats import Format
 from openrknn.compiler.importer import Imported, import_model
 from openrknn.compiler.ir import Array, Graph
@@ -23,7 +23,7 @@ from openrknn.compiler.lower.cpu import refuse_cpu
 from openrknn.compiler.measured import is_rounding_better
 from openrknn.compiler.normalise import normalise
 from openrknn.compiler.normalise.clean import split_final_concats
-from openrknn.compiler.options import CompileOptions
+from openrknn.compiler.options import CompileOptions, Progress
 from openrknn.compiler.quantise import quantise
 from openrknn.compiler.quantise.gradient import channel_costs
 from openrknn.compiler.quantise.groups import moves
@@ -39,7 +39,6 @@ from openrknn.compiler.write import as_mini, build_model, join_models, with_pixe
 from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.container.writer import encode
-from openrknn.isa.errors import EncodingError
 
 __all__ = ["compile_stages"]
 
@@ -68,7 +67,20 @@ def compile_stages(onnx: Any, options: CompileOptions, seen: dict[str, Statistic
     """All stages. `seen` is what calibration saw: filled, or used if it is filled already."""
     tell = options.progress or (lambda stage, done, of: None)
     tell("import", 0, 1)
-    imports = [import_model(onnx, shapes=shapes, outputs=options.outputs) for shapes in options.shape_sets]
+    imports = [
+        import_model(onnx, shapes=shapes, outputs=options.outputs, constants=options.constants)
+        for shapes in options.shape_sets
+    ]
+    try:
+        return _compiled(imports, options, seen, tell)
+    except CompileError as error:
+        in_terms_of(error, imports[0].known)
+        raise
+
+
+def _compiled(
+    imports: list[Imported], options: CompileOptions, seen: dict[str, Statistics], tell: Progress
+) -> Compiled:
     is_fp16 = options.is_fp16(is_quantised=any(op.type == "QuantizeLinear" for op in imports[0].graph.ops))
     target = target_of(options.chip)
     form = target.fp16 if is_fp16 else target.int8
@@ -226,19 +238,6 @@ def _mix(fronts: list[_Front], back: _Back) -> tuple[tuple[Choice, ...], float |
     return choices, decibels
 
 
-def _beyond(text: str) -> str:
-    """A value that a register does not hold: a size, or a factor between two scales."""
-    if "CVT" in text.upper():
-        return (
-            f"two scales of the model are too far apart for the NPU: {text}. An operator's results are far smaller in "
-            "calibration than what it adds up: calibrate with data as in real use, or keep it fp16 (--fp16-layers)"
-        )
-    return (
-        f"a size in the model is beyond a register of the NPU: {text}. Cut the model before what is so large "
-        "(--outputs NAME; a detector: --outputs heads), or choose smaller input shapes"
-    )
-
-
 class _Built(NamedTuple):
     model: Model
     lowering: Lowering
@@ -271,10 +270,7 @@ class _Back:
         choose_shares(lowering.program, cores, bold=self.options.bold)
         program = repeat(lowering.program, items)
         tables = {function.key: function.table for function in lowering.functions.values()}
-        try:
-            linked = link(program, tables)
-        except EncodingError as error:
-            raise UnsupportedOperatorError(_beyond(str(error))) from error
+        linked = link(program, tables)
         link_copies(program, linked, chip.cores)
         link_cores(program, linked, tables)
         plan(program)

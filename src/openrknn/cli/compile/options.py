@@ -38,6 +38,11 @@ def _model(group: argparse._ArgumentGroup) -> None:
         help="shape of an input whose shape is open; repeat it for the same input to get a model with several shapes",
     )  # fmt: skip
     group.add_argument(
+        "--constant", metavar="NAME=VALUE", action="append", default=[],
+        help="fix an input (an attention mask, a sample rate): a number for all of it, a list [1,0,0], true, false, or "
+        "a .npy file; repeat it for more inputs",
+    )  # fmt: skip
+    group.add_argument(
         "--batch", type=int, metavar="N", help="items per run (default: the model's own batch dimension)"
     )
     group.add_argument(
@@ -134,7 +139,8 @@ def compile_options(arguments: argparse.Namespace, tell: Callable[[str, int, int
     return CompileOptions(
         target=arguments.target, calibration=_calibration(arguments.calibrate), fp16=True if arguments.fp16 else None,
         mean=arguments.mean, std=arguments.std, order=arguments.order, fit=arguments.fit,
-        shapes=_shapes(arguments.shapes), batch=arguments.batch, outputs=arguments.outputs, method=arguments.method,
+        shapes=_shapes(arguments.shapes), constants=_constants(arguments.constant), batch=arguments.batch,
+        outputs=arguments.outputs, method=arguments.method,
         bias_correction=not arguments.no_bias_correction,
         adaptive_rounding=not arguments.no_adaptive_rounding, equalize=arguments.equalize, bold=arguments.bold,
         split_outputs=arguments.split_outputs,
@@ -215,3 +221,30 @@ def _shapes(given: list[str]) -> dict[str, list[list[int]]]:
         if not equals or not name:
             raise CommandError(f"--shapes takes NAME=1,3,640,640, not {text!r}")
     return shapes
+
+
+def _constants(given: list[str]) -> dict[str, Any]:
+    """Input -> its value. Names may have = in them, values do not."""
+    constants: dict[str, Any] = {}
+    for text in given:
+        name, _, value = text.rpartition("=")
+        if not name or not value:
+            raise CommandError(f"--constant takes NAME=VALUE, like attention_mask=1, not {text!r}")
+        if name in constants:
+            raise CommandError(f"--constant {name} was given twice; an input has one value")
+        constants[name] = _constant(name, value)
+    return constants
+
+
+def _constant(name: str, text: str) -> Any:
+    import json
+
+    if text.lower().endswith(".npy"):
+        return text
+    try:
+        value = json.loads(text.lower())
+    except (ValueError, RecursionError):
+        value = float(text) if text.lower().lstrip("+-") in {"inf", "nan"} else None
+    if value is None or isinstance(value, str | dict):
+        raise CommandError(f"--constant {name}: {text!r} is not a number, a list like [1,0,0], true, false, or a .npy")
+    return value

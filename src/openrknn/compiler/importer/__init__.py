@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from openrknn.compiler.errors import CompileError
+from openrknn.compiler.errors import CompileError, in_terms_of
 from openrknn.compiler.importer.batch import batch_of, one_item
 from openrknn.compiler.importer.build import build_graph
 from openrknn.compiler.importer.check import check_sizes
+from openrknn.compiler.importer.constants import fix_inputs
 from openrknn.compiler.importer.fold import fold, simplify
 from openrknn.compiler.importer.inline import inline_functions
 from openrknn.compiler.importer.masks import soften_masks
@@ -31,6 +32,8 @@ class Imported:
     model: Any
     batch: int = 1
     """Items that the ONNX model takes at once; graph and model are for one of them."""
+    known: frozenset[str] = frozenset()
+    """Names of operators and values of the model that was given."""
 
 
 def import_model(
@@ -38,10 +41,24 @@ def import_model(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     outputs: Sequence[str] = (),
+    constants: Mapping[str, Any] | None = None,
 ) -> Imported:
-    """Read, bind open shapes, cut at `outputs`, fold constants, take one item of a batch, simplify."""
+    """Read, fix and bind inputs, cut at `outputs`, fold constants, take one item of a batch, simplify."""
     model = read_model(source)
-    bind_shapes(model, shapes or {})
+    known = {name for node in model.graph.node for name in (node.name, *node.output)}
+    known.update(entry.name for entry in model.graph.input)
+    try:
+        return replace(_imported(model, shapes or {}, outputs, constants or {}), known=frozenset(known))
+    except CompileError as error:
+        in_terms_of(error, known)
+        raise
+
+
+def _imported(
+    model: Any, shapes: Mapping[str, Sequence[int]], outputs: Sequence[str], constants: Mapping[str, Any]
+) -> Imported:
+    fix_inputs(model, constants, shapes)
+    bind_shapes(model, {name: shape for name, shape in shapes.items() if name not in constants})
     scores, logits = find_scores(model)
     if outputs:
         cut_outputs(model, outputs)

@@ -80,7 +80,8 @@ def _refuse_moved(whole: Any, batch: int) -> None:
             raise UnsupportedOperatorError(
                 f"{node.op_type} {node.name or node.output[0]!r} mixes the {batch} items of the batch; the NPU "
                 "computes one item at a time. Export the model for one item, or cut it before this operator with "
-                "--outputs"
+                "--outputs",
+                operators=(node.name, *node.output),
             )
 
 
@@ -134,7 +135,8 @@ def _prove(whole: Any, item: Any, batch: int) -> None:
     node = makers[first]
     raise UnsupportedOperatorError(
         f"{node.op_type} {node.name or first!r} mixes the {batch} items of the batch; the NPU computes one item "
-        "at a time. Export the model for one item, or cut it before this operator with --outputs"
+        "at a time. Export the model for one item, or cut it before this operator with --outputs",
+        operators=(node.name, first),
     )
 
 

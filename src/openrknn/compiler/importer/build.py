@@ -41,7 +41,7 @@ def build_graph(model: Any) -> Graph:
         )
     for name in (*graph.inputs, *(name for op in graph.ops for name in op.outputs)):
         if name not in shapes:
-            raise ModelError(_shapeless(graph, name, constants))
+            raise ModelError(_shapeless(graph, name, constants), operators=_made_by(graph, name))
         graph.values[name] = Value(name, shapes[name] or (1,))  # a single number is a list of one
         graph.values[name].whole = wholes.get(name, "")
     graph.constants = constants
@@ -50,7 +50,7 @@ def build_graph(model: Any) -> Graph:
             _as_operands(graph, op)
     for name in graph.outputs:
         if name not in graph.values and name in constants:
-            raise ModelError(f"output {name!r} is a constant; leave it out with --outputs")
+            raise ModelError(f"output {name!r} is a constant; leave it out with --outputs", operators=[name])
     graph.sort()
     graph.prune()
     _check_constants(graph)
@@ -67,6 +67,11 @@ def _as_operands(graph: Graph, op: Op) -> None:
 
 
 _COUNTS_DEPEND = {"NonMaxSuppression", "NonZero", "TopK", "Unique", "Loop", "Scan", "If", "Range", "Compress"}
+
+
+def _made_by(graph: Graph, name: str) -> tuple[str, ...]:
+    maker = next((op.name for op in graph.ops if name in op.outputs), "")
+    return maker, name
 
 
 def _shapeless(graph: Graph, name: str, constants: dict[str, Array]) -> str:
@@ -111,7 +116,8 @@ def _check_constants(graph: Graph) -> None:
             bad = int((~np.isfinite(array)).sum())
             raise ModelError(
                 f"{bad} of {array.size} numbers in the constant {name!r} of {users.get(name, '?')!r} are NaN or "
-                "infinite; train or export the model again"
+                "infinite; train or export the model again",
+                operators=[users.get(name, ""), name],
             )
 
 

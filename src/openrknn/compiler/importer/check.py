@@ -26,7 +26,8 @@ def check_sizes(shapes: Mapping[str, tuple[int, ...]]) -> None:
         if prod(shape) > _LARGEST:
             raise ModelError(
                 f"{name!r} has the shape {list(shape)}: more than the 4 GB that the NPU can address. Bind the inputs "
-                "to smaller shapes (--shapes), or export the model for them"
+                "to smaller shapes (--shapes), or export the model for them",
+                operators=[name],
             )
 
 
@@ -36,7 +37,8 @@ def check_graph(graph: Graph, types: Any) -> None:
         for key in _POSITIVE:
             given = op.attributes.get(key)
             if isinstance(given, list) and any(not isinstance(size, int) or size < 1 for size in given):
-                raise ModelError(f"{op.type} {op.name!r} has {key} {given}; they must be positive; export it again")
+                raise ModelError(f"{op.type} {op.name!r} has {key} {given}; they must be positive; export it again",
+                                 operators=(op.name, op.output))
         if op.type in {"Conv", "ConvTranspose"}:
             _convolution(graph, op)
         elif op.type == "BatchNormalization":
@@ -47,7 +49,8 @@ def check_graph(graph: Graph, types: Any) -> None:
             _cast(graph, op, types)
         elif op.type == "Transpose" and sorted(op.attributes.get("perm") or []) not in ([], _axes(graph, op)):
             perm = op.attributes["perm"]
-            raise ModelError(f"Transpose {op.name!r}: perm {perm} is not a permutation of {_axes(graph, op)}")
+            raise ModelError(f"Transpose {op.name!r}: perm {perm} is not a permutation of {_axes(graph, op)}",
+                             operators=(op.name, op.output))
 
 
 def _axes(graph: Graph, op: Op) -> list[int]:
@@ -64,13 +67,15 @@ def _convolution(graph: Graph, op: Op) -> None:
     if len(shape) != weight.ndim or shape[1] != wanted or not is_split or not weight.size:
         raise ModelError(
             f"{op.type} {op.name!r}: weights {list(weight.shape)} in {group} groups do not fit an input of the shape "
-            f"{list(shape)}; export the model again"
+            f"{list(shape)}; export the model again",
+            operators=(op.name, op.output),
         )
     bias = graph.constants.get(op.inputs[2]) if len(op.inputs) > 2 else None
     outputs = weight.shape[1] * group if op.type == "ConvTranspose" else weight.shape[0]
     if bias is not None and bias.shape != (outputs,):
         raise ModelError(
-            f"{op.type} {op.name!r}: a bias of shape {list(bias.shape)} for {outputs} outputs; export the model again"
+            f"{op.type} {op.name!r}: a bias of shape {list(bias.shape)} for {outputs} outputs; export the model again",
+            operators=(op.name, op.output),
         )
 
 
@@ -81,7 +86,8 @@ def _batch_norm(graph: Graph, op: Op) -> None:
         if array is not None and (len(shape) < 2 or array.shape != (shape[1],)):
             raise ModelError(
                 f"{op.type} {op.name!r}: {name!r} has the shape {list(array.shape)}, not one number per channel of its "
-                f"input {list(shape)}; export the model again"
+                f"input {list(shape)}; export the model again",
+                operators=(op.name, op.output),
             )
 
 
@@ -90,7 +96,8 @@ def _reshape(graph: Graph, op: Op) -> None:
     if prod(before) != prod(after):
         raise ModelError(
             f"{op.type} {op.name!r} makes {list(after)} of {list(before)}, a different number of elements; the "
-            "model was exported for other shapes than it is compiled for"
+            "model was exported for other shapes than it is compiled for",
+            operators=(op.name, op.output),
         )
 
 
@@ -101,5 +108,6 @@ def _cast(graph: Graph, op: Op, types: Any) -> None:
         return
     raise UnsupportedOperatorError(
         f"Cast {op.name!r} makes {target.lower()} numbers of an activation; there are floats, int32, int64 and bool "
-        f"only. Cut the model before it (--outputs {op.inputs[0]}) and do the rest in your program"
+        f"only. Cut the model before it (--outputs {op.inputs[0]}) and do the rest in your program",
+        operators=(op.name, op.output),
     )

@@ -43,7 +43,8 @@ def refuse_integers(model: Any) -> None:
         raise ModelError(
             f"input {entry.name!r} is {label} and read by {reader.op_type} {reader.name or reader.output[0]!r}: there "
             "are floats, int32, int64 and bool only. Do that operator in your program, and export the model from its "
-            "result on"
+            "result on",
+            operators=(reader.name, *reader.output),
         )
 
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from openrknn import isa
+from openrknn.compiler.errors import UnsupportedOperatorError, about
 from openrknn.compiler.link.emit import Commands, emit_task
 from openrknn.compiler.program import ELEMENTWISE, Place, Program, Registers, Table, Task, Tensor
 from openrknn.compiler.recipes.base import CLEARED
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
 from openrknn.container.parts import DataType, Kind
+from openrknn.isa.errors import EncodingError
 from openrknn.isa.words import amounts_word, link_word, tail_words
 
 __all__ = ["Linked", "LinkedTask", "append", "chain", "cleared", "link", "link_copies", "load_tasks"]
@@ -67,7 +69,9 @@ def link(program: Program, tables: dict[str, Table]) -> Linked:
     for number, task, loads in _tasks(program, tables):
         if loads:
             linked.table_tasks[number] = linked.table_tasks.get(number, 0) + 1
-        commands = emit_task(task, program)
+        step = program.steps[number]
+        with about(step.name, *step.fused, *step.outputs):
+            commands = _emitted(task, program)
         earlier = before.setdefault(number, [])
         is_plain = not loads and task.picture is None and number not in linked.table_tasks
         # Two register groups take turns: what the last task but one of the same step wrote is still there, if the same
@@ -78,6 +82,26 @@ def link(program: Program, tables: dict[str, Table]) -> Linked:
     chain(linked, linked.tasks)
     linked.lists.append(list(linked.tasks))
     return linked
+
+
+def _emitted(task: Task, program: Program) -> Commands:
+    try:
+        return emit_task(task, program)
+    except EncodingError as error:
+        raise UnsupportedOperatorError(_beyond(str(error))) from error
+
+
+def _beyond(text: str) -> str:
+    """A value that a register does not hold: a size, or a factor between two scales."""
+    if "CVT" in text.upper():
+        return (
+            f"two scales of the model are too far apart for the NPU: {text}. An operator's results are far smaller in "
+            "calibration than what it adds up: calibrate with data as in real use, or keep it fp16 (--fp16-layers)"
+        )
+    return (
+        f"a size in the model is beyond a register of the NPU: {text}. Cut the model before what is so large "
+        "(--outputs NAME; a detector: --outputs heads), or choose smaller input shapes"
+    )
 
 
 def link_copies(program: Program, linked: Linked, cores: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.errors import about
 from openrknn.compiler.formats import Format
 from openrknn.compiler.functions import FUNCTIONS, function_for
 from openrknn.compiler.identity import identity_conv, selection_conv
@@ -85,15 +86,20 @@ def lower(
     copies = place_views(low)
     for op in graph.ops:
         low.current = low.format_of(op.output)
-        if op.type == "Concat":
-            _copy_parts(low, op, copies[op.output])
-        elif op.type == "Slice":
-            if op.output in graph.outputs or op.attributes.get("copied"):
-                _copy_slice(low, op)
-        elif op.type != "Reshape" or low.tensor(op.output).parent is None:
-            _LOWER[op.type](low, op)
+        with about(op.name, *op.fused, op.output):
+            _lower_one(low, op, copies)
     low.current = None
     return low
+
+
+def _lower_one(low: Lowering, op: Op, copies: Mapping[str, list[str]]) -> None:
+    if op.type == "Concat":
+        _copy_parts(low, op, copies[op.output])
+    elif op.type == "Slice":
+        if op.output in low.graph.outputs or op.attributes.get("copied"):
+            _copy_slice(low, op)
+    elif op.type != "Reshape" or low.tensor(op.output).parent is None:
+        _LOWER[op.type](low, op)
 
 
 def _free_pictures(graph: Graph, form: Format) -> set[str]:

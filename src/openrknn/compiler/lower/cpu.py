@@ -84,7 +84,8 @@ def refuse_cpu(program: Program) -> None:
     title = program.target.chip.title
     raise UnsupportedOperatorError(
         f"the runtime of {title} has no operators for the CPU, and the NPU has none for: {shown}{more}. {advice} and "
-        "do the rest in your program; a detector: --outputs heads"
+        "do the rest in your program; a detector: --outputs heads",
+        operators=[name for step in steps for name in (step.name, *step.fused, *step.outputs)],
     )
 
 

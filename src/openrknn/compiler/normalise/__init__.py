@@ -115,4 +115,4 @@ def normalise(
             if entry.when(now):
                 entry.run(graph, now)
     except UnsupportedOperatorError as error:
-        raise UnsupportedOperatorError(graph.mixes or str(error)) from None
+        raise UnsupportedOperatorError(graph.mixes or str(error), operators=error.operators) from None

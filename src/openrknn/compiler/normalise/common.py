@@ -89,4 +89,4 @@ def pair(op: Op, name: str, default: int) -> tuple[int, int]:
 
 def refuse(op: Op, why: str) -> None:
     """Say that this form of the operator cannot be compiled."""
-    raise UnsupportedOperatorError(f"{op.type} {op.name!r}: {why}")
+    raise UnsupportedOperatorError(f"{op.type} {op.name!r}: {why}", operators=(op.name, op.output))

@@ -33,7 +33,8 @@ def finish(graph: Graph) -> None:
     made = graph.producers()
     for name in graph.outputs:
         if name not in made and name not in graph.inputs:
-            raise UnsupportedOperatorError(f"output {name!r} is a constant; leave it out with --outputs")
+            text = f"output {name!r} is a constant; leave it out with --outputs"
+            raise UnsupportedOperatorError(text, operators=[name])
     for op in graph.ops:
         if op.type == "Cpu":
             continue
@@ -55,7 +56,8 @@ def finish(graph: Graph) -> None:
         cut = ", ".join(dict.fromkeys(name for op in homeless for name in graph.activations(op)))
         raise UnsupportedOperatorError(
             f"cannot be compiled: {shown}{more}. Cut the model before them (--outputs {cut.split(', ')[0]}; a "
-            "detector: --outputs heads), or export it without them; docs/operators.md lists what is supported"
+            "detector: --outputs heads), or export it without them; docs/operators.md lists what is supported",
+            operators=[name for op in homeless for name in (op.name, op.output)],
         )
 
 

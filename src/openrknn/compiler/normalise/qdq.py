@@ -24,7 +24,8 @@ def take_quantization(graph: Graph, *, calibrated: bool) -> None:
         numbers = _numbers(graph, op)
         readers = [entry for entry in graph.ops if op.output in entry.inputs]
         if any(entry.type != "DequantizeLinear" for entry in readers) or op.output in graph.outputs:
-            raise ModelError(f"QuantizeLinear {op.name!r} is read by something else than DequantizeLinear")
+            raise ModelError(f"QuantizeLinear {op.name!r} is read by something else than DequantizeLinear",
+                             operators=(op.name, op.output))
         source = op.inputs[0]
         graph.given.setdefault(source, numbers)
         for reader in readers:
@@ -37,17 +38,20 @@ def take_quantization(graph: Graph, *, calibrated: bool) -> None:
         graph.ops.remove(op)
     left = next((op for op in graph.ops if op.type == "DequantizeLinear"), None)
     if left is not None:
-        raise ModelError(f"DequantizeLinear {left.name!r} reads something that no QuantizeLinear made")
+        raise ModelError(f"DequantizeLinear {left.name!r} reads something that no QuantizeLinear made",
+                         operators=(left.name, left.output))
     graph.prune()
 
 
 def _numbers(graph: Graph, op: Op) -> Quantization:
     scale, zero = constant(graph, op, 1), constant(graph, op, 2)
     if scale is None or scale.size != 1 or (zero is not None and zero.size != 1):
-        raise ModelError(f"QuantizeLinear {op.name!r} has more than one scale; activations have one in the NPU")
+        raise ModelError(f"QuantizeLinear {op.name!r} has more than one scale; activations have one in the NPU",
+                         operators=(op.name, op.output))
     point = int(zero.reshape(-1)[0]) if zero is not None else 0
     is_unsigned = zero is None or zero.dtype == np.uint8
     if zero is not None and zero.dtype not in (np.int8, np.uint8):
         raise ModelError(f"QuantizeLinear {op.name!r} makes {zero.dtype}; between layers the NPU has int8 and uint8. "
-                         "Quantise it to one of these, or give the float model: fp16 is the way to more digits")
+                         "Quantise it to one of these, or give the float model: fp16 is the way to more digits",
+                         operators=(op.name, op.output))
     return Quantization(float(scale.reshape(-1)[0]), point - 128 if is_unsigned else point)

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler import fix_inputs as fix_constants
 from openrknn.compiler import infer, known_shapes, model_inputs, read_model
+from openrknn.compiler.errors import OptionError
 
 __all__ = ["cut_inputs", "fix_inputs", "remove_reshapes", "values_of"]
 
@@ -25,23 +27,18 @@ def values_of(path: str | os.PathLike[str]) -> set[str]:
 
 
 def fix_inputs(model: Any, values: Mapping[str, Any]) -> None:
-    """Inputs become constants, in the type that the model takes."""
-    import onnx
-
-    for entry in [entry for entry in model_inputs(model) if entry.name in values]:
-        kind = onnx.helper.tensor_dtype_to_np_dtype(entry.type.tensor_type.elem_type)
-        array = np.asarray(values[entry.name])
-        wanted = [dim.dim_value for dim in entry.type.tensor_type.shape.dim]
-        fits = len(wanted) == array.ndim and all(
-            size in {0, have} for size, have in zip(wanted, array.shape, strict=False)
-        )
-        if not fits:
+    """Inputs become constants, in the type that the model takes; the vendor's arrays have the shape of the input."""
+    ranks = {entry.name: len(entry.type.tensor_type.shape.dim) for entry in model_inputs(model)}
+    for name, value in values.items():
+        if np.ndim(value) != ranks.get(name, np.ndim(value)):
             raise ValueError(
-                f"load_onnx: input_initial_val of {entry.name!r} has the shape {list(array.shape)}, the input "
-                f"{[size or '?' for size in wanted]}"
+                f"load_onnx: input_initial_val of {name!r} has the shape {list(np.shape(value))}, the input has "
+                f"{ranks[name]} dimensions"
             )
-        model.graph.initializer.append(onnx.numpy_helper.from_array(array.astype(kind), entry.name))
-        model.graph.input.remove(entry)
+    try:
+        fix_constants(model, values)
+    except OptionError as error:
+        raise ValueError(f"load_onnx: input_initial_val: {error}") from None
 
 
 def cut_inputs(model: Any, names: Mapping[str, Sequence[int]]) -> None:

@@ -123,7 +123,7 @@ def _gather(writer: Writer, node: Any) -> None:
         part = writer.cut(node.input[0], axis, picks[0], picks[0] + len(picks))
         writer.reshape(part, out, to=node.output[0])
     elif axis == 1 and shape[0] == 1 and 2 <= len(shape) <= 4 and picks:
-        weight = choice(len(picks), shape[1], f"Gather {writer.name!r}")
+        weight = choice(len(picks), shape[1], "Gather", writer.name)
         weight[np.arange(len(picks)), picks] = 1
         select(writer, node.input[0], shape, weight, None, out, node.output[0])
 
@@ -166,7 +166,7 @@ def _with_constants(writer: Writer, node: Any, out: tuple[int, ...], arrays: lis
     moved = [name for name, array in zip(node.input, arrays, strict=True) if array is None]
     joined = moved[0] if len(moved) == 1 else writer.add("Concat", *moved, axis=1)
     have = sum((writer.shape(name) or ())[1] for name in moved)
-    weight, summand = choice(out[1], have, f"Concat {writer.name!r}"), np.zeros(out)
+    weight, summand = choice(out[1], have, "Concat", writer.name), np.zeros(out)
     at = source = 0
     for name, array in zip(node.input, arrays, strict=True):
         count = (writer.shape(name) or ())[1]

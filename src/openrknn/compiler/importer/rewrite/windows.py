@@ -127,7 +127,7 @@ def _pad(writer: Writer, node: Any) -> None:
         fill = writer.operand(node, 2)
         value = float(fill.reshape(-1)[0]) if fill is not None and fill.size else float(attribute(node, "value", 0.0))
         total = before[1] + shape[1] + after[1]
-        weight, bias = choice(total, shape[1], f"Pad {writer.name!r}"), np.full(total, value)
+        weight, bias = choice(total, shape[1], "Pad", writer.name), np.full(total, value)
         weight[np.arange(before[1], before[1] + shape[1]), np.arange(shape[1])] = 1
         bias[before[1] : before[1] + shape[1]] = 0
         cube = shape if len(shape) == 4 else (1, shape[1], 1, int(np.prod(shape[2:])))
@@ -148,7 +148,7 @@ def _edges(
         size = current[axis]
         if not before[axis] and not after[axis]:
             continue
-        weight = choice(size + before[axis] + after[axis], size, f"Pad {writer.name!r}")
+        weight = choice(size + before[axis] + after[axis], size, "Pad", writer.name)
         if mode == "reflect":
             ahead, behind = range(before[axis], 0, -1), range(size - 2, size - 2 - after[axis], -1)
             picks = [*ahead, *range(size), *behind]
