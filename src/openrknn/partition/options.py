@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from openrknn.compiler.errors import OptionError
 
 __all__ = ["PRECISIONS", "PREFERENCES", "PartitionOptions"]
@@ -41,6 +43,13 @@ class PartitionOptions:
     """A folder for compiled parts; True: the user's cache folder; False: none."""
     compile: Mapping[str, Any] = field(default_factory=dict)
     """More keywords of `openrknn.compile` for the NPU parts."""
+
+    @property
+    def digest(self) -> str:
+        """What the results depend on, as a text; calibration data come on top."""
+        parts = (self.target, self.precision, self.prefer, sorted(self.compile.items(), key=str), tuple(self.outputs))
+        constants = {name: np.asarray(value).tolist() for name, value in sorted(self.constants.items())}
+        return repr((*parts, constants, [sorted(entry.items()) for entry in self.shapes]))
 
     def __post_init__(self) -> None:
         if self.precision and self.precision not in PRECISIONS:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, overload
 
 from openrknn.closing import Closing
+from openrknn.container.bundle import Bundle, is_bundle
 from openrknn.container.load import load
 from openrknn.container.model import Model, TensorSpec
 from openrknn.device import Device
@@ -55,8 +56,17 @@ class Session(Closing):
     raises `BudgetError` before it is allocated or run. The defaults grow with the file and are far above what real
     models need; OPENRKNN_MAX_WORK and OPENRKNN_MAX_MEMORY replace them.
 
-    One session runs one thing at a time, from whichever thread; a `SessionPool` runs several.
+    One session runs one thing at a time, from whichever thread; a `SessionPool` runs several. A file of parts
+    (`openrknn compile --partition`) gives a `PartedSession`, which runs them as one model.
     """
+
+    def __new__(cls, model: object = None, *_arguments: object, **_options: object) -> Session:
+        """A file of parts has a session of its own kind."""
+        if cls is Session and (isinstance(model, Bundle) or is_bundle(model)):
+            from openrknn.runtime.parted.session import PartedSession  # here: it stands on this module
+
+            return object.__new__(PartedSession)
+        return object.__new__(cls)
 
     def __init__(
         self,

@@ -1,0 +1,268 @@
+"""A parted model: one zip with `.rknn` parts for the NPU, `.onnx` parts for the CPU, and a manifest that joins them.
+
+    manifest.json       what the parts read and write, in which order they run, and why they were cut so
+    parts/00.onnx       parts of the CPU, for ONNX Runtime
+    parts/01.rknn       parts of the NPU
+
+Values have the names of the ONNX model that was cut. A plan is an order of parts for one choice of input shapes; a file
+has one plan, or several for a model with open dimensions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from openrknn.errors import BadTextError, FormatError, NotRknnError, UnsupportedError
+
+__all__ = ["SUFFIX", "Bundle", "Part", "Plan", "Port", "is_bundle", "read_bundle", "write_bundle"]
+
+SUFFIX = ".rknnz"
+_FORMAT, _VERSION = "openrknn-parts", 1
+_MANIFEST = "manifest.json"
+_MARK = b"PK\x03\x04"
+_KINDS = {"npu": ".rknn", "cpu": ".onnx"}
+_BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Python inflates the others whole, whatever one asks for."""
+_MAX_MANIFEST_BYTES = 16 * 1024 * 1024
+_MAX_BYTES = 2**32
+"""Of all parts."""
+_MOST_PARTS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or an output of the whole model."""
+
+    name: str
+    type: str
+    """As ONNX Runtime writes it: "tensor(float)", "tensor(int64)"."""
+    shape: tuple[int | str | None, ...]
+    """Open dimensions have a name, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Neighbouring operators that run together."""
+
+    kind: str
+    """ "npu" or "cpu"."""
+    file: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """NPU parts: of inputs and outputs."""
+    operators: int = 0
+    macs: int = 0
+    """Products of the operators in it."""
+    npu_macs: int = 0
+    """Those of them that the NPU computes: a `.rknn` can leave operators to the CPU, too."""
+    npu_us: float | None = None
+    """What the NPU needs for it by estimate, with its inputs and outputs; None: it cannot run there."""
+    cpu_us: float = 0.0
+    """What a board's processor would need for it."""
+    reason: str = ""
+    """Why it is where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The parts, in the order in which they run, for one choice of input shapes."""
+
+    parts: tuple[int, ...]
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of the inputs; empty: any shapes (parts of the CPU only)."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A parted model."""
+
+    target: str
+    """The chip that the NPU's parts are for."""
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    parts: tuple[Part, ...]
+    plans: tuple[Plan, ...]
+    files: Mapping[str, bytes] = field(repr=False)
+    made_by: str = ""
+    precision: str = ""
+    padded: Mapping[str, int] = field(default_factory=dict)
+    """Inputs whose dimension of this number may be filled up to the next larger plan without changing the rest."""
+    notes: tuple[str, ...] = ()
+    """What was decided, in words."""
+    path: str | None = None
+
+    @property
+    def macs(self) -> int:
+        """Of the first plan."""
+        return sum(self.parts[number].macs for number in self.plans[0].parts)
+
+    @property
+    def npu_share(self) -> float:
+        """Share of the first plan's products that the NPU computes; 1 where there are none at all."""
+        return sum(self.parts[number].npu_macs for number in self.plans[0].parts) / self.macs if self.macs else 1.0
+
+
+def is_bundle(source: object) -> bool:
+    """Whether a path or bytes hold a zip with the manifest; whatever cannot be read is none."""
+    try:
+        if isinstance(source, bytes | bytearray | memoryview):
+            return bytes(source[:4]) == _MARK and _has_manifest(BytesIO(source))
+        if not isinstance(source, str | os.PathLike):
+            return False
+        with Path(source).open("rb") as file:
+            return file.read(4) == _MARK and _has_manifest(file)
+    except (OSError, ValueError):
+        return False
+
+
+def _has_manifest(file: Any) -> bool:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return _MANIFEST in archive.namelist()
+    except (zipfile.BadZipFile, NotImplementedError):
+        return False
+
+
+def write_bundle(bundle: Bundle) -> bytes:
+    """The file. The same bundle gives the same bytes."""
+    manifest = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        **{name: getattr(bundle, name) for name in ("target", "made_by", "precision", "padded", "notes")},
+        **{name: [asdict(one) for one in getattr(bundle, name)] for name in ("inputs", "outputs", "parts", "plans")},
+    }
+    out = BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        entries = [(_MANIFEST, json.dumps(manifest, indent=1).encode()), *sorted(bundle.files.items())]
+        for name, data in entries:
+            info = zipfile.ZipInfo(name)  # dated 1980: no clock gets into the file
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, data)
+    return out.getvalue()
+
+
+def read_bundle(source: str | os.PathLike[str] | bytes) -> Bundle:
+    """Read and check: names, sizes, that every value is there before it is read."""
+    path = None if isinstance(source, bytes | bytearray | memoryview) else os.fspath(source)
+    name = path or "the model"
+    try:
+        with zipfile.ZipFile(BytesIO(source) if isinstance(source, bytes) else str(path)) as archive:
+            manifest = _manifest(archive, name)
+            files = _files(archive, name)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise FormatError(f"{name} is a damaged zip: {error}") from None
+    except KeyError:
+        raise NotRknnError(f"{name} is a zip without {_MANIFEST}: not a parted model") from None
+    try:
+        bundle = _bundle(manifest, files, path)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadTextError(f"the manifest of {name} is not one of a parted model: {error!r}") from None
+    _check(bundle, name)
+    return bundle
+
+
+def _manifest(archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
+    info = archive.getinfo(_MANIFEST)
+    if info.file_size > _MAX_MANIFEST_BYTES or info.compress_type not in _BOUNDED:
+        raise FormatError(f"the manifest of {name} has {info.file_size} bytes, or is packed in an unusual way")
+    try:
+        with archive.open(info) as file:
+            found = json.loads(file.read(_MAX_MANIFEST_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise BadTextError(f"the manifest of {name} cannot be read: {error}") from None
+    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        raise NotRknnError(f"{name} is a zip, but not a parted model of openrknn")
+    if found.get("version") != _VERSION:
+        raise UnsupportedError(
+            f"{name} is a parted model of version {found.get('version')!r}; this openrknn reads {_VERSION}: make it "
+            "again with `openrknn compile --partition`, or update openrknn"
+        )
+    return found
+
+
+def _files(archive: zipfile.ZipFile, name: str) -> dict[str, bytes]:
+    entries = [info for info in archive.infolist() if info.filename != _MANIFEST and not info.is_dir()]
+    total = sum(info.file_size for info in entries)
+    if total > _MAX_BYTES or len(entries) > _MOST_PARTS:
+        raise FormatError(f"{name} has {len(entries)} parts of {total} bytes together; {_MAX_BYTES} are allowed")
+    files = {}
+    for info in entries:
+        if info.compress_type not in _BOUNDED:
+            raise FormatError(f"{info.filename} of {name} is packed in an unusual way; deflate is read")
+        with archive.open(info) as file:
+            files[info.filename] = file.read(info.file_size)
+    return files
+
+
+def _bundle(manifest: dict[str, Any], files: dict[str, bytes], path: str | None) -> Bundle:
+    return Bundle(
+        target=str(manifest["target"]),
+        inputs=tuple(_port(entry) for entry in manifest["inputs"]),
+        outputs=tuple(_port(entry) for entry in manifest["outputs"]),
+        parts=tuple(_part(entry) for entry in manifest["parts"]),
+        plans=tuple(
+            Plan(tuple(int(number) for number in entry["parts"]), _shapes(entry["shapes"]))
+            for entry in manifest["plans"]
+        ),
+        files=files,
+        made_by=str(manifest.get("made_by", "")),
+        precision=str(manifest.get("precision", "")),
+        padded={str(name): int(axis) for name, axis in manifest.get("padded", {}).items()},
+        notes=tuple(str(note) for note in manifest.get("notes", ())),
+        path=path,
+    )
+
+
+def _port(entry: Any) -> Port:
+    shape = tuple(size if size is None or isinstance(size, int) else str(size) for size in entry["shape"])
+    return Port(str(entry["name"]), str(entry["type"]), shape)
+
+
+def _shapes(entry: Any) -> dict[str, tuple[int, ...]]:
+    return {str(name): tuple(int(size) for size in shape) for name, shape in entry.items()}
+
+
+def _part(entry: Any) -> Part:
+    return Part(
+        kind=str(entry["kind"]), file=str(entry["file"]), inputs=tuple(map(str, entry["inputs"])),
+        outputs=tuple(map(str, entry["outputs"])), shapes=_shapes(entry["shapes"]), operators=int(entry["operators"]),
+        macs=int(entry["macs"]), npu_macs=int(entry["npu_macs"]),
+        npu_us=None if entry["npu_us"] is None else float(entry["npu_us"]), cpu_us=float(entry["cpu_us"]),
+        reason=str(entry["reason"]),
+    )  # fmt: skip
+
+
+def _check(bundle: Bundle, name: str) -> None:
+    if not bundle.plans:
+        raise FormatError(f"{name} has no plan: nothing says in which order its parts run")
+    for number, part in enumerate(bundle.parts):
+        if part.kind not in _KINDS:
+            raise FormatError(f"part {number} of {name} is for {part.kind!r}; there are npu and cpu")
+        if part.file not in bundle.files:
+            raise FormatError(f"part {number} of {name} is {part.file!r}, which is not in the zip")
+        missing = [value for value in (*part.inputs, *part.outputs) if value not in part.shapes]
+        if part.kind == "npu" and missing:
+            raise FormatError(f"part {number} of {name} does not say which shape {missing[0]!r} has")
+    known = {port.name for port in bundle.inputs}
+    for plan in bundle.plans:
+        made = set(known)
+        for number in plan.parts:
+            if not 0 <= number < len(bundle.parts):
+                raise FormatError(f"a plan of {name} runs part {number} of {len(bundle.parts)}")
+            lost = [value for value in bundle.parts[number].inputs if value not in made]
+            if lost:
+                raise FormatError(f"part {number} of {name} reads {lost[0]!r}, which no part before it makes")
+            made.update(bundle.parts[number].outputs)
+        lost = [port.name for port in bundle.outputs if port.name not in made]
+        if lost:
+            raise FormatError(f"no part of {name} makes its output {lost[0]!r}")

@@ -1,0 +1,93 @@
+"""Compiled parts and whole parted models on disk: by content, options and compiler."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import openrknn
+from openrknn.partition.options import PartitionOptions
+
+__all__ = ["Cache", "compiler_version"]
+
+_LOG = logging.getLogger(__name__)
+_MOST_BYTES = 4 * 2**30
+
+
+@cache
+def compiler_version() -> str:
+    """The version, and what the sources of compiler and partitioner say: in a checkout they change without it."""
+    digest = hashlib.sha256(openrknn.__version__.encode())
+    root = Path(openrknn.__file__).parent
+    for folder in ("compiler", "partition", "container", "layout"):
+        for path in sorted((root / folder).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+class Cache:
+    """Files named by what they were made from. What cannot be read or written is made anew: nothing fails here."""
+
+    def __init__(self, where: str | os.PathLike[str] | bool) -> None:
+        self.folder: Path | None = None
+        if where is True:
+            base = os.environ.get("OPENRKNN_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+            self.folder = Path(base) / "openrknn" / "parts"
+        elif where is not False:
+            self.folder = Path(where)
+
+    def key(self, data: bytes, options: PartitionOptions, *more: str) -> str:
+        """Of what was made from `data`."""
+        digest = hashlib.sha256(data)
+        digest.update("\0".join((compiler_version(), options.digest, *more)).encode())
+        return digest.hexdigest()
+
+    def get(self, key: str, suffix: str) -> bytes | None:
+        """What is stored, if it is."""
+        if self.folder is None:
+            return None
+        path = self.folder / f"{key}{suffix}"
+        try:
+            data = path.read_bytes()
+            os.utime(path)  # for `_trim`
+        except OSError:
+            return None
+        return data
+
+    def put(self, key: str, suffix: str, data: bytes) -> None:
+        """Another process that reads it meanwhile sees all or nothing."""
+        if self.folder is None:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=self.folder)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                Path(name).replace(self.folder / f"{key}{suffix}")
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    Path(name).unlink()
+                raise
+            self._trim()
+        except OSError as error:
+            _LOG.warning("%s cannot be written (%s): parts are compiled again next time", self.folder, error.strerror)
+
+    def _trim(self) -> None:
+        """The oldest go when there is too much."""
+        assert self.folder is not None
+        entries = sorted(
+            ((info.st_mtime, info.st_size, path) for path in self.folder.iterdir() if (info := path.stat())),
+            reverse=True,
+        )
+        total = 0
+        for _, size, path in entries:
+            total += size
+            if total > _MOST_BYTES:
+                with contextlib.suppress(OSError):
+                    path.unlink()

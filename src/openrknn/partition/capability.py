@@ -1,0 +1,59 @@
+"""What the NPU could do, by looking at one operator alone: its type, and the types and shapes around it.
+
+The compiler has the last word: what it refuses goes to the CPU as well (`build`).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from openrknn.compiler.float_model import onnx_package
+from openrknn.compiler.operators import CPU_ANY
+from openrknn.partition.view import Node, Value, View
+
+__all__ = ["Fitness", "fitness_of"]
+
+_LARGEST = 2**30
+_HEAVY = {"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Einsum"}
+_LIGHT = set("""
+    Abs Add AveragePool BatchNormalization Celu Clip Concat Cos DepthToSpace Div Dropout Elu Erf Exp Flatten Gelu
+    GlobalAveragePool GlobalMaxPool GroupNormalization HardSigmoid HardSwish Identity InstanceNormalization
+    LayerNormalization LeakyRelu Log LpNormalization Max MaxPool MeanVarianceNormalization Min Mish Mul Neg PRelu Pad Pow
+    RMSNormalization Reciprocal ReduceMean Relu Reshape Resize Selu Sigmoid Sin Slice Softmax Softplus Softsign
+    SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tanh ThresholdedRelu Transpose Unsqueeze Upsample
+""".split())
+_QUANTISERS = {"QuantizeLinear", "DequantizeLinear"}
+_BETWEEN = {kind for kinds in CPU_ANY.values() for kind in kinds} - _LIGHT
+
+
+class Fitness(Enum):
+    """Where an operator can run."""
+
+    NPU = "npu"
+    BETWEEN = "between"
+    """A `.rknn` can hold it, but the CPU runs it there: worth it only in the middle of an NPU part."""
+    CPU = "cpu"
+
+
+def fitness_of(view: View, node: Node) -> tuple[Fitness, str]:
+    """With the reason where it is the CPU's."""
+    if node.type not in _HEAVY | _LIGHT | _QUANTISERS | _BETWEEN:
+        return Fitness.CPU, f"the NPU has no {node.type}"
+    proto = onnx_package().TensorProto
+    known = {proto.FLOAT, proto.INT8, proto.UINT8} if node.type in _QUANTISERS else {proto.FLOAT}
+    for name in (*node.reads, *node.makes):
+        value = view.values.get(name, Value())
+        if value.kind not in known:
+            return Fitness.CPU, f"{name!r} is {_label(proto, value)}"
+        if value.shape is None:
+            return Fitness.CPU, f"the shape of {name!r} is known only when it runs"
+        if not 0 < value.numbers <= _LARGEST:
+            return Fitness.CPU, f"{name!r} has {value.numbers} numbers"
+    if not node.reads:
+        return Fitness.CPU, "it reads constants only"
+    return (Fitness.BETWEEN if node.type in _BETWEEN else Fitness.NPU), ""
+
+
+def _label(proto: Any, value: Value) -> str:
+    return str(proto.DataType.Name(value.kind)).lower() if value.kind else "of a type that is not known"

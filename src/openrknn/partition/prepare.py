@@ -1,0 +1,44 @@
+"""The model before it is split: shapes bound, constants folded as far as that goes, half floats as floats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from openrknn.compiler.errors import CompileError
+from openrknn.compiler.float_model import onnx_package
+from openrknn.compiler.importer.fold import fold
+from openrknn.compiler.importer.shapes import bind_shapes, infer
+from openrknn.compiler.importer.types import as_float
+from openrknn.partition.view import View, view_of
+
+__all__ = ["prepare"]
+
+
+def prepare(model: Any, shapes: Mapping[str, Sequence[int]]) -> View:
+    """`model` is changed. Whatever cannot be folded stays as it is: nothing is refused here."""
+    onnx = onnx_package()
+    try:
+        bind_shapes(model, shapes)
+    except CompileError:  # an input without a shape, or a sequence: what depends on it is the CPU's
+        pass
+    spare = onnx.ModelProto()
+    spare.CopyFrom(model)
+    try:
+        if _is_half(model, onnx.TensorProto):
+            as_float(model)
+        return view_of(fold(model))
+    except CompileError:
+        pass
+    try:
+        return view_of(infer(spare))
+    except CompileError:
+        return view_of(spare)
+
+
+def _is_half(model: Any, proto: Any) -> bool:
+    """A network in half or bfloat16, and nothing in double, which would lose by it."""
+    kinds = {tensor.data_type for tensor in model.graph.initializer}
+    kinds |= {entry.type.tensor_type.elem_type for entry in (*model.graph.input, *model.graph.output)}
+    heavy = any(node.op_type in {"Conv", "MatMul", "Gemm", "ConvTranspose"} for node in model.graph.node)
+    return heavy and bool(kinds & {proto.FLOAT16, proto.BFLOAT16}) and proto.DOUBLE not in kinds

@@ -1,0 +1,165 @@
+"""Which operators run together: groups that can run one after the other, as few as possible, and worth their way.
+
+Nodes get a level: as many changes between NPU and CPU as lie before them on the way that has most. Neighbours of one
+level and kind form a group; no group can wait for one that waits for it, since levels only grow along the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from openrknn.partition.capability import Fitness, fitness_of
+from openrknn.partition.view import Node, View
+
+__all__ = ["Group", "Splitter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes that run together, in order."""
+
+    is_npu: bool
+    level: int
+    nodes: tuple[int, ...]
+
+
+class Splitter:
+    """Holds what is known of each node; `split` can be called again whenever `leave` has learnt more."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.reasons: dict[int, str] = {}
+        """Node -> why it is the CPU's."""
+        self.fitness: list[Fitness] = []
+        for node in view.nodes:
+            fitness, reason = fitness_of(view, node)
+            self.fitness.append(fitness)
+            if reason:
+                self.reasons[node.index] = reason
+
+    def leave(self, numbers: Iterable[int], reason: str) -> bool:
+        """These go to the CPU; whether that is new for any of them."""
+        news = [number for number in numbers if self.fitness[number] is not Fitness.CPU]
+        for number in news:
+            self.fitness[number] = Fitness.CPU
+            self.reasons[number] = reason
+        return bool(news)
+
+    def alike(self, number: int) -> list[int]:
+        """All nodes that the compiler would judge as it judges this one."""
+        wanted = self.view.signature(self.view.nodes[number])
+        kind = self.view.nodes[number].type
+        return [
+            node.index for node in self.view.nodes if node.type == kind and self.view.signature(node) == wanted
+        ]  # fmt: skip
+
+    def split(self, is_worth: Callable[[list[Node]], str] = lambda nodes: "") -> list[Group]:
+        """Groups in the order in which they run. `is_worth` says why a group of the NPU's is not, or nothing."""
+        while True:
+            npu = self._trimmed()
+            groups = self._groups(npu)
+            again = False
+            for group in groups:
+                if group.is_npu:
+                    nodes = [self.view.nodes[number] for number in group.nodes]
+                    reason = self._odd_border(nodes) or is_worth(nodes)
+                    again |= bool(reason) and self.leave(self._blamed(nodes, reason), reason)
+            if not again:
+                return groups
+
+    def _odd_border(self, nodes: list[Node]) -> str:
+        """Quantised numbers may not cross a border: a `.rknn` takes and gives floats here."""
+        inside = {node.index for node in nodes}
+        for node in nodes:
+            for name in node.reads:
+                if not self._is_float(name) and self.view.makers.get(name, -1) not in inside:
+                    return f"{name!r} comes in quantised"
+            for name in node.makes:
+                outside = name in self.view.outputs or any(
+                    reader not in inside for reader in self.view.readers.get(name, ())
+                )
+                if not self._is_float(name) and outside:
+                    return f"{name!r} goes out quantised"
+        return ""
+
+    def _blamed(self, nodes: list[Node], reason: str) -> list[int]:
+        """Where quantised numbers cross the border only those next to it are to blame; else the whole group."""
+        touching = [node.index for node in nodes if any(repr(name) in reason for name in (*node.reads, *node.makes))]
+        return touching if "quantised" in reason and touching else [node.index for node in nodes]
+
+    def _is_float(self, name: str) -> bool:
+        return name in self.view.values and self.view.values[name].kind == 1
+
+    def _trimmed(self) -> set[int]:
+        """Nodes of the NPU. What the CPU does inside a `.rknn` is among them only where the NPU goes on behind it."""
+        chosen = {index for index, fitness in enumerate(self.fitness) if fitness is Fitness.NPU}
+        between = [index for index, fitness in enumerate(self.fitness) if fitness is Fitness.BETWEEN]
+        fed: set[int] = set()
+        for index in between:
+            before = self.view.before(self.view.nodes[index])
+            if before and all(maker in chosen or maker in fed for maker in before):
+                fed.add(index)
+        kept: set[int] = set()
+        for index in reversed(between):
+            after = self.view.after(self.view.nodes[index])
+            ends = any(name in self.view.outputs for name in self.view.nodes[index].makes)
+            if index in fed and after and not ends and all(reader in chosen or reader in kept for reader in after):
+                kept.add(index)
+        # What feeds only a node that was not kept is not fed any more.
+        while True:
+            lost = {
+                index for index in kept
+                if not all(maker in chosen or maker in kept for maker in self.view.before(self.view.nodes[index]))
+            }  # fmt: skip
+            if not lost:
+                return chosen | kept
+            kept -= lost
+
+    def _groups(self, npu: set[int]) -> list[Group]:
+        early, late = self._early(npu), self._late(npu)
+        return min((self._by_level(npu, levels) for levels in (early, late)), key=len)
+
+    def _early(self, npu: set[int]) -> list[int]:
+        levels: list[int] = []
+        for node in self.view.nodes:
+            mine = node.index in npu
+            before = [levels[maker] + ((maker in npu) != mine) for maker in self.view.before(node)]
+            levels.append(max(before, default=0))
+        return levels
+
+    def _late(self, npu: set[int]) -> list[int]:
+        levels = [0] * len(self.view.nodes)
+        for node in reversed(self.view.nodes):
+            mine = node.index in npu
+            after = [levels[reader] - ((reader in npu) != mine) for reader in self.view.after(node)]
+            levels[node.index] = min(after, default=0)
+        return levels
+
+    def _by_level(self, npu: set[int], levels: list[int]) -> list[Group]:
+        """The CPU's nodes of a level are one group; the NPU's one for each connected piece."""
+        piece = _pieces(self.view, npu, levels)
+        found: dict[tuple[int, bool, int], list[int]] = {}
+        for node in self.view.nodes:
+            mine = node.index in npu
+            key = (levels[node.index], mine, piece[node.index] if mine else 0)
+            found.setdefault(key, []).append(node.index)
+        return [Group(mine, level, tuple(nodes)) for (level, mine, _), nodes in sorted(found.items())]
+
+
+def _pieces(view: View, npu: set[int], levels: list[int]) -> list[int]:
+    """For each node the first node of its connected piece of the same kind and level."""
+    root = list(range(len(view.nodes)))
+
+    def find(index: int) -> int:
+        while root[index] != index:
+            root[index] = root[root[index]]
+            index = root[index]
+        return index
+
+    for node in view.nodes:
+        for maker in view.before(node):
+            if (maker in npu) == (node.index in npu) and levels[maker] == levels[node.index]:
+                one, other = sorted((find(maker), find(node.index)))
+                root[other] = one
+    return [find(index) for index in range(len(root))]

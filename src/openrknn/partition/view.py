@@ -1,0 +1,146 @@
+"""An ONNX graph as the partitioner sees it: who makes and reads each value, with type, shape and work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from openrknn.compiler.float_model import onnx_package
+from openrknn.partition.macs import macs_of
+
+__all__ = ["Node", "Value", "View", "view_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What is known of one value."""
+
+    kind: int = 0
+    """ONNX's number of the element type; 0: not known, or not a tensor."""
+    shape: tuple[int, ...] | None = None
+    """None: open, or not known."""
+
+    @property
+    def numbers(self) -> int:
+        return prod(self.shape) if self.shape is not None else 0
+
+
+@dataclass(slots=True)
+class Node:
+    """One operator."""
+
+    index: int
+    proto: Any
+    reads: tuple[str, ...]
+    """Values, those of the graphs inside it as well; constants and what is left out are not among them."""
+    makes: tuple[str, ...]
+    macs: int = 0
+    name: str = ""
+
+    @property
+    def type(self) -> str:
+        domain = self.proto.domain
+        return str(self.proto.op_type) if domain in {"", "ai.onnx"} else f"{domain}.{self.proto.op_type}"
+
+
+@dataclass(slots=True)
+class View:
+    """The whole graph; nodes are in an order in which they can run."""
+
+    model: Any
+    nodes: list[Node]
+    values: dict[str, Value]
+    constants: dict[str, Any]
+    """Initializers by name."""
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    makers: dict[str, int] = field(default_factory=dict)
+    readers: dict[str, list[int]] = field(default_factory=dict)
+
+    def before(self, node: Node) -> list[int]:
+        """Nodes whose results it reads."""
+        return [self.makers[name] for name in node.reads if name in self.makers]
+
+    def after(self, node: Node) -> list[int]:
+        """Nodes that read its results."""
+        return [reader for name in node.makes for reader in self.readers.get(name, ())]
+
+    def signature(self, node: Node) -> tuple[Any, ...]:
+        """What decides whether the compiler can do it: equal nodes have equal fates."""
+        attributes = tuple(sorted(entry.SerializeToString() for entry in node.proto.attribute))
+        read = tuple(
+            ("constant", tuple(self.constants[name].dims)) if name in self.constants else self.values.get(name, Value())
+            for name in node.proto.input
+        )
+        return (node.type, attributes, read)
+
+
+def view_of(model: Any) -> View:
+    """Of a model whose shapes are inferred as far as they can be."""
+    onnx = onnx_package()
+    graph = model.graph
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    values = {name: Value(tensor.data_type, tuple(tensor.dims)) for name, tensor in constants.items()}
+    for entry in (*graph.value_info, *graph.output, *graph.input):
+        values[entry.name] = _value(entry)
+    nodes = []
+    for proto in _sorted(graph.node, set(constants) | {entry.name for entry in graph.input}):
+        reads = tuple(dict.fromkeys(name for name in _reads(proto) if name and name not in constants))
+        makes = tuple(name for name in proto.output if name)
+        node = Node(len(nodes), proto, reads, makes, name=proto.name or (makes[0] if makes else proto.op_type))
+        node.macs = macs_of(onnx, proto, {name: value.shape for name, value in values.items() if value.shape is not None})
+        nodes.append(node)
+    view = View(
+        model, nodes, values, constants,
+        tuple(entry.name for entry in graph.input if entry.name not in constants),
+        tuple(entry.name for entry in graph.output),
+    )  # fmt: skip
+    for node in nodes:
+        for name in node.makes:
+            view.makers[name] = node.index
+        for name in node.reads:
+            view.readers.setdefault(name, []).append(node.index)
+    return view
+
+
+def _value(entry: Any) -> Value:
+    if not entry.type.HasField("tensor_type"):
+        return Value()
+    kind = entry.type.tensor_type
+    if not kind.HasField("shape"):
+        return Value(kind.elem_type)
+    sizes = tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in kind.shape.dim)
+    return Value(kind.elem_type, sizes if all(size >= 0 for size in sizes) else None)
+
+
+def _reads(proto: Any) -> list[str]:
+    """Inputs, and values from outside that the graphs inside it use."""
+    names = list(proto.input)
+    for entry in proto.attribute:
+        for graph in ([entry.g] if entry.HasField("g") else list(entry.graphs)):
+            own = {value.name for value in (*graph.input, *graph.initializer)}
+            for inner in graph.node:
+                names += [name for name in _reads(inner) if name not in own]
+                own.update(inner.output)
+            names += [value.name for value in graph.output if value.name not in own]
+    return names
+
+
+def _sorted(protos: Any, known: set[str]) -> list[Any]:
+    """Producers before readers; most files are so already."""
+    waiting, done = list(protos), []
+    made = set(known) | {""}
+    everything = made | {name for proto in waiting for name in proto.output}
+    while waiting:
+        later = []
+        for proto in waiting:
+            if all(name in made or name not in everything for name in _reads(proto)):
+                done.append(proto)
+                made.update(proto.output)
+            else:
+                later.append(proto)
+        if len(later) == len(waiting):
+            return [*done, *later]  # a circle: whoever runs it says so
+        waiting = later
+    return done

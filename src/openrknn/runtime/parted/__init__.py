@@ -1,0 +1,1 @@
+"""Models in parts: some for the NPU, some for ONNX Runtime on the CPU, run as one."""

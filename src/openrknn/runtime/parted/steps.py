@@ -1,0 +1,110 @@
+"""What runs one part: a `Session` for the NPU, ONNX Runtime for the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+
+from openrknn.container.bundle import Bundle, Part, Plan
+from openrknn.errors import FormatError, UnsupportedError
+from openrknn.extras import missing
+from openrknn.runtime.session import Session
+
+__all__ = ["CpuStep", "NpuStep", "Step", "run_plan"]
+
+_QUIET = 3
+
+
+class Step(Protocol):
+    """One part, ready to run."""
+
+    part: Part
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """Results in the order of the part's outputs."""
+
+    def close(self) -> None:
+        """Give everything back."""
+
+
+class NpuStep:
+    """A `.rknn` in a session of its own."""
+
+    def __init__(self, part: Part, data: bytes, open_session: Callable[[bytes], Session]) -> None:
+        self.part = part
+        self.session = open_session(data)
+        known = {spec.name: spec for spec in self.session.inputs}
+        made = {spec.name for spec in self.session.outputs}
+        lost = [name for name in part.inputs if name not in known] + [name for name in part.outputs if name not in made]
+        if lost or len(known) != len(part.inputs):
+            self.session.close()
+            raise FormatError(f"{part.file} has no tensor {lost[0]!r}" if lost else f"{part.file} has other inputs")
+        self._layouts = {name: "nchw" for name, spec in known.items() if len(spec.shape) == 4} or None
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """Floats in, floats out."""
+        feed = {
+            name: np.ascontiguousarray(value, np.float32).reshape(self.part.shapes[name] or (1,))
+            for name, value in zip(self.part.inputs, values, strict=True)
+        }
+        found = self.session.run(feed, layout=self._layouts)
+        return [found[name].reshape(self.part.shapes[name]) for name in self.part.outputs]
+
+    def close(self) -> None:
+        """The session's memory."""
+        self.session.close()
+
+
+class CpuStep:
+    """An `.onnx` in ONNX Runtime."""
+
+    def __init__(self, part: Part, data: bytes) -> None:
+        self.part = part
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise UnsupportedError(f"parts of the CPU run in ONNX Runtime: {missing(error, 'parts')}") from None
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = _QUIET
+        try:
+            self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # noqa: BLE001  (it raises types of its own)
+            raise FormatError(f"ONNX Runtime does not take {part.file}: {str(error).splitlines()[0]}") from None
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """Any types."""
+        found: list[Any] = self._session.run(
+            list(self.part.outputs), dict(zip(self.part.inputs, values, strict=True))
+        )
+        return found
+
+    def close(self) -> None:
+        """The session's memory."""
+        self._session = None
+
+
+def run_plan(
+    bundle: Bundle, plan: Plan, step_of: Callable[[int], Step], feed: Mapping[str, Any],
+    times: list[tuple[int, float]] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """All parts in order; values are forgotten when nobody reads them any more. `times`: (part, seconds) is added."""
+    wanted = {port.name for port in bundle.outputs}
+    last: dict[str, int] = {}
+    for at, number in enumerate(plan.parts):
+        for name in bundle.parts[number].inputs:
+            last[name] = at
+    values = dict(feed)
+    for at, number in enumerate(plan.parts):
+        part, step = bundle.parts[number], step_of(number)
+        began = perf_counter()
+        found = step.run([values[name] for name in part.inputs])
+        if times is not None:
+            times.append((number, perf_counter() - began))
+        for name in part.inputs:
+            if last[name] == at and name not in wanted:
+                values.pop(name, None)
+        values.update(zip(part.outputs, found, strict=True))
+    return {port.name: values[port.name] for port in bundle.outputs}
