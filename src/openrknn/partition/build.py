@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from openrknn.compiler.ir import Array
 from openrknn.container.bundle import Part
 from openrknn.partition.cache import Cache
 from openrknn.partition.compiled import Compiler, Made, Refusal
 from openrknn.partition.estimate import costs_of
 from openrknn.partition.extract import borders, extract
 from openrknn.partition.options import PartitionOptions
+from openrknn.partition.samples import Samples
 from openrknn.partition.split import Group, Splitter
 from openrknn.partition.view import Node, View
 
@@ -32,7 +32,7 @@ class Built:
 
 
 def build(
-    view: View, options: PartitionOptions, cache: Cache, samples: Mapping[str, Sequence[Array]] | None = None,
+    view: View, options: PartitionOptions, cache: Cache, samples: Samples | None = None,
     tell: Tell | None = None,
 ) -> Built:  # fmt: skip
     """Nothing is refused: at worst everything is one part of the CPU."""

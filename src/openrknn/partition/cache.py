@@ -82,8 +82,7 @@ class Cache:
         """The oldest go when there is too much."""
         assert self.folder is not None
         entries = sorted(
-            ((info.st_mtime, info.st_size, path) for path in self.folder.iterdir() if (info := path.stat())),
-            reverse=True,
+            ((path.stat().st_mtime, path.stat().st_size, path) for path in self.folder.iterdir()), reverse=True
         )
         total = 0
         for _, size, path in entries:

@@ -16,13 +16,15 @@ __all__ = ["Fitness", "fitness_of"]
 
 _LARGEST = 2**30
 _HEAVY = {"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Einsum"}
-_LIGHT = set("""
-    Abs Add AveragePool BatchNormalization Celu Clip Concat Cos DepthToSpace Div Dropout Elu Erf Exp Flatten Gelu
-    GlobalAveragePool GlobalMaxPool GroupNormalization HardSigmoid HardSwish Identity InstanceNormalization
-    LayerNormalization LeakyRelu Log LpNormalization Max MaxPool MeanVarianceNormalization Min Mish Mul Neg PRelu Pad Pow
-    RMSNormalization Reciprocal ReduceMean Relu Reshape Resize Selu Sigmoid Sin Slice Softmax Softplus Softsign
-    SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tanh ThresholdedRelu Transpose Unsqueeze Upsample
-""".split())
+_LIGHT = {
+    "Abs", "Add", "AveragePool", "BatchNormalization", "Celu", "Clip", "Concat", "Cos", "DepthToSpace", "Div",
+    "Dropout", "Elu", "Erf", "Exp", "Flatten", "Gelu", "GlobalAveragePool", "GlobalMaxPool", "GroupNormalization",
+    "HardSigmoid", "HardSwish", "Identity", "InstanceNormalization", "LayerNormalization", "LeakyRelu", "Log",
+    "LpNormalization", "Max", "MaxPool", "MeanVarianceNormalization", "Min", "Mish", "Mul", "Neg", "PRelu", "Pad",
+    "Pow", "RMSNormalization", "Reciprocal", "ReduceMean", "Relu", "Reshape", "Resize", "Selu", "Sigmoid", "Sin",
+    "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Swish",
+    "Tanh", "ThresholdedRelu", "Transpose", "Unsqueeze", "Upsample",
+}  # fmt: skip
 _QUANTISERS = {"QuantizeLinear", "DequantizeLinear"}
 _BETWEEN = {kind for kinds in CPU_ANY.values() for kind in kinds} - _LIGHT
 

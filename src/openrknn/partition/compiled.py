@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +19,14 @@ from openrknn.errors import RknnError
 from openrknn.partition.cache import Cache
 from openrknn.partition.extract import extract
 from openrknn.partition.options import PartitionOptions
+from openrknn.partition.samples import Samples
 from openrknn.partition.view import View
 from openrknn.runtime.cost import cost_of
 
 __all__ = ["Compiler", "Made", "Refusal"]
 
+_PIXELS = {"mean", "std", "order", "fit"}
+"""What they say has been done to the calibration data already."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -50,9 +52,9 @@ class Compiler:
     """Compiles groups of one model, each once."""
 
     def __init__(
-        self, view: View, options: PartitionOptions, cache: Cache, samples: Mapping[str, Sequence[Array]] | None = None
-    ) -> None:
-        """`samples`: int8: values by name, one array for each calibration input."""
+        self, view: View, options: PartitionOptions, cache: Cache, samples: Samples | None = None
+    ) -> None:  # fmt: skip
+        """`samples`: for int8."""
         self._view, self._options, self._cache, self._samples = view, options, cache, samples
         self._done: dict[tuple[int, ...], Made | Refusal] = {}
 
@@ -90,7 +92,7 @@ class Compiler:
 
     def _compile_options(self, calibration: list[dict[str, Array]] | None) -> CompileOptions:
         precision = self._options.precision
-        more: dict[str, Any] = dict(self._options.compile)
+        more = {name: value for name, value in self._options.compile.items() if name not in _PIXELS}
         if precision == "mixed":
             more.setdefault("auto_mixed", True)
         if precision:
@@ -100,13 +102,11 @@ class Compiler:
     def _calibration(self, model: Any) -> list[dict[str, Array]] | None:
         if self._samples is None or self._options.precision == "fp16":
             return None
-        names = [entry.name for entry in model.graph.input]
-        count = min((len(self._samples[name]) for name in names), default=0)
-        return [{name: self._samples[name][number] for name in names} for number in range(count)] or None
+        return self._samples.of([entry.name for entry in model.graph.input])
 
     def _blamed(self, nodes: tuple[int, ...], error: CompileError) -> tuple[int, ...]:
         """Nodes that the error names."""
-        named = set(getattr(error, "operators", ())) or set(re.findall(r"'([^']+)'", str(error)))
+        named = set(error.operators) or set(re.findall(r"'([^']+)'", str(error)))
         found = []
         for number in nodes:
             node = self._view.nodes[number]

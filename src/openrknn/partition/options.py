@@ -42,7 +42,9 @@ class PartitionOptions:
     cache: str | os.PathLike[str] | bool = True
     """A folder for compiled parts; True: the user's cache folder; False: none."""
     compile: Mapping[str, Any] = field(default_factory=dict)
-    """More keywords of `openrknn.compile` for the NPU parts."""
+    """More keywords of `openrknn.compile` for the NPU parts; mean, std, order and fit are for calibration pictures."""
+    session_options: Any = None
+    """An `onnxruntime.SessionOptions` for the parts of the CPU."""
 
     @property
     def digest(self) -> str:

@@ -1,51 +1,129 @@
-"""`Parted`: a model of any kind, ready to run on NPU and CPU together."""
+"""`Parted`: a model of any kind, ready to run on NPU and CPU together, whatever shapes it is fed with."""
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from openrknn.closing import Closing
-from openrknn.compiler.importer.read import read_model
+from openrknn.container.bundle import Bundle, write_bundle
+from openrknn.partition.make import Shapes, Tell, join, make_plan, open_model, whole_bundle
 from openrknn.partition.options import PartitionOptions
+from openrknn.partition.ports import ports_of
+from openrknn.runtime.parted.session import PartedSession
 
-__all__ = ["Parted", "Port"]
+__all__ = ["Parted"]
 
-
-class Port(NamedTuple):
-    """An input or an output of the whole model."""
-
-    name: str
-    type: str
-    """As ONNX Runtime writes it: tensor(float), tensor(int64), ..."""
-    shape: tuple[int | str | None, ...]
-    """Open dimensions have a name, or None."""
+_LOG = logging.getLogger(__name__)
+_AT_ONCE = 4
+"""So many shapes are compiled when they are first seen; a loop that grows would compile for ever."""
+_OFTEN = 3
+"""Later ones when they come again and again."""
+_MOST = 16
 
 
 class Parted(Closing):
-    """A model split into parts. One thing runs at a time, from whichever thread."""
+    """A model split into parts. One thing runs at a time, from whichever thread.
 
-    def __init__(self, source: str | os.PathLike[str] | bytes | Any, options: PartitionOptions | None = None) -> None:
-        import onnxruntime
+    A model with open dimensions is specialised for the shapes that it is fed with: announced ones (`options.shapes`)
+    and the first few are compiled at once, others run on the CPU until they have come several times.
+    """
 
+    def __init__(
+        self, source: str | os.PathLike[str] | bytes | Any, options: PartitionOptions | None = None,
+        tell: Tell | None = None,
+    ) -> None:  # fmt: skip
         self.options = options or PartitionOptions()
-        self.source = read_model(source)
-        self._whole = onnxruntime.InferenceSession(
-            self.source.SerializeToString(), providers=["CPUExecutionProvider"]
-        )
-        self.inputs = tuple(Port(one.name, one.type, tuple(one.shape)) for one in self._whole.get_inputs())
-        self.outputs = tuple(Port(one.name, one.type, tuple(one.shape)) for one in self._whole.get_outputs())
+        self.source = open_model(source, self.options)
+        self.inputs, self.outputs = ports_of(self.source)
+        self._tell = tell
+        self._lock = threading.RLock()
+        self._sessions: dict[str, PartedSession] = {}
+        self._seen: dict[str, int] = {}
+        self._whole: PartedSession | None = None
+        announced: list[Shapes] = list(self.options.shapes)
+        if not announced and not self._is_open():
+            announced = [{}]
+        for shapes in announced:
+            self._open(shapes)
+
+    @property
+    def plans(self) -> list[Bundle]:
+        """What was made of the model so far, one for each choice of shapes."""
+        return [session.bundle for session in self._sessions.values()]
 
     def run(
-        self, feed: Mapping[str, npt.NDArray[np.generic]], wanted: Sequence[str] | None = None
-    ) -> dict[str, npt.NDArray[np.generic]]:
-        """Outputs by name, with the types that the model says."""
-        names = list(wanted) if wanted else [port.name for port in self.outputs]
-        return dict(zip(names, self._whole.run(names, dict(feed)), strict=True))
+        self, feed: Mapping[str, Any], wanted: Sequence[str] | None = None,
+        timings: list[tuple[Any, int, int]] | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Outputs by name, with the types that the model says. `timings`: (part, start, stop) in ns are added."""
+        with self._lock:
+            session = self._session_for(feed)
+            session.timings = timings
+            try:
+                found: dict[str, Any] = session.run(dict(feed))
+            finally:
+                session.timings = None
+        return found if wanted is None else {name: found[name] for name in wanted}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Everything that was made so far, as one file that `Session` opens."""
+        Path(path).write_bytes(write_bundle(join(self.plans or [self._cpu().bundle])))
 
     def close(self) -> None:
-        """Give everything back."""
+        """Give everything back. Closing twice is allowed."""
+        with self._lock:
+            for session in (*self._sessions.values(), *([self._whole] if self._whole else [])):
+                session.close()
+            self._sessions.clear()
+            self._whole = None
+
+    def _is_open(self) -> bool:
+        return any(not isinstance(size, int) for port in self.inputs for size in port.shape)
+
+    def _session_for(self, feed: Mapping[str, Any]) -> PartedSession:
+        if not self._is_open() and self._sessions:
+            return next(iter(self._sessions.values()))
+        shapes = {
+            port.name: np.shape(feed[port.name]) for port in self.inputs
+            if port.name in feed and port.type.startswith("tensor")
+        }  # fmt: skip
+        key = repr(sorted(shapes.items()))
+        if key in self._sessions:
+            return self._sessions[key]
+        for session in self._sessions.values():
+            if session.takes(shapes):
+                return session
+        self._seen[key] = self._seen.get(key, 0) + 1
+        if self._learns(key) and all(size > 0 for shape in shapes.values() for size in shape):
+            return self._open(shapes)
+        return self._cpu()
+
+    def _learns(self, key: str) -> bool:
+        learnt = len(self._sessions)
+        if not self.options.learn_shapes or learnt >= _MOST:
+            return False
+        return learnt < _AT_ONCE or self._seen[key] >= _OFTEN
+
+    def _open(self, shapes: Shapes) -> PartedSession:
+        bundle = make_plan(self.source, self.options, shapes, self._tell)
+        session = self._session(bundle)
+        key = repr(sorted((name, tuple(shape)) for name, shape in shapes.items()))
+        self._sessions[key] = session
+        _LOG.info("parts for %s: %s", key, session)
+        return session
+
+    def _cpu(self) -> PartedSession:
+        """All of it, for any shapes."""
+        if self._whole is None:
+            self._whole = self._session(whole_bundle(self.source, self.options))
+        return self._whole
+
+    def _session(self, bundle: Bundle) -> PartedSession:
+        return PartedSession(bundle, self.options.device, session_options=self.options.session_options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,18 +19,14 @@ __all__ = ["prepare"]
 def prepare(model: Any, shapes: Mapping[str, Sequence[int]]) -> View:
     """`model` is changed. Whatever cannot be folded stays as it is: nothing is refused here."""
     onnx = onnx_package()
-    try:
+    with contextlib.suppress(CompileError):  # an input without a shape, or a sequence: what depends on it is the CPU's
         bind_shapes(model, shapes)
-    except CompileError:  # an input without a shape, or a sequence: what depends on it is the CPU's
-        pass
     spare = onnx.ModelProto()
     spare.CopyFrom(model)
-    try:
+    with contextlib.suppress(CompileError):
         if _is_half(model, onnx.TensorProto):
             as_float(model)
         return view_of(fold(model))
-    except CompileError:
-        pass
     try:
         return view_of(infer(spare))
     except CompileError:

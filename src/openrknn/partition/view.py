@@ -84,12 +84,13 @@ def view_of(model: Any) -> View:
     values = {name: Value(tensor.data_type, tuple(tensor.dims)) for name, tensor in constants.items()}
     for entry in (*graph.value_info, *graph.output, *graph.input):
         values[entry.name] = _value(entry)
-    nodes = []
+    shapes = {name: value.shape for name, value in values.items() if value.shape is not None}
+    nodes: list[Node] = []
     for proto in _sorted(graph.node, set(constants) | {entry.name for entry in graph.input}):
         reads = tuple(dict.fromkeys(name for name in _reads(proto) if name and name not in constants))
         makes = tuple(name for name in proto.output if name)
         node = Node(len(nodes), proto, reads, makes, name=proto.name or (makes[0] if makes else proto.op_type))
-        node.macs = macs_of(onnx, proto, {name: value.shape for name, value in values.items() if value.shape is not None})
+        node.macs = macs_of(onnx, proto, shapes)
         nodes.append(node)
     view = View(
         model, nodes, values, constants,

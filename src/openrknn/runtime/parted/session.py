@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from openrknn.container.bundle import Bundle, Plan, Port, read_bundle
+from openrknn.container.bundle import Bundle, Part, Plan, Port, read_bundle
 from openrknn.container.model import TensorSpec
 from openrknn.container.parts import Layout
 from openrknn.device import Device
@@ -45,13 +45,16 @@ class PartedSession(Session):
         self,
         model: Bundle | str | os.PathLike[str] | bytes,
         device: str | Device = "auto",
+        *,
+        session_options: Any = None,
         **options: Any,
     ) -> None:
+        """`session_options`: an `onnxruntime.SessionOptions` for the parts of the CPU; the others as for `Session`."""
         if options.get("share_weights_with") is not None:
             raise ValueError("a model in parts has no weights to share; open it once and use it from all threads")
         options.pop("share_weights_with", None)
         self.bundle = model if isinstance(model, Bundle) else read_bundle(model)
-        self._device, self._options = device, options
+        self._device, self._options, self._cpu_options = device, options, session_options
         self._lock = threading.RLock()
         self._steps: dict[int, Step] = {}
         self._plan = self.bundle.plans[0]
@@ -60,6 +63,8 @@ class PartedSession(Session):
         self.times = RunTimes()
         self.part_times: list[tuple[int, float]] = []
         """(part, seconds) of the last run."""
+        self.timings: list[tuple[Part, int, int]] | None = None
+        """Where a run adds (part, start, stop), in nanoseconds of the monotonic clock."""
         in_child(self, PartedSession._begin_anew)
 
     # -- what it is ----------------------------------------------------------------------------------------------
@@ -116,8 +121,13 @@ class PartedSession(Session):
         plan = self._plan_for(shapes)
         self._plan = plan
         values = {name: _fill_up(value, plan.shapes.get(name)) for name, value in values.items()}
-        self.part_times = []
-        found = run_plan(self.bundle, plan, self._step, values, self.part_times)
+        stops: list[tuple[Part, int, int]] = []
+        found = run_plan(self.bundle, plan, self._step, values, stops)
+        self.part_times = [
+            (number, (stop - start) / 1e9) for number, (_, start, stop) in zip(plan.parts, stops, strict=True)
+        ]  # fmt: skip
+        if self.timings is not None:
+            self.timings.extend(stops)
         self.times = RunTimes(0.0, sum(seconds for _, seconds in self.part_times), 0.0)
         rows = self._kept_rows(shapes, plan)
         if rows is not None:
@@ -146,6 +156,14 @@ class PartedSession(Session):
             return fallback
         known = "; ".join(str(entry) for entry in self.allowed_shapes)
         raise ValueError(f"inputs of the shapes {dict(shapes)} were given; the file has parts for {known}")
+
+    def takes(self, shapes: Mapping[str, Sequence[int]]) -> bool:
+        """Whether inputs of these shapes can be run, filled up with rows where that changes nothing."""
+        return any(
+            not plan.shapes or plan.shapes == {name: tuple(shape) for name, shape in shapes.items()}
+            or self._fits(shapes, plan)
+            for plan in self.bundle.plans
+        )  # fmt: skip
 
     def _fits(self, shapes: Mapping[str, Sequence[int]], plan: Plan) -> bool:
         """Whether rows of zeros make the inputs fit, and change nothing else."""
@@ -187,7 +205,9 @@ class PartedSession(Session):
             if number not in self._steps:
                 part = self.bundle.parts[number]
                 data = self.bundle.files[part.file]
-                step: Step = NpuStep(part, data, self._open) if part.kind == "npu" else CpuStep(part, data)
+                step: Step = NpuStep(part, data, self._open) if part.kind == "npu" else CpuStep(
+                    part, data, self._cpu_options
+                )
                 self._steps[number] = step
             return self._steps[number]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from time import perf_counter
+from time import monotonic_ns
 from typing import Any, Protocol
 
 import numpy as np
@@ -61,14 +61,16 @@ class NpuStep:
 class CpuStep:
     """An `.onnx` in ONNX Runtime."""
 
-    def __init__(self, part: Part, data: bytes) -> None:
+    def __init__(self, part: Part, data: bytes, options: Any = None) -> None:
+        """`options`: an `onnxruntime.SessionOptions`."""
         self.part = part
         try:
             import onnxruntime
         except ImportError as error:
             raise UnsupportedError(f"parts of the CPU run in ONNX Runtime: {missing(error, 'parts')}") from None
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = _QUIET
+        if options is None:
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = _QUIET
         try:
             self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # noqa: BLE001  (it raises types of its own)
@@ -88,9 +90,9 @@ class CpuStep:
 
 def run_plan(
     bundle: Bundle, plan: Plan, step_of: Callable[[int], Step], feed: Mapping[str, Any],
-    times: list[tuple[int, float]] | None = None,
+    timings: list[tuple[Part, int, int]] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """All parts in order; values are forgotten when nobody reads them any more. `times`: (part, seconds) is added."""
+    """All parts in order; values are forgotten when nobody reads them any more. `timings`: (part, start, stop)."""
     wanted = {port.name for port in bundle.outputs}
     last: dict[str, int] = {}
     for at, number in enumerate(plan.parts):
@@ -99,10 +101,10 @@ def run_plan(
     values = dict(feed)
     for at, number in enumerate(plan.parts):
         part, step = bundle.parts[number], step_of(number)
-        began = perf_counter()
+        began = monotonic_ns()
         found = step.run([values[name] for name in part.inputs])
-        if times is not None:
-            times.append((number, perf_counter() - began))
+        if timings is not None:
+            timings.append((part, began, monotonic_ns()))
         for name in part.inputs:
             if last[name] == at and name not in wanted:
                 values.pop(name, None)

@@ -1,0 +1,190 @@
+"""`make_bundle`: a parted model from a file, with one plan for each choice of input shapes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import openrknn
+from openrknn.compiler.errors import CompileError
+from openrknn.compiler.float_model import onnx_package
+from openrknn.compiler.importer.constants import fix_inputs
+from openrknn.compiler.importer.read import read_model
+from openrknn.compiler.importer.shapes import cut_outputs
+from openrknn.container.bundle import Bundle, Part, Plan, Port, read_bundle, write_bundle
+from openrknn.errors import FormatError
+from openrknn.partition.build import Built, build
+from openrknn.partition.cache import Cache
+from openrknn.partition.options import PartitionOptions
+from openrknn.partition.padding import rows_are_apart
+from openrknn.partition.ports import ports_of
+from openrknn.partition.prepare import prepare
+from openrknn.partition.samples import Samples
+from openrknn.runtime.parted.steps import CpuStep
+
+__all__ = ["join", "make_bundle", "make_plan", "open_model", "whole_bundle"]
+
+Shapes = Mapping[str, Sequence[int]]
+Tell = Callable[[str, int, int], None]
+
+
+def open_model(source: str | os.PathLike[str] | bytes | Any, options: PartitionOptions) -> Any:
+    """The ONNX model, with inputs that are constants fixed, and cut where that was asked for."""
+    model = read_model(source)
+    if options.constants:
+        fix_inputs(model, options.constants)
+    if options.outputs:
+        cut_outputs(model, options.outputs)
+    return model
+
+
+def make_bundle(
+    source: str | os.PathLike[str] | bytes | Any, options: PartitionOptions | None = None, tell: Tell | None = None
+) -> Bundle:
+    """A parted model for the announced shapes, or for the model's own where they are fixed."""
+    options = options or PartitionOptions()
+    model = open_model(source, options)
+    bundles = [make_plan(model, options, shapes, tell) for shapes in options.shapes or ({},)]
+    return join(bundles)
+
+
+def make_plan(model: Any, options: PartitionOptions, shapes: Shapes, tell: Tell | None = None) -> Bundle:
+    """One plan; taken from the cache where it is there. `model` stays as it is."""
+    cache = Cache(options.cache)
+    data = model.SerializeToString(deterministic=True)
+    bound = repr(sorted((name, tuple(shape)) for name, shape in shapes.items()))
+    key = cache.key(data, replace(options, shapes=()), bound, calibration_digest(options.calibration))
+    stored = cache.get(key, ".rknnz")
+    if stored is not None:
+        try:
+            return read_bundle(stored)
+        except FormatError:  # cut short, or of somebody else
+            pass
+    bundle = _made(model, data, options, shapes, tell)
+    cache.put(key, ".rknnz", write_bundle(bundle))
+    return bundle
+
+
+def whole_bundle(model: Any, options: PartitionOptions) -> Bundle:
+    """Everything on the CPU, for any shapes."""
+    inputs, outputs = ports_of(model)
+    data = model.SerializeToString(deterministic=True)
+    whole = _whole(data, inputs, outputs, len(model.graph.node), "for any shapes")
+    return Bundle(options.target, inputs, outputs, (whole,), (Plan((0,)),), {whole.file: data})
+
+
+def _made(model: Any, data: bytes, options: PartitionOptions, shapes: Shapes, tell: Tell | None) -> Bundle:
+    cache = Cache(options.cache)
+    onnx = onnx_package()
+    inputs, outputs = ports_of(model)
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    view = prepare(copy, shapes)
+    samples = Samples(view, options) if options.calibration is not None and options.precision != "fp16" else None
+    built = build(view, options, cache, samples, tell)
+    built = _proven(built, data, inputs, outputs)
+    bound = {port.name: _bound(port, view.values[port.name].shape) for port in inputs}
+    is_dynamic = any(not isinstance(size, int) for port in inputs for size in port.shape)
+    has_npu = any(part.kind == "npu" for part in built.parts)
+    planned = {name: shape for name, shape in bound.items() if shape is not None} if has_npu else {}
+    return Bundle(
+        target=options.target,
+        inputs=inputs,
+        outputs=outputs,
+        parts=tuple(built.parts),
+        plans=(Plan(tuple(range(len(built.parts))), planned),),
+        files=built.files,
+        made_by=f"openrknn {openrknn.__version__}",
+        precision=options.precision or ("int8" if samples is not None else "fp16"),
+        padded=dict.fromkeys(bound, 0) if is_dynamic and has_npu and rows_are_apart(view) else {},
+        notes=tuple(built.notes),
+    )
+
+
+def _bound(port: Port, shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    return shape if port.type.startswith("tensor") else None
+
+
+def _proven(built: Built, data: bytes, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Built:
+    """ONNX Runtime has to take every part of the CPU; a border of a type that nobody knows makes it one part."""
+    try:
+        for part in built.parts:
+            if part.kind == "cpu":
+                CpuStep(part, built.files[part.file]).close()
+    except FormatError as error:
+        count = sum(part.operators for part in built.parts)
+        whole = _whole(data, inputs, outputs, count, f"it cannot be cut: {error}")
+        whole = replace(whole, macs=sum(part.macs for part in built.parts))
+        return Built([whole], {whole.file: data}, [*built.notes, whole.reason])
+    return built
+
+
+def _whole(data: bytes, inputs: tuple[Port, ...], outputs: tuple[Port, ...], count: int, reason: str) -> Part:
+    part = Part(
+        "cpu", "parts/00.onnx", tuple(port.name for port in inputs), tuple(port.name for port in outputs),
+        operators=count, reason=reason,
+    )  # fmt: skip
+    CpuStep(part, data).close()
+    return part
+
+
+def join(bundles: Sequence[Bundle]) -> Bundle:
+    """One file with all plans; parts that are equal are in it once."""
+    if len(bundles) == 1:
+        return bundles[0]
+    parts: list[Part] = []
+    files: dict[str, bytes] = {}
+    plans: list[Plan] = []
+    places: dict[tuple[str, str], int] = {}
+    for bundle in bundles:
+        numbers = {}
+        for number, part in enumerate(bundle.parts):
+            data = bundle.files[part.file]
+            key = (hashlib.sha256(data).hexdigest(), repr((part.inputs, part.outputs)))
+            if key not in places:
+                places[key] = len(parts)
+                file = f"parts/{len(parts):02}{Path(part.file).suffix}"
+                files[file] = data
+                parts.append(replace(part, file=file))
+            numbers[number] = places[key]
+        plans += [replace(plan, parts=tuple(numbers[number] for number in plan.parts)) for plan in bundle.plans]
+    padded = bundles[0].padded if all(bundle.padded for bundle in bundles) else {}
+    notes = tuple(dict.fromkeys(note for bundle in bundles for note in bundle.notes))
+    return replace(bundles[0], parts=tuple(parts), files=files, plans=tuple(plans), padded=padded, notes=notes)
+
+
+def calibration_digest(calibration: Any) -> str:
+    """Of what a user gave; what cannot be told apart by content is told by its identity."""
+    if calibration is None:
+        return ""
+    digest = hashlib.sha256()
+    _feed(digest, calibration)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, entry: Any) -> None:
+    if isinstance(entry, Mapping):
+        for name in sorted(entry, key=str):
+            digest.update(str(name).encode())
+            _feed(digest, entry[name])
+    elif isinstance(entry, str | os.PathLike):
+        path = Path(entry)
+        try:
+            for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+                digest.update(file.name.encode())
+                if file.is_file():
+                    digest.update(hashlib.sha256(file.read_bytes()).digest())
+        except OSError as error:
+            raise CompileError(f"the calibration data {path} cannot be read: {error.strerror}") from None
+    elif isinstance(entry, Sequence):
+        for one in entry:
+            _feed(digest, one)
+    elif hasattr(entry, "tobytes"):
+        digest.update(f"{entry.dtype} {entry.shape}".encode())
+        digest.update(entry.tobytes())
+    else:
+        digest.update(f"{type(entry)} {id(entry)}".encode())
