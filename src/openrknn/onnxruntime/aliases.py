@@ -1,0 +1,54 @@
+"""`import openrknn.onnxruntime.quantization` gives the module `onnxruntime.quantization`, not a second copy of it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+__all__ = ["install"]
+
+_OURS, _REAL = "openrknn.onnxruntime.", "onnxruntime."
+
+
+class _Aliases(MetaPathFinder, Loader):
+    """Finds what is not ours in the real package."""
+
+    def __init__(self, own: frozenset[str]) -> None:
+        self._own = own
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Asked before the ordinary finders: these would find the files of the real package, and load them again."""
+        if not name.startswith(_OURS) or name.removeprefix(_OURS).partition(".")[0] in self._own:
+            return None
+        try:
+            found = importlib.util.find_spec(_REAL + name.removeprefix(_OURS))
+        except (ImportError, ValueError):
+            return None
+        return None if found is None else ModuleSpec(name, self)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The real module. It keeps what the import system is about to overwrite."""
+        module = importlib.import_module(_REAL + spec.name.removeprefix(_OURS))
+        spec.loader_state = (module.__spec__, getattr(module, "__loader__", None))
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It ran when it was imported under its own name."""
+        spec = module.__spec__
+        if spec is not None and spec.loader is self and spec.loader_state:
+            module.__spec__, module.__loader__ = spec.loader_state
+
+
+def install(path: Iterable[str]) -> None:
+    """Once; `path` is the folder of the modules that are ours."""
+    if not any(isinstance(finder, _Aliases) for finder in sys.meta_path):
+        own = frozenset(entry.name for entry in pkgutil.iter_modules(path))
+        sys.meta_path.insert(0, _Aliases(own))
