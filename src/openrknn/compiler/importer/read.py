@@ -9,6 +9,7 @@ from typing import Any
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.formats import format_of, read_foreign
+from openrknn.compiler.importer.formats.pairs import name_of
 
 __all__ = ["read_model"]
 
@@ -30,7 +31,7 @@ def read_model(source: str | os.PathLike[str] | bytes | Any) -> Any:
         if foreign is None:
             model, name = _parse(onnx, source)
         else:
-            model, name = read_foreign(source, foreign), "the model" if isinstance(source, bytes) else str(source)
+            model, name = read_foreign(source, foreign), name_of(source)
     if not model.graph.node and not model.graph.output:
         raise ModelError(f"{name} is not an ONNX model, or an empty one")
     _name_outputs(model)

@@ -8,11 +8,11 @@ and may need an extra.
 from __future__ import annotations
 
 import importlib
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from openrknn.compiler.errors import ModelError
+from openrknn.compiler.importer.formats.pairs import Source, kind_of_pair, name_of
 
 __all__ = ["FORMATS", "Format", "format_of", "read_foreign"]
 
@@ -41,10 +41,12 @@ FORMATS = (
 """In the order in which they are tried: a mark inside the file is stronger than its name."""
 
 
-def format_of(source: str | os.PathLike[str] | bytes) -> Format | None:
-    """What a file, a folder (SavedModel) or bytes are; nothing for ONNX and what is not known."""
+def format_of(source: Source) -> Format | None:
+    """What a file, a folder (SavedModel), bytes or a pair of files are; nothing for ONNX and what is not known."""
     if isinstance(source, bytes | bytearray | memoryview):
         return _marked(bytes(source[:16]))
+    if isinstance(source, tuple | list):
+        return _called(kind_of_pair(source))
     path = Path(source)
     if path.is_dir():
         return _called("tensorflow") if (path / "saved_model.pb").exists() else None
@@ -59,9 +61,9 @@ def format_of(source: str | os.PathLike[str] | bytes) -> Format | None:
     return marked or by_name
 
 
-def read_foreign(source: str | os.PathLike[str] | bytes, found: Format) -> Any:
+def read_foreign(source: Source, found: Format) -> Any:
     """The model as an ONNX `ModelProto`."""
-    name = "the model" if isinstance(source, bytes) else str(source)
+    name = name_of(source)
     if not found.reader:
         raise ModelError(f"{name} is {found.what}; the compiler has no reader for it")
     try:
