@@ -21,6 +21,7 @@ _U16 = struct.Struct("<H")
 _I32 = struct.Struct("<i")
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
+_I64 = struct.Struct("<q")
 _F32 = struct.Struct("<f")
 _PAIR = struct.Struct("<iI")
 
@@ -154,13 +155,13 @@ class Table:
         self.buffer.check(position, size, f"slot {slot} of a table")
         return position
 
-    def u8(self, slot: int) -> int:
+    def u8(self, slot: int, default: int = 0) -> int:
         position = self._at(slot, 1)
-        return 0 if position is None else self.buffer.data[position]
+        return default if position is None else self.buffer.data[position]
 
-    def i32(self, slot: int) -> int:
+    def i32(self, slot: int, default: int = 0) -> int:
         position = self._at(slot, 4)
-        return 0 if position is None else int(_I32.unpack_from(self.buffer.data, position)[0])
+        return default if position is None else int(_I32.unpack_from(self.buffer.data, position)[0])
 
     def u32(self, slot: int) -> int:
         position = self._at(slot, 4)
@@ -169,6 +170,10 @@ class Table:
     def u64(self, slot: int) -> int:
         position = self._at(slot, 8)
         return 0 if position is None else int(_U64.unpack_from(self.buffer.data, position)[0])
+
+    def i64(self, slot: int) -> int:
+        position = self._at(slot, 8)
+        return 0 if position is None else int(_I64.unpack_from(self.buffer.data, position)[0])
 
     def f32(self, slot: int) -> float:
         position = self._at(slot, 4)
@@ -205,6 +210,10 @@ class Table:
     def i32s(self, slot: int, *, cost: int = 0) -> memoryview:
         """A vector of integers, as a view into the file; `cost` is paid for each that becomes an object."""
         return self._elements(slot, 4, cost=cost).cast("i")
+
+    def i64s(self, slot: int, *, cost: int = 0) -> memoryview:
+        """A vector of long integers, as a view into the file; `cost` is paid for each that becomes an object."""
+        return self._elements(slot, 8, cost=cost).cast("q")
 
     def f32s(self, slot: int, *, cost: int = 0) -> memoryview[float]:
         """A vector of floats, as a view into the file; `cost` is paid for each that becomes an object."""
