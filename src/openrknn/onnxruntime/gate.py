@@ -68,13 +68,14 @@ class Gate:
         absent = [p.name for p in self._inputs.values() if p.name not in feed and not p.type.startswith("optional")]
         if absent:
             raise ValueError(f"Required inputs ({absent}) are missing from input feed ({names}).")
+        left_out = dict.fromkeys(name for name in self._inputs if name not in feed)  # optional ones
         if all(map(self._fits, feed, feed.values())):
-            return dict(feed)
+            return {**feed, **left_out}
         opened = self._open()
         if opened is None:
-            return dict(feed)
+            return {**feed, **left_out}
         taken = opened.run([f"{_PASSED}{name}" for name in names if name in self._inputs] or None, dict(feed))
-        return dict(zip(names, taken, strict=True))
+        return {**dict(zip(names, taken, strict=True)), **left_out}
 
     def __contains__(self, name: object) -> bool:
         return name in self._inputs

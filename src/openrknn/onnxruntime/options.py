@@ -42,6 +42,12 @@ OPTIONS = {
 _OTHER_NAMES = {"calibration": "calibrate"}
 _WORDS = {"on": True, "off": False, "true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
 
+_COPIED = (
+    "enable_cpu_mem_arena", "enable_mem_pattern", "enable_mem_reuse", "execution_mode", "execution_order",
+    "graph_optimization_level", "inter_op_num_threads", "intra_op_num_threads", "log_severity_level",
+    "log_verbosity_level", "logid", "use_deterministic_compute", "use_per_session_threads",
+)  # fmt: skip
+
 
 class Request(NamedTuple):
     """What a program asks for when it asks for us."""
@@ -119,14 +125,25 @@ def _from_environment() -> dict[str, Any]:
     return given
 
 
-def partition_options(given: Mapping[str, Any]) -> PartitionOptions:
-    """Options of our provider as the partition takes them."""
+def cpu_options(given: Any) -> Any:
+    """Options of a session for the parts of the CPU: what is written of the whole is not written by each."""
+    if given is None or not (given.enable_profiling or given.optimized_model_filepath):
+        return given
+    copy = onnxruntime.SessionOptions()
+    for name in _COPIED:
+        if hasattr(given, name):
+            setattr(copy, name, getattr(given, name))
+    return copy
+
+
+def partition_options(given: Mapping[str, Any], session_options: Any = None) -> PartitionOptions:
+    """Options of our provider as the partition takes them, and those of the session for the parts of the CPU."""
     named = {_OTHER_NAMES.get(str(key), str(key)): value for key, value in given.items()}
     unknown = sorted(set(named) - set(OPTIONS))
     if unknown:
         text = ", ".join(f"{key} ({what})" for key, what in OPTIONS.items())
         raise OptionError(f"{RKNN} has no option {', '.join(map(repr, unknown))}; there are: {text}")
-    words: dict[str, Any] = {}
+    words: dict[str, Any] = {"session_options": session_options}
     for key, value in named.items():
         if value is None or value == "":
             continue  # as if it had not been said

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from openrknn.container.bundle import Part
 from openrknn.onnxruntime.real import CPU, RKNN
 
 __all__ = ["Profiling"]
@@ -29,18 +30,20 @@ class Profiling:
         """Something that the whole session did; times are of `time.monotonic_ns`."""
         self._add("Session", name, start, stop, {})
 
-    def parts(self, timings: Iterable[tuple[Any, int, int]]) -> None:
+    def parts(self, timings: Iterable[tuple[Part, int, int]]) -> None:
         """Parts that ran: (part, start, stop)."""
         for number, (part, start, stop) in enumerate(timings):
-            npu = getattr(part, "kind", "cpu") == "npu"
-            name = str(getattr(part, "name", "") or f"part_{number}")
-            nodes = [str(node) for node in getattr(part, "nodes", None) or ()]
+            npu = part.kind == "npu"
+            name = f"{part.kind}_part_{number}"
             args = {
                 "provider": RKNN if npu else CPU,
                 "op_name": "RknnPart" if npu else "CpuPart",
                 "node_index": str(number),
-                "nodes": nodes,
-                "macs": str(getattr(part, "macs", 0) or 0),
+                "operators": str(part.operators),
+                "macs": str(part.macs),
+                "inputs": list(part.inputs),
+                "outputs": list(part.outputs),
+                "reason": part.reason,
             }
             self._add("Node", f"{name}_kernel_time", start, stop, args)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import threading
 import time
@@ -20,7 +19,7 @@ from openrknn.errors import RknnError
 from openrknn.onnxruntime.binding import IOBinding
 from openrknn.onnxruntime.gate import Gate, NodeArg, unknown_output
 from openrknn.onnxruntime.metadata import ModelMetadata, overridable
-from openrknn.onnxruntime.options import Request, partition_options, request
+from openrknn.onnxruntime.options import Request, cpu_options, partition_options, request
 from openrknn.onnxruntime.profiling import Profiling
 from openrknn.onnxruntime.real import CPU, RKNN, onnxruntime, state
 from openrknn.partition import Parted
@@ -75,7 +74,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
 
     def _open(self, asked: Request) -> None:
         """Split the model. What no part of ours can read, ONNX Runtime gets, and its exceptions are the program's."""
-        options = partition_options(asked.options)
+        options = partition_options(asked.options, cpu_options(self._sess_options_initial))
         self._sess_options = self._sess_options_initial or onnxruntime.SessionOptions()
         if self._sess_options.enable_profiling:
             self._profiling = Profiling(self._sess_options.profile_file_prefix)
@@ -101,7 +100,6 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         self._providers = [RKNN, CPU]
         told = {str(key): str(value) for key, value in asked.options.items()}
         self._provider_options = {RKNN: told, CPU: asked.others.get(CPU, {})}
-        self._takes_timings = "timings" in inspect.signature(parted.run).parameters
         if self._profiling:
             self._profiling.session("session_initialization", begun, time.monotonic_ns())
 
@@ -185,7 +183,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     @property
     def plans(self) -> Any:
         """How the model was split, once per set of shapes; empty if it was not."""
-        return () if self.parted is None else getattr(self.parted, "plans", ())
+        return () if self.parted is None else self.parted.plans
 
     # ------------------------------------------------------------ running
 
@@ -216,8 +214,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             raise state.Fail("[ONNXRuntimeError] : 1 : FAIL : Exiting due to terminate flag being set to true.")
         timings: list[Any] = []
         try:
-            more = {"timings": timings} if self._profiling and self._takes_timings else {}
-            results = parted.run(feed, names, **more)
+            results = parted.run(feed, names, timings if self._profiling else None)
         except RknnError as error:
             if self.parted is None:  # closed by another thread, which had the same trouble
                 return self.run(names, feed, run_options)

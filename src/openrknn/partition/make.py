@@ -90,7 +90,8 @@ def _made(model: Any, data: bytes, options: PartitionOptions, shapes: Shapes, te
     bound = {port.name: _bound(port, view.values[port.name].shape) for port in inputs}
     is_dynamic = any(not isinstance(size, int) for port in inputs for size in port.shape)
     has_npu = any(part.kind == "npu" for part in built.parts)
-    planned = {name: shape for name, shape in bound.items() if shape is not None} if has_npu else {}
+    # Parts of the CPU were cut at these shapes as well: shape arithmetic is folded.
+    planned = {name: shape for name, shape in bound.items() if shape is not None} if has_npu or is_dynamic else {}
     return Bundle(
         target=options.target,
         inputs=inputs,

@@ -1,0 +1,272 @@
+"""ONNX's own backend tests through ONNX Runtime's face, beside ONNX Runtime itself; writes docs/onnx-backend.md.
+
+    tools/onnx_backend.py --results results.jsonl --jobs 2          # goes on where it stopped
+    tools/onnx_backend.py --results results.jsonl --write           # the page
+    tools/onnx_backend.py --only conv relu --show                   # some of them, with what went wrong
+
+The tests of an operator are made by a module of the onnx package. A worker imports one, runs each test three times
+(ONNX Runtime alone; our session by cost; our session with all that can be on the NPU) and says how it went.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import multiprocessing
+import os
+import pkgutil
+import signal
+import sys
+import time
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "onnx-backend.md"
+MODES = ("cost", "npu")
+SECONDS = 120
+HALF = 2.0**-8
+"""Where the NPU computed: three bits less than fp16 has, of each number and of the largest one."""
+
+
+def modules() -> list[str]:
+    """Modules of the onnx package that make tests, one for each operator or so."""
+    import onnx.backend.test.case.node as package
+
+    return sorted(entry.name for entry in pkgutil.iter_modules(package.__path__) if not entry.name.startswith("_"))
+
+
+def cases(module: str) -> list[Any]:
+    """The tests that one module makes."""
+    import numpy as np
+    import onnx.backend.test.case.node as package
+
+    before = {id(case) for case in package._NodeTestCases}
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        importlib.import_module(f"{package.__name__}.{module}")
+    return [case for case in package._NodeTestCases if id(case) not in before]
+
+
+def run_case(case: Any, mode: str) -> dict[str, Any]:
+    """How a test goes: `passed`, what went wrong, and whether the NPU had a part in it."""
+    from onnx.backend.test.runner import Runner, _normalize_tensor
+
+    began = time.monotonic()
+    answer: dict[str, Any] = {"test": case.name, "mode": mode, "passed": False, "npu": False, "error": ""}
+    try:
+        session = _session(case.model, mode)
+        names = [entry.name for entry in session.get_inputs()]
+        for inputs, wanted in case.data_sets:
+            feed = dict(zip(names, map(_normalize_tensor, inputs), strict=False))
+            expected = [_normalize_tensor(value) for value in wanted]
+            found = session.run(None, feed)
+            answer["npu"] = mode != "ort" and _on_npu(session)
+            if not answer["npu"]:
+                Runner.assert_similar_outputs(expected, found, rtol=case.rtol, atol=case.atol)
+                continue
+            rtol, atol = max(case.rtol, HALF), max(case.atol, HALF * _largest(expected))
+            try:
+                Runner.assert_similar_outputs(expected, found, rtol=rtol, atol=atol)
+            except AssertionError:
+                rounded = _session(case.model, "ort").run(None, {name: _half(value) for name, value in feed.items()})
+                Runner.assert_similar_outputs(rounded, found, rtol=rtol, atol=atol)
+        answer["passed"] = True
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+        lines = [line for line in str(error).splitlines() if line.strip()] or [""]
+        answer["error"] = f"{type(error).__name__}: {' '.join(lines)[:400]}"
+    answer["seconds"] = round(time.monotonic() - began, 3)
+    return answer
+
+
+def _session(model: Any, mode: str) -> Any:
+    if mode == "ort":
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    from openrknn.onnxruntime.backend import prepare
+
+    return prepare(model, prefer=mode, cache="off").session
+
+
+def _on_npu(session: Any) -> bool:
+    return any(part.kind == "npu" for plan in session.plans for part in plan.parts)
+
+
+def _half(value: Any) -> Any:
+    """As the NPU sees it."""
+    import numpy as np
+
+    if not isinstance(value, np.ndarray) or value.dtype not in (np.float32, np.float64):
+        return value
+    return np.clip(value, -65504, 65504).astype(np.float16).astype(value.dtype)
+
+
+def _largest(values: Iterable[Any]) -> float:
+    """The largest finite number of the outputs."""
+    import numpy as np
+
+    largest = 0.0
+    for value in values:
+        if isinstance(value, list | tuple):
+            largest = max(largest, _largest(value))
+        elif isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size:
+            numbers = np.abs(value.astype(np.float64))
+            numbers = numbers[np.isfinite(numbers)]
+            largest = max(largest, float(numbers.max(initial=0.0)))
+    return largest
+
+
+def judge(module: str, skip: frozenset[tuple[str, str]] = frozenset()) -> Iterator[dict[str, Any]]:
+    """All tests of a module, in all modes. What ONNX Runtime fails is not asked of us."""
+    for case in cases(module):
+        operator = case.model.graph.node[0].op_type if case.model.graph.node else module
+        theirs: dict[str, Any] | None = None
+        for mode in ("ort", *MODES):
+            if theirs is not None and not theirs["passed"]:
+                break
+            if (case.name, mode) in skip and mode != "ort":
+                continue
+            answer = {**run_case(case, mode), "operator": operator, "module": module}
+            theirs = theirs or answer
+            yield answer
+
+
+def _too_long(*_: Any) -> None:
+    raise TimeoutError(f"more than {SECONDS} s")
+
+
+def _work(job: tuple[str, str, frozenset[tuple[str, str]]]) -> int:
+    module, file, skip = job
+    count = 0
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(SECONDS * 3)
+    try:
+        with open(file, "a", encoding="utf-8") as results:
+            for answer in judge(module, skip):
+                if (answer["test"], answer["mode"]) not in skip:
+                    results.write(json.dumps(answer) + "\n")
+                    results.flush()
+                    count += 1
+    except TimeoutError as error:
+        print(f"{module}: {error}", file=sys.stderr)
+    finally:
+        signal.alarm(0)
+    return count
+
+
+def read(file: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """(test, mode) -> how it went; the last word counts."""
+    found = {}
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
+        answer = json.loads(line)
+        found[answer["test"], answer["mode"]] = answer
+    return found
+
+
+def collect(file: Path, wanted: list[str], jobs: int, *, again: bool) -> None:
+    """Run what is not in the file; with `again` also what failed."""
+    done = read(file)
+    skip = frozenset(key for key, answer in done.items() if answer["passed"] or key[1] == "ort" or not again)
+    queue = [(module, str(file), skip) for module in wanted]
+    # A process for each few modules: what one leaves behind, or dies of, is not the next one's.
+    with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=20) as pool:
+        for number, _ in enumerate(pool.imap_unordered(_work, queue), 1):
+            print(f"\r{number} of {len(queue)} modules", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+
+
+def table(answers: dict[tuple[str, str], dict[str, Any]]) -> tuple[list[tuple[str, list[int]]], list[dict[str, Any]]]:
+    """Operator -> tests, ORT passes, we pass by cost, on the NPU, we pass with npu, on the NPU; and what fails."""
+    rows: dict[str, list[int]] = defaultdict(lambda: [0] * 6)
+    failed = []
+    for (test, mode), answer in sorted(answers.items()):
+        row = rows[answer["operator"]]
+        if mode == "ort":
+            row[0] += 1
+            row[1] += answer["passed"]
+            continue
+        if not answers[test, "ort"]["passed"]:
+            continue
+        at = 2 if mode == "cost" else 4
+        row[at] += answer["passed"]
+        row[at + 1] += answer["passed"] and answer["npu"]
+        if not answer["passed"]:
+            failed.append(answer)
+    return sorted(rows.items(), key=lambda entry: entry[0].lower()), failed
+
+
+def page(answers: dict[tuple[str, str], dict[str, Any]]) -> str:
+    """docs/onnx-backend.md."""
+    import onnx
+    import onnxruntime
+
+    rows, failed = table(answers)
+    sums = [sum(row[at] for _, row in rows) for at in range(6)]
+    lines = [
+        "# ONNX's backend tests",
+        "",
+        "<!-- Made by tools/onnx_backend.py --write; do not edit. -->",
+        "",
+        f"The node tests of onnx {onnx.__version__} through `openrknn.onnxruntime`, beside ONNX Runtime "
+        f"{onnxruntime.__version__} on the CPU. NPU parts are compiled for RK3588 and run on the software NPU.",
+        "",
+        "- **ORT**: tests that ONNX Runtime alone passes. Others are not asked of us.",
+        "- **cost**: what passes with the default, `prefer=cost`: single operators this small are not worth a way to",
+        "  the NPU, so all of them stay in ONNX Runtime.",
+        "- **npu**: what passes with `prefer=npu`, where everything that can be on the NPU is there.",
+        "- **on the NPU**: so many of them had a part there. They may be off by 1/256 of each number or of the largest,",
+        "  from what ONNX says, or from what ONNX Runtime gives for inputs rounded to fp16: the NPU sees no others.",
+        "  Tests without such a part have to meet ONNX's own tolerance.",
+        "",
+        f"{sums[0]} tests, ONNX Runtime passes {sums[1]}; of these {sums[2]} pass by cost "
+        f"and {sums[4]} with `prefer=npu`, {sums[5]} of them on the NPU.",
+        "",
+    ]
+    if failed:
+        lines += ["## What fails", "", "| test | mode | why |", "|---|---|---|"]
+        lines += [f"| `{one['test']}` | {one['mode']} | {_cell(one['error'])} |" for one in failed]
+        lines += [""]
+    lines += ["## By operator", "", "| operator | tests | ORT | cost | npu | on the NPU |", "|---|--:|--:|--:|--:|--:|"]
+    lines += [f"| {name} | {row[0]} | {row[1]} | {row[2]} | {row[4]} | {row[5] or ''} |" for name, row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")[:160]
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, help="a file of JSON lines; what is in it is not run again")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--only", nargs="+", metavar="MODULE", help="modules of onnx.backend.test.case.node")
+    parser.add_argument("--again", action="store_true", help="run again what failed")
+    parser.add_argument("--show", action="store_true", help="print what fails")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    given = parser.parse_args()
+    results = given.results or Path(os.environ.get("TMPDIR", "/tmp")) / f"onnx_backend.{os.getpid()}.jsonl"
+    if not given.write or given.only or given.again:
+        collect(results, given.only or modules(), given.jobs, again=given.again)
+    answers = read(results)
+    rows, failed = table(answers)
+    print(
+        f"{len(rows)} operators, {Counter(key[1] for key in answers)}, failed: {Counter(one['mode'] for one in failed)}"
+    )
+    if given.show:
+        for one in failed:
+            print(f"{one['test']} ({one['mode']}{', NPU' if one['npu'] else ''}): {one['error']}")
+    if given.write:
+        PAGE.write_text(page(answers), encoding="utf-8")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
