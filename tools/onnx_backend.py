@@ -221,7 +221,7 @@ def page(answers: dict[tuple[str, str], dict[str, Any]]) -> str:
         "- **cost**: what passes with the default, `prefer=cost`: single operators this small are not worth a way to",
         "  the NPU, so all of them stay in ONNX Runtime.",
         "- **npu**: what passes with `prefer=npu`, where everything that can be on the NPU is there.",
-        "- **on the NPU**: so many of them had a part there. They may be off by 1/256 of each number or of the largest,",
+        "- **on the NPU**: so many of them had a part there. They may be off by 1/256 of each number or the largest,",
         "  from what ONNX says, or from what ONNX Runtime gives for inputs rounded to fp16: the NPU sees no others.",
         "  Tests without such a part have to meet ONNX's own tolerance.",
         "",
