@@ -43,7 +43,11 @@ def fitness_of(view: View, node: Node) -> tuple[Fitness, str]:
     if node.type not in _HEAVY | _LIGHT | _QUANTISERS | _BETWEEN:
         return Fitness.CPU, f"the NPU has no {node.type}"
     proto = onnx_package().TensorProto
-    known = {proto.FLOAT, proto.INT8, proto.UINT8} if node.type in _QUANTISERS else {proto.FLOAT}
+    known = {proto.FLOAT}
+    if node.type in _QUANTISERS:
+        known |= {proto.INT8, proto.UINT8}
+    elif node.type in _BETWEEN:
+        known.add(proto.BOOL)  # a guard like Where(IsNaN(x), 0, x) is no reason to cut
     for name in (*node.reads, *node.makes):
         value = view.values.get(name, Value())
         if value.kind not in known:

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from openrknn.closing import Closing
+from openrknn.compiler.importer.constants import fix_inputs
 from openrknn.container.bundle import Bundle, write_bundle
 from openrknn.partition.make import Shapes, Tell, join, make_plan, open_model, whole_bundle
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.ports import ports_of
+from openrknn.partition.switches import switches_of
 from openrknn.runtime.parted.session import PartedSession
 
 __all__ = ["Parted"]
@@ -31,8 +33,10 @@ _MOST = 16
 class Parted(Closing):
     """A model split into parts. One thing runs at a time, from whichever thread.
 
-    A model with open dimensions is specialised for the shapes that it is fed with: announced ones (`options.shapes`)
-    and the first few are compiled at once, others run on the CPU until they have come several times.
+    Single integers and truths that decide which branch runs (a sample rate, `use_cache`) are taken as constants, each
+    value that is seen with parts of its own. A model with open dimensions is specialised for the shapes that it is fed
+    with: announced ones (`options.shapes`) and the first few are compiled at once, others run on the CPU until they
+    have come several times.
     """
 
     def __init__(
@@ -47,8 +51,9 @@ class Parted(Closing):
         self._sessions: dict[str, PartedSession] = {}
         self._seen: dict[str, int] = {}
         self._whole: PartedSession | None = None
-        announced: list[Shapes] = list(self.options.shapes)
-        if not announced and not self._is_open():
+        self._switches = switches_of(self.source)
+        announced: list[Shapes] = list(self.options.shapes) if not self._switches else []
+        if not announced and not self._is_open() and not self._switches:
             announced = [{}]
         for shapes in announced:
             self._open(shapes)
@@ -66,8 +71,9 @@ class Parted(Closing):
         with self._lock:
             session = self._session_for(feed)
             session.timings = timings
+            taken = {port.name for port in session.bundle.inputs}
             try:
-                found: dict[str, Any] = session.run(dict(feed))
+                found: dict[str, Any] = session.run({name: value for name, value in feed.items() if name in taken})
             finally:
                 session.timings = None
         return found if wanted is None else {name: found[name] for name in wanted}
@@ -88,21 +94,22 @@ class Parted(Closing):
         return any(not isinstance(size, int) for port in self.inputs for size in port.shape)
 
     def _session_for(self, feed: Mapping[str, Any]) -> PartedSession:
-        if not self._is_open() and self._sessions:
+        if not self._is_open() and self._sessions and not self._switches:
             return next(iter(self._sessions.values()))
         shapes = {
             port.name: np.shape(feed[port.name]) for port in self.inputs
             if port.name in feed and port.type.startswith("tensor")
         }  # fmt: skip
-        key = repr(sorted(shapes.items()))
+        values = {name: np.asarray(feed[name]) for name in self._switches if name in feed}
+        key = _key(shapes, values)
         if key in self._sessions:
             return self._sessions[key]
         for session in self._sessions.values():
-            if session.takes(shapes):
+            if not values and session.takes(shapes):
                 return session
         self._seen[key] = self._seen.get(key, 0) + 1
         if self._learns(key) and all(size > 0 for shape in shapes.values() for size in shape):
-            return self._open(shapes)
+            return self._open(shapes, values)
         return self._cpu()
 
     def _learns(self, key: str) -> bool:
@@ -111,10 +118,16 @@ class Parted(Closing):
             return False
         return learnt < _AT_ONCE or self._seen[key] >= _OFTEN
 
-    def _open(self, shapes: Shapes) -> PartedSession:
-        bundle = make_plan(self.source, self.options, shapes, self._tell)
+    def _open(self, shapes: Shapes, values: Mapping[str, Any] | None = None) -> PartedSession:
+        model = self.source
+        if values:
+            model = type(model)()
+            model.CopyFrom(self.source)
+            fix_inputs(model, values, shapes)
+            shapes = {name: shape for name, shape in shapes.items() if name not in values}
+        bundle = make_plan(model, self.options, shapes, self._tell)
         session = self._session(bundle)
-        key = repr(sorted((name, tuple(shape)) for name, shape in shapes.items()))
+        key = _key(shapes, values or {})
         self._sessions[key] = session
         _LOG.info("parts for %s: %s", key, session)
         return session
@@ -127,3 +140,8 @@ class Parted(Closing):
 
     def _session(self, bundle: Bundle) -> PartedSession:
         return PartedSession(bundle, self.options.device, session_options=self.options.session_options)
+
+
+def _key(shapes: Shapes, values: Mapping[str, Any]) -> str:
+    told = sorted((name, tuple(shape)) for name, shape in shapes.items() if name not in values)
+    return repr((told, sorted((name, value.tolist()) for name, value in values.items())))

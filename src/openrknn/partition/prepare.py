@@ -8,7 +8,7 @@ from typing import Any
 
 from openrknn.compiler.errors import CompileError
 from openrknn.compiler.float_model import onnx_package
-from openrknn.compiler.importer.fold import fold
+from openrknn.compiler.importer.fold import fold, standard
 from openrknn.compiler.importer.shapes import bind_shapes, infer
 from openrknn.compiler.importer.types import as_float
 from openrknn.partition.view import View, view_of
@@ -26,7 +26,7 @@ def prepare(model: Any, shapes: Mapping[str, Sequence[int]]) -> View:
     with contextlib.suppress(CompileError):
         if _is_half(model, onnx.TensorProto):
             as_float(model)
-        return view_of(fold(model))
+        return view_of(standard(fold(model)))
     try:
         return view_of(infer(spare))
     except CompileError:

@@ -63,30 +63,25 @@ class Splitter:
             for group in groups:
                 if group.is_npu:
                     nodes = [self.view.nodes[number] for number in group.nodes]
-                    reason = self._odd_border(nodes) or is_worth(nodes)
-                    again |= bool(reason) and self.leave(self._blamed(nodes, reason), reason)
+                    touching = self._odd_border(nodes)
+                    reason = "quantised numbers and truths do not cross to the CPU" if touching else is_worth(nodes)
+                    again |= bool(reason) and self.leave(touching or group.nodes, reason)
             if not again:
                 return groups
 
-    def _odd_border(self, nodes: list[Node]) -> str:
-        """Quantised numbers may not cross a border: a `.rknn` takes and gives floats here."""
+    def _odd_border(self, nodes: list[Node]) -> list[int]:
+        """Nodes at whose border there is something else than floats: a `.rknn` takes and gives floats here."""
         inside = {node.index for node in nodes}
+        found = []
         for node in nodes:
-            for name in node.reads:
-                if not self._is_float(name) and self.view.makers.get(name, -1) not in inside:
-                    return f"{name!r} comes in quantised"
-            for name in node.makes:
-                outside = name in self.view.outputs or any(
-                    reader not in inside for reader in self.view.readers.get(name, ())
-                )
-                if not self._is_float(name) and outside:
-                    return f"{name!r} goes out quantised"
-        return ""
-
-    def _blamed(self, nodes: list[Node], reason: str) -> list[int]:
-        """Where quantised numbers cross the border only those next to it are to blame; else the whole group."""
-        touching = [node.index for node in nodes if any(repr(name) in reason for name in (*node.reads, *node.makes))]
-        return touching if "quantised" in reason and touching else [node.index for node in nodes]
+            comes = [name for name in node.reads if self.view.makers.get(name, -1) not in inside]
+            goes = [
+                name for name in node.makes
+                if name in self.view.outputs or any(reader not in inside for reader in self.view.readers.get(name, ()))
+            ]  # fmt: skip
+            if not all(self._is_float(name) for name in (*comes, *goes)):
+                found.append(node.index)
+        return found
 
     def _is_float(self, name: str) -> bool:
         return name in self.view.values and self.view.values[name].kind == 1

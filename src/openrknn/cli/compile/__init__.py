@@ -31,6 +31,7 @@ EXAMPLES = (
     "openrknn compile net.onnx -o net.rknn --shapes x=1,3,224,224 --shapes x=1,3,192,192",
     "openrknn compile net.onnx -o net.rknn --calibrate a.npy b.npy --verify --report net.html",
     "openrknn compile net.onnx -o net.rknn --calibrate pictures/ --auto-mixed --min-snr 30",
+    "openrknn compile any.onnx --partition                            any.rknnz: parts for NPU and CPU, no refusal",
 )
 SCHEMA_VERSION = 1
 _MOST_LINES = 12
@@ -55,6 +56,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     source = source_of(arguments)
     target = target_of(arguments)
     page = ""
+    if arguments.partition:
+        return _run_parts(arguments, output, source, target)
     started = time.perf_counter()
     with _progress(output) as tell:
         compiled = compile_with(source, compile_options(arguments, tell))
@@ -77,6 +80,17 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.report:
         save_atomically(arguments.report, page.encode())
     _tell(output, compiled, facts, target, arguments)
+    return 0
+
+
+def _run_parts(arguments: argparse.Namespace, output: Output, source: str | bytes, target: str) -> int:
+    from openrknn.cli.common.files import save_atomically
+    from openrknn.cli.compile.parts import run_partition, tell_parts
+
+    with _progress(output) as tell:
+        data, facts, _bundle = run_partition(arguments, source, target, tell)
+    save_atomically(target, data)
+    tell_parts(output, facts)
     return 0
 
 

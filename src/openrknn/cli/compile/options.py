@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.output import CommandError
+from openrknn.cli.compile.parts import add_partition
 
 if TYPE_CHECKING:
     from openrknn.compiler import CompileOptions
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _int8(parser.add_argument_group("int8"))
     _precision(parser.add_argument_group("int8 and fp16"))
     _npu(parser.add_argument_group("the NPU"))
+    add_partition(parser.add_argument_group("NPU and CPU"))
     _look(parser.add_argument_group("checking the result"))
 
 
@@ -168,7 +170,8 @@ def source_of(arguments: argparse.Namespace) -> str | bytes:
 
 def target_of(arguments: argparse.Namespace) -> str:
     """Where to write: asked before the work, not after it."""
-    wanted: str = arguments.output or os.path.splitext(arguments.model)[0] + ".rknn"
+    suffix = ".rknnz" if arguments.partition else ".rknn"
+    wanted: str = arguments.output or os.path.splitext(arguments.model)[0] + suffix
     _writable(wanted, "OUT.rknn")
     if os.path.exists(wanted):
         if os.path.exists(arguments.model) and os.path.samefile(wanted, arguments.model):

@@ -10,11 +10,11 @@ import numpy as np
 
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
-from openrknn.compiler.importer.rewrite import rewrite
+from openrknn.compiler.importer.rewrite import FOREIGN_RULES, rewrite
 from openrknn.compiler.importer.shapes import infer, known_shapes
 from openrknn.compiler.ir import Array
 
-__all__ = ["constants_of", "fold", "simplify"]
+__all__ = ["constants_of", "fold", "simplify", "standard"]
 
 _NEVER = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 _GROWING = {"ConstantOfShape", "Expand", "Tile"}
@@ -59,6 +59,17 @@ def simplify(model: Any, seen: Callable[[Any], None] = lambda model: None) -> An
             break
         seen(model)
         model = fold(model)
+    return model
+
+
+def standard(model: Any) -> Any:
+    """The folded model without branches that are decided and without operators of other domains, as far as that goes;
+    everything else stays as it is."""
+    for _ in range(_ROUNDS):
+        if not rewrite(model, constants_of(model), known_shapes(model), FOREIGN_RULES):
+            break
+        model = fold(model)
+    _drop_unread(model)
     return model
 
 

@@ -27,7 +27,7 @@ from openrknn.compiler.importer.rewrite import (
 )  # fmt: skip
 from openrknn.compiler.importer.rewrite.writer import Facts, Writer
 
-__all__ = ["RULES", "rewrite"]
+__all__ = ["FOREIGN_RULES", "RULES", "rewrite"]
 
 Rule = Callable[[Writer, Any], None]
 
@@ -48,14 +48,21 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 )
 """Operator type, with its domain in front where it is not ONNX's own -> the rule."""
 
+FOREIGN_RULES: Mapping[str, Rule] = MappingProxyType(
+    {kind: rule for kind, rule in RULES.items() if "." in kind} | control.RULES
+)
+"""What makes standard ONNX of a graph: other domains' operators, and branches that are decided."""
 
-def rewrite(model: Any, constants: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> bool:
+
+def rewrite(
+    model: Any, constants: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], rules: Mapping[str, Rule] = RULES
+) -> bool:
     """Apply every rule to every node once, in place; whether anything changed."""
     facts = Facts(model, constants, shapes)
     nodes: list[Any] = []
     changed = False
     for node in model.graph.node:
-        rule = RULES.get(node.op_type if node.domain in {"", "ai.onnx"} else f"{node.domain}.{node.op_type}")
+        rule = rules.get(node.op_type if node.domain in {"", "ai.onnx"} else f"{node.domain}.{node.op_type}")
         writer = Writer(facts, node)
         if rule is not None:
             try:

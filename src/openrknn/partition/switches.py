@@ -1,0 +1,32 @@
+"""Inputs that only choose a branch: a sample rate, `use_cache`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openrknn.compiler.float_model import onnx_package
+from openrknn.compiler.importer.shapes import model_inputs
+
+__all__ = ["switches_of"]
+
+
+def switches_of(model: Any) -> list[str]:
+    """Single integers and truths that the condition of an `If` is computed from."""
+    proto = onnx_package().TensorProto
+    makers = {name: node for node in model.graph.node for name in node.output if name}
+    waiting = [node.input[0] for node in model.graph.node if node.op_type == "If"]
+    behind: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in behind:
+            behind.add(name)
+            waiting += makers[name].input if name in makers else ()
+    found = []
+    for entry in model_inputs(model):
+        kind = entry.type.tensor_type
+        sizes = [dim.dim_value for dim in kind.shape.dim]
+        # A token is a single integer, too, but never without a dimension: each would be compiled for.
+        is_single = not sizes if kind.elem_type in {proto.INT64, proto.INT32} else sizes in ([], [1])
+        if entry.name in behind and kind.elem_type in {proto.INT64, proto.INT32, proto.BOOL} and is_single:
+            found.append(entry.name)
+    return found
