@@ -59,6 +59,10 @@ class Darknet:
         count = sum(self.channels[number] for number in layers) // int(options.get("groups", 1))
         return self.add("route", count, layers=",".join(map(str, layers)), **options)
 
+    def shortcut(self, source: int | str, activation: str) -> int:
+        options: dict[str, Any] = {"from": source, "activation": activation}
+        return self.add("shortcut", None, **options)
+
     def yolo(self, mask: str, anchors: str, classes: int, **options: Any) -> int:
         return self.add("yolo", mask=mask, anchors=anchors, classes=classes, num=len(anchors.split(",")) // 2,
                         jitter=".3", ignore_thresh=".7", truth_thresh=1, random=1, **options)  # fmt: skip

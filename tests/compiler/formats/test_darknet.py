@@ -90,13 +90,13 @@ def shortcuts(net: Darknet) -> None:
     net.conv(4)
     net.conv(4, 1)
     net.conv(4, 1)
-    net.add("shortcut", **{"from": -3, "activation": "leaky"})
+    net.shortcut(-3, "leaky")
 
 
 def narrow_shortcut(net: Darknet) -> None:
     net.conv(6)
     net.conv(4, 1)
-    net.add("shortcut", **{"from": -2, "activation": "linear"})
+    net.shortcut(-2, "linear")
 
 
 def upsampled(net: Darknet) -> None:
@@ -108,13 +108,13 @@ def gates(net: Darknet) -> None:
     net.conv(4)
     net.add("avgpool")
     net.conv(4, 1, activation="logistic", normalised=False)
-    net.add("scale_channels", **{"from": 0})
+    net.add("scale_channels", None, **{"from": 0})
 
 
 def attention(net: Darknet) -> None:
     net.conv(4)
     net.conv(4, 3, activation="logistic", normalised=False)
-    net.add("sam", **{"from": 0})
+    net.add("sam", None, **{"from": 0})
 
 
 def classes(net: Darknet) -> None:

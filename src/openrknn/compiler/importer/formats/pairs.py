@@ -59,7 +59,7 @@ def pair_of(source: Source, first: tuple[str, ...], second: tuple[str, ...], wha
 def name_of(part: Source) -> str:
     """For messages: a pair is named by its first file."""
     if isinstance(part, tuple | list):
-        return name_of(part[0]) if part else "the model"
+        return name_of(part[0])
     return "the model" if isinstance(part, bytes | bytearray | memoryview) else str(part)
 
 

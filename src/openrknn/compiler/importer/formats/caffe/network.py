@@ -91,13 +91,14 @@ class Network:
         self._left: dict[str, None] = {}
         """Blobs that nobody has read yet, in the order in which they were made: in the end, the outputs."""
         self._heads: list[str] = []
+        self._fed: set[str] = set()
+        self._writes: Counter[str] = Counter()
 
     def build(self) -> Any:
         """The whole model."""
         layers = [layer for layer in self._layers() if _is_used(layer)]
         for name, shape in declared_inputs(self._net, self._build.what):
-            self._values[name] = self._build.input(name, shape)
-            self._left[name] = None
+            self._feed(name, shape)
         self._writes = Counter(top for layer in layers for top in layer.words("top"))
         for layer in layers:
             self._layer(layer)
@@ -121,8 +122,14 @@ class Network:
             raise ModelError(f"{self._build.what} has no layers; is it a .prototxt of a network?")
         return layers
 
+    def _feed(self, name: str, shape: Sequence[int]) -> None:
+        self._values[name] = self._build.input(name, shape)
+        self._left[name] = None
+        self._fed.add(name)
+
     def _inputs(self) -> set[str]:
-        return {name for name, value in self._values.items() if value == name and self._writes[name] == 0}
+        """Blobs that are still what was fed: an input that nobody reads is no output."""
+        return {name for name in self._fed if self._values[name] == name}
 
     def _layer(self, layer: Message) -> None:
         written = layer.word("type")
@@ -131,8 +138,7 @@ class Network:
         tops = layer.words("top")
         if kind in DATA_LAYERS:
             for top, shape in zip(tops, data_shapes(layer, kind, len(tops)), strict=False):
-                self._values[top] = self._build.input(top, shape)
-                self._left[top] = None
+                self._feed(top, shape)
             return
         bottoms = layer.words("bottom")
         missing = [bottom for bottom in bottoms if bottom not in self._values]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def _pair(place: Place, fields: Message, name: str, short: str, default: int | N
     return found[0], found[-1]
 
 
-def _parts(place: Place, group: int | None) -> tuple[int, int, list[str], dict[str, object], list[tuple[int, ...]]]:
+def _parts(place: Place, group: int | None) -> tuple[int, int, list[str], dict[str, Any], list[tuple[int, ...]]]:
     """What both directions of a convolution have in common."""
     fields = place.param("convolution")
     _, channels, _, _ = place.map_shape()
@@ -46,7 +47,7 @@ def _parts(place: Place, group: int | None) -> tuple[int, int, list[str], dict[s
     constants = [place.constant("weights", place.array(0, (first, second, *kernel), "weights"))]
     if fields.flag("bias_term", True):
         constants.append(place.constant("bias", place.array(1, (outputs,), "biases")))
-    attributes: dict[str, object] = {
+    attributes: dict[str, Any] = {
         "kernel_shape": list(kernel), "strides": list(stride), "pads": [*pad, *pad], "dilations": list(dilation),
         "group": groups,
     }  # fmt: skip
@@ -139,7 +140,7 @@ def pooling(place: Place) -> str:
         behind.append(max(0, last))
         beyond.append(max(0, last - before))
     shape = [batch, channels, *sizes]
-    window = {"kernel_shape": list(kernel), "strides": list(stride), "pads": [*pad, *behind]}
+    window: dict[str, Any] = {"kernel_shape": list(kernel), "strides": list(stride), "pads": [*pad, *behind]}
     if method == "MAX":
         return place.add("MaxPool", [place.source], shape, **window)
     if not any(beyond) or not any(pad):
