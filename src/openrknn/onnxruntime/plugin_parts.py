@@ -1,0 +1,109 @@
+"""Sessions of ONNX Runtime that use our provider, and the parts that they made of their graphs."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from openrknn.compiler.float_model import onnx_package
+from openrknn.errors import RknnError
+from openrknn.partition import Parted, PartitionOptions
+
+__all__ = ["Book", "GoneError"]
+
+PREFIX = "ep.rknnexecutionprovider."
+"""What ONNX Runtime puts before the names of our options."""
+
+
+class GoneError(RknnError):
+    """A number that was given back, or never given."""
+
+
+@dataclass(slots=True)
+class _Session:
+    options: PartitionOptions
+
+
+@dataclass(slots=True)
+class _Part:
+    parted: Parted
+    inputs: tuple[str | None, ...]
+    """In ONNX Runtime's order; None: a constant."""
+    outputs: tuple[str, ...]
+
+
+class Book:
+    """Numbers that C keeps, and what they stand for. From any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._sessions: dict[int, _Session] = {}
+        self._parts: dict[int, _Part] = {}
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """(sessions, parts) that are open."""
+        return len(self._sessions), len(self._parts)
+
+    def open(self, entries: Mapping[str, str]) -> int:
+        """A session, by all entries of its options."""
+        given = {key.removeprefix(PREFIX): value for key, value in entries.items() if key.startswith(PREFIX)}
+        session = _Session(PartitionOptions(**given))  # type: ignore[arg-type]
+        with self._lock:
+            number = next(self._numbers)
+            self._sessions[number] = session
+        return number
+
+    def plan(self, session: int, data: bytes) -> list[int]:
+        """For each node the number of its part, or -1."""
+        self._session(session)
+        model = onnx_package().load_from_string(data)
+        return [0 for _ in model.graph.node]
+
+    def build(self, session: int, data: bytes) -> int:
+        """The number of the part that this model is."""
+        options = self._session(session).options
+        model = onnx_package().load_from_string(data)
+        constants = {tensor.name for tensor in model.graph.initializer}
+        inputs = tuple(None if entry.name in constants else entry.name for entry in model.graph.input)
+        kept = [entry for entry in model.graph.input if entry.name not in constants]
+        del model.graph.input[:]
+        model.graph.input.extend(kept)
+        part = _Part(Parted(model, options), inputs, tuple(entry.name for entry in model.graph.output))
+        with self._lock:
+            number = next(self._numbers)
+            self._parts[number] = part
+        return number
+
+    def run(self, part: int, arrays: Sequence[Any]) -> list[Any]:
+        """Outputs in ONNX Runtime's order."""
+        found = self._parts.get(part)
+        if found is None:
+            raise GoneError(f"part {part} was given back")
+        if len(arrays) != len(found.inputs):
+            raise GoneError(f"part {part} takes {len(found.inputs)} inputs, and {len(arrays)} came")
+        feed = {name: array for name, array in zip(found.inputs, arrays, strict=True) if name is not None}
+        made = found.parted.run(feed)
+        return [made[name] for name in found.outputs]
+
+    def drop(self, part: int) -> None:
+        """A part is not needed any more."""
+        with self._lock:
+            found = self._parts.pop(part, None)
+        if found is not None:
+            found.parted.close()
+
+    def close(self, session: int) -> None:
+        """Nor is a session."""
+        with self._lock:
+            self._sessions.pop(session, None)
+
+    def _session(self, number: int) -> _Session:
+        found = self._sessions.get(number)
+        if found is None:
+            raise GoneError(f"session {number} was closed")
+        return found
