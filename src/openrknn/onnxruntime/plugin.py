@@ -20,10 +20,11 @@ from typing import Any
 
 from openrknn.errors import UnsupportedError
 from openrknn.onnxruntime import plugin_host
+from openrknn.onnxruntime.real import RKNN, onnxruntime
 
 __all__ = ["LIBRARY_NAME", "OLDEST", "PROVIDER", "devices", "is_registered", "library", "register", "unregister"]
 
-PROVIDER = "RknnExecutionProvider"
+PROVIDER = RKNN
 """What sessions call it."""
 LIBRARY_NAME = "libopenrknn_ort.so"
 OLDEST = (1, 23)
@@ -32,7 +33,8 @@ _WITH_NPU = (1, 24)
 """Since then a library may bring a device of its own, where its registration is called so:"""
 _VIRTUAL = ".virtual"
 _LOCK = threading.Lock()
-_registered: str | None = None
+_REGISTERED: list[str] = []
+"""The name under which ONNX Runtime knows it, if it does."""
 
 
 def library() -> Path:
@@ -52,31 +54,29 @@ def register(name: str = "openrknn") -> None:
 
     From ONNX Runtime 1.24 on its device is an NPU, so `set_provider_selection_policy(PREFER_NPU)` takes it too.
     """
-    global _registered
     with _LOCK:
-        if _registered is not None:
+        if _REGISTERED:
             return
         runtime = _runtime()
-        if _version(runtime) >= _WITH_NPU and not name.endswith(_VIRTUAL):
+        if _version() >= _WITH_NPU and not name.endswith(_VIRTUAL):
             name += _VIRTUAL
         path = library()
         plugin_host.attach(path)
         runtime.register_execution_provider_library(name, str(path))
-        _registered = name
+        _REGISTERED.append(name)
 
 
 def unregister() -> None:
     """Take it back. Sessions that use it have to be gone."""
-    global _registered
     with _LOCK:
-        if _registered is not None:
-            _runtime().unregister_execution_provider_library(_registered)
-            _registered = None
+        if _REGISTERED:
+            _runtime().unregister_execution_provider_library(_REGISTERED[0])
+            _REGISTERED.clear()
 
 
 def is_registered() -> bool:
     """Whether `register` was called."""
-    return _registered is not None
+    return bool(_REGISTERED)
 
 
 def devices() -> list[Any]:
@@ -87,11 +87,7 @@ def devices() -> list[Any]:
 
 
 def _runtime() -> Any:
-    try:
-        import onnxruntime
-    except ImportError:
-        raise UnsupportedError("onnxruntime is not installed: pip install onnxruntime") from None
-    if _version(onnxruntime) < OLDEST or not hasattr(onnxruntime, "register_execution_provider_library"):
+    if _version() < OLDEST or not hasattr(onnxruntime, "register_execution_provider_library"):
         raise UnsupportedError(
             f"onnxruntime {onnxruntime.__version__} cannot load execution providers that compile; it needs "
             f"{'.'.join(map(str, OLDEST))} or newer. openrknn.onnxruntime.InferenceSession works with any version"
@@ -99,6 +95,6 @@ def _runtime() -> Any:
     return onnxruntime
 
 
-def _version(runtime: Any) -> tuple[int, int]:
-    words = str(runtime.__version__).split(".")
+def _version() -> tuple[int, int]:
+    words = str(onnxruntime.__version__).split(".")
     return int(words[0]), int(words[1])

@@ -82,7 +82,7 @@ def _open(options: int | None, size: int, why: int, room: int) -> int:
     return _told(why, room, work)
 
 
-def _plan(session: int, model: int, size: int, parts: Any, nodes: int, why: int, room: int) -> int:
+def _plan(session: int, model: int, size: int, parts: Any, nodes: int, why: int, room: int) -> int:  # noqa: PLR0917 - as C calls it
     def work() -> int:
         found = BOOK.plan(session, ctypes.string_at(model, size))
         if len(found) != nodes:
@@ -98,7 +98,9 @@ def _build(session: int, model: int, size: int, why: int, room: int) -> int:
     return _told(why, room, lambda: BOOK.build(session, ctypes.string_at(model, size)))
 
 
-def _run(part: int, inputs: Any, count: int, output: Any, context: int | None, why: int, room: int) -> int:
+def _run(  # noqa: PLR0917 - likewise
+    part: int, inputs: Any, count: int, output: Any, context: int | None, why: int, room: int
+) -> int:
     def work() -> int:
         arrays = [_array(inputs[index]) for index in range(count)]
         for index, array in enumerate(BOOK.run(part, arrays)):
@@ -143,23 +145,22 @@ _HOST = _Host(
     _VERSION, _OPEN(_open), _PLAN(_plan), _BUILD(_build), _RUN(_run), _GIVE_BACK(_quiet(BOOK.drop)),
     _GIVE_BACK(_quiet(BOOK.close)),
 )  # fmt: skip
-_attached: ctypes.CDLL | None = None
+_ATTACHED: list[ctypes.CDLL] = []
 
 
 def attach(path: Path) -> None:
     """This process is the library's host from now on, until it ends."""
-    global _attached
     loaded = ctypes.CDLL(str(path))
     loaded.openrknn_ort_host.restype = ctypes.c_int32
     loaded.openrknn_ort_host.argtypes = (ctypes.c_void_p,)
     if loaded.openrknn_ort_host(ctypes.addressof(_HOST)) != 0:
         raise UnsupportedError(f"{path} belongs to another version of openrknn: install openrknn again")
-    if _attached is None:
+    if not _ATTACHED:
         atexit.register(detach)  # sessions may outlive the interpreter
-    _attached = loaded
+        _ATTACHED.append(loaded)
 
 
 def detach() -> None:
     """The library calls us no more."""
-    if _attached is not None:
-        _attached.openrknn_ort_host(None)
+    for loaded in _ATTACHED:
+        loaded.openrknn_ort_host(None)

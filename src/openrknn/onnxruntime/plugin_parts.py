@@ -5,14 +5,20 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from openrknn.compiler.errors import OptionError
 from openrknn.compiler.float_model import onnx_package
+from openrknn.container.bundle import Bundle, Plan
 from openrknn.errors import RknnError
+from openrknn.onnxruntime.options import partition_options
+from openrknn.onnxruntime.plugin_plan import Planned, is_open, plan
 from openrknn.partition import Parted, PartitionOptions
+from openrknn.partition.ports import ports_of
+from openrknn.runtime.parted.session import PartedSession
 
-__all__ = ["Book", "GoneError"]
+__all__ = ["PREFIX", "Book", "GoneError"]
 
 PREFIX = "ep.rknnexecutionprovider."
 """What ONNX Runtime puts before the names of our options."""
@@ -25,11 +31,12 @@ class GoneError(RknnError):
 @dataclass(slots=True)
 class _Session:
     options: PartitionOptions
+    planned: Planned | None = None
 
 
 @dataclass(slots=True)
 class _Part:
-    parted: Parted
+    runs: Parted | PartedSession
     inputs: tuple[str | None, ...]
     """In ONNX Runtime's order; None: a constant."""
     outputs: tuple[str, ...]
@@ -52,7 +59,10 @@ class Book:
     def open(self, entries: Mapping[str, str]) -> int:
         """A session, by all entries of its options."""
         given = {key.removeprefix(PREFIX): value for key, value in entries.items() if key.startswith(PREFIX)}
-        session = _Session(PartitionOptions(**given))  # type: ignore[arg-type]
+        for name in ("outputs", "constants"):
+            if given.get(name):
+                raise OptionError(f"{name} changes the graph, which is ONNX Runtime's here: change the model instead")
+        session = _Session(partition_options(given))
         with self._lock:
             number = next(self._numbers)
             self._sessions[number] = session
@@ -60,20 +70,19 @@ class Book:
 
     def plan(self, session: int, data: bytes) -> list[int]:
         """For each node the number of its part, or -1."""
-        self._session(session)
-        model = onnx_package().load_from_string(data)
-        return [0 for _ in model.graph.node]
+        found = self._session(session)
+        found.planned = plan(onnx_package().load_from_string(data), found.options)
+        return found.planned.numbers
 
     def build(self, session: int, data: bytes) -> int:
         """The number of the part that this model is."""
-        options = self._session(session).options
         model = onnx_package().load_from_string(data)
         constants = {tensor.name for tensor in model.graph.initializer}
         inputs = tuple(None if entry.name in constants else entry.name for entry in model.graph.input)
         kept = [entry for entry in model.graph.input if entry.name not in constants]
         del model.graph.input[:]
         model.graph.input.extend(kept)
-        part = _Part(Parted(model, options), inputs, tuple(entry.name for entry in model.graph.output))
+        part = _Part(_ready(model, self._session(session)), inputs, tuple(entry.name for entry in model.graph.output))
         with self._lock:
             number = next(self._numbers)
             self._parts[number] = part
@@ -87,7 +96,7 @@ class Book:
         if len(arrays) != len(found.inputs):
             raise GoneError(f"part {part} takes {len(found.inputs)} inputs, and {len(arrays)} came")
         feed = {name: array for name, array in zip(found.inputs, arrays, strict=True) if name is not None}
-        made = found.parted.run(feed)
+        made = found.runs.run(feed)
         return [made[name] for name in found.outputs]
 
     def drop(self, part: int) -> None:
@@ -95,7 +104,7 @@ class Book:
         with self._lock:
             found = self._parts.pop(part, None)
         if found is not None:
-            found.parted.close()
+            found.runs.close()
 
     def close(self, session: int) -> None:
         """Nor is a session."""
@@ -107,3 +116,18 @@ class Book:
         if found is None:
             raise GoneError(f"session {number} was closed")
         return found
+
+
+def _ready(model: Any, session: _Session) -> Parted | PartedSession:
+    """What was compiled when the graph was planned; else it is compiled for the shapes that come."""
+    options = session.options
+    inputs, outputs = ports_of(model)
+    key = frozenset(port.name for port in outputs)
+    found = session.planned.files.pop(key, None) if session.planned is not None and not is_open(model) else None
+    if found is not None and set(found[0].inputs) == {port.name for port in inputs}:
+        part, data = found
+        bundle = Bundle(options.target, inputs, outputs, (part,), (Plan((0,)),), {part.file: data})
+        return PartedSession(bundle, options.device)
+    # The calibration data are for the inputs of the whole model.
+    precision = "fp16" if options.calibration is not None else options.precision
+    return Parted(model, replace(options, prefer="npu", shapes=(), calibration=None, precision=precision))
