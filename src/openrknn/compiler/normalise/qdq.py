@@ -10,6 +10,8 @@ from openrknn.compiler.normalise.common import alias, constant
 
 __all__ = ["take_quantization"]
 
+_MOVES = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity"}
+
 
 def take_quantization(graph: Graph, *, calibrated: bool) -> None:
     """Fill `graph.given` from the pairs in the model."""

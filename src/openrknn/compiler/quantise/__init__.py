@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from openrknn.compiler.errors import CalibrationError
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.quantise.choose import Costs, choose_ranges
 from openrknn.compiler.quantise.groups import groups_of, limit_ranges, unite
 from openrknn.compiler.quantise.ranges import METHODS, Range, importance, quantization_for
 from openrknn.compiler.quantise.statistics import Statistics, collect
+from openrknn.compiler.quantise.unstated import fine_means, leave_float, noise_for
 from openrknn.compiler.quantise.untie import untie
 from openrknn.compiler.quantise.why import RangeChoice
 
@@ -47,7 +47,7 @@ def quantise(
     if feeds is not None and not seen:
         seen.update(collect(graph, model, feeds, progress))
     if graph.given:
-        ranges = _given_ranges(graph, seen)
+        ranges = _given_ranges(graph, model, seen)
         unite(graph, ranges)
     else:
         ranges = dict.fromkeys(graph.floats.intersection(graph.values), unseen)
@@ -121,12 +121,14 @@ def _free_ends(graph: Graph) -> None:
                 graph.values[source].quantization = None
 
 
-def _given_ranges(graph: Graph, seen: Mapping[str, Statistics]) -> dict[str, Range]:
+def _given_ranges(graph: Graph, model: Any, seen: Mapping[str, Statistics]) -> dict[str, Range]:
     """What the model states, and for values in between what follows from their neighbours."""
-    ranges: dict[str, Range] = {name: (q.low, q.high) for name, q in graph.given.items() if name in graph.values}
+    stated: dict[str, Range] = {name: (q.low, q.high) for name, q in graph.given.items()}
+    ranges = {name: entry for name, entry in stated.items() if name in graph.values}
+    fine = fine_means(graph, ranges)
     for name, (source, _) in graph.derived.items():
-        if name in graph.values and name not in {*ranges, *graph.partial} and source in ranges:
-            ranges[name] = ranges[source]
+        if name in graph.values and name not in {*ranges, *graph.partial, *fine} and source in stated:
+            ranges[name] = stated[name] = stated[source]
     for name, whole in graph.partial.items():
         if name in graph.values and name not in ranges and whole in ranges:
             reach = _SPARE * max(abs(bound) for bound in ranges[whole])
@@ -142,9 +144,10 @@ def _given_ranges(graph: Graph, seen: Mapping[str, Statistics]) -> dict[str, Ran
     ranges |= dict.fromkeys(graph.floats.intersection(graph.values) - ranges.keys(), (0.0, 1.0))
     missing = [name for name in graph.values if name not in ranges]
     if missing:
-        raise CalibrationError(
-            f"the model is quantised, but says nothing about {missing[0]!r}; give calibration data for the rest"
-        )
+        tried = collect(graph, model, noise_for(graph, ranges), None)
+        ranges |= {name: (tried[name].low, tried[name].high) for name in missing if name in tried}
+        ranges |= dict.fromkeys((name for name in missing if name not in ranges), (0.0, 1.0))
+        leave_float(graph, set(missing), ranges)
     return ranges
 
 
