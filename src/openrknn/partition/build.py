@@ -19,6 +19,8 @@ from openrknn.partition.view import Node, View
 __all__ = ["Built", "build"]
 
 _ROUNDS = 200
+_PATIENCE = 40
+"""Refusals after which whole groups go to the CPU, not single operators."""
 Tell = Callable[[str, int, int], None]
 
 
@@ -70,7 +72,7 @@ def _settle(
             if isinstance(found, Made):
                 made[group.nodes] = found
                 continue
-            _learn(splitter, found, group, whole=turn > _ROUNDS // 2)
+            _learn(splitter, found, group, whole=turn > _PATIENCE)
             break
         else:
             return groups, made
@@ -129,7 +131,7 @@ def _why(splitter: Splitter, nodes: list[Node]) -> str:
     """The reasons of a part of the CPU, the commonest first."""
     counted: dict[str, int] = {}
     for node in nodes:
-        reason = splitter.reasons.get(node.index, "between parts of the CPU")
+        reason = splitter.reasons.get(node.index, "the CPU runs it in a .rknn, too")
         counted[reason] = counted.get(reason, 0) + 1
     ranked = sorted(counted.items(), key=lambda entry: -entry[1])
     texts = [f"{reason} ({count})" if count > 1 else reason for reason, count in ranked[:3]]

@@ -15,7 +15,7 @@ from openrknn.compiler.options import CompileOptions
 from openrknn.container.load import load
 from openrknn.container.parts import Placement
 from openrknn.cost.macs import macs
-from openrknn.errors import RknnError
+from openrknn.errors import FormatError, RknnError
 from openrknn.partition.cache import Cache
 from openrknn.partition.extract import extract
 from openrknn.partition.options import PartitionOptions
@@ -82,10 +82,13 @@ class Compiler:
         calibration = self._calibration(model)
         key = self._cache.key(data, self._options, _digest(calibration))
         stored = self._cache.get(key, ".rknn")
-        if stored is None:
+        try:
+            parsed = load(stored or b"")
+        except FormatError:  # not there, or cut short
             stored = compile_with(model, self._compile_options(calibration)).data
             self._cache.put(key, ".rknn", stored)
-        parsed = load(stored)
+            parsed = load(stored)
+        assert stored is not None
         left = sum(macs(op) or 0 for op in parsed.operators if op.placement is not Placement.NPU)
         spent = cost_of(parsed).time_ms
         return Made(stored, None if spent is None else spent * 1e3, left)
@@ -115,7 +118,7 @@ class Compiler:
         return tuple(found[:1])
 
     def _search(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
-        """The node with which the trouble begins, by halving; all of them if each beginning is fine."""
+        """The node with which the trouble begins, by halving."""
         low, high = 0, len(nodes)  # the first `low` nodes compile, the first `high` do not
         while high - low > 1:
             middle = (low + high) // 2
@@ -124,7 +127,7 @@ class Compiler:
                 low = middle
             except (RknnError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, MemoryError):
                 high = middle
-        return (nodes[high - 1],) if high < len(nodes) or len(nodes) == 1 else nodes
+        return (nodes[high - 1],)
 
 
 def _first_line(error: BaseException) -> str:

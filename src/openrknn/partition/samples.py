@@ -10,7 +10,7 @@ from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.ir import Value as GraphValue
 from openrknn.partition.options import PartitionOptions
-from openrknn.partition.view import View
+from openrknn.partition.view import Value, View
 
 __all__ = ["Samples"]
 
@@ -23,8 +23,8 @@ class Samples:
 
     def __init__(self, view: View, options: PartitionOptions) -> None:
         graph = Graph(name="whole", inputs=list(view.inputs), outputs=list(view.outputs))
-        for name in view.inputs:
-            graph.values[name] = GraphValue(name, view.values[name].shape or (1,))
+        for name in (*view.inputs, *view.outputs):
+            graph.values[name] = GraphValue(name, view.values.get(name, Value()).shape or (1,))
         pixels = options.compile
         preprocess = Preprocess.of(
             graph, pixels.get("mean"), pixels.get("std"), pixels.get("order", "rgb"), pixels.get("fit", "auto")

@@ -1,0 +1,235 @@
+"""Models in parts, against ONNX Runtime: right, split where they have to be, and never refused."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import openrknn
+from openrknn.compiler.errors import UnsupportedOperatorError
+from openrknn.container.bundle import write_bundle
+from openrknn.partition import Parted, PartitionOptions, compiled, make_bundle
+from openrknn.runtime.parted.session import PartedSession
+from tests.partition.models import RNG, decibels, interrupted, kernels, model_of, reference, rows, switched
+
+NPU = PartitionOptions(prefer="npu", cache=False, device="software")
+
+
+def picture(channels: int = 8, size: int = 8) -> np.ndarray[Any, Any]:
+    return RNG.normal(size=(1, channels, size, size)).astype(np.float32)
+
+
+def kinds(parted: Parted) -> list[str]:
+    return [part.kind for part in parted.plans[0].parts]
+
+
+def test_what_the_npu_lacks_runs_beside_it() -> None:
+    model, feed = interrupted(), {"x": picture()}
+    with Parted(model, NPU) as parted:
+        assert kinds(parted) == ["npu", "cpu", "npu"]
+        assert "the NPU has no Det" in parted.plans[0].parts[1].reason
+        assert parted.plans[0].npu_share == 1.0
+        assert decibels(parted.run(feed)["y"], reference(model, feed)["y"]) > 50
+
+
+def test_a_part_that_is_not_worth_its_way_stays_on_the_cpu() -> None:
+    with Parted(interrupted(), replace(NPU, prefer="cost")) as small:
+        assert kinds(small) == ["cpu"]
+        assert "by estimate" in small.plans[0].parts[0].reason
+    large = model_of(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 64, 32, 32] x) => (float[1, 64, 32, 32] y) {
+            a = Conv <pads = [1, 1, 1, 1]> (x, w)
+            y = Conv <pads = [1, 1, 1, 1]> (a, w)
+        }""",
+        w=(RNG.normal(size=(64, 64, 3, 3)) / 24).astype(np.float32),
+    )
+    with Parted(large, replace(NPU, prefer="cost")) as parted:
+        assert kinds(parted) == ["npu"]
+        part = parted.plans[0].parts[0]
+        assert part.npu_us is not None
+        assert part.npu_us < part.cpu_us
+
+
+def test_the_file_opens_as_a_session(tmp_path: Path) -> None:
+    model, feed = interrupted(), {"x": picture()}
+    path = tmp_path / "net.rknnz"
+    path.write_bytes(write_bundle(make_bundle(model, NPU)))
+    assert path.read_bytes() == write_bundle(make_bundle(model, NPU))  # nothing of today is in it
+    with zipfile.ZipFile(path) as archive:
+        assert sorted(archive.namelist()) == ["manifest.json", "parts/00.rknn", "parts/01.onnx", "parts/02.rknn"]
+    with openrknn.Session(path, "software") as session:
+        assert isinstance(session, PartedSession)
+        assert [(spec.name, spec.shape, spec.dtype) for spec in session.inputs] == [("x", (1, 8, 8, 8), "float32")]
+        found = session.run(feed)
+        assert decibels(found["y"], reference(model, feed)["y"]) > 50
+        assert [number for number, _ in session.part_times] == [0, 1, 2]
+        again = session.run(["y"], feed)
+        assert np.array_equal(again[0], found["y"])
+        with pytest.raises(ValueError, match="no input is called 'z'"):
+            session.run({"z": feed["x"]})
+
+
+def test_integers_and_truths_keep_their_types() -> None:
+    model = model_of(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (int64[1, 8] ids) => (float[1, 8, 16] y, int64[1, 8] best, bool[1, 8] is) {
+            a = Gather (table, ids)
+            b = MatMul (a, w)
+            y = Relu (b)
+            best = ArgMax <axis = -1, keepdims = 0> (y)
+            zero = Constant <value = int64 {0}> ()
+            is = Greater (best, zero)
+        }""",
+        table=RNG.normal(size=(50, 32)).astype(np.float32), w=(RNG.normal(size=(32, 16)) / 6).astype(np.float32),
+    )  # fmt: skip
+    feed = {"ids": RNG.integers(-50, 50, (1, 8))}
+    wanted = reference(model, feed)
+    with Parted(model, NPU) as parted:
+        assert "npu" in kinds(parted)
+        found = parted.run(feed)
+        assert decibels(found["y"], wanted["y"]) > 50
+        assert found["best"].dtype == np.int64
+        assert np.array_equal(found["best"], wanted["best"])
+        assert np.array_equal(found["is"], wanted["is"])
+
+
+def test_what_the_compiler_refuses_is_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the error's word where it names an operator, by halving where it does not."""
+    honest = compiled.compile_with
+    model, feed = interrupted(), {"x": picture()}
+
+    def refuse(part: Any, options: Any, *, names: bool) -> Any:
+        culprit = next((node for node in part.graph.node if node.op_type == "Relu"), None)
+        if culprit is not None:
+            raise UnsupportedOperatorError(f"not {culprit.output[0]!r}" if names else "no")
+        return honest(part, options)
+
+    for names in (True, False):
+        monkeypatch.setattr(compiled, "compile_with", partial(refuse, names=names))
+        with Parted(model, NPU) as parted:
+            assert kinds(parted) == ["npu", "cpu", "npu"]
+            assert any(note.startswith("Relu") for note in parted.plans[0].notes)
+            assert decibels(parted.run(feed)["y"], reference(model, feed)["y"]) > 50
+
+
+def test_a_mistake_of_the_compiler_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(part: Any, options: Any) -> Any:
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr(compiled, "compile_with", fail)
+    model, feed = interrupted(), {"x": picture()}
+    with Parted(model, NPU) as parted:
+        assert kinds(parted) == ["cpu"]
+        assert "the compiler failed: list index out of range" in parted.plans[0].parts[0].reason
+        assert np.array_equal(parted.run(feed)["y"], reference(model, feed)["y"])
+
+
+def test_the_cache_makes_the_second_start_compile_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = replace(NPU, cache=tmp_path)
+    model, feed = interrupted(), {"x": picture()}
+    with Parted(model, options) as parted:
+        first = parted.run(feed)["y"]
+    monkeypatch.setattr(compiled, "compile_with", lambda part, options: pytest.fail("compiled again"))
+    with Parted(model, options) as parted:
+        assert np.array_equal(parted.run(feed)["y"], first)
+    for path in tmp_path.iterdir():  # damaged files are made anew
+        path.write_bytes(path.read_bytes()[:100])
+    monkeypatch.undo()
+    with Parted(model, options) as parted:
+        assert np.array_equal(parted.run(feed)["y"], first)
+
+
+def test_rows_are_filled_up_where_that_is_exact() -> None:
+    options = replace(NPU, shapes=({"x": (8, 32)},), learn_shapes=False)
+    apart, mixed = rows("apart"), rows("mixed")
+    feed = {"x": RNG.normal(size=(3, 32)).astype(np.float32)}
+    full = {"x": np.concatenate([feed["x"], np.ones((5, 32), np.float32)])}
+    with Parted(apart, options) as parted:
+        found = parted.run(feed)["y"]
+        assert found.shape == (3, 16)
+        assert decibels(found, reference(apart, feed)["y"]) > 45
+        assert np.array_equal(found, parted.run(full)["y"][:3])
+        assert not parted._whole
+    with Parted(mixed, options) as parted:
+        assert decibels(parted.run(feed)["y"], reference(mixed, feed)["y"]) > 100  # the CPU's
+        assert parted._whole
+
+
+def test_shapes_are_learnt_as_they_come() -> None:
+    model = rows("mixed")
+    with Parted(model, NPU) as parted:
+        for count in (2, 3, 4, 5, 6, 6, 6):
+            feed = {"x": RNG.normal(size=(count, 32)).astype(np.float32)}
+            assert decibels(parted.run(feed)["y"], reference(model, feed)["y"]) > 45
+        assert len(parted.plans) == 5  # four at once, the fifth when it came for the third time
+
+
+def test_several_shapes_in_one_file() -> None:
+    model = rows("mixed")
+    data = write_bundle(make_bundle(model, replace(NPU, shapes=({"x": (2, 32)}, {"x": (5, 32)}))))
+    with openrknn.Session(data, "software") as session:
+        assert session.allowed_shapes == ({"x": (2, 32)}, {"x": (5, 32)})
+        for count in (2, 5):
+            feed = {"x": RNG.normal(size=(count, 32)).astype(np.float32)}
+            assert decibels(session.run(feed)["y"], reference(model, feed)["y"]) > 45
+        with pytest.raises(ValueError, match="the file has parts for"):
+            session.run({"x": np.zeros((3, 32), np.float32)})
+
+
+def test_a_branch_that_an_input_chooses_is_compiled_for_its_value() -> None:
+    model = switched()
+    with Parted(model, NPU) as parted:
+        for rate in (16000, 8000, 16000):
+            feed = {"x": picture(), "rate": np.array(rate)}
+            assert decibels(parted.run(feed)["y"], reference(model, feed)["y"]) > 50
+        assert [[part.kind for part in bundle.parts] for bundle in parted.plans] == [["npu"], ["npu"]]
+
+
+def test_int8_parts_are_calibrated_on_what_reaches_them() -> None:
+    model = interrupted(16, 8)
+    data = [{"x": picture(16, 8)} for _ in range(4)]
+    with Parted(model, replace(NPU, calibration=data, precision="int8")) as parted:
+        assert kinds(parted) == ["npu", "cpu", "npu"]
+        assert parted.plans[0].precision == "int8"
+        assert 20 < decibels(parted.run(data[0])["y"], reference(model, data[0])["y"]) < 50
+
+
+def test_half_floats_are_taken() -> None:
+    model = model_of(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float16[1, 8, 8, 8] x) => (float16[1, 8, 8, 8] y) { a = Conv <pads = [1, 1, 1, 1]> (x, w) y = Relu (a) }""",
+        w=kernels(8, 8).astype(np.float16),
+    )
+    feed = {"x": picture().astype(np.float16)}
+    with Parted(model, NPU) as parted:
+        assert "npu" in kinds(parted)
+        assert decibels(parted.run(feed)["y"], reference(model, feed)["y"]) > 45
+
+
+def test_texts_and_sequences_are_the_cpus() -> None:
+    model = model_of(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[4] x) => (seq(float[2]) y) { y = SplitToSequence (x, two) }""",
+        two=np.array(2),
+    )
+    with Parted(model, NPU) as parted:
+        found = parted.run({"x": np.arange(4, dtype=np.float32)})["y"]
+        assert [list(part) for part in found] == [[0, 1], [2, 3]]
+
+
+def test_constants_are_fixed(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    onnx.save(switched(), path)
+    with Parted(path, replace(NPU, constants={"rate": 8000})) as parted:
+        assert [port.name for port in parted.inputs] == ["x"]
+        feed = {"x": picture()}
+        wanted = reference(switched(), {**feed, "rate": np.array(8000)})
+        assert parted.run(feed)["y"].shape == wanted["y"].shape
