@@ -146,3 +146,22 @@ def test_places_are_looked_at_before_the_work(source: Path, tmp_path: Path, caps
 def test_other_kinds_of_files_are_named(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "yolo.pt").write_bytes(b"PK\x03\x04" + bytes(64))
     assert "is a PyTorch checkpoint" in run(capsys, "compile", tmp_path / "yolo.pt").err
+
+
+def test_partition_writes_one_file_that_runs(tmp_path: Path, capsys: Capture) -> None:
+    from tests.partition.models import interrupted
+
+    onnx.save(interrupted(), tmp_path / "net.onnx")
+    refused = run(capsys, "compile", tmp_path / "net.onnx")
+    assert refused.code == 2
+    assert "Det" in refused.err
+    assert "--partition" in refused.err
+    result = run(capsys, "compile", tmp_path / "net.onnx", "--partition", "--prefer", "npu", "--json")
+    assert result.code == 0, result.err
+    facts = json.loads(result.out)
+    assert [part["kind"] for part in facts["parts"]] == ["npu", "cpu", "npu"]
+    assert facts["npu_share"] == 1.0
+    with openrknn.Session(tmp_path / "net.rknnz", "software") as session:
+        assert session.run(np.zeros((1, 8, 8, 8), np.float32))["y"].shape == (1, 8, 8, 8)
+    told = run(capsys, "compile", tmp_path / "net.onnx", "--partition", "-o", tmp_path / "cpu.rknnz")
+    assert "0 NPU and 1 CPU parts" in told.out

@@ -52,6 +52,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     _calm(arguments)
     from openrknn.cli.common.files import save_atomically
     from openrknn.compiler import compile_with
+    from openrknn.compiler.errors import UnsupportedOperatorError
 
     source = source_of(arguments)
     target = target_of(arguments)
@@ -60,7 +61,10 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         return _run_parts(arguments, output, source, target)
     started = time.perf_counter()
     with _progress(output) as tell:
-        compiled = compile_with(source, compile_options(arguments, tell))
+        try:
+            compiled = compile_with(source, compile_options(arguments, tell))
+        except UnsupportedOperatorError as error:
+            raise UnsupportedOperatorError(f"{error}. Or leave it to the CPU: --partition") from None
         facts = _facts(compiled, arguments, time.perf_counter() - started)
         if arguments.verify or arguments.verify_with:
             from openrknn.compiler.verify import examples, verify, verify_vendor
