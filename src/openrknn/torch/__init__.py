@@ -1,0 +1,30 @@
+"""PyTorch's face: modules run on NPU and CPU together, and stay callables.
+
+    fast = torch.compile(model, backend="openrknn", options={"target": "rk3588"})     # while the program runs
+    fixed = openrknn.torch.compile(model, (picture,), target="rk3588")                # ahead; fixed.save(path)
+
+Inside this package `import torch` is the real one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openrknn.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from openrknn.torch.ahead import CompiledModule
+    from openrknn.torch.ahead import compile_module as compile  # noqa: A004
+    from openrknn.torch.graph import CompiledGraph, compiled_graphs
+    from openrknn.torch.options import TorchOptions
+
+__all__ = ["CompiledGraph", "CompiledModule", "TorchOptions", "compile", "compiled_graphs"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "ahead": "CompiledModule compile=compile_module",
+        "graph": "CompiledGraph compiled_graphs",
+        "options": "TorchOptions",
+    },
+)
