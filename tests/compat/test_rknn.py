@@ -83,7 +83,7 @@ def test_accuracy_needs_the_source(lab: Lab) -> None:
     assert RKNN().accuracy_analysis([], onnx="model.onnx") == -1
 
 
-@pytest.mark.parametrize("method", ["load_pytorch", "load_tflite"])
+@pytest.mark.parametrize("method", ["load_pytorch"])
 def test_other_formats_are_refused_with_a_way_out(method: str) -> None:
     with pytest.raises(UnsupportedError, match="Export the model to ONNX"):
         getattr(RKNN(), method)("anything")

@@ -48,8 +48,18 @@ class Conversion:
             self.refusal = str(error)
             raise
 
+    def load_tflite(
+        self, path: str | os.PathLike[str], inputs: Sequence[str], outputs: Sequence[str], *, is_nchw: bool
+    ) -> None:
+        """The same for a TFLite model, whose tensors all have shapes: it may begin and end at any of them."""
+        from openrknn.compiler.importer.formats.tflite import read
+
+        self._settings("load_tflite")
+        self.load(read(path, inputs=inputs, outputs=outputs, input_is_nchw=is_nchw), (), (), outputs)
+        self.model = path
+
     def load(
-        self, path: str | os.PathLike[str], inputs: Sequence[str], sizes: Sequence[Sequence[int]],
+        self, path: Any, inputs: Sequence[str], sizes: Sequence[Sequence[int]],
         outputs: Sequence[str], initial: Sequence[Any] = (),
     ) -> None:  # fmt: skip
         """Read the model and check the names and shapes, so that mistakes show here and not in `build`."""

@@ -249,9 +249,19 @@ class RKNN:
         """Only ONNX is compiled."""
         _cannot("load_pytorch")
 
-    def load_tflite(self, *_arguments: object, **_options: object) -> NoReturn:
-        """Only ONNX is compiled."""
-        _cannot("load_tflite")
+    def load_tflite(
+        self,
+        model: str | os.PathLike[str],
+        input_is_nchw: bool = False,
+        inputs: list[str] | None = None,
+        outputs: list[str] | None = None,
+    ) -> int:
+        """Read the model; scales of a quantised one are kept by `build(do_quantization=False)`."""
+        try:
+            self._conversion.load_tflite(model, inputs or (), outputs or (), is_nchw=input_is_nchw)
+        except CAUGHT as error:
+            return failed(-1, "Catch exception when loading the TFLite model!", error)
+        return 0
 
     def load_tensorflow(self, *_arguments: object, **_options: object) -> NoReturn:
         """Only ONNX is compiled."""

@@ -8,6 +8,7 @@ and may need an extra.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,10 +28,12 @@ class Format(NamedTuple):
     suffixes: tuple[str, ...] = ()
     marks: tuple[tuple[int, bytes], ...] = ()
     """Where a mark stands, and the mark; one of them suffices."""
+    cuts: bool = False
+    """Whether the reader takes `outputs`: then operators behind them may be any."""
 
 
 FORMATS = (
-    Format("tflite", "a TensorFlow Lite model", (".tflite", ".lite"), ((4, b"TFL3"),)),
+    Format("tflite", "a TensorFlow Lite model", (".tflite", ".lite"), ((4, b"TFL3"),), cuts=True),
     Format("ort", "a model in ONNX Runtime's own format", (".ort",), ((4, b"ORTM"),)),
     Format("darknet", "a Darknet network", (".cfg", ".weights")),
     Format("caffe", "a Caffe network", (".prototxt", ".caffemodel")),
@@ -61,8 +64,8 @@ def format_of(source: Source) -> Format | None:
     return marked or by_name
 
 
-def read_foreign(source: Source, found: Format) -> Any:
-    """The model as an ONNX `ModelProto`."""
+def read_foreign(source: Source, found: Format, outputs: Sequence[str] = ()) -> Any:
+    """The model as an ONNX `ModelProto`, cut at `outputs` where the reader can do that."""
     name = name_of(source)
     if not found.reader:
         raise ModelError(f"{name} is {found.what}; the compiler has no reader for it")
@@ -74,7 +77,7 @@ def read_foreign(source: Source, found: Format) -> Any:
         raise ModelError(
             f"{name} is {found.what}; the compiler reads ONNX. docs/ten-minutes.md says how to export"
         ) from None
-    return module.read(source)
+    return module.read(source, outputs=outputs) if found.cuts and outputs else module.read(source)
 
 
 def _marked(head: bytes) -> Format | None:

@@ -29,7 +29,7 @@ def tensor(onnx: Any, table: Table, name: str) -> Any:
         made.string_data.extend(text.encode() for text in table.texts(5))
         return made
     raw = table.u8s(4)
-    if table.i64(6) > 0 and not len(raw) and math.prod(dims):
+    if table.i64(6) > 0 and not len(raw) and 0 not in dims:
         raise ModelError(f"{name}: tensor {made.name!r} is in another file; convert the model with its weights inside")
     try:
         size = onnx.helper.tensor_dtype_to_np_dtype(made.data_type).itemsize

@@ -17,7 +17,7 @@ import numpy as np
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.tflite import blocks, elementwise, linear, moves, reductions, slices, windows
 from openrknn.compiler.importer.formats.tflite.context import TO_NCHW, Context, Rule
-from openrknn.compiler.importer.formats.tflite.schema import Model, Subgraph, Tensor, parse
+from openrknn.compiler.importer.formats.tflite.schema import Subgraph, Tensor, parse
 from openrknn.errors import FormatError
 
 __all__ = ["RULES", "read"]
@@ -33,19 +33,29 @@ RULES: dict[str, Rule] = {
 
 
 def read(
-    source: str | os.PathLike[str] | bytes, *, outputs: Sequence[str] = (), input_is_nchw: bool = False
+    source: str | os.PathLike[str] | bytes,
+    *,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    input_is_nchw: bool = False,
 ) -> Any:
     """The model as an ONNX `ModelProto`.
 
-    `outputs` cuts the model at these tensors, so that operators behind them may be anything. `input_is_nchw`: inputs
-    with four dimensions are [N, C, H, W] in the TFLite file already (a converter from PyTorch left them so).
+    `outputs` cuts the model at these tensors, so that operators behind them may be anything, and `inputs` makes tensors
+    inside it inputs. `input_is_nchw`: inputs with four dimensions are [N, C, H, W] in the TFLite file already (a
+    converter from PyTorch left them so).
     """
     data, name = _bytes(source)
     try:
         model = parse(data, name)
     except FormatError as error:
         raise ModelError(f"{name} is no TensorFlow Lite model, or a damaged one: {error}") from None
-    return _written(model, name, outputs, turns=not input_is_nchw)
+    graph = model.subgraphs[0]
+    starts = [*_named(graph, inputs, name), *graph.inputs] if inputs else graph.inputs
+    is_known = bool(outputs) and {tensor.name for tensor in graph.tensors}.issuperset(outputs)
+    wanted = _named(graph, outputs, name) if is_known else graph.outputs  # values of the ONNX model: the caller's
+    cut = Subgraph(graph.name, graph.tensors, list(dict.fromkeys(starts)), list(dict.fromkeys(wanted)), graph.operators)
+    return _written(cut, name, model.description, turns=not input_is_nchw, is_cut=bool(inputs))
 
 
 def _bytes(source: str | os.PathLike[str] | bytes) -> tuple[bytes, str]:
@@ -57,41 +67,39 @@ def _bytes(source: str | os.PathLike[str] | bytes) -> tuple[bytes, str]:
         raise ModelError(f"{source} cannot be read: {error.strerror}") from None
 
 
-def _written(model: Model, name: str, outputs: Sequence[str], *, turns: bool) -> Any:
-    graph = model.subgraphs[0]
-    wanted = _ends(graph, outputs, name)
+def _written(graph: Subgraph, name: str, description: str, *, turns: bool, is_cut: bool) -> Any:
+    needed = _needed(graph)
+    if not needed and not graph.operators:
+        raise ModelError(f"{name} has no operators: there is nothing to compute; export it again")
+    if is_cut:
+        used = {index for number in needed for index in graph.operators[number].inputs}
+        graph.inputs = [index for index in graph.inputs if index in used]
     context = Context(graph, name, keeps_scales=_keeps_scales(graph))
-    labels = _labels(graph, [*graph.inputs, *wanted])
+    labels = _labels(graph, [*graph.inputs, *graph.outputs])
     context.reserve(list(labels.values()))
-    proto, helper = context.onnx.TensorProto, context.onnx.helper
+    helper = context.onnx.helper
     inputs = []
-    for index in dict.fromkeys(graph.inputs):
+    for index in graph.inputs:
         tensor = context.tensor(index)
         is_turned = turns and len(tensor.shape) == _PICTURE
         shape = [tensor.shape[axis] for axis in TO_NCHW] if is_turned else list(tensor.shape)
         inputs.append(helper.make_tensor_value_info(labels[index], _type(context, tensor), shape))
         context.start(index, labels[index], nchw=is_turned)
-    _operators(context, graph, _needed(graph, wanted))
+    _operators(context, graph, needed)
     made = []
-    for index in wanted:
-        context.begin(graph.operators[0] if graph.operators else _nothing(name))
+    for index in graph.outputs:
         value = context.value(index)
         label = labels[index] if index not in graph.inputs else context.fresh(f"{labels[index]}/output")
         context.nodes.append(helper.make_node("Identity", [value], [label], name=label))
         tensor = context.tensor(index)
-        shape = [None] * len(tensor.shape) if tensor.is_open else list(tensor.shape)
-        made.append(helper.make_tensor_value_info(label, _type(context, tensor), shape))
+        known: list[int | None] = [None if tensor.is_open else size for size in tensor.shape]
+        made.append(helper.make_tensor_value_info(label, _type(context, tensor), known))
     _merge_ends(context, {entry.name for entry in made})
     body = helper.make_graph(context.nodes, graph.name or "model", inputs, made, context.initializers)
-    assert proto is not None
     return helper.make_model(
         body, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION, producer_name="openrknn-tflite",
-        doc_string=model.description,
+        doc_string=description,
     )  # fmt: skip
-
-
-def _nothing(name: str) -> Any:
-    raise ModelError(f"{name} has no operators: there is nothing to compute; export it again")
 
 
 def _type(context: Context, tensor: Tensor) -> int:
@@ -100,16 +108,14 @@ def _type(context: Context, tensor: Tensor) -> int:
     return int(context.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype)))
 
 
-def _ends(graph: Subgraph, outputs: Sequence[str], name: str) -> list[int]:
-    """Tensors that are wanted."""
-    if not outputs:
-        return list(dict.fromkeys(graph.outputs))
+def _named(graph: Subgraph, names: Sequence[str], name: str) -> list[int]:
+    """Tensors that were asked for."""
     places = {tensor.name: index for index, tensor in enumerate(graph.tensors)}
-    wrong = [entry for entry in outputs if entry not in places]
+    wrong = [entry for entry in names if entry not in places]
     if wrong:
-        raise ModelError(f"{name} has no tensor {wrong[0]!r} to end at; its outputs are "
+        raise ModelError(f"{name} has no tensor {wrong[0]!r}; its outputs are "
                          + ", ".join(graph.tensors[index].name for index in graph.outputs))  # fmt: skip
-    return [places[entry] for entry in outputs]
+    return [places[entry] for entry in names]
 
 
 def _labels(graph: Subgraph, indices: Iterable[int]) -> dict[int, str]:
@@ -128,15 +134,15 @@ def _keeps_scales(graph: Subgraph) -> bool:
     return np.dtype(np.int16) not in kinds
 
 
-def _needed(graph: Subgraph, wanted: Sequence[int]) -> set[int]:
-    """Numbers of the operators that the ends depend on."""
-    alive = set(wanted)
+def _needed(graph: Subgraph) -> set[int]:
+    """Numbers of the operators that the outputs depend on, from the inputs on."""
+    alive = set(graph.outputs) - set(graph.inputs)
     needed = set()
     for number in range(len(graph.operators) - 1, -1, -1):
         op = graph.operators[number]
         if alive.intersection(op.outputs):
             needed.add(number)
-            alive.update(op.inputs)
+            alive.update(set(op.inputs).difference(graph.inputs))
     return needed
 
 

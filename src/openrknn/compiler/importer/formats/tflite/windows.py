@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -108,7 +109,7 @@ def _pool(context: Context, op: Operator) -> None:
     kernel = _steps(context, op, options.number(4), options.number(3))
     source = context.value(_picture(context, op), nchw=True)
     pads = _pads(context, op, options.small(0), kernel, strides)
-    attributes = {"kernel_shape": kernel, "strides": strides, "pads": pads}
+    attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "pads": pads}
     if op.kind == "MAX_POOL_2D":
         made = context.node("MaxPool", [source], **attributes)
     elif op.kind == "AVERAGE_POOL_2D":  # what lies outside is not counted
