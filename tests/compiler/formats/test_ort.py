@@ -43,8 +43,11 @@ def run(model: bytes, feed: dict[str, Any]) -> list[Any]:
 
 def feed_of(model: Any) -> dict[str, Any]:
     random = np.random.default_rng(0)
-    sizes = {entry.name: [size.dim_value or 1 for size in entry.type.tensor_type.shape.dim] for entry in model.graph.input}
-    return {name: random.normal(0, 1, size).astype(np.float32) for name, size in sizes.items()}
+    made = {}
+    for entry in model.graph.input:
+        shape = [size.dim_value or 1 for size in entry.type.tensor_type.shape.dim]
+        made[entry.name] = random.normal(0, 1, shape).astype(np.float32)
+    return made
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -102,7 +105,8 @@ def test_graphs_inside_graphs(tmp_path: Path) -> None:
 
     graph = helper.make_graph(
         [helper.make_node("If", ["c"], ["y"], then_branch=branch("Abs"), else_branch=branch("Neg"))], "g",
-        [helper.make_tensor_value_info("c", TensorProto.BOOL, []), helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])],
+        [helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])],
     )  # fmt: skip
     source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -169,6 +169,44 @@ def _normalisation(writer: _Writer) -> bool:
     return True
 
 
+def _few_bits(writer: _Writer) -> bool:
+    """MatMulNBits: weights of 4 or 8 bits in blocks, each with a scale, as the matrix they stand for."""
+    arrays = {entry.name: entry for entry in writer.graph.initializer}
+    bits, block = int(writer.attributes.get("bits", 4)), int(writer.attributes.get("block_size", 0))
+    depth, outputs = int(writer.attributes.get("K", 0)), int(writer.attributes.get("N", 0))
+    names = [writer.input(number) for number in (1, 2)]
+    is_known = all(name in arrays for name in names) and not writer.input(4)
+    if bits not in {4, 8} or min(block, depth, outputs) < 1 or not is_known:
+        return False
+    stored, scales = (writer.onnx.numpy_helper.to_array(arrays[name]) for name in names)
+    blocks = -(-depth // block)
+    count = outputs * blocks
+    if stored.dtype != np.uint8 or scales.size != count or stored.size * 8 != count * block * bits:
+        return False
+    numbers = _unpacked(stored.reshape(outputs * blocks, -1), bits).astype(np.float32)
+    zero: Any = np.float32(1 << (bits - 1))
+    if writer.input(3):
+        given = writer.onnx.numpy_helper.to_array(arrays[writer.input(3)]) if writer.input(3) in arrays else np.zeros(0)
+        if given.dtype != np.uint8:
+            return False
+        zero = _unpacked(given.reshape(outputs, -1), bits)[:, :blocks].reshape(-1, 1).astype(np.float32)
+        if zero.size != outputs * blocks:
+            return False
+    real = (numbers - zero) * scales.reshape(-1, 1).astype(np.float32)
+    matrix = writer.new(real.reshape(outputs, blocks * block)[:, :depth].T.copy())
+    if writer.input(5):
+        made = writer.add("MatMul", [writer.input(0), matrix])
+        writer.add("Add", [made, writer.input(5)], writer.node.output[0])
+    else:
+        writer.add("MatMul", [writer.input(0), matrix], writer.node.output[0])
+    return True
+
+
+def _unpacked(rows: Any, bits: int) -> Any:
+    """The low half of a byte comes first."""
+    return rows if bits == 8 else np.stack([rows & 15, rows >> 4], -1).reshape(len(rows), -1)
+
+
 def _plain(kind: str) -> Callable[[_Writer], bool]:
     """The same operator in ONNX's own domain."""
 
@@ -189,6 +227,7 @@ _RULES: dict[str, Callable[[_Writer], bool]] = {
     "FastGelu": _gelu,
     "QuickGelu": _gelu,
     "SkipLayerNormalization": _normalisation,
+    "MatMulNBits": _few_bits,
     "QuantizeLinear": _plain("QuantizeLinear"),
     "DequantizeLinear": _plain("DequantizeLinear"),
 }
