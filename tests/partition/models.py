@@ -24,7 +24,8 @@ def model_of(text: str, **constants: Array) -> Any:
 
 
 def kernels(outputs: int, inputs: int, size: int = 3) -> Array:
-    return (RNG.normal(size=(outputs, inputs, size, size)) / np.sqrt(inputs * size * size)).astype(np.float32)
+    array: Array = RNG.normal(size=(outputs, inputs, size, size)) / np.sqrt(inputs * size * size)
+    return array.astype(np.float32)
 
 
 def interrupted(channels: int = 8, size: int = 8) -> Any:

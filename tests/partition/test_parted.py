@@ -13,6 +13,7 @@ import onnx
 import pytest
 
 import openrknn
+from openrknn.compiler.api import compile_with
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.container.bundle import write_bundle
 from openrknn.partition import Parted, PartitionOptions, compiled, make_bundle
@@ -103,7 +104,7 @@ def test_integers_and_truths_keep_their_types() -> None:
 
 def test_what_the_compiler_refuses_is_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the error's word where it names an operator, by halving where it does not."""
-    honest = compiled.compile_with
+    honest = compile_with
     model, feed = interrupted(), {"x": picture()}
 
     def refuse(part: Any, options: Any, *, names: bool) -> Any:
