@@ -70,6 +70,7 @@ def run_case(case: Any, mode: str) -> dict[str, Any]:
                 Runner.assert_similar_outputs(expected, found, rtol=case.rtol, atol=case.atol)
                 continue
             rtol, atol = max(case.rtol, HALF), max(case.atol, HALF * _largest(expected))
+            found = [_one_step(one, other) for one, other in zip(found, expected, strict=True)]
             try:
                 Runner.assert_similar_outputs(expected, found, rtol=rtol, atol=atol)
             except AssertionError:
@@ -106,6 +107,15 @@ def _half(value: Any) -> Any:
     if not isinstance(value, np.ndarray) or value.dtype not in (np.float32, np.float64):
         return value
     return np.clip(value, -65504, 65504).astype(np.float16).astype(value.dtype)
+
+
+def _one_step(found: Any, expected: Any) -> Any:
+    """8-bit numbers that the NPU had a part in may be off by one: a half is rounded up or down by the last bit."""
+    import numpy as np
+
+    if not isinstance(found, np.ndarray) or found.dtype not in (np.int8, np.uint8) or found.shape != expected.shape:
+        return found
+    return np.where(np.abs(found.astype(int) - expected.astype(int)) <= 1, expected, found).astype(found.dtype)
 
 
 def _largest(values: Iterable[Any]) -> float:
@@ -223,7 +233,7 @@ def page(answers: dict[tuple[str, str], dict[str, Any]]) -> str:
         "- **npu**: what passes with `prefer=npu`, where everything that can be on the NPU is there.",
         "- **on the NPU**: so many of them had a part there. They may be off by 1/256 of each number or the largest,",
         "  from what ONNX says, or from what ONNX Runtime gives for inputs rounded to fp16: the NPU sees no others.",
-        "  Tests without such a part have to meet ONNX's own tolerance.",
+        "  8-bit numbers may be off by one. Tests without such a part have to meet ONNX's own tolerance.",
         "",
         f"{sums[0]} tests, ONNX Runtime passes {sums[1]}; of these {sums[2]} pass by cost "
         f"and {sums[4]} with `prefer=npu`, {sums[5]} of them on the NPU.",

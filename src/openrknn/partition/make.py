@@ -73,7 +73,7 @@ def whole_bundle(model: Any, options: PartitionOptions) -> Bundle:
     """Everything on the CPU, for any shapes."""
     inputs, outputs = ports_of(model)
     data = model.SerializeToString(deterministic=True)
-    whole = _whole(data, inputs, outputs, len(model.graph.node), "for any shapes")
+    whole = _whole(data, inputs, outputs, len(model.graph.node), ("for any shapes", options.session_options))
     return Bundle(options.target, inputs, outputs, (whole,), (Plan((0,)),), {whole.file: data})
 
 
@@ -86,7 +86,7 @@ def _made(model: Any, data: bytes, options: PartitionOptions, shapes: Shapes, te
     view = prepare(copy, shapes)
     samples = Samples(view, options) if options.calibration is not None and options.precision != "fp16" else None
     built = build(view, options, cache, samples, tell)
-    built = _proven(built, data, inputs, outputs)
+    built = _proven(built, data, inputs, outputs, options.session_options)
     bound = {port.name: _bound(port, view.values[port.name].shape) for port in inputs}
     is_dynamic = any(not isinstance(size, int) for port in inputs for size in port.shape)
     has_npu = any(part.kind == "npu" for part in built.parts)
@@ -110,26 +110,48 @@ def _bound(port: Port, shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
     return shape if port.type.startswith("tensor") else None
 
 
-def _proven(built: Built, data: bytes, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Built:
+def _proven(
+    built: Built, data: bytes, inputs: tuple[Port, ...], outputs: tuple[Port, ...], cpu_options: Any
+) -> Built:  # fmt: skip
     """ONNX Runtime has to take every part of the CPU; a border of a type that nobody knows makes it one part."""
+    reason = _uncut(built, inputs, outputs)
     try:
-        for part in built.parts:
+        for part in built.parts if not reason else ():
             if part.kind == "cpu":
-                CpuStep(part, built.files[part.file]).close()
+                CpuStep(part, built.files[part.file], cpu_options).close()
     except FormatError as error:
-        count = sum(part.operators for part in built.parts)
-        whole = _whole(data, inputs, outputs, count, f"it cannot be cut: {error}")
-        whole = replace(whole, macs=sum(part.macs for part in built.parts))
-        return Built([whole], {whole.file: data}, [*built.notes, whole.reason])
-    return built
+        reason = f"it cannot be cut: {error}"
+    if not reason:
+        return built
+    whole = _whole(data, inputs, outputs, sum(part.operators for part in built.parts), (reason, cpu_options))
+    whole = replace(
+        whole, macs=sum(part.macs for part in built.parts), cpu_us=sum(part.cpu_us or 0.0 for part in built.parts)
+    )  # fmt: skip
+    return Built([whole], {whole.file: data}, list(dict.fromkeys([*built.notes, whole.reason])))
 
 
-def _whole(data: bytes, inputs: tuple[Port, ...], outputs: tuple[Port, ...], count: int, reason: str) -> Part:
+def _uncut(built: Built, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> str:
+    """Why the model as it was given does better in one piece."""
+    if any(size == 0 for port in inputs for size in port.shape):
+        return "an input is empty"  # or of any size, in old files: ONNX Runtime knows
+    made = {name for part in built.parts for name in part.outputs} | {port.name for port in inputs}
+    constant = [port.name for port in outputs if port.name not in made]
+    if constant:
+        return f"output {constant[0]!r} is a constant"
+    if any(part.kind == "npu" for part in built.parts):
+        return ""
+    return built.parts[0].reason if built.parts else "nothing to compute"
+
+
+def _whole(
+    data: bytes, inputs: tuple[Port, ...], outputs: tuple[Port, ...], count: int, why: tuple[str, Any]
+) -> Part:  # fmt: skip
+    reason, cpu_options = why
     part = Part(
         "cpu", "parts/00.onnx", tuple(port.name for port in inputs), tuple(port.name for port in outputs),
         operators=count, reason=reason,
     )  # fmt: skip
-    CpuStep(part, data).close()
+    CpuStep(part, data, cpu_options).close()
     return part
 
 

@@ -19,6 +19,7 @@ from openrknn.partition.options import PartitionOptions
 from openrknn.partition.ports import ports_of
 from openrknn.partition.switches import switches_of
 from openrknn.runtime.parted.session import PartedSession
+from openrknn.runtime.parted.steps import UnfitError
 
 __all__ = ["Parted"]
 
@@ -74,6 +75,9 @@ class Parted(Closing):
             taken = {port.name for port in session.bundle.inputs}
             try:
                 found: dict[str, Any] = session.run({name: value for name, value in feed.items() if name in taken})
+            except UnfitError as error:  # NaN in the middle of it: rare, and the CPU knows what comes of it
+                _LOG.info("all on the CPU, this time: %s", error)
+                found = self._cpu().run(dict(feed))
             finally:
                 session.timings = None
         return found if wanted is None else {name: found[name] for name in wanted}

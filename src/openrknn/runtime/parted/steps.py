@@ -13,9 +13,13 @@ from openrknn.errors import FormatError, UnsupportedError
 from openrknn.extras import missing
 from openrknn.runtime.session import Session
 
-__all__ = ["CpuStep", "NpuStep", "Step", "run_plan"]
+__all__ = ["CpuStep", "NpuStep", "Step", "UnfitError", "run_plan"]
 
 _QUIET = 3
+
+
+class UnfitError(ValueError):
+    """A value on its way to the NPU that has no place there: NaN."""
 
 
 class Step(Protocol):
@@ -50,7 +54,10 @@ class NpuStep:
             name: np.ascontiguousarray(value, np.float32).reshape(self.part.shapes[name] or (1,))
             for name, value in zip(self.part.inputs, values, strict=True)
         }
-        found = self.session.run(feed, layout=self._layouts)
+        try:
+            found = self.session.run(feed, layout=self._layouts)
+        except ValueError as error:
+            raise UnfitError(f"{self.part.file}: {error}") from None
         return [found[name].reshape(self.part.shapes[name]) for name in self.part.outputs]
 
     def close(self) -> None:
@@ -76,11 +83,16 @@ class CpuStep:
         except Exception as error:  # noqa: BLE001  (it raises types of its own)
             raise FormatError(f"ONNX Runtime does not take {part.file}: {str(error).splitlines()[0]}") from None
 
+        # Networks in half are floats inside, so an input of the model may not be what the part says.
+        self._floats = {entry.name for entry in self._session.get_inputs() if entry.type == "tensor(float)"}
+
     def run(self, values: Sequence[Any]) -> list[Any]:
         """Any types."""
-        found: list[Any] = self._session.run(
-            list(self.part.outputs), dict(zip(self.part.inputs, values, strict=True))
-        )
+        feed = dict(zip(self.part.inputs, values, strict=True))
+        for name in self._floats.intersection(feed):
+            if isinstance(feed[name], np.ndarray) and feed[name].dtype == np.float16:
+                feed[name] = feed[name].astype(np.float32)
+        found: list[Any] = self._session.run(list(self.part.outputs), feed)
         return found
 
     def close(self) -> None:
