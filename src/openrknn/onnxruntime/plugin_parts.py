@@ -10,6 +10,7 @@ from typing import Any
 
 from openrknn.compiler.errors import OptionError
 from openrknn.compiler.float_model import onnx_package
+from openrknn.compiler.options import CompileOptions
 from openrknn.container.bundle import Bundle, Plan
 from openrknn.errors import RknnError
 from openrknn.onnxruntime.options import partition_options
@@ -63,6 +64,7 @@ class Book:
             if given.get(name):
                 raise OptionError(f"{name} changes the graph, which is ONNX Runtime's here: change the model instead")
         session = _Session(partition_options(given))
+        _ = CompileOptions(target=session.options.target).chip  # an unknown one is told now
         with self._lock:
             number = next(self._numbers)
             self._sessions[number] = session
