@@ -12,7 +12,7 @@ from openrknn.compiler.importer.batch import batch_of, one_item
 from openrknn.compiler.importer.build import build_graph
 from openrknn.compiler.importer.check import check_sizes
 from openrknn.compiler.importer.constants import fix_inputs
-from openrknn.compiler.importer.fold import fold, simplify
+from openrknn.compiler.importer.fold import fold, leave_out_empty, simplify
 from openrknn.compiler.importer.inline import inline_functions
 from openrknn.compiler.importer.masks import soften_masks
 from openrknn.compiler.importer.qdq import stored_weights
@@ -67,6 +67,7 @@ def _imported(
     folded = fold(model)
     inlined = inline_functions(folded)
     folded = folded if inlined is folded else fold(inlined)
+    leave_out_empty(folded)
     check_sizes(known_shapes(folded))
     batch = batch_of(folded)
     mixes = ""

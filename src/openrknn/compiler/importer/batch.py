@@ -14,8 +14,9 @@ import numpy as np
 
 from openrknn.compiler.errors import CompileError, ModelError, UnsupportedOperatorError
 from openrknn.compiler.float_model import onnx_package
-from openrknn.compiler.importer.fold import constants_of, fold
+from openrknn.compiler.importer.fold import fold
 from openrknn.compiler.importer.shapes import known_shapes, model_inputs, set_size
+from openrknn.compiler.importer.store import constants_of
 from openrknn.compiler.ir import Array
 
 __all__ = ["MOST_ITEMS", "batch_of", "one_item"]

@@ -9,8 +9,8 @@ import numpy as np
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.check import check_graph
-from openrknn.compiler.importer.fold import constants_of
 from openrknn.compiler.importer.shapes import known_shapes, whole_values
+from openrknn.compiler.importer.store import constants_of
 from openrknn.compiler.ir import Array, Graph, Op, Value
 
 __all__ = ["build_graph"]

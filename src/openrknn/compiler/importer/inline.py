@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from openrknn.compiler.float_model import onnx_package
-from openrknn.compiler.importer.fold import constants_of
+from openrknn.compiler.importer.store import constants_of
 
 __all__ = ["inline_functions"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from openrknn.compiler.importer.fold import constants_of
+from openrknn.compiler.importer.store import constants_of
 from openrknn.compiler.ir import StoredWeights
 
 __all__ = ["stored_weights"]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 
-__all__ = ["bind_shapes", "cut_outputs", "find_scores", "infer", "known_shapes", "model_inputs", "set_size",
+__all__ = ["attach", "bind_shapes", "cut_outputs", "detach",
+           "find_scores", "infer", "known_shapes", "model_inputs", "set_size",
            "whole_values"]  # fmt: skip
 
 
-_LARGE_BYTES = 1 << 16
+_LARGE = 1 << 14
+"""Elements."""
 
 
 def model_inputs(model: Any) -> list[Any]:
@@ -191,20 +194,30 @@ def _is_expectation(weight: Any) -> bool:
 def infer(model: Any) -> Any:
     """The model with the shapes of all values that inference finds."""
     onnx = onnx_package()
-    # Inference copies the model twice; no shape depends on large constants, so their numbers wait outside.
-    waiting = {tensor.name: tensor.raw_data for tensor in model.graph.initializer if tensor.ByteSize() > _LARGE_BYTES}
-    waiting = {name: data for name, data in waiting.items() if data}
-    for tensor in model.graph.initializer:
-        if tensor.name in waiting:
-            tensor.ClearField("raw_data")
+    waiting = detach(model)
     try:
         found = onnx.shape_inference.infer_shapes(model, check_type=False, strict_mode=False, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
         raise ModelError(f"the shapes of the model contradict each other: {str(error).splitlines()[0]}") from None
-    for tensor in found.graph.initializer:
-        if tensor.name in waiting:
-            tensor.raw_data = waiting.pop(tensor.name)
+    attach(found, waiting)
     return found
+
+
+def detach(model: Any) -> dict[str, bytes]:
+    """Take the numbers of large constants out: inference copies the model twice, and no shape depends on them."""
+    waiting = {}
+    for tensor in model.graph.initializer:
+        if prod(tensor.dims) > _LARGE and tensor.HasField("raw_data"):
+            waiting[tensor.name] = tensor.raw_data
+            tensor.ClearField("raw_data")
+    return waiting
+
+
+def attach(model: Any, waiting: Mapping[str, bytes]) -> None:
+    """Put them back."""
+    for tensor in model.graph.initializer:
+        if tensor.name in waiting:
+            tensor.raw_data = waiting[tensor.name]
 
 
 def known_shapes(model: Any) -> dict[str, tuple[int, ...]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.importer.rewrite.masks import added_mask, chosen_mask, no_nan
 from openrknn.compiler.importer.rewrite.reductions import variance
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute, rectangle
 
@@ -148,33 +149,12 @@ def _arithmetic(writer: Writer, node: Any) -> None:
     shape = writer.shape(node.output[0])
     if shape is not None and len(shape) > _MOST_DIMENSIONS:
         _flattened(writer, node, shape)
-    elif node.op_type == "Add" and _mask(writer, node):
+    elif node.op_type == "Add" and added_mask(writer, node):
         return
     elif node.op_type in {"Sub", "Div"}:
         variance(writer, node)
         if not writer.is_done:
             _constant_first(writer, node)
-
-
-_FORBIDDEN = -3.0e4
-"""What a mask adds to a score that must not count: far below any score, and fp16 holds it with the score added."""
-_LOWEST_FP16 = -65504.0
-
-
-def _mask(writer: Writer, node: Any) -> bool:
-    """The lowest float or minus infinity, added to what a Softmax reads: a number that fp16 has."""
-    readers = writer.facts.readers.get(node.output[0], [])
-    at = next((at for at, name in enumerate(node.input) if writer.constant(name) is not None), None)
-    if at is None or not readers or node.output[0] in writer.facts.outputs:
-        return False
-    array = writer.facts.constants[node.input[at]]
-    is_mask = array.dtype.kind == "f" and bool((array < _LOWEST_FP16).any()) and not bool((array > 0).any())
-    if not is_mask or any(reader.op_type != "Softmax" for reader in readers):
-        return False
-    operands = list(node.input)
-    operands[at] = writer.new(np.maximum(array, _FORBIDDEN))
-    writer.add("Add", *operands, to=node.output[0])
-    return True
 
 
 def _flattened(writer: Writer, node: Any, shape: tuple[int, ...]) -> None:
@@ -282,6 +262,13 @@ def _leaky_where(writer: Writer, node: Any) -> None:
     writer.add("LeakyRelu", x, to=node.output[0], alpha=float(np.asarray(slope).reshape(-1)[0]))
 
 
+def _where(writer: Writer, node: Any) -> None:
+    for rule in (_leaky_where, chosen_mask, no_nan):
+        rule(writer, node)
+        if writer.is_done:
+            return
+
+
 def _cast_like(writer: Writer, node: Any) -> None:
     """Nothing, where the type is a float's: everything is float here. Other types keep it, and are refused."""
     if writer.element_type(node.input[1]) in {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"}:
@@ -309,7 +296,7 @@ RULES: dict[str, Callable[[Writer, Any], None]] = {
     "Sub": _arithmetic,
     "Sum": _many,
     "Swish": _swish,
-    "Where": _leaky_where,
+    "Where": _where,
     "com.microsoft.BiasGelu": _gelu,
     "com.microsoft.FastGelu": _gelu,
     "com.microsoft.FusedConv": _fused_conv,

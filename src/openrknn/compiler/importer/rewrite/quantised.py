@@ -122,10 +122,23 @@ def _qgemm(writer: Writer, node: Any) -> None:
         writer.add("QuantizeLinear", made, *node.input[7:9], to=node.output[0])
 
 
+def _gathered(writer: Writer, node: Any) -> None:
+    """Rows of a quantised table (an embedding whose weights alone are int8): rows of the float table."""
+    maker = writer.facts.makers.get(node.input[0])
+    scale = writer.constant(node.input[1])
+    if maker is None or maker.op_type != "Gather" or writer.constant(maker.input[0]) is None:
+        return
+    if scale is None or scale.size != 1 or node.output[0] in writer.facts.outputs:
+        return
+    given = _attributes(maker)
+    writer.add("Gather", _real(writer, maker.input[0], *node.input[1:]), maker.input[1], to=node.output[0], **given)
+
+
 _ONE = ("Sigmoid", "LeakyRelu", "GlobalAveragePool", "AveragePool", "Softmax")
 
 RULES: dict[str, Callable[[Writer, Any], None]] = {
     "ConvInteger": _integer,
+    "DequantizeLinear": _gathered,
     "DynamicQuantizeLinear": _dynamic,
     "MatMulInteger": _integer,
     "QLinearConv": _qlinear_conv,

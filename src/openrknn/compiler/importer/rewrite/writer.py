@@ -27,6 +27,8 @@ class Facts:
         self.opset = max((entry.version for entry in model.opset_import if entry.domain in {"", "ai.onnx"}), default=1)
         self.outputs = {entry.name for entry in model.graph.output}
         self.added: list[Any] = []
+        self.shared: dict[tuple[str, ...], str] = {}
+        """What was made of a constant already: the masks of all layers are one."""
         self._readers: dict[str, list[Any]] | None = None
         self._makers: dict[str, Any] | None = None
         self._taken = {name for node in model.graph.node for name in (*node.input, *node.output)} | set(constants)
@@ -95,6 +97,13 @@ class Writer:
         name = self.facts.fresh(f"{self.name}_k")
         self.facts.added.append(onnx.numpy_helper.from_array(np.asarray(array, dtype, order="C"), name))
         return name
+
+    def of(self, sources: Sequence[str], what: str, array: npt.ArrayLike) -> str:
+        """A new constant that is `what` of others; the same for all nodes of a round."""
+        key = (what, *sources)
+        if key not in self.facts.shared:
+            self.facts.shared[key] = self.new(array)
+        return self.facts.shared[key]
 
     def add(self, kind: str, *inputs: str, to: str = "", **attributes: Any) -> str:
         """A node with one output: `to`, or a new value."""
