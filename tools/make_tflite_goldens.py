@@ -274,7 +274,7 @@ NETWORKS: dict[str, tuple[Body, list[tuple[int, ...]]]] = {
 def convert(body: Body, shapes: list[tuple[int, ...]], kind: str) -> bytes:
     """TensorFlow's converter: float, half, dynamic (weights int8), int8, uint8 (ends of the model)."""
     signature = [tf.TensorSpec(shape, tf.float32, name=f"x{number}") for number, shape in enumerate(shapes)]
-    function = tf.function(body, input_signature=signature).get_concrete_function()
+    function = tf.function(body, input_signature=signature, autograph=False).get_concrete_function()
     converter = tf.lite.TFLiteConverter.from_concrete_functions([function])
 
     def samples() -> Any:

@@ -43,6 +43,20 @@ def take_quantization(graph: Graph, *, calibrated: bool) -> None:
         raise ModelError(f"DequantizeLinear {left.name!r} reads something that no QuantizeLinear made",
                          operators=(left.name, left.output))
     graph.prune()
+    _follow_moves(graph)
+
+
+def _follow_moves(graph: Graph) -> None:
+    """What is only moved has the same steps before and behind: later passes keep the one value or the other."""
+    graph.sort()
+    readers = graph.readers()
+    moves = [op for op in graph.ops if op.type in _MOVES and op.inputs[0] in graph.values]
+    for op in reversed(moves):
+        if op.output in graph.given and len(readers[op.inputs[0]]) == 1 and op.inputs[0] not in graph.outputs:
+            graph.given.setdefault(op.inputs[0], graph.given[op.output])
+    for op in moves:
+        if op.inputs[0] in graph.given:
+            graph.given.setdefault(op.output, graph.given[op.inputs[0]])
 
 
 def _numbers(graph: Graph, op: Op) -> Quantization:

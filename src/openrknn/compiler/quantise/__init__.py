@@ -127,8 +127,9 @@ def _given_ranges(graph: Graph, model: Any, seen: Mapping[str, Statistics]) -> d
     ranges = {name: entry for name, entry in stated.items() if name in graph.values}
     fine = fine_means(graph, ranges)
     for name, (source, _) in graph.derived.items():
-        if name in graph.values and name not in {*ranges, *graph.partial, *fine} and source in stated:
-            ranges[name] = stated[name] = stated[source]
+        if name not in {*stated, *graph.partial, *fine} and source in stated:
+            stated[name] = stated[source]
+    ranges = {name: entry for name, entry in stated.items() if name in graph.values}
     for name, whole in graph.partial.items():
         if name in graph.values and name not in ranges and whole in ranges:
             reach = _SPARE * max(abs(bound) for bound in ranges[whole])
