@@ -3,6 +3,7 @@
     RknnError                       the root: `except RknnError` catches all of ours
     ├── FormatError                 a file is not what it should be; has .offset and .section
     │   ├── NotRknnError            the first bytes are not those of a .rknn (a PNG, a text, a .onnx ...)
+    │   │   └── ModelInPartsError   a .rknnz: several models for NPU and CPU, and one was asked for
     │   ├── EmptyFileError          nothing in it
     │   ├── TruncatedError          the file ends before something that it announces
     │   ├── OutOfBoundsError        an offset points outside the part of the file that it may point into
@@ -46,6 +47,7 @@ __all__ = [
     "EncryptedModelError",
     "ExecutionError",
     "FormatError",
+    "ModelInPartsError",
     "NotRknnError",
     "OtherGenerationError",
     "OutOfBoundsError",
@@ -86,6 +88,10 @@ class FormatError(RknnError):
 
 class NotRknnError(FormatError):
     """The first bytes are not those of a `.rknn`."""
+
+
+class ModelInPartsError(NotRknnError):
+    """A `.rknnz`: several models, for NPU and CPU, where one `.rknn` was asked for."""
 
 
 class EmptyFileError(FormatError):

@@ -7,6 +7,7 @@ import sys
 
 from openrknn.chips import chip_for
 from openrknn.container import mini, mini_graph, mini_text, outer, v1, v6
+from openrknn.container.bundle import is_bundle
 from openrknn.container.check import check
 from openrknn.container.flatbuffer import Buffer, Table
 from openrknn.container.model import Model
@@ -14,7 +15,7 @@ from openrknn.container.outer import Flavour, Outer, Source
 from openrknn.container.parts import Graph, MemoryPlan
 from openrknn.container.reader import TableReader
 from openrknn.container.schema import MINI, V1, V6, Generation
-from openrknn.errors import BadTableError, UnsupportedError
+from openrknn.errors import BadTableError, ModelInPartsError, UnsupportedError
 
 __all__ = ["load"]
 
@@ -35,11 +36,22 @@ def load(source: Source, *, strict: bool = True) -> Model:
         raise UnsupportedError("reading .rknn files is only implemented for little-endian machines")
     data = outer.open_source(source)
     path = os.fspath(source) if isinstance(source, str | os.PathLike) else None
+    _refuse_parts(data, path)
     parts = outer.split(data)
     model = _mini(parts, path, len(data)) if parts.flavour is Flavour.MINI else _flatbuffer(parts, path, len(data))
     if strict:
         check(model)
     return model
+
+
+def _refuse_parts(data: memoryview, path: str | None) -> None:
+    """A zip of models is none; say what it is."""
+    if bytes(data[:2]) == b"PK" and is_bundle(data):
+        raise ModelInPartsError(
+            f"{path or 'this'} is a model in parts for NPU and CPU (.rknnz), not one .rknn: run it with "
+            "openrknn.Session, read its parts with openrknn.container.bundle.read_bundle, or write them to files with "
+            "`openrknn extract`"
+        )
 
 
 def _flatbuffer(parts: Outer, path: str | None, size: int) -> Model:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from openrknn.closing import Closing
+from openrknn.container.bundle import Bundle, is_bundle, read_bundle
 from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.device import Device
@@ -36,7 +37,7 @@ class SessionPool(Closing):
 
     def __init__(
         self,
-        model: Model | str | os.PathLike[str] | bytes,
+        model: Model | Bundle | str | os.PathLike[str] | bytes,
         size: int = 2,
         *,
         device: str | Device = "auto",
@@ -55,7 +56,7 @@ class SessionPool(Closing):
         self._sessions: list[Session] = []
         self._lock = threading.Lock()
         self._closed = False
-        parsed = model if isinstance(model, Model) else load(model)
+        parsed = _parsed(model)
         try:
             for _ in range(size):
                 donor = self._sessions[0] if self._sessions else share_weights_with
@@ -127,3 +128,10 @@ class SessionPool(Closing):
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("the pool is closed; open another one")
+
+
+def _parsed(model: Model | Bundle | str | os.PathLike[str] | bytes) -> Any:
+    """Read once for all sessions: a model, or one in parts."""
+    if isinstance(model, Model | Bundle):
+        return model
+    return read_bundle(model) if is_bundle(model) else load(model)

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 from openrknn.cli.common.files import load_model
 from openrknn.cli.common.options import add_device_arguments, add_input_arguments, open_session, positive, seconds
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.parts import bundle_in, example_for, parted_arrays
 
 if TYPE_CHECKING:
+    from openrknn.cli.common.inputs import Fed
+    from openrknn.container.bundle import Bundle
     from openrknn.container.model import Model
 
 NAME = "bench"
@@ -30,7 +33,7 @@ THREADS = "OPENRKNN_THREADS"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    parser.add_argument("model", metavar="MODEL", help="a .rknn model")
+    parser.add_argument("model", metavar="MODEL", help="a .rknn model, or a .rknnz in parts")
     parser.add_argument("--warmup", type=_count, metavar="N", default=3, help="runs before measuring (default: 3)")
     parser.add_argument("--runs", type=positive, metavar="N", default=10, help="minimum number of runs (default: 10)")
     parser.add_argument(
@@ -49,18 +52,17 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     """Measure one model."""
     from openrknn import compute
     from openrknn.cli.bench import measure
-    from openrknn.cli.common.inputs import arrays_for, random_inputs
 
-    model = load_model(arguments.model)
+    bundle = bundle_in(arguments.model)
+    model = load_model(arguments.model) if bundle is None else None
     if arguments.threads:
         compute.set_threads(arguments.threads)
     before_bytes = measure.resident_bytes()
-    chosen = arrays_for(model, arguments.input, fit=arguments.fit, order=arguments.order) if arguments.input else None
-    fed = chosen or random_inputs(model)
-    with open_session(model, arguments) as (session, load_seconds):
+    fed = _fed(model, bundle, arguments)
+    with open_session(model or bundle, arguments) as (session, load_seconds):
         arrays = {item.name: item.array for item in fed}
         try:
-            if model.is_dynamic:
+            if model is not None and model.is_dynamic:
                 session.set_shapes({name: array.shape for name, array in arrays.items()})
             series = measure.repeat(lambda: session.run(arrays, layout=arguments.layout), arguments, output)
         except (ValueError, TypeError) as error:
@@ -70,15 +72,15 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             "model": arguments.model,
             "device": session.device.name,
             "cores": session.cores,
-            "inputs": "given" if chosen else "random",
+            "inputs": "given" if arguments.input else "random",
             **measure.kernels(),
             "load_seconds": load_seconds,
             "first_run_seconds": series.first,
             "runs": len(series.times),
             "latency_seconds": measure.percentiles(series.times),
             "runs_per_second": len(series.times) / sum(series.times),
-            "items_per_run": max(model.batch_size, 1),
-            "macs": _macs(model),
+            "items_per_run": 1 if model is None else max(model.batch_size, 1),
+            "macs": _macs(model) if model is not None else bundle.macs,
             "memory": measure.memory(session.memory(), before_bytes),
         }
     output.data(facts)
@@ -89,6 +91,17 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     else:
         output.value(f"{facts['latency_seconds']['p50'] * 1e3:.3f} ms")
     return 0
+
+
+def _fed(model: Model | None, bundle: Bundle | None, arguments: argparse.Namespace) -> list[Fed]:
+    if model is None:
+        assert bundle is not None
+        return parted_arrays(bundle, arguments.input) if arguments.input else example_for(bundle)
+    from openrknn.cli.common.inputs import arrays_for, random_inputs
+
+    if not arguments.input:
+        return random_inputs(model)
+    return arrays_for(model, arguments.input, fit=arguments.fit, order=arguments.order)
 
 
 def _macs(model: Model) -> int:

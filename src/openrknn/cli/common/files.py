@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from openrknn.cli.common.output import CommandError
-from openrknn.errors import EmptyFileError, FormatError, NotRknnError, RknnError
+from openrknn.errors import EmptyFileError, FormatError, ModelInPartsError, NotRknnError, RknnError
 
 if TYPE_CHECKING:
     from openrknn.container.model import Model
@@ -57,7 +57,13 @@ def os_problem(error: OSError, path: str = "") -> str:
 
 
 def _other_file(error: NotRknnError, path: str) -> str:
-    """What to do with a file that is no .rknn; an ONNX model can become one."""
+    """What to do with a file that is no .rknn; an ONNX model can become one, and one in parts has some."""
+    if isinstance(error, ModelInPartsError):
+        given = shlex.quote(path)
+        return (
+            "a model in parts for NPU and CPU; this command takes one .rknn: `openrknn extract "
+            f"{given} -o parts` writes its parts, give one of those (`openrknn inspect {given}` lists them)"
+        )
     if path.lower().endswith(".onnx") or "ONNX" in str(error):
         return f"this is an ONNX model, not a .rknn; make one with `openrknn compile {shlex.quote(path)}`"
     return f"{error}; give a .rknn file, made by rknn-toolkit2 or `openrknn compile`"

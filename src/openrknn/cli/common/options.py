@@ -6,11 +6,12 @@ import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.output import CommandError
 
 if TYPE_CHECKING:
+    from openrknn.container.bundle import Bundle
     from openrknn.container.model import Model
     from openrknn.runtime.session import Session
 
@@ -54,14 +55,15 @@ def add_device_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def open_session(model: Model, arguments: argparse.Namespace) -> Iterator[tuple[Session, float]]:
+def open_session(model: Model | Bundle, arguments: argparse.Namespace) -> Iterator[tuple[Session, float]]:
     """A session and the seconds that it took to get ready; what is wrong with the request is one line."""
     from openrknn.runtime.session import Session
 
     started = time.perf_counter()
     try:
         strict = getattr(arguments, "strict", False)
-        session = Session(model, device=arguments.device, cores=arguments.cores, strict=strict)
+        source: Any = model  # one in parts gives a session of its own kind
+        session = Session(source, device=arguments.device, cores=arguments.cores, strict=strict)
     except (ValueError, TypeError) as error:
         raise CommandError(str(error)) from error
     with session:

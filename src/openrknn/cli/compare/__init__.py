@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openrknn.cli.common.files import load_model
 from openrknn.cli.common.options import add_input_arguments
 from openrknn.cli.common.output import Output
+from openrknn.cli.common.parts import bundle_in
 
 if TYPE_CHECKING:
     from openrknn.analysis.accuracy.api import Mode
@@ -23,7 +24,8 @@ reference's numbers, so that only its own error shows. --reference quantized giv
 file and rounds its tensors as the file does: then only the arithmetic differs. Needs the extra `onnx`; ONNX Runtime is
 used if it is installed. Without --input random numbers are fed: give real data to judge a model. Exit code 1 if an
 output is below --limit or something overflows; then the operators whose own error is large are named, with what
-`openrknn lint` says of the file."""
+`openrknn lint` says of the file. Of a model in parts (.rknnz) every value is compared that crosses a border between
+parts, after all parts before it and for its own part alone, so that one sees which part loses accuracy."""
 EXAMPLES = (
     "openrknn compare yolo.rknn yolo.onnx --input street.jpg",
     "openrknn compare yolo.rknn yolo.onnx --input street.jpg --isolate",
@@ -37,7 +39,7 @@ EXIT_DRIFT = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    parser.add_argument("model", metavar="MODEL.rknn", help="a .rknn model")
+    parser.add_argument("model", metavar="MODEL.rknn", help="a .rknn model, or a .rknnz in parts")
     parser.add_argument("onnx", metavar="MODEL.onnx", help="the ONNX model it was made from")
     add_input_arguments(parser)
     parser.add_argument("--isolate", action="store_true", help="run each operator alone, on the reference's numbers")
@@ -68,6 +70,11 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.analysis.accuracy.result import as_json
     from openrknn.cli.common.inputs import arrays_for, random_inputs
 
+    bundle = bundle_in(arguments.model)
+    if bundle is not None:
+        from openrknn.cli.compare.parted import compare_parted
+
+        return compare_parted(bundle, arguments, output)
     model = load_model(arguments.model)
     check_comparable(model)
     given = arrays_for(model, arguments.input, fit=arguments.fit, order=arguments.order) if arguments.input else None

@@ -6,11 +6,13 @@ import argparse
 
 from openrknn.cli.common.files import load_model
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.parts import bundle_in
 
 NAME = "inspect"
 HELP = "show what is in a model, what to feed it and what to watch out for"
 DESCRIPTION = """Show what is in a model: who built it for which chip, which runtime loads it, what to feed and how to
-read the results, which operators run where, how much work and memory it needs, and what to watch out for."""
+read the results, which operators run where, how much work and memory it needs, and what to watch out for. Of a model
+in parts (.rknnz): the parts for NPU and CPU in their order, and why each is where it is."""
 EXAMPLES = (
     "openrknn inspect yolo.rknn                 an overview",
     "openrknn inspect yolo.rknn --all           with every operator and tensor",
@@ -24,7 +26,7 @@ EXIT_DAMAGED = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    parser.add_argument("file", metavar="FILE", help="a .rknn model")
+    parser.add_argument("file", metavar="FILE", help="a .rknn model, or a .rknnz in parts")
     parser.add_argument("--html", metavar="OUT", help="write one self-contained HTML page instead of text")
     parser.add_argument("--graph", type=int, metavar="N", help="dynamic shapes: which graph to show (default: 0)")
     parser.add_argument("--all", action="store_true", help="every operator and every tensor in memory")
@@ -37,6 +39,11 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     from openrknn import analysis
     from openrknn.analysis.reports import Severity, as_json
 
+    bundle = bundle_in(arguments.file)
+    if bundle is not None:
+        from openrknn.cli.inspect.parted import inspect_parts
+
+        return inspect_parts(bundle, arguments, output)
     # A damaged file is what one wants to look into: its problems are listed as findings.
     model = load_model(arguments.file, strict=False)
     if arguments.graph is not None and not 0 <= arguments.graph < len(model.graphs):

@@ -7,6 +7,7 @@ import argparse
 from openrknn.cli.common.files import load_model
 from openrknn.cli.common.options import add_device_arguments, add_input_arguments, open_session, positive
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.parts import bundle_in
 
 NAME = "profile"
 HELP = "show what each operator costs: time on a board (estimated), time here (measured)"
@@ -14,7 +15,7 @@ DESCRIPTION = """Show what each operator costs, with the columns of the table th
 board. Board time is an estimate: for each task the slowest of MAC array, lookup table, DPU and memory, plus the
 overhead of starting tasks and jobs. The rates are fitted to published measurements; the range is their spread, see
 docs/estimate.md. "Bound" is what limits an operator. "Here" is measured on this machine, operator by operator, which
-is slower than a normal run."""
+is slower than a normal run. A model in parts (.rknnz) has a row for each part, and a table for each part of the NPU."""
 EXAMPLES = (
     "openrknn profile yolo.rknn",
     "openrknn profile yolo.rknn --cores 3 --runs 5",
@@ -27,7 +28,7 @@ SCHEMA_VERSION = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    parser.add_argument("model", metavar="MODEL", help="a .rknn model")
+    parser.add_argument("model", metavar="MODEL", help="a .rknn model, or a .rknnz in parts")
     parser.add_argument("--runs", type=positive, metavar="N", default=3, help="average over N runs (default: 3)")
     parser.add_argument("--sort", choices=("order", "board", "here"), default="order", help="default: execution order")
     add_input_arguments(parser)
@@ -40,6 +41,11 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.cli.common.inputs import arrays_for, random_inputs
     from openrknn.runtime.shapes import graph_for
 
+    bundle = bundle_in(arguments.model)
+    if bundle is not None:
+        from openrknn.cli.profile.parted import profile_parts
+
+        return profile_parts(bundle, arguments, output)
     model = load_model(arguments.model)
     given = arrays_for(model, arguments.input, fit=arguments.fit, order=arguments.order) if arguments.input else None
     arrays = {item.name: item.array for item in given or random_inputs(model)}

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from openrknn.cli.common.files import load_model
 from openrknn.cli.common.options import add_device_arguments, add_input_arguments, open_session, positive
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.parts import bundle_in
 
 if TYPE_CHECKING:
     from openrknn.cli.common.inputs import Array, Fed
     from openrknn.cli.common.labels import Labels
     from openrknn.cli.run.results import Outcome
+    from openrknn.container.bundle import Bundle
     from openrknn.container.model import Model
     from openrknn.runtime.session import Session
 
@@ -29,6 +31,7 @@ EXAMPLES = (
     "openrknn run two.rknn --input left=a.npy --input right=b.npy",
     "openrknn run model.rknn --input inputs.npz --raw --output results  int8 as the NPU stores it",
     "openrknn run classifier.rknn --input cat.jpg --json | jq '.top[0].label'",
+    "openrknn run speech.rknnz --input ids=ids.npy      a model in parts, arrays in its own types",
 )
 
 SCHEMA_VERSION = 1
@@ -37,7 +40,7 @@ DEFAULT_TOP = 5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    parser.add_argument("model", metavar="MODEL", help="a .rknn model")
+    parser.add_argument("model", metavar="MODEL", help="a .rknn model, or a .rknnz in parts")
     add_input_arguments(parser)
     parser.add_argument("-o", "--output", metavar="DIR", help="save every output as .npy")
     parser.add_argument("--force", action="store_true", help="overwrite files in a directory that is not empty")
@@ -53,6 +56,9 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.cli.common.inputs import arrays_for
     from openrknn.cli.run.results import Outcome, dequantized
 
+    bundle = bundle_in(arguments.model)
+    if bundle is not None:
+        return _run_parts(bundle, arguments, output)
     model = load_model(arguments.model)
     fed = arrays_for(model, arguments.input, fit=arguments.fit, order=arguments.order)
     labels = _labels(model, arguments)
@@ -66,6 +72,36 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     # A table of classes is about real numbers, even where the stored ones are saved.
     real = dequantized(specs, results) if arguments.raw else results
     outcome = Outcome.of(fed, results, labels, real=real, top=arguments.top or DEFAULT_TOP, asked=asked)
+    facts = {"device": device, "load_seconds": load_seconds, "run_seconds": run_seconds, "notes": notes}
+    _tell(output, outcome, {"model": arguments.model, **facts}, files)
+    if arguments.output:
+        output.value(f"wrote {len(files)} arrays to {arguments.output}; index.json describes them")
+    return 0
+
+
+def _run_parts(bundle: Bundle, arguments: argparse.Namespace, output: Output) -> int:
+    """The same for a model in parts, which takes and gives arrays in its own types."""
+    from openrknn.cli.common.labels import find_labels, read_labels
+    from openrknn.cli.common.parts import parted_arrays
+    from openrknn.cli.run.results import Outcome
+
+    if arguments.raw:
+        raise CommandError("a model in parts gives its own types: there is no --raw for it")
+    fed = parted_arrays(bundle, arguments.input)
+    with open_session(bundle, arguments) as (session, load_seconds):
+        started = time.perf_counter()
+        try:
+            results = session.run({item.name: item.array for item in fed})
+        except (ValueError, TypeError) as error:
+            raise CommandError(str(error)) from error
+        run_seconds = time.perf_counter() - started
+        device, notes = session.device.name, list(session.notes)
+    shapes = [array.shape for array in results.values()]
+    classes = max(shapes[0], default=0) if len(shapes) == 1 else None
+    labels = read_labels(arguments.labels, classes) if arguments.labels else find_labels(arguments.model, shapes)
+    files = _save(results, arguments) if arguments.output else {}
+    asked = arguments.top is not None or bool(arguments.labels)
+    outcome = Outcome.of(fed, results, labels, real=results, top=arguments.top or DEFAULT_TOP, asked=asked)
     facts = {"device": device, "load_seconds": load_seconds, "run_seconds": run_seconds, "notes": notes}
     _tell(output, outcome, {"model": arguments.model, **facts}, files)
     if arguments.output:

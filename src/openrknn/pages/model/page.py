@@ -13,7 +13,7 @@ from openrknn.pages.model import charts, details, graph, memory, overview, table
 from openrknn.pages.model.texts import dims
 from openrknn.pages.model.view import View
 
-__all__ = ["render"]
+__all__ = ["graph_sections", "picker", "render"]
 
 _MAX_GRAPHS = 8
 _LEGEND = (("npu", "NPU"), ("cpu", "CPU"), ("gpu", "GPU"), ("custom", "custom"), ("io", "input or output"))
@@ -32,7 +32,7 @@ def render(report: ModelReport, model: Model) -> str:
             section("findings", "Look out for", overview.findings(report)),
             section("ends", "Inputs and outputs", overview.ends(report)),
             _picker(report, views),
-            *(_graph(view, alone=len(views) == 1) for view in views),
+            *(graph_sections(view, "" if len(views) == 1 else f"Graph {_shapes(view.report)}") for view in views),
         ),
         footer("openrknn inspect"),
     )
@@ -60,12 +60,18 @@ def _picker(report: ModelReport, views: list[View]) -> Markup | None:
     """Which of the graphs of a dynamic-shape model to look at; without script they stand below each other."""
     if len(views) < 2:
         return None
-    options = (tag("option", _shapes(view.report), value=f"{view.prefix}all") for view in views)
     left_out = report.graph_count - len(views)
+    more = f" and {left_out} more: see --graph" if left_out > 0 else ""
+    return picker("Graph for input shape ", [(view, _shapes(view.report)) for view in views], more)
+
+
+def picker(words: str, entries: Iterable[tuple[View, str]], more: str = "") -> Markup:
+    """Which of several graphs to look at."""
+    options = (tag("option", text, value=f"{view.prefix}all") for view, text in entries)
     return tag(
         "div",
-        tag("label", "Graph for input shape ", tag("select", *options)),
-        tag("span", f" and {left_out} more: see --graph", class_="muted") if left_out > 0 else None,
+        tag("label", words, tag("select", *options)),
+        tag("span", more, class_="muted") if more else None,
         class_="picker card",
     )
 
@@ -74,7 +80,8 @@ def _shapes(entry: GraphReport) -> str:
     return f"{entry.index}: {' and '.join(dims(shape) for shape in entry.input_shapes[:4])}"
 
 
-def _graph(view: View, *, alone: bool) -> Markup:
+def graph_sections(view: View, title: str = "") -> Markup:
+    """Everything about one graph; the title is for readers without script, who see all graphs."""
     prefix = view.prefix
     sections = (
         section(f"{prefix}graph", "Graph", _viewer(view)),
@@ -91,7 +98,7 @@ def _graph(view: View, *, alone: bool) -> Markup:
         ),
         section(f"{prefix}tensors", "Tensors", tables.tensors(view)),
     )  # fmt: skip
-    heading = None if alone else tag("h2", f"Graph {_shapes(view.report)}", class_="which")
+    heading = tag("h2", title, class_="which") if title else None
     return tag("div", heading, *sections, details.data(view), class_="one-graph", id=f"{prefix}all")
 
 

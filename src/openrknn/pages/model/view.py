@@ -24,11 +24,13 @@ class View:
     model: Model
     graph: Graph
     report: GraphReport
+    number: int | None = None
+    """Of the part, in a page with several models."""
 
     @property
     def prefix(self) -> str:
         """Begins every id of this graph in the page."""
-        return f"g{self.report.index}-"
+        return f"g{self.report.index if self.number is None else self.number}-"
 
     @property
     def operators(self) -> tuple[OperatorReport, ...]:

@@ -12,12 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.chips import chip_named
 from openrknn.container.bundle import Bundle, Part, Plan, Port, read_bundle
 from openrknn.container.model import TensorSpec
 from openrknn.container.parts import Layout
 from openrknn.device import Device
 from openrknn.forks import in_child
+from openrknn.runtime.binding import Binding
+from openrknn.runtime.errors import PartsError
 from openrknn.runtime.feed import in_order, output_names
+from openrknn.runtime.memory import MemoryReport
+from openrknn.runtime.options import core_count
+from openrknn.runtime.parted.measure import PartedProfile, memory_of, profile_of
 from openrknn.runtime.parted.steps import CpuStep, NpuStep, Step, run_plan
 from openrknn.runtime.parted.types import DTYPES, as_type
 from openrknn.runtime.profile import RunTimes
@@ -26,6 +32,7 @@ from openrknn.runtime.session import Session
 __all__ = ["CpuDevice", "PartedSession"]
 
 _LOG = logging.getLogger(__name__)
+_ALONE = "one part alone is a model of its own: Session(session.bundle.files[part.file])"
 
 
 @dataclass(frozen=True)
@@ -50,17 +57,21 @@ class PartedSession(Session):
         **options: Any,
     ) -> None:
         """`session_options`: an `onnxruntime.SessionOptions` for the parts of the CPU; the others as for `Session`."""
-        if options.get("share_weights_with") is not None:
-            raise ValueError("a model in parts has no weights to share; open it once and use it from all threads")
-        options.pop("share_weights_with", None)
+        self._donor = _donor(options.pop("share_weights_with", None))
         self.bundle = model if isinstance(model, Bundle) else read_bundle(model)
+        if self._donor is not None and self._donor.bundle.files != self.bundle.files:
+            raise ValueError("weights can be shared only by sessions of the same model in parts")
+        self.cores = core_count(options.get("cores"), options.get("core_mask"), chip_named(self.bundle.target))
         self._device, self._options, self._cpu_options = device, options, session_options
         self._lock = threading.RLock()
         self._steps: dict[int, Step] = {}
         self._plan = self.bundle.plans[0]
         self._worker: ThreadPoolExecutor | None = None
         self._closed = False
+        self._kept: dict[str, Any] | None = None
         self.times = RunTimes()
+        self._fed: dict[str, Any] | None = None
+        """What the last run was given."""
         self.part_times: list[tuple[int, float]] = []
         """(part, seconds) of the last run."""
         self.timings: list[tuple[Part, int, int]] | None = None
@@ -77,6 +88,25 @@ class PartedSession(Session):
             return CpuDevice()
         step = self._step(first)
         return step.session.device if isinstance(step, NpuStep) else CpuDevice()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """As `Session.notes`, of all parts that ran."""
+        opened = [self._steps[number] for number in sorted(self._steps)]
+        return tuple(
+            f"{step.part.file}: {note}" for step in opened if isinstance(step, NpuStep) for note in step.session.notes
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        """Of what `Session` has and this does not: what to use instead."""
+        if name == "model":
+            raise PartsError(
+                "a model in parts is no single `.rknn`: session.bundle has its parts, session.inputs and "
+                f"session.outputs what it takes and gives; {_ALONE}"
+            )
+        if name == "context":
+            raise PartsError(f"a model in parts has no context of the vendor's library; {_ALONE}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -120,9 +150,10 @@ class PartedSession(Session):
         shapes = {name: value.shape for name, value in values.items() if isinstance(value, np.ndarray)}
         plan = self._plan_for(shapes)
         self._plan = plan
+        self._fed = dict(values)
         values = {name: _fill_up(value, plan.shapes.get(name)) for name, value in values.items()}
         stops: list[tuple[Part, int, int]] = []
-        found = run_plan(self.bundle, plan, self._step, values, stops)
+        found = run_plan(self.bundle, plan, self._step, values, stops, self._kept)
         self.part_times = [
             (number, (stop - start) / 1e9) for number, (_, start, stop) in zip(plan.parts, stops, strict=True)
         ]  # fmt: skip
@@ -182,7 +213,63 @@ class PartedSession(Session):
         self.run(dict(feed))
         return list(self.part_times)
 
+    @property
+    def plan(self) -> Plan:
+        """The order of parts that ran last, or runs next."""
+        return self._plan
+
+    def run_part(self, number: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        """One part alone, on the values that it reads; what it makes, by name."""
+        with self._lock:
+            self._check_open()
+            part = self.bundle.parts[number]
+            lost = [name for name in part.inputs if name not in values]
+            if lost:
+                raise ValueError(f"part {number} reads {lost[0]!r}, which was not given")
+            found = self._step(number).run([values[name] for name in part.inputs])
+            return dict(zip(part.outputs, found, strict=True))
+
+    def values(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run once and keep what crosses the borders between parts: everything that a part reads or makes."""
+        kept: dict[str, Any] = {}
+        with self._lock:
+            self._kept = kept
+            try:
+                found = self.run(dict(inputs))
+            finally:
+                self._kept = None
+        return {**kept, **found}
+
+    def bind(
+        self, *, pixels: bool = True, inputs: Mapping[str, object] | None = None,
+        outputs: Mapping[str, object] | None = None,
+    ) -> Binding:  # fmt: skip
+        """Not possible: the memory of inputs and outputs belongs to several parts."""
+        raise PartsError(f"the tensors of a model in parts have no memory to bind; use run(); {_ALONE}")
+
+    def profile(self, inputs: object = None, *, runs: int = 1) -> PartedProfile:
+        """Seconds of each part, and of each operator of the NPU's; on `inputs`, or on what the last run was given."""
+        if runs < 1:
+            raise ValueError(f"{runs} runs cannot be measured")
+        with self._lock:
+            self._check_open()
+            if inputs is None and self._fed is None:
+                raise ValueError("nothing was run yet; give inputs")
+            fed = self._fed if inputs is None else inputs
+            seconds: dict[int, float] = {}
+            for _ in range(runs):
+                self.run(fed)
+                for number, took in self.part_times:
+                    seconds[number] = seconds.get(number, 0.0) + took / runs
+            return profile_of(self._plan, seconds, self._step, runs, (self.device.name, self.cores))
+
     # -- resources -----------------------------------------------------------------------------------------------
+
+    def memory(self) -> MemoryReport:
+        """Bytes on the device, of the NPU's parts for the current shapes. What ONNX Runtime takes is not known."""
+        with self._lock:
+            self._check_open()
+            return memory_of(self._plan, self._step)
 
     def close(self) -> None:
         """Give everything back. Closing twice is allowed."""
@@ -203,16 +290,30 @@ class PartedSession(Session):
         with self._lock:
             self._check_open()
             if number not in self._steps:
-                part = self.bundle.parts[number]
-                data = self.bundle.files[part.file]
-                step: Step = NpuStep(part, data, self._open) if part.kind == "npu" else CpuStep(
-                    part, data, self._cpu_options
-                )
-                self._steps[number] = step
+                self._steps[number] = self._new_step(number)
             return self._steps[number]
 
-    def _open(self, data: bytes) -> Session:
-        return Session(data, self._device, **self._options)
+    def _new_step(self, number: int) -> Step:
+        part = self.bundle.parts[number]
+        data = self.bundle.files[part.file]
+        donor = self._donor._step(number) if self._donor is not None else None
+        if isinstance(donor, CpuStep):
+            return donor.shared()
+        if isinstance(donor, NpuStep):
+            shared = donor.session
+            return NpuStep(part, data, lambda _: Session(shared.model, share_weights_with=shared, **self._options))
+        if part.kind == "npu":
+            return NpuStep(part, data, lambda data: Session(data, self._device, **self._options))
+        return CpuStep(part, data, self._cpu_options)
+
+
+def _donor(other: object) -> PartedSession | None:
+    if other is None:
+        return None
+    if not isinstance(other, PartedSession):
+        raise ValueError("weights can be shared only by sessions of the same model in parts")
+    other._check_open()
+    return other
 
 
 def _spec(port: Port, plan: Plan) -> TensorSpec:

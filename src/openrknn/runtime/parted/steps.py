@@ -95,6 +95,12 @@ class CpuStep:
         found: list[Any] = self._session.run(list(self.part.outputs), feed)
         return found
 
+    def shared(self) -> CpuStep:
+        """The same session for somebody else: ONNX Runtime runs it from several threads at once."""
+        other = object.__new__(CpuStep)
+        other.part, other._session = self.part, self._session
+        return other
+
     def close(self) -> None:
         """The session's memory."""
         self._session = None
@@ -102,9 +108,12 @@ class CpuStep:
 
 def run_plan(
     bundle: Bundle, plan: Plan, step_of: Callable[[int], Step], feed: Mapping[str, Any],
-    timings: list[tuple[Part, int, int]] | None = None,
+    timings: list[tuple[Part, int, int]] | None = None, kept: dict[str, Any] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """All parts in order; values are forgotten when nobody reads them any more. `timings`: (part, start, stop)."""
+    """All parts in order; values are forgotten when nobody reads them any more. `timings`: (part, start, stop).
+
+    `kept`: gets every value.
+    """
     wanted = {port.name for port in bundle.outputs}
     last: dict[str, int] = {}
     for at, number in enumerate(plan.parts):
@@ -120,5 +129,8 @@ def run_plan(
         for name in part.inputs:
             if last[name] == at and name not in wanted:
                 values.pop(name, None)
-        values.update(zip(part.outputs, found, strict=True))
+        made = dict(zip(part.outputs, found, strict=True))
+        values.update(made)
+        if kept is not None:
+            kept.update(made)
     return {port.name: values[port.name] for port in bundle.outputs}

@@ -1,0 +1,87 @@
+"""`openrknn compare` of a model in parts: every value between parts beside the ONNX model's."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from openrknn.analysis.parted.borders import (
+    Border,
+    Closeness,
+    PartedComparison,
+    compare_parts,
+    comparison_json,
+    decibels_text,
+    verdict,
+)
+from openrknn.cli.common.output import CommandError, Output, printable
+from openrknn.cli.common.parts import example_for, parted_arrays
+from openrknn.cli.common.tables import facts, indented, table, title
+from openrknn.quantities import shape_text
+
+if TYPE_CHECKING:
+    from openrknn.container.bundle import Bundle
+
+__all__ = ["compare_parted"]
+
+SCHEMA_VERSION = 1
+EXIT_DRIFT = 1
+_COLOURS = {"npu": "green", "cpu": "yellow"}
+
+
+def compare_parted(bundle: Bundle, arguments: argparse.Namespace, output: Output) -> int:
+    """Compare one model in parts with its source."""
+    if arguments.reference != "float":
+        raise CommandError("--reference quantized is for one .rknn; a model in parts is compared with the model itself")
+    fed = parted_arrays(bundle, arguments.input) if arguments.input else example_for(bundle)
+    try:
+        feed = {item.name: item.array for item in fed}
+        found = compare_parts(bundle, arguments.onnx, feed, limit=arguments.limit, device=arguments.device)
+    except (ValueError, TypeError) as error:
+        raise CommandError(str(error)) from error
+    output.data({"schema_version": SCHEMA_VERSION, **comparison_json(found)})
+    if arguments.html:
+        from openrknn.cli.common.files import save_atomically
+        from openrknn.pages.parted.page import parted_page
+
+        page = parted_page(bundle, comparison=found, command="openrknn compare")
+        save_atomically(arguments.html, page.encode("utf-8", "backslashreplace"))
+        output.value(f"wrote {arguments.html}")
+        output.line(verdict(found))
+    elif output.is_human:
+        sources = "; ".join(f"{item.name}: {item.source}" for item in fed)
+        rows = [("model", found.model), ("reference", f"{found.onnx} ({found.engine})"), ("device", found.device)]
+        output.show(facts([*rows, ("fed", sources)]))
+        output.show(title("Values that cross a border"), *indented(_table(found)))
+        output.show(title(printable(verdict(found))))
+    else:
+        output.value(verdict(found))
+    return EXIT_DRIFT if found.is_bad else 0
+
+
+def _table(found: PartedComparison) -> Table:
+    columns = ("part", "on", "value", "shape", "all parts", "this part", "cosine", "max error", "")
+    rows = table(*columns, right=columns[4:8], wrap=("value",))
+    bad = set(found.bad_outputs)
+    for entry in found.borders:
+        free = entry.free
+        style = "red" if entry in bad else ""
+        rows.add_row(
+            str(entry.part),
+            Text(entry.kind.upper(), _COLOURS[entry.kind]),
+            Text(printable(entry.value), "bold"),
+            f"{entry.dtype} {shape_text(entry.shape)}",
+            Text(_text(entry, free), style),
+            _text(entry, entry.alone),
+            "" if free is None or free.cosine is None or entry.is_exact_type else f"{free.cosine:.6f}",
+            "" if free is None else f"{free.max_error:.3g}",
+            "output" if entry.is_output else "",
+        )
+    return rows
+
+
+def _text(entry: Border, found: Closeness | None) -> str:
+    return decibels_text(entry, found)

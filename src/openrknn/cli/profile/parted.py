@@ -1,0 +1,128 @@
+"""`openrknn profile` of a model in parts: a row for each part, and the operators of those of the NPU."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from openrknn.cli.common.options import open_session
+from openrknn.cli.common.output import CommandError, Output, printable
+from openrknn.cli.common.parts import example_for, parted_arrays
+from openrknn.cli.common.tables import bar, indented, table, title
+from openrknn.quantities import count_text, duration
+
+if TYPE_CHECKING:
+    from openrknn.analysis.profiles import Row
+    from openrknn.container.bundle import Bundle
+    from openrknn.container.model import Model
+    from openrknn.runtime.parted.measure import PartedProfile, PartProfile
+
+__all__ = ["profile_parts"]
+
+SCHEMA_VERSION = 1
+_BAR_CELLS = 14
+_COLOURS = {"npu": "green", "cpu": "yellow"}
+
+
+def profile_parts(bundle: Bundle, arguments: argparse.Namespace, output: Output) -> int:
+    """Profile one model in parts."""
+    from openrknn.analysis.profiles import rows_of
+    from openrknn.container.load import load
+    from openrknn.runtime.parted.session import PartedSession
+
+    fed = parted_arrays(bundle, arguments.input) if arguments.input else example_for(bundle)
+    with open_session(bundle, arguments) as (session, _):
+        assert isinstance(session, PartedSession)
+        try:
+            session.profile({item.name: item.array for item in fed})  # opens and decodes, which does not count
+            profile = session.profile(runs=arguments.runs)
+        except (ValueError, TypeError) as error:
+            raise CommandError(str(error)) from error
+    inside: dict[int, tuple[Model, list[Row]]] = {}
+    for entry in profile.parts:
+        if entry.profile is not None:
+            model = load(bundle.files[entry.part.file])
+            inside[entry.number] = model, rows_of(model, model.graphs[0], entry.profile)
+    parts = list(profile.parts)
+    if arguments.sort != "order":
+        parts.sort(key=lambda one: one.board_us if arguments.sort == "board" else one.seconds, reverse=True)
+    output.data({"schema_version": SCHEMA_VERSION, "kind": "parts", "model": arguments.model, **_json(profile, inside)})
+    if output.is_human:
+        _show(output, profile, parts, inside)
+    else:
+        output.value(f"{(profile.time_ms or 0) * 1e3:.0f} us")
+    return 0
+
+
+def _json(profile: PartedProfile, inside: dict[int, tuple[Model, list[Row]]]) -> dict[str, Any]:
+    from openrknn.analysis.profiles import as_json
+
+    parts = []
+    for entry in profile.parts:
+        known = inside.get(entry.number)
+        parts.append({
+            "number": entry.number,
+            "kind": entry.part.kind,
+            "file": entry.part.file,
+            "operators": entry.part.operators,
+            "macs": entry.part.macs,
+            "here_us": entry.seconds * 1e6,
+            "board_us": entry.board_us,
+            "reason": entry.part.reason,
+            "profile": as_json(known[1], entry.profile) if known is not None and entry.profile is not None else None,
+        })  # fmt: skip
+    return {
+        "device": profile.device,
+        "cores": profile.cores,
+        "runs": profile.runs,
+        "parts": parts,
+        "total": {
+            "here_us": profile.seconds * 1e6,
+            "board_us": (profile.time_ms or 0) * 1e3,
+            "npu_board_us": sum(entry.board_us for entry in profile.parts if entry.part.kind == "npu"),
+            "macs": sum(entry.part.macs for entry in profile.parts),
+            "npu_macs": sum(entry.part.npu_macs for entry in profile.parts),
+        },
+    }
+
+
+def _show(
+    output: Output, profile: PartedProfile, parts: list[PartProfile], inside: dict[int, tuple[Model, list[Row]]]
+) -> None:
+    from openrknn.cli.profile.text import show
+
+    for entry in profile.parts:
+        if entry.number in inside and entry.profile is not None:
+            output.show(title(f"Part {entry.number} on the NPU ({printable(entry.part.file)})"))
+            show(output, *inside[entry.number], entry.profile)
+    output.show(title("Parts"), *indented(_table(output, profile, parts)))
+    board = duration((profile.time_ms or 0) / 1e3)
+    output.show(
+        Text(f"about {board} on a board, parts of its processor included; {duration(profile.seconds)} here, on "
+             f"{profile.device} and in ONNX Runtime")
+    )  # fmt: skip
+
+
+def _table(output: Output, profile: PartedProfile, parts: list[PartProfile]) -> Table:
+    columns = ("#", "on", "operators", "MAC", "Board(us)", "", "share", "Here(us)", "reads", "makes")
+    right = ("#", "operators", "MAC", "Board(us)", "share", "Here(us)")
+    rows = table(*columns, right=right, wrap=("reads", "makes"))
+    total = (profile.time_ms or 0) * 1e3 or 1.0
+    for entry in parts:
+        part, share = entry.part, entry.board_us / total
+        rows.add_row(
+            str(entry.number),
+            Text(part.kind.upper(), _COLOURS[part.kind]),
+            str(part.operators),
+            count_text(part.macs) if part.macs else "",
+            f"{entry.board_us:.0f}",
+            Text(bar(share, _BAR_CELLS, ascii_only=output.console.options.ascii_only), _COLOURS[part.kind]),
+            f"{100 * share:.1f} %",
+            f"{entry.seconds * 1e6:.0f}",
+            printable(", ".join(part.inputs)),
+            printable(", ".join(part.outputs)),
+        )
+    return rows
