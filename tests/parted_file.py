@@ -1,4 +1,4 @@
-"""A small model in parts for tests: convolution (NPU), CumSum and a look-up (CPU), convolution (NPU), and an integer input."""
+"""A small model in parts for tests: convolution (NPU), a running sum and a look-up (CPU), convolution (NPU)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Models in parts: what is in each part (`report`), what to feed (`feed`), and which part loses accuracy (`borders`)."""
+"""Models in parts: what is in each (`report`), what to feed (`feed`), and which part loses accuracy (`borders`)."""

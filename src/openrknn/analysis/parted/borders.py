@@ -1,7 +1,7 @@
 """Which part loses accuracy: every value that crosses a border, beside the same value of the ONNX model.
 
-A value is compared twice. `free`: all parts ran, so errors of the parts before it are in it. `alone`: the part was given
-the reference's numbers, so only its own error is.
+A value is compared twice. `free`: all parts ran, so errors of the parts before it are in it. `alone`: the part was
+given the reference's numbers, so only its own error is.
 """
 
 from __future__ import annotations

@@ -52,17 +52,17 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     """Measure one model."""
     from openrknn import compute
     from openrknn.cli.bench import measure
+    from openrknn.container.model import Model
 
-    bundle = bundle_in(arguments.model)
-    model = load_model(arguments.model) if bundle is None else None
+    model = bundle_in(arguments.model) or load_model(arguments.model)
     if arguments.threads:
         compute.set_threads(arguments.threads)
     before_bytes = measure.resident_bytes()
-    fed = _fed(model, bundle, arguments)
-    with open_session(model or bundle, arguments) as (session, load_seconds):
+    fed = _fed(model, arguments)
+    with open_session(model, arguments) as (session, load_seconds):
         arrays = {item.name: item.array for item in fed}
         try:
-            if model is not None and model.is_dynamic:
+            if isinstance(model, Model) and model.is_dynamic:
                 session.set_shapes({name: array.shape for name, array in arrays.items()})
             series = measure.repeat(lambda: session.run(arrays, layout=arguments.layout), arguments, output)
         except (ValueError, TypeError) as error:
@@ -79,8 +79,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             "runs": len(series.times),
             "latency_seconds": measure.percentiles(series.times),
             "runs_per_second": len(series.times) / sum(series.times),
-            "items_per_run": 1 if model is None else max(model.batch_size, 1),
-            "macs": _macs(model) if model is not None else bundle.macs,
+            "items_per_run": max(model.batch_size, 1) if isinstance(model, Model) else 1,
+            "macs": _macs(model) if isinstance(model, Model) else model.macs,
             "memory": measure.memory(session.memory(), before_bytes),
         }
     output.data(facts)
@@ -93,12 +93,12 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _fed(model: Model | None, bundle: Bundle | None, arguments: argparse.Namespace) -> list[Fed]:
-    if model is None:
-        assert bundle is not None
-        return parted_arrays(bundle, arguments.input) if arguments.input else example_for(bundle)
+def _fed(model: Model | Bundle, arguments: argparse.Namespace) -> list[Fed]:
     from openrknn.cli.common.inputs import arrays_for, random_inputs
+    from openrknn.container.bundle import Bundle
 
+    if isinstance(model, Bundle):
+        return parted_arrays(model, arguments.input) if arguments.input else example_for(model)
     if not arguments.input:
         return random_inputs(model)
     return arrays_for(model, arguments.input, fit=arguments.fit, order=arguments.order)

@@ -99,7 +99,8 @@ def _head(report: PartedReport) -> list[tuple[str, str]]:
 
 
 def _plans(report: PartedReport) -> Table:
-    rows = table("shapes", "parts", "MAC", "on the NPU", "board", right=("MAC", "on the NPU", "board"), wrap=("shapes",))
+    columns = ("shapes", "parts", "MAC", "on the NPU", "board")
+    rows = table(*columns, right=columns[2:], wrap=("shapes", "parts"))
     for plan in report.plans:
         rows.add_row(
             printable(_shapes(plan.shapes)) or "any",

@@ -12,7 +12,6 @@ _WIDTH, _HEIGHT, _GAP, _TOP, _STEP = 150, 62, 56, 26, 13
 _MOST_PARTS = 80
 _MOST_ROWS = 12
 """Of lines that pass below other boxes."""
-_IN, _OUT = "in", "out"
 
 
 def flow(report: PartedReport) -> Markup | None:
@@ -92,5 +91,5 @@ def _line(pair: tuple[int, int], names: list[str], row: int | None) -> Markup:
     return tag("g", way, class_="edges")
 
 
-def _short(text: str, limit: int = 21) -> str:
+def _short(text: str, limit: int = 20) -> str:
     return clean(text, limit)

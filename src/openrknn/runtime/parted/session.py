@@ -153,7 +153,7 @@ class PartedSession(Session):
         self._fed = dict(values)
         values = {name: _fill_up(value, plan.shapes.get(name)) for name, value in values.items()}
         stops: list[tuple[Part, int, int]] = []
-        found = run_plan(self.bundle, plan, self._step, values, stops, self._kept)
+        found = run_plan(self.bundle, plan, self._step, values, stops, kept=self._kept)
         self.part_times = [
             (number, (stop - start) / 1e9) for number, (_, start, stop) in zip(plan.parts, stops, strict=True)
         ]  # fmt: skip
