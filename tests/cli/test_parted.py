@@ -46,7 +46,8 @@ def test_inspect(capsys: Capture, folder: Path) -> None:
     assert [part["kind"] for part in found["parts"]] == ["npu", "cpu", "npu", "cpu"]
     assert found["parts"][1]["types"] == {"Cast": 2, "Gather": 1, "CumSum": 1}
     assert found["parts"][0]["report"]["graphs"][0]["totals"]["macs"] == found["parts"][0]["macs"]
-    assert found["npu_share"] == 1.0 and found["kind"] == "parts"
+    assert found["npu_share"] == 1.0
+    assert found["kind"] == "parts"
     text = run(capsys, "inspect", folder / "m.rknnz", "--all").out
     for words in ("2 on the NPU, 2 on the CPU", "'number' is int64", "ConvRelu", "CumSum", "Internal memory"):
         assert words in text
@@ -58,7 +59,8 @@ def test_inspect_of_a_damaged_part(capsys: Capture, tmp_path: Path) -> None:
     files = {**whole.files, whole.parts[1].file: b"\x3a\xff\xff\xff\xff\x0f"}
     (tmp_path / "bad.rknnz").write_bytes(write_bundle(dataclasses.replace(whole, files=files)))
     result = run(capsys, "inspect", tmp_path / "bad.rknnz", "--quiet")
-    assert result.code == 1 and "ends inside a field" in result.out
+    assert result.code == 1
+    assert "ends inside a field" in result.out
     with pytest.raises(FormatError):
         operator_types(b"\x3a" + b"\xff" * 11)
 
@@ -84,12 +86,15 @@ def test_run_takes_arrays_in_the_models_types(capsys: Capture, folder: Path, tmp
 
 def test_bench_and_profile(capsys: Capture, folder: Path) -> None:
     bench = said(capsys, "bench", folder / "m.rknnz", "--runs", 1, "--warmup", 0, "--seconds", "0.001")
-    assert bench["macs"] == 2 * 16 * 16 * 9 * 64 and bench["memory"]["device"]["weights_bytes"] > 0
+    assert bench["macs"] == 2 * 16 * 16 * 9 * 64
+    assert bench["memory"]["device"]["weights_bytes"] > 0
     profile = said(capsys, "profile", folder / "m.rknnz", "--runs", 1)
     assert [part["profile"] is None for part in profile["parts"]] == [False, True, False, True]
     assert profile["total"]["here_us"] == pytest.approx(sum(part["here_us"] for part in profile["parts"]))
     text = run(capsys, "profile", folder / "m.rknnz", "--runs", 1, "--sort", "here").out
-    assert "Part 2 on the NPU" in text and "ConvSigmoid" in text and "CPU" in text
+    assert "Part 2 on the NPU" in text
+    assert "ConvSigmoid" in text
+    assert "CPU" in text
 
 
 def test_compare_says_which_part_is_to_blame(capsys: Capture, folder: Path, tmp_path: Path) -> None:
@@ -106,7 +111,8 @@ def test_compare_says_which_part_is_to_blame(capsys: Capture, folder: Path, tmp_
     kernel.raw_data = (-np.frombuffer(kernel.raw_data, np.float32)).tobytes()
     (tmp_path / "other.onnx").write_bytes(other.SerializeToString())
     result = run(capsys, "compare", folder / "m.rknnz", tmp_path / "other.onnx", "--input", folder / "in.npz")
-    assert result.code == 1 and "part 0 (NPU) adds most: 'r0'" in result.out
+    assert result.code == 1
+    assert "part 0 (NPU) adds most: 'r0'" in result.out
     page = tmp_path / "page.html"
     assert run(capsys, *words, "--html", page).code == 0
     assert "Accuracy at the borders" in page.read_text("utf-8")
@@ -137,5 +143,7 @@ def test_the_page(folder: Path) -> None:
         parted_bundle(), made_by="<script>alert(1)</script>", notes=("<b>x</b>: <i>y</i>",)
     )  # fmt: skip
     shown = parted_page(hostile)
-    assert "<script>alert" not in shown and "<b>x</b>" not in shown and "&lt;b&gt;x" in shown
+    assert "<script>alert" not in shown
+    assert "<b>x</b>" not in shown
+    assert "&lt;b&gt;x" in shown
     assert describe_parts(hostile).chip == "RK3588"
