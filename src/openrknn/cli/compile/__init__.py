@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "NAME", "add_arguments", "run"]
 
 NAME = "compile"
-HELP = "compile an ONNX model into a .rknn file"
-DESCRIPTION = """Compile an ONNX model for the NPU. With calibration data (representative pictures or arrays) it becomes
-int8; without, fp16. Models that are already quantised (QDQ) keep their scales and need no data. Use inspect, profile
-and compare to see what the result does on the NPU."""
+HELP = "compile a model (ONNX, TFLite, PyTorch, TensorFlow, Caffe, Darknet) into a .rknn file"
+DESCRIPTION = """Compile a model for the NPU: ONNX, or another framework's file, which becomes ONNX first. With
+calibration data (representative pictures or arrays) it becomes int8; without, fp16. Models that are already quantised
+(QDQ) keep their scales and need no data. Use inspect, profile and compare to see what the result does on the NPU."""
 EXAMPLES = (
     "openrknn compile net.onnx -o net.rknn --calibrate pictures/ --mean 123.675,116.28,103.53 --std 58.4,57.12,57.38",
     "openrknn compile net.onnx -o net.rknn                            fp16",
@@ -31,6 +31,8 @@ EXAMPLES = (
     "openrknn compile net.onnx -o net.rknn --shapes x=1,3,224,224 --shapes x=1,3,192,192",
     "openrknn compile net.onnx -o net.rknn --calibrate a.npy b.npy --verify --report net.html",
     "openrknn compile net.onnx -o net.rknn --calibrate pictures/ --auto-mixed --min-snr 30",
+    "openrknn compile yolov4-tiny.cfg --std 255 --calibrate pictures/    Darknet, with yolov4-tiny.weights beside it",
+    "openrknn compile deploy.prototxt --weights resnet.caffemodel -o resnet.rknn",
     "openrknn compile any.onnx --partition                            any.rknnz: parts for NPU and CPU, no refusal",
 )
 SCHEMA_VERSION = 1

@@ -21,7 +21,11 @@ _STDIN = "-"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    parser.add_argument("model", metavar="MODEL.onnx", nargs="?", help="the model to compile; - reads standard input")
+    parser.add_argument(
+        "model", metavar="MODEL", nargs="?",
+        help="the model to compile: .onnx, .tflite, .ort, .cfg and .weights (Darknet), .prototxt and .caffemodel "
+        "(Caffe), .pt2, .pt, .pb, .keras, .h5, or a SavedModel's folder; - reads standard input",
+    )  # fmt: skip
     parser.add_argument("-o", "--output", metavar="OUT.rknn", help="the file to write (default: beside the model)")
     parser.add_argument("--force", action="store_true", help="overwrite OUT if it exists")
     parser.add_argument("--target", default="rk3588", help="the chip: rk3588, rk3568, rv1106 ... (default: rk3588)")
@@ -35,6 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _model(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--weights", metavar="FILE",
+        help="the second file of a Darknet or Caffe network, if it is not beside MODEL under the same name",
+    )  # fmt: skip
     group.add_argument(
         "--shapes", metavar="NAME=N,...", action="append", default=[],
         help="shape of an input whose shape is open; repeat it for the same input to get a model with several shapes",
@@ -151,8 +159,8 @@ def compile_options(arguments: argparse.Namespace, tell: Callable[[str, int, int
     )  # fmt: skip
 
 
-def source_of(arguments: argparse.Namespace) -> str | bytes:
-    """The model: a path, or what standard input has."""
+def source_of(arguments: argparse.Namespace) -> str | bytes | tuple[str, str]:
+    """The model: a path, two of them, or what standard input has."""
     if arguments.model is None and arguments.calibrate and arguments.calibrate[-1].endswith(".onnx"):
         arguments.model = arguments.calibrate.pop()  # --calibrate a b net.onnx: it takes all that follows
     if arguments.model is None:
@@ -160,7 +168,9 @@ def source_of(arguments: argparse.Namespace) -> str | bytes:
     if arguments.model != _STDIN:
         if arguments.model.lower().endswith(".rknn"):
             raise CommandError(f"{arguments.model}: this is a .rknn already; compile takes the ONNX model")
-        return str(arguments.model)
+        return (arguments.model, arguments.weights) if arguments.weights else str(arguments.model)
+    if arguments.weights:
+        raise CommandError("--weights belongs to a network of two files; it cannot come from standard input")
     if not arguments.output:
         raise CommandError("a model from standard input has no name; say where to write with -o OUT.rknn")
     if sys.stdin.isatty():
@@ -171,7 +181,7 @@ def source_of(arguments: argparse.Namespace) -> str | bytes:
 def target_of(arguments: argparse.Namespace) -> str:
     """Where to write: asked before the work, not after it."""
     suffix = ".rknnz" if arguments.partition else ".rknn"
-    wanted: str = arguments.output or os.path.splitext(arguments.model)[0] + suffix
+    wanted: str = arguments.output or os.path.splitext(arguments.model.rstrip("/"))[0] + suffix
     _writable(wanted, "OUT.rknn")
     if os.path.exists(wanted):
         if os.path.exists(arguments.model) and os.path.samefile(wanted, arguments.model):
@@ -180,7 +190,8 @@ def target_of(arguments: argparse.Namespace) -> str:
             raise CommandError(f"{wanted}: already exists; choose another name with -o, or use --force to overwrite it")
     if arguments.report:
         _writable(arguments.report, "OUT.html")
-        if os.path.realpath(arguments.report) in {os.path.realpath(wanted), os.path.realpath(arguments.model)}:
+        models = [path for path in (wanted, arguments.model, arguments.weights) if path]
+        if os.path.realpath(arguments.report) in {os.path.realpath(path) for path in models}:
             raise CommandError(f"{arguments.report}: the report would overwrite the model; choose another name")
     return wanted
 

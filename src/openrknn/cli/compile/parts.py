@@ -35,7 +35,7 @@ def add_partition(group: argparse._ArgumentGroup) -> None:
 
 
 def run_partition(
-    arguments: argparse.Namespace, source: str | bytes, target: str, tell: Tell
+    arguments: argparse.Namespace, source: str | bytes | tuple[str, str], target: str, tell: Tell
 ) -> tuple[bytes, dict[str, Any], Bundle]:
     """(the file, facts for people and machines, the model)."""
     from openrknn.container.bundle import write_bundle

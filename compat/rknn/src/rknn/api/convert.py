@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from openrknn.compiler import (
@@ -17,6 +18,7 @@ from openrknn.compiler import (
     input_names,
     read_model,
 )
+from openrknn.container import write_atomically
 from rknn.api.prepare import cut_inputs, fix_inputs, remove_reshapes, values_of
 from rknn.api.settings import Settings
 from rknnlite.api.rknn_log import LOGGER
@@ -34,6 +36,8 @@ class Conversion:
     model: str | os.PathLike[str] | None = None
     source: Any = None
     """What is compiled: the file, or its model with the ends changed."""
+    is_foreign: bool = False
+    """The file is not ONNX: `source` is what was read of it."""
     inputs: list[str] = field(default_factory=list)
     """All inputs of the model, those first that `load_onnx` named."""
     shapes: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
@@ -55,14 +59,20 @@ class Conversion:
         from openrknn.compiler.importer.formats.tflite import read
 
         self._settings("load_tflite")
-        self.load(read(path, inputs=inputs, outputs=outputs, input_is_nchw=is_nchw), (), (), outputs)
-        self.model = path
+        read_already = read(path, inputs=inputs, outputs=outputs, input_is_nchw=is_nchw)
+        self.load(path, (), (), outputs, model=read_already)
 
     def load(
-        self, path: Any, inputs: Sequence[str], sizes: Sequence[Sequence[int]],
-        outputs: Sequence[str], initial: Sequence[Any] = (),
+        self, path: str | os.PathLike[str], inputs: Sequence[str], sizes: Sequence[Sequence[int]],
+        outputs: Sequence[str], initial: Sequence[Any] = (), *, model: Any = None,
     ) -> None:  # fmt: skip
-        """Read the model and check the names and shapes, so that mistakes show here and not in `build`."""
+        """Read the model and check the names and shapes, so that mistakes show here and not in `build`.
+
+        `model` is what was read already of a file that is not ONNX.
+        """
+        file = path
+        if model is not None:
+            path = model
         settings = self._settings("load_onnx")
         source: Any = path
         known = input_names(path)
@@ -89,7 +99,7 @@ class Conversion:
         if settings.removes_reshapes:
             names, shapes, outputs = _bare(source, names, shapes, outputs)
         input_names(source, shapes={name: entries[0] for name, entries in shapes.items()}, outputs=outputs)
-        self.model, self.source = path, source
+        self.model, self.source, self.is_foreign = file, source, model is not None
         self.inputs, self.shapes, self.outputs = names, shapes, list(outputs)
 
     @staticmethod
@@ -109,6 +119,17 @@ class Conversion:
         model = read_model(path)
         cut_inputs(model, {name: size for name, size in zip(inputs, sizes, strict=True) if name in inside})
         return model
+
+    def onnx_file(self, folder: str | os.PathLike[str] = ".") -> str | os.PathLike[str]:
+        """The ONNX file; what was read of another format is written into the folder first."""
+        if self.model is None:
+            raise ValueError("load a model first")
+        if not self.is_foreign:
+            return self.model
+        path = Path(folder) / f"{Path(self.model).stem}.onnx"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, self.source.SerializeToString())
+        return path
 
     def build(
         self, *, quantize: bool, dataset: Any, batch: int | None = None, auto_hybrid: bool = False,

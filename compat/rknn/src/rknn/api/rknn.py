@@ -13,6 +13,7 @@ import numpy as np
 
 from openrknn.chips import chip_named
 from openrknn.compiler import read_model
+from openrknn.compiler.importer.formats.tensorflow import read as read_tensorflow
 from openrknn.container import write_atomically
 from openrknn.errors import UnsupportedError
 from rknn.api.convert import Conversion
@@ -134,7 +135,7 @@ class RKNN:
 
         After `build` the source is known; after `load_rknn` the argument `onnx` names it.
         """
-        source = onnx or (self._conversion.model if self._built is not None else None)
+        source = onnx or (self._conversion.onnx_file(output_dir) if self._built is not None else None)
         model = self._built if self._built is not None else self._path
         if source is None or model is None:
             return failed(-1, "accuracy_analysis: call build first, or load_rknn and name the source with onnx=")
@@ -208,7 +209,7 @@ class RKNN:
             if custom_hybrid is not None:
                 source = read_model(self._conversion.source)
                 layers = list(dict.fromkeys([*layers, *between(source, made, custom_hybrid)]))
-            write_steps(self._conversion.model, made, dataset, rknn_batch_size, layers)
+            write_steps(self._conversion.onnx_file(), made, dataset, rknn_batch_size, layers)
         except CAUGHT as error:
             return failed(-1, "Catch exception in hybrid_quantization_step1!", error)
         return 0
@@ -263,17 +264,46 @@ class RKNN:
             return failed(-1, "Catch exception when loading the TFLite model!", error)
         return 0
 
-    def load_tensorflow(self, *_arguments: object, **_options: object) -> NoReturn:
-        """Only ONNX is compiled."""
-        _cannot("load_tensorflow")
+    def load_tensorflow(
+        self,
+        tf_pb: str | os.PathLike[str],
+        inputs: list[str],
+        input_size_list: list[list[int]],
+        outputs: list[str],
+        input_is_nchw: bool = False,
+    ) -> int:
+        """Read a frozen graph; sizes with or without the batch. Needs the extra `tensorflow`."""
+        try:
+            model = read_tensorflow(
+                tf_pb, inputs=inputs, sizes=input_size_list, outputs=outputs, input_is_nchw=input_is_nchw
+            )
+            self._conversion.load(tf_pb, [name.removesuffix(":0") for name in inputs], (), (), model=model)
+        except CAUGHT as error:
+            return failed(-1, "Catch exception when loading the TensorFlow model!", error)
+        return 0
 
-    def load_caffe(self, *_arguments: object, **_options: object) -> NoReturn:
-        """Only ONNX is compiled."""
-        _cannot("load_caffe")
+    def load_caffe(
+        self,
+        model: str | os.PathLike[str],
+        blobs: str | os.PathLike[str] | None = None,
+        input_name: list[str] | None = None,
+    ) -> int:
+        """Read a network; without `blobs` the .caffemodel beside it. `input_name` is the order of its inputs."""
+        return self._load_pair("Caffe", model, blobs, input_name or [])
 
-    def load_darknet(self, *_arguments: object, **_options: object) -> NoReturn:
-        """Only ONNX is compiled."""
-        _cannot("load_darknet")
+    def load_darknet(self, model: str | os.PathLike[str], weight: str | os.PathLike[str] | None = None) -> int:
+        """Read a network; without `weight` the .weights beside it."""
+        return self._load_pair("Darknet", model, weight, [])
+
+    def _load_pair(
+        self, kind: str, model: str | os.PathLike[str], weights: str | os.PathLike[str] | None, inputs: list[str]
+    ) -> int:
+        try:
+            read = read_model(model if weights is None else (model, weights))
+            self._conversion.load(model, inputs, (), (), model=read)
+        except CAUGHT as error:
+            return failed(-1, f"Catch exception when loading the {kind} model!", error)
+        return 0
 
     def optimize_onnx(self, *_arguments: object, **_options: object) -> NoReturn:
         """The compiler cleans models up by itself."""

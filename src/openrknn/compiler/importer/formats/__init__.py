@@ -59,6 +59,8 @@ def format_of(source: Source) -> Format | None:
             marked = _marked(file.read(16))
     except OSError:
         return by_name
+    if by_name is not None and path.suffix.lower() == ".pb" and not _is_graph_def(path):
+        return None  # many programs write ONNX under this name
     if by_name is not None and marked is not None and path.suffix.lower() == ".keras":
         return by_name  # a zip, as PyTorch's files are
     return marked or by_name
@@ -78,6 +80,17 @@ def read_foreign(source: Source, found: Format, outputs: Sequence[str] = ()) -> 
             f"{name} is {found.what}; the compiler reads ONNX. docs/ten-minutes.md says how to export"
         ) from None
     return module.read(source, outputs=outputs) if found.cuts and outputs else module.read(source)
+
+
+def _is_graph_def(path: Path) -> bool:
+    """TensorFlow's frozen graphs begin with a node (field 1, a message), ONNX files with a version (field 1, a number).
+
+    A SavedModel begins with a number as well, and is known by its name.
+    """
+    if path.name == "saved_model.pb":
+        return True
+    with path.open("rb") as file:
+        return file.read(1) == b"\n"
 
 
 def _marked(head: bytes) -> Format | None:
