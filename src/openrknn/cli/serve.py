@@ -34,7 +34,8 @@ _TOKEN_VARIABLE = "OPENRKNN_TOKEN"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    parser.add_argument("sources", metavar="MODEL_OR_FOLDER", nargs="+", help=".rknn files and model repositories")
+    sources = ".rknn and .rknnz files and model repositories"
+    parser.add_argument("sources", metavar="MODEL_OR_FOLDER", nargs="+", help=sources)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument("--port", type=_port, default=8000, help="HTTP port; 0 takes any free one (default: 8000)")
     parser.add_argument("--grpc-port", type=_port, default=8001, help="gRPC port (default: 8001)")

@@ -78,6 +78,12 @@ class _Models(Collector):
         yield _gauge("openrknn_ready", "Whether this server should get requests", {}, not plane.ready_problem())
         yield _gauge("openrknn_requests_under_way", "Accepted and not answered yet", {}, plane.under_way)
         served = [((one.name, one.version), one) for one in plane.repository.served()]
+        about = GaugeMetricFamily(
+            "openrknn_model_info", "Always 1; the labels say what the model is", labels=(*_MODEL, "platform")
+        )
+        for labels, one in served:
+            about.add_metric((*labels, one.card.platform), 1)
+        yield about
         requests = CounterMetricFamily("openrknn_requests", "Requests by outcome", labels=(*_MODEL, "outcome"))
         for labels, one in served:
             requests.add_metric((*labels, "OK"), one.stats.successes)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from openrknn.container.bundle import Bundle
     from openrknn.container.model import Model
 
 __all__ = ["IN_PROCESS", "PROCESSES", "Limits", "Settings", "Tls"]
@@ -61,7 +62,7 @@ class Settings:
     """A server. The defaults are those of `openrknn serve MODEL_OR_FOLDER`."""
 
     sources: Sequence[str | os.PathLike[str]]
-    """Models (.rknn) and model repositories (folders)."""
+    """Models (.rknn, .rknnz) and model repositories (folders)."""
     name: str | None = None
     """Of the model, where there is only one; None: the name of its file or folder."""
     host: str = "127.0.0.1"
@@ -105,5 +106,5 @@ class Settings:
     """Where /sys and /proc are, for the NPU's load and temperature."""
     otlp_endpoint: str | None = None
     """Where traces go, for example http://localhost:4318; None: nowhere."""
-    describe: Callable[[Model], str] | None = field(default=None, repr=False)
+    describe: Callable[[Model | Bundle], str] | None = field(default=None, repr=False)
     """Makes the page about a model (`openrknn inspect --html`)."""

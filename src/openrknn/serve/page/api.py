@@ -105,7 +105,7 @@ class _Page:
         stages = {name: stats.stages[name] for name in ("queue", "pre", "npu", "post")}
         return {
             **words,
-            "platform": served.card.chip,
+            "platform": f"{served.card.chip} + CPU" if served.signature.is_parted else served.card.chip,
             "device": served.device_name,
             "contexts": len(served.instances),
             "busy_seconds": [round(seconds, 4) for seconds in served.busy()],
@@ -119,7 +119,9 @@ class _Page:
             "stages": {name: _ms(entry.sum / entry.count if entry.count else None) for name, entry in stages.items()},
             "inputs": [port.as_json() for port in served.signature.inputs],
             "outputs": [port.as_json() for port in served.signature.outputs],
-            "takes_pictures": [port.datatype for port in served.signature.inputs] == ["UINT8"],
+            "in_parts": served.signature.is_parted,
+            "takes_pictures": not served.signature.is_parted
+            and [port.datatype for port in served.signature.inputs] == ["UINT8"],
         }
 
     async def inspect(self, request: Request) -> Response:

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from openrknn.analysis.feed import input_reports
+from openrknn.chips import chip_named
+from openrknn.container.bundle import Bundle
 from openrknn.container.model import Model, TensorSpec
 from openrknn.container.parts import Quantization
 from openrknn.errors import FormatError, RknnError
 from openrknn.serve.datatypes import DATATYPES
+from openrknn.serve.plane.parted import signature_of
 from openrknn.serve.plane.signature import Port, Signature
 
 __all__ = ["Card", "PictureModel"]
@@ -42,10 +45,18 @@ class Card:
     picture: PictureModel
 
     @classmethod
-    def of(cls, model: Model) -> Card:
+    def of(cls, model: Model | Bundle) -> Card:
         """Read a model's card off it."""
+        if isinstance(model, Bundle):
+            chip = chip_named(model.target)
+            return cls(chip.name, chip.cores, signature_of(model), PictureModel((), (), 1, "rgb"))
         picture = PictureModel(model.inputs, model.outputs, model.batch_size, _order(model))
         return cls(model.chip.name, model.chip.cores, Signature.of(model), picture)
+
+    @property
+    def platform(self) -> str:
+        """What clients are told: "rknn_rk3588", in parts "rknnz_rk3588"."""
+        return f"{'rknnz' if self.signature.is_parted else 'rknn'}_{self.chip}"
 
     def as_json(self) -> dict[str, Any]:
         """For the way to the server."""
@@ -56,6 +67,8 @@ class Card:
             "batch": signature.batch,
             "is_dynamic": signature.is_dynamic,
             "answer_elements": signature.answer_elements,
+            "is_parted": signature.is_parted,
+            "open_elements": signature.open_elements,
             "inputs": [port.as_json() for port in signature.inputs],
             "outputs": [port.as_json() for port in signature.outputs],
             "allowed": [[[name, list(shape)] for name, shape in entry.items()] for entry in signature.allowed],
@@ -82,6 +95,8 @@ class Card:
             batch=_number(words["batch"], 1),
             is_dynamic=bool(words["is_dynamic"]),
             answer_elements=_number(words["answer_elements"], 0),
+            is_parted=bool(words["is_parted"]),
+            open_elements=_number(words["open_elements"], 0),
         )
         if not signature.allowed:
             raise ValueError

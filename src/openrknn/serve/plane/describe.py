@@ -11,7 +11,6 @@ from openrknn.serve.plane.stats import Stats
 __all__ = ["EXTENSIONS", "model_config", "model_metadata", "server_metadata", "statistics"]
 
 EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
-PLATFORM = "rknn"
 
 
 def server_metadata() -> dict[str, Any]:
@@ -26,7 +25,7 @@ def model_metadata(plane: Plane, served: Served) -> dict[str, Any]:
     return {
         "name": served.name,
         "versions": plane.repository.versions(served.name) or [served.version],
-        "platform": f"{PLATFORM}_{served.card.chip}",
+        "platform": served.card.platform,
         "inputs": [port.as_json() for port in served.signature.inputs],
         "outputs": [port.as_json() for port in served.signature.outputs],
     }
@@ -45,7 +44,7 @@ def model_config(served: Served) -> dict[str, Any]:
 
     return {
         "name": served.name,
-        "platform": f"{PLATFORM}_{served.card.chip}",
+        "platform": served.card.platform,
         "backend": "openrknn",
         "max_batch_size": batch,
         "input": ends(True),

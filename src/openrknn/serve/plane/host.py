@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
+from openrknn.container.bundle import Bundle
 from openrknn.container.model import Model
 from openrknn.runtime.profile import RunTimes
 from openrknn.runtime.session import Session
+from openrknn.serve.datatypes import Array
 from openrknn.serve.errors import NotFoundError
 from openrknn.serve.plane.card import Card
-from openrknn.serve.plane.contexts import Contexts, OpenSession
+from openrknn.serve.plane.contexts import Contexts, OpenSession, run_session
 from openrknn.serve.plane.instance import Context
 
 __all__ = ["Host", "InProcessHost", "no_report"]
@@ -44,7 +46,12 @@ class _Local:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.run, self.set_shapes, self.close = session.run, session.set_shapes, session.close
+        self.set_shapes, self.close = session.set_shapes, session.close
+
+    def run(self, inputs: Mapping[str, Array], *, layout: Mapping[str, str], outputs: str) -> dict[str, Array]:
+        """As `Session.run`."""
+        found: dict[str, Array] = run_session(self._session, inputs, layout, outputs)
+        return found
 
     @property
     def times(self) -> RunTimes:
@@ -64,7 +71,7 @@ class InProcessHost:
         cores: int | None,
         warm_up: bool,
         open_session: OpenSession = Session,
-        describe: Callable[[Model], str] | None = None,
+        describe: Callable[[Model | Bundle], str] | None = None,
     ) -> None:
         self._contexts = Contexts(path, device=device, cores=cores, warm_up=warm_up, open_session=open_session)
         self._describe = describe

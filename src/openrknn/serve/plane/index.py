@@ -2,6 +2,7 @@
 
     models/
     ├── scene.rknn              model "scene", version 1
+    ├── speech.rknnz            model "speech", in parts for NPU and CPU
     ├── street/
     │   ├── model.rknn          model "street", version 1
     │   ├── labels.txt          names of its classes (optional)
@@ -28,7 +29,7 @@ __all__ = ["FoundModel", "Stamp", "scan"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)
 _VERSION = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
-_SUFFIX, _CONFIG = ".rknn", "model.toml"
+_SUFFIXES, _CONFIG = (".rknn", ".rknnz"), "model.toml"
 Stamp = tuple[tuple[int, int, int] | None, ...]
 """Inode, size and time of the model, its labels and its model.toml: another one means another model."""
 
@@ -83,7 +84,7 @@ def scan(sources: Iterable[str | os.PathLike[str]], name: str | None = None) -> 
 
 def _single(path: Path) -> FoundModel:
     """A file; labels may lie beside it."""
-    name = re.sub(r"[^A-Za-z0-9_.-]", "_", path.name.removesuffix(_SUFFIX)).lstrip("_.-") or "model"
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", _stem(path)).lstrip("_.-") or "model"
     return FoundModel(name[:128], {1: path}, labels=_existing([path.with_suffix(".labels.txt")]))
 
 
@@ -97,7 +98,7 @@ def _folder(folder: Path) -> list[FoundModel]:
             model = _model_folder(entry)
             if model is not None:
                 found.append(model)
-        elif entry.is_file() and entry.name.endswith(_SUFFIX) and _NAME.fullmatch(entry.name.removesuffix(_SUFFIX)):
+        elif entry.is_file() and entry.name.endswith(_SUFFIXES) and _NAME.fullmatch(_stem(entry)):
             found.append(_single(entry))
     return found
 
@@ -105,12 +106,12 @@ def _folder(folder: Path) -> list[FoundModel]:
 def _model_folder(folder: Path) -> FoundModel | None:
     versions: dict[int, Path] = {}
     problem = ""
-    files = [entry for entry in sorted(folder.iterdir()) if entry.name.endswith(_SUFFIX) and entry.is_file()]
+    files = [entry for entry in sorted(folder.iterdir()) if entry.name.endswith(_SUFFIXES) and entry.is_file()]
     if files:
         versions[1], problem = _only(files, folder)
     for entry in sorted(folder.iterdir()):
         if entry.is_dir() and _VERSION.fullmatch(entry.name):
-            inside = [path for path in sorted(entry.iterdir()) if path.name.endswith(_SUFFIX) and path.is_file()]
+            inside = [path for path in sorted(entry.iterdir()) if path.name.endswith(_SUFFIXES) and path.is_file()]
             if inside:
                 versions[int(entry.name)], more = _only(inside, entry)
                 problem = problem or more
@@ -130,12 +131,17 @@ def _model_folder(folder: Path) -> FoundModel | None:
 
 
 def _only(files: Sequence[Path], folder: Path) -> tuple[Path, str]:
-    named = [path for path in files if path.name == f"model{_SUFFIX}"]
+    named = [path for path in files if _stem(path) == "model"]
     if named:
         return named[0], ""
     if len(files) > 1:
-        return files[0], f"{folder} has {len(files)} models; call the one to serve model{_SUFFIX}"
+        return files[0], f"{folder} has {len(files)} models; call the one to serve model{_SUFFIXES[0]}"
     return files[0], ""
+
+
+def _stem(path: Path) -> str:
+    """The name without the suffix of a model."""
+    return path.stem if path.suffix in _SUFFIXES else path.name
 
 
 def _stamp(path: Path | None) -> tuple[int, int, int] | None:

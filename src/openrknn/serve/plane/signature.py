@@ -17,7 +17,7 @@ from openrknn.container.model import Model, TensorSpec
 from openrknn.container.parts import Graph
 from openrknn.runtime.io.tensors import stored_type
 from openrknn.runtime.shapes import allowed_shapes, specs
-from openrknn.serve.datatypes import Array, datatype_of
+from openrknn.serve.datatypes import DATATYPES, Array, datatype_of
 from openrknn.serve.errors import BadRequestError
 
 __all__ = ["Port", "Signature", "check_shape"]
@@ -51,6 +51,8 @@ class Signature:
         batch: int = 1,
         is_dynamic: bool = False,
         answer_elements: int = 0,
+        is_parted: bool = False,
+        open_elements: int = 0,
     ) -> None:
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.batch = batch
@@ -60,6 +62,10 @@ class Signature:
         """The sets of input shapes that one run takes."""
         self.answer_elements = answer_elements
         """Of all outputs of one run together, at most."""
+        self.is_parted = is_parted
+        """A model in parts: types and shapes are the model's own, and nothing is turned round."""
+        self.open_elements = open_elements
+        """Of all inputs of one request together, where no plan bounds them; 0: plans do."""
         self._names = [port.name for port in self.inputs]
         self._output_names = frozenset(port.name for port in self.outputs)
 
@@ -92,6 +98,8 @@ class Signature:
         missing = [name for name in self._names if name not in given]
         if missing:
             raise BadRequestError(f"input {missing[0]!r} is missing; the model takes {self._listed()}")
+        if self.is_parted:
+            return self._check_parted(given)
         if self.batch > 1:
             return self._check_batch(given)
         sizes = {name: array.size for name, array in given.items()}
@@ -99,6 +107,23 @@ class Signature:
             wanted = " or ".join(str({name: list(shape) for name, shape in entry.items()}) for entry in self.allowed)
             shapes = {name: list(array.shape) for name, array in given.items()}
             raise BadRequestError(f"the shapes {shapes} do not fit; the model takes {wanted}")
+        return 1
+
+    def _check_parted(self, given: Mapping[str, Array]) -> int:
+        """Types and dimensions; which plan runs, and whether there is one, the session decides."""
+        for port in self.inputs:
+            array = given[port.name]
+            fits = len(array.shape) == len(port.shape) and all(
+                wanted in {-1, size} for size, wanted in zip(array.shape, port.shape, strict=True)
+            )
+            if not fits:
+                shape = list(array.shape)
+                raise BadRequestError(f"input {port.name!r}: {shape} does not fit {list(port.shape)} (-1: any)")
+            if array.dtype.kind == "f" and not port.datatype.startswith("FP"):
+                raise BadRequestError(f"input {port.name!r} is {port.datatype}; real numbers were sent")
+        most = self.largest_bytes() // 8
+        if sum(array.size for array in given.values()) > most:
+            raise BadRequestError(f"the inputs have more than {most} numbers together")
         return 1
 
     def _check_batch(self, given: Mapping[str, Array]) -> int:
@@ -121,14 +146,20 @@ class Signature:
 
     def largest_bytes(self) -> int:
         """Of all inputs together, as FP64: more than any request for this model needs."""
-        return 8 * max(sum(math.prod(shape) for shape in entry.values()) for entry in self.allowed)
+        return 8 * max(self.open_elements, *(sum(map(math.prod, entry.values())) for entry in self.allowed))
 
     def answer_bytes(self) -> int:
         """Of all outputs together, as the widest type: more than any answer needs."""
         return 8 * self.answer_elements
 
     def zeros(self) -> dict[str, Array]:
-        """A request that fits, for the warm-up."""
+        """A request that fits, for the warm-up; whole numbers of a model in parts are ones: lengths, masks, tokens."""
+        if self.is_parted:
+            kinds = {port.name: DATATYPES[port.datatype] for port in self.inputs}
+            return {
+                name: (np.zeros if kinds[name].kind == "f" else np.ones)(shape, kinds[name])
+                for name, shape in self.allowed[0].items()
+            }
         types = {port.name: np.uint8 if port.datatype == "UINT8" else np.float32 for port in self.inputs}
         whole = {port.name for port in self.inputs if port.datatype not in {"UINT8", "FP32"}}
         return {

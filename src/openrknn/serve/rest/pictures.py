@@ -132,6 +132,8 @@ class Pictures:
         if found is not None:
             return found
         config = served.config
+        if served.signature.is_parted:
+            raise BadRequestError(f"model {served.name!r} is in parts and takes tensors; send them to .../infer")
         try:
             made = Pipeline(
                 served.card.picture,

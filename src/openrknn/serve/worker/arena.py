@@ -51,7 +51,9 @@ class Arena:
 
     def put_inputs(self, arrays: Mapping[str, Array]) -> list[list[Any]]:
         """Copy arrays in; the rows that say where they are."""
-        return self._put(arrays, 0, self.input_bytes)
+        # Booleans are bytes here, as `Session` takes them.
+        given = {name: array.view(np.uint8) if array.dtype.kind == "b" else array for name, array in arrays.items()}
+        return self._put(given, 0, self.input_bytes)
 
     def put_outputs(self, arrays: Mapping[str, Array]) -> list[list[Any]]:
         """The same for outputs."""
@@ -60,8 +62,7 @@ class Arena:
     def _put(self, arrays: Mapping[str, Array], at: int, end: int) -> list[list[Any]]:
         rows: list[list[Any]] = []
         for name, given in arrays.items():
-            # Booleans are bytes here, as `Session` takes them.
-            dtype = np.dtype(np.uint8) if given.dtype.kind == "b" else given.dtype.newbyteorder("<")
+            dtype = given.dtype.newbyteorder("<")
             if given.nbytes > end - at:
                 raise ValueError(f"tensor {name!r} has {given.nbytes} bytes; {max(end - at, 0)} are left for it")
             place = self._bytes[at : at + given.nbytes].view(dtype).reshape(given.shape)

@@ -15,7 +15,7 @@ from typing import Any
 
 from openrknn.runtime.session import Session
 from openrknn.serve.memory import keep_freed_memory
-from openrknn.serve.plane.contexts import Contexts
+from openrknn.serve.plane.contexts import Contexts, run_session
 from openrknn.serve.worker.arena import Arena
 from openrknn.serve.worker.limits import bound_memory, stand_back
 from openrknn.serve.worker.wire import ClosedWireError, Wire
@@ -111,7 +111,7 @@ def _run(words: dict[str, Any], arena: Arena, session: Session) -> dict[str, Any
         inputs = arena.views(words["inputs"])
         if words["shapes"] is not None:
             session.set_shapes({name: tuple(shape) for name, shape in words["shapes"].items()})
-        outputs = session.run(inputs, layout=words["layout"], outputs=words["outputs"])
+        outputs = run_session(session, inputs, words["layout"], words["outputs"])
         times = session.times
         return {"tensors": arena.put_outputs(outputs), "times": [float(times.run_seconds), float(times.read_seconds)]}
     except (ValueError, TypeError) as error:
