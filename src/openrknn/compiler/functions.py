@@ -84,12 +84,15 @@ class Function:
     """The table covers -reach to reach."""
     power_of_two: bool
     """fp16: the gain is a power of two, because nothing multiplies after the table."""
+    ceiling: float = math.inf
+    """Results beyond that are of no use: a table with a pole in it would spend its digits on them."""
 
     @property
     def key(self) -> str:
         """Tables with equal keys are equal."""
         numbers = "".join(f",{value:.9g}" for _, value in self.parameters)
-        return f"{self.name}{numbers}@{self.reach:.9g}"
+        top = f"<{self.ceiling:.9g}" if math.isfinite(self.ceiling) else ""
+        return f"{self.name}{numbers}@{self.reach:.9g}{top}"
 
     def compute(self, x: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -104,7 +107,7 @@ class Function:
     def gain(self) -> float:
         """Entries per real unit."""
         peak = max(float(np.abs(column).max()) for column in self._columns) or 1.0
-        gain = _LARGEST / peak
+        gain = _LARGEST / min(peak, self.ceiling)
         return 2.0 ** math.floor(math.log2(gain * 1.0001)) if self.power_of_two else gain
 
     @cached_property
@@ -138,8 +141,10 @@ def _slope(value: float) -> tuple[int, int]:
     return multiplier, max(shift, 0)
 
 
-def function_for(attributes: Mapping[str, Any], reach: float, *, power_of_two: bool) -> Function:
-    """The table for an activation whose inputs reach this far."""
+def function_for(
+    attributes: Mapping[str, Any], reach: float, *, power_of_two: bool, ceiling: float = math.inf
+) -> Function:
+    """The table for an activation whose inputs reach this far, and its results as far as `ceiling`."""
     name = attributes["function"]
     limit = FUNCTIONS[name][1]
     if name == "bounds" and math.isfinite(attributes["alpha"]) and math.isfinite(attributes["beta"]):
@@ -148,10 +153,16 @@ def function_for(attributes: Mapping[str, Any], reach: float, *, power_of_two: b
     parameters = tuple((key, float(attributes[key])) for key in ("alpha", "beta") if key in attributes)
     # Three significant digits: tables of nearly equal reach become equal, and one load serves both.
     wanted = min(limit, max(reach, 1e-3))
-    return _function(name, parameters, float(f"{wanted:.3g}"), power_of_two)
+    top = ceiling if name in _POLES else math.inf
+    return _function(name, parameters, float(f"{wanted:.3g}"), power_of_two, top)
+
+
+_POLES = {"reciprocal", "pow"}
 
 
 @lru_cache(maxsize=64)
-def _function(name: str, parameters: tuple[tuple[str, float], ...], reach: float, power_of_two: bool) -> Function:
+def _function(
+    name: str, parameters: tuple[tuple[str, float], ...], reach: float, power_of_two: bool, ceiling: float
+) -> Function:
     """Equal ones are one: each computes its table once."""
-    return Function(name, parameters, reach, power_of_two)
+    return Function(name, parameters, reach, power_of_two, ceiling)

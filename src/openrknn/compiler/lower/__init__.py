@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -160,7 +161,7 @@ def _copy_slices_of_inputs(graph: Graph) -> None:
 
 def _choose_tables(low: Lowering) -> None:
     """One table per function: it reaches as far as the farthest of its users needs."""
-    users: dict[tuple[Any, ...], list[tuple[dict[str, Any], float]]] = {}
+    users: dict[tuple[Any, ...], list[tuple[dict[str, Any], float, float]]] = {}
     for op in low.graph.ops:
         if op.type == "Softmax":
             low.functions[id(op.attributes)] = softmax_table()
@@ -179,11 +180,21 @@ def _choose_tables(low: Lowering) -> None:
             elif not np.isfinite(limit):
                 reach = 16.0
         key = (attributes["function"], attributes.get("alpha"), attributes.get("beta"))
-        users.setdefault(key, []).append((attributes, reach))
+        users.setdefault(key, []).append((attributes, reach, _ceiling(low, op)))
     for entries in users.values():
-        reach = max(entry[1] for entry in entries)
-        for attributes, _ in entries:
-            low.functions[id(attributes)] = function_for(attributes, reach, power_of_two=low.has_floats)
+        reach, ceiling = max(entry[1] for entry in entries), max(entry[2] for entry in entries)
+        for attributes, _, _ in entries:
+            made = function_for(attributes, reach, power_of_two=low.has_floats, ceiling=ceiling)
+            low.functions[id(attributes)] = made
+
+
+def _ceiling(low: Lowering, op: Op) -> float:
+    """How large the results are that a model with scales of its own has behind a function; twice that for safety."""
+    seen, stated = low.statistics.get(op.output), low.graph.given.get(op.output)
+    if not low.graph.given or op.type != "Activation" or (seen is None and stated is None):
+        return math.inf
+    ends = (stated.low, stated.high) if stated is not None else (seen.low, seen.high) if seen is not None else ()
+    return 2 * max(map(abs, ends))
 
 
 def _copy_parts(low: Lowering, op: Op, parts: list[str]) -> None:

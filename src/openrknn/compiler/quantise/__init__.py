@@ -121,7 +121,7 @@ def _free_ends(graph: Graph) -> None:
                 graph.values[source].quantization = None
 
 
-def _given_ranges(graph: Graph, model: Any, seen: Mapping[str, Statistics]) -> dict[str, Range]:
+def _given_ranges(graph: Graph, model: Any, seen: dict[str, Statistics]) -> dict[str, Range]:
     """What the model states, and for values in between what follows from their neighbours."""
     stated: dict[str, Range] = {name: (q.low, q.high) for name, q in graph.given.items()}
     ranges = {name: entry for name, entry in stated.items() if name in graph.values}
@@ -146,7 +146,8 @@ def _given_ranges(graph: Graph, model: Any, seen: Mapping[str, Statistics]) -> d
     missing = [name for name in graph.values if name not in ranges]
     if missing:
         tried = collect(graph, model, noise_for(graph, ranges), None)
-        ranges |= {name: (tried[name].low, tried[name].high) for name in missing if name in tried}
+        seen.update({name: tried[name] for name in missing if name in tried})
+        ranges |= {name: (seen[name].low, seen[name].high) for name in missing if name in seen}
         ranges |= dict.fromkeys((name for name in missing if name not in ranges), (0.0, 1.0))
         leave_float(graph, set(missing), ranges)
     return ranges

@@ -89,7 +89,7 @@ def _square(context: Context, op: Operator) -> None:
 def _rsqrt(context: Context, op: Operator) -> None:
     nchw = context.nchw_of(op)
     source = context.value(context.operand(op, 0), nchw=nchw)
-    context.put(op, context.node("Reciprocal", [context.node("Sqrt", [source])]), nchw=nchw)
+    context.put(op, context.node("Pow", [source, context.new(np.float32(-0.5), "power")]), nchw=nchw)
 
 
 def _clipped(low: float, high: float) -> Rule:

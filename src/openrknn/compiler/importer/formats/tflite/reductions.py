@@ -27,8 +27,8 @@ def _reduce(context: Context, op: Operator) -> None:
     axes = sorted({axis + rank if axis < 0 else axis for axis in context.numbers(op, 1)})
     if any(not 0 <= axis < rank for axis in axes):
         raise context.unsupported(op, f"it reduces {axes} of {rank} dimensions")
-    over_pixels = axes == [1, 2] and rank == _PICTURE
-    nchw = rank == _PICTURE and context.is_nchw(index) and (keeps or over_pixels)
+    in_order = keeps or 3 in axes or {1, 2}.issubset(axes)  # what is left has the same order either way
+    nchw = rank == _PICTURE and context.is_nchw(index) and in_order
     source = context.value(index, nchw=nchw)
     is_truth = op.kind in {"REDUCE_ANY", "REDUCE_ALL"}
     if is_truth:
@@ -64,9 +64,10 @@ def _top(context: Context, op: Operator) -> None:
 def _l2(context: Context, op: Operator) -> None:
     index, nchw = context.operand(op, 0), context.nchw_of(op)
     source = context.value(index, nchw=nchw)
-    norm = context.node("ReduceL2", [source], axes=[1 if nchw else context.rank(index) - 1], keepdims=1)
-    floor = context.node("Max", [norm, context.new(np.float32(_L2_FLOOR), "floor")])
-    context.put(op, context.activated(context.node("Div", [source, floor]), op.options.small(0), op), nchw=nchw)
+    squares = context.node("ReduceSumSquare", [source], axes=[1 if nchw else context.rank(index) - 1], keepdims=1)
+    floor = context.node("Max", [squares, context.new(np.float32(_L2_FLOOR**2), "floor")])
+    inverse = context.node("Pow", [floor, context.new(np.float32(-0.5), "power")])
+    context.put(op, context.activated(context.node("Mul", [source, inverse]), op.options.small(0), op), nchw=nchw)
 
 
 def _cast(context: Context, op: Operator) -> None:
