@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from rknn.api import RKNN
 
 import openrknn
 from openrknn.compiler import compile_model
@@ -18,6 +17,7 @@ from openrknn.compiler.errors import CompileError, ModelError, UnsupportedOperat
 from openrknn.compiler.importer.formats import tflite
 from openrknn.compiler.importer.formats.tflite.schema import Subgraph, Tensor, parse
 from openrknn.runtime.session import Session
+from rknn.api import RKNN
 
 FOLDER = Path(__file__).parent / "tflite"
 MODELS = sorted(path.name.removesuffix(".int8.tflite") for path in FOLDER.glob("*.int8.tflite"))
@@ -171,23 +171,23 @@ def test_damaged_files_are_refused() -> None:
             hurt[int(random.integers(0, len(hurt)))] = int(random.integers(0, 256))
         try:
             tflite.read(bytes(hurt))
-        except CompileError as error:
-            assert str(error)
+        except CompileError:
             refused += 1
     assert refused > 100
 
 
 def test_every_word_of_a_small_file_as_a_huge_number() -> None:
     """Offsets, lengths, shapes and indices that point anywhere; no memory is taken for what they promise."""
-    data = model_of("split")[0]
+    data, refused = model_of("split")[0], 0
     for value in (0x7FFFFFFF, 0xFFFFFFFF, 0x01000000):
         for at in range(0, min(len(data), 1200) - 4, 4):
             hurt = bytearray(data)
             hurt[at : at + 4] = value.to_bytes(4, "little")
             try:
                 tflite.read(bytes(hurt))
-            except CompileError as error:
-                assert str(error)
+            except CompileError:
+                refused += 1
+    assert refused > 100
 
 
 @pytest.mark.parametrize("data", [b"", b"TFL3", b"\x1c\0\0\0TFL3", b"\x08\0\0\0TFL3" + b"\xff" * 40, bytes(64)])
