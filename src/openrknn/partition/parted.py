@@ -75,7 +75,7 @@ class Parted(Closing):
             taken = {port.name for port in session.bundle.inputs}
             try:
                 found: dict[str, Any] = session.run({name: value for name, value in feed.items() if name in taken})
-            except UnfitError as error:  # NaN in the middle of it: rare, and the CPU knows what comes of it
+            except UnfitError as error:  # NaN, or too large for half floats: the CPU knows what comes of it
                 _LOG.info("all on the CPU, this time: %s", error)
                 found = self._cpu().run(dict(feed))
             finally:

@@ -20,7 +20,7 @@ _QUIET = 3
 
 
 class UnfitError(ValueError):
-    """A value on its way to the NPU that has no place there: NaN."""
+    """A value that has no place in the NPU: NaN on the way there, or more than 65504 inside."""
 
 
 class Step(Protocol):
@@ -59,6 +59,9 @@ class NpuStep:
             found = self.session.run(feed, layout=self._layouts)
         except ValueError as error:
             raise UnfitError(f"{self.part.file}: {error}") from None
+        for name in self.part.outputs:
+            if not np.isfinite(found[name]).all():
+                raise UnfitError(f"{self.part.file}: {name!r} is more than a half float can hold")
         return [found[name].reshape(self.part.shapes[name]) for name in self.part.outputs]
 
     def close(self) -> None:
