@@ -15,6 +15,8 @@ from openrknn.partition.view import Node, Value, View
 __all__ = ["Fitness", "fitness_of"]
 
 _LARGEST = 2**30
+_MOST_STEPS = 64
+"""Of a recurrent layer. Each step is a dozen tasks in the file: with hundreds, compiling takes minutes."""
 _HEAVY = {"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Einsum"}
 _LIGHT = {
     "Abs", "Add", "AveragePool", "BatchNormalization", "Celu", "Clip", "Concat", "Cos", "DepthToSpace", "Div",
@@ -56,6 +58,8 @@ def fitness_of(view: View, node: Node) -> tuple[Fitness, str]:
             return Fitness.CPU, f"the shape of {name!r} is known only when it runs"
         if not 0 < value.numbers <= _LARGEST:
             return Fitness.CPU, f"{name!r} has {value.numbers} numbers"
+    if view.steps(node) > _MOST_STEPS:
+        return Fitness.CPU, f"{view.steps(node)} steps, one after the other"
     if not node.reads:
         return Fitness.CPU, "it reads constants only"
     return (Fitness.BETWEEN if node.type in _BETWEEN else Fitness.NPU), ""

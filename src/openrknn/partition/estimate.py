@@ -37,6 +37,8 @@ _BORDER_BYTES = 1_500.0
 """Bytes of float that a core arranges for the NPU in a microsecond, or back."""
 _USE = 0.5
 """How much of the array networks use."""
+_TASKS_A_STEP = 12
+"""Of a recurrent layer: products, sums and gates."""
 _STEP_US = 60.0
 """Another part: the way through the runtime."""
 
@@ -69,10 +71,11 @@ def costs_of(view: View, nodes: Iterable[Node], target: str, *, is_int8: bool) -
     weights = sum(_weights(view, node) for node in group)
     size = 1 if is_int8 else _HALF
     rate = _macs_per_us(chip, board.hertz, is_int8=is_int8) * _USE
+    tasks = sum(1 if (steps := view.steps(node)) == 1 else steps * _TASKS_A_STEP for node in group)
     npu = (
         max(macs / rate, (moved + weights) * size / (board.bytes_per_second / 1e6))
         + sum(_numbers(view, name) for name in borders) * _FLOAT / _BORDER_BYTES
-        + len(group) * board.task_seconds * 1e6 + board.submit_seconds * 1e6 + _STEP_US
+        + tasks * board.task_seconds * 1e6 + board.submit_seconds * 1e6 + _STEP_US
     )  # fmt: skip
     beside = _PROCESSORS.get(chip.family) or _PROCESSORS["rk3566"]
     cpu = max(macs / beside.macs, (moved + weights) * _FLOAT / beside.bytes) + len(group) * _CALL_US

@@ -66,6 +66,13 @@ class View:
         """Nodes that read its results."""
         return [reader for name in node.makes for reader in self.readers.get(name, ())]
 
+    def steps(self, node: Node) -> int:
+        """How often a recurrent layer goes round; 1 for what is not recurrent."""
+        shape = self.values.get(node.proto.input[0], Value()).shape if node.type in {"LSTM", "GRU", "RNN"} else None
+        if shape is None or len(shape) != 3:
+            return 1
+        return shape[next((entry.i for entry in node.proto.attribute if entry.name == "layout"), 0) & 1]
+
     def signature(self, node: Node) -> tuple[Any, ...]:
         """What decides whether the compiler can do it: equal nodes have equal fates."""
         attributes = tuple(sorted(entry.SerializeToString() for entry in node.proto.attribute))
