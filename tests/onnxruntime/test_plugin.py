@@ -1,6 +1,7 @@
 """The execution provider inside the unmodified onnxruntime. Witness: onnxruntime's own CPUExecutionProvider."""
 
 import gc
+import logging
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -249,6 +250,7 @@ def test_a_failure_in_python_is_a_text_and_no_crash(
     def fails(*_: object) -> Any:
         raise RuntimeError("the moon is full")
 
+    caplog.set_level(logging.CRITICAL, plugin_host.__name__)  # tracebacks hold the frames that called, and sessions
     model, feed = small(), {"x": picture(1, 3, 12, 12)}
     session = session_of(model)
     with monkeypatch.context() as patch:
@@ -265,7 +267,6 @@ def test_a_failure_in_python_is_a_text_and_no_crash(
         options = options_with()
         options.log_severity_level = 4
         assert_close(ort.InferenceSession(model, options).run(None, feed), on_cpu(model, feed))  # all in ONNX Runtime
-    caplog.clear()  # tracebacks hold the frames that called, with their sessions
     del session
     gc.collect()
     assert plugin_host.BOOK.sizes == (0, 0)
