@@ -24,5 +24,5 @@ const struct host *host_now(char *why, uint32_t room) {
         snprintf(why, room, "the Python process that this provider belongs to is ending");
         return NULL;
     }
-    return engine_host(why, room);
+    return engine_host();
 }

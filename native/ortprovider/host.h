@@ -36,10 +36,10 @@ struct host {
     void (*close)(int64_t session);
 };
 
-/* The host of this process: the registered one, else the engine, which is started for it. NULL and a reason. */
+/* The host of this process: the registered one, else the engine. NULL and a reason if the registered one has gone. */
 const struct host *host_now(char *why, uint32_t room);
 
-/* The engine process as a host; NULL and a reason if it cannot be started. */
-const struct host *engine_host(char *why, uint32_t room);
+/* The engine process as a host; its first session starts it. */
+const struct host *engine_host(void);
 
 #endif

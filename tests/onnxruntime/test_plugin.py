@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -326,3 +327,83 @@ print(session.run(None, {{"x": np.ones((1, 3, 12, 12), np.float32)}})[0].shape)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "(1, 16, 1, 1)"), done.stderr
+
+
+ALONE = """
+import os, sys, threading
+import numpy as np, onnxruntime as ort
+model, library = sys.argv[1:]
+ort.register_execution_provider_library("rknn", library)  # as a C program does it: nothing of openrknn is loaded
+assert "openrknn" not in sys.modules
+(device,) = [one for one in ort.get_ep_devices() if one.ep_name == "RknnExecutionProvider"]
+
+def session(**given):
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.add_provider_for_devices([device], {"prefer": "npu", "cache": "off", **given})
+    made = ort.InferenceSession(model, options, enable_fallback=0)
+    made.disable_fallback()
+    return made
+
+feed = {"x": np.load(model + ".npy")}
+first, second = session(), session()
+found = []
+threads = [threading.Thread(target=lambda one=one: found.append(one.run(None, feed)[0])) for one in (first, second) * 2]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert len(found) == 4 and all(np.array_equal(one, found[0]) for one in found)
+np.save(model + ".got.npy", found[0])
+try:
+    session(target="rk1")
+except Exception as error:
+    assert "rk1" in str(error), error
+else:
+    raise AssertionError("taken")
+(engine,) = map(int, open(f"/proc/self/task/{os.getpid()}/children").read().split())
+os.kill(engine, 9)
+try:
+    first.run(None, feed)
+except Exception as error:
+    assert "Make the session again" in str(error), error
+else:
+    raise AssertionError("it ran without its engine")
+assert np.array_equal(session().run(None, feed)[0], found[0])  # a new engine
+try:
+    second.run(None, feed)
+except Exception as error:
+    assert "given back" in str(error), error  # the numbers of the old one mean nothing to it
+else:
+    raise AssertionError("it ran in another engine")
+print("done")
+"""
+
+
+def test_programs_that_are_not_python_have_an_engine(tmp_path: Path) -> None:
+    if not Path("/proc/self/task").is_dir():
+        pytest.skip("no /proc here")
+    model, x = small(), picture(1, 3, 12, 12)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model)
+    np.save(f"{path}.npy", x)
+    engine = f"{sys.executable} -m openrknn.onnxruntime.plugin_engine"
+    words = [sys.executable, "-c", ALONE, str(path), str(plugin.library())]
+    environment = {**os.environ, "OPENRKNN_ORT_ENGINE": engine}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
+    assert_close([np.load(f"{path}.got.npy")], on_cpu(model, {"x": x}))
+
+
+def test_an_engine_that_is_not_there_is_said(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(small())
+    program = """
+import sys, onnxruntime as ort
+ort.register_execution_provider_library("rknn", sys.argv[2])
+options = ort.SessionOptions()
+options.add_provider_for_devices([one for one in ort.get_ep_devices() if one.ep_name == "RknnExecutionProvider"], {})
+ort.InferenceSession(sys.argv[1], options, enable_fallback=0)
+"""
+    words = [sys.executable, "-c", program, str(tmp_path / "model.onnx"), str(plugin.library())]
+    environment = {**os.environ, "OPENRKNN_ORT_ENGINE": "/no/such/engine"}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    assert done.returncode == 1
+    assert "/no/such/engine cannot be started" in done.stderr

@@ -46,9 +46,10 @@ class _Part:
 class Book:
     """Numbers that C keeps, and what they stand for. From any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 1) -> None:
+        """`first`: the number of what is opened first."""
         self._lock = threading.Lock()
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(first)
         self._sessions: dict[int, _Session] = {}
         self._parts: dict[int, _Part] = {}
 
