@@ -15,7 +15,7 @@ from openrknn.extras import how_to_install
 
 __all__ = ["FloatModel", "onnx_package"]
 
-_QUIET = 3
+_QUIET = 4
 
 
 def onnx_package() -> Any:

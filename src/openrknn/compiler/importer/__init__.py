@@ -18,7 +18,7 @@ from openrknn.compiler.importer.masks import soften_masks
 from openrknn.compiler.importer.qdq import stored_weights
 from openrknn.compiler.importer.read import read_model
 from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, find_scores, known_shapes
-from openrknn.compiler.importer.types import as_float, refuse_integers
+from openrknn.compiler.importer.types import as_float, refuse_integers, widen_outputs
 from openrknn.compiler.ir import Graph
 
 __all__ = ["Imported", "import_model"]
@@ -77,6 +77,7 @@ def _imported(
         except CompileError as error:  # then it is a dimension like any other, as far as that goes
             batch, mixes = 1, str(error)
     folded = simplify(folded, lambda some: stored.update(stored_weights(some)))
+    widen_outputs(folded)
     refuse_integers(folded)
     soften_masks(folded)
     graph = build_graph(folded)

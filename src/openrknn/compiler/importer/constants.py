@@ -57,8 +57,11 @@ def fix_inputs(model: Any, constants: Mapping[str, Any], shapes: Mapping[str, Se
         if name not in inputs:
             raise OptionError(f"a constant was given for {name!r}, which is not an input; {_listed(model)}")
     arrays = {name: _typed(model, inputs[name], read_constant(value)) for name, value in constants.items()}
+    given = shapes or {}
+    bound = {dim.dim_param for name in given if name in inputs and name not in arrays
+             for dim in inputs[name].type.tensor_type.shape.dim}  # fmt: skip
     for name, array in arrays.items():
-        _join_sizes(model, inputs[name], array, (shapes or {}).get(name))
+        _join_sizes(model, inputs[name], array, given.get(name), bound)
     default = [tensor for tensor in model.graph.initializer if tensor.name in arrays]
     for tensor in default:  # the model has a value of its own for it
         model.graph.initializer.remove(tensor)
@@ -89,8 +92,11 @@ def _typed(model: Any, entry: Any, array: Array) -> Array:
     return made
 
 
-def _join_sizes(model: Any, entry: Any, array: Array, given: Sequence[int] | None) -> None:
-    """The sizes that an array or a given shape has, for all inputs whose sizes have the same names."""
+def _join_sizes(model: Any, entry: Any, array: Array, given: Sequence[int] | None, bound: set[str]) -> None:
+    """The sizes that an array or a given shape has, for all inputs whose sizes have the same names.
+
+    Names in `bound` are said by other inputs: exporters give one name to the samples of a mask and the steps of states.
+    """
     kind = entry.type.tensor_type
     sizes = tuple(array.shape) if array.ndim else tuple(int(size) for size in given or ())
     if not kind.HasField("shape"):
@@ -108,7 +114,8 @@ def _join_sizes(model: Any, entry: Any, array: Array, given: Sequence[int] | Non
         raise OptionError(
             f"the constant for {entry.name!r} has the shape {have}, the input {_shape_text(entry)}; {_listed(model)}"
         )
-    symbols = {dim.dim_param: size for dim, size in zip(dims, sizes, strict=True) if dim.dim_param not in {"", "?"}}
+    symbols = {dim.dim_param: size for dim, size in zip(dims, sizes, strict=True)
+               if dim.dim_param not in {"", "?", *bound}}  # fmt: skip
     for axis, size in enumerate(sizes):
         set_size(entry, axis, size)
     for other in model.graph.input:

@@ -1,7 +1,12 @@
-"""One number type: float. Models in half, bfloat16 or double become float, and so do inputs that are cast at once."""
+"""One number type: float. Models in half, bfloat16 or double become float, and so do inputs that are cast at once.
+
+Narrow integers are inputs (pictures, small ids) and outputs only: they become floats or wider integers where that is
+exact, which is up to the first cast, and from the last one on.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +14,7 @@ import numpy as np
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 
-__all__ = ["as_float", "refuse_integers"]
+__all__ = ["as_float", "refuse_integers", "widen_outputs"]
 
 
 def as_float(model: Any) -> None:
@@ -17,11 +22,14 @@ def as_float(model: Any) -> None:
     proto = onnx_package().TensorProto
     others = {proto.FLOAT16, proto.BFLOAT16, proto.DOUBLE}
     _graph(model.graph, others, proto)
+    readers = _readers(model.graph)
     for entry in model.graph.input:
         kind = entry.type.tensor_type
-        is_float = kind.elem_type in {proto.FLOAT, proto.UNDEFINED}
-        if kind.elem_type in others or (not is_float and _is_cast(model.graph, entry.name, proto)):
+        if kind.elem_type in others:
             kind.elem_type = proto.FLOAT
+        elif kind.elem_type not in {proto.FLOAT, proto.UNDEFINED}:
+            moves = set() if kind.elem_type in {proto.INT64, proto.INT32, proto.BOOL} else _MOVES
+            kind.elem_type = _wider(kind.elem_type, _casts(readers, entry.name, moves), proto)
     for entry in model.graph.output:
         if entry.type.tensor_type.elem_type in others:
             entry.type.tensor_type.elem_type = proto.FLOAT
@@ -48,10 +56,67 @@ def refuse_integers(model: Any) -> None:
         )
 
 
-def _is_cast(graph: Any, name: str, proto: Any) -> bool:
-    readers = [node for node in graph.node if name in node.input]
-    targets = {entry.i for node in readers for entry in node.attribute if entry.name == "to"}
-    return bool(readers) and all(node.op_type == "Cast" for node in readers) and targets == {proto.FLOAT}
+_MOVES = {"Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
+"""Of the first operand."""
+
+
+def _readers(graph: Any) -> dict[str, list[Any]]:
+    readers: dict[str, list[Any]] = {}
+    for node in graph.node:
+        for name in dict.fromkeys(node.input):
+            readers.setdefault(name, []).append(node)
+    return readers
+
+
+def _casts(readers: Mapping[str, list[Any]], start: str, moves: set[str]) -> set[int]:
+    """The types that a value is cast to before anything else than `moves`; empty if anything else comes first."""
+    waiting, found = [start], set()
+    while waiting:
+        name = waiting.pop()
+        for node in readers.get(name, ()):
+            if node.op_type == "Cast":
+                found.add(next(int(entry.i) for entry in node.attribute if entry.name == "to"))
+            elif node.op_type in moves and node.input[0] == name and name not in node.input[1:]:
+                waiting += node.output
+            else:
+                return set()
+        if name not in readers:  # an output, or nothing
+            return set()
+    return found
+
+
+def _wider(kind: int, casts: set[int], proto: Any) -> int:
+    """The type of an input of integers: float where only floats are made of it, and 32 or 64 bits for narrow ones."""
+    if casts == {proto.FLOAT}:
+        return int(proto.FLOAT)
+    if not casts:
+        return kind
+    if kind in {proto.UINT8, proto.INT8, proto.UINT16, proto.INT16}:
+        return int(proto.INT32)
+    return int(proto.INT64) if kind == proto.UINT32 else kind
+
+
+def widen_outputs(model: Any) -> None:
+    """Floats that are cast to narrow integers at the very end are cast to 32 bits, which have all of these."""
+    proto = onnx_package().TensorProto
+    narrow = {proto.UINT8, proto.INT8, proto.UINT16, proto.INT16}
+    makers = {name: node for node in model.graph.node for name in node.output}
+    readers = _readers(model.graph)
+    entries = {entry.name: entry for entry in (*model.graph.value_info, *model.graph.input, *model.graph.output)}
+    for output in model.graph.output:
+        way = [output.name]
+        node = makers.get(output.name)
+        while node is not None and node.op_type in _MOVES and len(readers[node.input[0]]) == 1:
+            way.append(node.input[0])
+            node = makers.get(node.input[0])
+        source = entries.get(node.input[0]) if node is not None and node.op_type == "Cast" else None
+        if source is None or source.type.tensor_type.elem_type != proto.FLOAT or output.name in readers:
+            continue
+        target = next(entry for entry in node.attribute if entry.name == "to")
+        if target.i in narrow:
+            target.i = proto.INT32
+            for name in way:
+                entries[name].type.tensor_type.elem_type = proto.INT32
 
 
 def _graph(graph: Any, others: set[int], proto: Any) -> None:

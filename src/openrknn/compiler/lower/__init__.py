@@ -12,7 +12,7 @@ import numpy as np
 from openrknn.compiler.errors import about
 from openrknn.compiler.formats import Format
 from openrknn.compiler.functions import FUNCTIONS, function_for
-from openrknn.compiler.identity import identity_conv, selection_conv
+from openrknn.compiler.identity import TooManyError, identity_conv, selection_conv
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.lower.context import Lowering, Options
 from openrknn.compiler.lower.convert import lower_convert
@@ -155,8 +155,22 @@ def _copy_slices_of_inputs(graph: Graph) -> None:
         if any(user.type in {"Cpu", "Reshape"} for user in graph.ops if op.output in user.inputs):
             start = op.attributes["start"]
             picks = np.arange(start, start + graph.values[op.output].cube[0])
-            made = selection_conv(graph, op.inputs[0], op.output, op.name, picks, "Slice")
+            try:
+                made = selection_conv(graph, op.inputs[0], op.output, op.name, picks, "Slice")
+            except TooManyError:  # a recording has as many channels as samples
+                made = _cpu_slice(graph, op)
             graph.ops[graph.ops.index(op)] = made
+
+
+def _cpu_slice(graph: Graph, op: Op) -> Op:
+    before, after = graph.shape(op.inputs[0]), graph.shape(op.output)
+    start = int(op.attributes["start"])
+    axis = next(at for at, (whole, part) in enumerate(zip(before, after, strict=True)) if whole != part)
+    bounds = [
+        graph.add_constant(f"{op.output}_{name}", np.array([number], np.int64))
+        for name, number in (("starts", start), ("ends", start + after[axis]), ("axes", axis))
+    ]
+    return Op("Cpu", op.name, [op.inputs[0], *bounds], [op.output], {"operator": "Slice"}, op.fused)
 
 
 def _choose_tables(low: Lowering) -> None:

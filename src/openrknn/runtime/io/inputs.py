@@ -44,6 +44,8 @@ def as_numbers(value: object, name: str) -> Array:
         array = np.asarray(value)
     except ValueError as error:  # lists of different lengths
         raise TypeError(f"input {name!r}: {type(value).__name__} does not make an array: {error}") from None
+    if array.dtype.kind == "b":  # numbers: int8 would be taken for stored elements
+        return array.astype(np.int32)
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         raise TypeError(
             f"input {name!r}: an array of {array.dtype} was given; wanted is uint8, int8, int16, float16, float32 "

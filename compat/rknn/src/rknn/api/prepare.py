@@ -14,7 +14,6 @@ import numpy as np
 
 from openrknn.compiler import fix_inputs as fix_constants
 from openrknn.compiler import infer, known_shapes, model_inputs, read_model
-from openrknn.compiler.errors import OptionError
 
 __all__ = ["cut_inputs", "fix_inputs", "remove_reshapes", "values_of"]
 
@@ -37,7 +36,7 @@ def fix_inputs(model: Any, values: Mapping[str, Any]) -> None:
             )
     try:
         fix_constants(model, values)
-    except OptionError as error:
+    except ValueError as error:
         raise ValueError(f"load_onnx: input_initial_val: {error}") from None
 
 

@@ -54,6 +54,10 @@ FOREIGN_RULES: Mapping[str, Rule] = MappingProxyType(
 """What makes standard ONNX of a graph: other domains' operators, and branches that are decided."""
 
 
+_FLOATS_ONLY = {"AveragePool", "Conv", "Gemm", "MatMul", "ReduceMean", "Resize"}
+"""Ways of the NPU, which has no whole numbers: those stay with the CPU."""
+
+
 def rewrite(
     model: Any, constants: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], rules: Mapping[str, Rule] = RULES
 ) -> bool:
@@ -69,6 +73,8 @@ def rewrite(
                 rule(writer, node)
             except TooManyError:  # a later stage may have another way, and the CPU moves any number
                 writer = Writer(facts, node)
+        if writer.is_done and any(made.op_type in _FLOATS_ONLY for made in writer.nodes) and facts.is_whole(node):
+            writer = Writer(facts, node)
         if writer.is_done:
             changed = True
             nodes.extend(writer.nodes)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.compiler.float_model import onnx_package
+from openrknn.compiler.importer.shapes import whole_values
 from openrknn.compiler.ir import Array
 
 __all__ = ["Facts", "Writer", "attribute", "rectangle"]
@@ -31,6 +32,7 @@ class Facts:
         """What was made of a constant already: the masks of all layers are one."""
         self._readers: dict[str, list[Any]] | None = None
         self._makers: dict[str, Any] | None = None
+        self._wholes: set[str] | None = None
         self._taken = {name for node in model.graph.node for name in (*node.input, *node.output)} | set(constants)
 
     @property
@@ -47,6 +49,12 @@ class Facts:
         if self._makers is None:
             self._makers = {name: node for node in self.model.graph.node for name in node.output if name}
         return self._makers
+
+    def is_whole(self, node: Any) -> bool:
+        """Whether a node works on indices or truths."""
+        if self._wholes is None:
+            self._wholes = set(whole_values(self.model)) - set(self.constants)
+        return not self._wholes.isdisjoint(node.input)
 
     def fresh(self, base: str) -> str:
         """A name that nothing has yet; the same model gets the same names."""
