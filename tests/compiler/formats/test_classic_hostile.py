@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from openrknn.compiler import read_model
-from openrknn.compiler.errors import CompileError, ModelError, UnsupportedOperatorError
+from openrknn.compiler.errors import CompileError, ModelError
 from openrknn.compiler.importer.formats.caffe.blobs import read_blobs
 from openrknn.compiler.importer.formats.caffe.text import parse
 from tests.compiler.formats.caffe_nets import Caffe, blob, field, packed_doubles, varint
@@ -69,7 +69,7 @@ def test_cfg_that_cannot_be(text: str, message: str) -> None:
 
 
 def test_a_layer_of_darknet_that_is_not_there_is_named() -> None:
-    with pytest.raises(UnsupportedOperatorError, match=r"line 5: the layer \[gru\] is not one that the compiler has"):
+    with pytest.raises(ModelError, match=r"line 5: the layer \[gru\] is not one that the compiler has"):
         darknet(HEAD + "[gru]\n")
 
 
@@ -164,9 +164,9 @@ def test_prototxt_that_cannot_be(text: str, message: str) -> None:
 
 
 def test_a_layer_of_caffe_that_is_not_there_says_where_to_cut() -> None:
-    with pytest.raises(UnsupportedOperatorError, match=r"'l' \(LSTM\): the compiler does not have .* data are then"):
+    with pytest.raises(ModelError, match=r"'l' \(LSTM\): the compiler does not have .* data are then"):
         caffe(one("LSTM"))
-    with pytest.raises(UnsupportedOperatorError, match="for training; take the deploy"):
+    with pytest.raises(ModelError, match="for training; take the deploy"):
         caffe(one("SoftmaxWithLoss"))
 
 

@@ -89,7 +89,9 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _run_parts(arguments: argparse.Namespace, output: Output, source: str | bytes, target: str) -> int:
+def _run_parts(
+    arguments: argparse.Namespace, output: Output, source: str | bytes | tuple[str, str], target: str
+) -> int:
     from openrknn.cli.common.files import save_atomically
     from openrknn.cli.compile.parts import run_partition, tell_parts
 

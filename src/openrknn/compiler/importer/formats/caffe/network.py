@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from openrknn.compiler.errors import ModelError, UnsupportedOperatorError
+from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.assembly import Array, Assembly
 from openrknn.compiler.importer.formats.caffe import arranging, norms, pointwise, windows
 from openrknn.compiler.importer.formats.caffe.inputs import DATA_LAYERS, data_shapes, declared_inputs
@@ -157,7 +157,7 @@ class Network:
         self, layer: Message, kind: str, name: str, bottoms: Sequence[str], tops: Sequence[str]
     ) -> Sequence[str]:
         if kind not in LAYERS:
-            raise UnsupportedOperatorError(_unknown(layer, kind, bottoms))
+            raise ModelError(_unknown(layer, kind, bottoms))
         if not bottoms or not tops:
             raise layer.wrong("it has no bottom, or no top")
         names = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from openrknn.compiler.errors import UnsupportedOperatorError
+from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.assembly import Assembly
 from openrknn.compiler.importer.formats.darknet import layers, pools
 from openrknn.compiler.importer.formats.darknet.cfg import Section
@@ -73,7 +73,7 @@ class Network:
             self._outputs.append(self._build.add("Identity", [source], name, self._build.shapes[source]))
             return source
         if section.kind not in LAYERS:
-            raise UnsupportedOperatorError(
+            raise ModelError(
                 f"{section.file}, line {section.line}: the layer [{section.kind}] is not one that the compiler has; "
                 f"there are {', '.join(sorted({*LAYERS, *HEADS}))}. Remove the layers from there on (Darknet's "
                 "`partial` cuts the weights), or export the network to ONNX from a program that has it"
