@@ -5,7 +5,7 @@
 
 Every model is a process of its own; its result is kept in the state file, and a second run does only what is missing.
 Inputs are random (integers: 0 and 1), open dimensions 1 unless --shapes says otherwise. The witness is ONNX Runtime's
-CPU provider on the same numbers. No time here is of an NPU: "first" and "again" are seconds to open the session, without
+CPU provider on the same numbers. No time here is of an NPU: "first" and "again" are seconds to open the session without
 and with the cache; the software NPU then decodes its commands at the first run.
 """
 
@@ -135,8 +135,8 @@ def _line(entry: dict[str, Any]) -> str:
     if "error" in entry:
         return f"{entry['model']}: FAILED: {entry['error']}"
     return (
-        f"{entry['model']}: {entry['share']:.1%} of {entry['macs'] / 1e6:.0f} M products on the NPU, {entry['npu']} NPU "
-        f"and {entry['cpu']} CPU parts, {entry['snr']:.1f} dB; opens in {entry['first']:.1f} s, again in "
+        f"{entry['model']}: {entry['share']:.1%} of {entry['macs'] / 1e6:.0f} M products on the NPU, {entry['npu']} "
+        f"NPU and {entry['cpu']} CPU parts, {entry['snr']:.1f} dB; opens in {entry['first']:.1f} s, again in "
         f"{entry['again']:.2f} s"
     )
 
@@ -148,8 +148,8 @@ def _markdown(entries: list[dict[str, Any]]) -> str:
             lines.append(f"| {entry['model']} | **fails** | | | {entry['error']} |")
             continue
         lines.append(
-            f"| {entry['model']} | {entry['share']:.1%} of {entry['macs'] / 1e6:.0f} M | {entry['npu']}, {entry['cpu']} "
-            f"| {entry['snr']:.1f} dB | {entry['first']:.1f} s, {entry['again']:.2f} s |"
+            f"| {entry['model']} | {entry['share']:.1%} of {entry['macs'] / 1e6:.0f} M | {entry['npu']}, {entry['cpu']}"
+            f" | {entry['snr']:.1f} dB | {entry['first']:.1f} s, {entry['again']:.2f} s |"
         )
     return "\n".join(lines) + "\n"
 

@@ -149,7 +149,7 @@ def test_the_cache_makes_the_second_start_compile_nothing(tmp_path: Path, monkey
 
 
 def test_rows_are_filled_up_where_that_is_exact() -> None:
-    options = replace(NPU, shapes=({"x": (8, 32)},), learn_shapes=False)
+    options = replace(NPU, shapes=({"x": (8, 32)},), learn_shapes=False, probe=False)
     apart, mixed = rows("apart"), rows("mixed")
     feed = {"x": RNG.normal(size=(3, 32)).astype(np.float32)}
     full = {"x": np.concatenate([feed["x"], np.ones((5, 32), np.float32)])}
@@ -234,3 +234,32 @@ def test_constants_are_fixed(tmp_path: Path) -> None:
         feed = {"x": picture()}
         wanted = reference(switched(), {**feed, "rate": np.array(8000)})
         assert parted.run(feed)["y"].shape == wanted["y"].shape
+
+
+def test_what_fp16_cannot_hold_is_left_to_the_cpu(tmp_path: Path) -> None:
+    """Only real inputs tell: random numbers around 0 pass."""
+    model = model_of(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 8, 8, 8] x) => (float[1, 8, 8, 8] y) {
+            a = Conv <pads = [1, 1, 1, 1]> (x, w)
+            b = Mul (a, a)
+            c = Sqrt (b)
+            y = Conv <pads = [1, 1, 1, 1]> (c, w)
+        }""",
+        w=kernels(8, 8),
+    )
+    feed = {"x": 1000 * picture()}
+    wanted = reference(model, feed)["y"]
+    options = replace(NPU, cache=tmp_path)
+    with Parted(model, options) as parted:
+        assert kinds(parted) == ["npu"]
+        assert np.isnan(parted.run({"x": np.full_like(feed["x"], np.nan)})["y"]).all()  # which teaches nothing
+        assert kinds(parted) == ["npu"]
+        assert decibels(parted.run(feed)["y"], wanted) > 45
+        assert kinds(parted) == ["npu", "cpu", "npu"]
+        assert "beyond what fp16 holds" in parted.plans[0].parts[1].reason
+    with Parted(model, options) as parted:  # it is remembered
+        assert kinds(parted) == ["npu", "cpu", "npu"]
+    with Parted(model, replace(NPU, probe=False)) as parted:
+        assert decibels(parted.run(feed)["y"], wanted) > 100  # every time on the CPU
+        assert kinds(parted) == ["npu"]

@@ -42,9 +42,16 @@ def build(
     compiler = Compiler(view, options, cache, samples)
     if options.prefer == "cpu":
         splitter.leave(range(len(view.nodes)), "asked for")
+    if options.avoid:
+        touching = [number for name in options.avoid for number in (*_maker(view, name), *view.readers.get(name, ()))]
+        splitter.leave(touching, "beyond what fp16 holds, on the first inputs")
     judge = _judge(view, options, is_int8=samples is not None)
     groups, made = _settle(splitter, compiler, judge, tell or (lambda stage, done, of: None))
     return _assembled(view, options, splitter, groups, made, is_int8=samples is not None)
+
+
+def _maker(view: View, name: str) -> tuple[int, ...]:
+    return (view.makers[name],) if name in view.makers else ()
 
 
 def _judge(view: View, options: PartitionOptions, *, is_int8: bool) -> Callable[[list[Node]], str]:

@@ -43,13 +43,18 @@ class PartitionOptions:
     """A folder for compiled parts; True: the user's cache folder; False: none."""
     compile: Mapping[str, Any] = field(default_factory=dict)
     """More keywords of `openrknn.compile` for the NPU parts; mean, std, order and fit are for calibration pictures."""
+    avoid: Sequence[str] = ()
+    """Values whose operators stay on the CPU."""
+    probe: bool = True
+    """Compare the first run with the whole model on the CPU, and leave to it what fp16 cannot hold."""
     session_options: Any = None
     """An `onnxruntime.SessionOptions` for the parts of the CPU."""
 
     @property
     def digest(self) -> str:
         """What the results depend on, as a text; calibration data come on top."""
-        parts = (self.target, self.precision, self.prefer, sorted(self.compile.items(), key=str), tuple(self.outputs))
+        parts = (self.target, self.precision, self.prefer, sorted(self.compile.items(), key=str), tuple(self.outputs),
+                 tuple(self.avoid))  # fmt: skip
         constants = {name: np.asarray(value).tolist() for name, value in sorted(self.constants.items())}
         return repr((*parts, constants, [sorted(entry.items()) for entry in self.shapes]))
 

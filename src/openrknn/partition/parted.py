@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +18,11 @@ import numpy as np
 from openrknn.closing import Closing
 from openrknn.compiler.importer.constants import fix_inputs
 from openrknn.container.bundle import Bundle, write_bundle
+from openrknn.partition.cache import Cache
 from openrknn.partition.make import Shapes, Tell, join, make_plan, open_model, whole_bundle
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.ports import ports_of
+from openrknn.partition.probe import beyond, is_far, is_sound
 from openrknn.partition.switches import switches_of
 from openrknn.runtime.parted.session import PartedSession
 from openrknn.runtime.parted.steps import UnfitError
@@ -49,9 +55,9 @@ class Parted(Closing):
         self.inputs, self.outputs = ports_of(self.source)
         self._tell = tell
         self._lock = threading.RLock()
-        self._sessions: dict[str, PartedSession] = {}
+        self._sessions: dict[str, _Opened] = {}
         self._seen: dict[str, int] = {}
-        self._whole: PartedSession | None = None
+        self._whole: _Opened | None = None
         self._switches = switches_of(self.source)
         announced: list[Shapes] = list(self.options.shapes) if not self._switches else []
         if not announced and not self._is_open() and not self._switches:
@@ -62,7 +68,7 @@ class Parted(Closing):
     @property
     def plans(self) -> list[Bundle]:
         """What was made of the model so far, one for each choice of shapes."""
-        return [session.bundle for session in self._sessions.values()]
+        return [opened.session.bundle for opened in self._sessions.values()]
 
     def run(
         self, feed: Mapping[str, Any], wanted: Sequence[str] | None = None,
@@ -70,21 +76,45 @@ class Parted(Closing):
     ) -> dict[str, Any]:  # fmt: skip
         """Outputs by name, with the types that the model says. `timings`: (part, start, stop) in ns are added."""
         with self._lock:
-            session = self._session_for(feed)
-            session.timings = timings
-            taken = {port.name for port in session.bundle.inputs}
-            try:
-                found: dict[str, Any] = session.run({name: value for name, value in feed.items() if name in taken})
-            except UnfitError as error:  # NaN, or too large for half floats: the CPU knows what comes of it
-                _LOG.info("all on the CPU, this time: %s", error)
-                found = self._cpu().run(dict(feed))
-            finally:
-                session.timings = None
+            opened = self._opened_for(feed)
+            found = self._tried(opened, feed, timings)
+            if not opened.is_probed and is_sound(feed):
+                found = self._probe(opened, feed, found, timings)
+            if found is None:
+                found = self._cpu().run(feed, None)
         return found if wanted is None else {name: found[name] for name in wanted}
+
+    def _tried(self, opened: _Opened, feed: Mapping[str, Any], timings: Any) -> dict[str, Any] | None:
+        """Nothing where NaN or what half floats cannot hold came to the NPU: the CPU knows what comes of it."""
+        try:
+            return opened.run(feed, timings)
+        except UnfitError as error:
+            _LOG.info("all on the CPU, this time: %s", error)
+            return None
+
+    def _probe(
+        self, opened: _Opened, feed: Mapping[str, Any], found: dict[str, Any] | None, timings: Any
+    ) -> dict[str, Any] | None:
+        """The first run: what fp16 cannot hold is left to the CPU from now on."""
+        opened.is_probed = True
+        if found is not None and not is_far(found, self._cpu().run(feed, None)):
+            opened.remember(())
+            return found
+        names = beyond(opened.model, opened.shapes, feed)
+        opened.remember(names)
+        if not names:
+            _LOG.warning("the parts are far from float on the first inputs, though no number is beyond fp16")
+            return found
+        _LOG.warning("%d values are beyond fp16 on the first inputs; their operators stay on the CPU", len(names))
+        opened.close()
+        opened.open(names, self._tell)
+        if timings is not None:
+            timings.clear()
+        return self._tried(opened, feed, timings)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Everything that was made so far, as one file that `Session` opens."""
-        Path(path).write_bytes(write_bundle(join(self.plans or [self._cpu().bundle])))
+        Path(path).write_bytes(write_bundle(join(self.plans or [self._cpu().session.bundle])))
 
     def close(self) -> None:
         """Give everything back. Closing twice is allowed."""
@@ -97,7 +127,7 @@ class Parted(Closing):
     def _is_open(self) -> bool:
         return any(not isinstance(size, int) for port in self.inputs for size in port.shape)
 
-    def _session_for(self, feed: Mapping[str, Any]) -> PartedSession:
+    def _opened_for(self, feed: Mapping[str, Any]) -> _Opened:
         if not self._is_open() and self._sessions and not self._switches:
             return next(iter(self._sessions.values()))
         shapes = {
@@ -108,9 +138,9 @@ class Parted(Closing):
         key = _key(shapes, values)
         if key in self._sessions:
             return self._sessions[key]
-        for session in self._sessions.values():
-            if not values and session.takes(shapes):
-                return session
+        for opened in self._sessions.values():
+            if not values and opened.session.takes(shapes):
+                return opened
         self._seen[key] = self._seen.get(key, 0) + 1
         if self._learns(key) and all(size > 0 for shape in shapes.values() for size in shape):
             return self._open(shapes, values)
@@ -122,28 +152,79 @@ class Parted(Closing):
             return False
         return learnt < _AT_ONCE or self._seen[key] >= _OFTEN
 
-    def _open(self, shapes: Shapes, values: Mapping[str, Any] | None = None) -> PartedSession:
+    def _open(self, shapes: Shapes, values: Mapping[str, Any] | None = None) -> _Opened:
         model = self.source
         if values:
             model = type(model)()
             model.CopyFrom(self.source)
             fix_inputs(model, values, shapes)
             shapes = {name: shape for name, shape in shapes.items() if name not in values}
-        bundle = make_plan(model, self.options, shapes, self._tell)
-        session = self._session(bundle)
+        opened = _Opened(model, shapes, self.options)
+        opened.open(None, self._tell)
         key = _key(shapes, values or {})
-        self._sessions[key] = session
-        _LOG.info("parts for %s: %s", key, session)
-        return session
+        self._sessions[key] = opened
+        _LOG.info("parts for %s: %s", key, opened.session)
+        return opened
 
-    def _cpu(self) -> PartedSession:
+    def _cpu(self) -> _Opened:
         """All of it, for any shapes."""
         if self._whole is None:
-            self._whole = self._session(whole_bundle(self.source, self.options))
+            whole = _Opened(self.source, {}, self.options)
+            whole.take(whole_bundle(self.source, self.options))
+            whole.is_probed = True
+            self._whole = whole
         return self._whole
 
-    def _session(self, bundle: Bundle) -> PartedSession:
-        return PartedSession(bundle, self.options.device, session_options=self.options.session_options)
+
+class _Opened:
+    """One plan, ready to run."""
+
+    session: PartedSession
+
+    def __init__(self, model: Any, shapes: Shapes, options: PartitionOptions) -> None:
+        self.model, self.shapes, self._options = model, shapes, options
+        self.is_probed = not options.probe
+        self._memory = Cache(options.cache)
+
+    def open(self, avoid: Sequence[str] | None, tell: Tell | None) -> None:
+        """Make it. `avoid`: what the first run taught; None: what an earlier start remembers."""
+        if avoid is None:
+            stored = self._memory.get(self._key, ".json")
+            with contextlib.suppress(ValueError, TypeError):
+                avoid = [str(name) for name in json.loads(stored or b"")]
+                self.is_probed = True
+        options = replace(self._options, avoid=(*self._options.avoid, *(avoid or ())))
+        self.take(make_plan(self.model, options, self.shapes, tell))
+        if all(part.kind == "cpu" for part in self.session.bundle.parts):
+            self.is_probed = True
+
+    def take(self, bundle: Bundle) -> None:
+        """Run this."""
+        options = self._options
+        self.session = PartedSession(bundle, options.device, session_options=options.session_options)
+
+    def remember(self, names: Sequence[str]) -> None:
+        """For the next start."""
+        self._memory.put(self._key, ".json", json.dumps(list(names)).encode())
+
+    def run(self, feed: Mapping[str, Any], timings: list[tuple[Any, int, int]] | None) -> dict[str, Any]:
+        """Once."""
+        taken = {port.name for port in self.session.bundle.inputs}
+        self.session.timings = timings
+        try:
+            found: dict[str, Any] = self.session.run({name: value for name, value in feed.items() if name in taken})
+        finally:
+            self.session.timings = None
+        return found
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.session.close()
+
+    @cached_property
+    def _key(self) -> str:
+        data = self.model.SerializeToString(deterministic=True)
+        return self._memory.key(data, replace(self._options, shapes=()), "probe", _key(self.shapes, {}))
 
 
 def _key(shapes: Shapes, values: Mapping[str, Any]) -> str:

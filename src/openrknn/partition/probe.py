@@ -1,0 +1,56 @@
+"""The first run, beside the whole model on the CPU: fp16 ends at 65504, and only real inputs tell what goes beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from openrknn.compiler.errors import CompileError
+from openrknn.compiler.float_model import FloatModel, onnx_package
+from openrknn.distance import measure
+from openrknn.partition.prepare import prepare
+from openrknn.partition.view import Value
+
+__all__ = ["beyond", "is_far", "is_sound"]
+
+_LARGEST = 65504.0
+_FAR_DB = 10.0
+
+
+def is_sound(feed: Mapping[str, Any]) -> bool:
+    """NaN and infinity teach nothing."""
+    return all(
+        np.isfinite(value).all() for value in feed.values() if isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    )
+
+
+def is_far(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether a float output is nothing like it should be."""
+    for name, right in wanted.items():
+        mine = found[name]
+        if not isinstance(right, np.ndarray) or right.dtype.kind != "f" or not right.size:
+            continue
+        sound = np.isfinite(right)
+        if not np.isfinite(mine[sound]).all():
+            return True
+        if sound.all() and measure(mine.astype(np.float64), right.astype(np.float64)).snr_db < _FAR_DB:
+            return True
+    return False
+
+
+def beyond(model: Any, shapes: Mapping[str, Sequence[int]], feed: Mapping[str, Any]) -> list[str]:
+    """Values that are larger than fp16 holds, in float; nothing where the float model cannot tell."""
+    copy = onnx_package().ModelProto()
+    copy.CopyFrom(model)
+    view = prepare(copy, shapes)
+    names = [name for node in view.nodes for name in node.makes if view.values.get(name, Value()).kind == 1]
+    found = []
+    try:
+        for name, value in FloatModel(view.model, names).run({name: feed[name] for name in view.inputs}):
+            if value.dtype.kind == "f" and value.size and not np.abs(value).max() <= _LARGEST:
+                found.append(name)
+    except CompileError:
+        return []
+    return found
