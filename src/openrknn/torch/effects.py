@@ -135,4 +135,5 @@ def _foreign(node: Any) -> str:
         space = target._qualified_op_name.partition("::")[0]
     else:
         return ""
-    return "" if space in _OURS else f"{space}::{target.__name__} is an operator of its own"
+    name = str(target.__name__).partition(".")[0]
+    return "" if space in _OURS else f"{space}::{name} is an operator of its own"

@@ -61,7 +61,17 @@ class CompiledGraph(Closing):
             if self._is_collecting(inputs):
                 return self.module(*inputs)
             program = self._program(inputs)
-            return self.module(*inputs) if program is None else program.run(inputs)
+            if program is None:
+                return self.module(*inputs)
+            try:
+                return program.run(inputs)
+            except Exception as error:
+                if program.effects.written or self.freed_bytes:
+                    raise  # a second run would write twice, or there is nothing to run
+                LOG.debug("the run failed", exc_info=True)
+                program.give_up(f"{type(error).__name__}: {error}")
+                warn_once(f"openrknn: {self.name} runs in PyTorch, because its parts failed: {error}")
+                return self.module(*inputs)
 
     def prepare(self, inputs: Sequence[Any]) -> None:
         """Compile for these inputs without running."""
@@ -176,7 +186,7 @@ def plan_lines(parted: Any) -> list[str]:
     lines: list[str] = []
     for plan in getattr(parted, "plans", ()):
         lines.extend(
-            f"{part.kind} {len(part.nodes)} operators, {part.macs / 1e6:.1f} M MACs"
+            f"{part.kind} {part.operators} operators, {part.macs / 1e6:.1f} M MACs"
             + (f": {part.reason}" if part.reason else "")
             for part in plan.parts
         )

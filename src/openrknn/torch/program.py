@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from openrknn.closing import Closing
-from openrknn.errors import RknnError
 from openrknn.partition import Parted
 from openrknn.torch.effects import look
 from openrknn.torch.errors import LOG, ExportError
@@ -91,6 +90,12 @@ class Program(Closing):
                 self._call(segment, values)
         return torch.fx.map_arg(self._output.args[0], lambda node: values[node])
 
+    def give_up(self, reason: str) -> None:
+        """All of it runs in PyTorch from now on."""
+        nodes = [node for segment in self.segments for node in segment.nodes]
+        self.close()
+        self.segments = [Segment(nodes, reason=reason)]
+
     def forget(self) -> None:
         """Let go of the modules that the parts were exported from."""
         for segment in self.segments:
@@ -111,7 +116,7 @@ class Program(Closing):
         calibration = self._calibration.feeds(self._module, piece)
         try:
             return Parted(model, self._options.partition(calibration))
-        except (RknnError, ValueError, RuntimeError) as error:
+        except Exception as error:  # ONNX Runtime has a class for each of its codes
             raise ExportError(f"{type(error).__name__}: {error}") from error
 
     def _keep_worthy(self, segments: list[Segment]) -> list[Segment]:
@@ -170,6 +175,12 @@ class _Recorder:
                 {input_name(at): to_array(_part(values[node], path)) for at, (node, path) in enumerate(piece.inputs)}
             )
         return found
+
+    def give_up(self, reason: str) -> None:
+        """All of it runs in PyTorch from now on."""
+        nodes = [node for segment in self.segments for node in segment.nodes]
+        self.close()
+        self.segments = [Segment(nodes, reason=reason)]
 
     def forget(self) -> None:
         """The examples are not needed any more."""

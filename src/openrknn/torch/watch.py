@@ -47,11 +47,14 @@ class Watch:
         """Give back the memory of these; the bytes. Shapes and types stay, so that nothing is compiled again."""
         total = 0
         for number in numbers:
-            storage = self._tensors[number].untyped_storage()
-            if storage.nbytes() and storage.resizable():
-                total += storage.nbytes()
-                storage.resize_(0)
-                self._freed.add(number)
+            tensor = self._tensors[number]
+            if not tensor.numel():
+                continue
+            total += tensor.nbytes
+            # Memory that NumPy has seen cannot be resized: a new one takes its place, and is given back at once.
+            tensor.data = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+            tensor.untyped_storage().resize_(0)
+            self._freed.add(number)
         return total
 
     def _state(self, tensor: Any) -> tuple[Any, ...]:

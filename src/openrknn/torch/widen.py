@@ -1,4 +1,5 @@
-"""Half precision in an ONNX model as float: the NPU chooses its own precision, and the CPU has few half operators."""
+"""Half and double weights in an ONNX model as float: the NPU chooses its own precision, and ONNX Runtime computes both
+with few operators only."""
 
 from __future__ import annotations
 
@@ -19,6 +20,8 @@ def widen(model: Any) -> bool:
     import onnx
 
     halves: set[int] = {onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16}
+    if any(one.data_type == onnx.TensorProto.DOUBLE and len(one.dims) > 1 for one in model.graph.initializer):
+        halves.add(onnx.TensorProto.DOUBLE)  # a model in double; single numbers may be sizes on their way to integers
     changed = False
     for graph in _graphs(model):
         for tensor in _tensors(graph):
