@@ -10,12 +10,12 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch is not installed: openrknn.torch.compile is not checked")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: openrknn.torch.compile is not checked")
 
-import torch  # noqa: E402
+import torch
 
-import openrknn.torch  # noqa: E402
-from openrknn.compiler.errors import OptionError  # noqa: E402
-from openrknn.torch.errors import NotSavableError  # noqa: E402
-from tests.torch.test_backend import Counter, Many, Net, close  # noqa: E402
+import openrknn.torch
+from openrknn.compiler.errors import OptionError
+from openrknn.torch.errors import NotSavableError
+from tests.torch.test_backend import Counter, Many, Net, close
 
 pytestmark = pytest.mark.filterwarnings("default")
 

@@ -43,7 +43,7 @@ def input_names(
     outputs: Sequence[str] = (),
 ) -> list[str]:  # fmt: skip
     """What an ONNX model has to be fed with; shapes and outputs that do not fit it are errors."""
-    model = read_model(onnx, outputs=outputs)
+    model = read_model(onnx, outputs=outputs, shapes=shapes)
     if shapes is not None:
         bind_shapes(model, shapes)
     if outputs:

@@ -34,7 +34,7 @@ Tell = Callable[[str, int, int], None]
 
 def open_model(source: str | os.PathLike[str] | bytes | Any, options: PartitionOptions) -> Any:
     """The ONNX model, with inputs that are constants fixed, and cut where that was asked for."""
-    model = read_model(source)
+    model = read_model(source, shapes=options.shapes[0] if options.shapes else None)
     if options.constants:
         fix_inputs(model, options.constants)
     if options.outputs:

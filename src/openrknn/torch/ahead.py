@@ -11,11 +11,12 @@ from torch.utils import _pytree as trees
 
 from openrknn.closing import Closing
 from openrknn.compiler.errors import OptionError
+from openrknn.compiler.importer.formats.pytorch.exported import quiet
 from openrknn.errors import RknnError
 from openrknn.partition import Parted
 from openrknn.torch.errors import LOG, ExportError, NotSavableError
 from openrknn.torch.examples import flat_examples
-from openrknn.torch.export import program_model, quiet
+from openrknn.torch.export import model_of
 from openrknn.torch.graph import CompiledGraph
 from openrknn.torch.options import TorchOptions
 from openrknn.torch.tensors import of_array, to_array
@@ -233,7 +234,7 @@ def _exported(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any],
 def _whole(program: Any, options: TorchOptions, ends: _Ends, calibration: Any) -> Parted | None:
     """All of the program with open dimensions; None if that cannot be."""
     try:
-        model = program_model(program, ends.users)
+        model = model_of(program, ends.users)
         return Parted(model, options.partition(calibration))
     except (RknnError, ValueError, RuntimeError) as error:
         LOG.warning("open dimensions: %s; each set of shapes is compiled by itself", error)

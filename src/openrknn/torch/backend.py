@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from openrknn.compiler.errors import OptionError
 from openrknn.torch.errors import warn_once
 from openrknn.torch.examples import matcher
 from openrknn.torch.graph import CompiledGraph
@@ -21,6 +22,11 @@ def openrknn(
 ) -> Callable[..., Any]:
     """A graph of dynamo's as a callable. It is compiled at the first call, for the shapes of that call."""
     chosen = TorchOptions.of(options)
+    if chosen.free_parameters:
+        raise OptionError(
+            "free_parameters is an option of openrknn.torch.compile: torch.compile looks at the module's own "
+            "parameters before each call"
+        )
     if mode not in {None, "default"}:
         warn_once(f"openrknn: mode={mode!r} of torch.compile has no effect; options={{...}} chooses")
     if not chosen.inference and torch.is_grad_enabled() and any(_has_gradient(one) for one in inputs):

@@ -45,7 +45,6 @@ class CompiledGraph(Closing):
         self.module = module
         self.options = options
         self.calls = 0
-        self.freed_bytes = 0
         self._constants = list(constants)
         self._examples = examples
         self._seen: list[list[Any]] = []
@@ -66,7 +65,7 @@ class CompiledGraph(Closing):
             try:
                 return program.run(inputs)
             except Exception as error:
-                if program.effects.written or self.freed_bytes:
+                if program.effects.written or self.options.free_parameters:
                     raise  # a second run would write twice, or there is nothing to run
                 LOG.debug("the run failed", exc_info=True)
                 program.give_up(f"{type(error).__name__}: {error}")
@@ -137,6 +136,11 @@ class CompiledGraph(Closing):
                 "is trained"
             )
             return None
+        if self.options.free_parameters and self.programs:
+            raise ValueError(
+                f"openrknn: {self.name} was compiled for other input shapes, and its parameters were given back "
+                "(free_parameters); call it with those shapes, or compile it with dynamic_shapes"
+            )
         if len(self.programs) >= self.options.max_shapes:
             warn_once(
                 f"openrknn: {self.name} met more than {self.options.max_shapes} sets of input shapes; further ones run "
@@ -159,9 +163,6 @@ class CompiledGraph(Closing):
         if program.is_eager:
             reasons = "; ".join(dict.fromkeys(share.reason for share in program.shares if share.reason))
             LOG.info("%s runs in PyTorch: %s", self.name, reasons or "it computes nothing")
-        elif self.options.free_parameters:
-            needed = program.needed()
-            self.freed_bytes += watch.free([n for n, at in enumerate(self._constants) if at not in needed])
         self._programs.setdefault(self._key(inputs), []).append((watch, program))
         return program
 

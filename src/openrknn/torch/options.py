@@ -43,8 +43,8 @@ class TorchOptions:
     """How a changed parameter is noticed: version (PyTorch's counter, costs nothing), content (a sum over all of them
     at each call, which also sees writes through `.data`)."""
     free_parameters: bool = False
-    """Give the module's own copy of the parameters back once the NPU has them. The module cannot be used without
-    openrknn afterwards."""
+    """`openrknn.torch.compile` only: give the module's own copy of the parameters back once the NPU has them. The
+    module is on PyTorch's "meta" device afterwards."""
 
     def __post_init__(self) -> None:
         if self.watch not in WATCHES:

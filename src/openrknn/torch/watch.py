@@ -25,7 +25,6 @@ class Watch:
 
     def __init__(self, tensors: Sequence[Any], options: TorchOptions) -> None:
         self._has_sums = options.watch == "content"
-        self._freed: set[int] = set()
         self._tensors = list(tensors)
         """Held: an identity is only one while its owner lives."""
         self._states = [self._state(one) for one in self._tensors]
@@ -35,27 +34,13 @@ class Watch:
         for number, (mine, given) in enumerate(zip(self._tensors, tensors, strict=False)):
             if mine is not given:
                 return "other"
-            if number not in self._freed and self._states[number] != self._state(given):
+            if self._states[number] != self._state(given):
                 return "changed"
         return ""
 
     def trust(self) -> None:
         """Nothing is asked any more, and nothing is held."""
         self._tensors, self._states = [], []
-
-    def free(self, numbers: Sequence[int]) -> int:
-        """Give back the memory of these; the bytes. Shapes and types stay, so that nothing is compiled again."""
-        total = 0
-        for number in numbers:
-            tensor = self._tensors[number]
-            if not tensor.numel():
-                continue
-            total += tensor.nbytes
-            # Memory that NumPy has seen cannot be resized: a new one takes its place, and is given back at once.
-            tensor.data = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-            tensor.untyped_storage().resize_(0)
-            self._freed.add(number)
-        return total
 
     def _state(self, tensor: Any) -> tuple[Any, ...]:
         if tensor.is_inference():  # these have no counter

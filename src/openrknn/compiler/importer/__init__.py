@@ -44,7 +44,7 @@ def import_model(
     constants: Mapping[str, Any] | None = None,
 ) -> Imported:
     """Read, fix and bind inputs, cut at `outputs`, fold constants, take one item of a batch, simplify."""
-    model = read_model(source, outputs=outputs)
+    model = read_model(source, outputs=outputs, shapes=shapes)
     known = {name for node in model.graph.node for name in (node.name, *node.output)}
     known.update(entry.name for entry in model.graph.input)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,14 @@ _DEEPEST, _MOST_NODES = 100, 200_000
 _STANDARD_DOMAINS = {"", "ai.onnx"}
 
 
-def read_model(source: str | os.PathLike[str] | bytes | Any, *, outputs: Sequence[str] = ()) -> Any:
+def read_model(
+    source: str | os.PathLike[str] | bytes | Any, *, outputs: Sequence[str] = (),
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Any:  # fmt: skip
     """Parse and check; weights beside the file are read too. Other formats than ONNX become ONNX first (`formats`).
 
     `outputs` are where the caller is going to cut: a reader need not know the operators behind them.
+    `shapes` are for formats that do not say them (TorchScript); who calls binds open inputs.
     """
     onnx = onnx_package()
     if isinstance(source, onnx.ModelProto):
@@ -35,7 +39,7 @@ def read_model(source: str | os.PathLike[str] | bytes | Any, *, outputs: Sequenc
         if foreign is None:
             model, name = _parse(onnx, source)
         else:
-            model, name = read_foreign(source, foreign, outputs), name_of(source)
+            model, name = read_foreign(source, foreign, outputs, shapes), name_of(source)
     if not model.graph.node and not model.graph.output:
         raise ModelError(f"{name} is not an ONNX model, or an empty one")
     _name_outputs(model)

@@ -8,7 +8,7 @@ and may need an extra.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,8 @@ class Format(NamedTuple):
     """Where a mark stands, and the mark; one of them suffices."""
     cuts: bool = False
     """Whether the reader takes `outputs`: then operators behind them may be any."""
+    shaped: bool = False
+    """Whether the reader takes `shapes`: of inputs whose shapes the file does not say."""
 
 
 FORMATS = (
@@ -37,7 +39,7 @@ FORMATS = (
     Format("ort", "a model in ONNX Runtime's own format", (".ort",), ((4, b"ORTM"),)),
     Format("darknet", "a Darknet network", (".cfg", ".weights")),
     Format("caffe", "a Caffe network", (".prototxt", ".caffemodel")),
-    Format("pytorch", "a PyTorch model", (".pt2", ".pt", ".pth"), ((0, b"PK\x03\x04"), (0, b"\x80\x02"))),
+    Format("pytorch", "a PyTorch model", (".pt2", ".pt", ".pth"), ((0, b"PK\x03\x04"), (0, b"\x80\x02")), shaped=True),
     Format("tensorflow", "a TensorFlow model", (".pb", ".keras", ".h5"), ((0, b"\x89HDF"),)),
     Format("", "a language model for llama.cpp", (".gguf",), ((0, b"GGUF"),)),
 )
@@ -66,7 +68,9 @@ def format_of(source: Source) -> Format | None:
     return marked or by_name
 
 
-def read_foreign(source: Source, found: Format, outputs: Sequence[str] = ()) -> Any:
+def read_foreign(
+    source: Source, found: Format, outputs: Sequence[str] = (), shapes: Mapping[str, Sequence[int]] | None = None
+) -> Any:
     """The model as an ONNX `ModelProto`, cut at `outputs` where the reader can do that."""
     name = name_of(source)
     if not found.reader:
@@ -79,6 +83,8 @@ def read_foreign(source: Source, found: Format, outputs: Sequence[str] = ()) -> 
         raise ModelError(
             f"{name} is {found.what}; the compiler reads ONNX. docs/ten-minutes.md says how to export"
         ) from None
+    if found.shaped and shapes:
+        return module.read(source, shapes=shapes)
     return module.read(source, outputs=outputs) if found.cuts and outputs else module.read(source)
 
 

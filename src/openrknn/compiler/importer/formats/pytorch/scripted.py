@@ -1,0 +1,72 @@
+"""TorchScript: read by PyTorch, and exported by its older exporter, which runs the program on inputs of the shapes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from openrknn.compiler.errors import ModelError
+from openrknn.compiler.importer.formats.pytorch.exported import quiet, reason_of
+from openrknn.compiler.importer.formats.pytorch.widen import widen
+
+__all__ = ["Shapes", "script_model"]
+
+Shapes = Mapping[str, Sequence[int]] | Sequence[Sequence[int]]
+"""By name, or in the order of the inputs."""
+_OPSET = 17
+
+
+def script_model(torch: Any, source: Any, name: str, shapes: Shapes | None) -> Any:
+    """The ONNX model for inputs of these shapes."""
+    import onnx
+
+    try:
+        module = torch.jit.load(source, map_location="cpu").eval()
+        arguments = [one for one in module.forward.schema.arguments[1:] if "Tensor" in str(one.type)]
+    except (RuntimeError, ValueError, OSError, AttributeError) as error:
+        raise ModelError(f"{name} is not a TorchScript model that PyTorch can read: {reason_of(error)}") from None
+    names = [one.name for one in arguments]
+    needed = [one.name for one in arguments if not one.has_default_value()]
+    sizes = _sizes(name, names, needed, shapes)
+    last: BaseException | None = None
+    # The file does not say what kind of numbers an input has: token ids are found out by trying.
+    for kind in (torch.float32, torch.int64):
+        inputs = tuple(torch.zeros(*size, dtype=kind) for size in sizes.values())
+        file = io.BytesIO()
+        try:
+            with quiet(), torch.no_grad():
+                torch.onnx.export(
+                    module, inputs, file, dynamo=False, opset_version=_OPSET, input_names=list(sizes)
+                )
+        except Exception as error:  # noqa: BLE001  (whatever the program raises on zeros)
+            last = last or error
+            continue
+        model = onnx.load_model_from_string(file.getvalue())
+        widen(model)
+        return model
+    assert last is not None
+    raise ModelError(
+        f"{name}: PyTorch cannot export this TorchScript model: {reason_of(last)}. Check the shapes, or save the model "
+        "with torch.export.save as a .pt2"
+    )
+
+
+def _sizes(name: str, names: Sequence[str], needed: Sequence[str], shapes: Shapes | None) -> dict[str, tuple[int, ...]]:
+    told = ", ".join(names)
+    if not shapes:
+        raise ModelError(
+            f"{name} is a TorchScript model, which does not say the shapes of its inputs ({told}). Give them, as in "
+            f"`--shapes {names[0] if names else 'x'}=1,3,224,224`"
+        )
+    if not isinstance(shapes, Mapping):
+        if len(shapes) > len(names):
+            raise ModelError(f"{name} has {len(names)} inputs ({told}), and {len(shapes)} shapes were given")
+        shapes = dict(zip(names, shapes, strict=False))
+    given = {one: tuple(int(size) for size in shapes[one]) for one in names if one in shapes}
+    unknown = [one for one in shapes if one not in names]
+    missing = [one for one in needed if one not in given]
+    if unknown or missing:
+        what = f"has no input {unknown[0]!r}" if unknown else f"needs the shape of {missing[0]!r}, too"
+        raise ModelError(f"{name} {what}; its inputs are {told}")
+    return given
