@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,6 @@ import numpy as np
 import pytest
 
 import openrknn
-from openrknn.errors import UnsupportedError
 from rknn.api import RKNN
 from tests.compat.lab import Lab, listening
 
@@ -83,10 +84,14 @@ def test_accuracy_needs_the_source(lab: Lab) -> None:
     assert RKNN().accuracy_analysis([], onnx="model.onnx") == -1
 
 
-@pytest.mark.parametrize("method", ["load_pytorch"])
-def test_other_formats_are_refused_with_a_way_out(method: str) -> None:
-    with pytest.raises(UnsupportedError, match="Export the model to ONNX"):
-        getattr(RKNN(), method)("anything")
+def test_checkpoints_of_pytorch_are_refused_with_a_way_out(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    path = lab.folder / "weights.pth"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("weights/data.pkl", pickle.dumps({}, 2))
+    rknn = RKNN()
+    assert rknn.config(target_platform="rk3588") == 0
+    assert rknn.load_pytorch(str(path), [[1, 3, 8, 8]]) == -1
+    assert "torch.export.save" in caplog.text
 
 
 def converted(lab: Lab, **options: Any) -> tuple[RKNN, str]:

@@ -22,12 +22,12 @@ _STANDARD_DOMAINS = {"", "ai.onnx"}
 
 def read_model(
     source: str | os.PathLike[str] | bytes | Any, *, outputs: Sequence[str] = (),
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Mapping[str, Sequence[int]] | Sequence[Sequence[int]] | None = None,
 ) -> Any:  # fmt: skip
     """Parse and check; weights beside the file are read too. Other formats than ONNX become ONNX first (`formats`).
 
     `outputs` are where the caller is going to cut: a reader need not know the operators behind them.
-    `shapes` are for formats that do not say them (TorchScript); who calls binds open inputs.
+    `shapes`, by name or in order, are for formats that do not say them (TorchScript); who calls binds open inputs.
     """
     onnx = onnx_package()
     if isinstance(source, onnx.ModelProto):

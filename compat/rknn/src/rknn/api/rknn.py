@@ -246,9 +246,16 @@ class RKNN:
         self._path = export_path
         return 0
 
-    def load_pytorch(self, *_arguments: object, **_options: object) -> NoReturn:
-        """Only ONNX is compiled."""
-        _cannot("load_pytorch")
+    def load_pytorch(
+        self, model: str | os.PathLike[str], input_size_list: list[list[int]] | None = None
+    ) -> int:
+        """Read a TorchScript file, whose input shapes have to be said, or a .pt2; PyTorch has to be installed."""
+        try:
+            sizes = input_size_list or []
+            self._conversion.load(model, (), sizes, (), model=read_model(model, shapes=sizes))
+        except CAUGHT as error:
+            return failed(-1, "Catch exception when loading the PyTorch model!", error)
+        return 0
 
     def load_tflite(
         self,
@@ -329,13 +336,6 @@ class RKNN:
         if runtime is not None and chip_named(target).target != chip_named(runtime.target_soc).target:
             raise ValueError(f"the model is for {runtime.target_soc}, not for {target}")
         LOGGER.info("target %s: no board is asked; the model runs here", target)
-
-
-def _cannot(method: str) -> NoReturn:
-    raise UnsupportedError(
-        f"RKNN.{method}: openrknn compiles ONNX models only. Export the model to ONNX and use load_onnx, or convert "
-        "with the vendor's rknn-toolkit2 in an environment of its own and load the result here with load_rknn"
-    )
 
 
 def _has_not(method: str, instead: str) -> NoReturn:

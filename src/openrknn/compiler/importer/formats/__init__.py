@@ -69,8 +69,9 @@ def format_of(source: Source) -> Format | None:
 
 
 def read_foreign(
-    source: Source, found: Format, outputs: Sequence[str] = (), shapes: Mapping[str, Sequence[int]] | None = None
-) -> Any:
+    source: Source, found: Format, outputs: Sequence[str] = (),
+    shapes: Mapping[str, Sequence[int]] | Sequence[Sequence[int]] | None = None,
+) -> Any:  # fmt: skip
     """The model as an ONNX `ModelProto`, cut at `outputs` where the reader can do that."""
     name = name_of(source)
     if not found.reader:
