@@ -149,8 +149,9 @@ def test_the_vendors_way(tmp_path: Path) -> None:
     assert rknn.export_rknn(str(tmp_path / "made.rknn")) == 0
     _, graph, arrays = model_of("net_mobilenet_v1")
     assert rknn.init_runtime() == 0
-    (found,) = rknn.inference(inputs=[real(graph.tensors[graph.inputs[0]], arrays["x0"])])
-    assert steps(graph.tensors[graph.outputs[0]], found, arrays["y0"]).max() <= 1
+    found = rknn.inference(inputs=[real(graph.tensors[graph.inputs[0]], arrays["x0"])])
+    assert found is not None
+    assert steps(graph.tensors[graph.outputs[0]], found[0], arrays["y0"]).max() <= 1
     rknn.release()
     assert list(openrknn.load(tmp_path / "made.rknn").inputs[0].shape) == [1, 32, 32, 3]
 

@@ -17,6 +17,7 @@ from openrknn.compiler import (
     cut_outputs,
     input_names,
     read_model,
+    read_tflite,
 )
 from openrknn.container import write_atomically
 from rknn.api.prepare import cut_inputs, fix_inputs, remove_reshapes, values_of
@@ -56,10 +57,8 @@ class Conversion:
         self, path: str | os.PathLike[str], inputs: Sequence[str], outputs: Sequence[str], *, is_nchw: bool
     ) -> None:
         """The same for a TFLite model, whose tensors all have shapes: it may begin and end at any of them."""
-        from openrknn.compiler.importer.formats.tflite import read
-
         self._settings("load_tflite")
-        read_already = read(path, inputs=inputs, outputs=outputs, input_is_nchw=is_nchw)
+        read_already = read_tflite(path, inputs=inputs, outputs=outputs, input_is_nchw=is_nchw)
         self.load(path, (), (), outputs, model=read_already)
 
     def load(

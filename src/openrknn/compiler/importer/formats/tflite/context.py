@@ -111,7 +111,8 @@ class Context:
         before = self.tensors[computed[0]].name if computed else ""
         made = ", ".join(repr(self.tensors[index].name) for index in op.outputs)
         cut = f"cut the model before it (--outputs {before}) and do the rest yourself" if before else "export it anew"
-        return UnsupportedOperatorError(f"{self.name}: {op.place}, which makes {made}: {why}; {cut}")
+        names = [self.tensors[index].name for index in op.outputs]
+        return UnsupportedOperatorError(f"{self.name}: {op.place}, which makes {made}: {why}; {cut}", operators=names)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
