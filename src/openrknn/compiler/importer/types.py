@@ -109,7 +109,9 @@ def widen_outputs(model: Any) -> None:
         while node is not None and node.op_type in _MOVES and len(readers[node.input[0]]) == 1:
             way.append(node.input[0])
             node = makers.get(node.input[0])
-        source = entries.get(node.input[0]) if node is not None and node.op_type == "Cast" else None
+        if node is None or node.op_type != "Cast":
+            continue
+        source = entries.get(node.input[0])
         if source is None or source.type.tensor_type.elem_type != proto.FLOAT or output.name in readers:
             continue
         target = next(entry for entry in node.attribute if entry.name == "to")
