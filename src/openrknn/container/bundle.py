@@ -132,8 +132,8 @@ def _has_manifest(file: Any) -> bool:
         return False
 
 
-def write_bundle(bundle: Bundle) -> bytes:
-    """The file. The same bundle gives the same bytes."""
+def write_bundle(bundle: Bundle, *, packed: bool = True) -> bytes:
+    """The file. The same bundle gives the same bytes. `packed`: a fifth smaller, and slower to open."""
     manifest = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -145,7 +145,7 @@ def write_bundle(bundle: Bundle) -> bytes:
         entries = [(_MANIFEST, json.dumps(manifest, indent=1).encode()), *sorted(bundle.files.items())]
         for name, data in entries:
             info = zipfile.ZipInfo(name)  # dated 1980: no clock gets into the file
-            info.compress_type = zipfile.ZIP_DEFLATED
+            info.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
             info.external_attr = 0o644 << 16
             archive.writestr(info, data)
     return out.getvalue()

@@ -65,7 +65,7 @@ def make_plan(model: Any, options: PartitionOptions, shapes: Shapes, tell: Tell 
         except FormatError:  # cut short, or of somebody else
             pass
     bundle = _made(model, data, options, shapes, tell)
-    cache.put(key, ".rknnz", write_bundle(bundle))
+    cache.put(key, ".rknnz", write_bundle(bundle, packed=False))
     return bundle
 
 
