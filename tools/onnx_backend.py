@@ -11,6 +11,7 @@ The tests of an operator are made by a module of the onnx package. A worker impo
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import json
 import multiprocessing
@@ -27,7 +28,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "onnx-backend.md"
-MODES = ("cost", "npu")
+MODES = ("cost", "npu", "weights")
 SECONDS = 120
 HALF = 2.0**-8
 """Where the NPU computed: three bits less than fp16 has, of each number and of the largest one."""
@@ -37,11 +38,14 @@ def modules() -> list[str]:
     """Modules of the onnx package that make tests, one for each operator or so."""
     import onnx.backend.test.case.node as package
 
-    return sorted(entry.name for entry in pkgutil.iter_modules(package.__path__) if not entry.name.startswith("_"))
+    prefix = f"{package.__name__}."
+    found = [entry.name.removeprefix(prefix) for entry in pkgutil.walk_packages(package.__path__, prefix)]
+    return sorted(name for name in found if not name.startswith("_"))
 
 
+@functools.cache
 def cases(module: str) -> list[Any]:
-    """The tests that one module makes."""
+    """The tests that one module makes, when it is imported."""
     import numpy as np
     import onnx.backend.test.case.node as package
 
@@ -59,10 +63,13 @@ def run_case(case: Any, mode: str) -> dict[str, Any]:
     began = time.monotonic()
     answer: dict[str, Any] = {"test": case.name, "mode": mode, "passed": False, "npu": False, "error": ""}
     try:
-        session = _session(case.model, mode)
-        names = [entry.name for entry in session.get_inputs()]
+        stored = {tensor.name for tensor in case.model.graph.initializer}
+        names = [entry.name for entry in case.model.graph.input if entry.name not in stored]
+        session = None
         for inputs, wanted in case.data_sets:
             feed = dict(zip(names, map(_normalize_tensor, inputs), strict=False))
+            if session is None or mode == "weights":
+                session = _session(case.model, mode, feed)
             expected = [_normalize_tensor(value) for value in wanted]
             found = session.run(None, feed)
             answer["npu"] = mode != "ort" and _on_npu(session)
@@ -74,7 +81,9 @@ def run_case(case: Any, mode: str) -> dict[str, Any]:
             try:
                 Runner.assert_similar_outputs(expected, found, rtol=rtol, atol=atol)
             except AssertionError:
-                rounded = _session(case.model, "ort").run(None, {name: _half(value) for name, value in feed.items()})
+                rounded = _session(case.model, "ort", feed).run(
+                    None, {name: _half(value) for name, value in feed.items()}
+                )
                 Runner.assert_similar_outputs(rounded, found, rtol=rtol, atol=atol)
         answer["passed"] = True
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
@@ -84,7 +93,7 @@ def run_case(case: Any, mode: str) -> dict[str, Any]:
     return answer
 
 
-def _session(model: Any, mode: str) -> Any:
+def _session(model: Any, mode: str, feed: dict[str, Any]) -> Any:
     if mode == "ort":
         import onnxruntime
 
@@ -93,7 +102,16 @@ def _session(model: Any, mode: str) -> Any:
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     from openrknn.onnxruntime.backend import prepare
 
-    return prepare(model, prefer=mode, cache="off").session
+    constants = weights(feed) if mode == "weights" else {}
+    return prepare(model, prefer="cost" if mode == "cost" else "npu", cache="off", constants=constants).session
+
+
+def weights(feed: dict[str, Any]) -> dict[str, Any]:
+    """All inputs but the first that are arrays: what is a constant in models, and is not in tests."""
+    import numpy as np
+
+    later = list(feed.items())[1:]
+    return {name: value for name, value in later if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"}
 
 
 def _on_npu(session: Any) -> bool:
@@ -141,6 +159,8 @@ def judge(module: str, skip: frozenset[tuple[str, str]] = frozenset()) -> Iterat
         for mode in ("ort", *MODES):
             if theirs is not None and not theirs["passed"]:
                 break
+            if mode == "weights" and len(case.data_sets[0][0]) < 2:
+                continue
             if (case.name, mode) in skip and mode != "ort":
                 continue
             answer = {**run_case(case, mode), "operator": operator, "module": module}
@@ -193,8 +213,8 @@ def collect(file: Path, wanted: list[str], jobs: int, *, again: bool) -> None:
 
 
 def table(answers: dict[tuple[str, str], dict[str, Any]]) -> tuple[list[tuple[str, list[int]]], list[dict[str, Any]]]:
-    """Operator -> tests, ORT passes, we pass by cost, on the NPU, we pass with npu, on the NPU; and what fails."""
-    rows: dict[str, list[int]] = defaultdict(lambda: [0] * 6)
+    """Operator -> tests, ORT passes, then for each mode: asked, we pass, on the NPU; and what fails."""
+    rows: dict[str, list[int]] = defaultdict(lambda: [0] * (2 + 3 * len(MODES)))
     failed = []
     for (test, mode), answer in sorted(answers.items()):
         row = rows[answer["operator"]]
@@ -204,9 +224,10 @@ def table(answers: dict[tuple[str, str], dict[str, Any]]) -> tuple[list[tuple[st
             continue
         if not answers[test, "ort"]["passed"]:
             continue
-        at = 2 if mode == "cost" else 4
-        row[at] += answer["passed"]
-        row[at + 1] += answer["passed"] and answer["npu"]
+        at = 2 + 3 * MODES.index(mode)
+        row[at] += 1
+        row[at + 1] += answer["passed"]
+        row[at + 2] += answer["passed"] and answer["npu"]
         if not answer["passed"]:
             failed.append(answer)
     return sorted(rows.items(), key=lambda entry: entry[0].lower()), failed
@@ -218,7 +239,7 @@ def page(answers: dict[tuple[str, str], dict[str, Any]]) -> str:
     import onnxruntime
 
     rows, failed = table(answers)
-    sums = [sum(row[at] for _, row in rows) for at in range(6)]
+    sums = [sum(row[at] for _, row in rows) for at in range(2 + 3 * len(MODES))]
     lines = [
         "# ONNX's backend tests",
         "",
@@ -231,20 +252,27 @@ def page(answers: dict[tuple[str, str], dict[str, Any]]) -> str:
         "- **cost**: what passes with the default, `prefer=cost`: single operators this small are not worth a way to",
         "  the NPU, so all of them stay in ONNX Runtime.",
         "- **npu**: what passes with `prefer=npu`, where everything that can be on the NPU is there.",
+        "- **weights**: `prefer=npu`, and all inputs but the first are constants, as weights are in models; so many of",
+        "  those that have more than one input.",
         "- **on the NPU**: so many of them had a part there. They may be off by 1/256 of each number or the largest,",
         "  from what ONNX says, or from what ONNX Runtime gives for inputs rounded to fp16: the NPU sees no others.",
         "  8-bit numbers may be off by one. Tests without such a part have to meet ONNX's own tolerance.",
         "",
-        f"{sums[0]} tests, ONNX Runtime passes {sums[1]}; of these {sums[2]} pass by cost "
-        f"and {sums[4]} with `prefer=npu`, {sums[5]} of them on the NPU.",
+        f"{sums[0]} tests, ONNX Runtime passes {sums[1]}; of these {sums[3]} pass by cost "
+        f"and {sums[6]} with `prefer=npu`, {sums[7]} of them on the NPU. With constant weights {sums[9]} of {sums[8]} "
+        f"pass, {sums[10]} of them on the NPU.",
         "",
     ]
     if failed:
         lines += ["## What fails", "", "| test | mode | why |", "|---|---|---|"]
         lines += [f"| `{one['test']}` | {one['mode']} | {_cell(one['error'])} |" for one in failed]
         lines += [""]
-    lines += ["## By operator", "", "| operator | tests | ORT | cost | npu | on the NPU |", "|---|--:|--:|--:|--:|--:|"]
-    lines += [f"| {name} | {row[0]} | {row[1]} | {row[2]} | {row[4]} | {row[5] or ''} |" for name, row in rows]
+    head = ("operator", "tests", "ORT", "cost", "npu", "on the NPU", "weights", "on the NPU")
+    lines += ["## By operator", "", f"| {' | '.join(head)} |", f"|---{'|--:' * 7}|"]
+    for name, row in rows:
+        fixed = f"{row[9]} of {row[8]}" if row[8] else ""
+        cells = (name, row[0], row[1], row[3], row[6], row[7] or "", fixed, row[10] or "")
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 
 

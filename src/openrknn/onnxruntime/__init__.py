@@ -31,7 +31,9 @@ def get_all_providers() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """The real module's names and submodules."""
+    """The real module's names and submodules, and our own that it has as well."""
+    if name == "backend":
+        return importlib.import_module(f"{__name__}.{name}")
     try:
         return getattr(_real, name)
     except AttributeError:
