@@ -33,7 +33,7 @@ def test_a_module_becomes_a_callable_and_a_file(tmp_path: Path) -> None:
     made.save(tmp_path / "net.zip")
     with Session(tmp_path / "net.zip") as session:
         found = session.run({"input0": x.numpy()})
-    close(torch.from_numpy(next(iter(found.values())) if isinstance(found, dict) else found[0]), model(x), 0.01)
+    close(torch.from_numpy(found["output0"]), model(x), 0.01)
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]

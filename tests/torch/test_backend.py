@@ -72,9 +72,9 @@ class Many(torch.nn.Module):  # type: ignore[misc]
 
     def forward(self, ids: Any, pair: Any, *, scale: float = 1.0, mask: Any = None) -> Any:
         x = self.line(self.table(ids)) * scale
+        values, places = torch.topk(x, 2, dim=-1)
         if mask is not None:
             x = x.masked_fill(mask[..., None], 0)
-        values, places = torch.topk(x, 2, dim=-1)
         return {"x": x, "none": None, "top": (values, places), "same": ids, "size": ids.shape[1],
                 "pair": Pair(pair[0] + pair[1], pair[1])}  # fmt: skip
 

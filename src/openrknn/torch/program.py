@@ -176,12 +176,6 @@ class _Recorder:
             )
         return found
 
-    def give_up(self, reason: str) -> None:
-        """All of it runs in PyTorch from now on."""
-        nodes = [node for segment in self.segments for node in segment.nodes]
-        self.close()
-        self.segments = [Segment(nodes, reason=reason)]
-
     def forget(self) -> None:
         """The examples are not needed any more."""
         self._examples = []
