@@ -30,7 +30,7 @@ def complete(script: Path, *words: str) -> list[str]:
     """What bash offers for the last of these words."""
     folder = script.parent / "work"
     folder.mkdir(exist_ok=True)
-    for name in ("model a.rknn", "other.txt"):
+    for name in ("model a.rknn", "parts.rknnz", "other.txt"):
         (folder / name).touch()
     (folder / "deep").mkdir(exist_ok=True)
     done = subprocess.run(
@@ -61,7 +61,7 @@ def test_choices(script: Path) -> None:
 
 
 def test_model_files_and_directories(script: Path) -> None:
-    assert complete(script, "inspect", "") == ["model a.rknn", "deep"]
+    assert complete(script, "inspect", "") == ["model a.rknn", "parts.rknnz", "deep"]
     assert complete(script, "--debug", "inspect", "mod") == ["model a.rknn"]
     assert complete(script, "inspect", "oth") == ["other.txt"]
 

@@ -94,3 +94,17 @@ def test_where_nothing_is_there_is_nothing_to_check(
     result = run(capsys, "doctor", "--root", tmp_path / name)
     assert result.code == 2
     assert words in result.err
+
+
+def test_a_model_in_parts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    from tests.parted_file import parted_bytes
+
+    rknpu_board(tmp_path)
+    (tmp_path / "m.rknnz").write_bytes(parted_bytes())
+    answer = json.loads(run(capsys, "doctor", "--root", tmp_path, "--json", tmp_path / "m.rknnz").out)
+    found = {finding["code"]: finding["what"] for finding in answer["findings"]}
+    assert found["model-in-parts"].startswith("m.rknnz: 2 parts for rk3588 and 2 for the CPU")
+    assert "model-other-chip" not in found
+    (tmp_path / "m.rknnz").write_bytes(parted_bytes()[:-400])
+    answer = json.loads(run(capsys, "doctor", "--root", tmp_path, "--json", tmp_path / "m.rknnz").out)
+    assert answer["findings"][0]["severity"] == "error"

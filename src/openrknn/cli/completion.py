@@ -96,7 +96,8 @@ _openrknn() {{
     esac
     if [[ -n $files ]]; then
         local IFS=$'\\n'
-        COMPREPLY=($(compgen -f -X '!*.rknn' -- "$current") $(compgen -d -- "$current"))
+        COMPREPLY=($(compgen -f -X '!*.rknn' -- "$current") $(compgen -f -X '!*.rknnz' -- "$current")
+            $(compgen -d -- "$current"))
         [[ ${{#COMPREPLY[@]}} -eq 0 ]] && COMPREPLY=($(compgen -f -- "$current"))
         compopt -o filenames 2>/dev/null
     fi

@@ -23,6 +23,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+_UNKNOWN = "which part adds most cannot be told: the ONNX model has no values of these names between them"
+
+
 @dataclass(frozen=True, slots=True)
 class Closeness:
     """One value against the reference."""
@@ -95,13 +98,18 @@ class PartedComparison:
 def compare_parts(
     bundle: Bundle, onnx: str, feed: Mapping[str, Any], *, limit: float = 0.99, device: str = "auto"
 ) -> PartedComparison:
-    """Run both on the same inputs."""
+    """Run both on the same inputs. Those that were made constants are fed to the ONNX model only."""
     reference = Reference.load(onnx)
     lost = [port.name for port in bundle.outputs if port.name not in reference.tensors]
     if lost:
         raise ComparisonError(f"{onnx} has no value {lost[0]!r}, which the model in parts gives: it is another model")
+    missing = [name for name in reference.inputs if name not in feed]
+    if missing:
+        raise ComparisonError(
+            f"{onnx} takes {missing[0]!r}, too, which the model in parts has as a constant: give its value as an input"
+        )
     with PartedSession(bundle, device) as session:
-        ours = session.values(feed)
+        ours = session.values({port.name: feed[port.name] for port in bundle.inputs})
         plan = session.plan
         wanted = [name for number in plan.parts for name in _touched(bundle, number)]
         fed = {name: value for name, value in feed.items() if name in reference.inputs}
@@ -110,6 +118,9 @@ def compare_parts(
         for number in plan.parts:
             alone = _alone(session, number, known, feed)
             borders += _borders(bundle, number, (ours, alone, known))
+            if bundle.parts[number].kind == "cpu":
+                # Values that the ONNX model does not name (of an If that was opened): ONNX Runtime is the reference.
+                known = {**alone, **known}
         where = session.device.name
     return PartedComparison(bundle.path or "", onnx, reference.engine, where, limit, tuple(borders))
 
@@ -187,8 +198,13 @@ def decibels_text(entry: Border, found: Closeness | None) -> str:
 def verdict(found: PartedComparison) -> str:
     """One line: whether the outputs are good, and which part adds most of the error."""
     bad, weakest = found.bad_outputs, found.weakest
+    if weakest is None and not bad:
+        free = [entry.free for entry in found.borders if entry.free is not None and entry.is_output]
+        if all(one.equal == 1.0 for one in free):
+            return "every part computes what the ONNX model does"
+        return f"all outputs are within the limit ({min(one.snr_db for one in free):.1f} dB and more); {_UNKNOWN}"
     if weakest is None:
-        return "every part computes what the ONNX model does"
+        return f"output {bad[0].value!r} has drifted ({decibels_text(bad[0], bad[0].free)}); {_UNKNOWN}"
     own = f"part {weakest.part} ({weakest.kind.upper()}) adds most: {weakest.value!r} has " + decibels_text(
         weakest, weakest.alone
     )

@@ -198,7 +198,8 @@ def _plan(bundle: Bundle, numbers: tuple[int, ...], shapes: Mapping[str, tuple[i
 
 
 def port_text(port: Port) -> str:
-    """ "float 1x3x?x?": names of open dimensions where they have some."""
+    """ "float 1x3x8x8", "int64 [batch, ?]": open dimensions have a name, or none."""
     kind = port.type.removeprefix("tensor(").removesuffix(")")
-    sizes = "x".join("?" if size is None else str(size) for size in port.shape)
-    return f"{kind} {sizes or 'scalar'}"
+    sizes = ["?" if size is None else str(size) for size in port.shape]
+    is_fixed = all(isinstance(size, int) for size in port.shape)
+    return f"{kind} {'x'.join(sizes) or 'scalar'}" if is_fixed else f"{kind} [{', '.join(sizes)}]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -17,12 +18,14 @@ from openrknn.analysis.parted.borders import (
     decibels_text,
     verdict,
 )
+from openrknn.cli.common.files import os_problem
 from openrknn.cli.common.output import CommandError, Output, printable
 from openrknn.cli.common.parts import example_for, parted_arrays
 from openrknn.cli.common.tables import facts, indented, table, title
 from openrknn.quantities import shape_text
 
 if TYPE_CHECKING:
+    from openrknn.cli.common.inputs import Array
     from openrknn.container.bundle import Bundle
 
 __all__ = ["compare_parted"]
@@ -36,9 +39,12 @@ def compare_parted(bundle: Bundle, arguments: argparse.Namespace, output: Output
     """Compare one model in parts with its source."""
     if arguments.reference != "float":
         raise CommandError("--reference quantized is for one .rknn; a model in parts is compared with the model itself")
-    fed = parted_arrays(bundle, arguments.input) if arguments.input else example_for(bundle)
+    known = {port.name for port in bundle.inputs}
+    fixed = [word for word in arguments.input if _is_fixed(word, known)]
+    words = [word for word in arguments.input if word not in fixed]
+    fed = parted_arrays(bundle, words) if words else example_for(bundle)
     try:
-        feed = {item.name: item.array for item in fed}
+        feed = {**{item.name: item.array for item in fed}, **dict(map(_constant, fixed))}
         found = compare_parts(bundle, arguments.onnx, feed, limit=arguments.limit, device=arguments.device)
     except (ValueError, TypeError) as error:
         raise CommandError(str(error)) from error
@@ -60,6 +66,22 @@ def compare_parted(bundle: Bundle, arguments: argparse.Namespace, output: Output
     else:
         output.value(verdict(found))
     return EXIT_DRIFT if found.is_bad else 0
+
+
+def _is_fixed(word: str, known: set[str]) -> bool:
+    """NAME=FILE for an input that only the ONNX model has: it was made a constant (`compile --constant`)."""
+    name, separator, path = word.partition("=")
+    return bool(separator) and name not in known and path.lower().endswith(".npy") and not os.path.exists(word)
+
+
+def _constant(word: str) -> tuple[str, Array]:
+    from openrknn.numpyfiles import read_npy
+
+    name, _, path = word.partition("=")
+    try:
+        return name, read_npy(path)
+    except OSError as error:
+        raise CommandError(os_problem(error, path)) from error
 
 
 def _table(found: PartedComparison) -> Table:

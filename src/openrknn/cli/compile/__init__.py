@@ -96,9 +96,18 @@ def _run_parts(
     from openrknn.cli.compile.parts import run_partition, tell_parts
 
     with _progress(output) as tell:
-        data, facts, _bundle = run_partition(arguments, source, target, tell)
+        data, facts, bundle = run_partition(arguments, source, target, tell)
+        if arguments.report:
+            from openrknn.pages.parted.page import parted_page
+
+            tell("report", 0, 1)
+            page = parted_page(bundle, name=target, command="openrknn compile")
     save_atomically(target, data)
+    if arguments.report:
+        save_atomically(arguments.report, page.encode("utf-8", "backslashreplace"))
     tell_parts(output, facts)
+    if arguments.report:
+        output.line(f"report   {arguments.report}")
     return 0
 
 

@@ -26,7 +26,8 @@ EXIT_ERRORS = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    parser.add_argument("model", metavar="MODEL", nargs="?", type=Path, help="a .rknn, or a wheel that pip refuses")
+    model = "a .rknn, a .rknnz, or a wheel that pip refuses"
+    parser.add_argument("model", metavar="MODEL", nargs="?", type=Path, help=model)
     parser.add_argument("--fix", action="store_true", help="print what would fix permissions and modules, and exit")
     parser.add_argument("--report", metavar="FILE", type=Path, help="write a zip for a bug report")
     parser.add_argument(

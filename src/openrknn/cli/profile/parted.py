@@ -24,6 +24,7 @@ __all__ = ["profile_parts"]
 
 SCHEMA_VERSION = 1
 _BAR_CELLS = 14
+_LONGEST, _MOST_NAMES = 24, 2
 _COLOURS = {"npu": "green", "cpu": "yellow"}
 
 
@@ -106,6 +107,13 @@ def _show(
     )  # fmt: skip
 
 
+def _names(names: tuple[str, ...]) -> str:
+    """The ends of the first ones: exporters write whole paths."""
+    shown = [name if len(name) <= _LONGEST else f"..{name[-_LONGEST + 2 :]}" for name in names[:_MOST_NAMES]]
+    more = f" +{len(names) - _MOST_NAMES}" if len(names) > _MOST_NAMES else ""
+    return printable(", ".join(shown) + more)
+
+
 def _table(output: Output, profile: PartedProfile, parts: list[PartProfile]) -> Table:
     columns = ("#", "on", "operators", "MAC", "Board(us)", "", "share", "Here(us)", "reads", "makes")
     right = ("#", "operators", "MAC", "Board(us)", "share", "Here(us)")
@@ -122,7 +130,7 @@ def _table(output: Output, profile: PartedProfile, parts: list[PartProfile]) -> 
             Text(bar(share, _BAR_CELLS, ascii_only=output.console.options.ascii_only), _COLOURS[part.kind]),
             f"{100 * share:.1f} %",
             f"{entry.seconds * 1e6:.0f}",
-            printable(", ".join(part.inputs)),
-            printable(", ".join(part.outputs)),
+            _names(part.inputs),
+            _names(part.outputs),
         )
     return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from openrknn.analysis.reports import ModelReport
 from openrknn.analysis.reports import Severity as ModelSeverity
 from openrknn.analysis.versions import parse_version
 from openrknn.chips import CHIPS
+from openrknn.container.bundle import is_bundle, read_bundle
 from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.doctor.checks.python import check_wheel
@@ -17,6 +19,7 @@ from openrknn.doctor.facts import Facts
 from openrknn.doctor.finding import Finding, Severity
 from openrknn.doctor.libraries import Library
 from openrknn.errors import RknnError
+from openrknn.extras import how_to_install
 
 __all__ = ["check_file"]
 
@@ -24,9 +27,12 @@ _SMALL = {"rv1103", "rv1106", "rv1103b", "rv1106b"}
 
 
 def check_file(facts: Facts, path: Path) -> Iterator[Finding]:
-    """A `.rknn`, or a wheel that pip refuses."""
+    """A `.rknn`, a `.rknnz` with parts, or a wheel that pip refuses."""
     if path.suffix == ".whl":
         yield from check_wheel(path)
+        return
+    if is_bundle(path):
+        yield from _parts(facts, path)
         return
     try:
         model = load(path, strict=False)
@@ -50,6 +56,29 @@ def check_file(facts: Facts, path: Path) -> Iterator[Finding]:
     yield from _chip(facts, model, path)
     yield from _runtime(facts, model, report, path)
     yield from _contents(report)
+
+
+def _parts(facts: Facts, path: Path) -> Iterator[Finding]:
+    """A model in parts: for this chip, and is there an ONNX Runtime for its parts of the CPU?"""
+    try:
+        bundle = read_bundle(path)
+        parts = [load(bundle.files[part.file], strict=False) for part in bundle.parts if part.kind == "npu"]
+    except RknnError as error:
+        todo = ("copy the file, or make it again",)
+        yield Finding("model-damaged", Severity.ERROR, f"{path.name}: {error}", "", todo)
+        return
+    others = len(bundle.parts) - len(parts)
+    yield Finding(
+        "model-in-parts", Severity.OK,
+        f"{path.name}: {len(parts)} parts for {bundle.target} and {others} for the CPU, by {bundle.made_by or '?'}",
+    )  # fmt: skip
+    if others and importlib.util.find_spec("onnxruntime") is None:
+        yield Finding(
+            "onnxruntime-missing", Severity.ERROR, f"{path.name} has parts for the CPU, and there is no ONNX Runtime",
+            "parts of the CPU run in ONNX Runtime", (how_to_install("parts"),),
+        )  # fmt: skip
+    if parts:
+        yield from _chip(facts, parts[0], path)
 
 
 def _chip(facts: Facts, model: Model, path: Path) -> Iterator[Finding]:
