@@ -136,6 +136,13 @@ static bool table_is_right(const ort_function *api) {
     return right;
 }
 
+/* 1.23.0 takes every provider whose name it does not know for one with memory of its own, and asks it for
+ * copies that nobody can make. */
+static bool copies_for_strangers(const struct ort_base *base) {
+    int minor = 0, patch = 0;
+    return sscanf(base->version_text(), "1.%d.%d", &minor, &patch) == 2 && minor == 23 && patch < 1;
+}
+
 static bool ends_with(const char *text, const char *end) {
     size_t length = strlen(text), tail = strlen(end);
     return length >= tail && strcmp(text + length - tail, end) == 0;
@@ -146,9 +153,9 @@ VISIBLE ort_status *CreateEpFactories(const char *name, const struct ort_base *b
     const ort_function *api = base->get_api(ORT_OLDEST);
     char text[160];
     (void)logger;
-    if (!api) { /* 1.22 calls this function with other arguments: nothing but `base` may be used */
+    if (!api || copies_for_strangers(base)) { /* 1.22 calls this function with other arguments: nothing but `base` may be used */
         const ort_function *old = base->get_api(1);
-        snprintf(text, sizeof text, "the plug-in of openrknn needs ONNX Runtime 1.%d or newer, and this is %s", ORT_OLDEST,
+        snprintf(text, sizeof text, "the plug-in of openrknn needs ONNX Runtime 1.23.1 or newer, and this is %s",
                  base->version_text());
         return old ? failure(old, ORT_NOT_IMPLEMENTED, text) : NULL;
     }

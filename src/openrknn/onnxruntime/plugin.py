@@ -1,4 +1,4 @@
-"""Our execution provider inside the unmodified onnxruntime (1.23 and newer): its plug-in interface.
+"""Our execution provider inside the unmodified onnxruntime (1.23.1 and newer): its plug-in interface.
 
     import onnxruntime as ort
     from openrknn.onnxruntime import plugin
@@ -13,6 +13,7 @@ ONNX Runtime splits the graph then, and runs what the NPU leaves. Options are th
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from pathlib import Path
@@ -27,9 +28,10 @@ __all__ = ["LIBRARY_NAME", "OLDEST", "PROVIDER", "devices", "is_registered", "li
 PROVIDER = RKNN
 """What sessions call it."""
 LIBRARY_NAME = "libopenrknn_ort.so"
-OLDEST = (1, 23)
-"""1.22 has the plug-in interface without the functions that a compiling provider needs."""
-_WITH_NPU = (1, 24)
+OLDEST = (1, 23, 1)
+"""1.22 has the plug-in interface without what a compiling provider needs; 1.23.0 asks for copies between its
+memory and the processor's, which is the same."""
+_WITH_NPU = (1, 24, 0)
 """Since then a library may bring a device of its own, where its registration is called so:"""
 _VIRTUAL = ".virtual"
 _LOCK = threading.Lock()
@@ -95,6 +97,5 @@ def _runtime() -> Any:
     return onnxruntime
 
 
-def _version() -> tuple[int, int]:
-    words = str(onnxruntime.__version__).split(".")
-    return int(words[0]), int(words[1])
+def _version() -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", str(onnxruntime.__version__))[:3])
