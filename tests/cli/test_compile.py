@@ -102,6 +102,10 @@ def test_what_goes_wrong_leaves_no_file(source: Path, tmp_path: Path, capsys: Ca
         ([source, "--outputs", "nothing"], "'nothing' is not computed"),
         ([source, "--shapes", "x=1,3,64,64"], "is fixed to"),
         ([source, "--shapes", "x"], "--shapes takes"),
+        ([source, "--constant", "x"], "--constant takes NAME=VALUE"),
+        ([source, "--constant", "x=one"], "'one' is not a number, a list"),
+        ([source, "--constant", "x=1", "--constant", "x=2"], "--constant x was given twice"),
+        ([source, "--constant", "y=1"], "'y', which is not an input; the model has the inputs x (float ["),
         ([tmp_path / "none.onnx"], "cannot be read"),
     ):
         result = run(capsys, "compile", *words, "-o", out)
@@ -109,6 +113,30 @@ def test_what_goes_wrong_leaves_no_file(source: Path, tmp_path: Path, capsys: Ca
         assert message in result.err
         assert result.err.count("\n") == 1
         assert not out.exists()
+
+
+@pytest.mark.parametrize("value", ["2", "[[1,2,2]]", "2.0", "numbers.npy"])
+def test_an_input_that_is_always_the_same(
+    value: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("numbers.npy", np.array([[1, 2, 3]]))
+    nodes = [
+        onnx.helper.make_node("Cast", ["k"], ["f"], to=onnx.TensorProto.FLOAT),
+        onnx.helper.make_node("Mul", ["x", "f"], ["y"]),
+    ]
+    inputs = [
+        onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3]),
+        onnx.helper.make_tensor_value_info("k", onnx.TensorProto.INT64, [1, "n"]),
+    ]
+    outputs = [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 3])]
+    graph = onnx.helper.make_graph(nodes, "net", inputs, outputs)
+    opset = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), "net.onnx")
+    words = ["--shapes", "k=1,3"] if not value.startswith("[") else []
+    result = run(capsys, "compile", "net.onnx", "--constant", f"k={value}", *words, "--json")
+    assert result.code == 0, result.err
+    assert len(json.loads(result.out)["inputs"]) == 1
 
 
 def test_a_model_from_standard_input(
