@@ -23,6 +23,7 @@ def strides(*channels: int) -> Shapes:
 # What rknn_model_zoo, Ultralytics and the families' own scripts export.
 KNOWN: dict[str, tuple[Frame, Shapes]] = {
     "yolov5": (SQUARE, strides(255)),
+    "yolov3-tiny": (Frame(416, 416), [(1, 255, 13, 13), (1, 255, 26, 26)]),
     "yolov8": (SQUARE, strides(64, 80, 1)),
     "yolov8-merged": (SQUARE, strides(144)),
     "yolov8-seg": (SQUARE, [*strides(64, 80, 1, 32), (1, 32, 160, 160)]),
@@ -43,7 +44,7 @@ KNOWN: dict[str, tuple[Frame, Shapes]] = {
     "ppocr-det": (Frame(480, 480), [(1, 1, 480, 480)]),
     "ppocr-rec": (Frame(320, 48), [(1, 40, 6625)]),
 }
-CERTAIN = set(KNOWN) - {"yolov5", "yolov8-pose-flat", "yolox-flat"}
+CERTAIN = set(KNOWN) - {"yolov5", "yolov3-tiny", "yolov8-pose-flat", "yolox-flat"}
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN))
@@ -104,7 +105,8 @@ def test_unknown_outputs_are_named_with_a_way_out() -> None:
 def test_every_family_has_a_name_of_its_own_and_an_example() -> None:
     names = [family.name for family in FAMILIES]
     assert len(set(names)) == len(names)
-    assert set(names) - set(KNOWN) == {"yolov7", "yolov8-obb-flat"}  # those that have to be asked for
+    asked = {"yolov7", "yolov3", "yolov4", "yolov4-tiny", "yolov8-obb-flat"}
+    assert set(names) - set(KNOWN) == asked  # those that have to be asked for
 
 
 def test_lists_of_names() -> None:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from openrknn.vision.decoders import (
     classification,
+    darknet,
     end_to_end,
     flat,
     obb,
@@ -129,6 +130,14 @@ FAMILIES: tuple[Family, ...] = (
            yolov5.matches, yolov5.decode, _anchored),
     Family("yolov7", "detect", "YOLOv7 with its anchors",
            yolov5.matches, yolov5.decode_v7, _anchored, is_guess=True),
+    Family("yolov3", "detect", "YOLOv3 (Darknet)",
+           yolov5.matches, darknet.decode_v3, _anchored, is_guess=True),
+    Family("yolov4", "detect", "YOLOv4 (Darknet)",
+           yolov5.matches, darknet.decode_v4, _anchored, is_guess=True),
+    Family("yolov3-tiny", "detect", "YOLOv3-tiny (Darknet)",
+           darknet.matches_tiny, darknet.decode_v3_tiny, _anchored),
+    Family("yolov4-tiny", "detect", "YOLOv4-tiny (Darknet)",
+           darknet.matches_tiny, darknet.decode_v4_tiny, _anchored, is_guess=True),
     Family("yolov8-merged", "detect", "YOLOv8, v11: box and score in one output per stride",
            yolov8.matches_merged, yolov8.decode_merged, partial(_channels, 64)),
     Family("yolox", "detect", "YOLOX",

@@ -2,6 +2,7 @@
 
     classification      one score per class
     yolov5              anchors: YOLOv5, YOLOv7
+    darknet             anchors: YOLOv3, YOLOv4, and their tiny sisters
     yolov8              distances to the four sides: YOLOv6, v8, v10, v11, PP-YOLOE, as the model zoo exports them
     yolox               one box per cell
     flat                one output [1, 84, 8400] or [1, 25200, 85], as Ultralytics and others export
