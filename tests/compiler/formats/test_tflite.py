@@ -15,13 +15,14 @@ import openrknn
 from openrknn.compiler import compile_model
 from openrknn.compiler.errors import CompileError, ModelError, UnsupportedOperatorError
 from openrknn.compiler.importer.formats import tflite
-from openrknn.compiler.importer.formats.tflite.schema import Subgraph, Tensor, parse
+from openrknn.compiler.importer.formats.tflite.schema import Operator, Options, Subgraph, Tensor, parse
+from openrknn.compiler.importer.formats.tflite.states import open_states
 from openrknn.runtime.session import Session
 from rknn.api import RKNN
 
 FOLDER = Path(__file__).parent / "tflite"
 MODELS = sorted(path.name.removesuffix(".int8.tflite") for path in FOLDER.glob("*.int8.tflite"))
-SINGLE = [name for name in MODELS if not name.startswith("net_")]
+SINGLE = [name for name in MODELS if not name.startswith(("net_", "lstm"))]
 NETWORKS = {
     "net_attention": 0.95,  # scores and products in fp16, where TFLite rounds them to 8 bits
     "net_deeplab": 0.999, "net_keywords": 0.999, "net_mobilenet_v1": 0.999, "net_mobilenet_v2": 0.999,
@@ -90,6 +91,33 @@ def test_the_other_kinds_of_models(kind: str) -> None:
     (found,) = on_npu(data, graph, arrays)
     far = steps(graph.tensors[graph.outputs[0]], found, arrays["y0"])
     assert far.max() <= (1 if kind == "uint8" else 0.002)
+
+
+@pytest.mark.parametrize("kind", ["float", "int8"])
+def test_recurrent_layers(kind: str) -> None:
+    data, graph, arrays = model_of("lstm", kind)
+    assert graph.operators[0].kind == "UNIDIRECTIONAL_SEQUENCE_LSTM"
+    (found,) = on_npu(data, graph, arrays)
+    assert steps(graph.tensors[graph.outputs[0]], found, arrays["y0"]).max() <= (1 if kind == "int8" else 0.002)
+
+
+def test_variables_become_inputs_and_outputs() -> None:
+    """x is appended to what is remembered; the sum of both is the result."""
+
+    def operator(kind: str, inputs: list[int], outputs: list[int]) -> Operator:
+        return Operator(kind, inputs, outputs, Options(None), b"", kind)
+
+    names = ("x", "states", "read", "sum", "again", "total")
+    tensors = [Tensor(name, (1, 4), np.float32) for name in names]
+    operators = [
+        operator("CALL_ONCE", [], []), operator("VAR_HANDLE", [], [1]), operator("READ_VARIABLE", [1], [2]),
+        operator("ADD", [0, 2], [3]), operator("ASSIGN_VARIABLE", [1, 3], []), operator("READ_VARIABLE", [1], [4]),
+        operator("MUL", [4, 0], [5]),
+    ]  # fmt: skip
+    found = open_states(Subgraph("g", tensors, [0], [5], operators), "model")
+    assert [found.tensors[index].name for index in found.inputs] == ["x", "states"]
+    assert [found.tensors[index].name for index in found.outputs] == ["total", "states_next"]
+    assert [(op.kind, op.inputs) for op in found.operators] == [("ADD", [0, 2]), ("MUL", [3, 0])]
 
 
 def test_names_and_shapes_are_those_of_the_file() -> None:

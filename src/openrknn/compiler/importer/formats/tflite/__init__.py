@@ -18,6 +18,7 @@ from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.tflite import blocks, elementwise, linear, moves, reductions, slices, windows
 from openrknn.compiler.importer.formats.tflite.context import TO_NCHW, Context, Rule
 from openrknn.compiler.importer.formats.tflite.schema import Subgraph, Tensor, parse
+from openrknn.compiler.importer.formats.tflite.states import open_states
 from openrknn.errors import FormatError
 
 __all__ = ["RULES", "read"]
@@ -50,7 +51,7 @@ def read(
         model = parse(data, name)
     except FormatError as error:
         raise ModelError(f"{name} is no TensorFlow Lite model, or a damaged one: {error}") from None
-    graph = model.subgraphs[0]
+    graph = open_states(model.subgraphs[0], name)
     starts = [*_named(graph, inputs, name), *graph.inputs] if inputs else graph.inputs
     is_known = bool(outputs) and {tensor.name for tensor in graph.tensors}.issuperset(outputs)
     wanted = _named(graph, outputs, name) if is_known else graph.outputs  # values of the ONNX model: the caller's

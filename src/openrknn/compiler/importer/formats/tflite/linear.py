@@ -12,6 +12,8 @@ from openrknn.compiler.importer.formats.tflite.schema import Array, Operator
 __all__ = ["RULES"]
 
 _INPUT, _STATE, _PEEPHOLE, _BIAS, _PROJECTION, _FIRST_NORM = 1, 5, 9, 12, 16, 20
+_FAR = 8.0
+"""Keras's models say that cells are clipped to 10: beyond this the tanh of a cell is 1 in fp16 and in int8."""
 _GATES = (0, 3, 1, 2)
 """TFLite has input, forget, cell, output; ONNX input, output, forget, cell."""
 
@@ -87,9 +89,8 @@ def _lstm(context: Context, op: Operator) -> None:
     if context.optional(op, _PEEPHOLE) >= 0 or context.optional(op, _PEEPHOLE + 1) >= 0:
         parts = np.concatenate([_matrix(context, op, _PEEPHOLE + gate).reshape(-1) for gate in (0, 2, 1)])[None]
         operands += ["", "", "", context.new(parts.astype(np.float32), "peephole")]
-    clip = {"clip": options.real(1)} if options.real(1) > 0 else {}
-    if clip:
-        raise context.unsupported(op, "its cell is clipped")
+    if 0 < options.real(1) < _FAR:
+        raise context.unsupported(op, f"its cell is clipped to {options.real(1)}")
     made = context.node("LSTM", operands, hidden_size=hidden)
     flat = context.node("Squeeze", [made, context.new(np.array([1], np.int64), "axes")])
     context.put(op, flat if is_time_major else context.transpose(flat, (1, 0, 2)))

@@ -213,7 +213,9 @@ def _tensor(entry: Table, number: int, buffers: list[memoryview], name: str) -> 
     buffer = entry.u32(2)
     if buffer >= max(len(buffers), 1):
         raise ModelError(f"{name}: tensor {label!r} is in buffer {buffer}, there are {len(buffers)}; it is damaged")
-    if buffer and len(buffers[buffer]) and not made.problem:
+    if 0 in shape and not made.problem:  # as good as a constant: there is nothing in it
+        made.data = np.zeros(shape, dtype)
+    elif buffer and len(buffers[buffer]) and not made.problem:
         made.data = _constant(made, buffers[buffer], code == _INT4, name)
     _quantisation(made, entry.table(4), name)
     return made
