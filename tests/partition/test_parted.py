@@ -263,3 +263,25 @@ def test_what_fp16_cannot_hold_is_left_to_the_cpu(tmp_path: Path) -> None:
     with Parted(model, replace(NPU, probe=False)) as parted:
         assert decibels(parted.run(feed)["y"], wanted) > 100  # every time on the CPU
         assert kinds(parted) == ["npu"]
+
+
+def test_the_lowest_float_is_a_mask_before_a_softmax() -> None:
+    model = model_of(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 16, 32] x, float[1, 1, 16] mask) => (float[1, 16, 32] y) {
+            q = MatMul (x, w)
+            t = Transpose <perm = [0, 2, 1]> (x)
+            s = MatMul (q, t)
+            m = Add (s, mask)
+            p = Softmax <axis = -1> (m)
+            a = MatMul (p, x)
+            y = MatMul (a, w)
+        }""",
+        w=(RNG.normal(size=(32, 32)) / 16).astype(np.float32),
+    )
+    mask = np.where(np.arange(16) < 10, 0, np.finfo(np.float32).min).astype(np.float32).reshape(1, 1, 16)
+    feed = {"x": RNG.normal(size=(1, 16, 32)).astype(np.float32), "mask": mask}
+    with Parted(model, NPU) as parted:
+        assert decibels(parted.run(feed)["y"], reference(model, feed)["y"]) > 40
+        assert kinds(parted) == ["npu"]
+        assert parted.plans[0].parts[0].masks == ("mask",)

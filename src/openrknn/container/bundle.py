@@ -70,6 +70,8 @@ class Part:
     """What a board's processor would need for it."""
     reason: str = ""
     """Why it is where it is."""
+    masks: tuple[str, ...] = ()
+    """NPU parts: inputs that only say "far below every score" before a Softmax, however low their numbers are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +240,7 @@ def _part(entry: Any) -> Part:
         outputs=tuple(map(str, entry["outputs"])), shapes=_shapes(entry["shapes"]), operators=int(entry["operators"]),
         macs=int(entry["macs"]), npu_macs=int(entry["npu_macs"]),
         npu_us=None if entry["npu_us"] is None else float(entry["npu_us"]), cpu_us=float(entry["cpu_us"]),
-        reason=str(entry["reason"]),
+        reason=str(entry["reason"]), masks=tuple(map(str, entry.get("masks", ()))),
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from openrknn.compiler.importer.masks import is_mask, readers_of
 from openrknn.container.bundle import Part
 from openrknn.partition.cache import Cache
 from openrknn.partition.compiled import Compiler, Made, Refusal
@@ -115,7 +116,7 @@ def _assembled(
             reason = f"by estimate {_us(npu_us)} on the NPU, {_us(costs.cpu)} on the CPU"
             part = Part(
                 "npu", file, inputs, outputs, shapes, len(nodes), macs, max(0, macs - found.cpu_macs), npu_us,
-                costs.cpu, reason,
+                costs.cpu, reason, _masks(view, group.nodes),
             )  # fmt: skip
         else:
             built.files[file] = _stored(view, group.nodes, (inputs, outputs))
@@ -126,6 +127,12 @@ def _assembled(
         for index, reason in sorted(splitter.reasons.items())
     ]
     return built
+
+
+def _masks(view: View, nodes: Sequence[int]) -> tuple[str, ...]:
+    model = extract(view, nodes)
+    readers, outputs = readers_of(model), {entry.name for entry in model.graph.output}
+    return tuple(entry.name for entry in model.graph.input if is_mask(entry.name, readers, outputs))
 
 
 def _stored(view: View, nodes: Sequence[int], cut: tuple[tuple[str, ...], tuple[str, ...]]) -> bytes:

@@ -9,6 +9,7 @@ import numpy as np
 
 from openrknn.compiler.errors import CompileError
 from openrknn.compiler.float_model import FloatModel, onnx_package
+from openrknn.compiler.importer.masks import is_mask, readers_of
 from openrknn.distance import measure
 from openrknn.partition.prepare import prepare
 from openrknn.partition.view import Value
@@ -46,10 +47,12 @@ def beyond(model: Any, shapes: Mapping[str, Sequence[int]], feed: Mapping[str, A
     copy.CopyFrom(model)
     view = prepare(copy, shapes)
     names = [name for node in view.nodes for name in node.makes if view.values.get(name, Value()).kind == 1]
+    readers, outputs = readers_of(view.model), set(view.outputs)
     found = []
     try:
         for name, value in FloatModel(view.model, names).run({name: feed[name] for name in view.inputs}):
-            if value.dtype.kind == "f" and value.size and not np.abs(value).max() <= _LARGEST:
+            is_large = value.dtype.kind == "f" and value.size and not np.abs(value).max() <= _LARGEST
+            if is_large and not is_mask(name, readers, outputs):
                 found.append(name)
     except CompileError:
         return []

@@ -13,11 +13,11 @@ import numpy as np
 
 from openrknn.compiler.float_model import onnx_package
 
-__all__ = ["soften_masks"]
+__all__ = ["FAR", "is_mask", "readers_of", "soften_masks"]
 
 _HUGE = 1e5
 """No score of attention is so large, and fp16 has no such number."""
-_FAR = 30000.0
+FAR = 30000.0
 _ARITHMETIC = {"Add", "Mul", "Sub", "Where", "Max", "Min", "Neg", "Sum"}
 _MOVING = {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile",
            "Transpose", "Unsqueeze"}  # fmt: skip
@@ -27,20 +27,27 @@ _ENDS = {"Softmax", "LogSoftmax"}
 def soften_masks(model: Any) -> None:
     """Change constants in place whose every way forward ends in a Softmax."""
     onnx = onnx_package()
-    readers: dict[str, list[Any]] = {}
-    for node in model.graph.node:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
+    readers = readers_of(model)
     outputs = {entry.name for entry in model.graph.output}
     for tensor in model.graph.initializer:
         if tensor.data_type != onnx.TensorProto.FLOAT or tensor.name in outputs:
             continue
         array = onnx.numpy_helper.to_array(tensor)
-        if array.size and float(np.abs(array).max()) > _HUGE and _is_mask(tensor.name, readers, outputs):
-            tensor.CopyFrom(onnx.numpy_helper.from_array(np.clip(array, -_FAR, _FAR).astype(np.float32), tensor.name))
+        if array.size and float(np.abs(array).max()) > _HUGE and is_mask(tensor.name, readers, outputs):
+            tensor.CopyFrom(onnx.numpy_helper.from_array(np.clip(array, -FAR, FAR).astype(np.float32), tensor.name))
 
 
-def _is_mask(start: str, readers: dict[str, list[Any]], outputs: set[str]) -> bool:
+def readers_of(model: Any) -> dict[str, list[Any]]:
+    """Value -> the nodes that read it."""
+    readers: dict[str, list[Any]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    return readers
+
+
+def is_mask(start: str, readers: dict[str, list[Any]], outputs: set[str]) -> bool:
+    """Whether every way forward ends in a Softmax."""
     waiting, seen = [start], {start}
     ends = False
     while waiting:

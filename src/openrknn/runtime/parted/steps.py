@@ -17,6 +17,8 @@ from openrknn.runtime.session import Session
 __all__ = ["CpuStep", "NpuStep", "Step", "UnfitError", "run_plan"]
 
 _QUIET = 3
+_FAR = 30000.0
+"""Its exponential is as much 0 as that of the lowest float, and a half float can hold it."""
 
 
 class UnfitError(ValueError):
@@ -55,6 +57,8 @@ class NpuStep:
             name: np.ascontiguousarray(value, np.float32).reshape(self.part.shapes[name] or (1,))
             for name, value in zip(self.part.inputs, values, strict=True)
         }
+        for name in self.part.masks:
+            feed[name] = np.clip(feed[name], -_FAR, _FAR)
         try:
             found = self.session.run(feed, layout=self._layouts)
         except ValueError as error:
