@@ -10,6 +10,8 @@ __all__ = ["flow"]
 
 _WIDTH, _HEIGHT, _GAP, _TOP, _STEP = 150, 62, 56, 26, 13
 _MOST_PARTS = 80
+_ROOM = 9
+"""Characters between two boxes."""
 _MOST_ROWS = 12
 """Of lines that pass below other boxes."""
 
@@ -80,8 +82,9 @@ def _line(pair: tuple[int, int], names: list[str], row: int | None) -> Markup:
     if row is None:
         y = _TOP + _HEIGHT // 2
         way = tag("path", title, d=f"M{left},{y} L{right - 4},{y}")
-        text = tag("text", _short(names[0], 8) if len(names) == 1 else f"{len(names)} values",
-                   x=(left + right) // 2, y=y - 7, class_="s m")  # fmt: skip
+        is_short = len(names) == 1 and len(names[0]) <= _ROOM
+        words = _short(names[0]) if is_short else count_of(len(names), "value")
+        text = tag("text", words, x=(left + right) // 2, y=y - 7, class_="s m")
         return tag("g", way, text, class_="edges")
     low = _TOP + _HEIGHT + 16 + _STEP * row
     start, stop = left - 18 - 3 * row, right + 18 + 3 * row
@@ -91,5 +94,5 @@ def _line(pair: tuple[int, int], names: list[str], row: int | None) -> Markup:
     return tag("g", way, class_="edges")
 
 
-def _short(text: str, limit: int = 20) -> str:
+def _short(text: str, limit: int = 18) -> str:
     return clean(text, limit)

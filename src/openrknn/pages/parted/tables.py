@@ -14,6 +14,7 @@ from openrknn.quantities import count_text, duration, shape_text, size_text
 __all__ = ["accuracy", "decisions", "ends", "notes", "operators", "shapes"]
 
 _MOST_NOTES = 400
+_LONGEST_NAME = 32
 _GOOD, _FAIR = 30.0, 20.0
 
 
@@ -32,7 +33,7 @@ def decisions(report: PartedReport) -> Markup:
 
 def _decision(part: PartReport) -> Markup:
     taken = part.kind == "npu"
-    npu = "cannot" if part.npu_us is None else duration(part.npu_us / 1e6)
+    npu = "–" if part.npu_us is None else duration(part.npu_us / 1e6)
     return tag(
         "tr",
         tag("td", part.number, class_="num"),
@@ -50,9 +51,14 @@ def _decision(part: PartReport) -> Markup:
 
 
 def _values(names: Sequence[str]) -> Markup:
-    shown = [breakable(clean(name, 60)) for name in names[:3]]
+    shown = [tag("span", breakable(_end_of(name)), title=clean(name)) for name in names[:3]]
     more = tag("span", f"and {len(names) - 3} more", class_="muted") if len(names) > 3 else None
     return join((*(tag("div", name) for name in shown), more))
+
+
+def _end_of(name: str) -> str:
+    """Exporters write whole paths; their ends tell values apart."""
+    return clean(name if len(name) <= _LONGEST_NAME else f"…{name[-_LONGEST_NAME:]}")
 
 
 def ends(report: PartedReport) -> Markup:
