@@ -37,6 +37,23 @@ def test_charts_of_compare_stay_in_their_cards(browser: Browser, tmp_path: Path,
     assert shown.ask(OUTSIDE) == 0
 
 
+def test_the_page_of_a_model_in_parts(browser: Browser, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="parts of the CPU run in ONNX Runtime")
+    from openrknn.pages.parted.page import parted_page
+    from tests.parted_file import parted_bundle
+
+    page = tmp_path / "page.html"
+    page.write_text(parted_page(parted_bundle()), "utf-8")
+    shown = browser.open(page.as_uri(), width=PHONE[0], height=PHONE[1])
+    assert shown.until(f"document.readyState == 'complete' && document.querySelector('main') && {WIDEST}") <= PHONE[0]
+    assert shown.ask(OUTSIDE) == 0
+    seen = "[...document.querySelectorAll('.one-graph')].filter(one => !one.hidden).map(one => one.id).join()"
+    assert shown.ask(seen) == "g0-all"
+    shown.ask("(() => { const chosen = document.querySelector('.picker select'); chosen.value = 'g2-all';"
+              "chosen.dispatchEvent(new Event('change')); return 1; })()")  # fmt: skip
+    assert shown.ask(seen) == "g2-all"
+
+
 def test_bars_of_the_timeline_have_room(browser: Browser, tmp_path: Path, capsys: Capture) -> None:
     page = tmp_path / "page.html"
     assert run(capsys, "trace", "timeline", ROOT / "examples" / "traces" / "tiny.trace", "-o", page).code == 0

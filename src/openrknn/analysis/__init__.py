@@ -13,6 +13,7 @@
     reports       the values that a report is made of;  explain, feed, versions, strays, ranges, findings fill them
     inspection    the whole report: file, estimate and lint;  board_time: the estimate in numbers and words
     weights       weights as the network had them;  register_use: coverage;  differences: diff;  accuracy: compare
+    parted        models in parts for NPU and CPU: what is in them, and which part loses accuracy
     lint          rules over decoded commands;  lint_codes: their names
 
 Analysis stands above the runtime, because comparing and decoding need a device, and it prints nothing. What the runtime
