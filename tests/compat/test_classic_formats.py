@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +111,33 @@ def test_what_is_missing_is_minus_one(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "none.weights cannot be read: No such file" in said
     assert "none.prototxt is one of the two files of a Caffe network" in said
     assert "too short for the header of Darknet weights" in said
+
+
+def test_a_frozen_graph_is_loaded_with_the_toolkits_arguments(tmp_path: Path) -> None:
+    if not all(importlib.util.find_spec(name) for name in ("tensorflow", "tf2onnx")):
+        pytest.skip("the extra `tensorflow` is not installed")
+    code = """
+import sys
+import tensorflow as tf
+with tf.Graph().as_default() as graph:
+    x = tf.compat.v1.placeholder(tf.float32, [None, 16, 16, 3], name="picture")
+    kernel = tf.constant([0.1] * 3 * 3 * 3 * 8, shape=[3, 3, 3, 8])
+    tf.nn.relu(tf.nn.conv2d(x, kernel, 2, "SAME"), name="map")
+open(sys.argv[1], "wb").write(graph.as_graph_def().SerializeToString())
+"""
+    path = tmp_path / "net.pb"
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True)
+    rknn = ready()
+    assert rknn.load_tensorflow(
+        tf_pb=str(path), inputs=["picture"], input_size_list=[[16, 16, 3]], outputs=["map"]
+    ) == 0  # fmt: skip
+    assert rknn.build(do_quantization=False) == 0
+    assert rknn.init_runtime() == 0
+    outputs = rknn.inference(inputs=[np.full((1, 16, 16, 3), 255, np.uint8)])
+    assert outputs is not None
+    assert outputs[0].shape == (1, 8, 8, 8)
+    np.testing.assert_allclose(outputs[0][0, 0, 0], 2.7, rtol=2e-3)
+    rknn.release()
 
 
 def test_tensorflow_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,9 @@ def compile_onnx(
 ) -> Model:
     """An ONNX model as a `.rknn` model; `openrknn.save` or `Session` take it from there.
 
+    Files of other frameworks become ONNX first (docs/formats.md); networks of two files, Darknet's and Caffe's, may be
+    given as a pair of them.
+
     `calibration`: a folder of pictures, paths, arrays, or dicts of arrays by input name; without it the model is fp16.
     `openrknn.compiler.CompileOptions` lists all options.
     """

@@ -198,6 +198,11 @@ def arg_max(place: Place) -> str:
     if count > shape[axis]:
         raise place.wrong(f"top_k: {count} of {shape[axis]} numbers")
     shape[axis] = count
+    if count == 1 and not with_values:
+        first = place.add("ArgMax", [value], shape, "first", axis=axis, keepdims=1)
+        if has_axis:
+            return place.add("Cast", [first], shape, to=1)
+        return place.reshape(place.add("Cast", [first], shape, "float", to=1), [batch, 1, 1])
     many = place.constant("count", [count], "int64")
     values, places = place.build.add_many(
         "TopK", [value, many], {f"{place.name}.values": shape, f"{place.name}.places": shape}, axis=axis
