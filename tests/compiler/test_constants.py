@@ -134,3 +134,24 @@ def test_names_that_rules_wrote_are_those_they_were_written_for() -> None:
     error = UnsupportedOperatorError("no", operators=("LSTM_t3_Conv_2_node", "nothing", "LSTM_t3"))
     in_terms_of(error, {"LSTM_t3", "t3"})
     assert error.operators == ("LSTM_t3",)
+
+
+def test_one_name_for_two_lengths() -> None:
+    """A mask of samples and states of steps, both called "n" by the exporter: what was given for each counts."""
+    net = Net()
+    shorter = net.add("Slice", "mask", *(net.constant([value], np.int64) for value in (0, 1 << 40, 1, 4)))
+    out = net.add("Mul", "x", net.add("Cast", shorter, to=TYPES.FLOAT))
+    model = net.model({"x": (1, "n"), "mask": (1, "n")}, [out])
+    model.graph.input[1].type.tensor_type.elem_type = TYPES.INT64
+    graph = import_model(model, shapes={"x": (1, 5), "mask": (1, 20)}, constants={"mask": 1}).graph
+    assert graph.shape("x") == graph.shape(out) == (1, 5)
+
+
+def test_a_recording_that_is_no_whole_number_of_steps() -> None:
+    """What is cut off of 20007 samples is the CPU's: as a selection of channels it has 400 M weights."""
+    net = Net()
+    sound = net.add("Unsqueeze", "x", net.constant([1], np.int64))
+    out = net.add("Tanh", net.add("Conv", sound, net.weights(16, 1, 127), kernel_shape=[127], strides=[64]))
+    compiled = compile_model(net.model({"x": (1, 20007)}, [out]))
+    assert "dB" in compiled.checked
+    assert "Slice" in {step.type for step in compiled.lowering.program.steps if step.is_cpu}
