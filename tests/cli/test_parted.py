@@ -149,3 +149,23 @@ def test_the_page(folder: Path) -> None:
     assert "<b>x</b>" not in shown
     assert "&lt;b&gt;x" in shown
     assert describe_parts(hostile).chip == "RK3588"
+
+
+@pytest.mark.parametrize(
+    "change", [{"npu_us": float("nan")}, {"cpu_us": float("inf")}, {"macs": -1}, {"operators": 10**30}]
+)
+def test_numbers_that_cannot_be_are_refused(capsys: Capture, tmp_path: Path, change: dict[str, Any]) -> None:
+    whole = parted_bundle()
+    parts = (dataclasses.replace(whole.parts[0], **change), *whole.parts[1:])
+    (tmp_path / "bad.rknnz").write_bytes(write_bundle(dataclasses.replace(whole, parts=parts)))
+    result = run(capsys, "inspect", tmp_path / "bad.rknnz", "--json")
+    assert (result.code != 0, result.out) == (True, "")
+    assert "part 0" in result.err
+
+
+def test_inputs_that_nobody_could_hold_are_not_made_up(capsys: Capture, tmp_path: Path) -> None:
+    whole = parted_bundle()
+    plans = tuple(dataclasses.replace(plan, shapes={"image": (1 << 40, 16, 8, 8)}) for plan in whole.plans)
+    (tmp_path / "huge.rknnz").write_bytes(write_bundle(dataclasses.replace(whole, plans=plans)))
+    result = run(capsys, "bench", tmp_path / "huge.rknnz")
+    assert (result.code != 0, "too many numbers to make up" in result.err) == (True, True)

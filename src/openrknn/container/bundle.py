@@ -35,6 +35,7 @@ _MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 _MAX_BYTES = 2**32
 """Of all parts."""
 _MOST_PARTS = 10_000
+_LARGEST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +256,7 @@ def _check(bundle: Bundle, name: str) -> None:
         missing = [value for value in (*part.inputs, *part.outputs) if value not in part.shapes]
         if part.kind == "npu" and missing:
             raise FormatError(f"part {number} of {name} does not say which shape {missing[0]!r} has")
+    _check_numbers(bundle, name)
     known = {port.name for port in bundle.inputs}
     for plan in bundle.plans:
         made = set(known)
@@ -268,3 +270,15 @@ def _check(bundle: Bundle, name: str) -> None:
         lost = [port.name for port in bundle.outputs if port.name not in made]
         if lost:
             raise FormatError(f"no part of {name} makes its output {lost[0]!r}")
+
+
+def _check_numbers(bundle: Bundle, name: str) -> None:
+    """JSON knows neither signs nor ends: whoever adds up or makes arrays gets numbers that can be."""
+    for number, part in enumerate(bundle.parts):
+        found = (part.operators, part.macs, part.npu_macs, part.cpu_us, part.npu_us or 0.0)
+        if not all(0 <= value < _LARGEST for value in found):
+            raise FormatError(f"part {number} of {name} has operators, products and times that cannot be: {found}")
+    for shapes in (*(part.shapes for part in bundle.parts), *(plan.shapes for plan in bundle.plans)):
+        for value, shape in shapes.items():
+            if not all(0 <= size < _LARGEST for size in shape):
+                raise FormatError(f"{value!r} of {name} has a shape that cannot be: {shape}")

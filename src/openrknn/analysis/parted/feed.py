@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy.typing as npt
 from openrknn.container.bundle import Bundle, Port
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.parted.types import DTYPES
+
+_MOST_NUMBERS = 2**28
 
 __all__ = ["example_inputs", "input_shape"]
 
@@ -29,6 +32,8 @@ def example_inputs(bundle: Bundle, seed: int = 0) -> dict[str, npt.NDArray[Any]]
         if kind is None:
             raise UnsupportedError(f"the input {port.name!r} is {port.type}: no numbers can be made up for it; give it")
         shape = input_shape(bundle, port)
+        if math.prod(shape) > _MOST_NUMBERS:
+            raise UnsupportedError(f"the input {port.name!r} is {shape}: too many numbers to make up; give it")
         if np.dtype(kind).kind == "f":
             found[port.name] = chance.uniform(-1, 1, shape).astype(kind)
         else:
