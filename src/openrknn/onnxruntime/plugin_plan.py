@@ -7,11 +7,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from openrknn.compiler.float_model import onnx_package
 from openrknn.container.bundle import Part
 from openrknn.partition import PartitionOptions
 from openrknn.partition.build import build
 from openrknn.partition.cache import Cache
 from openrknn.partition.make import make_plan
+from openrknn.partition.prepare import prepare
 from openrknn.partition.view import view_of
 
 __all__ = ["Planned", "is_open", "plan"]
@@ -64,11 +66,15 @@ def is_open(model: Any) -> bool:
 
 
 def _parts(model: Any, options: PartitionOptions) -> tuple[list[Part], dict[str, bytes]]:
-    if all(node.domain in _STANDARD for node in model.graph.node) or (is_open(model) and options.shapes):
-        bundle = make_plan(model, options, options.shapes[0] if options.shapes else {})
+    shapes = options.shapes[0] if options.shapes else {}
+    if all(node.domain in _STANDARD for node in model.graph.node):
+        bundle = make_plan(model, options, shapes)
         return list(bundle.parts), dict(bundle.files)
-    # What only ONNX Runtime knows is among them: nobody else can say which shapes come behind it. It has said so.
-    built = build(view_of(model), options, Cache(options.cache))
+    # What only ONNX Runtime knows is among them: nobody else can run it, or say which shapes come behind it. It says so
+    # itself where all shapes are fixed.
+    copy = onnx_package().ModelProto()
+    copy.CopyFrom(model)
+    built = build(prepare(copy, shapes) if is_open(model) else view_of(copy), options, Cache(options.cache))
     return built.parts, built.files
 
 
