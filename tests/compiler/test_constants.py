@@ -95,6 +95,15 @@ def test_what_cannot_be_says_what_there_is(name: str, value: Any, kind: int, mes
         fix_inputs(model, {name: value})
 
 
+def test_a_file_that_announces_a_terabyte(tmp_path: Path) -> None:
+    path = tmp_path / "mask.npy"
+    with path.open("wb") as file:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (1, 1 << 37)}
+        np.lib.format.write_array_header_1_0(file, header)
+    with pytest.raises(OptionError, match=r"is not a .npy file"):
+        fix_inputs(masked(1, 3)[0], {"mask": path})
+
+
 def test_one_number_for_a_length_that_nobody_knows() -> None:
     model, _ = masked("b", "m")
     with pytest.raises(OptionError, match=r"--shapes mask=1,1\), or an array"):

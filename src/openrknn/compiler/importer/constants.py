@@ -13,6 +13,8 @@ from openrknn.compiler.errors import OptionError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.shapes import model_inputs, set_size
 from openrknn.compiler.ir import Array
+from openrknn.errors import FormatError
+from openrknn.numpyfiles import read_npy
 
 __all__ = ["fix_inputs", "read_constant"]
 
@@ -25,7 +27,7 @@ _WRITTEN_OUT = 1 << 16
 def read_constant(value: Any) -> Array:
     """A number, a truth, a list of them, an array, or the path of a `.npy` file as an array."""
     if isinstance(value, str | os.PathLike):
-        return _read_file(os.fspath(value))
+        return _read_file(os.fsdecode(value))
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, OverflowError) as error:
@@ -35,13 +37,13 @@ def read_constant(value: Any) -> Array:
     return array
 
 
-def _read_file(path: str | bytes) -> Array:
+def _read_file(path: str) -> Array:
     try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise OptionError(f"{os.fsdecode(path)!r} is not a .npy file of numbers: {error}") from None
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
-        raise OptionError(f"{os.fsdecode(path)!r} is not a .npy file of numbers; save one with numpy.save")
+        array = read_npy(path)
+    except (OSError, FormatError) as error:
+        raise OptionError(f"{path!r} is not a .npy file of numbers: {error}") from None
+    if array.dtype.kind not in "biuf":
+        raise OptionError(f"{path!r} is not a .npy file of numbers; save one with numpy.save")
     return array
 
 
