@@ -111,7 +111,11 @@ def weights(feed: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
 
     later = list(feed.items())[1:]
-    return {name: value for name, value in later if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"}
+    return {
+        name: value
+        for name, value in later
+        if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" and value.size
+    }
 
 
 def _on_npu(session: Any) -> bool:

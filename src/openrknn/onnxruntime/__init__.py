@@ -22,12 +22,12 @@ _install(__path__)
 
 def get_available_providers() -> list[str]:
     """Ours, and those of the installed ONNX Runtime."""
-    return [_RKNN, *_real.get_available_providers()]
+    return [_RKNN, *(name for name in _real.get_available_providers() if name != _RKNN)]
 
 
 def get_all_providers() -> list[str]:
     """Ours, and all that ONNX Runtime knows."""
-    return [_RKNN, *_real.get_all_providers()]
+    return [_RKNN, *(name for name in _real.get_all_providers() if name != _RKNN)]
 
 
 def __getattr__(name: str) -> Any:
