@@ -263,8 +263,8 @@ def page(answers: dict[tuple[str, str], dict[str, Any]]) -> str:
         "  those that have more than one input.",
         "- **on the NPU**: so many of them had a part there. They may be off by 1/256 of each number or the largest,",
         "  from what ONNX says, or from what ONNX Runtime gives for inputs rounded to fp16: the NPU sees no others.",
-        "  8-bit numbers may be off by one, recurrent layers by 1/512 (their gates are near 1). Tests without such a part",
-        "  have to meet ONNX's own tolerance.",
+        "  8-bit numbers may be off by one, recurrent layers by 1/512 (their gates are near 1). Tests without such a",
+        "  part have to meet ONNX's own tolerance.",
         "",
         f"{sums[0]} tests, ONNX Runtime passes {sums[1]}; of these {sums[3]} pass by cost "
         f"and {sums[6]} with `prefer=npu`, {sums[7]} of them on the NPU. With constant weights {sums[9]} of {sums[8]} "
