@@ -88,6 +88,12 @@ def test_darknets_softmax_with_groups_and_temperature() -> None:
     np.testing.assert_allclose(got, raised / raised.sum(1, keepdims=True), atol=1e-6)
 
 
+def test_the_output_is_named_after_the_last_layer_that_computes() -> None:
+    text = "[net]\nchannels=4\nheight=6\nwidth=8\n[avgpool]\n[softmax]\n[dropout]\n[cost]\n"
+    model = read_model((text.encode(), struct.pack("<3iq", 0, 2, 0, 0)))
+    assert [entry.name for entry in model.graph.output] == ["softmax_1"]
+
+
 def test_darknets_shortcuts_of_several_layers_and_sizes() -> None:
     same = "[activation]\nactivation=relu\n[activation]\nactivation=tanh\n[shortcut]\nfrom=-2,-1\n"
     relu = np.maximum(FEED, 0)

@@ -63,7 +63,8 @@ class Network:
             self._values.append(current)
         self._weights.finish(self._build.what)
         if not self._outputs:
-            self._outputs = [self._named(self._values[-1], _name(rest[-1].kind, len(rest) - 1))]
+            last = max((number for number, section in enumerate(rest) if section.kind not in _NOTHING), default=0)
+            self._outputs = [self._named(self._values[-1], _name(rest[last].kind, last))]
         return self._build.model(self._outputs)
 
     def _layer(self, section: Section, number: int, source: str) -> str:
@@ -83,10 +84,11 @@ class Network:
         )
 
     def _named(self, value: str, name: str) -> str:
-        """The last layer as an output, under its own name: dropout and the like make no value."""
+        """The last layer as an output, under its own name: some make no value of their own."""
         return value if value == name else self._build.add("Identity", [value], name, self._build.shapes[value])
 
 
+_NOTHING = {"cost", "dropout"}
 _SHORT = {"convolutional": "conv", "connected": "fc", "conn": "fc", "max": "maxpool", "avg": "avgpool",
           "soft": "softmax"}  # fmt: skip
 
