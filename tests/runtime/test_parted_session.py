@@ -102,3 +102,21 @@ def test_values_and_single_parts(session: PartedSession) -> None:
     assert np.array_equal(alone["s0"], values["s0"])
     with pytest.raises(ValueError, match="reads 'number'"):
         session.run_part(1, {"r0": values["r0"]})
+
+
+def test_rows_are_filled_up_for_comparisons() -> None:
+    from onnx import TensorProto, helper, numpy_helper
+
+    from openrknn.partition import PartitionOptions, make_bundle
+
+    weights = numpy_helper.from_array(np.full((16, 16, 1, 1), 0.1, np.float32), "w")
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", 16, 4, 4]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"])], "rows", ends[:1], ends[1:], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    options = PartitionOptions(prefer="npu", cache=False, shapes=({"x": (4, 16, 4, 4)},))
+    with PartedSession(make_bundle(model, options)) as opened:
+        given = np.ones((3, 16, 4, 4), np.float32)
+        assert opened.filled({"x": given})["x"].shape == (4, 16, 4, 4)
+        assert opened.run({"x": given})["y"].shape == (3, 16, 4, 4)
+        with pytest.raises(ValueError, match="parts for"):
+            opened.filled({"x": np.ones((5, 16, 4, 4), np.float32)})

@@ -109,6 +109,7 @@ def compare_parts(
             f"{onnx} takes {missing[0]!r}, too, which the model in parts has as a constant: give its value as an input"
         )
     with PartedSession(bundle, device) as session:
+        feed = {**feed, **session.filled({port.name: feed[port.name] for port in bundle.inputs})}
         ours = session.values({port.name: feed[port.name] for port in bundle.inputs})
         plan = session.plan
         wanted = [name for number in plan.parts for name in _touched(bundle, number)]

@@ -218,6 +218,12 @@ class PartedSession(Session):
         """The order of parts that ran last, or runs next."""
         return self._plan
 
+    def filled(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Inputs as the plan for their shapes takes them: with rows of zeros where those change nothing else."""
+        shapes = {name: value.shape for name, value in values.items() if isinstance(value, np.ndarray)}
+        plan = self._plan_for(shapes)
+        return {name: _fill_up(value, plan.shapes.get(name)) for name, value in values.items()}
+
     def run_part(self, number: int, values: Mapping[str, Any]) -> dict[str, Any]:
         """One part alone, on the values that it reads; what it makes, by name."""
         with self._lock:
