@@ -164,3 +164,13 @@ def test_a_recording_that_is_no_whole_number_of_steps() -> None:
     compiled = compile_model(net.model({"x": (1, 20007)}, [out]))
     assert "dB" in compiled.checked
     assert "Slice" in {step.type for step in compiled.lowering.program.steps if step.is_cpu}
+
+
+def test_an_output_that_is_constant_says_which_ones_are_not() -> None:
+    net = Net()
+    out, known = net.conv("x", 3, 8), net.add("Identity", "factor")
+    model = net.model({"x": (1, 3, 8, 8), "factor": (2,)}, [out, net.add("Neg", known)])
+    model.graph.output.append(onnx.helper.make_tensor_value_info("factor", TYPES.FLOAT, [2]))
+    with pytest.raises(CompileError, match="leave it out with --outputs") as caught:
+        compile_model(model, constants={"factor": 2})
+    assert caught.value.operators

@@ -50,7 +50,9 @@ def build_graph(model: Any) -> Graph:
             _as_operands(graph, op)
     for name in graph.outputs:
         if name not in graph.values and name in constants:
-            raise ModelError(f"output {name!r} is a constant; leave it out with --outputs", operators=[name])
+            others = ",".join(other for other in graph.outputs if other not in constants or other in graph.values)
+            advice = f"leave it out with --outputs {others}" if others else "there is nothing to compile"
+            raise ModelError(f"output {name!r} is a constant; {advice}", operators=[name])
     graph.sort()
     graph.prune()
     _check_constants(graph)
