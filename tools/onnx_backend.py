@@ -260,7 +260,7 @@ def page(answers: dict[tuple[str, str], dict[str, Any]]) -> str:
         "  the NPU, so all of them stay in ONNX Runtime.",
         "- **npu**: what passes with `prefer=npu`, where everything that can be on the NPU is there.",
         "- **weights**: `prefer=npu`, and all inputs but the first are constants, as weights are in models; so many of",
-        "  those that have more than one input.",
+        "  those that have more than one input and were run so.",
         "- **on the NPU**: so many of them had a part there. They may be off by 1/256 of each number or the largest,",
         "  from what ONNX says, or from what ONNX Runtime gives for inputs rounded to fp16: the NPU sees no others.",
         "  8-bit numbers may be off by one, recurrent layers by 1/512 (their gates are near 1). Tests without such a",
@@ -268,7 +268,7 @@ def page(answers: dict[tuple[str, str], dict[str, Any]]) -> str:
         "",
         f"{sums[0]} tests, ONNX Runtime passes {sums[1]}; of these {sums[3]} pass by cost "
         f"and {sums[6]} with `prefer=npu`, {sums[7]} of them on the NPU. With constant weights {sums[9]} of {sums[8]} "
-        f"pass, {sums[10]} of them on the NPU.",
+        f"that were run pass, {sums[10]} of them on the NPU.",
         "",
     ]
     if failed:
