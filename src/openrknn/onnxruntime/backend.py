@@ -16,6 +16,10 @@ from openrknn.onnxruntime.session import InferenceSession
 __all__ = ["OpenrknnBackend", "OpenrknnRep", "is_compatible", "prepare", "run", "run_model", "supports_device"]
 
 
+_OPSET, _FORMAT = 21, 10
+"""Of operators that come alone: the newest that all releases of ONNX Runtime of the last years know."""
+
+
 class OpenrknnRep(BackendRep):
     """A model that is ready to run."""
 
@@ -80,7 +84,9 @@ class OpenrknnBackend(Backend):
         ]
         results = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
         graph = helper.make_graph([node], "node", entries, results)
-        return cls.run_model(helper.make_model(graph), arrays, device, **kwargs)
+        opset = int(kwargs.pop("opset_version", _OPSET))
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=_FORMAT)
+        return cls.run_model(model, arrays, device, **kwargs)
 
 
 is_compatible = OpenrknnBackend.is_compatible
