@@ -50,7 +50,7 @@ class Program(Closing):
         }
         self.bound = sorted(number for number in statics if self._places[number] in bound)
         """Which inputs are constants now."""
-        self._calibration = _Recorder(self._places, bound, examples)
+        self._calibration = _Recorder(self._places, examples)
         nodes = [node for node in module.graph.nodes if node.op not in {"placeholder", "output"}]
         self.segments = self._keep_worthy(cut(nodes, self.effects, bound, self._make)) if nodes else []
         self._calibration.forget()
@@ -153,9 +153,9 @@ class Program(Closing):
 class _Recorder:
     """Calibration data of a piece: what reaches it when the graph runs on the example inputs."""
 
-    def __init__(self, places: Sequence[Any], bound: Mapping[Any, Any], examples: Sequence[Sequence[Any]]) -> None:
+    def __init__(self, places: Sequence[Any], examples: Sequence[Sequence[Any]]) -> None:
         self._examples = list(examples)
-        self._places, self._bound = places, bound
+        self._places = places
 
     def feeds(self, module: Any, piece: Piece) -> list[dict[str, Any]] | None:
         """By name of the piece's inputs; None without examples."""
