@@ -20,6 +20,7 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from openrknn.onnxruntime import plugin, plugin_host, plugin_parts  # noqa: E402
+from openrknn.partition import Parted  # noqa: E402
 
 try:
     plugin.library()
@@ -160,6 +161,22 @@ def test_open_batch_runs_with_any_size() -> None:
     for rows in (1, 3, 1):
         x = picture(rows, 3, 12, 12)
         assert_close(session.run(None, {"x": x}), on_cpu(model, {"x": x}))
+
+
+def test_announced_shapes_are_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Parted] = []
+
+    def open_it(*given: Any) -> Parted:
+        opened.append(Parted(*given))
+        return opened[-1]
+
+    monkeypatch.setattr(plugin_parts, "Parted", open_it)
+    model = small("n")
+    session = session_of(model, shapes="x=2x3x12x12")
+    assert [len(parted.plans) for parted in opened] == [1, 1]
+    x = picture(2, 3, 12, 12)
+    assert_close(session.run(None, {"x": x}), on_cpu(model, {"x": x}))
+    assert [len(parted.plans) for parted in opened] == [1, 1]  # nothing had to be learnt
 
 
 def test_graphs_inside_stay_where_they_are() -> None:

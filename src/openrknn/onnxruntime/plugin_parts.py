@@ -85,6 +85,10 @@ class Book:
         kept = [entry for entry in model.graph.input if entry.name not in constants]
         del model.graph.input[:]
         model.graph.input.extend(kept)
+        tensors = sorted(model.graph.initializer, key=lambda tensor: str(tensor.name))  # ONNX Runtime keeps no order
+        del model.graph.initializer[:]
+        model.graph.initializer.extend(tensors)
+        model.graph.name = "part"
         part = _Part(_ready(model, self._session(session)), inputs, tuple(entry.name for entry in model.graph.output))
         with self._lock:
             number = next(self._numbers)
@@ -131,6 +135,8 @@ def _ready(model: Any, session: _Session) -> Parted | PartedSession:
         part, data = found
         bundle = Bundle(options.target, inputs, outputs, (part,), (Plan((0,)),), {part.file: data})
         return PartedSession(bundle, options.device)
+    announced = session.planned.shapes.get(key, {}) if session.planned is not None else {}
+    shapes = (announced,) if announced and set(announced) == {port.name for port in inputs} else ()
     # The calibration data are for the inputs of the whole model.
     precision = "fp16" if options.calibration is not None else options.precision
-    return Parted(model, replace(options, prefer="npu", shapes=(), calibration=None, precision=precision))
+    return Parted(model, replace(options, prefer="npu", shapes=shapes, calibration=None, precision=precision))

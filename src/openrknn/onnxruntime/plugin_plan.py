@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,8 @@ class Planned:
     """For each node the number of its part, or -1."""
     files: dict[frozenset[str], tuple[Part, bytes]] = field(default_factory=dict)
     """Outputs of a part -> what was compiled for it. Nothing where shapes are open: then it is made for what comes."""
+    shapes: dict[frozenset[str], Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
+    """Outputs of a part -> shapes of its inputs, where those of the model were announced."""
 
 
 def plan(model: Any, options: PartitionOptions) -> Planned:
@@ -49,8 +51,11 @@ def plan(model: Any, options: PartitionOptions) -> Planned:
         for number in chosen:
             planned.numbers[number] = count
         count += 1
+        key = frozenset(part.outputs)
         if not is_open(model):
-            planned.files[frozenset(part.outputs)] = (part, files[part.file])
+            planned.files[key] = (part, files[part.file])
+        elif options.shapes:
+            planned.shapes[key] = {name: part.shapes[name] for name in part.inputs}
     taken = sum(number >= 0 for number in planned.numbers)
     _LOG.info("%d of %d operators in %d parts for the NPU", taken, len(planned.numbers), count)
     return planned
