@@ -94,6 +94,26 @@ def test_what_cannot_be_converted_is_one_line(made: Path, tmp_path: Path) -> Non
         read_model(cut)
 
 
+LAMBDA = """
+import sys
+import tensorflow as tf
+code = tf.keras.layers.Lambda(lambda x: (open(sys.argv[1] + "/ran", "w"), x)[1], output_shape=(4,))
+model = tf.keras.Sequential([tf.keras.layers.Input((4,)), code])
+for name in ("net.keras", "net.h5"):
+    model.save(f"{sys.argv[1]}/{name}")
+"""
+
+
+@needed
+def test_code_in_a_file_is_not_run(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", LAMBDA, str(tmp_path)], check=True, capture_output=True)
+    (tmp_path / "ran").unlink(missing_ok=True)
+    for name in ("net.keras", "net.h5"):
+        with pytest.raises(ModelError, match="Lambda"):
+            read_model(tmp_path / name)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_without_tensorflow_the_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     path = tmp_path / "net.pb"
