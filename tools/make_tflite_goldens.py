@@ -170,6 +170,12 @@ def attention(x: Any) -> Any:
     return tf.matmul(scores, v[None])
 
 
+def loop(x: Any) -> Any:
+    """Three rounds of a layer: WHILE."""
+    w = normal(16, 16, scale=0.2)
+    return tf.while_loop(lambda i, _: i < 3, lambda i, v: (i + 1, tf.tanh(tf.matmul(v, w)) + x), (0, x))[1]
+
+
 SINGLE: dict[str, tuple[Body, list[tuple[int, ...]]]] = {
     "conv_same": (conv, [PICTURE]),
     "conv_valid_stride": (lambda x: conv(x, strides=2, padding="VALID"), [PICTURE]),
@@ -261,6 +267,7 @@ NETWORKS: dict[str, tuple[Body, list[tuple[int, ...]]]] = {
     "net_pose": (pose, [(1, 32, 32, 3)]),
     "net_autoencoder": (autoencoder, [(1, 96)]),
     "net_attention": (attention, [(1, 16, 32)]),
+    "net_loop": (loop, [(1, 16)]),
 }
 
 

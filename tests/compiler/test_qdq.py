@@ -94,3 +94,28 @@ def test_weak_and_dead_channels(group: int) -> None:
 def test_more_than_eight_bits_are_refused_with_advice() -> None:
     with pytest.raises(ModelError, match=r"int16.*int8 and uint8.*fp16"):
         compile_model(build("int16", "int8", per_channel=True))
+
+
+@pytest.mark.parametrize("ratio", [0.3, 3.0, 40.0])
+def test_a_difference_of_two_scales_that_are_far_apart(ratio: float) -> None:
+    """x - y in steps of x and of y; ONNX Runtime is not needed to subtract."""
+    scales = {"x": 0.02, "y": 0.02 * ratio, "z": 0.02 * max(ratio, 1.0)}
+    constants = [numpy_helper.from_array(np.asarray(value, np.float32), f"s{name}") for name, value in scales.items()]
+    constants.append(numpy_helper.from_array(np.asarray(3, np.int8), "zero"))
+    nodes = []
+    for name in ("x", "y"):
+        nodes += [helper.make_node("QuantizeLinear", [name, f"s{name}", "zero"], [f"{name}q"]),
+                  helper.make_node("DequantizeLinear", [f"{name}q", f"s{name}", "zero"], [f"{name}d"])]  # fmt: skip
+    nodes += [helper.make_node("Sub", ["xd", "yd"], ["d"]),
+              helper.make_node("QuantizeLinear", ["d", "sz", "zero"], ["dq"]),
+              helper.make_node("DequantizeLinear", ["dq", "sz", "zero"], ["z"])]  # fmt: skip
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16, 6, 5]) for name in ("x", "y", "z")]
+    graph = helper.make_graph(nodes, "difference", ends[:2], ends[2:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    random = np.random.default_rng(2)
+    stored = {name: random.integers(-100, 101, (1, 16, 6, 5)) for name in ("x", "y")}
+    feed = {name: ((numbers - 3) * np.float32(scales[name])).astype(np.float32) for name, numbers in stored.items()}
+    wanted = np.clip(np.rint((feed["x"] - feed["y"]) / scales["z"]) + 3, -128, 127)
+    with Session(compile_model(model).model, "software") as session:
+        found = session.run(feed, layout="nchw")["z"]
+    assert np.abs(np.rint(found / scales["z"]) + 3 - wanted).max() <= 1

@@ -101,6 +101,17 @@ def test_recurrent_layers(kind: str) -> None:
     assert steps(graph.tensors[graph.outputs[0]], found, arrays["y0"]).max() <= (1 if kind == "int8" else 0.002)
 
 
+def test_loops() -> None:
+    """WHILE becomes Loop, which is for the CPU: ONNX Runtime runs it."""
+    runtime = pytest.importorskip("onnxruntime", reason="it is what runs loops: pip install onnxruntime")
+    data, graph, arrays = model_of("net_loop", "float")
+    assert [op.kind for op in graph.operators] == ["WHILE"]
+    made = tflite.read(data)
+    onnx.checker.check_model(made, full_check=True)
+    session = runtime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"x0": arrays["x0"]})[0], arrays["y0"], atol=1e-5)
+
+
 def test_variables_become_inputs_and_outputs() -> None:
     """x is appended to what is remembered; the sum of both is the result."""
 

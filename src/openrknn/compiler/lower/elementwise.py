@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import align
 from openrknn.compiler.ir import Op, Quantization
@@ -95,7 +97,9 @@ def lower_binary(low: Lowering, op: Op) -> None:
         finish.operand(EwOperation.MUL, second, per_channel=per_channel, relu=relu)
     else:
         if first is not None:
-            finish.widen()
+            # The second operand's factor has 15 bits: where its scale is the larger one, the first gets fewer digits.
+            ratio = second.scale / abs(finish.unit) if second is not None else 1.0
+            finish.widen(max(0, 14 - max(0, math.frexp(ratio)[1] - 1)))
         finish.operand(_ALGORITHMS[method], second, per_channel=per_channel, relu=relu, negated=method == "sub")
     finish.output()
     registers = elementwise_registers(

@@ -15,9 +15,18 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.errors import ModelError
-from openrknn.compiler.importer.formats.tflite import blocks, elementwise, linear, moves, reductions, slices, windows
+from openrknn.compiler.importer.formats.tflite import (
+    blocks,
+    control,
+    elementwise,
+    linear,
+    moves,
+    reductions,
+    slices,
+    windows,
+)
 from openrknn.compiler.importer.formats.tflite.context import TO_NCHW, Context, Rule
-from openrknn.compiler.importer.formats.tflite.schema import Subgraph, Tensor, parse
+from openrknn.compiler.importer.formats.tflite.schema import Subgraph, parse
 from openrknn.compiler.importer.formats.tflite.states import open_states
 from openrknn.errors import FormatError
 
@@ -27,8 +36,8 @@ _OPSET, _IR_VERSION = 17, 8
 _PICTURE = 4
 
 RULES: dict[str, Rule] = {
-    **blocks.RULES, **elementwise.RULES, **linear.RULES, **moves.RULES, **reductions.RULES, **slices.RULES,
-    **windows.RULES,
+    **blocks.RULES, **control.RULES, **elementwise.RULES, **linear.RULES, **moves.RULES, **reductions.RULES,
+    **slices.RULES, **windows.RULES,
 }  # fmt: skip
 """TFLite operator -> who writes it in ONNX."""
 
@@ -56,7 +65,7 @@ def read(
     is_known = bool(outputs) and {tensor.name for tensor in graph.tensors}.issuperset(outputs)
     wanted = _named(graph, outputs, name) if is_known else graph.outputs  # values of the ONNX model: the caller's
     cut = Subgraph(graph.name, graph.tensors, list(dict.fromkeys(starts)), list(dict.fromkeys(wanted)), graph.operators)
-    return _written(cut, name, model.description, turns=not input_is_nchw, is_cut=bool(inputs))
+    return _written(cut, name, model.description, model.subgraphs, turns=not input_is_nchw, is_cut=bool(inputs))
 
 
 def _bytes(source: str | os.PathLike[str] | bytes) -> tuple[bytes, str]:
@@ -68,14 +77,17 @@ def _bytes(source: str | os.PathLike[str] | bytes) -> tuple[bytes, str]:
         raise ModelError(f"{source} cannot be read: {error.strerror}") from None
 
 
-def _written(graph: Subgraph, name: str, description: str, *, turns: bool, is_cut: bool) -> Any:
+def _written(
+    graph: Subgraph, name: str, description: str, subgraphs: Sequence[Subgraph], *, turns: bool, is_cut: bool
+) -> Any:
     needed = _needed(graph)
     if not needed and not graph.operators:
         raise ModelError(f"{name} has no operators: there is nothing to compute; export it again")
     if is_cut:
         used = {index for number in needed for index in graph.operators[number].inputs}
         graph.inputs = [index for index in graph.inputs if index in used]
-    context = Context(graph, name, keeps_scales=_keeps_scales(graph))
+    context = Context(graph, name, keeps_scales=_keeps_scales(graph), subgraphs=subgraphs)
+    context.write = lambda inner, body: _operators(inner, body, _needed(body))
     labels = _labels(graph, [*graph.inputs, *graph.outputs])
     context.reserve(list(labels.values()))
     helper = context.onnx.helper
@@ -84,7 +96,7 @@ def _written(graph: Subgraph, name: str, description: str, *, turns: bool, is_cu
         tensor = context.tensor(index)
         is_turned = turns and len(tensor.shape) == _PICTURE
         shape = [tensor.shape[axis] for axis in TO_NCHW] if is_turned else list(tensor.shape)
-        inputs.append(helper.make_tensor_value_info(labels[index], _type(context, tensor), shape))
+        inputs.append(helper.make_tensor_value_info(labels[index], context.type_of(tensor), shape))
         context.start(index, labels[index], nchw=is_turned)
     _operators(context, graph, needed)
     made = []
@@ -94,19 +106,13 @@ def _written(graph: Subgraph, name: str, description: str, *, turns: bool, is_cu
         context.nodes.append(helper.make_node("Identity", [value], [label], name=label))
         tensor = context.tensor(index)
         known: list[int | None] = [None if tensor.is_open else size for size in tensor.shape]
-        made.append(helper.make_tensor_value_info(label, _type(context, tensor), known))
+        made.append(helper.make_tensor_value_info(label, context.type_of(tensor), known))
     _merge_ends(context, {entry.name for entry in made})
     body = helper.make_graph(context.nodes, graph.name or "model", inputs, made, context.initializers)
     return helper.make_model(
         body, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION, producer_name="openrknn-tflite",
         doc_string=description,
     )  # fmt: skip
-
-
-def _type(context: Context, tensor: Tensor) -> int:
-    if tensor.is_quantised or np.dtype(tensor.dtype).kind == "f":
-        return int(context.onnx.TensorProto.FLOAT)
-    return int(context.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype)))
 
 
 def _named(graph: Subgraph, names: Sequence[str], name: str) -> list[int]:

@@ -36,11 +36,16 @@ def channel_axis(axis: int) -> int:
 class Context:
     """One subgraph on its way to ONNX."""
 
-    def __init__(self, graph: Subgraph, name: str, *, keeps_scales: bool) -> None:
+    write: Callable[[Context, Subgraph], None]
+    """Writes all operators of a subgraph; set by who has the rules."""
+
+    def __init__(self, graph: Subgraph, name: str, *, keeps_scales: bool, subgraphs: Sequence[Subgraph] = ()) -> None:
         self.onnx = onnx_package()
         self.graph = graph
         self.name = name
         self.keeps_scales = keeps_scales
+        self.subgraphs = subgraphs
+        self.depth = 0
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
         self.tensors = graph.tensors
@@ -128,7 +133,7 @@ class Context:
     def new(self, array: Any, name: str = "constant") -> str:
         """A constant that the file does not have as it is."""
         label = self.fresh(name)
-        self.initializers.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(array), label))
+        self.initializers.append(self.onnx.numpy_helper.from_array(np.asarray(array, order="C"), label))
         return label
 
     def node(self, kind: str, inputs: Sequence[str], *, name: str = "", **attributes: Any) -> str:
@@ -284,6 +289,22 @@ class Context:
     def reserve(self, names: Sequence[str]) -> None:
         """Names of the model's ends: nothing else gets them."""
         self._names.update(names)
+
+    def inside(self, graph: Subgraph) -> Context:
+        """A graph inside this one; names are told apart from those outside."""
+        made = Context(graph, self.name, keeps_scales=self.keeps_scales, subgraphs=self.subgraphs)
+        made.write, made.depth, made._names = self.write, self.depth + 1, self._names
+        return made
+
+    def name_value(self, index: int, name: str) -> None:
+        """A value that comes from outside, as it is."""
+        self._places[index, False] = name
+
+    def type_of(self, tensor: Tensor) -> int:
+        """ONNX's type: what stands for real numbers is float."""
+        if tensor.is_quantised or np.dtype(tensor.dtype).kind == "f":
+            return int(self.onnx.TensorProto.FLOAT)
+        return int(self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype)))
 
     def start(self, index: int, name: str, *, nchw: bool) -> None:
         """A value that is there from the beginning."""
