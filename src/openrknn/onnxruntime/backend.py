@@ -74,7 +74,7 @@ class OpenrknnBackend(Backend):
     ) -> tuple[Any, ...]:
         """One operator as a model of its own."""
         import numpy as np
-        from onnx import helper
+        from onnx import helper, shape_inference
 
         names = [name for name in node.input if name]
         arrays = dict(zip(names, map(np.asarray, inputs), strict=True))
@@ -86,7 +86,7 @@ class OpenrknnBackend(Backend):
         graph = helper.make_graph([node], "node", entries, results)
         opset = int(kwargs.pop("opset_version", _OPSET))
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=_FORMAT)
-        return cls.run_model(model, arrays, device, **kwargs)
+        return cls.run_model(shape_inference.infer_shapes(model), arrays, device, **kwargs)
 
 
 is_compatible = OpenrknnBackend.is_compatible
