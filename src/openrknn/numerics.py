@@ -274,7 +274,8 @@ def encode_fp16(values: npt.ArrayLike) -> Bits16:
 
 def decode_fp16(bits: npt.ArrayLike) -> Floats:
     """The values of half-precision bit patterns; exact."""
-    return _patterns(bits).view(np.float16).astype(np.float32)
+    with np.errstate(invalid="ignore"):  # Arm says so of NaNs that signal
+        return _patterns(bits).view(np.float16).astype(np.float32)
 
 
 def encode_bf16(values: npt.ArrayLike) -> Bits16:
