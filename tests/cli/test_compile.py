@@ -173,7 +173,11 @@ def test_places_are_looked_at_before_the_work(source: Path, tmp_path: Path, caps
 
 def test_other_kinds_of_files_are_named(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "yolo.pt").write_bytes(b"PK\x03\x04" + bytes(64))
-    assert "is a PyTorch checkpoint" in run(capsys, "compile", tmp_path / "yolo.pt").err
+    told = run(capsys, "compile", tmp_path / "yolo.pt").err
+    assert "is an old pickle, or damaged" in told
+    assert "torch.export.save" in told
+    (tmp_path / "llm.gguf").write_bytes(b"GGUF" + bytes(64))
+    assert "is a language model for llama.cpp" in run(capsys, "compile", tmp_path / "llm.gguf").err
 
 
 def test_partition_writes_one_file_that_runs(tmp_path: Path, capsys: Capture) -> None:

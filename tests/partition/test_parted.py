@@ -35,6 +35,7 @@ def test_what_the_npu_lacks_runs_beside_it() -> None:
     model, feed = interrupted(), {"x": picture()}
     with Parted(model, NPU) as parted:
         assert kinds(parted) == ["npu", "cpu", "npu"]
+        assert parted._kept._model is None  # its weights are in the parts
         assert "the NPU has no Det" in parted.plans[0].parts[1].reason
         assert parted.plans[0].npu_share == 1.0
         assert decibels(parted.run(feed)["y"], reference(model, feed)["y"]) > 50
@@ -162,6 +163,17 @@ def test_rows_are_filled_up_where_that_is_exact() -> None:
     with Parted(mixed, options) as parted:
         assert decibels(parted.run(feed)["y"], reference(mixed, feed)["y"]) > 100  # the CPU's
         assert parted._whole
+
+
+def test_one_row_and_several_in_one_file() -> None:
+    model = rows("apart")
+    data = write_bundle(make_bundle(model, replace(NPU, shapes=({"x": (1, 32)}, {"x": (4, 32)}))))
+    with openrknn.Session(data, "software") as session:
+        for count in (1, 3, 4):
+            feed = {"x": RNG.normal(size=(count, 32)).astype(np.float32)}
+            assert decibels(session.run(feed)["y"], reference(model, feed)["y"]) > 45
+        with pytest.raises(ValueError, match="the file has parts for"):
+            session.run({"x": np.zeros((5, 32), np.float32)})
 
 
 def test_shapes_are_learnt_as_they_come() -> None:

@@ -20,6 +20,7 @@ from openrknn.partition.view import Node, View
 __all__ = ["Built", "build"]
 
 _ROUNDS = 200
+_DEAR = "by estimate"
 _PATIENCE = 40
 """Refusals after which whole groups go to the CPU, not single operators."""
 Tell = Callable[[str, int, int], None]
@@ -62,7 +63,7 @@ def _judge(view: View, options: PartitionOptions, *, is_int8: bool) -> Callable[
         costs = costs_of(view, nodes, options.target, is_int8=is_int8)
         if costs.is_worth:
             return ""
-        return f"by estimate {_us(costs.cpu)} here, {_us(costs.npu)} on the NPU with the way there and back"
+        return f"{_DEAR} {_us(costs.cpu)} here, {_us(costs.npu)} on the NPU with the way there and back"
 
     return judge
 
@@ -120,7 +121,9 @@ def _assembled(
             )  # fmt: skip
         else:
             built.files[file] = _stored(view, group.nodes, (inputs, outputs))
-            part = Part("cpu", file, inputs, outputs, {}, len(nodes), macs, 0, None, costs.cpu, _why(splitter, nodes))
+            why = _why(splitter, nodes)
+            there = costs.npu if why.startswith(_DEAR) else None
+            part = Part("cpu", file, inputs, outputs, {}, len(nodes), macs, 0, there, costs.cpu, why)
         built.parts.append(part)
     built.notes = [
         f"{view.nodes[index].type} {view.nodes[index].name!r}: {reason}"

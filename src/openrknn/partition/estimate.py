@@ -56,7 +56,7 @@ class Costs(NamedTuple):
 
 def costs_of(view: View, nodes: Iterable[Node], target: str, *, is_int8: bool) -> Costs:
     """Of a connected group."""
-    chip = CHIPS[target]
+    chip = CHIPS[target.lower()]
     board = board_of(chip)
     group = list(nodes)
     macs = sum(node.macs for node in group)

@@ -175,9 +175,14 @@ def join(bundles: Sequence[Bundle]) -> Bundle:
                 parts.append(replace(part, file=file))
             numbers[number] = places[key]
         plans += [replace(plan, parts=tuple(numbers[number] for number in plan.parts)) for plan in bundle.plans]
-    padded = bundles[0].padded if all(bundle.padded for bundle in bundles) else {}
+    several = [bundle for bundle in bundles if _rows(bundle) > 1]  # one row alone says nothing of mixing
+    padded = several[0].padded if several and all(bundle.padded for bundle in several) else {}
     notes = tuple(dict.fromkeys(note for bundle in bundles for note in bundle.notes))
     return replace(bundles[0], parts=tuple(parts), files=files, plans=tuple(plans), padded=padded, notes=notes)
+
+
+def _rows(bundle: Bundle) -> int:
+    return max((shape[0] for shape in bundle.plans[0].shapes.values() if shape), default=0)
 
 
 def calibration_digest(calibration: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.chips import CHIPS
 from openrknn.compiler.errors import OptionError
 
 __all__ = ["PRECISIONS", "PREFERENCES", "PartitionOptions"]
@@ -61,5 +62,9 @@ class PartitionOptions:
     def __post_init__(self) -> None:
         if self.precision and self.precision not in PRECISIONS:
             raise OptionError(f"precision {self.precision!r} is not known; there are {', '.join(PRECISIONS)}")
+        if str(self.target).lower() not in CHIPS:
+            raise OptionError(
+                f"target {self.target!r} is not a chip that openrknn knows; there are {', '.join(CHIPS)}"
+            )
         if self.prefer not in PREFERENCES:
             raise OptionError(f"prefer={self.prefer!r} is not known; there are {', '.join(PREFERENCES)}")

@@ -19,6 +19,7 @@ from openrknn.closing import Closing
 from openrknn.compiler.importer.constants import fix_inputs
 from openrknn.container.bundle import Bundle, write_bundle
 from openrknn.partition.cache import Cache
+from openrknn.partition.kept import Kept
 from openrknn.partition.make import Shapes, Tell, join, make_plan, open_model, whole_bundle
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.ports import ports_of
@@ -51,7 +52,7 @@ class Parted(Closing):
         tell: Tell | None = None,
     ) -> None:  # fmt: skip
         self.options = options or PartitionOptions()
-        self.source = open_model(source, self.options)
+        self._kept = Kept(open_model(source, self.options))
         self.inputs, self.outputs = ports_of(self.source)
         self._tell = tell
         self._lock = threading.RLock()
@@ -64,6 +65,12 @@ class Parted(Closing):
             announced = [{}]
         for shapes in announced:
             self._open(shapes)
+        self._forget()
+
+    @property
+    def source(self) -> Any:
+        """The ONNX model, with inputs that are constants fixed."""
+        return self._kept.model
 
     @property
     def plans(self) -> list[Bundle]:
@@ -80,9 +87,19 @@ class Parted(Closing):
             found = self._tried(opened, feed, timings)
             if not opened.is_probed and is_sound(feed):
                 found = self._probe(opened, feed, found, timings)
+                self._forget()
             if found is None:
                 found = self._cpu().run(feed, None)
         return found if wanted is None else {name: found[name] for name in wanted}
+
+    def _forget(self) -> None:
+        """Nothing else is asked of a model with fixed shapes once its first run was right: weights are there once."""
+        if not self._sessions or self._is_open() or self._switches:
+            return
+        if self._whole is not None:
+            self._whole.close()
+            self._whole = None
+        self._kept.forget()
 
     def _tried(self, opened: _Opened, feed: Mapping[str, Any], timings: Any) -> dict[str, Any] | None:
         """Nothing where NaN or what half floats cannot hold came to the NPU: the CPU knows what comes of it."""
@@ -100,7 +117,7 @@ class Parted(Closing):
         if found is not None and not is_far(found, self._cpu().run(feed, None)):
             opened.remember(())
             return found
-        names = beyond(opened.model, opened.shapes, feed)
+        names = beyond(opened.kept.model, opened.shapes, feed)
         opened.remember(names)
         if not names:
             _LOG.warning("the parts are far from float on the first inputs, though no number is beyond fp16")
@@ -123,6 +140,7 @@ class Parted(Closing):
                 session.close()
             self._sessions.clear()
             self._whole = None
+            self._kept.close()
 
     def _is_open(self) -> bool:
         return any(not isinstance(size, int) for port in self.inputs for size in port.shape)
@@ -153,13 +171,14 @@ class Parted(Closing):
         return learnt < _AT_ONCE or self._seen[key] >= _OFTEN
 
     def _open(self, shapes: Shapes, values: Mapping[str, Any] | None = None) -> _Opened:
-        model = self.source
+        kept = self._kept
         if values:
-            model = type(model)()
+            model = type(self.source)()
             model.CopyFrom(self.source)
             fix_inputs(model, values, shapes)
             shapes = {name: shape for name, shape in shapes.items() if name not in values}
-        opened = _Opened(model, shapes, self.options)
+            kept = Kept(model)
+        opened = _Opened(kept, shapes, self.options)
         opened.open(None, self._tell)
         key = _key(shapes, values or {})
         self._sessions[key] = opened
@@ -169,7 +188,7 @@ class Parted(Closing):
     def _cpu(self) -> _Opened:
         """All of it, for any shapes."""
         if self._whole is None:
-            whole = _Opened(self.source, {}, self.options)
+            whole = _Opened(self._kept, {}, self.options)
             whole.take(whole_bundle(self.source, self.options))
             whole.is_probed = True
             self._whole = whole
@@ -181,8 +200,8 @@ class _Opened:
 
     session: PartedSession
 
-    def __init__(self, model: Any, shapes: Shapes, options: PartitionOptions) -> None:
-        self.model, self.shapes, self._options = model, shapes, options
+    def __init__(self, kept: Kept, shapes: Shapes, options: PartitionOptions) -> None:
+        self.kept, self.shapes, self._options = kept, shapes, options
         self.is_probed = not options.probe
         self._memory = Cache(options.cache)
 
@@ -194,7 +213,7 @@ class _Opened:
                 avoid = [str(name) for name in json.loads(stored or b"")]
                 self.is_probed = True
         options = replace(self._options, avoid=(*self._options.avoid, *(avoid or ())))
-        self.take(make_plan(self.model, options, self.shapes, tell))
+        self.take(make_plan(self.kept.model, options, self.shapes, tell))
         if all(part.kind == "cpu" for part in self.session.bundle.parts):
             self.is_probed = True
 
@@ -223,7 +242,7 @@ class _Opened:
 
     @cached_property
     def _key(self) -> str:
-        data = self.model.SerializeToString(deterministic=True)
+        data = self.kept.model.SerializeToString(deterministic=True)
         return self._memory.key(data, replace(self._options, shapes=()), "probe", _key(self.shapes, {}))
 
 

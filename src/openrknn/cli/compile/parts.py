@@ -115,6 +115,7 @@ def tell_parts(output: Output, facts: dict[str, Any]) -> None:
             output.line(f"         and {len(facts['parts']) - _MOST_PARTS} more; --json lists them all")
         output.line(
             f"{facts['format']:8} {facts['npu_parts']} NPU and {facts['cpu_parts']} CPU parts; "
-            f"{facts['npu_share']:.1%} of {facts['macs'] / 1e6:.1f} M products on the NPU"
+            + (f"{facts['npu_share']:.1%} of {facts['macs'] / 1e6:.1f} M products on the NPU" if facts["macs"] else
+               "no products, or none whose number is known before it runs")
         )
     output.value(f"wrote {facts['written']} ({facts['size_bytes'] / 1e6:.2f} MB, {facts['seconds']:.1f} s)")

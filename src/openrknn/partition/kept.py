@@ -1,0 +1,47 @@
+"""The whole model, for what may still be asked of it: other shapes, the CPU. Its weights need not stay in memory."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import IO, Any
+
+from openrknn.compiler.float_model import onnx_package
+
+__all__ = ["Kept"]
+
+
+class Kept:
+    """An ONNX model that can be forgotten, and is read again from a file without a name when it is asked for."""
+
+    def __init__(self, model: Any) -> None:
+        self._model: Any = model
+        self._file: IO[bytes] | None = None
+
+    @property
+    def model(self) -> Any:
+        """The model itself; do not change it."""
+        if self._model is None:
+            assert self._file is not None
+            self._file.seek(0)
+            self._model = onnx_package().load_model_from_string(self._file.read())
+        return self._model
+
+    def forget(self) -> None:
+        """Out of memory, onto the disk; where that is full it stays."""
+        if self._model is None:
+            return
+        if self._file is None:
+            try:
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115  (it lives as long as this object)
+                self._file.write(self._model.SerializeToString())
+            except OSError:
+                self._file = None
+                return
+        self._model = None
+
+    def close(self) -> None:
+        """Give everything back."""
+        self._model = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
