@@ -16,6 +16,7 @@ One folder per stage, in this order; each can be used and tested alone, and none
 
 from openrknn.compiler.api import Compiled, compile_model, compile_onnx, compile_with, input_names
 from openrknn.compiler.importer.constants import fix_inputs, read_constant
+from openrknn.compiler.importer.formats.tensorflow import read as read_tensorflow
 from openrknn.compiler.importer.formats.tflite import read as read_tflite
 from openrknn.compiler.importer.read import read_model
 from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, infer, known_shapes, model_inputs
@@ -37,5 +38,6 @@ __all__ = [
     "model_inputs",
     "read_constant",
     "read_model",
+    "read_tensorflow",
     "read_tflite",
 ]

@@ -12,8 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from openrknn.chips import chip_named
-from openrknn.compiler import read_model
-from openrknn.compiler.importer.formats.tensorflow import read as read_tensorflow
+from openrknn.compiler import read_model, read_tensorflow
 from openrknn.container import write_atomically
 from openrknn.errors import UnsupportedError
 from rknn.api.convert import Conversion

@@ -263,6 +263,7 @@ def _leaky_where(writer: Writer, node: Any) -> None:
 
 
 def _where(writer: Writer, node: Any) -> None:
+    """A leaky ReLU, a mask that becomes a sum, or a guard against NaN that is not needed."""
     for rule in (_leaky_where, chosen_mask, no_nan):
         rule(writer, node)
         if writer.is_done:
