@@ -297,3 +297,24 @@ def test_the_lowest_float_is_a_mask_before_a_softmax() -> None:
         assert decibels(parted.run(feed)["y"], reference(model, feed)["y"]) > 40
         assert kinds(parted) == ["npu"]
         assert parted.plans[0].parts[0].masks == ("mask",)
+
+
+def test_layers_that_quantise_as_they_run_are_floats_on_the_npu() -> None:
+    """As `onnxruntime.quantization.quantize_dynamic` writes them. ONNX Runtime rounds to 8 bits, the NPU to 11."""
+    model = model_of(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 16, 32] x) => (float[1, 16, 32] y) {
+            q, s, z = DynamicQuantizeLinear (x)
+            i = MatMulInteger (q, w, z, wz)
+            f = Cast <to = 1> (i)
+            k = Mul (s, ws)
+            m = Mul (f, k)
+            y = Add (m, b)
+        }""",
+        w=RNG.integers(0, 256, (32, 32)).astype(np.uint8), wz=np.array(128, np.uint8),
+        ws=np.array(0.002, np.float32), b=RNG.normal(size=32).astype(np.float32),
+    )  # fmt: skip
+    feed = {"x": RNG.normal(size=(1, 16, 32)).astype(np.float32)}
+    with Parted(model, NPU) as parted:
+        assert kinds(parted) == ["npu"]
+        assert decibels(parted.run(feed)["y"], reference(model, feed)["y"]) > 35

@@ -9,7 +9,7 @@ import numpy as np
 
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 
-__all__ = ["RULES"]
+__all__ = ["FLOAT_RULES", "RULES"]
 
 
 _INTEGER = {"ConvInteger", "DequantizeLinear", "MatMulInteger"}
@@ -47,6 +47,24 @@ def _integer(writer: Writer, node: Any) -> None:
     real = weight.astype(np.float32) - (shift if shift.size > 1 else shift.reshape(()))
     kind = "Conv" if node.op_type == "ConvInteger" else "MatMul"
     writer.add(kind, node.input[0], writer.new(real), to=node.output[0], **_attributes(node))
+
+
+def _plain_dynamic(writer: Writer, node: Any) -> None:
+    """The same, where all that comes of it is cast to float at once: nothing else may depend on the integers."""
+    for reader in writer.facts.readers.get(node.output[0], ()):
+        if reader.op_type not in {"ConvInteger", "MatMulInteger"} or writer.operand(reader, 1) is None:
+            return
+        ends = writer.facts.readers.get(reader.output[0], [])
+        if not ends or reader.output[0] in writer.facts.outputs or any(end.op_type != "Cast" for end in ends):
+            return
+    _dynamic(writer, node)
+
+
+def _plain_integer(writer: Writer, node: Any) -> None:
+    """The same, of numbers that were left in float."""
+    maker = writer.facts.makers.get(node.input[0])
+    if maker is not None and maker.op_type == "Identity":
+        _integer(writer, node)
 
 
 def _real(writer: Writer, *operands: str, axis: int | None = None) -> str:
@@ -133,6 +151,13 @@ def _gathered(writer: Writer, node: Any) -> None:
     given = _attributes(maker)
     writer.add("Gather", _real(writer, maker.input[0], *node.input[1:]), maker.input[1], to=node.output[0], **given)
 
+
+FLOAT_RULES: dict[str, Callable[[Writer, Any], None]] = {
+    "ConvInteger": _plain_integer,
+    "DynamicQuantizeLinear": _plain_dynamic,
+    "MatMulInteger": _plain_integer,
+}
+"""Dynamically quantised layers in float, where the rest of the model stays ONNX."""
 
 _ONE = ("Sigmoid", "LeakyRelu", "GlobalAveragePool", "AveragePool", "Softmax")
 
