@@ -318,3 +318,15 @@ def test_layers_that_quantise_as_they_run_are_floats_on_the_npu() -> None:
     with Parted(model, NPU) as parted:
         assert kinds(parted) == ["npu"]
         assert decibels(parted.run(feed)["y"], reference(model, feed)["y"]) > 35
+
+
+def test_parts_that_stay_far_from_float_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One odd input does not decide; three do. Every answer is right meanwhile."""
+    model = interrupted()
+    monkeypatch.setattr("openrknn.partition.parted.is_far", lambda found, wanted: True)
+    with Parted(model, NPU) as parted:
+        for _ in range(3):
+            assert kinds(parted) == ["npu", "cpu", "npu"]
+            feed = {"x": picture()}
+            assert np.array_equal(parted.run(feed)["y"], reference(model, feed)["y"])
+        assert kinds(parted) == ["cpu"]

@@ -23,7 +23,7 @@ from openrknn.partition.kept import Kept
 from openrknn.partition.make import Shapes, Tell, join, make_plan, open_model, whole_bundle
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.ports import ports_of
-from openrknn.partition.probe import beyond, is_far, is_sound
+from openrknn.partition.probe import LIMITS, beyond, is_far, is_sound
 from openrknn.partition.switches import switches_of
 from openrknn.runtime.parted.session import PartedSession
 from openrknn.runtime.parted.steps import UnfitError
@@ -114,20 +114,31 @@ class Parted(Closing):
     ) -> dict[str, Any] | None:
         """The first run: what fp16 cannot hold is left to the CPU from now on."""
         opened.is_probed = True
-        if found is not None and not is_far(found, self._cpu().run(feed, None)):
+        right = self._cpu().run(feed, None)
+        if found is not None and not is_far(found, right):
             opened.remember(())
             return found
-        names = beyond(opened.kept.model, opened.shapes, feed)
-        opened.remember(names)
-        if not names:
-            _LOG.warning("the parts are far from float on the first inputs, though no number is beyond fp16")
-            return found
-        _LOG.warning("%d values are beyond fp16 on the first inputs; their operators stay on the CPU", len(names))
-        opened.close()
-        opened.open(names, self._tell)
-        if timings is not None:
-            timings.clear()
-        return self._tried(opened, feed, timings)
+        opened.failures += 1
+        for limit in LIMITS if opened.failures == 1 else ():
+            names = beyond(opened.kept.model, opened.shapes, feed, limit)
+            if not names:
+                continue
+            opened.open(names, self._tell)
+            if timings is not None:
+                timings.clear()
+            found = self._tried(opened, feed, timings)
+            if found is not None and not is_far(found, right):
+                _LOG.warning("%d values are beyond fp16; their operators stay on the CPU", len(names))
+                opened.remember(names)
+                return found
+        if opened.failures < _OFTEN:
+            _LOG.warning("the parts are far from float on these inputs; this run was done on the CPU")
+            opened.open((), self._tell)
+            opened.is_probed = False
+        else:
+            _LOG.warning("the parts were far from float %d times; the model stays on the CPU", opened.failures)
+            opened.take(whole_bundle(opened.kept.model, self.options))
+        return right
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Everything that was made so far, as one file that `Session` opens."""
@@ -199,10 +210,13 @@ class _Opened:
     """One plan, ready to run."""
 
     session: PartedSession
+    failures = 0
+    """First runs that were far from float."""
 
     def __init__(self, kept: Kept, shapes: Shapes, options: PartitionOptions) -> None:
         self.kept, self.shapes, self._options = kept, shapes, options
         self.is_probed = not options.probe
+        self._is_open = False
         self._memory = Cache(options.cache)
 
     def open(self, avoid: Sequence[str] | None, tell: Tell | None) -> None:
@@ -220,6 +234,8 @@ class _Opened:
     def take(self, bundle: Bundle) -> None:
         """Run this."""
         options = self._options
+        self.close()
+        self._is_open = True
         self.session = PartedSession(bundle, options.device, session_options=options.session_options)
 
     def remember(self, names: Sequence[str]) -> None:
@@ -238,7 +254,8 @@ class _Opened:
 
     def close(self) -> None:
         """Give everything back."""
-        self.session.close()
+        if self._is_open:
+            self.session.close()
 
     @cached_property
     def _key(self) -> str:
