@@ -35,13 +35,15 @@ def main() -> int:
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--state", type=Path, default=Path("face.jsonl"))
     parser.add_argument("--shapes", action="append", default=[], metavar="NAME=N,...")
+    parser.add_argument("--value", action="append", default=[], metavar="NAME=NUMBER", help="all of an input")
     parser.add_argument("--prefer", default="cost", choices=("cost", "npu"))
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     shapes = {text.partition("=")[0]: tuple(map(int, text.partition("=")[2].split(","))) for text in arguments.shapes}
+    values = {text.partition("=")[0]: float(text.partition("=")[2]) for text in arguments.value}
     if arguments.one:
-        print(json.dumps(_measure(arguments.models[0], shapes, arguments.prefer)))
+        print(json.dumps(_measure(arguments.models[0], shapes, values, arguments.prefer)))
         return 0
     done = {}
     if arguments.state.exists():
@@ -62,8 +64,9 @@ def main() -> int:
 
 def _isolated(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, __file__, "--one", str(path), "--prefer", arguments.prefer]
-    for text in arguments.shapes:
-        command += ["--shapes", text]
+    for option, texts in (("--shapes", arguments.shapes), ("--value", arguments.value)):
+        for text in texts:
+            command += [option, text]
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
     except subprocess.TimeoutExpired:
@@ -74,13 +77,15 @@ def _isolated(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def _measure(path: Path, shapes: dict[str, tuple[int, ...]], prefer: str) -> dict[str, Any]:
+def _measure(
+    path: Path, shapes: dict[str, tuple[int, ...]], values: dict[str, float], prefer: str
+) -> dict[str, Any]:
     import onnxruntime
 
     import openrknn.onnxruntime as face
 
     real = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    feed = _feed(real, shapes)
+    feed = _feed(real, shapes, values)
     wanted = real.run(None, feed)
     with tempfile.TemporaryDirectory() as cache:
         options: dict[str, Any] = {"device": "software", "cache": cache, "prefer": prefer}
@@ -105,13 +110,15 @@ def _measure(path: Path, shapes: dict[str, tuple[int, ...]], prefer: str) -> dic
     }  # fmt: skip
 
 
-def _feed(session: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+def _feed(session: Any, shapes: dict[str, tuple[int, ...]], values: dict[str, float]) -> dict[str, Any]:
     generator = np.random.default_rng(0)
     feed = {}
     for entry in session.get_inputs():
         shape = shapes.get(entry.name) or tuple(size if isinstance(size, int) else 1 for size in entry.shape)
         kind = _TYPES[entry.type]
         numbers = generator.normal(size=shape) if np.dtype(kind).kind == "f" else generator.integers(0, 2, shape)
+        if entry.name in values:
+            numbers = np.full(shape, values[entry.name])
         feed[entry.name] = np.asarray(numbers).astype(kind)
     return feed
 
