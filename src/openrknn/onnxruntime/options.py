@@ -33,6 +33,7 @@ OPTIONS = {
     "prefer": "cost: what is faster by estimate; npu: all that can be; cpu: nothing",
     "shapes": "input shapes to compile ahead: x=1x3x224x224, JSON, or a list of dicts",
     "learn_shapes": "on: compile for new shapes when they come; off: these run on the CPU",
+    "probe": "on: compare the first run with the CPU, and leave to it what fp16 cannot hold; off",
     "constants": "inputs that are always the same: JSON or a dict",
     "outputs": "names to cut the model at, with commas between them",
     "compile": "more keywords of openrknn.compile: JSON or a dict",
@@ -158,7 +159,7 @@ def partition_options(given: Mapping[str, Any], session_options: Any = None) -> 
                 words[key] = tuple(filter(None, value.split(","))) if isinstance(value, str) else tuple(value)
             case "cache":
                 words[key] = _WORDS.get(value.strip().lower(), value) if isinstance(value, str) else value
-            case "learn_shapes":
+            case "learn_shapes" | "probe":
                 words[key] = _switch(key, value)
             case _:
                 words[key] = str(value)
