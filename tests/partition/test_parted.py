@@ -330,3 +330,39 @@ def test_parts_that_stay_far_from_float_are_given_up(monkeypatch: pytest.MonkeyP
             feed = {"x": picture()}
             assert np.array_equal(parted.run(feed)["y"], reference(model, feed)["y"])
         assert kinds(parted) == ["cpu"]
+
+
+def test_tables_that_are_looked_up_by_place_fold_away() -> None:
+    """Token types of BERT's exporters: a row of 512 zeros, of which as many are taken as there are tokens."""
+    model = model_of(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 64, 16] x) => (float[1, 64, 16] y) {
+            kinds = GatherElements <axis = 1> (row, places)
+            table = Gather (weights, kinds)
+            a = Add (x, table)
+            y = MatMul (a, w)
+        }""",
+        row=np.zeros((1, 512), np.int64), places=np.arange(64).reshape(1, 64) - 64,
+        weights=RNG.normal(size=(2, 16)).astype(np.float32), w=(RNG.normal(size=(16, 16)) / 4).astype(np.float32),
+    )  # fmt: skip
+    feed = {"x": RNG.normal(size=(1, 64, 16)).astype(np.float32)}
+    with Parted(model, NPU) as parted:
+        assert kinds(parted) == ["npu"]
+        assert decibels(parted.run(feed)["y"], reference(model, feed)["y"]) > 50
+
+
+def test_one_constant_that_cannot_be_computed_does_not_keep_the_rest_from_it() -> None:
+    spoilt = model_of(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 8, 8, 8] x) => (float[1, 8, 8, 8] y) {
+            huge = Expand (one, sizes)
+            least = ReduceMin <keepdims = 0> (huge)
+            shape = Shape (x)
+            flat = Reshape (x, shape)
+            a = Conv <pads = [1, 1, 1, 1]> (flat, w)
+            y = Mul (a, least)
+        }""",
+        w=kernels(8, 8), one=np.ones((1,), np.float32), sizes=np.array([3, 30_000_000]),
+    )  # fmt: skip
+    with Parted(spoilt, replace(NPU, probe=False)) as parted:
+        assert "npu" in kinds(parted)

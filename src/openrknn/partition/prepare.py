@@ -26,7 +26,7 @@ def prepare(model: Any, shapes: Mapping[str, Sequence[int]]) -> View:
     with contextlib.suppress(CompileError):
         if _is_half(model, onnx.TensorProto):
             as_float(model)
-        return view_of(standard(fold(model)))
+        return view_of(standard(fold(model, lenient=True)))
     try:
         return view_of(infer(spare))
     except CompileError:

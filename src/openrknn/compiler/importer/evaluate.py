@@ -35,6 +35,8 @@ def evaluate(
     """The results of a node whose operands are `constants`; repetitions may be views."""
     if node.op_type == "DequantizeLinear":  # the evaluator has it for the newest models only
         return [_dequantized(node, constants)]
+    if node.op_type == "GatherElements":  # the evaluator has it for up to 32 elements only
+        return [_picked(node, constants)]
     names = list(node.input)
     operands = [constants[name] for name in names if name]
     if all(names) and (node.domain in {"", "ai.onnx"}) and _opset(model) >= _BROADCASTING:
@@ -87,6 +89,17 @@ def _dequantized(node: Any, constants: dict[str, Array]) -> Array:
     return real.astype(scale.dtype)
 
 
+def _picked(node: Any, constants: Mapping[str, Array]) -> Array:
+    data, places = constants[node.input[0]], constants[node.input[1]]
+    axis = next((entry.i for entry in node.attribute if entry.name == "axis"), 0)
+    try:
+        axis %= data.ndim
+        part = data[tuple(slice(None if at == axis else size) for at, size in enumerate(places.shape))]
+        return np.take_along_axis(part, np.where(places < 0, places + data.shape[axis], places), axis)
+    except (IndexError, ValueError, ZeroDivisionError) as error:
+        raise _refused(node, error) from None
+
+
 def _size(node: Any, constants: Mapping[str, Array]) -> float:
     """Elements that an operator makes whose operands say how many; 0 for all others."""
     operands = [constants[name].astype(float).reshape(-1) for name in node.input if name and constants[name].size]
@@ -121,8 +134,12 @@ def _referred(model: Any, node: Any, operands: Mapping[str, Array]) -> list[Arra
     try:
         results = ReferenceEvaluator(single).run(None, dict(operands))
     except _REFUSALS as error:
-        raise ModelError(
-            f"{node.op_type} {node.name or node.output[0]!r} is constant, but cannot be computed: {error}",
-            operators=(node.name, *node.output),
-        ) from None
+        raise _refused(node, error) from None
     return [np.asarray(result) for result in results]
+
+
+def _refused(node: Any, error: Exception) -> ModelError:
+    return ModelError(
+        f"{node.op_type} {node.name or node.output[0]!r} is constant, but cannot be computed: {error}",
+        operators=(node.name, *node.output),
+    )

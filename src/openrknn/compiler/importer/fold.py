@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.evaluate import evaluate, shape_of
 from openrknn.compiler.importer.rewrite import FOREIGN_RULES, rewrite
 from openrknn.compiler.importer.shapes import infer, known_shapes
@@ -17,12 +18,15 @@ _NEVER = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLik
 _ROUNDS = 20
 
 
-def fold(model: Any) -> Any:
-    """Compute what is constant and infer shapes, until neither finds anything new."""
+def fold(model: Any, *, lenient: bool = False) -> Any:
+    """Compute what is constant and infer shapes, until neither finds anything new.
+
+    `lenient`: what cannot be computed, or would be too large, stays an operator.
+    """
     store = Store(model)
     for _ in range(_ROUNDS):
         model = infer(model)
-        found = _constant_results(model, store.constants)
+        found = _constant_results(model, store.constants, lenient=lenient)
         if not found:
             break
         store.put(model, found)
@@ -48,7 +52,7 @@ def standard(model: Any) -> Any:
     for _ in range(_ROUNDS):
         if not rewrite(model, constants_of(model), known_shapes(model), FOREIGN_RULES):
             break
-        model = fold(model)
+        model = fold(model, lenient=True)
     _drop_unread(model)
     return model
 
@@ -78,7 +82,7 @@ def _drop_unread(model: Any) -> None:
         model.graph.node.extend(kept)
 
 
-def _constant_results(model: Any, known: Mapping[str, Array]) -> dict[str, Array]:
+def _constant_results(model: Any, known: Mapping[str, Array], *, lenient: bool) -> dict[str, Array]:
     constants = dict(known)
     shapes = known_shapes(model)
     outputs = {entry.name for entry in model.graph.output}
@@ -89,7 +93,12 @@ def _constant_results(model: Any, known: Mapping[str, Array]) -> dict[str, Array
         if node.op_type == "Shape" and node.input[0] in shapes:
             values = shape_of(node, shapes[node.input[0]])
         elif all(not name or name in constants for name in node.input) and node.output[0] not in outputs:
-            values = evaluate(model, node, constants, shapes)
+            try:
+                values = evaluate(model, node, constants, shapes)
+            except ModelError:
+                if not lenient:
+                    raise
+                continue
         else:
             continue
         for name, array in zip(node.output, values, strict=False):
