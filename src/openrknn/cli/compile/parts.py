@@ -97,6 +97,9 @@ def _facts(
             for part in bundle.parts
         ],
         "notes": list(bundle.notes),
+        "open_inputs": [] if arguments.shapes else [
+            port.name for port in bundle.inputs if any(not isinstance(size, int) for size in port.shape)
+        ],
         "written": target,
     }  # fmt: skip
 
@@ -118,4 +121,7 @@ def tell_parts(output: Output, facts: dict[str, Any]) -> None:
             + (f"{facts['npu_share']:.1%} of {facts['macs'] / 1e6:.1f} M products on the NPU" if facts["macs"] else
                "no products, or none whose number is known before it runs")
         )
+        if facts["open_inputs"] and not facts["npu_parts"]:
+            example = " ".join(f"--shapes {name}=1,..." for name in facts["open_inputs"])
+            output.line(f"note     an NPU part has fixed shapes; say what those of the inputs are: {example}")
     output.value(f"wrote {facts['written']} ({facts['size_bytes'] / 1e6:.2f} MB, {facts['seconds']:.1f} s)")
