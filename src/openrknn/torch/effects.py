@@ -47,7 +47,7 @@ def look(module: Any, inputs: Sequence[Any]) -> Effects:
     try:
         with tracing(None), torch.no_grad(), torch.inference_mode(mode=False):
             mode = FakeTensorMode(allow_non_fake_inputs=True)
-            fakes = [mode.from_tensor(one) if isinstance(one, torch.Tensor) else one for one in inputs]
+            fakes = [_fake(mode, one) if isinstance(one, torch.Tensor) else one for one in inputs]
             with mode:
                 written = _walk(module, nodes, fakes, found)
     except Exception as error:  # noqa: BLE001  (an operator without shapes: all that follows is not known)
@@ -56,6 +56,14 @@ def look(module: Any, inputs: Sequence[Any]) -> Effects:
         return found
     _mark_shared(nodes, found, written)
     return found
+
+
+def _fake(mode: Any, tensor: Any) -> Any:
+    """A stand-in without numbers. Tensors of `inference_mode` do not count writes: plain ones stand for them."""
+    if not tensor.is_inference():
+        return mode.from_tensor(tensor)
+    with mode:
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
 
 
 def leaves_of(value: Any) -> list[Any]:
