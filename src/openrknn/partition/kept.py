@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import tempfile
 from typing import IO, Any
 
 from openrknn.compiler.float_model import onnx_package
 
 __all__ = ["Kept"]
+
+
+def _give_back() -> None:
+    """Compiling takes ten times the weights for a moment, and glibc keeps what was freed unless it is asked."""
+    with contextlib.suppress(OSError, AttributeError):  # other C libraries give it back by themselves
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Kept:
@@ -38,6 +46,7 @@ class Kept:
                 self._file = None
                 return
         self._model = None
+        _give_back()
 
     def close(self) -> None:
         """Give everything back."""
