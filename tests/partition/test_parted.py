@@ -366,3 +366,22 @@ def test_one_constant_that_cannot_be_computed_does_not_keep_the_rest_from_it() -
     )  # fmt: skip
     with Parted(spoilt, replace(NPU, probe=False)) as parted:
         assert "npu" in kinds(parted)
+
+
+def test_chance_is_no_mistake() -> None:
+    """Two runs of a model that draws numbers differ; that moves nothing to the CPU."""
+    model = model_of(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 8, 8, 8] x) => (float[1, 8, 8, 8] y) {
+            a = Conv <pads = [1, 1, 1, 1]> (x, w)
+            n = RandomNormalLike <scale = 100.0> (a)
+            s = Add (a, n)
+            y = Conv <pads = [1, 1, 1, 1]> (s, w)
+        }""",
+        w=kernels(8, 8),
+    )
+    with Parted(model, NPU) as parted:
+        first, second = (parted.run({"x": np.ones((1, 8, 8, 8), np.float32)})["y"] for _ in range(2))
+        assert not np.array_equal(first, second)
+        assert kinds(parted) == ["npu", "cpu", "npu"]
+        assert parted.plans[0].parts[1].operators == 1

@@ -24,7 +24,7 @@ from openrknn.partition.kept import Kept
 from openrknn.partition.make import Shapes, Tell, join, make_plan, open_model, whole_bundle
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.ports import ports_of
-from openrknn.partition.probe import LIMITS, beyond, is_far, is_sound
+from openrknn.partition.probe import LIMITS, beyond, is_far, is_sound, is_tellable
 from openrknn.partition.switches import switches_of
 from openrknn.runtime.parted.session import PartedSession
 from openrknn.runtime.parted.steps import UnfitError
@@ -220,7 +220,7 @@ class _Opened:
 
     def __init__(self, kept: Kept, shapes: Shapes, options: PartitionOptions) -> None:
         self.kept, self.shapes, self._options = kept, shapes, options
-        self.is_probed = not options.probe
+        self.is_probed = not options.probe or not is_tellable(kept.model, options)
         self._is_open = False
         self._memory = Cache(options.cache)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,34 @@ from openrknn.compiler.errors import CompileError
 from openrknn.compiler.float_model import FloatModel, onnx_package
 from openrknn.compiler.importer.masks import is_mask, readers_of
 from openrknn.distance import measure
+from openrknn.partition.options import PartitionOptions
 from openrknn.partition.prepare import prepare
 from openrknn.partition.view import Value
 
-__all__ = ["LIMITS", "beyond", "is_far", "is_sound"]
+__all__ = ["LIMITS", "beyond", "is_far", "is_sound", "is_tellable"]
 
 LIMITS = (65504.0, 2048.0)
 """What fp16 holds, and what it holds when it is squared and added up."""
+_CHANCE = {
+    "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+}  # fmt: skip
 _FAR_DB = 10.0
 _SCORE = 2e-3
 """Of 1: scores that are all near 0 are right, however few decibels that is."""
+
+
+def is_tellable(model: Any, options: PartitionOptions) -> bool:
+    """Whether two runs can be compared: not where chance has a share, and int8 is far from float by the user's wish."""
+    is_int8 = options.calibration is not None or options.precision in {"int8", "mixed"}
+    return not is_int8 and not any(node.op_type in _CHANCE for node in _nodes(model.graph))
+
+
+def _nodes(graph: Any) -> Iterator[Any]:
+    for node in graph.node:
+        yield node
+        for entry in node.attribute:
+            for inner in [entry.g] if entry.HasField("g") else entry.graphs:
+                yield from _nodes(inner)
 
 
 def is_sound(feed: Mapping[str, Any]) -> bool:
