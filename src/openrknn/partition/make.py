@@ -19,6 +19,7 @@ from openrknn.container.bundle import Bundle, Part, Plan, Port, read_bundle, wri
 from openrknn.errors import FormatError
 from openrknn.partition.build import Built, build
 from openrknn.partition.cache import Cache
+from openrknn.partition.kept import digest_of
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.padding import rows_are_apart
 from openrknn.partition.ports import ports_of
@@ -52,19 +53,21 @@ def make_bundle(
     return join(bundles)
 
 
-def make_plan(model: Any, options: PartitionOptions, shapes: Shapes, tell: Tell | None = None) -> Bundle:
-    """One plan; taken from the cache where it is there. `model` stays as it is."""
+def make_plan(
+    model: Any, options: PartitionOptions, shapes: Shapes, tell: Tell | None = None, digest: bytes = b""
+) -> Bundle:
+    """One plan; taken from the cache where it is there. `model` stays as it is, `digest` is what `digest_of` says."""
     cache = Cache(options.cache)
-    data = model.SerializeToString(deterministic=True)
     bound = repr(sorted((name, tuple(shape)) for name, shape in shapes.items()))
-    key = cache.key(data, replace(options, shapes=()), bound, calibration_digest(options.calibration))
+    content = digest or digest_of(model)
+    key = cache.key(content, replace(options, shapes=()), bound, calibration_digest(options.calibration))
     stored = cache.get(key, ".rknnz")
     if stored is not None:
         try:
             return read_bundle(stored)
         except FormatError:  # cut short, or of somebody else
             pass
-    bundle = _made(model, data, options, shapes, tell)
+    bundle = _made(model, options, shapes, tell)
     cache.put(key, ".rknnz", write_bundle(bundle, packed=False))
     return bundle
 
@@ -77,7 +80,7 @@ def whole_bundle(model: Any, options: PartitionOptions) -> Bundle:
     return Bundle(options.target, inputs, outputs, (whole,), (Plan((0,)),), {whole.file: data})
 
 
-def _made(model: Any, data: bytes, options: PartitionOptions, shapes: Shapes, tell: Tell | None) -> Bundle:
+def _made(model: Any, options: PartitionOptions, shapes: Shapes, tell: Tell | None) -> Bundle:
     cache = Cache(options.cache)
     onnx = onnx_package()
     inputs, outputs = ports_of(model)
@@ -86,6 +89,7 @@ def _made(model: Any, data: bytes, options: PartitionOptions, shapes: Shapes, te
     view = prepare(copy, shapes)
     samples = Samples(view, options) if options.calibration is not None and options.precision != "fp16" else None
     built = build(view, options, cache, samples, tell)
+    data = model.SerializeToString(deterministic=True)
     built = _proven(built, data, inputs, outputs, options.session_options)
     bound = {port.name: _bound(port, view.values[port.name].shape) for port in inputs}
     is_dynamic = any(not isinstance(size, int) for port in inputs for size in port.shape)

@@ -152,8 +152,9 @@ class Parted(Closing):
     def close(self) -> None:
         """Give everything back. Closing twice is allowed."""
         with self._lock:
-            for session in (*self._sessions.values(), *([self._whole] if self._whole else [])):
-                session.close()
+            for opened in (*self._sessions.values(), *([self._whole] if self._whole else [])):
+                opened.close()
+                opened.kept.close()
             self._sessions.clear()
             self._whole = None
             self._kept.close()
@@ -232,7 +233,7 @@ class _Opened:
                 avoid = [str(name) for name in json.loads(stored or b"")]
                 self.is_probed = True
         options = replace(self._options, avoid=(*self._options.avoid, *(avoid or ())))
-        self.take(make_plan(self.kept.model, options, self.shapes, tell))
+        self.take(make_plan(self.kept.model, options, self.shapes, tell, self.kept.digest))
         if all(part.kind == "cpu" for part in self.session.bundle.parts):
             self.is_probed = True
 
@@ -264,8 +265,7 @@ class _Opened:
 
     @cached_property
     def _key(self) -> str:
-        data = self.kept.model.SerializeToString(deterministic=True)
-        return self._memory.key(data, replace(self._options, shapes=()), "probe", _key(self.shapes, {}))
+        return self._memory.key(self.kept.digest, replace(self._options, shapes=()), "probe", _key(self.shapes, {}))
 
 
 def _key(shapes: Shapes, values: Mapping[str, Any]) -> str:
