@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as triton
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+from tritonclient.utils import InferenceServerException
 
 from openrknn import Session
 from openrknn.container.bundle import Bundle, write_bundle
@@ -25,7 +25,7 @@ from openrknn.serve.server import Server, running
 from openrknn.serve.settings import IN_PROCESS, Settings
 from tests.parted_file import feed, parted_bundle, parted_bytes
 from tests.serve.asking import ask
-from tests.serve.parts import Array
+from tests.serve.test_triton_grpc import tensors
 
 pytest.importorskip("onnxruntime", reason="parts of the CPU run in ONNX Runtime")
 
@@ -64,15 +64,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with running(settings) as started:
         assert started.plane.ready_problem() == ""
         yield started
-
-
-def tensors(inputs: dict[str, Array]) -> list[Any]:
-    made = []
-    for name, array in inputs.items():
-        tensor = triton.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
-        tensor.set_data_from_numpy(array)
-        made.append(tensor)
-    return made
 
 
 def posted(server: Server, name: str, *inputs: tuple[str, str, Any]) -> Any:

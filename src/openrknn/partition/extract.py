@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from openrknn.compiler.float_model import onnx_package
+from openrknn.compiler.importer.store import reads
 from openrknn.partition.view import View
 
 __all__ = ["Cut", "borders", "extract"]
@@ -40,7 +41,7 @@ def extract(view: View, numbers: Sequence[int], cut: Cut | None = None) -> Any:
     for number in numbers:
         proto = view.nodes[number].proto
         model.graph.node.append(proto)
-        used.update(_all_names(proto))
+        used.update(reads(proto))
     model.graph.initializer.extend(tensor for name, tensor in view.constants.items() if name in used)
     for place, names in ((model.graph.input, inputs), (model.graph.output, outputs)):
         for name in names:
@@ -49,13 +50,3 @@ def extract(view: View, numbers: Sequence[int], cut: Cut | None = None) -> Any:
     made = {name for number in numbers for name in view.nodes[number].makes} - borders_
     model.graph.value_info.extend(entries[name] for name in sorted(made) if name in entries)
     return model
-
-
-def _all_names(proto: Any) -> list[str]:
-    names = list(proto.input)
-    for entry in proto.attribute:
-        for graph in ([entry.g] if entry.HasField("g") else list(entry.graphs)):
-            for inner in graph.node:
-                names += _all_names(inner)
-            names += [value.name for value in graph.output]
-    return names

@@ -24,7 +24,7 @@ from openrknn.partition.kept import Kept
 from openrknn.partition.make import Shapes, Tell, join, make_plan, open_model, whole_bundle
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.ports import ports_of
-from openrknn.partition.probe import LIMITS, beyond, is_far, is_sound, is_tellable
+from openrknn.partition.probe import LIMITS, is_far, is_sound, is_tellable, largest
 from openrknn.partition.switches import switches_of
 from openrknn.runtime.parted.session import PartedSession
 from openrknn.runtime.parted.steps import UnfitError
@@ -124,8 +124,9 @@ class Parted(Closing):
             opened.remember(())
             return found
         opened.failures += 1
-        for limit in LIMITS if opened.failures == 1 else ():
-            names = beyond(opened.kept.model, opened.shapes, feed, limit)
+        sizes = largest(opened.kept.model, opened.shapes, feed) if opened.failures == 1 else {}
+        for limit in LIMITS:
+            names = [name for name, size in sizes.items() if not size <= limit]  # NaN is beyond all
             if not names:
                 continue
             opened.open(names, self._tell)

@@ -9,19 +9,17 @@ import numpy as np
 
 from openrknn.compiler.errors import CompileError
 from openrknn.compiler.float_model import FloatModel, onnx_package
+from openrknn.compiler.importer.fold import CHANCE
 from openrknn.compiler.importer.masks import is_mask, readers_of
 from openrknn.distance import measure
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.prepare import prepare
 from openrknn.partition.view import Value
 
-__all__ = ["LIMITS", "beyond", "is_far", "is_sound", "is_tellable"]
+__all__ = ["LIMITS", "is_far", "is_sound", "is_tellable", "largest"]
 
 LIMITS = (65504.0, 2048.0)
 """What fp16 holds, and what it holds when it is squared and added up."""
-_CHANCE = {
-    "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-}  # fmt: skip
 _FAR_DB = 10.0
 _SCORE = 2e-3
 """Of 1: scores that are all near 0 are right, however few decibels that is."""
@@ -30,7 +28,7 @@ _SCORE = 2e-3
 def is_tellable(model: Any, options: PartitionOptions) -> bool:
     """Whether two runs can be compared: not where chance has a share, and int8 is far from float by the user's wish."""
     is_int8 = options.calibration is not None or options.precision in {"int8", "mixed"}
-    return not is_int8 and not any(node.op_type in _CHANCE for node in _nodes(model.graph))
+    return not is_int8 and not any(node.op_type in CHANCE for node in _nodes(model.graph))
 
 
 def _nodes(graph: Any) -> Iterator[Any]:
@@ -64,19 +62,18 @@ def is_far(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     return False
 
 
-def beyond(model: Any, shapes: Mapping[str, Sequence[int]], feed: Mapping[str, Any], limit: float) -> list[str]:
-    """Values that are larger than the limit, in float; nothing where the float model cannot tell."""
+def largest(model: Any, shapes: Mapping[str, Sequence[int]], feed: Mapping[str, Any]) -> dict[str, float]:
+    """Value -> its largest number, in float, but for masks; nothing where the float model cannot tell."""
     copy = onnx_package().ModelProto()
     copy.CopyFrom(model)
     view = prepare(copy, shapes)
     names = [name for node in view.nodes for name in node.makes if view.values.get(name, Value()).kind == 1]
     readers, outputs = readers_of(view.model), set(view.outputs)
-    found = []
+    found = {}
     try:
         for name, value in FloatModel(view.model, names).run({name: feed[name] for name in view.inputs}):
-            is_large = value.dtype.kind == "f" and value.size and not np.abs(value).max() <= limit
-            if is_large and not is_mask(name, readers, outputs):
-                found.append(name)
+            if value.dtype.kind == "f" and value.size and not is_mask(name, readers, outputs):
+                found[name] = float(np.abs(value).max())
     except CompileError:
-        return []
+        return {}
     return found

@@ -12,9 +12,11 @@ from openrknn.compiler.importer.shapes import infer, known_shapes
 from openrknn.compiler.importer.store import Store, constants_of, reads
 from openrknn.compiler.ir import Array
 
-__all__ = ["fold", "leave_out_empty", "simplify", "standard"]
+__all__ = ["CHANCE", "fold", "leave_out_empty", "simplify", "standard"]
 
-_NEVER = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+CHANCE = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
+                    "Bernoulli"})  # fmt: skip
+"""Operators that draw numbers: no two runs are alike."""
 _ROUNDS = 20
 
 
@@ -88,7 +90,7 @@ def _constant_results(model: Any, known: Mapping[str, Array], *, lenient: bool) 
     outputs = {entry.name for entry in model.graph.output}
     found: dict[str, Array] = {}
     for node in model.graph.node:
-        if node.op_type in _NEVER or any(attribute.HasField("g") for attribute in node.attribute):
+        if node.op_type in CHANCE or any(attribute.HasField("g") for attribute in node.attribute):
             continue
         if node.op_type == "Shape" and node.input[0] in shapes:
             values = shape_of(node, shapes[node.input[0]])

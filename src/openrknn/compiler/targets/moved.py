@@ -33,8 +33,8 @@ from openrknn.isa.enums import (
     TransposeLanes,
 )
 
-__all__ = ["Fields", "before", "behind", "bounds_of", "dpu", "element_wise", "pad_bits", "pooling", "readers",
-           "regroup"]  # fmt: skip
+__all__ = ["UNWRITTEN_DDMA", "Fields", "before", "behind", "bounds_of", "ddma", "dpu", "element_wise", "pad_bits",
+           "pooling", "readers", "regroup"]  # fmt: skip
 
 Fields = dict[str, Any]
 _FREE = (0x8000_0000, 0x7FFF_FFFF)
@@ -59,6 +59,21 @@ _READ = (
     "DPU_RDMA.RDMA_BN_BASE_ADDR", "DPU_RDMA.RDMA_ERDMA_CFG", "DPU_RDMA.RDMA_EW_BASE_ADDR",
     "DPU_RDMA.RDMA_EW_SURF_STRIDE", "DPU_RDMA.RDMA_SURF_NOTCH", "DPU_RDMA.RDMA_EW_SURF_NOTCH",
 )  # fmt: skip
+
+
+UNWRITTEN_DDMA = frozenset(
+    f"DDMA.{name}" for name in (
+        "CFG_OUTSTANDING", "RD_WEIGHT_0", "WR_WEIGHT_0", "CFG_ID_ERROR", "RD_WEIGHT_1", "CFG_DMA_FIFO_CLR",
+        "CFG_DMA_ARB", "CFG_DMA_RD_QOS", "CFG_DMA_RD_CFG", "CFG_STATUS",
+    )
+)  # fmt: skip
+"""What no stream writes of the block that every task of these chips ends with."""
+
+
+def ddma() -> Registers:
+    """What every task writes of it."""
+    return {"DDMA.CFG_DMA_WR_CFG": {"wr_awsize": 4, "wr_awburst": 1},
+            "DDMA.CFG_DMA_WSTRB": {"wr_wstrb": 0xFFFF_FFFF}}  # fmt: skip
 
 
 def dpu(old: Mapping[str, Fields], new: Registers, quads: int) -> None:

@@ -26,7 +26,6 @@ _ATOM = _CHIP.atom_bytes
 _ENTRY = 64
 _PIXEL = 4
 """Numbers of a picture's pixel in the buffer."""
-_AWSIZE, _AWBURST = 4, 1
 _COPIED = ("CNA.CONV_CON3", "CNA.WEIGHT_SIZE0", "CNA.WEIGHT_SIZE2", "CNA.DATA_SIZE0", "CNA.DATA_SIZE2",
            "CNA.DATA_SIZE3", "CNA.CVT_CON0", "CNA.FEATURE_DATA_ADDR", "CNA.DCOMP_ADDR0", "CORE.DATAOUT_SIZE_0",
            "CORE.DATAOUT_SIZE_1")  # fmt: skip
@@ -34,8 +33,7 @@ _COPIED = ("CNA.CONV_CON3", "CNA.WEIGHT_SIZE0", "CNA.WEIGHT_SIZE2", "CNA.DATA_SI
 
 def _translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
     old: Mapping[str, Fields] = registers
-    new: Registers = {"DDMA.CFG_DMA_WR_CFG": {"wr_awsize": _AWSIZE, "wr_awburst": _AWBURST},
-                      "DDMA.CFG_DMA_WSTRB": {"wr_wstrb": 0xFFFF_FFFF}}  # fmt: skip
+    new = moved.ddma()
     if "PPU" in blocks:
         moved.pooling(old, new)
         return (*blocks, "DDMA"), new
@@ -159,9 +157,7 @@ RK3562 = Target(
     unwritten=frozenset({
         *(f"PPU.PADDING_VALUE_{number}" for number in range(5, 8)),
         *(f"PPU.UNKNOWN_{offset}" for offset in ("6060", "6064", "6068", "606C")),
-        *(f"DDMA.{name}" for name in (
-            "CFG_OUTSTANDING", "RD_WEIGHT_0", "WR_WEIGHT_0", "CFG_ID_ERROR", "RD_WEIGHT_1", "CFG_DMA_FIFO_CLR",
-            "CFG_DMA_ARB", "CFG_DMA_RD_QOS", "CFG_DMA_RD_CFG", "CFG_STATUS")),
+        *moved.UNWRITTEN_DDMA,
         "CORE.UNKNOWN_300C", "CORE.UNKNOWN_3010", "CORE.UNKNOWN_3014", "DPU.UNKNOWN_40C4",
     }),
     largest_pool=7,

@@ -31,7 +31,6 @@ _BANK_ENTRIES = 1024
 _START_PIXELS = 16
 _LARGEST_GRAINS = 1023
 _SCAN_BITS = 16
-_AWSIZE, _AWBURST = 4, 1
 _BUS, _GREY_BUS = 4, (3, 12)
 """Of data and weights; pictures of one channel have others."""
 _OUT_SIZE = {Precision.INT8: 2, Precision.INT16: 3, Precision.FP16: 3, Precision.INT32: 4}
@@ -45,8 +44,7 @@ _COPIED = ("CNA.DCOMP_REGNUM", "CNA.DCOMP_CTRL", "CNA.CONV_CON3", "CNA.DATA_SIZE
 
 def _translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
     old: Mapping[str, Fields] = registers
-    new: Registers = {"DDMA.CFG_DMA_WR_CFG": {"wr_awsize": _AWSIZE, "wr_awburst": _AWBURST},
-                      "DDMA.CFG_DMA_WSTRB": {"wr_wstrb": 0xFFFF_FFFF}}  # fmt: skip
+    new = moved.ddma()
     if "PPU" in blocks:
         moved.pooling(old, new)
         return (*blocks, "DDMA"), new
@@ -229,9 +227,7 @@ RV1106 = Target(
     translate=_translate,
     pointers=frozenset({"CNA", "CORE", "DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
     unwritten=frozenset({
-        *(f"DDMA.{name}" for name in (
-            "CFG_OUTSTANDING", "RD_WEIGHT_0", "WR_WEIGHT_0", "CFG_ID_ERROR", "RD_WEIGHT_1", "CFG_DMA_FIFO_CLR",
-            "CFG_DMA_ARB", "CFG_DMA_RD_QOS", "CFG_DMA_RD_CFG", "CFG_STATUS")),
+        *moved.UNWRITTEN_DDMA,
         *(f"DPU.EW_OP_VALUE_{number}" for number in range(5, 8)),
     }),
     aligned_inputs=True,
