@@ -14,6 +14,7 @@ import numpy as np
 
 from openrknn.onnxruntime.real import CPU, onnxruntime, state
 from openrknn.partition import Port
+from openrknn.runtime.parted.types import DTYPES
 
 __all__ = ["Gate", "NodeArg", "unknown_output"]
 
@@ -23,10 +24,6 @@ _ELEMENTS = {
     "float8e4m3fn": 17, "float8e4m3fnuz": 18, "float8e5m2": 19, "float8e5m2fnuz": 20, "uint4": 21, "int4": 22,
 }  # fmt: skip
 """ONNX Runtime's word -> TensorProto.DataType."""
-_ARRAYS: dict[str, Any] = {
-    "float": np.float32, "double": np.float64, "float16": np.float16, "bool": np.bool_,
-    **{f"{sign}int{bits}": np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}  # fmt: skip
 
 
 class NodeArg:
@@ -55,9 +52,7 @@ class Gate:
     def __init__(self, inputs: Sequence[Port]) -> None:
         self._inputs = {port.name: port for port in inputs}
         self._plain = {
-            port.name: (np.dtype(_ARRAYS[kind]), port.shape)
-            for port in inputs
-            if (kind := port.type.removeprefix("tensor(").removesuffix(")")) in _ARRAYS
+            port.name: (np.dtype(DTYPES[port.type]), port.shape) for port in inputs if port.type in DTYPES
         }
         self._lock = threading.Lock()
         self._session: Any = None

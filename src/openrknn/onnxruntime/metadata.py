@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from openrknn.partition import Port
+from openrknn.partition.ports import element_word
 
 __all__ = ["ModelMetadata", "overridable"]
 
@@ -45,14 +46,7 @@ def overridable(model: Any) -> list[Port]:
         return []
     values = {entry.name: entry for entry in model.graph.initializer}
     return [
-        Port(entry.name, f"tensor({_word(values[entry.name].data_type)})", tuple(values[entry.name].dims))
+        Port(entry.name, f"tensor({element_word(values[entry.name].data_type)})", tuple(values[entry.name].dims))
         for entry in model.graph.input
         if entry.name in values
     ]
-
-
-def _word(kind: int) -> str:
-    """TensorProto.DataType -> ONNX Runtime's word."""
-    from onnx import TensorProto
-
-    return str(TensorProto.DataType.Name(kind)).lower()

@@ -133,9 +133,9 @@ def _assembled(
 
 
 def _masks(view: View, nodes: Sequence[int]) -> tuple[str, ...]:
-    model = extract(view, nodes)
-    readers, outputs = readers_of(model), {entry.name for entry in model.graph.output}
-    return tuple(entry.name for entry in model.graph.input if is_mask(entry.name, readers, outputs))
+    inputs, outputs = borders(view, nodes)
+    readers = readers_of(view.nodes[number].proto for number in nodes)
+    return tuple(name for name in inputs if is_mask(name, readers, set(outputs)))
 
 
 def _stored(view: View, nodes: Sequence[int], cut: tuple[tuple[str, ...], tuple[str, ...]]) -> bytes:

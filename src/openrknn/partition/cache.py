@@ -7,13 +7,16 @@ import hashlib
 import logging
 import os
 import tempfile
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import openrknn
+from openrknn.compiler.errors import CompileError
 from openrknn.partition.options import PartitionOptions
 
-__all__ = ["Cache", "compiler_version"]
+__all__ = ["Cache", "calibration_digest", "compiler_version"]
 
 _LOG = logging.getLogger(__name__)
 _MOST_BYTES = 4 * 2**30
@@ -90,3 +93,36 @@ class Cache:
             if total > _MOST_BYTES:
                 with contextlib.suppress(OSError):
                     path.unlink()
+
+
+def calibration_digest(calibration: Any) -> str:
+    """Of what a user gave; what cannot be told apart by content is told by its identity."""
+    if calibration is None:
+        return ""
+    digest = hashlib.sha256()
+    _feed(digest, calibration)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, entry: Any) -> None:
+    if isinstance(entry, Mapping):
+        for name in sorted(entry, key=str):
+            digest.update(str(name).encode())
+            _feed(digest, entry[name])
+    elif isinstance(entry, str | os.PathLike):
+        path = Path(entry)
+        try:
+            for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+                digest.update(file.name.encode())
+                if file.is_file():
+                    digest.update(hashlib.sha256(file.read_bytes()).digest())
+        except OSError as error:
+            raise CompileError(f"the calibration data {path} cannot be read: {error.strerror}") from None
+    elif isinstance(entry, Sequence):
+        for one in entry:
+            _feed(digest, one)
+    elif hasattr(entry, "tobytes"):
+        digest.update(f"{entry.dtype} {entry.shape}".encode())
+        digest.update(entry.tobytes())
+    else:
+        digest.update(f"{type(entry)} {id(entry)}".encode())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from openrknn.container.load import load
 from openrknn.container.parts import Placement
 from openrknn.cost.macs import macs
 from openrknn.errors import FormatError, RknnError
-from openrknn.partition.cache import Cache
+from openrknn.partition.cache import Cache, calibration_digest
 from openrknn.partition.extract import extract
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.samples import Samples
@@ -80,7 +79,7 @@ class Compiler:
     def _made(self, model: Any) -> Made:
         data = model.SerializeToString(deterministic=True)
         calibration = self._calibration(model)
-        key = self._cache.key(data, self._options, _digest(calibration))
+        key = self._cache.key(data, self._options, calibration_digest(calibration))
         stored = self._cache.get(key, ".rknn")
         try:
             parsed = load(stored or b"")
@@ -132,14 +131,3 @@ class Compiler:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _digest(calibration: list[dict[str, Array]] | None) -> str:
-    if calibration is None:
-        return ""
-    digest = hashlib.sha256()
-    for entry in calibration:
-        for name in sorted(entry):
-            digest.update(f"{name} {entry[name].dtype} {entry[name].shape}".encode())
-            digest.update(entry[name].tobytes())
-    return digest.hexdigest()

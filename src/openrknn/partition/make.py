@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import openrknn
-from openrknn.compiler.errors import CompileError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.constants import fix_inputs
 from openrknn.compiler.importer.read import read_model
@@ -18,7 +17,7 @@ from openrknn.compiler.importer.shapes import cut_outputs
 from openrknn.container.bundle import Bundle, Part, Plan, Port, read_bundle, write_bundle
 from openrknn.errors import FormatError
 from openrknn.partition.build import Built, build
-from openrknn.partition.cache import Cache
+from openrknn.partition.cache import Cache, calibration_digest
 from openrknn.partition.kept import digest_of
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.padding import rows_are_apart
@@ -89,8 +88,7 @@ def _made(model: Any, options: PartitionOptions, shapes: Shapes, tell: Tell | No
     view = prepare(copy, shapes)
     samples = Samples(view, options) if options.calibration is not None and options.precision != "fp16" else None
     built = build(view, options, cache, samples, tell)
-    data = model.SerializeToString(deterministic=True)
-    built = _proven(built, data, inputs, outputs, options.session_options)
+    built = _proven(built, model, inputs, outputs, options.session_options)
     bound = {port.name: _bound(port, view.values[port.name].shape) for port in inputs}
     is_dynamic = any(not isinstance(size, int) for port in inputs for size in port.shape)
     has_npu = any(part.kind == "npu" for part in built.parts)
@@ -115,7 +113,7 @@ def _bound(port: Port, shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
 
 
 def _proven(
-    built: Built, data: bytes, inputs: tuple[Port, ...], outputs: tuple[Port, ...], cpu_options: Any
+    built: Built, model: Any, inputs: tuple[Port, ...], outputs: tuple[Port, ...], cpu_options: Any
 ) -> Built:  # fmt: skip
     """ONNX Runtime has to take every part of the CPU; a border of a type that nobody knows makes it one part."""
     reason = _uncut(built, inputs, outputs)
@@ -127,6 +125,7 @@ def _proven(
         reason = f"it cannot be cut: {error}"
     if not reason:
         return built
+    data = model.SerializeToString(deterministic=True)
     whole = _whole(data, inputs, outputs, sum(part.operators for part in built.parts), (reason, cpu_options))
     whole = replace(
         whole, macs=sum(part.macs for part in built.parts), cpu_us=sum(part.cpu_us or 0.0 for part in built.parts)
@@ -187,36 +186,3 @@ def join(bundles: Sequence[Bundle]) -> Bundle:
 
 def _rows(bundle: Bundle) -> int:
     return max((shape[0] for shape in bundle.plans[0].shapes.values() if shape), default=0)
-
-
-def calibration_digest(calibration: Any) -> str:
-    """Of what a user gave; what cannot be told apart by content is told by its identity."""
-    if calibration is None:
-        return ""
-    digest = hashlib.sha256()
-    _feed(digest, calibration)
-    return digest.hexdigest()
-
-
-def _feed(digest: Any, entry: Any) -> None:
-    if isinstance(entry, Mapping):
-        for name in sorted(entry, key=str):
-            digest.update(str(name).encode())
-            _feed(digest, entry[name])
-    elif isinstance(entry, str | os.PathLike):
-        path = Path(entry)
-        try:
-            for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-                digest.update(file.name.encode())
-                if file.is_file():
-                    digest.update(hashlib.sha256(file.read_bytes()).digest())
-        except OSError as error:
-            raise CompileError(f"the calibration data {path} cannot be read: {error.strerror}") from None
-    elif isinstance(entry, Sequence):
-        for one in entry:
-            _feed(digest, one)
-    elif hasattr(entry, "tobytes"):
-        digest.update(f"{entry.dtype} {entry.shape}".encode())
-        digest.update(entry.tobytes())
-    else:
-        digest.update(f"{type(entry)} {id(entry)}".encode())

@@ -8,9 +8,7 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.shapes import model_inputs
 from openrknn.container.bundle import Port
 
-__all__ = ["ports_of"]
-
-_WORDS = {"FLOAT": "float", "DOUBLE": "double", "STRING": "string"}
+__all__ = ["element_word", "ports_of"]
 
 
 def ports_of(model: Any) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
@@ -32,10 +30,10 @@ def _type(kind: Any) -> str:
     if kind.HasField("optional_type"):
         return f"optional({_type(kind.optional_type.elem_type)})"
     if kind.HasField("map_type"):
-        return f"map({_element(kind.map_type.key_type)},{_type(kind.map_type.value_type)})"
-    return f"tensor({_element(kind.tensor_type.elem_type)})"
+        return f"map({element_word(kind.map_type.key_type)},{_type(kind.map_type.value_type)})"
+    return f"tensor({element_word(kind.tensor_type.elem_type)})"
 
 
-def _element(number: int) -> str:
-    name = str(onnx_package().TensorProto.DataType.Name(number))
-    return _WORDS.get(name, name.lower())
+def element_word(number: int) -> str:
+    """TensorProto.DataType -> ONNX Runtime's word."""
+    return str(onnx_package().TensorProto.DataType.Name(number)).lower()

@@ -68,7 +68,7 @@ def largest(model: Any, shapes: Mapping[str, Sequence[int]], feed: Mapping[str, 
     copy.CopyFrom(model)
     view = prepare(copy, shapes)
     names = [name for node in view.nodes for name in node.makes if view.values.get(name, Value()).kind == 1]
-    readers, outputs = readers_of(view.model), set(view.outputs)
+    readers, outputs = readers_of(view.model.graph.node), set(view.outputs)
     found = {}
     try:
         for name, value in FloatModel(view.model, names).run({name: feed[name] for name in view.inputs}):

@@ -7,6 +7,7 @@ completely both leave every score alike.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ _ENDS = {"Softmax", "LogSoftmax"}
 def soften_masks(model: Any) -> None:
     """Change constants in place whose every way forward ends in a Softmax."""
     onnx = onnx_package()
-    readers = readers_of(model)
+    readers = readers_of(model.graph.node)
     outputs = {entry.name for entry in model.graph.output}
     for tensor in model.graph.initializer:
         if tensor.data_type != onnx.TensorProto.FLOAT or tensor.name in outputs:
@@ -37,10 +38,10 @@ def soften_masks(model: Any) -> None:
             tensor.CopyFrom(onnx.numpy_helper.from_array(np.clip(array, -FAR, FAR).astype(np.float32), tensor.name))
 
 
-def readers_of(model: Any) -> dict[str, list[Any]]:
+def readers_of(nodes: Iterable[Any]) -> dict[str, list[Any]]:
     """Value -> the nodes that read it."""
     readers: dict[str, list[Any]] = {}
-    for node in model.graph.node:
+    for node in nodes:
         for name in node.input:
             readers.setdefault(name, []).append(node)
     return readers
