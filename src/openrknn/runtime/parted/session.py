@@ -208,11 +208,6 @@ class PartedSession(Session):
                 return False
         return True
 
-    def run_parts(self, feed: Mapping[str, Any]) -> list[tuple[int, float]]:
-        """Run once; (part, seconds) for each part."""
-        self.run(dict(feed))
-        return list(self.part_times)
-
     @property
     def plan(self) -> Plan:
         """The order of parts that ran last, or runs next."""
