@@ -1,0 +1,33 @@
+"""Sound in, text out; text in, sound out.
+
+from openrknn.voice import Transcriber
+
+with Transcriber("moonshine-tiny") as listen:
+    print(listen("beckett.wav").text)
+
+audio       Audio: numbers and their rate;   files, streams, microphones, other rates
+sets        a folder with the models of a voice, made by `openrknn voice get`
+results     segments with times, transcripts, subtitles
+errors      what can go wrong
+"""
+
+from __future__ import annotations
+
+from openrknn.voice.audio import Audio
+from openrknn.voice.errors import AudioError, MicrophoneError, PhonemeError, VoiceSetError
+from openrknn.voice.results import Detection, Segment, Span, Transcript
+from openrknn.voice.sets import VoiceSet, open_set
+
+__all__ = [
+    "Audio",
+    "AudioError",
+    "Detection",
+    "MicrophoneError",
+    "PhonemeError",
+    "Segment",
+    "Span",
+    "Transcript",
+    "VoiceSet",
+    "VoiceSetError",
+    "open_set",
+]

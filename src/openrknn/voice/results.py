@@ -1,0 +1,106 @@
+"""What listening finds: spans, pieces of text with their times, and whole transcripts in the formats of the field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Detection", "Segment", "Span", "Transcript"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of time, in seconds from the beginning of the recording."""
+
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """A wake word that was heard."""
+
+    word: str
+    time: float
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What was said in a piece of time. A partial one (not `final`) is replaced by the next with the same index."""
+
+    index: int
+    start: float
+    end: float
+    text: str
+    final: bool = True
+    confidence: float = 0.0
+    tokens: tuple[int, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json` and the server."""
+        return {
+            "index": self.index,
+            "start": round(self.start, 3),
+            "end": round(self.end, 3),
+            "text": self.text,
+            "final": self.final,
+            "confidence": round(self.confidence, 4),
+        }
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """Everything that was said."""
+
+    segments: tuple[Segment, ...]
+    seconds: float
+    language: str = "en"
+    timing: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """All of it, as one line."""
+        return " ".join(part.text.strip() for part in self.segments if part.text.strip())
+
+    def srt(self) -> str:
+        """As SubRip subtitles."""
+        return "\n".join(
+            f"{number}\n{_clock(part.start, ',')} --> {_clock(part.end, ',')}\n{_line(part.text)}\n"
+            for number, part in enumerate(_said(self.segments), 1)
+        )
+
+    def vtt(self) -> str:
+        """As WebVTT subtitles."""
+        cues = (
+            f"{_clock(part.start, '.')} --> {_clock(part.end, '.')}\n{_line(part.text)}\n"
+            for part in _said(self.segments)
+        )
+        return "\n".join(["WEBVTT\n", *cues])
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json` and the server."""
+        return {
+            "text": self.text,
+            "language": self.language,
+            "seconds": round(self.seconds, 3),
+            "segments": [part.as_json() for part in self.segments],
+            "timing": self.timing,
+        }
+
+
+def _said(segments: Iterable[Segment]) -> list[Segment]:
+    return [part for part in segments if part.text.strip()]
+
+
+def _line(text: str) -> str:
+    # An arrow or an empty line inside a cue would end it early.
+    return " ".join(text.replace("-->", "->").split())
+
+
+def _clock(seconds: float, point: str) -> str:
+    thousandths = max(0, round(seconds * 1000))
+    minutes, rest = divmod(thousandths, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02}:{minutes:02}:{rest // 1000:02}{point}{rest % 1000:03}"
