@@ -1,0 +1,111 @@
+"""Sound as it comes: `blocks` of 16 kHz from a file, from standard input or from a microphone, in little memory."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from openrknn.voice.audio.files import read_audio
+from openrknn.voice.audio.microphone import MICROPHONE_RATE, microphone
+from openrknn.voice.audio.rates import Resampler
+from openrknn.voice.audio.sound import Samples
+from openrknn.voice.audio.wav import WavStream, is_wav
+from openrknn.voice.errors import AudioError
+
+__all__ = ["blocks"]
+
+_OTHERS = (b"fLaC", b"OggS", b"ID3\x02", b"ID3\x03", b"ID3\x04", b"\x1aE\xdf\xa3", b"FORM", b".snd")
+"""How FLAC, OGG, MP3, Matroska, AIFF and AU begin: they are not raw samples, whatever came in by the pipe."""
+
+
+def blocks(
+    source: str | os.PathLike[str] | BinaryIO, *, rate: int = 16_000, size: int = 1600, raw_rate: int = 16_000
+) -> Iterator[Samples]:
+    """Blocks of `size` samples at `rate`, the last one shorter.
+
+    `source` is a file, `-` for standard input (WAV, or raw 16-bit little endian samples of one channel at `raw_rate`),
+    a binary stream of the same, or `mic` or `mic:DEVICE`.
+    """
+    if isinstance(source, str) and (source == "mic" or source.startswith("mic:")):
+        return _even(_at_rate(microphone(source[4:], size=size), MICROPHONE_RATE, rate), size)
+    if source == "-":
+        return _even(_piped(sys.stdin.buffer, "standard input", rate, size, raw_rate), size)
+    if isinstance(source, str | os.PathLike):
+        return _even(_file(Path(source), rate, size), size)
+    return _even(_piped(source, str(getattr(source, "name", "the stream")), rate, size, raw_rate), size)
+
+
+def _file(path: Path, rate: int, size: int) -> Iterator[Samples]:
+    try:
+        with path.open("rb") as stream:
+            first = stream.read(4)
+            if is_wav(first):
+                reader = WavStream(stream, str(path), first)
+                yield from _at_rate(reader.blocks(_frames(reader.rate, rate, size)), reader.rate, rate)
+                return
+    except OSError as error:
+        raise AudioError(f"{path}: cannot be read: {error.strerror or error}") from error
+    whole = read_audio(path)
+    step = _frames(whole.rate, rate, size)
+    parts = (whole.samples[at : at + step] for at in range(0, len(whole.samples), step))
+    yield from _at_rate(parts, whole.rate, rate)
+
+
+def _piped(stream: BinaryIO, name: str, rate: int, size: int, raw_rate: int) -> Iterator[Samples]:
+    first = stream.read(4) or b""
+    while 0 < len(first) < 4 and (more := stream.read(4 - len(first))):
+        first += more
+    if is_wav(first):
+        reader = WavStream(stream, name, first)
+        # A pipe that ends early was closed by somebody: what came is what there is.
+        coming = reader.blocks(_frames(reader.rate, rate, size), is_strict=False)
+        yield from _at_rate(coming, reader.rate, rate)
+    elif first in _OTHERS:
+        raise AudioError(
+            f"{name}: begins with {first!r}, which is neither a WAV header nor raw samples; give the file by its name, "
+            "or decode it on the way: `ffmpeg -i IN -f wav - | ...`"
+        )
+    else:
+        yield from _at_rate(_raw(stream, first, _frames(raw_rate, rate, size)), raw_rate, rate)
+
+
+def _raw(stream: BinaryIO, held: bytes, frames: int) -> Iterator[Samples]:
+    while True:
+        part = stream.read(2 * frames - len(held))
+        held += part or b""
+        if not part or len(held) == 2 * frames:
+            count = len(held) // 2
+            if count:
+                yield (np.frombuffer(held[: 2 * count], "<i2") / 32768.0).astype(np.float32)
+            held = b""
+        if not part:
+            return
+
+
+def _frames(rate: int, to: int, size: int) -> int:
+    """How many samples at `rate` make about a block: reading more would wait for sound that is not there yet."""
+    return max(1, size * rate // to)
+
+
+def _at_rate(parts: Iterable[Samples], rate: int, to: int) -> Iterator[Samples]:
+    machine = Resampler(rate, to)
+    for part in parts:
+        yield machine.feed(part)
+    yield machine.finish()
+
+
+def _even(parts: Iterable[Samples], size: int) -> Iterator[Samples]:
+    held = np.zeros(0, np.float32)
+    for part in parts:
+        held = np.concatenate([held, part]) if len(held) else part
+        whole = len(held) // size * size
+        for at in range(0, whole, size):
+            yield held[at : at + size]
+        held = held[whole:]
+    if len(held):
+        yield held

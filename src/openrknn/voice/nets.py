@@ -1,0 +1,23 @@
+"""The models of a voice set, opened."""
+
+from __future__ import annotations
+
+from openrknn.errors import RknnError
+from openrknn.runtime import Session
+from openrknn.voice.errors import VoiceSetError
+from openrknn.voice.sets import VoiceSet
+
+__all__ = ["open_net"]
+
+
+def open_net(voice: VoiceSet, role: str, device: str = "auto") -> Session:
+    """The model of this role (`.rknn` or `.rknnz`), ready to run; "auto" takes the NPU here, else the software NPU."""
+    path = voice.file(role)
+    try:
+        return Session(path, device)
+    except RknnError as error:
+        # A set that was moved, cut or made for another chip: which file of which set is what helps.
+        error.add_note(f"while {role!r} of the set {voice.name!r} was opened: {path}")
+        raise
+    except OSError as error:
+        raise VoiceSetError(f"{path}: cannot be read: {error.strerror or error}") from error
