@@ -31,8 +31,8 @@ STEP = {"u8": 2**-7, "s16": 2**-15, "s24": 2**-23, "s32": 2**-24, "f32": 2**-24,
 )
 @settings(max_examples=60, deadline=None)
 def test_every_kind_is_read_as_written(  # noqa: PLR0917 - hypothesis gives them by name
-    kind, magic, channels, frames, extensible, rate, data
-):
+    kind: str, magic: bytes, channels: int, frames: int, extensible: bool, rate: int, data: st.DataObject
+) -> None:
     if magic == b"RIFX" and extensible:
         extensible = False
     seed = data.draw(st.integers(0, 2**32 - 1))
@@ -47,7 +47,7 @@ def test_every_kind_is_read_as_written(  # noqa: PLR0917 - hypothesis gives them
 
 @given(cut=st.integers(0, 400), flips=st.lists(st.tuples(st.integers(0, 99), st.integers(0, 255)), max_size=6))
 @settings(max_examples=100, deadline=None)
-def test_a_broken_file_is_a_named_error_or_sound(cut, flips):
+def test_a_broken_file_is_a_named_error_or_sound(cut: int, flips: list[tuple[int, int]]) -> None:
     body = bytearray(wav(np.linspace(-0.5, 0.5, 150), "s16", extra=b"LIST" + struct.pack("<I", 3) + b"abc\0"))
     for at, value in flips:
         body[at] = value
@@ -57,7 +57,7 @@ def test_a_broken_file_is_a_named_error_or_sound(cut, flips):
         assert np.isfinite(found.samples).all()
 
 
-def test_python_reads_what_is_written(tmp_path: Path):
+def test_python_reads_what_is_written(tmp_path: Path) -> None:
     numbers = np.array([-1.0, -0.5, 0.0, 0.25, 0.999969482421875, 3.0], np.float32)
     write_wav(tmp_path / "a.wav", Audio(numbers, 22_050))
     with wave.open(str(tmp_path / "a.wav")) as stream:
@@ -69,17 +69,17 @@ def test_python_reads_what_is_written(tmp_path: Path):
 
 
 @pytest.mark.parametrize("size", [0, 0xFFFFFFFF, 0x7FFFF024, 0x80000000])
-def test_streams_that_do_not_know_their_length_end_with_the_stream(size: int):
+def test_streams_that_do_not_know_their_length_end_with_the_stream(size: int) -> None:
     values = np.linspace(-0.9, 0.9, 333)
     assert len(read_audio(wav(values, data_size=size)).samples) == 333
 
 
-def test_an_empty_recording_with_chunks_behind_it_is_empty():
+def test_an_empty_recording_with_chunks_behind_it_is_empty() -> None:
     tail = b"LIST" + struct.pack("<I", 200) + bytes(200)
     assert len(read_audio(wav(np.zeros(0), after=tail)).samples) == 0
 
 
-def test_alaw_and_mulaw_are_the_numbers_of_g711():
+def test_alaw_and_mulaw_are_the_numbers_of_g711() -> None:
     def companded(code: int, values: bytes) -> list[float]:
         head = struct.pack("<HHIIHH", code, 1, 8000, 8000, 1, 8)
         body = b"fmt " + struct.pack("<I", 16) + head + b"data" + struct.pack("<I", len(values)) + values
@@ -90,7 +90,7 @@ def test_alaw_and_mulaw_are_the_numbers_of_g711():
     assert companded(6, b"\xaa\x2a\xd5\x55") == [4032 / 4096, -4032 / 4096, 1 / 4096, -1 / 4096]
 
 
-def test_a_file_that_is_cut_off_is_an_error_and_a_stream_that_is_is_over(tmp_path: Path):
+def test_a_file_that_is_cut_off_is_an_error_and_a_stream_that_is_is_over(tmp_path: Path) -> None:
     cut = wav(np.full(16_000, 0.5))[:-8000]
     (tmp_path / "cut.wav").write_bytes(cut)
     with pytest.raises(AudioError, match=r"cut\.wav: cut off: the header promises 1\.00 s and 0\.75 s are there"):
@@ -113,19 +113,19 @@ def test_a_file_that_is_cut_off_is_an_error_and_a_stream_that_is_is_over(tmp_pat
         (wav(np.array([0.0, 1e300]), "f64"), "not finite"),
     ],
 )
-def test_what_is_broken_is_named(body: bytes, words: str):
+def test_what_is_broken_is_named(body: bytes, words: str) -> None:
     with pytest.raises(AudioError, match=words):
         read_audio(body)
 
 
-def test_adpcm_says_what_to_do():
+def test_adpcm_says_what_to_do() -> None:
     head = struct.pack("<HHIIHH", 0x11, 1, 8000, 4000, 256, 4)
     body = b"fmt " + struct.pack("<I", 16) + head + b"data\0\0\0\0"
     with pytest.raises(AudioError, match=r"IMA ADPCM.*ffmpeg"):
         read_audio(b"RIFF" + struct.pack("<I", 4 + len(body)) + b"WAVE" + body)
 
 
-def test_too_many_hours_are_refused_before_they_are_read():
+def test_too_many_hours_are_refused_before_they_are_read() -> None:
     body = wav(np.zeros(4), magic=b"RF64")
     at = body.index(b"ds64") + 16
     long = body[:at] + struct.pack("<Q", 1 << 40) + body[at + 8 :]
@@ -133,7 +133,7 @@ def test_too_many_hours_are_refused_before_they_are_read():
         read_audio(long)
 
 
-def test_other_formats_need_a_helper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_other_formats_need_a_helper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(__import__("sys").modules, "soundfile", None)
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "a.flac").write_bytes(b"fLaC" + bytes(100))

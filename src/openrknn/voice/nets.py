@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openrknn.errors import RknnError
-from openrknn.runtime import Session
+from openrknn.runtime.session import Session
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.sets import VoiceSet
 

@@ -159,24 +159,25 @@ class WavStream:
     def _decoded(self, raw: bytes, at: int) -> Samples:
         layout, width = self._layout, self._layout.width
         order = ">" if layout.is_big else "<"
+        floats: Samples
         if layout.code == _FLOAT:
             # A signalling NaN may become infinite on the way; both are refused below.
             with np.errstate(all="ignore"):
-                floats = np.frombuffer(raw, f"{order}f{width}").astype(np.float32)
+                floats = np.asarray(np.frombuffer(raw, f"{order}f{width}"), np.float32)
             if not np.isfinite(floats).all():
                 second = at / layout.rate
                 raise AudioError(f"{self.name}: near {second:.2f} s are numbers that are not finite (NaN or infinite)")
         elif layout.code in (_ALAW, _MULAW):
             floats = _companded(layout.code)[np.frombuffer(raw, np.uint8)]
         elif width == 1:
-            floats = (np.frombuffer(raw, np.uint8).astype(np.float32) - 128) / 128
+            floats = np.asarray((np.frombuffer(raw, np.uint8) - 128.0) / 128, np.float32)
         elif width == 3:
             # Three bytes become the upper ones of four.
             wide = np.zeros((len(raw) // 3, 4), np.uint8)
             wide[:, slice(0, 3) if layout.is_big else slice(1, 4)] = np.frombuffer(raw, np.uint8).reshape(-1, 3)
-            floats = (wide.view(f"{order}i4")[:, 0] / 2.0**31).astype(np.float32)
+            floats = np.asarray(wide.view(f"{order}i4")[:, 0] / 2.0**31, np.float32)
         else:
-            floats = (np.frombuffer(raw, f"{order}i{width}") / 2.0 ** (8 * width - 1)).astype(np.float32)
+            floats = np.asarray(np.frombuffer(raw, f"{order}i{width}") / 2.0 ** (8 * width - 1), np.float32)
         if layout.channels > 1:
             floats = floats.reshape(-1, layout.channels).mean(axis=1, dtype=np.float32)
         return np.ascontiguousarray(floats)
