@@ -21,6 +21,7 @@ from openrknn.compiler.normalise.fuse import fuse, fuse_pads
 from openrknn.compiler.normalise.heads import take_heads_apart
 from openrknn.compiler.normalise.layer_norm import find_layer_norms, normalise_layer_norms
 from openrknn.compiler.normalise.linear import cut_outputs, normalise_convolutions, normalise_linear
+from openrknn.compiler.normalise.mixtures import find_mixtures
 from openrknn.compiler.normalise.moves import normalise_moves
 from openrknn.compiler.normalise.pads import narrow_pads
 from openrknn.compiler.normalise.pooling import normalise_pools
@@ -66,6 +67,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(lambda graph, _: raise_floors(graph), lambda now: not now.calibrated),
     _plain(take_heads_apart),
     _plain(clean),
+    _plain(find_mixtures),
     Pass(lambda graph, now: take_quantization(graph, calibrated=now.calibrated)),
     _plain(clean),
     _plain(three_dimensions),

@@ -109,7 +109,7 @@ def _matmul(layouts: Layouts, op: Op) -> bool:
         return False  # the CPU would have to arrange everything
     if depth > _LARGEST_DEPTH or columns > _LARGEST_DEPTH or min(rows, depth, columns) < 2:
         return False
-    windows, heads = _windows(layouts, left, right)
+    windows, heads = _windows(layouts, left, right, to_softmax)
     b, b_form, turned = _placed(layouts, right, (windows, heads, depth, columns), is_right=True)
     a, a_form, _ = _placed(layouts, left, (windows, heads, rows, depth), any_depth=turned)
     padded = -(-columns // _DEPTH) * _DEPTH
@@ -144,7 +144,7 @@ def _matmul(layouts: Layouts, op: Op) -> bool:
     return True
 
 
-def _windows(layouts: Layouts, left: str, right: str) -> tuple[int, int]:
+def _windows(layouts: Layouts, left: str, right: str, to_softmax: bool) -> tuple[int, int]:
     """(windows, heads): windows lie side by side as rows of pixels, heads in channels; all are heads if need be."""
     first, second = layouts.graph.shape(left), layouts.graph.shape(right)
     (rows, depth), columns = first[-2:], second[-1]
@@ -153,8 +153,10 @@ def _windows(layouts: Layouts, left: str, right: str) -> tuple[int, int]:
 
     def score(split: tuple[int, int]) -> tuple[bool, int]:
         padded = bool(depth % _DEPTH or columns % _DEPTH)
-        is_slim = split[1] == 1 or split[1] * max(depth, columns) <= (_MOST_PADDED if padded else _MOST_CHANNELS)
         lying = _lies(one, (*split, rows, depth)) + _lies(other, (*split, depth, columns), True)
+        # Scores come out with heads as rows; values that lie as they are have only their own channels filled up.
+        wide = depth if to_softmax else columns if lying == 2 else max(depth, columns)
+        is_slim = split[1] == 1 or split[1] * wide <= (_MOST_PADDED if padded else _MOST_CHANNELS)
         return is_slim, lying
 
     return max(((1, whole), (prod(first[:-3]), first[-3]), (whole, 1)), key=score)

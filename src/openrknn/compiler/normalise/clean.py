@@ -17,8 +17,8 @@ def clean(graph: Graph) -> None:
     for op in list(graph.ops):
         if op.type == "Dropout" and not _is_nothing(graph, op):
             op.attributes["reason"] = "it makes a mask, or drops numbers at random; export the model for inference"
-        elif op.type in _NOTHING:
-            alias(graph, op, op.inputs[0])
+        elif op.type in _NOTHING or _is_neutral(graph, op):
+            alias(graph, op, next(iter(graph.activations(op)), op.inputs[0]))
         elif op.type == "Transpose" and _keeps_order(graph, op):
             _as_reshape(op)
         elif op.type in _RESHAPES:
@@ -29,6 +29,15 @@ def clean(graph: Graph) -> None:
     _join_reshapes(graph)
     _cancel_transposes(graph)
     graph.prune()
+
+
+def _is_neutral(graph: Graph, op: Op) -> bool:
+    """A mask that hides nothing: zeros added to something of the same shape."""
+    if op.type != "Add" or len(graph.activations(op)) != 1 or op.output in graph.given:
+        return False
+    array = graph.constants.get(next((name for name in op.inputs if name in graph.constants), ""))
+    source = graph.activations(op)[0]
+    return array is not None and not array.any() and graph.shape(source) == graph.shape(op.output)
 
 
 def _is_nothing(graph: Graph, op: Op) -> bool:

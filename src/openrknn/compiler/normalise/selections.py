@@ -6,20 +6,26 @@ import numpy as np
 
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import sole_reader
+from openrknn.compiler.normalise.layouts import derived_from
 
 __all__ = ["fold_selections"]
 
 _ATOM = 16
 """Channels that lie together in both formats."""
+_BOTH = {"Add", "Mul"}
+_NO_ZEROS = {"activation", "edges"}
 _MOST_GROWTH = 1.5
 """Zeros between the parts cost time too."""
 
 
 def fold_selections(graph: Graph) -> None:
     """Channels in another order, or with zeros between them, cost nothing next to a convolution over all channels."""
-    for op in list(graph.ops):
-        if op.type == "Conv" and op.attributes.get("from") == "Pick" and _is_pick(graph, op):
-            _into_reader(graph, op) or _into_maker(graph, op)
+    waiting = list(graph.ops)
+    while waiting:
+        op = waiting.pop(0)
+        is_pick = op.type == "Conv" and op.attributes.get("from") == "Pick" and _is_pick(graph, op)
+        if is_pick and not (_into_reader(graph, op) or _into_maker(graph, op)):
+            waiting = [*_before_maker(graph, op), *waiting]
     _stack(graph)
     graph.prune()
 
@@ -109,6 +115,60 @@ def _into_maker(graph: Graph, op: Op) -> bool:
     maker.inputs[2] = graph.add_constant(f"{maker.inputs[2]}_picked", matrix @ bias)
     maker.outputs = [op.output]
     _drop(graph, op, maker)
+    return True
+
+
+def _before_maker(graph: Graph, op: Op) -> list[Op]:
+    """P * (a + b) is P * a + P * b, and so it is with products: worth it where convolutions take all the picks."""
+    maker = graph.producers().get(op.inputs[0])
+    if maker is None or maker.type not in _BOTH or sole_reader(graph, op.inputs[0]) is not op:
+        return []
+    picks = _picked(graph, op)
+    shape = graph.shape(maker.output)
+    if picks is None or not _takes_picks(graph, maker):
+        return []
+    made: list[Op] = []
+    for at, name in enumerate(maker.inputs):
+        array = graph.constants.get(name)
+        if array is not None and array.size > 1:
+            full = np.broadcast_to(array, (1, shape[1], *array.shape[2:]))
+            there = (picks >= 0).reshape(1, -1, *(1 for _ in shape[2:]))
+            key = f"{name}_picked_{len(picks)}"
+            chosen = np.where(there, full[:, picks], 0)
+            if not (key in graph.constants and np.array_equal(graph.constants[key], chosen)):
+                key = graph.add_constant(key, chosen)
+            maker.inputs[at] = key
+        elif array is None:
+            part = graph.add_value(f"{name}_picked", (1, len(picks), *shape[2:]))
+            graph.derived[part] = derived_from(graph, name, lambda x: x)
+            made.append(Op("Conv", part, [name, *op.inputs[1:]], [part], dict(op.attributes), op.fused))
+            maker.inputs[at] = part
+    maker.outputs = [op.output]
+    at = graph.ops.index(maker)
+    graph.ops[at:at] = made
+    graph.ops.remove(op)
+    return made
+
+
+def _takes_picks(graph: Graph, op: Op) -> bool:
+    """Whether all that a sum or product is made of ends in convolutions that nobody else reads, or in constants."""
+    shape = graph.shape(op.output)
+    for name in op.inputs:
+        array = graph.constants.get(name)
+        if array is not None:
+            if array.size > 1 and (array.ndim != len(shape) or array.shape[:2] != (1, shape[1])):
+                return False
+            if array.size == 1 and op.type == "Add" and array.any():
+                return False  # zeros would not stay zeros
+            continue
+        maker = graph.producers().get(name)
+        if maker is None or graph.shape(name) != shape or sole_reader(graph, name) is not op:
+            return False
+        if maker.type in _BOTH:
+            if not _takes_picks(graph, maker):
+                return False
+        elif not _is_whole(graph, maker) or len(maker.inputs) > 3 or not _NO_ZEROS.isdisjoint(maker.attributes):
+            return False
     return True
 
 

@@ -1,0 +1,80 @@
+"""What sequence models are made of runs on the NPU; ONNX in float is the witness of every number here."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from openrknn.compiler import compile_model
+from openrknn.compiler.api import Compiled
+from openrknn.compiler.verify import verify
+from tests.compiler.nets import Net, feeds
+
+ENDS = {"Reshape", "Transpose"}
+"""The CPU arranges what goes in and what comes out."""
+
+
+def inner(made: Compiled) -> list[str]:
+    """What the CPU does between two tasks of the NPU."""
+    kinds = [step.type if step.is_cpu else "" for step in made.lowering.program.steps]
+    first = kinds.index("")
+    last = len(kinds) - kinds[::-1].index("")
+    assert set(kinds[:first] + kinds[last:]) <= ENDS
+    return [kind for kind in kinds[first:last] if kind]
+
+
+def decibels(made: Compiled, shape: tuple[int, ...]) -> float:
+    return min(verdict.decibels for verdict in verify(made, [{"x": value} for value in feeds(shape, 1)]))
+
+
+def rotary(tokens: int, heads: int, depth: int, turned: int, *, pairs: bool, fill: int) -> onnx.ModelProto:
+    """Attention whose queries and keys are turned by their position: a part of each head, by halves or by pairs."""
+    net, width = Net(), heads * depth
+    sizes = net.constant([1, tokens, heads, depth], np.int64)
+    angle = np.arange(tokens)[:, None] * 0.7 ** np.arange(turned // 2)[None]
+    angle = np.repeat(angle, 2, 1) if pairs else np.tile(angle, (1, 2))
+    factors = [net.constant(function(angle).astype(np.float32)[None, None]) for function in (np.cos, np.sin)]
+
+    def part(source: str, start: int, stop: int, step: int = 1) -> str:
+        return net.add("Slice", source, *(net.constant([entry], np.int64) for entry in (start, stop, 3, step)))
+
+    def head() -> str:
+        whole = net.add("MatMul", "x", net.weights(width, width))
+        return net.add("Transpose", net.add("Reshape", whole, sizes), perm=[0, 2, 1, 3])
+
+    def rotated(source: str) -> str:
+        left, right = part(source, 0, turned), part(source, turned, depth)
+        if pairs:
+            one, two = part(left, 1, turned, 2), part(left, 0, turned, 2)
+            axis = net.constant([4], np.int64)
+            both = [net.add("Unsqueeze", entry, axis) for entry in (net.add("Neg", one), two)]
+            shape = net.constant([1, heads, tokens, turned], np.int64)
+            other = net.add("Reshape", net.add("Concat", *both, axis=-1), shape)
+        else:
+            one, two = part(left, turned // 2, turned), part(left, 0, turned // 2)
+            other = net.add("Concat", net.add("Neg", one), two, axis=-1)
+        mixed = net.add("Add", net.add("Mul", left, factors[0]), net.add("Mul", other, factors[1]))
+        return net.add("Concat", mixed, right, axis=-1) if turned < depth else mixed
+
+    def filled(source: str) -> str:
+        return net.add("Pad", source, net.constant([0] * 7 + [fill], np.int64)) if fill else source
+
+    q, k, v = filled(rotated(head())), filled(rotated(head())), filled(head())
+    scores = net.add("MatMul", q, net.add("Transpose", k, perm=[0, 1, 3, 2]))
+    found = net.add("MatMul", net.add("Softmax", scores, axis=-1), v)
+    found = part(found, 0, depth) if fill else found
+    joined = net.add("Transpose", found, perm=[0, 2, 1, 3])
+    rows = net.add("Reshape", joined, net.constant([1, tokens, width], np.int64))
+    return net.model({"x": (1, tokens, width)}, [net.add("MatMul", rows, net.weights(width, width))])
+
+
+@pytest.mark.parametrize(
+    ("depth", "turned", "pairs", "fill"), [(36, 32, True, 4), (32, 32, False, 0), (24, 16, False, 0)],
+    ids=["pairs of a part, filled up", "halves", "halves of a part"],
+)  # fmt: skip
+def test_rotary_embedding_is_projections_and_products(depth: int, turned: int, pairs: bool, fill: int) -> None:
+    model = rotary(21, 4, depth, turned, pairs=pairs, fill=fill)
+    made = compile_model(model, cores=1, check=False)
+    assert inner(made) == []
+    assert decibels(made, (1, 21, 4 * depth)) > 50
