@@ -15,9 +15,7 @@ from openrknn.runtime.program.steps import Segment, core_lists, operators_to_run
 __all__ = ["Cost", "OperatorCost", "cost_of", "task_works"]
 
 
-def cost_of(
-    model: Model, cores: int = 1, graph: Graph | None = None, works: Mapping[int, Work] | None = None
-) -> Cost:
+def cost_of(model: Model, cores: int = 1, graph: Graph | None = None, works: Mapping[int, Work] | None = None) -> Cost:
     """Decode the streams of the lists for this number of cores and add up; `works`: of tasks that are decoded."""
     chosen = graph or model.graphs[0]
     segments = _segments(model, chosen, cores)

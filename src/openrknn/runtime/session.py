@@ -19,6 +19,7 @@ from openrknn.npu import Finding
 from openrknn.runtime import shapes
 from openrknn.runtime.automatic import named_device
 from openrknn.runtime.binding import Binding
+from openrknn.runtime.carried import Carried, CarriedProgram
 from openrknn.runtime.engine import Engine, LocalEngine, Options, Runnable, SessionDevice
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.feed import compute, in_order, layouts_in_order, output_names
@@ -86,6 +87,7 @@ class Session(Closing):
         self._lock = threading.RLock()
         in_child(self, Session._begin_anew)
         self._bindings: list[Binding] = []
+        self._carried: list[CarriedProgram] = []
         self._worker: ThreadPoolExecutor | None = None
         self._closed = False
         self._pixels: frozenset[str] = frozenset()
@@ -246,6 +248,19 @@ class Session(Closing):
             self._bindings.append(Binding(program, self._run_bound, pixels=pixels, owned=bool(places)))
             return self._bindings[-1]
 
+    def carry(self, pairs: Mapping[str, str]) -> Carried:
+        """Steps of a recurrent model: outputs that become inputs of the next step stay on the device; see `Carried`.
+
+        `pairs`: output -> input. Several can be carried at once, each with states of its own; `run` does not touch
+        them. They are good until the session is closed or gets other shapes.
+        """
+        with self._lock:
+            self._check_open()
+            if self.model.batch_size > 1:
+                raise ValueError("the items of a batch (rknn_batch_size) take turns in the same memory; use run")
+            self._carried.append(CarriedProgram(self._engine, self._graph, pairs, self._run_bound))
+            return self._carried[-1]
+
     def profile(self, inputs: object = None, *, runs: int = 1) -> Profile:
         """Time and work of each operator, run one by one on `inputs`, or on what the last run left in the inputs."""
         if runs < 1:
@@ -299,6 +314,9 @@ class Session(Closing):
         for binding in self._bindings:
             binding.close()
         self._bindings.clear()
+        for carried in self._carried:
+            carried.close()
+        self._carried.clear()
         self._pixels = frozenset()
         self._last = None
 

@@ -79,6 +79,8 @@ class InputPort:
                 self._offset = np.array([lane.offset for lane in lanes], np.float64)
         else:
             self._zero = 0
+        self.keeps_numbers = not self._mean.any() and bool((self._std == 1).all()) and self._factor is None
+        """Whether stored elements stand for the numbers that are fed, without normalization."""
         self._row_ends: str | None = None
         self._expects_pixels = (takes_pixels or self._limits is None) and self._reach() >= _PIXEL_RANGE
         """Until the first floats came."""

@@ -19,10 +19,12 @@ from openrknn.container.parts import Layout
 from openrknn.device import Device
 from openrknn.forks import in_child
 from openrknn.runtime.binding import Binding
+from openrknn.runtime.carried import Carried
 from openrknn.runtime.errors import PartsError
 from openrknn.runtime.feed import in_order, output_names
 from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.options import core_count
+from openrknn.runtime.parted.carried import CarriedArrays
 from openrknn.runtime.parted.measure import PartedProfile, memory_of, profile_of
 from openrknn.runtime.parted.steps import CpuStep, NpuStep, Step, run_plan
 from openrknn.runtime.parted.types import DTYPES, as_type
@@ -247,6 +249,13 @@ class PartedSession(Session):
     ) -> Binding:  # fmt: skip
         """Not possible: the memory of inputs and outputs belongs to several parts."""
         raise PartsError(f"the tensors of a model in parts have no memory to bind; use run(); {_ALONE}")
+
+    def carry(self, pairs: Mapping[str, str]) -> Carried:
+        """As `Session.carry`; the states are arrays that go back in."""
+        with self._lock:
+            self._check_open()
+            shapes = {spec.name: spec.shape for spec in (*self.inputs, *self.outputs)}
+            return CarriedArrays(pairs, (self.bundle.inputs, self.bundle.outputs), shapes, self.run)
 
     def profile(self, inputs: object = None, *, runs: int = 1) -> PartedProfile:
         """Seconds of each part, and of each operator of the NPU's; on `inputs`, or on what the last run was given."""

@@ -1,0 +1,191 @@
+"""States that stay on the device: what a step writes is what the next one reads.
+
+Two programs of the same graph take turns. They share all memory, but the state that one of them writes is where the
+other one reads: nothing is copied, converted or rounded between steps. Where an output and the input that it becomes do
+not lie in memory in the same way, the state is read and fed again, once a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from openrknn.closing import Closing
+from openrknn.runtime.engine import Engine, Runnable
+from openrknn.runtime.errors import ClosedError
+from openrknn.runtime.feed import feed, in_order, layouts_in_order
+from openrknn.runtime.io.inputs import InputPort
+from openrknn.runtime.io.outputs import OutputPort
+from openrknn.runtime.io.tensors import Array, stored_bytes
+from openrknn.runtime.program.program import Program
+
+__all__ = ["Carried", "CarriedProgram", "check_pairs", "initial_states"]
+
+Execute = Callable[[Runnable, frozenset[str]], None]
+_RANK_OF_PICTURES = 4
+
+
+class Carried(Protocol):
+    """A model with a memory: `session.carry` makes it.
+
+    with session.carry({"h_out": "h_in"}) as layer:
+        for frame in frames:
+            found = layer.step({"x": frame})        # without the states
+    """
+
+    @property
+    def pairs(self) -> Mapping[str, str]:
+        """Output -> the input that it becomes."""
+
+    @property
+    def joined(self) -> tuple[str, ...]:
+        """The outputs that are not copied."""
+
+    @property
+    def steps(self) -> int:
+        """Since the last reset."""
+
+    def step(self, inputs: object, *, layout: str | Mapping[str, str] | None = None) -> dict[str, Array]:
+        """One step; takes the other inputs as `Session.run` does, and gives the other outputs."""
+
+    def state(self) -> dict[str, Array]:
+        """What the next step will read, by input: copies, for `reset`."""
+
+    def reset(self, initial: Mapping[str, object] | None = None) -> None:
+        """Begin again with zeros, or with these states by input; states that are not named are zeros."""
+
+    def close(self) -> None:
+        """Give its memory back."""
+
+    def __enter__(self) -> Carried: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class CarriedProgram(Closing):
+    """`Carried` on a device."""
+
+    def __init__(self, engine: Engine, graph: int, pairs: Mapping[str, str], execute: Callable[..., None]) -> None:
+        self._execute = execute
+        first = engine.program_in(graph, {})
+        self._turns: list[Runnable] = [first]
+        self.steps = 0
+        self._closed = False
+        try:
+            inputs, outputs = {p.name: p for p in first.inputs}, {p.name: p for p in first.outputs}
+            shapes = {name: port.stored.tensor.shape for name, port in (*inputs.items(), *outputs.items())}
+            self.pairs: Mapping[str, str] = check_pairs(pairs, list(inputs), list(outputs), shapes)
+            self.joined: tuple[str, ...] = ()
+            if isinstance(first, Program):
+                self.joined = tuple(one for one, other in pairs.items() if _alike(outputs[one], inputs[other]))
+            if self.joined and isinstance(first, Program):
+                self._turns.append(engine.program_in(graph, _exchanged(first, {n: pairs[n] for n in self.joined})))
+            self._free = [name for name in inputs if name not in set(pairs.values())]
+            self._ports = [{port.name: port for port in turn.inputs} for turn in self._turns]
+            self._results = [{port.name: port for port in turn.outputs} for turn in self._turns]
+            self.reset()
+        except BaseException:
+            self.close()
+            raise
+
+    def step(self, inputs: object, *, layout: str | Mapping[str, str] | None = None) -> dict[str, Array]:
+        self._check_open()
+        at = self.steps % len(self._turns)
+        program, ports, results = self._turns[at], self._ports[at], self._results[at]
+        values = in_order(inputs if self._free or inputs else {}, self._free)
+        layouts = None if layout is None else layouts_in_order(layout, self._free)
+        pixels = feed(program, [ports[name] for name in self._free], values, layouts, pass_through=False)
+        self._execute(program, pixels)
+        self.steps += 1
+        following = self._ports[self.steps % len(self._turns)]
+        for name, becomes in self.pairs.items():
+            if name not in self.joined:
+                _put(following[becomes], results[name].read("float"))
+        return {name: port.read("float") for name, port in results.items() if name not in self.pairs}
+
+    def state(self) -> dict[str, Array]:
+        self._check_open()
+        ports = self._ports[self.steps % len(self._turns)]
+        return {name: OutputPort(ports[name].stored).read("float").copy() for name in self.pairs.values()}
+
+    def reset(self, initial: Mapping[str, object] | None = None) -> None:
+        self._check_open()
+        shapes = {name: port.stored.tensor.shape for name, port in self._ports[0].items()}
+        states = initial_states(initial or {}, {name: shapes[name] for name in self.pairs.values()})
+        self.steps = 0
+        for name, value in states.items():
+            self._ports[0][name].stored.clear_lanes()
+            _put(self._ports[0][name], value)
+
+    def close(self) -> None:
+        self._closed = True
+        while self._turns:
+            self._turns.pop().close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("what was carried is closed: its session was closed or given other shapes; carry again")
+
+
+def check_pairs(
+    pairs: Mapping[str, str], inputs: Sequence[str], outputs: Sequence[str], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, str]:
+    """Names that are there, each input once, and as many numbers on both sides."""
+    if not isinstance(pairs, Mapping) or not pairs:
+        raise ValueError('carry takes a dict, output: input, such as {"state_out": "state_in"}')
+    for name, becomes in pairs.items():
+        if name not in outputs:
+            raise ValueError(f"no output is called {name!r}; the model has {', '.join(outputs)}")
+        if becomes not in inputs:
+            raise ValueError(f"no input is called {becomes!r}; the model has {', '.join(inputs)}")
+        if 0 not in shapes[name] and np.prod(shapes[name]) != np.prod(shapes[becomes]):
+            raise ValueError(
+                f"output {name!r} is {list(shapes[name])} and input {becomes!r} {list(shapes[becomes])}: a state has "
+                "one size"
+            )
+    taken = list(pairs.values())
+    twice = next((name for name in taken if taken.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"two outputs would become the input {twice!r}")
+    return dict(pairs)
+
+
+def initial_states(given: Mapping[str, object], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+    """What the first step reads: arrays of the right size, zeros where nothing was given."""
+    unknown = [name for name in given if name not in shapes]
+    if unknown:
+        raise ValueError(f"no carried input is called {unknown[0]!r}; there are {', '.join(shapes)}")
+    found: dict[str, Array] = {}
+    for name, shape in shapes.items():
+        value = np.asarray(given[name], np.float32) if name in given else np.zeros(shape, np.float32)
+        if value.size != np.prod(shape):
+            raise ValueError(f"state {name!r} is {list(shape)}; {list(value.shape)} was given")
+        found[name] = value.reshape(shape)
+    return found
+
+
+def _put(port: InputPort, value: Array) -> None:
+    shape = port.stored.tensor.shape
+    port.feed(value.reshape(shape), "nchw" if len(shape) == _RANK_OF_PICTURES else None)
+
+
+def _alike(made: OutputPort, read: InputPort) -> bool:
+    """Whether the bytes of an output are those of the input; an input that is normalized has other numbers."""
+    one, other = made.stored.tensor, read.stored.tensor
+    if made.stored.native.strides != read.stored.native.strides or not read.keeps_numbers:
+        return False
+    return all(
+        getattr(one, what) == getattr(other, what)
+        for what in ("shape", "native_shape", "layout", "dtype", "quantization", "pixel_alignment", "row_alignment")
+    ) and stored_bytes(one) == stored_bytes(other)
+
+
+def _exchanged(first: Program, joined: Mapping[str, str]) -> dict[str, object]:
+    """The memory of the other program: the same, with states the other way round."""
+    names = [port.name for port in (*first.inputs, *first.outputs)]
+    places: dict[str, object] = {name: first.buffer_of(name) for name in names}
+    for name, becomes in joined.items():
+        places[name], places[becomes] = first.buffer_of(becomes), first.buffer_of(name)
+    return places
