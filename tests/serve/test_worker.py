@@ -25,6 +25,7 @@ from openrknn.serve.settings import Limits, Settings
 from openrknn.serve.worker import host
 from openrknn.serve.worker.arena import Arena
 from openrknn.serve.worker.host import reference
+from openrknn.serve.worker.process import WorkerProcess
 from openrknn.serve.worker.wire import WireError
 from tests.serve.asking import ask, infer
 from tests.serve.parts import FILES, Array, expected, random_inputs
@@ -117,7 +118,7 @@ def test_a_worker_that_was_killed_while_idle_comes_back_before_the_next_request(
 
 
 def test_a_model_that_always_crashes_is_restarted_with_pauses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "_FIRST_PAUSE", 30.0)
+    monkeypatch.setattr(host, "_FIRST_PAUSE", 300.0)
     with fragile(tmp_path) as server:
         assert infer(server, "one", picture(CRASH)).status == 500
         until(lambda: answers(server))  # the first time at once
@@ -126,6 +127,26 @@ def test_a_model_that_always_crashes_is_restarted_with_pauses(tmp_path: Path, mo
         refused = infer(server, "one", picture(1))
         assert (refused.status, "SIGSEGV" in refused.error) == (503, True)
         assert answers(server, "other")
+
+
+def test_all_contexts_hear_that_their_process_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the context that runs is faster than the thread that waits for the process: it is held until then."""
+    listen = WorkerProcess._listen
+
+    def listen_late(worker: WorkerProcess) -> None:
+        worker._process.wait()
+        until(lambda: worker._wire._connection.fileno() < 0)  # it is being closed
+        listen(worker)
+
+    monkeypatch.setattr(WorkerProcess, "_listen", listen_late)
+    monkeypatch.setattr(host, "_FIRST_PAUSE", 300.0)
+    with fragile(tmp_path) as server:
+        for _ in range(2):  # the first time it starts again at once
+            until(lambda: answers(server))
+            assert infer(server, "one", picture(CRASH)).status == 500
+        served = server.plane.repository.find("one")
+        until(lambda: all("starts again in" in instance.problem for instance in served.instances))
+        assert "starts again in" in ask(server, "GET", "/v2/models/one/ready").error
 
 
 def test_memory_is_bounded(tmp_path: Path) -> None:
@@ -223,8 +244,6 @@ def test_shared_memory_cannot_be_left_or_shortened() -> None:
 
 
 def test_nonsense_from_a_worker_ends_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    from openrknn.serve.worker.process import WorkerProcess
-
     caplog.set_level(logging.CRITICAL)
     worker = WorkerProcess("x", lambda: None)
     worker.ask({"do": "load", "path": str(tmp_path / "nothing"), "describe": None, "open_session": "os:open",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import struct
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -20,13 +22,11 @@ ABORT, DRAIN = "openrknn.abort", "openrknn.drain"
 _GRACE_SECONDS = 5.0
 """The body's reader gives up first and can still say why."""
 _LINGER_SECONDS = 1.0
-"""While the server drains, a connection without a request stays for so long: one may be on its way."""
+"""While the server drains, a connection without a request stays for so long: one may be on its way. And a client that
+was answered before it had sent its whole request may go on sending for so long."""
 _MOST_HEADERS = 256
-_REASON = b'{"error": "the request line and headers are too large"}'
-_TOO_LARGE = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\nconnection: close\r\n"
-    b"content-length: %d\r\n\r\n%s" % (len(_REASON), _REASON)
-)
+_TOO_LARGE = ("431 Request Header Fields Too Large", "the request line and headers are too large")
+_NO_HTTP = ("400 Bad Request", "this is not HTTP that can be understood")
 
 
 def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
@@ -37,6 +37,10 @@ def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
         _is_surplus = False
         _is_large = False
         _is_leaving = False
+        _is_goodbye = False
+        """The last answer is written, and what the client still sends is thrown away."""
+        _is_body_open = False
+        """A request has begun and not ended."""
         _head_bytes = _parsed_bytes = 0
         _is_waiting = True
         """For the head of a request."""
@@ -57,12 +61,12 @@ def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
                 super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
-            if self._is_surplus:
+            if self._is_surplus or self._is_goodbye:
                 return
             self._head_bytes = self._head_bytes + len(data) if self._is_waiting else 0
             super().data_received(data)
-            if self._is_waiting and self._head_bytes > limits.header_bytes and not self.transport.is_closing():
-                self._refuse_head()
+            if self._is_waiting and self._head_bytes > limits.header_bytes and not self._is_goodbye:
+                self._refuse(*_TOO_LARGE)
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
@@ -86,32 +90,60 @@ def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
                 raise ValueError("the head is too large")  # the parser stops, and `send_400_response` answers
 
         def send_400_response(self, msg: str) -> None:
-            if self._is_large:
-                self._refuse_head()
-            else:
-                super().send_400_response(msg)
+            self._refuse(*(_TOO_LARGE if self._is_large else _NO_HTTP))
 
-        def _refuse_head(self) -> None:
-            self.transport.write(_TOO_LARGE)
-            self.transport.close()
+        def _refuse(self, status: str, reason: str) -> None:
+            """An answer to what never became a request."""
+            if self.transport.is_closing():
+                return
+            body = json.dumps({"error": reason})
+            self.transport.write(
+                f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n"
+                f"content-length: {len(body)}\r\n\r\n{body}".encode()
+            )
+            self._say_goodbye()
+
+        def _say_goodbye(self) -> None:
+            """Close when the client does, or after a while. To close while it sends would be a reset, and a client that
+            is reset may lose the answer that says why."""
+            self._is_goodbye = True
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
+            self.flow.resume_reading()
+            self._wind(_LINGER_SECONDS if self._is_leaving else limits.body_seconds)
+
+        def close_after_answer(self) -> None:
+            """The answer is written and this connection is not kept."""
+            if self._is_body_open and not self.transport.is_closing():
+                self._say_goodbye()
+            else:
+                self.transport.close()
 
         def on_headers_complete(self) -> None:
-            self._is_waiting, self._head_bytes = False, 0
+            self._is_waiting, self._head_bytes, self._is_body_open = False, 0, True
             self._wind(limits.body_seconds + _GRACE_SECONDS)
             super().on_headers_complete()
+            self.cycle.transport = cast(asyncio.Transport, _Transport(self.transport, self.close_after_answer))
 
         def on_message_complete(self) -> None:
             self._stop()
+            self._is_body_open = False
+            if self.cycle.response_complete:  # it was answered before it had ended
+                self._is_waiting, self._since = True, time.monotonic()
             super().on_message_complete()
 
         def on_response_complete(self) -> None:
-            self._is_waiting, self._since = True, time.monotonic()
+            # What is left of a request that was refused is no head of the next one.
+            self._is_waiting = not self._is_body_open and not self.pipeline
+            self._since = time.monotonic()
             super().on_response_complete()
 
         def shutdown(self) -> None:
             """A request under way is answered, and one that is on its way already as well."""
             self._is_leaving = True
-            if self._is_waiting:
+            if self._is_goodbye:
+                self.transport.close()
+            elif self._is_waiting:
                 self.loop.call_later(_LINGER_SECONDS, self._leave)
             else:
                 super().shutdown()
@@ -139,6 +171,13 @@ def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
             self.transport.abort()
 
     return GuardedProtocol
+
+
+class _Transport:
+    """The transport as an answer sees it: its way to close is ours."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        self.write, self.is_closing, self.close = transport.write, transport.is_closing, close
 
 
 def _make_room(connections: set[Any]) -> bool:

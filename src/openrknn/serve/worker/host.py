@@ -108,6 +108,8 @@ class WorkerHost:
         if time.monotonic() - self._started > _STEADY_SECONDS:
             self._pause = 0.0
         self._wait_longer(words)
+        # Every context of this process hears of it now, so that the model is ready only if one of them can work.
+        self._lost()
 
     def _wait_longer(self, words: str) -> None:
         self._last_words = words

@@ -101,7 +101,8 @@ class WorkerProcess:
 
     def close(self) -> None:
         """Ask it to end; a worker that does not is ended."""
-        self._is_closing = True
+        # One that has ended by itself did so whether or not it is closed before the listener hears of it.
+        self._is_closing = self._is_closing or self.is_alive
         self._wire.close()
         try:
             self._process.wait(_END_SECONDS)
