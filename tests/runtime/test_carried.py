@@ -142,10 +142,11 @@ def test_wrong_pairs_are_named(pairs: dict[str, str], message: str) -> None:
 
 
 def test_a_model_in_parts_carries_arrays() -> None:
+    from openrknn.container.bundle import write_bundle
     from openrknn.partition import make_bundle
 
     model, _ = layer("GRU")
-    bundle = make_bundle(model)
+    bundle = write_bundle(make_bundle(model))
     with Session(bundle, "software") as session, session.carry({"y_h": "h"}) as carried:
         found = [np.array(carried.step({"x": frame})["y"]) for frame in FRAMES]
         kept = carried.state()

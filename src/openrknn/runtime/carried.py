@@ -8,7 +8,6 @@ not lie in memory in the same way, the state is read and fed again, once a step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -27,7 +26,7 @@ Execute = Callable[[Runnable, frozenset[str]], None]
 _RANK_OF_PICTURES = 4
 
 
-class Carried(Protocol):
+class Carried(Closing):
     """A model with a memory: `session.carry` makes it.
 
     with session.carry({"h_out": "h_in"}) as layer:
@@ -35,36 +34,27 @@ class Carried(Protocol):
             found = layer.step({"x": frame})        # without the states
     """
 
-    @property
-    def pairs(self) -> Mapping[str, str]:
-        """Output -> the input that it becomes."""
-
-    @property
-    def joined(self) -> tuple[str, ...]:
-        """The outputs that are not copied."""
-
-    @property
-    def steps(self) -> int:
-        """Since the last reset."""
+    pairs: Mapping[str, str]
+    """Output -> the input that it becomes."""
+    joined: tuple[str, ...]
+    """The outputs that are not copied."""
+    steps: int
+    """Since the last reset."""
 
     def step(self, inputs: object, *, layout: str | Mapping[str, str] | None = None) -> dict[str, Array]:
         """One step; takes the other inputs as `Session.run` does, and gives the other outputs."""
+        raise NotImplementedError
 
     def state(self) -> dict[str, Array]:
         """What the next step will read, by input: copies, for `reset`."""
+        raise NotImplementedError
 
     def reset(self, initial: Mapping[str, object] | None = None) -> None:
         """Begin again with zeros, or with these states by input; states that are not named are zeros."""
-
-    def close(self) -> None:
-        """Give its memory back."""
-
-    def __enter__(self) -> Carried: ...
-
-    def __exit__(self, *_: object) -> None: ...
+        raise NotImplementedError
 
 
-class CarriedProgram(Closing):
+class CarriedProgram(Carried):
     """`Carried` on a device."""
 
     def __init__(self, engine: Engine, graph: int, pairs: Mapping[str, str], execute: Callable[..., None]) -> None:
@@ -75,9 +65,10 @@ class CarriedProgram(Closing):
         self._closed = False
         try:
             inputs, outputs = {p.name: p for p in first.inputs}, {p.name: p for p in first.outputs}
-            shapes = {name: port.stored.tensor.shape for name, port in (*inputs.items(), *outputs.items())}
-            self.pairs: Mapping[str, str] = check_pairs(pairs, list(inputs), list(outputs), shapes)
-            self.joined: tuple[str, ...] = ()
+            shapes = {name: port.stored.tensor.shape for name, port in inputs.items()}
+            shapes.update({name: port.stored.tensor.shape for name, port in outputs.items()})
+            self.pairs = check_pairs(pairs, list(inputs), list(outputs), shapes)
+            self.joined = ()
             if isinstance(first, Program):
                 self.joined = tuple(one for one, other in pairs.items() if _alike(outputs[one], inputs[other]))
             if self.joined and isinstance(first, Program):
@@ -133,7 +124,7 @@ def check_pairs(
     pairs: Mapping[str, str], inputs: Sequence[str], outputs: Sequence[str], shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, str]:
     """Names that are there, each input once, and as many numbers on both sides."""
-    if not isinstance(pairs, Mapping) or not pairs:
+    if not pairs:
         raise ValueError('carry takes a dict, output: input, such as {"state_out": "state_in"}')
     for name, becomes in pairs.items():
         if name not in outputs:
@@ -184,7 +175,7 @@ def _alike(made: OutputPort, read: InputPort) -> bool:
 
 def _exchanged(first: Program, joined: Mapping[str, str]) -> dict[str, object]:
     """The memory of the other program: the same, with states the other way round."""
-    names = [port.name for port in (*first.inputs, *first.outputs)]
+    names = [*(port.name for port in first.inputs), *(port.name for port in first.outputs)]
     places: dict[str, object] = {name: first.buffer_of(name) for name in names}
     for name, becomes in joined.items():
         places[name], places[becomes] = first.buffer_of(becomes), first.buffer_of(name)

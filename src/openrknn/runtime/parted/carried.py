@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from openrknn.closing import Closing
 from openrknn.container.bundle import Port
-from openrknn.runtime.carried import check_pairs, initial_states
+from openrknn.runtime.carried import Carried, check_pairs, initial_states
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.feed import in_order
 from openrknn.runtime.parted.types import as_type
@@ -19,10 +18,10 @@ __all__ = ["CarriedArrays"]
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-class CarriedArrays(Closing):
+class CarriedArrays(Carried):
     """`Carried` of a model in parts, whose tensors have no memory of their own."""
 
-    joined: tuple[str, ...] = ()
+    joined = ()
 
     def __init__(
         self, pairs: Mapping[str, str], ports: tuple[Sequence[Port], Sequence[Port]], shapes: Shapes,
@@ -30,7 +29,7 @@ class CarriedArrays(Closing):
     ) -> None:  # fmt: skip
         """`ports`: inputs and outputs; `shapes`: of all of them, 0 where only a run decides."""
         inputs, outputs = ([port.name for port in some] for some in ports)
-        self.pairs: Mapping[str, str] = check_pairs(pairs, inputs, outputs, shapes)
+        self.pairs = check_pairs(pairs, inputs, outputs, shapes)
         self._run, self._closed = run, False
         self._types = {port.name: port.type for port in ports[0]}
         self._shapes = {name: shapes[name] for name in self.pairs.values()}
