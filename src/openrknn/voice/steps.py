@@ -1,0 +1,77 @@
+"""A net that is run again and again and keeps a state between: a step takes what is new and gives what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.closing import Closing
+from openrknn.runtime import Session
+from openrknn.voice.errors import VoiceSetError
+from openrknn.voice.nets import open_net
+from openrknn.voice.sets import VoiceSet
+
+__all__ = ["Steps"]
+
+
+class Steps(Closing):
+    """One model of a set, whose option `states` says which outputs are which inputs of the next step."""
+
+    def __init__(self, voice: VoiceSet, role: str, device: str, taken: int, given: int) -> None:
+        self._where = f"{voice.folder}: {role!r} of the set {voice.name!r}"
+        states = _states(voice, role, self._where)
+        self._session = open_net(voice, role, device)
+        try:
+            self._shape, self._input, self._output = self._ports(states, taken, given)
+            self._states = states
+            self._held: dict[str, npt.NDArray[Any]] = {}
+            self.reset()
+        except BaseException:
+            self._session.close()
+            raise
+
+    @property
+    def session(self) -> Session:
+        """The model itself."""
+        return self._session
+
+    def step(self, block: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """What comes out for these numbers, flat."""
+        found = self._session.run({self._input: block.reshape(self._shape), **self._held})
+        self._held = {taken: found[given] for given, taken in self._states.items()}
+        return np.asarray(found[self._output], np.float32).reshape(-1)
+
+    def reset(self) -> None:
+        """The state is zeros again."""
+        sizes = {port.name: tuple(port.shape) for port in self._session.inputs}
+        self._held = {name: np.zeros(sizes[name], np.float32) for name in self._states.values()}
+
+    def close(self) -> None:
+        """Give the model back."""
+        self._session.close()
+
+    def _ports(self, states: Mapping[str, str], taken: int, given: int) -> tuple[tuple[int, ...], str, str]:
+        ins = {port.name: tuple(port.shape) for port in self._session.inputs}
+        outs = {port.name: tuple(port.shape) for port in self._session.outputs}
+        for result, entry in states.items():
+            if result not in outs or entry not in ins or np.prod(outs[result]) != np.prod(ins[entry]):
+                raise VoiceSetError(f"{self._where}: the state {result!r} does not fit to the input {entry!r}")
+        new = [name for name in ins if name not in states.values()]
+        made = [name for name in outs if name not in states]
+        if len(new) != 1 or len(made) != 1 or np.prod(ins[new[0]]) != taken or np.prod(outs[made[0]]) != given:
+            raise VoiceSetError(
+                f"{self._where}: takes {[ins[name] for name in new]} and gives {[outs[name] for name in made]} beside "
+                f"its state; {taken} numbers in and {given} out are needed"
+            )
+        return ins[new[0]], new[0], made[0]
+
+
+def _states(voice: VoiceSet, role: str, where: str) -> dict[str, str]:
+    row = voice.options.get("states", {})
+    found = row.get(role, {}) if isinstance(row, dict) else None
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
+        raise VoiceSetError(f"{where}: its 'states' should be an object of names, not {found!r:.60}")
+    return dict(found)
