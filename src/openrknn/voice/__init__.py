@@ -6,6 +6,7 @@ with Transcriber("moonshine-tiny") as listen:
     print(listen("beckett.wav").text)
 
 audio       Audio: numbers and their rate;   files, streams, microphones, other rates
+activity    VoiceActivity: where somebody speaks;   spans: by which rules
 sets        a folder with the models of a voice, made by `openrknn voice get`
 results     segments with times, transcripts, subtitles
 errors      what can go wrong
@@ -13,10 +14,17 @@ errors      what can go wrong
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from openrknn.lazy import lazy_names
 from openrknn.voice.audio import Audio
 from openrknn.voice.errors import AudioError, MicrophoneError, PhonemeError, VoiceSetError
 from openrknn.voice.results import Detection, Segment, Span, Transcript
 from openrknn.voice.sets import VoiceSet, open_set
+
+if TYPE_CHECKING:
+    from openrknn.voice.activity import VoiceActivity
+    from openrknn.voice.spans import SpeechRules
 
 __all__ = [
     "Audio",
@@ -26,8 +34,12 @@ __all__ = [
     "PhonemeError",
     "Segment",
     "Span",
+    "SpeechRules",
     "Transcript",
+    "VoiceActivity",
     "VoiceSet",
     "VoiceSetError",
     "open_set",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__, {"activity": "VoiceActivity", "spans": "SpeechRules"})

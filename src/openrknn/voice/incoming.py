@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from openrknn.voice.errors import AudioError
 
 __all__ = ["AnySound", "audio_of", "samples_of"]
 
-type AnySound = str | os.PathLike[str] | bytes | Audio | npt.NDArray[Any]
+AnySound: TypeAlias = str | os.PathLike[str] | bytes | Audio | npt.NDArray[Any]
 """A file, the bytes of one, a recording, or an array with its rate beside it."""
 
 

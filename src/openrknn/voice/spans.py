@@ -1,9 +1,9 @@
 """From a probability of speech every 32 ms to spans of speech, by the rules of silero-vad.
 
-Speech begins with a frame of `threshold` and ends where it stayed below `release` for `min_silence`, at the beginning of
-that silence. Shorter speech than `min_speech` is none. Speech that becomes longer than `max_speech` is cut in its longest
-pause of at least 98 ms, or where it is if there was none. At last each span grows by `pad` on both sides, or until
-it meets its neighbour. Checked against `get_speech_timestamps` of the package silero-vad 6.2.3.
+Speech begins with a frame of `threshold` and ends where it stayed below `release` for `min_silence`, at the beginning
+of that silence. Shorter speech than `min_speech` is none. Speech that becomes longer than `max_speech` is cut in its
+longest pause of more than 98 ms, or where it is if there was none. At last each span grows by `pad` on both sides, or
+until it meets its neighbour. Checked against `get_speech_timestamps` of the package silero-vad 6.2.3.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from openrknn.voice.errors import AudioError
 
@@ -87,13 +88,17 @@ class SpanFinder:
                 return []
         if self._start is None:
             return []
-        ended = [self._cut(self._start, at)] if at - self._start > self._longest else []
-        if self._start is not None and probability < rules.low:
+        ended = []
+        start: int | None = self._start
+        if at - self._start > self._longest:
+            ended.append(self._cut(self._start, at))
+            start = self.start
+        if start is not None and probability < rules.low:
             if self._quiet is None:
                 self._quiet = at
             if at - self._quiet >= RATE * rules.min_silence:
-                if self._quiet - self._start > RATE * rules.min_speech:
-                    ended.append((self._start, self._quiet))
+                if self._quiet - start > RATE * rules.min_speech:
+                    ended.append((start, self._quiet))
                 self._forget(None)
         return ended
 
@@ -129,7 +134,7 @@ def pad_spans(spans: Sequence[tuple[int, int]], total: int, rules: SpeechRules) 
     if made:
         made[0][0] = int(max(0, made[0][0] - pad))
         made[-1][1] = int(min(total, made[-1][1] + pad))
-    for one, other in zip(made, made[1:], strict=False):
+    for one, other in pairwise(made):
         silence = other[0] - one[1]
         if silence < 2 * pad:
             one[1] += silence // 2

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from openrknn.closing import Closing
-from openrknn.runtime import Session
+from openrknn.runtime.session import Session
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.nets import open_net
 from openrknn.voice.sets import VoiceSet
@@ -26,9 +25,10 @@ class Steps(Closing):
         self._session = open_net(voice, role, device)
         try:
             self._shape, self._input, self._output = self._ports(states, taken, given)
-            self._states = states
-            self._held: dict[str, npt.NDArray[Any]] = {}
-            self.reset()
+            self._carried = self._session.carry(states)
+        except ValueError as error:
+            self._session.close()
+            raise VoiceSetError(f"{self._where}: {error}") from error
         except BaseException:
             self._session.close()
             raise
@@ -39,15 +39,13 @@ class Steps(Closing):
         return self._session
 
     def step(self, block: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """What comes out for these numbers, flat."""
-        found = self._session.run({self._input: block.reshape(self._shape), **self._held})
-        self._held = {taken: found[given] for given, taken in self._states.items()}
+        """What comes out for these numbers, flat. The state stays where the NPU has it."""
+        found = self._carried.step({self._input: block.reshape(self._shape)})
         return np.asarray(found[self._output], np.float32).reshape(-1)
 
     def reset(self) -> None:
         """The state is zeros again."""
-        sizes = {port.name: tuple(port.shape) for port in self._session.inputs}
-        self._held = {name: np.zeros(sizes[name], np.float32) for name in self._states.values()}
+        self._carried.reset()
 
     def close(self) -> None:
         """Give the model back."""
@@ -56,9 +54,6 @@ class Steps(Closing):
     def _ports(self, states: Mapping[str, str], taken: int, given: int) -> tuple[tuple[int, ...], str, str]:
         ins = {port.name: tuple(port.shape) for port in self._session.inputs}
         outs = {port.name: tuple(port.shape) for port in self._session.outputs}
-        for result, entry in states.items():
-            if result not in outs or entry not in ins or np.prod(outs[result]) != np.prod(ins[entry]):
-                raise VoiceSetError(f"{self._where}: the state {result!r} does not fit to the input {entry!r}")
         new = [name for name in ins if name not in states.values()]
         made = [name for name in outs if name not in states]
         if len(new) != 1 or len(made) != 1 or np.prod(ins[new[0]]) != taken or np.prod(outs[made[0]]) != given:

@@ -1,0 +1,1 @@
+"""Sets of models, made from what their authors published: one module a family. Needs the compiler."""

@@ -1,0 +1,35 @@
+"""Compile one net of a set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from openrknn.voice.errors import VoiceSetError
+
+__all__ = ["compile_net", "find_file"]
+
+
+def find_file(source: Path, *names: str) -> Path:
+    """The source itself if it is a file, or the first of these names in the folder or below it."""
+    if source.is_file():
+        return source
+    for name in names:
+        found = sorted(source.rglob(name))
+        if found:
+            return found[0]
+    raise VoiceSetError(f"{source}: no {' or '.join(names)} in this folder; give a folder that has it, or the file")
+
+
+def compile_net(
+    model: Path | Any, to: Path, target: str, *, constants: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None, outputs: Sequence[str] = (),
+) -> Path:  # fmt: skip
+    """One net in fp16 as a `.rknn`: all on the NPU but for operators that the compiler leaves to the CPU."""
+    from openrknn.compiler import compile_onnx
+    from openrknn.container.save import save
+
+    to.parent.mkdir(parents=True, exist_ok=True)
+    save(compile_onnx(model, target, constants=constants, shapes=dict(shapes) if shapes else None, outputs=outputs), to)
+    return to
