@@ -8,21 +8,11 @@
  * Then runs of output pixels ("segments") are computed for one block of output channels after another: the kernel
  * leaves accumulators in the first level cache, and the DPU takes them from there.
  *
- * fp16 and bf16 go the same way, with inputs that become doubles.
+ * fp16 and bf16 go the same way, with inputs that become doubles; convolution_float.c computes their segments.
  */
 #include "convolution.h"
 
-enum { GROUP = 8 };
-
 /* ---------------------------------------------------------------------------------------------- direct */
-
-/* Lanes without a kernel deliver 0, and not 0 times what is read: that may be infinite or no number. */
-static void clear_lanes(float32 *sums, int32_t pixels, int32_t lanes)
-{
-    for (int32_t p = 0; p < pixels && lanes < ATOM; p++)
-        for (int32_t o = lanes > 0 ? lanes : 0; o < ATOM; o++)
-            sums[p * ATOM + o] = 0.0f;
-}
 
 static void direct_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block)
 {
@@ -30,9 +20,8 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
     const kernel_set *kernels = c->kernels;
     int32_t sums[4 * SEGMENT * ATOM] __attribute__((aligned(64)));
     int32_t window[GROUP][SEGMENT] __attribute__((aligned(64)));
-    double lengths[GROUP][SEGMENT];
-    int32_t row, first, pixels, is_picture = step->picture != 0, has_window = !kernels->folds && !is_float(step);
-    int32_t block_atoms = is_float(step) ? 1 : kernels->block;
+    int32_t row, first, pixels, is_picture = step->picture != 0, has_window = !kernels->folds;
+    int32_t block_atoms = kernels->block;
 
     for (int32_t s = from; s < to && has_window; s++) {
         segment_place(c, s, &row, &first, &pixels);
@@ -49,17 +38,6 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
         };
         kernels->window(&task);
     }
-    for (int32_t s = from; s < to && is_float(step); s++) {
-        segment_place(c, s, &row, &first, &pixels);
-        segment_task task = {
-            .input = c->input + row * c->out_row_step + (int64_t)first * c->element,
-            .offsets = c->offsets,
-            .taps = c->taps,
-            .is_picture = is_picture,
-            .pixels = pixels,
-        };
-        kernels->float_lengths(&task, lengths[s - from]);
-    }
     for (int32_t block = first_block; block < last_block; block++)
         for (int32_t s = from; s < to; s++) {
             segment_place(c, s, &row, &first, &pixels);
@@ -75,16 +53,9 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
                 .window = has_window ? window[s - from] : NULL,
                 .factors = has_window ? c->factors + block * block_atoms * ATOM : NULL,
                 .addends = c->addends ? c->addends + block * block_atoms * ATOM : NULL,
-                .input_lengths = lengths[s - from],
-                .weight_lengths =
-                    is_float(step) ? (const double *)(c->weights + (block + 1) * c->block_bytes) - ATOM : NULL,
                 .sums = sums,
             };
-            if (is_float(step)) {
-                kernels->float_segment(&task);
-                clear_lanes((float32 *)sums, pixels, step->weight_kernels - block * ATOM);
-            } else
-                kernels->segment(&task);
+            kernels->segment(&task);
             for (int32_t atom = 0; atom < task.atoms; atom++) {
                 int32_t channel = (block * block_atoms + atom) * ATOM;
                 dpu_task finish = {
@@ -94,7 +65,6 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
                     .pixel = row * c->out_columns + first,
                     .pixels = pixels,
                     .sums = sums + atom * SEGMENT * ATOM,
-                    .floats = (const float32 *)sums,
                 };
                 dpu_finish(&finish);
             }
@@ -109,7 +79,8 @@ static void direct_unit(void *job, int32_t unit)
     int32_t to = (int32_t)((int64_t)(place + 1) * c->segments / c->segment_units);
 
     for (; from < to; from += GROUP)
-        direct_segments(c, from, at_most(from + GROUP, to), block, at_most(block + c->blocks_per_unit, c->blocks));
+        (is_float(c->step) ? float_segments : direct_segments)(
+            c, from, at_most(from + GROUP, to), block, at_most(block + c->blocks_per_unit, c->blocks));
 }
 
 static int32_t reads_memory(const openrknn_convolution *step, const kernel_set *kernels)
@@ -162,6 +133,11 @@ static int run_direct(convolution *c)
         }
     } else {
         plan_copy(c);
+        if (is_float(step) && window == 1 && step->stride_y == 1 && step->stride_x == 1) {
+            /* Rows follow each other without a gap. */
+            c->out_columns *= c->out_rows;
+            c->out_rows = 1;
+        }
         c->copy = scratch(SCRATCH_INPUT, planes * c->plane_bytes + SLACK);
         if (!c->copy)
             return -1;

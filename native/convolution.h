@@ -101,13 +101,33 @@ static inline int64_t depthwise_bytes(const openrknn_convolution *step, const ke
     return bytes * step->kernel_height;
 }
 
-/* Floating point, of one block: [tap][channel in][16 channels out], 16 lengths; depthwise [tap][16 channels]. */
+/*
+ * Floating point, of one block of 16 output channels: this, the taps that have weights other than 0 (the others follow
+ * them), and the weights of the former, [tap][channel in][16 channels out], as they are in memory.
+ */
+typedef struct {
+    double errors[ATOM]; /* of the sums, for inputs of length 1; npu/blocks/core.py, _rounded */
+    double largest; /* length of the weights of one output channel */
+    int32_t taps;
+} float_block;
+
+/* To the taps, and to the weights. */
+static inline int64_t float_taps_offset(void)
+{
+    return round_up((int64_t)sizeof(float_block), 64);
+}
+
+static inline int64_t float_weights_offset(const openrknn_convolution *step)
+{
+    return float_taps_offset() + round_up(tap_count(step) * (int64_t)sizeof(int32_t), 64);
+}
+
+/* Depthwise: [tap][16 channels], in single precision. */
 static inline int64_t float_block_bytes(const openrknn_convolution *step)
 {
-    int64_t window = (int64_t)step->kernel_height * step->kernel_width;
     if (step->depthwise)
-        return window * ATOM * (int64_t)sizeof(float32);
-    return ATOM * ((int64_t)tap_count(step) * lanes_of(step) * (int64_t)sizeof(float32) + (int64_t)sizeof(double));
+        return (int64_t)step->kernel_height * step->kernel_width * ATOM * (int64_t)sizeof(float32);
+    return float_weights_offset(step) + round_up((int64_t)tap_count(step) * lanes_of(step) * ATOM * (int64_t)sizeof(uint16_t), 64);
 }
 
 static inline float32 decode(int32_t format, const uint8_t *at)
@@ -155,6 +175,10 @@ static inline void segment_place(const convolution *c, int32_t segment, int32_t 
     *first = (int32_t)((int64_t)part * c->out_columns / c->segments_per_row);
     *pixels = (int32_t)((int64_t)(part + 1) * c->out_columns / c->segments_per_row) - *first;
 }
+
+/* Floating point: segments from ... to - 1, GROUP of them at most. */
+enum { GROUP = 8 };
+void float_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block);
 
 int run_depthwise(convolution *c);
 int run_float_depthwise(convolution *c);

@@ -94,12 +94,9 @@ static void pack_depthwise(const openrknn_convolution *step, const kernel_set *k
     }
 }
 
-static float32 float_weight(const openrknn_convolution *step, int32_t kernel, int32_t channel, int32_t tap)
+static float32 depthwise_weight(const openrknn_convolution *step, int32_t channel, int32_t tap)
 {
-    if (channel >= step->channels || (!step->depthwise && kernel >= step->weight_kernels))
-        return 0.0f;
-    int64_t at = step->depthwise ? depthwise_place(step, channel, tap) : direct_place(step, kernel, channel, tap);
-    return decode(step->format, step->weights + 2 * at);
+    return channel < step->channels ? decode(step->format, step->weights + 2 * depthwise_place(step, channel, tap)) : 0.0f;
 }
 
 static void pack_depthwise_floats(const openrknn_convolution *step)
@@ -108,36 +105,84 @@ static void pack_depthwise_floats(const openrknn_convolution *step)
     for (int32_t block = 0; block < out_atoms(step); block++)
         for (int32_t tap = 0; tap < step->kernel_height * step->kernel_width; tap++)
             for (int32_t lane = 0; lane < ATOM; lane++)
-                *out++ = float_weight(step, 0, block * ATOM + lane, tap);
+                *out++ = depthwise_weight(step, block * ATOM + lane, tap);
 }
 
-/* With the largest error of the sums of each kernel, for inputs of length 1; npu/blocks/core.py, _rounded. */
-static void pack_floats(const openrknn_convolution *step)
+/* The weights of a tap, [channel in][16 channels out]; whether one of them is not 0. */
+static int32_t store_halves(const openrknn_convolution *step, int32_t block, int32_t tap, uint16_t *out)
 {
-    int32_t window = step->kernel_height * step->kernel_width, lanes = lanes_of(step), taps = tap_count(step);
-    double unit = ((double)taps * lanes + 8) * 0x1p-52;
+    const int32_t window = step->kernel_height * step->kernel_width, lanes = lanes_of(step);
+    const int32_t first = tap / window * lanes, kernel = block * ATOM;
+    const uint16_t *weights = (const uint16_t *)step->weights;
+    uint16_t any = 0;
 
-    for (int32_t block = 0; block < out_atoms(step); block++) {
-        float32 *out = (float32 *)(step->packed + block * float_block_bytes(step));
-        double squares[ATOM] = {0}, lengths[ATOM];
-        for (int32_t tap = 0; tap < taps; tap++)
-            for (int32_t i = 0; i < lanes; i++)
-                for (int32_t o = 0; o < ATOM; o++, out++) {
-                    *out = float_weight(step, block * ATOM + o, tap / window * lanes + i, tap % window);
-                    squares[o] += (double)*out * *out;
-                }
+    if (first + lanes <= step->channels && kernel + ATOM <= step->weight_kernels && step->input_group % lanes == 0 &&
+        step->kernel_group % ATOM == 0) {
+        /* The usual case: both stay in one group. */
+        const int64_t place = direct_place(step, kernel, first, tap % window);
+        const int64_t kernel_step = direct_place(step, kernel + 1, first, tap % window) - place;
         for (int32_t o = 0; o < ATOM; o++)
-            lengths[o] = sqrt(squares[o]) * unit;
-        memcpy(out, lengths, sizeof lengths);
+            for (int32_t i = 0; i < lanes; i++)
+                memcpy(out + i * ATOM + o, weights + place + o * kernel_step + i, sizeof *out);
+    } else
+        for (int32_t o = 0; o < ATOM; o++)
+            for (int32_t i = 0; i < lanes; i++) {
+                out[i * ATOM + o] = 0;
+                if (first + i < step->channels && kernel + o < step->weight_kernels)
+                    memcpy(out + i * ATOM + o, weights + direct_place(step, kernel + o, first + i, tap % window), sizeof *out);
+            }
+    for (int32_t i = 0; i < lanes * ATOM; i++)
+        any |= out[i] & 0x7fff;
+    return any != 0;
+}
+
+/* Taps without weights take no part, and a sum of one product has no error. */
+static void pack_floats(const openrknn_convolution *step, const kernel_set *kernels)
+{
+    const int32_t lanes = lanes_of(step), taps = tap_count(step);
+    const double unit = ((double)taps * lanes + 8) * 0x1p-52;
+
+    for (int32_t number = 0; number < out_atoms(step); number++) {
+        uint8_t *at = step->packed + number * float_block_bytes(step);
+        float_block *block = (float_block *)at;
+        int32_t *list = (int32_t *)(at + float_taps_offset()), end = taps;
+        uint16_t *weights = (uint16_t *)(at + float_weights_offset(step));
+        double squares[ATOM] = {0};
+        int32_t counts[ATOM] = {0};
+
+        block->taps = 0;
+        block->largest = 0;
+        for (int32_t tap = 0; tap < taps; tap++) {
+            uint16_t *out = weights + (int64_t)block->taps * lanes * ATOM;
+            if (!store_halves(step, number, tap, out)) {
+                list[--end] = tap;
+                continue;
+            }
+            list[block->taps++] = tap;
+            for (int32_t i = 0; i < lanes; i++)
+                for (int32_t o = 0; o < ATOM; o++)
+                    counts[o] += (out[i * ATOM + o] & 0x7fff) != 0;
+        }
+        kernels->float_squares(weights, step->format, squares, (int64_t)block->taps * lanes);
+        for (int32_t o = 0; o < ATOM; o++) {
+            const double length = sqrt(squares[o]);
+            block->errors[o] = counts[o] > 1 || !isfinite(length) ? length * unit : 0.0;
+            block->largest = length <= block->largest ? block->largest : length; /* a NaN stays */
+            if (!isfinite(length))
+                block->largest = NAN;
+        }
     }
 }
 
 void openrknn_pack(const openrknn_convolution *step)
 {
     const kernel_set *kernels = kernels_of(step->kernels);
-    if (is_float(step))
-        (step->depthwise ? pack_depthwise_floats : pack_floats)(step);
-    else if (step->depthwise)
+    if (is_float(step)) {
+        if (step->depthwise)
+            pack_depthwise_floats(step);
+        else
+            pack_floats(step, kernels);
+    } else if (step->depthwise)
         pack_depthwise(step, kernels);
     else
         pack_direct(step, kernels);

@@ -52,16 +52,51 @@ float32 exact_rounded(const exact_total *sum)
     return (float32)high;
 }
 
-float32 exact_sum(const segment_task *task, int32_t pixel, int32_t lane)
+#ifdef __SIZEOF_INT128__
+float32 units_rounded(__int128 sum, int32_t exponent)
 {
-    const int32_t lanes = task->is_picture ? 4 : 8;
-    const float32 *weights = (const float32 *)task->weights + lane;
-    exact_total sum = {.count = 0};
+    unsigned __int128 size = (unsigned __int128)(sum < 0 ? -sum : sum);
+    uint64_t lost = 0;
+
+    while (size >> 53) {
+        lost |= (uint64_t)size & 1;
+        size >>= 1;
+        exponent++;
+    }
+    /* What is lost keeps the last bit odd: then the rounding to single sees that there was more. */
+    const double real = ldexp((double)((uint64_t)size | lost), exponent);
+    return (float32)(sum < 0 ? -real : real);
+}
+
+/* 2^20 products of 80 bits are a sum of 100 bits. */
+static float32 sum_of_units(const float_task *task, int32_t pixel, int32_t lane)
+{
+    const uint16_t *weights = task->weights + lane;
+    __int128 sum = 0;
 
     for (int32_t tap = 0; tap < task->taps; tap++) {
-        const double *seen = (const double *)(task->input + task->offsets[tap]) + pixel * lanes;
-        for (int32_t i = 0; i < lanes; i++, weights += ATOM)
-            exact_add(&sum, seen[i] * *weights);
+        const double *seen = (const double *)(task->input + task->offsets[task->list[tap]]) + pixel * task->lanes;
+        for (int32_t i = 0; i < task->lanes; i++, weights += ATOM)
+            sum += (__int128)(int64_t)(seen[i] * 0x1p24) * half_units(*weights);
+    }
+    return units_rounded(sum, -48);
+}
+#endif
+
+float32 exact_sum(const float_task *task, int32_t pixel, int32_t lane)
+{
+    const uint16_t *weights = task->weights + lane;
+    exact_total sum = {.count = 0};
+
+#ifdef __SIZEOF_INT128__
+    if (task->format == OPENRKNN_FP16)
+        return sum_of_units(task, pixel, lane);
+#endif
+    for (int32_t tap = 0; tap < task->taps; tap++) {
+        const double *seen = (const double *)(task->input + task->offsets[task->list[tap]]) + pixel * task->lanes;
+        for (int32_t i = 0; i < task->lanes; i++, weights += ATOM)
+            exact_add(&sum, seen[i] * (task->format == OPENRKNN_FP16 ? half_to_float(*weights)
+                                                                     : bits_to_float((uint32_t)*weights << 16)));
     }
     return exact_rounded(&sum);
 }

@@ -54,11 +54,35 @@ typedef struct {
     const int32_t *window;
     const int32_t *factors;
     const int32_t *addends;
-    /* Floating point: a sum of doubles is off by less than input_length[pixel] * weight_length[o]. */
-    const double *input_lengths;
-    const double *weight_lengths;
     int32_t *sums; /* [atom][SEGMENT][16] */
 } segment_task;
+
+/* The same in floating point, for 16 output channels and some of the taps. */
+typedef struct {
+    const uint8_t *input;   /* doubles, of the first pixel at offset 0 */
+    const int32_t *offsets; /* from there to what each tap sees */
+    const int32_t *list; /* of the taps that count */
+    int32_t taps; /* in the list */
+    int32_t lanes; /* inputs of a tap: 8, or 4 of a picture */
+    int32_t pixels; /* at most SEGMENT */
+    int32_t format;
+    int32_t goes_on; /* there are sums of other taps */
+    const double *panel;     /* [tap][lane][16], or */
+    const uint16_t *weights; /* the same as they are stored */
+    double *sums; /* [SEGMENT][16] */
+} float_task;
+
+/* The sums become single numbers. A sum of doubles is off by less than input_length[pixel] * weight_length[o]. */
+typedef struct {
+    float_task all; /* of all taps that have weights; without a panel */
+    const double *input_lengths;
+    const double *weight_lengths;
+    double largest_length; /* of the weights */
+    double exact_below;    /* doubles have these sums without an error: where both lengths' product is smaller */
+    const int32_t *skipped; /* the taps without weights */
+    int32_t skipped_taps;
+    float32 *rounded; /* [SEGMENT][16] */
+} float_rounding;
 
 /* Sums of the input under the window, for a run of pixels. */
 typedef struct {
@@ -172,9 +196,12 @@ typedef struct kernel_set {
     void (*store_strip)(uint8_t *packed, int32_t width, const int16_t *weights, const int32_t *corrections);
     void (*depthwise)(const depthwise_task *task);
 
-    /* floating point: inputs are doubles, weights single, [tap][input][16 outputs]; sums of segment are float32 */
-    void (*float_lengths)(const segment_task *task, double *lengths);
-    void (*float_segment)(const segment_task *task);
+    /* floating point: inputs are doubles, weights 16 bits */
+    void (*float_lengths)(const float_task *task, double *lengths);
+    void (*float_panel)(const uint16_t *weights, int32_t format, double *panel, int64_t rows); /* of 16 */
+    void (*float_squares)(const uint16_t *weights, int32_t format, double *squares, int64_t rows);
+    void (*float_segment)(const float_task *task);
+    void (*float_round)(const float_rounding *task);
     void (*float_depthwise)(const float_depthwise_task *task);
 
     /* products of matrices */
@@ -192,7 +219,8 @@ typedef struct kernel_set {
 /* The part of a set that has the same names in every file: most of it comes from the templates. */
 #define KERNELS_OF_TEMPLATES                                                                                           \
     .strip_bytes = strip_bytes, .store_strip = store_strip, .float_lengths = float_lengths,                           \
-    .float_segment = float_segment, .float_depthwise = float_depthwise, .chain = chain_run, .general = general,       \
+    .float_panel = float_panel, .float_squares = float_squares, .float_segment = float_segment,                        \
+    .float_round = float_round, .float_depthwise = float_depthwise, .chain = chain_run, .general = general,           \
     .map = map, .pool = pool_row, .product = product, .product_offset = PRODUCT_OFFSET, .product_lanes = 16 / NV,     \
     .widen = widen
 
@@ -252,8 +280,8 @@ typedef struct {
 void exact_add(exact_total *sum, double x);
 float32 exact_rounded(const exact_total *sum);
 
-/* The sum of one pixel and one of the 16 channels, exact and rounded once; slow. */
-float32 exact_sum(const segment_task *task, int32_t pixel, int32_t lane);
+/* The sum of one pixel and one of the 16 channels, of finite numbers, exact and rounded once; slow. */
+float32 exact_sum(const float_task *task, int32_t pixel, int32_t lane);
 
 /* ---------------------------------------------------------------------------------------------- DPU */
 
@@ -292,6 +320,19 @@ static inline int64_t shift_floor(int64_t x, int32_t n)
 
 float32 half_to_float(uint16_t bits);
 uint16_t float_to_half(float32 value);
+
+#ifdef __SIZEOF_INT128__
+/* fp16 is a whole number of 2^-24, and not more than 2^40 of them. */
+static inline int64_t half_units(uint16_t half)
+{
+    const int32_t exponent = half >> 10 & 31, mantissa = half & 1023;
+    const int64_t units = exponent ? (int64_t)(mantissa | 1024) << (exponent - 1) : mantissa;
+    return half & 0x8000 ? -units : units;
+}
+
+/* sum * 2^exponent, rounded once. */
+float32 units_rounded(__int128 sum, int32_t exponent);
+#endif
 
 static inline float32 bits_to_float(uint32_t bits)
 {

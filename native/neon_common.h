@@ -123,7 +123,7 @@ ALWAYS_INLINE void depthwise_of(const depthwise_task *task, const int32_t input_
 
 /* ---------------------------------------------------------------------------------------------- chain */
 
-enum { NV = 8, PX = 1, FUSED = 1, FLOAT_PIXELS = 2 };
+enum { NV = 8, PX = 1, FUSED = 1, FLOAT_PIXELS = 3 };
 typedef struct {
     int32x4_t part[4];
 } ints;
@@ -137,6 +137,11 @@ typedef float64x2_t doubles;
 #define doubles_multiply_add(a, b, c) vfmaq_f64(c, a, b)
 #define doubles_max(a, b) vmaxq_f64(a, b)
 #define doubles_min(a, b) vminq_f64(a, b)
+
+#define PAIRS_OF_DOUBLES
+typedef float64x2_t double_pair;
+#define pair_load(at) vld1q_f64(at)
+#define pair_multiply_add(w, pair, lane, sum) ((lane) ? vfmaq_laneq_f64(sum, w, pair, 1) : vfmaq_laneq_f64(sum, w, pair, 0))
 
 ALWAYS_INLINE void widen_ints(int32x4_t x, doubles *out)
 {

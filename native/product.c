@@ -111,33 +111,15 @@ static float32 summed(const product_task *task, int32_t column, const double *a)
 }
 
 #ifdef __SIZEOF_INT128__
-/* fp16 is a whole number of 2^-24, and not more than 2^40 of them. */
-static int64_t half_units(uint16_t half)
-{
-    const int32_t exponent = half >> 10 & 31, mantissa = half & 1023;
-    const int64_t units = exponent ? (int64_t)(mantissa | 1024) << (exponent - 1) : mantissa;
-    return half & 0x8000 ? -units : units;
-}
-
 /* Finite numbers: 2^20 products of 80 bits are a sum of 100 bits, which is rounded once. */
 static float32 summed_units(const product_task *task, int32_t column, const double *a)
 {
     const int32_t is_half = task->format == OPENRKNN_FP16;
     __int128 sum = 0;
-    int32_t shift = 0;
 
     FOR_COLUMN(task, column)
         sum += (__int128)(int64_t)(a[k] * 0x1p24) * (is_half ? half_units(half_at(at, i)) : whole_at(task, at, i, column));
-    unsigned __int128 size = (unsigned __int128)(sum < 0 ? -sum : sum);
-    uint64_t lost = 0;
-    while (size >> 53) {
-        lost |= (uint64_t)size & 1;
-        size >>= 1;
-        shift++;
-    }
-    /* What is lost keeps the last bit odd: then the rounding to single sees that there was more. */
-    const double real = ldexp((double)((uint64_t)size | lost), shift - (is_half ? 48 : 24));
-    return (float32)(sum < 0 ? -real : real);
+    return units_rounded(sum, is_half ? -48 : -24);
 }
 #else
 #define summed_units summed
