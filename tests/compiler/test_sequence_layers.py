@@ -78,3 +78,48 @@ def test_rotary_embedding_is_projections_and_products(depth: int, turned: int, p
     made = compile_model(model, cores=1, check=False)
     assert inner(made) == []
     assert decibels(made, (1, 21, 4 * depth)) > 50
+
+
+def step(heads: int, depth: int, capacity: int) -> tuple[onnx.ModelProto, dict[str, tuple[int, ...]]]:
+    """One token through attention over a cache that is an input in the NPU's own layout."""
+    net, width = Net(), heads * depth
+    shapes = {
+        "x": (1, width, 1, 1), "mask": (1, capacity, 1, 1), "keys": (1, width, 1, capacity),
+        "values": (1, width, 1, capacity), "cos": (1, depth, 1, 1), "sin": (1, depth, 1, 1),
+    }  # fmt: skip
+
+    def shaped(source: str, *shape: int) -> str:
+        return net.add("Reshape", source, net.constant(shape, np.int64))
+
+    def part(source: str, start: int, stop: int) -> str:
+        return net.add("Slice", source, *(net.constant([entry], np.int64) for entry in (start, stop, 3)))
+
+    def turned(source: str) -> str:
+        other = net.add("Concat", net.add("Neg", part(source, depth // 2, depth)), part(source, 0, depth // 2), axis=-1)
+        factors = [shaped(name, 1, 1, 1, depth) for name in ("cos", "sin")]
+        return net.add("Add", net.add("Mul", source, factors[0]), net.add("Mul", other, factors[1]))
+
+    x = net.add("LayerNormalization", shaped("x", 1, 1, width), net.constant(np.ones(width)), axis=-1)
+    q, k, v = (shaped(net.add("MatMul", x, net.weights(width, width)), 1, heads, 1, depth) for _ in range(3))
+    q, k = turned(q), turned(k)
+    before = net.add("MatMul", q, shaped("keys", 1, heads, depth, capacity))
+    before = net.add("Add", before, shaped("mask", 1, 1, 1, capacity))
+    own = net.add("MatMul", q, net.add("Transpose", k, perm=[0, 1, 3, 2]))
+    share = net.add("Softmax", net.add("Concat", before, own, axis=3), axis=-1)
+    kept = net.add("Transpose", shaped("values", 1, heads, depth, capacity), perm=[0, 1, 3, 2])
+    past = net.add("MatMul", part(share, 0, capacity), kept)
+    found = net.add("Add", past, net.add("Mul", v, part(share, capacity, capacity + 1)))
+    out = net.add("MatMul", shaped(found, 1, 1, width), net.weights(width, width))
+    outputs = [shaped(name, 1, width, 1, 1) for name in (k, v, out)]
+    return net.model(shapes, outputs), shapes
+
+
+def test_a_decoders_step_is_one_submit() -> None:
+    """Rows of the cache, masks and positions come in; new rows go out: nothing is left to the CPU."""
+    model, shapes = step(4, 16, 48)
+    made = compile_model(model, cores=1, check=False)
+    assert [entry.type for entry in made.lowering.program.steps if entry.is_cpu] == []
+    random = np.random.default_rng(3)
+    given = {name: random.normal(0, 1, shape).astype(np.float32) for name, shape in shapes.items()}
+    given["mask"] = np.where(np.arange(48) < 20, 0, -30000).astype(np.float32).reshape(1, 48, 1, 1)
+    assert min(verdict.decibels for verdict in verify(made, [given])) > 50

@@ -1,4 +1,4 @@
-"""The order of operators: those that need the lookup table that is loaded go first."""
+"""The order of operators: CPU and NPU take turns as rarely as possible, and so do lookup tables."""
 
 from __future__ import annotations
 
@@ -11,29 +11,36 @@ __all__ = ["schedule"]
 
 
 def schedule(low: Lowering) -> None:
-    """Reorder the graph so that tables change as rarely as possible; else operators stay in their order.
+    """Reorder the graph so that submits and tables are as few as possible; else operators stay in their order.
 
-    Of the operators whose inputs are there, the first one that needs no table or the loaded one is next. A heap for
-    each table keeps that n log n: networks have thousands of operators.
+    Of the operators whose inputs are there, those of the side (CPU or NPU) that is working come first: what the CPU
+    does with inputs is done before the first submit, what it does with results after the last. Of these, the first one
+    that needs no table or the loaded one is next. A heap for each keeps that n log n: networks have thousands of
+    operators.
     """
     graph = low.graph
     done = {*graph.inputs, *graph.constants, ""}
     later = _write_order(low)
     waits: dict[int, int] = {}
     waiting: dict[str, list[int]] = {}
-    ready: dict[str | None, list[int]] = {}
+    ready: dict[tuple[bool | None, str | None], list[int]] = {}
     for number, op in enumerate(graph.ops):
         needed = {*op.inputs, later.get(op.output, "")} - done
         waits[number] = len(needed)
         for name in needed:
             waiting.setdefault(name, []).append(number)
         if not needed:
-            heapq.heappush(ready.setdefault(_table(low, op), []), number)
+            heapq.heappush(ready.setdefault((_is_cpu(low, op), _table(low, op)), []), number)
     ordered: list[Op] = []
     loaded: str | None = None
+    side = True
     while any(ready.values()):
-        queues = [queue for table, queue in ready.items() if queue and table in {None, loaded}]
-        queue = min(queues or filter(None, ready.values()), key=lambda entries: entries[0])
+        full = {key: queue for key, queue in ready.items() if queue}
+        if not any(key[0] in {None, side} for key in full):
+            side = not side
+        queues = {key: queue for key, queue in full.items() if key[0] in {None, side}}
+        easy = [queue for key, queue in queues.items() if key[1] in {None, loaded}]
+        queue = min(easy or queues.values(), key=lambda entries: entries[0])
         chosen = graph.ops[heapq.heappop(queue)]
         loaded = _table(low, chosen) or loaded
         ordered.append(chosen)
@@ -42,7 +49,8 @@ def schedule(low: Lowering) -> None:
             for number in waiting.pop(name, ()):
                 waits[number] -= 1
                 if not waits[number]:
-                    heapq.heappush(ready.setdefault(_table(low, graph.ops[number]), []), number)
+                    next_op = graph.ops[number]
+                    heapq.heappush(ready.setdefault((_is_cpu(low, next_op), _table(low, next_op)), []), number)
     assert len(ordered) == len(graph.ops), "operators wait for each other"
     graph.ops = ordered
 
@@ -81,6 +89,15 @@ def _write_order(low: Lowering) -> dict[str, str]:
             if not needs(first, second, set()):
                 later[follower.output] = first
     return later
+
+
+def _is_cpu(low: Lowering, op: Op) -> bool | None:
+    """Which side does it; None: neither, or it may be both (channels stay where they are: an address)."""
+    if op.type == "Reshape":
+        before, after = (low.graph.values[name].cube for name in (op.inputs[0], op.output))
+        is_same = before[0] == after[0] and op.inputs[0] not in low.graph.inputs and op.output not in low.graph.outputs
+        return None if is_same else True
+    return op.type == "Cpu"
 
 
 def _table(low: Lowering, op: Op) -> str | None:

@@ -12,7 +12,7 @@ from openrknn.compiler.normalise.attention import normalise_softmax, place_atten
 from openrknn.compiler.normalise.bilinear import normalise_linear_resize
 from openrknn.compiler.normalise.binary import normalise_binary
 from openrknn.compiler.normalise.clean import clean
-from openrknn.compiler.normalise.ends import flatten_ends
+from openrknn.compiler.normalise.ends import flatten_ends, join_ends
 from openrknn.compiler.normalise.finish import finish
 from openrknn.compiler.normalise.floors import raise_floors
 from openrknn.compiler.normalise.forward import fold_forward
@@ -99,6 +99,7 @@ PASSES: tuple[Pass, ...] = (
     _plain(Graph.sort),
     _plain(Graph.prune),
     Pass(lambda graph, now: find_turns(graph, now.atom), lambda now: now.target.has_turns),
+    _plain(join_ends),
     Pass(lambda graph, _: flatten_ends(graph), lambda now: not now.target.has_cpu),
     _plain(finish),
     Pass(lambda graph, now: follow_wholes(graph, calibrated=now.calibrated)),

@@ -39,7 +39,8 @@ def place_attention(graph: Graph, *, on_npu: bool = True, softmax: bool = True) 
 
     A Softmax that it cannot do is the CPU's, in the same layout: between two products nothing is transposed then.
     """
-    computing = {"Softmax": _softmax if softmax else _softmax_of_cpu, "MatMul": _matmul} if on_npu else {}
+    chosen = _softmax if softmax else _softmax_of_cpu
+    computing = {"Softmax": chosen, "MatMul": _matmul, "Mul": _weighted} if on_npu else {}
     moving = {"Conv": place_convolution, "Slice": place_slice, "Split": place_split, "Concat": place_concat}
     Layouts(graph, {**computing, **moving}).run()
 
@@ -107,9 +108,14 @@ def _matmul(layouts: Layouts, op: Op) -> bool:
     rows, depth, columns = first[-2], first[-1], second[-1]
     if _is_last(graph, op.output) and all(layouts.view(name).base in graph.inputs for name in op.inputs):
         return False  # the CPU would have to arrange everything
-    if depth > _LARGEST_DEPTH or columns > _LARGEST_DEPTH or min(rows, depth, columns) < 2:
+    if depth > _LARGEST_DEPTH or columns > _LARGEST_DEPTH:
         return False
     windows, heads = _windows(layouts, left, right, to_softmax)
+    if min(rows, depth, columns) < 2 and not (
+        _lies(layouts.view(left), (windows, heads, rows, depth))
+        and _lies(layouts.view(right), (windows, heads, depth, columns), True)
+    ):
+        return False  # one row is not worth moving the other operand
     b, b_form, turned = _placed(layouts, right, (windows, heads, depth, columns), is_right=True)
     a, a_form, _ = _placed(layouts, left, (windows, heads, rows, depth), any_depth=turned)
     padded = -(-columns // _DEPTH) * _DEPTH
@@ -142,6 +148,21 @@ def _matmul(layouts: Layouts, op: Op) -> bool:
     if end is not op:
         layouts.skip(end)
     return True
+
+
+def _weighted(layouts: Layouts, op: Op) -> bool:
+    """[1, H, 1, N] times one number for each head, where these lie side by side as Softmax makes them: a product."""
+    graph = layouts.graph
+    if len(graph.activations(op)) != 2:
+        return False
+    for rows, number in (op.inputs, op.inputs[::-1]):
+        shape = graph.shape(rows)
+        if len(shape) != 4 or shape[0] != 1 or shape[1] < 2 or shape[2] != 1 or shape[3] < 2:
+            continue
+        if graph.shape(number) != (*shape[:3], 1) or graph.shape(layouts.view(number).base)[:2] != (1, 1):
+            continue
+        return _matmul(layouts, Op("MatMul", op.name, [number, rows], op.outputs, {}, op.fused))
+    return False
 
 
 def _windows(layouts: Layouts, left: str, right: str, to_softmax: bool) -> tuple[int, int]:
@@ -194,7 +215,7 @@ def _ways(sizes: tuple[int, int, int, int], is_right: bool, any_depth: bool) -> 
         ways.insert(0 if sizes[1] == 1 else 1, ((inner, 0, 1, outer), "rows", False))
     if is_right:
         ways.append(((1, outer, 0, inner), "channels", True))
-    return ways
+    return ways[::-1] if sizes[inner] == 1 else ways  # a depth of 1 lies anywhere, and is best not filled up
 
 
 def _lies(view: View, sizes: tuple[int, int, int, int], is_right: bool = False) -> bool:
@@ -255,7 +276,7 @@ def _feeds_softmax(graph: Graph, name: str) -> bool:
         for op in (entry for entry in graph.ops if value in entry.inputs):
             if op.type == "Softmax":
                 return True
-            if op.type in {"Add", "Sub", "Mul", "Div", *_MOVES} and op.output not in seen:
+            if op.type in {"Add", "Sub", "Mul", "Div", "Concat", *_MOVES} and op.output not in seen:
                 seen.add(op.output)
                 waiting.append(op.output)
     return False

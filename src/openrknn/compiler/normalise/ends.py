@@ -1,11 +1,13 @@
-"""Outputs of chips without operators of the CPU: a pixel's channels are a row of numbers already."""
+"""Ends of a model that are one pixel: its channels are a row of numbers already, whatever their shape."""
 
 from __future__ import annotations
 
-from openrknn.compiler.ir import Graph
+from openrknn.compiler.ir import Graph, Op
 
-__all__ = ["flatten_ends"]
+__all__ = ["flatten_ends", "join_ends"]
 
+_READERS = {"Conv", "Binary", "Product", "Activation", "Reshape"}
+_FOUR = 4
 _MAKERS = {"Conv", "Pool", "Activation", "Binary"}
 
 
@@ -22,3 +24,31 @@ def flatten_ends(graph: Graph) -> None:
         if shapes[0][2:] == (1, 1) and shapes[1] == shapes[0][:2]:
             graph.ops.remove(op)
             maker.outputs = [op.output]
+
+
+def join_ends(graph: Graph) -> None:
+    """[1, C, 1, 1] that comes in or goes out and is [1, C] inside, or the other way round: states of decoders."""
+    for op in list(graph.ops):
+        if op.type != "Reshape":
+            continue
+        source, target = op.inputs[0], op.output
+        if graph.values[source].cube != graph.values[target].cube or graph.values[target].cube[1:] != (1, 1):
+            continue
+        maker = graph.producer(source)
+        readers = [other for other in graph.ops if target in other.inputs]
+        if source in graph.inputs and target not in graph.outputs:
+            if len(graph.shape(source)) == _FOUR and all(other.type in _READERS for other in readers):
+                _drop(graph, op, target, source)
+        elif target in graph.outputs and source not in (*graph.outputs, *graph.inputs):
+            made = maker is not None and (maker.type in _MAKERS or maker.type == "Product") and len(maker.outputs) == 1
+            others = [other for other in graph.ops if source in other.inputs and other is not op]
+            is_four = len(graph.shape(target)) == _FOUR
+            if made and maker is not None and is_four and all(other.type in _READERS for other in others):
+                maker.outputs = [target]
+                _drop(graph, op, source, target)
+
+
+def _drop(graph: Graph, op: Op, old: str, new: str) -> None:
+    graph.ops.remove(op)
+    for other in graph.ops:
+        other.inputs = [new if name == old else name for name in other.inputs]

@@ -135,14 +135,16 @@ class Layouts:
         if not (is_one or (op.type in _TWO and len(op.inputs) == 2)) or not names:
             return False
         shape = graph.shape(op.output)
-        if any(graph.shape(name) != shape for name in names):
-            return False
-        moved = [name for name in names if self._is_by_npu(name) and not self._is_settled(name)]
+        whole = [name for name in names if graph.shape(name) == shape]
+        moved = [name for name in whole if self._is_by_npu(name) and not self._is_settled(name)]
         if not moved:
             return False
         view = self.view(moved[0]).joined()
         base = graph.shape(view.base)
-        inputs = [self._operand(op, name, view, base) for name in op.inputs]
+        spread = {name: self._spread(name, view, shape, base) for name in names if name not in whole}
+        if None in spread.values():
+            return False
+        inputs = [spread.get(name) or self._operand(op, name, view, base) for name in op.inputs]
         made = self.base_of(op, view, base)
         self.emit(Op(op.type, op.name, inputs, [made], dict(op.attributes), op.fused))
         self.result(op, view, made)
@@ -175,6 +177,25 @@ class Layouts:
             plain = self.fetch(name)
             undone = View(plain, tuple(sizes), back)
         return self.arranged(undone, base, name)
+
+    def _spread(self, name: str, view: View, shape: Sequence[int], base: Sequence[int]) -> str | None:
+        """An operand that repeats over some dimensions, in the layout of the base, with ones for what repeats."""
+        own = (1,) * (len(shape) - len(self.graph.shape(name))) + self.graph.shape(name)
+        cut = view.base_dimensions(base)
+        again = cut[0].dimensions(shape) if cut is not None else None
+        whole = again[0].base_dimensions(base) if again is not None else None
+        if again is None or whole is None or len(own) != len(shape):
+            return None
+        fine, groups = again
+        kept = [factor for at, group in enumerate(groups) if own[at] == shape[at] for factor in group]
+        if any(0 < len(set(group) & set(kept)) < len(group) for group in whole[1]):
+            return None  # a dimension of the base repeats in part
+        sizes = [fine.sizes[factor] for factor in kept]
+        moved = self.view(name).transposed(sizes, [int(entry) for entry in np.argsort(kept)])
+        if moved is None:
+            return None
+        slim = [size if not group or group[0] in kept else 1 for size, group in zip(base, whole[1], strict=True)]
+        return self.arranged(moved, slim, name)
 
     def _constant(self, name: str, array: Array, view: View, shape: Sequence[int], base: Sequence[int]) -> str:
         """Laid out like the base; dimensions that repeat stay 1 where they can."""

@@ -27,7 +27,7 @@ __all__ = ["find_mixtures"]
 _MOST_NUMBERS = 4 << 20
 _MOST_TERMS = 3
 _WORTH = {"Concat", "Pad", "Neg"}
-"""What costs more than an address in the NPU's memory; also products with other than one number."""
+"""What costs more than an address in the NPU's memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +168,14 @@ def _multiplied(graph: Graph, op: Op, found: dict[str, _Mixture]) -> _Mixture | 
         factor: Array = np.broadcast_to(array.astype(np.float32), shape)
         factor = 1 / factor if op.type == "Div" else factor
         terms = tuple(replace(term, factor=term.factor * factor) for term in mine.terms)
-        return _Mixture(mine.source, terms, mine.is_worth or array.size > 1)
+        return _Mixture(mine.source, terms, mine.is_worth)
     rows = graph.shape(mine.source)[1]
     if rows > 1 or op.type == "Div" or any(term.by for term in mine.terms) or graph.values[other].whole:
         return None
     size = graph.shape(other)
     index = np.broadcast_to(np.arange(np.prod(size), dtype=np.int64).reshape(size), shape)
     terms = tuple(replace(term, by=other, at=np.where(term.index < 0, -1, index)) for term in mine.terms)
-    return _Mixture(mine.source, terms, True)
+    return _Mixture(mine.source, terms, mine.is_worth)
 
 
 def _added(graph: Graph, op: Op, found: dict[str, _Mixture]) -> _Mixture | None:
@@ -187,7 +187,7 @@ def _added(graph: Graph, op: Op, found: dict[str, _Mixture]) -> _Mixture | None:
     more = two.terms
     if op.type == "Sub":
         more = tuple(replace(term, factor=-term.factor) for term in more)
-    return _compact(_Mixture(one.source, (*one.terms, *more), True))
+    return _compact(_Mixture(one.source, (*one.terms, *more), one.is_worth or two.is_worth))
 
 
 def _joined(graph: Graph, op: Op, parts: list[_Mixture | None]) -> _Mixture | None:
@@ -309,6 +309,9 @@ class _Writer:
             picks[at[at >= 0], np.flatnonzero(at >= 0)] = 1
             row = self._value("row", (1, 1, size), name, lambda x: x.reshape(1, 1, -1))
             self._now.append(Op("Reshape", row, [name], [row], {}, (self._op.name,)))
+            if np.array_equal(at, np.arange(size)):
+                self._made[key] = row
+                return row
             made = self._value("chosen", (1, 1, len(at)), row, lambda x: x @ picks)
             self._now.append(Op("MatMul", made, [row, self._constant(picks)], [made], {}, (self._op.name,)))
             if (at < 0).any():
