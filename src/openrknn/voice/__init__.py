@@ -7,6 +7,7 @@ with Transcriber("moonshine-tiny") as listen:
 
 audio       Audio: numbers and their rate;   files, streams, microphones, other rates
 activity    VoiceActivity: where somebody speaks;   spans: by which rules
+speaker     Speaker: text in, a voice out;   piper: voices of Piper
 sets        a folder with the models of a voice, made by `openrknn voice get`
 results     segments with times, transcripts, subtitles
 errors      what can go wrong
@@ -24,6 +25,7 @@ from openrknn.voice.sets import VoiceSet, open_set
 
 if TYPE_CHECKING:
     from openrknn.voice.activity import VoiceActivity
+    from openrknn.voice.speaker import Speaker
     from openrknn.voice.spans import SpeechRules
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "PhonemeError",
     "Segment",
     "Span",
+    "Speaker",
     "SpeechRules",
     "Transcript",
     "VoiceActivity",
@@ -42,4 +45,4 @@ __all__ = [
     "open_set",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, {"activity": "VoiceActivity", "spans": "SpeechRules"})
+__getattr__, __dir__ = lazy_names(__name__, {"activity": "VoiceActivity", "spans": "SpeechRules", "speaker": "Speaker"})
