@@ -25,8 +25,8 @@ from openrknn.voice.sets import VoiceSet, open_set
 
 if TYPE_CHECKING:
     from openrknn.voice.activity import VoiceActivity
-    from openrknn.voice.speaker import Speaker
     from openrknn.voice.spans import SpeechRules
+    from openrknn.voice.speaker import Speaker
 
 __all__ = [
     "Audio",

@@ -248,13 +248,13 @@ def _cpu(path: Path) -> Any:
     try:
         import onnxruntime as runtime
     except ImportError as error:
-        raise VoiceSetError(f"the durations of a voice are computed by ONNX Runtime: {missing(error, 'parts')}") from None
+        raise VoiceSetError(f"durations of a voice are computed in ONNX Runtime: {missing(error, 'parts')}") from None
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
     try:
         return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # noqa: BLE001  (it raises types of its own)
+    except Exception as error:  # it raises types of its own
         raise VoiceSetError(f"{path}: ONNX Runtime does not take it: {error}; make the set again") from error
 
 
