@@ -22,7 +22,7 @@ from openrknn.serve.plane.card import Card
 from openrknn.serve.plane.contexts import Contexts
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import Limits, Settings
-from openrknn.serve.worker import host
+from openrknn.serve.worker import keeper
 from openrknn.serve.worker.arena import Arena
 from openrknn.serve.worker.host import reference
 from openrknn.serve.worker.process import WorkerProcess
@@ -118,7 +118,7 @@ def test_a_worker_that_was_killed_while_idle_comes_back_before_the_next_request(
 
 
 def test_a_model_that_always_crashes_is_restarted_with_pauses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "_FIRST_PAUSE", 300.0)
+    monkeypatch.setattr(keeper, "_FIRST_PAUSE", 300.0)
     with fragile(tmp_path) as server:
         assert infer(server, "one", picture(CRASH)).status == 500
         until(lambda: answers(server))  # the first time at once
@@ -139,7 +139,7 @@ def test_all_contexts_hear_that_their_process_is_gone(tmp_path: Path, monkeypatc
         listen(worker)
 
     monkeypatch.setattr(WorkerProcess, "_listen", listen_late)
-    monkeypatch.setattr(host, "_FIRST_PAUSE", 300.0)
+    monkeypatch.setattr(keeper, "_FIRST_PAUSE", 300.0)
     with fragile(tmp_path) as server:
         for _ in range(2):  # the first time it starts again at once
             until(lambda: answers(server))

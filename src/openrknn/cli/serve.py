@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from openrknn.serve.settings import Settings
 
 NAME = "serve"
-HELP = "serve models over REST and gRPC, with a web page and metrics"
+HELP = "serve models and voices over REST and gRPC, with a web page and metrics"
 DESCRIPTION = """Serve models: Open Inference Protocol v2 over REST and gRPC (Triton's clients work as they are),
-an endpoint that takes pictures and returns labels, boxes or text, a web page, and metrics. Without an NPU the software
+an endpoint that takes pictures and returns labels, boxes or text, a web page, and metrics. Voices: speech to text and
+text to speech as OpenAI's clients ask for it, and Wyoming for Home Assistant. Without an NPU the software
 NPU does the work. SIGTERM and Ctrl-C drain: accepted requests are answered before it stops. See docs/serve.md."""
 EXAMPLES = (
     "openrknn serve yolo.rknn                          then open http://127.0.0.1:8000",
     "openrknn serve models/                            a folder of models; see docs/serve.md",
     "openrknn serve models/ --poll 5                   follow changes in the folder",
     "OPENRKNN_TOKEN=... openrknn serve models/ --host 0.0.0.0 --tls-cert c.pem --tls-key k.pem",
+    "openrknn serve --voice moonshine-tiny --wyoming tcp://0.0.0.0:10300   speech to text; Home Assistant finds it",
     "curl --data-binary @cat.jpg http://127.0.0.1:8000/v2/models/yolo/image",
 )
 _LOG = logging.getLogger(__name__)
@@ -35,7 +37,7 @@ _TOKEN_VARIABLE = "OPENRKNN_TOKEN"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     sources = ".rknn and .rknnz files and model repositories"
-    parser.add_argument("sources", metavar="MODEL_OR_FOLDER", nargs="+", help=sources)
+    parser.add_argument("sources", metavar="MODEL_OR_FOLDER", nargs="*", help=sources)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument("--port", type=_port, default=8000, help="HTTP port; 0 takes any free one (default: 8000)")
     parser.add_argument("--grpc-port", type=_port, default=8001, help="gRPC port (default: 8001)")
@@ -59,7 +61,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     models.add_argument("--strict-readiness", action="store_true", help="ready only while every model is")
     models.add_argument("--workers", choices=("process", "in-process"), default="process",
                         help="run each model in its own process (default), or all in the server's")  # fmt: skip
+    voices = parser.add_argument_group("voices")
+    voices.add_argument("--voice", metavar="SET", action="append", default=[],
+                        help="serve a voice set (folder or name, see `openrknn voice`) or a Piper voice; repeat for more")  # fmt: skip
+    voices.add_argument("--voice-streams", type=positive, metavar="N", default=4,
+                        help="conversations with one voice at a time (default: 4)")  # fmt: skip
+    voices.add_argument("--wyoming", metavar="URI", help="Home Assistant's protocol, such as tcp://0.0.0.0:10300")
     limits = parser.add_argument_group("limits")
+    limits.add_argument(
+        "--max-audio", type=seconds, metavar="S", default=1800.0, help="longest recording or stream (default: 1800)"
+    )
     limits.add_argument("--max-body", type=positive, metavar="MIB", default=64, help="largest request (default: 64)")
     limits.add_argument(
         "--max-memory",
@@ -101,6 +112,10 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         from openrknn.serve.server import Server
     except ImportError as error:
         raise CommandError(missing(error, "serve")) from None
+    if not arguments.sources and not arguments.voice:
+        raise CommandError("there is nothing to serve: give a model, a folder of models, or --voice SET")
+    if arguments.wyoming and not arguments.voice:
+        raise CommandError("--wyoming serves voices: give at least one --voice SET")
     settings = settings_from(arguments)
     if arguments.require_token and settings.token is None:
         raise CommandError(f"there is no token: set {_TOKEN_VARIABLE}, or give --token-file")
@@ -127,9 +142,13 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         total_bytes=max(arguments.max_memory, arguments.max_body) * _MEBIBYTE,
         request_seconds=arguments.timeout,
         run_seconds=arguments.run_timeout or arguments.timeout,
+        audio_seconds=arguments.max_audio,
     )
     return Settings(
         sources=arguments.sources,
+        voices=arguments.voice,
+        voice_streams=arguments.voice_streams,
+        wyoming=arguments.wyoming,
         name=arguments.name,
         host=arguments.host,
         http_port=arguments.port,
@@ -166,12 +185,14 @@ def _token(file: str | None) -> str | None:
 
 def _warnings(settings: Settings, *, is_empty: bool) -> list[str]:
     lines = []
-    if is_empty:  # a folder may be filled later
+    if is_empty and settings.sources:  # a folder may be filled later
         lines.append(f"there is no model in {', '.join(map(str, settings.sources))} yet; see docs/serve.md")
     if settings.host not in {"127.0.0.1", "::1", "localhost"} and settings.token is None:
         lines.append(f"everybody who reaches {settings.host} may use this server; set a token ({_TOKEN_VARIABLE})")
     if settings.token is not None and settings.tls is None and settings.host not in {"127.0.0.1", "::1", "localhost"}:
         lines.append("the token travels unencrypted; use --tls-cert and --tls-key, or a proxy that does it")
+    if settings.wyoming is not None and not settings.wyoming.startswith(("unix://", "tcp://127.", "tcp://localhost")):
+        lines.append("Wyoming knows no tokens: everybody who reaches its port may listen and speak")
     return lines
 
 

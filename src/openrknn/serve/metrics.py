@@ -17,6 +17,7 @@ from openrknn.serve.plane.describe import server_metadata
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.plane.stats import BUCKETS, Histogram
+from openrknn.serve.voice.voice import Voice
 from openrknn.serve.watch import Watch
 
 __all__ = ["registry", "render"]
@@ -46,12 +47,29 @@ _GAUGES: _Values = {
     "openrknn_model_ready": ("Whether a model can answer", lambda one: not one.problem),
 }
 
+_VOICE = ("voice", "kind")
+_VoiceValues = dict[str, tuple[str, Callable[[Voice], float]]]
+_VOICE_COUNTERS: _VoiceValues = {
+    "openrknn_voice_audio_seconds": ("Sound that was heard or spoken", lambda one: one.stats.audio_seconds),
+    "openrknn_voice_busy_seconds": ("Work on it", lambda one: one.stats.busy_seconds),
+    "openrknn_voice_restarts": ("Processes that ended and were replaced", lambda one: one.restarts),
+}
+_VOICE_GAUGES: _VoiceValues = {
+    "openrknn_voice_real_time_factor": (
+        "Seconds of work a second of sound, since the start; below 1 it keeps up",
+        lambda one: one.stats.real_time_factor or 0.0,
+    ),
+    "openrknn_voice_waiting": ("Requests that wait", lambda one: one.waiting),
+    "openrknn_voice_ready": ("Whether a voice can answer", lambda one: not one.problem),
+}
+
 
 def registry(plane: Plane) -> CollectorRegistry:
     """What one server has to tell."""
     made = CollectorRegistry()
     ProcessCollector(namespace="openrknn", registry=made)
     made.register(_Models(plane))
+    made.register(_Voices(plane))
     made.register(_Npus(Watch(plane)))
     return made
 
@@ -106,6 +124,35 @@ class _Models(Collector):
             for labels, one in served:
                 histogram.add_metric(labels, _buckets(one.stats.stages[stage]), one.stats.stages[stage].sum)
             yield histogram
+
+
+class _Voices(Collector):
+    """What was heard and said."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        voices = [((one.name, one.kind), one) for one in self._plane.voices.all()]
+        requests = CounterMetricFamily("openrknn_voice_requests", "By outcome", labels=(*_VOICE, "outcome"))
+        for labels, one in voices:
+            requests.add_metric((*labels, "OK"), one.stats.successes)
+            for code, count in sorted(one.stats.failures.items()):
+                requests.add_metric((*labels, code), count)
+        yield requests
+        for name, (text, value) in _VOICE_COUNTERS.items():
+            counter = CounterMetricFamily(name, text, labels=_VOICE)
+            for labels, one in voices:
+                counter.add_metric(labels, value(one))
+            yield counter
+        for name, (text, value) in _VOICE_GAUGES.items():
+            gauge = GaugeMetricFamily(name, text, labels=_VOICE)
+            for labels, one in voices:
+                gauge.add_metric(labels, value(one))
+            yield gauge
 
 
 class _Npus(Collector):

@@ -27,6 +27,7 @@ from openrknn.serve.rest.protocol import guarded_protocol
 from openrknn.serve.rpc.server import RpcServer
 from openrknn.serve.settings import Settings
 from openrknn.serve.tls import Certificates
+from openrknn.serve.voice.booth import OpenVoice, open_voice
 
 __all__ = ["Server", "running"]
 
@@ -46,10 +47,13 @@ class _Uvicorn(uvicorn.Server):
 class Server:
     """Listens as soon as it starts, loads its models, is ready when they are, and drains before it stops."""
 
-    def __init__(self, settings: Settings, *, open_session: OpenSession = Session) -> None:
+    def __init__(
+        self, settings: Settings, *, open_session: OpenSession = Session, open_voice: OpenVoice = open_voice
+    ) -> None:
         self.settings = settings
-        self.plane = Plane(settings, open_session=open_session)
+        self.plane = Plane(settings, open_session=open_session, open_voice=open_voice)
         self.url = ""
+        self.wyoming_address = ""
         self.grpc_address = ""
         self.listening = threading.Event()
         self.failure: BaseException | None = None
@@ -141,6 +145,7 @@ class Server:
     async def _load(self) -> None:
         try:
             await asyncio.to_thread(self.plane.repository.load_all)
+            await asyncio.to_thread(self.plane.voices.load_all)
         except (RknnError, OSError) as error:
             self.failure = error
             _LOG.error("%s", error)
@@ -221,13 +226,17 @@ def _listen(host: str, port: int, what: str) -> socket.socket:
 
 @contextmanager
 def running(
-    settings: Settings, *, open_session: OpenSession = Session, wait_seconds: float | None = 120.0
+    settings: Settings,
+    *,
+    open_session: OpenSession = Session,
+    open_voice: OpenVoice = open_voice,
+    wait_seconds: float | None = 120.0,
 ) -> Iterator[Server]:
     """A server in a thread of this process, ready when the block begins (or after `wait_seconds`; None: do not wait).
 
     It drains and stops when the block ends.
     """
-    server = Server(settings, open_session=open_session)
+    server = Server(settings, open_session=open_session, open_voice=open_voice)
     problems: list[BaseException] = []
 
     def work() -> None:
@@ -254,6 +263,13 @@ def running(
 def _wait_ready(server: Server, thread: threading.Thread, seconds: float | None) -> None:
     pause = threading.Event()
     waited = 0.0
-    while seconds is not None and waited < seconds and thread.is_alive() and server.plane.repository.is_loading:
+    plane = server.plane
+    while (
+        seconds is not None
+        and waited < seconds
+        and thread.is_alive()
+        and (plane.repository.is_loading or plane.voices.is_loading)
+        and server.failure is None
+    ):
         pause.wait(0.01)
         waited += 0.01

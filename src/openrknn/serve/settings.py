@@ -46,6 +46,10 @@ class Limits:
     """One run of a model. A worker that takes longer hangs: it is ended and started again."""
     load_seconds: float = 300.0
     """Loading a model, or opening one of its contexts, in a worker."""
+    audio_seconds: float = 1800.0
+    """One recording, or one stream of sound."""
+    text_characters: int = 4096
+    """Said at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,12 @@ class Settings:
 
     sources: Sequence[str | os.PathLike[str]]
     """Models (.rknn, .rknnz) and model repositories (folders)."""
+    voices: Sequence[str | os.PathLike[str]] = ()
+    """Voice sets by folder or name, and Piper voices (.onnx)."""
+    voice_streams: int = 4
+    """That may talk to one voice at the same time."""
+    wyoming: str | None = None
+    """tcp://HOST:PORT or unix://PATH for Home Assistant's protocol; None: none."""
     name: str | None = None
     """Of the model, where there is only one; None: the name of its file or folder."""
     host: str = "127.0.0.1"

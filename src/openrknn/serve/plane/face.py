@@ -15,6 +15,8 @@ from openrknn.serve.plane.job import Answer, Job, OutputKind, Stages
 from openrknn.serve.plane.repository import Repository
 from openrknn.serve.plane.served import OpenSession, Served
 from openrknn.serve.settings import Settings
+from openrknn.serve.voice.booth import OpenVoice, open_voice
+from openrknn.serve.voice.voices import Voices
 
 __all__ = ["Plane", "Request"]
 
@@ -36,9 +38,12 @@ class Request:
 class Plane:
     """Models and the way to them."""
 
-    def __init__(self, settings: Settings, *, open_session: OpenSession = Session) -> None:
+    def __init__(
+        self, settings: Settings, *, open_session: OpenSession = Session, open_voice: OpenVoice = open_voice
+    ) -> None:
         self.settings = settings
         self.repository = Repository(settings, open_session=open_session)
+        self.voices = Voices(settings, open_voice)
         self.budget = Budget(settings.limits.total_bytes)
         self.closers: list[Callable[[], None]] = []
         """What else has to end with it."""
@@ -51,7 +56,12 @@ class Plane:
 
     def ready_problem(self) -> str:
         """Why this server should get no requests; empty: it should."""
-        return "the server is shutting down" if self.is_draining else self.repository.ready_problem()
+        if self.is_draining:
+            return "the server is shutting down"
+        if not self.settings.voices:
+            return self.repository.ready_problem()
+        # A server of voices needs no models; one of both is ready while both are.
+        return (self.repository.ready_problem() if self.settings.sources else "") or self.voices.problem()
 
     def model_problem(self, name: str, version: str = "") -> str:
         """The same for one model; unknown ones raise NotFoundError."""
@@ -63,7 +73,7 @@ class Plane:
 
     def worker_pids(self) -> list[int]:
         """The processes that models run in."""
-        return [pid for one in self.repository.served() for pid in one.host.pids()]
+        return [*(pid for one in self.repository.served() for pid in one.host.pids()), *self.voices.pids()]
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -117,5 +127,6 @@ class Plane:
     def close(self) -> None:
         """Unload everything."""
         self.repository.close()
+        self.voices.close()
         for close in self.closers:
             close()

@@ -23,8 +23,10 @@ class Host(Protocol):
     """One model version, loaded somewhere."""
 
     card: Card
-    restarts: int
-    """Processes that ended by themselves and were replaced."""
+
+    @property
+    def restarts(self) -> int:
+        """Processes that ended by themselves and were replaced."""
 
     def open_context(self) -> tuple[Context, str]:
         """A context that has proved itself, and the name of its device."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -19,15 +18,16 @@ from openrknn.serve.plane import describe
 from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.plane.served import Served
+from openrknn.serve.rest import audio
 from openrknn.serve.rest import infer as infer_format
-from openrknn.serve.rest.body import SHARE, ClientGoneError, compress, read_body
+from openrknn.serve.rest.body import SHARE, compress, read_body
+from openrknn.serve.rest.gone import unless_gone
 from openrknn.serve.rest.guard import Guard
 from openrknn.serve.rest.openapi import description
 from openrknn.serve.rest.pictures import Pictures
 
 __all__ = ["build"]
 
-T = TypeVar("T")
 _SMALL_BODY = 65536
 _JSON_BYTES_PER_ELEMENT = 40
 _JSON_BYTES = 256 * 1024
@@ -70,6 +70,7 @@ class _Api:
             Route("/v2/repository/models/{name}/unload", self._unload, methods=["POST"]),
             Route("/metrics", self._prometheus),
             Route("/openapi.json", self._openapi),
+            *audio.routes(self._plane),
             *(page.routes(self._plane) if self._settings.page else ()),
         ]
         return Router(routes, redirect_slashes=False, default=_nowhere)
@@ -199,26 +200,6 @@ class _Api:
             )
             served.stats.failed(error.code, 0.0)
             raise error
-
-
-async def unless_gone(request: Request, work: Awaitable[T]) -> T:
-    """Wait for the work, and give it up when the client goes away."""
-    task = asyncio.ensure_future(work)
-    watch = asyncio.ensure_future(_gone(request.receive))
-    try:
-        await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientGoneError
-        return task.result()
-    finally:
-        for one in (task, watch):
-            if not one.done():
-                one.cancel()
-
-
-async def _gone(receive: Callable[[], Awaitable[Any]]) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from openrknn.serve.errors import ForbiddenError, ServeError, UnauthorizedError
 from openrknn.serve.logs import one_line
 from openrknn.serve.plane.face import Plane
+from openrknn.serve.rest import openai
 from openrknn.serve.rest.body import SHARE, ClientGoneError
 from openrknn.serve.rest.protocol import ABORT, DRAIN
 from openrknn.serve.rest.tickets import is_right_ticket
@@ -39,9 +40,10 @@ _QUIET_PATHS = frozenset({"/", "/v2/health/live", "/v2/health/ready", "/metrics"
 """Probes, Prometheus and the page ask every few seconds: they are logged at DEBUG unless something is wrong."""
 
 
-def error_body(message: str) -> bytes:
-    """What clients of the protocol expect."""
-    return json.dumps({"error": message}).encode()
+def error_body(message: str, path: str = "", status: int = 500) -> bytes:
+    """What clients of the protocol expect; those of OpenAI's interface expect something else."""
+    words = openai.error_words(status, message) if path.startswith(openai.PREFIX) else {"error": message}
+    return json.dumps(words).encode()
 
 
 def is_right_token(given: str | None, token: str) -> bool:
@@ -104,14 +106,15 @@ class Guard:
             status = status or 499
         except ServeError as error:
             if not status:
-                await _refuse(answer, error)
+                await _refuse(answer, error, scope["path"])
         except HTTPException as error:  # a path that knows other methods
-            await _send_error(answer, error.status_code, str(error.detail), dict(error.headers or {}))
+            headers_of = dict(error.headers or {})
+            await _send_error(answer, error.status_code, str(error.detail), headers_of, scope["path"])
         except Exception:  # the client gets a clean answer, and the log the whole story
             _LOG.exception("request %s failed", identity)
             if status:
                 raise
-            await _refuse(answer, ServeError("internal error; see the server's log"))
+            await _refuse(answer, ServeError("internal error; see the server's log"), scope["path"])
         finally:
             share.close()
             fields = {
@@ -173,18 +176,18 @@ def _is_local_name(host: str) -> bool:
     return True
 
 
-async def _refuse(send: Send, error: ServeError) -> None:
+async def _refuse(send: Send, error: ServeError, path: str) -> None:
     headers = {}
     if isinstance(error, UnauthorizedError):
         headers["www-authenticate"] = "Bearer"
     retry = getattr(error, "retry_seconds", None)
     if retry is not None:
         headers["retry-after"] = str(max(1, round(retry)))
-    await _send_error(send, error.status, str(error), headers)
+    await _send_error(send, error.status, str(error), headers, path)
 
 
-async def _send_error(send: Send, status: int, message: str, more: dict[str, str]) -> None:
-    body = error_body(message)
+async def _send_error(send: Send, status: int, message: str, more: dict[str, str], path: str) -> None:
+    body = error_body(message, path, status)
     headers = {"content-type": "application/json", "content-length": str(len(body)), **more}
     raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})

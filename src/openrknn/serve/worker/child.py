@@ -20,7 +20,7 @@ from openrknn.serve.worker.arena import Arena
 from openrknn.serve.worker.limits import bound_memory, stand_back
 from openrknn.serve.worker.wire import ClosedWireError, Wire
 
-__all__ = ["main"]
+__all__ = ["find", "log_to_server", "main"]
 
 _END_SECONDS = 3.0
 _DESCRIPTORS = 2
@@ -30,7 +30,7 @@ def main(descriptor: int) -> None:
     """Answer the server until it is gone."""
     stand_back()
     keep_freed_memory(32)
-    _log_to_server()
+    log_to_server()
     worker = _Worker(Wire(socket.socket(fileno=descriptor)))
     try:
         worker.serve()
@@ -71,9 +71,9 @@ class _Worker:
 
     def _load(self, words: dict[str, Any]) -> dict[str, Any]:
         path = Path(words["path"])
-        open_session = _find(words["open_session"])
+        open_session = find(words["open_session"])
         if words["describe"] is not None:
-            self._describe = _find(words["describe"])
+            self._describe = find(words["describe"])
         bound_memory(words["memory_bytes"], path.stat().st_size)
         self._contexts = Contexts(
             path, device=words["device"], cores=words["cores"], warm_up=words["warm_up"], open_session=open_session
@@ -126,7 +126,8 @@ def _text(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _find(name: str) -> Any:
+def find(name: str) -> Any:
+    """`module:name`, as `reference` writes it."""
     module, _, path = name.partition(":")
     found: Any = importlib.import_module(module)
     for part in path.split("."):
@@ -143,7 +144,8 @@ class _Lines(logging.Handler):
         sys.stderr.flush()
 
 
-def _log_to_server() -> None:
+def log_to_server() -> None:
+    """Everything that is logged here goes to standard error, a line each."""
     root = logging.getLogger()
     root.handlers[:] = [_Lines()]
     root.setLevel(logging.INFO)

@@ -26,9 +26,10 @@ _END_SECONDS = 5.0
 _SECRET = "OPENRKNN_TOKEN"
 # The worker sees what this process sees, whatever it did to its path, and nothing of the folder it stands in.
 _START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from openrknn.serve.worker.child import main; main(int(sys.argv[2]))"
+    "import importlib, json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "importlib.import_module(sys.argv[2]).main(int(sys.argv[3]))"
 )
+_CHILD = "openrknn.serve.worker.child"
 
 
 class WorkerDiedError(RknnError):
@@ -36,18 +37,21 @@ class WorkerDiedError(RknnError):
 
 
 class WorkerProcess:
-    """A process that answers questions. `ended` is called once, from a thread of its own, when it is gone."""
+    """A process that answers questions. `ended` is called once, from a thread of its own, when it is gone.
 
-    def __init__(self, name: str, ended: Callable[[], None]) -> None:
+    `child` is the module whose `main` takes the other end of the connection.
+    """
+
+    def __init__(self, name: str, ended: Callable[[], None], child: str = _CHILD) -> None:
         self.name = name
-        self._ended = ended
+        self.ended = ended
         self._why = ""
         """Why we ended it, where we did."""
         self._is_closing = False
         self._asking = threading.Lock()
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-P", "-c", _START, json.dumps(sys.path), str(theirs.fileno())]
+            command = [sys.executable, "-P", "-c", _START, json.dumps(sys.path), child, str(theirs.fileno())]
             environment = {key: value for key, value in os.environ.items() if key != _SECRET}
             try:
                 self._process = subprocess.Popen(
@@ -123,7 +127,7 @@ class WorkerProcess:
         if not self._is_closing:
             _LOG.error("worker of %s (process %d) ended: %s", self.name, self.pid, self._why or _reason(code))
             self._why = self._why or _reason(code)
-            self._ended()
+            self.ended()
 
     def _log(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace").strip()

@@ -1,0 +1,221 @@
+"""`Booth`: what a voice does with the questions of one channel. Runs in the voice's process."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from openrknn.errors import RknnError
+from openrknn.serve.datatypes import Array
+from openrknn.voice.audio import Audio, Resampler, read_audio, resample
+from openrknn.voice.errors import AudioError, PhonemeError
+from openrknn.voice.results import Segment
+
+__all__ = ["Booth", "Engine", "OpenVoice", "open_voice"]
+
+OpenVoice = Callable[[str, str, str], Any]
+"""(where, kind, device) -> Transcriber, Speaker or Wake."""
+_CLASSES = {
+    "transcriber": ("openrknn.voice.transcriber", "Transcriber"),
+    "speaker": ("openrknn.voice.speaker", "Speaker"),
+    "wake": ("openrknn.voice.wake", "Wake"),
+}
+_STEP_SECONDS = 4.0
+"""Of a recording, fed to a stream at a time."""
+_PIECE_SECONDS = 5.0
+"""Of speech, given at a time."""
+_MOST_RATE = 384_000
+_NEVER = 1e9
+"""Seconds between partial results."""
+
+
+def open_voice(where: str, kind: str, device: str) -> Any:
+    """The real ones. They are imported here, by the process that needs them."""
+    module, name = _CLASSES[kind]
+    made = getattr(importlib.import_module(module), name)
+    return made([where] if kind == "wake" else where, device)
+
+
+class Engine:
+    """A voice that is open. Transcribers and speakers serve all channels; a wake word has one listener a channel."""
+
+    def __init__(self, where: str, kind: str, device: str, *, warm_up: bool, opener: OpenVoice = open_voice) -> None:
+        self.kind = kind
+        self._open: Callable[[], Any] = lambda: opener(where, kind, device)
+        self.shared = self._open()
+        if warm_up:
+            self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Weights are packed and buffers made before the first person waits for them."""
+        if self.kind == "transcriber":
+            self.shared(Audio(np.zeros(int(self.shared.rate), np.float32), int(self.shared.rate)))
+        elif self.kind == "wake":
+            self.shared.feed(np.zeros(1280, np.float32))
+            self.shared.reset()
+
+    def card(self) -> dict[str, Any]:
+        """What the server tells others about it."""
+        speakers = getattr(self.shared, "speakers", None) or {}
+        return {
+            "rate": int(getattr(self.shared, "rate", 16000)),
+            "language": str(getattr(self.shared, "language", "en") or "en"),
+            "speakers": [str(name) for name in speakers][:1000],
+        }
+
+    def listener(self) -> Any:
+        """A wake word of one's own."""
+        return self._open()
+
+
+class Booth:
+    """Answers one question after the other. Words and an array come in, words and perhaps an array go out."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._parts: list[bytes] = []
+        self._audio: Audio | None = None
+        self._at = 0
+        self._stream: Any = None
+        self._resampler: Resampler | None = None
+        self._speech: Iterator[Array] | None = None
+        self._listener: Any = None
+        self._acts: dict[str, Callable[[Mapping[str, Any], Array | None], tuple[dict[str, Any], Array | None]]] = {
+            "put": self._put, "decode": self._decode, "transcribe": self._transcribe, "step": self._step,
+            "open": self._open, "feed": self._feed, "finish": self._finish, "speak": self._speak, "next": self._next,
+            "reset": self._reset,
+        }  # fmt: skip
+
+    def answer(self, words: Mapping[str, Any], array: Array | None) -> tuple[dict[str, Any], Array | None]:
+        """`bad`: it is the question that is wrong; `error`: it is the voice."""
+        started = time.perf_counter()
+        try:
+            found, sound = self._acts[words["do"]](words, array)
+        except (AudioError, PhonemeError, ValueError, TypeError) as error:
+            return {"bad": str(error) or type(error).__name__}, None
+        except MemoryError:
+            return {"error": "the voice needs more memory than it may have; see --max-memory"}, None
+        except RknnError as error:
+            return {"error": str(error)}, None
+        except Exception as error:  # noqa: BLE001 - whatever a voice does, the server hears why
+            return {"error": f"{type(error).__name__}: {error}"}, None
+        return {**found, "seconds": time.perf_counter() - started}, sound
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._reset({}, None)
+        close = getattr(self._listener, "close", None)
+        if close is not None:
+            close()
+
+    # -- recordings ----------------------------------------------------------------------------------------------
+
+    def _put(self, _: Mapping[str, Any], array: Array | None) -> tuple[dict[str, Any], None]:
+        assert array is not None
+        self._parts.append(array.tobytes())
+        return {}, None
+
+    def _decode(self, words: Mapping[str, Any], _: Array | None) -> tuple[dict[str, Any], None]:
+        body, self._parts = b"".join(self._parts), []
+        audio = read_audio(body)
+        most = float(words["most_seconds"])
+        if audio.seconds > most:
+            raise AudioError(f"the recording has {audio.seconds:.0f} s; this server takes {most:g} s at a time")
+        rate = int(self._engine.shared.rate)
+        self._audio = audio if audio.rate == rate else Audio(resample(audio.samples, audio.rate, rate), rate)
+        self._at = 0
+        return {"audio_seconds": audio.seconds}, None
+
+    def _transcribe(self, _: Mapping[str, Any], __: Array | None) -> tuple[dict[str, Any], None]:
+        assert self._audio is not None
+        audio, self._audio = self._audio, None
+        found = self._engine.shared(audio)
+        return {"segments": [_row(one) for one in found.segments], "language": str(found.language)}, None
+
+    def _step(self, _: Mapping[str, Any], __: Array | None) -> tuple[dict[str, Any], None]:
+        assert self._audio is not None
+        if self._stream is None:
+            self._stream = self._engine.shared.stream(partial=_NEVER)  # only what is final is told
+        size = int(_STEP_SECONDS * self._audio.rate)
+        piece = self._audio.samples[self._at : self._at + size]
+        self._at += len(piece)
+        is_done = self._at >= len(self._audio.samples)
+        found = list(self._stream.feed(piece))
+        if is_done:
+            found += self._stream.finish()
+            self._reset({}, None)
+        return {"segments": [_row(one) for one in found], "done": is_done}, None
+
+    # -- live ----------------------------------------------------------------------------------------------------
+
+    def _open(self, words: Mapping[str, Any], _: Array | None) -> tuple[dict[str, Any], None]:
+        self._reset({}, None)
+        rate = words["rate"]
+        if type(rate) is not int or not 4000 <= rate <= _MOST_RATE:
+            raise AudioError(f"a rate of {rate!r:.20} samples a second is not taken; 8000 to 48000 is usual")
+        if self._engine.kind == "wake":
+            self._listener = self._listener or self._engine.listener()
+            self._listener.reset()
+            wanted = int(getattr(self._listener, "rate", 16000))
+        else:
+            self._stream = self._engine.shared.stream(partial=float(words["partial"]))
+            wanted = int(self._engine.shared.rate)
+        self._resampler = Resampler(rate, wanted) if rate != wanted else None
+        return {}, None
+
+    def _feed(self, _: Mapping[str, Any], array: Array | None) -> tuple[dict[str, Any], None]:
+        assert array is not None
+        samples: Array = array.astype(np.float32) / np.float32(32768)
+        if self._resampler is not None:
+            samples = self._resampler.feed(samples)
+        return self._heard(samples, is_last=False), None
+
+    def _finish(self, _: Mapping[str, Any], __: Array | None) -> tuple[dict[str, Any], None]:
+        rest = self._resampler.finish() if self._resampler is not None else np.zeros(0, np.float32)
+        found = self._heard(rest, is_last=True)
+        self._reset({}, None)
+        return found, None
+
+    def _heard(self, samples: Array, *, is_last: bool) -> dict[str, Any]:
+        if self._engine.kind == "wake":
+            found = self._listener.feed(samples) if len(samples) else []
+            return {"detections": [[str(one.word), float(one.time), float(one.score)] for one in found]}
+        segments = list(self._stream.feed(samples)) if len(samples) else []
+        if is_last:
+            segments += self._stream.finish()
+        return {"segments": [_row(one) for one in segments]}
+
+    # -- speech --------------------------------------------------------------------------------------------------
+
+    def _speak(self, words: Mapping[str, Any], _: Array | None) -> tuple[dict[str, Any], None]:
+        chosen = {key: words[key] for key in ("speaker", "length_scale") if words.get(key) is not None}
+        self._speech = _pieces(self._engine.shared.stream(words["text"], **chosen))
+        return {"rate": int(self._engine.shared.rate)}, None
+
+    def _next(self, _: Mapping[str, Any], __: Array | None) -> tuple[dict[str, Any], Array | None]:
+        assert self._speech is not None
+        piece = next(self._speech, None)
+        if piece is None:
+            self._speech = None
+        return {"done": piece is None}, piece
+
+    def _reset(self, _: Mapping[str, Any], __: Array | None) -> tuple[dict[str, Any], None]:
+        self._parts, self._audio, self._at = [], None, 0
+        self._stream = self._resampler = self._speech = None
+        return {}, None
+
+
+def _pieces(sentences: Iterator[Audio]) -> Iterator[Array]:
+    for sentence in sentences:
+        size = int(_PIECE_SECONDS * sentence.rate)
+        for at in range(0, len(sentence.samples), size):
+            samples = np.clip(sentence.samples[at : at + size], -1.0, 1.0)
+            yield np.round(samples * 32767).astype(np.int16)
+
+
+def _row(one: Segment) -> list[Any]:
+    return [int(one.index), float(one.start), float(one.end), str(one.text), bool(one.final), float(one.confidence)]

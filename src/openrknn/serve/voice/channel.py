@@ -1,0 +1,108 @@
+"""`Channel`: one conversation with a voice, in its process or in this one."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from openrknn.serve.datatypes import Array
+from openrknn.serve.errors import BadRequestError, ModelFailedError
+from openrknn.serve.voice.booth import Booth, Engine
+from openrknn.serve.worker.arena import Arena
+from openrknn.serve.worker.process import WorkerProcess
+from openrknn.serve.worker.remote import words_of
+from openrknn.serve.worker.wire import ClosedWireError, SlowWireError, Wire, WireError
+
+__all__ = ["PIECE_BYTES", "Channel", "LocalChannel", "RemoteChannel"]
+
+PIECE_BYTES = 1 << 20
+"""Of a recording, put at a time."""
+_SOUND_BYTES = 4 << 20
+"""Each way: five seconds of speech at the highest rate are less."""
+
+
+class Channel(Protocol):
+    """Questions, one after the other."""
+
+    @property
+    def is_alive(self) -> bool:
+        """False: it cannot answer any more."""
+
+    def ask(self, words: Mapping[str, Any], array: Array | None, seconds: float) -> tuple[dict[str, Any], Array | None]:
+        """The answer and its sound; BadRequestError or ModelFailedError."""
+
+    def close(self) -> None:
+        """Give everything back."""
+
+
+class RemoteChannel:
+    """To a booth in a voice's process. Whoever takes longer than allowed is ended, and all of its channels with it."""
+
+    def __init__(self, worker: WorkerProcess, load_seconds: float) -> None:
+        self._worker = worker
+        self._arena = Arena.create(_SOUND_BYTES, _SOUND_BYTES)
+        ours, theirs = socket.socketpair()
+        self._wire = Wire(ours)
+        sizes = {"input_bytes": self._arena.input_bytes, "output_bytes": self._arena.output_bytes}
+        try:
+            with theirs:
+                descriptors = [theirs.fileno(), self._arena.descriptor]
+                answer = worker.ask({"do": "open", **sizes}, seconds=load_seconds, descriptors=descriptors)
+            if "opened" not in answer:
+                raise ModelFailedError(words_of(answer))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_alive(self) -> bool:
+        return self._worker.is_alive
+
+    def ask(self, words: Mapping[str, Any], array: Array | None, seconds: float) -> tuple[dict[str, Any], Array | None]:
+        """Through shared memory."""
+        try:
+            rows = self._arena.put_inputs({"sound": array} if array is not None else {})
+            self._wire.send({**words, "inputs": rows})
+            answer = self._wire.receive(seconds)
+            sound = self._arena.views(answer.get("tensors", [])).get("sound")
+        except ClosedWireError:
+            raise ModelFailedError(f"the voice could not answer: {self._worker.died()}") from None
+        except SlowWireError:
+            self._worker.kill(f"no answer within {seconds:g} s")
+            raise ModelFailedError(f"the voice could not answer: {self._worker.died()}") from None
+        except WireError as error:
+            self._worker.kill(str(error))
+            raise ModelFailedError(f"the voice's process was stopped: {error}") from None
+        return _checked(answer), sound.copy() if sound is not None else None
+
+    def close(self) -> None:
+        """The booth ends when it notices."""
+        self._wire.close()
+        self._arena.close()
+
+
+class LocalChannel:
+    """To a booth of this process."""
+
+    is_alive = True
+
+    def __init__(self, engine: Engine) -> None:
+        self._booth = Booth(engine)
+
+    def ask(self, words: Mapping[str, Any], array: Array | None, seconds: float) -> tuple[dict[str, Any], Array | None]:
+        """Nobody can end it here: the time limit is the client's."""
+        answer, sound = self._booth.answer(words, array)
+        return _checked(answer), sound
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._booth.close()
+
+
+def _checked(answer: dict[str, Any]) -> dict[str, Any]:
+    if "bad" in answer:
+        raise BadRequestError(str(answer["bad"])[:2000])
+    if "error" in answer:
+        raise ModelFailedError(f"the voice could not answer: {words_of(answer)}")
+    return answer

@@ -1,0 +1,133 @@
+"""Voices that need no models: what they hear and say can be counted.
+
+The transcriber hears loudness: a second at 0.3 is the word "three". The speaker hums: 0.1 s a letter, louder for the
+second speaker. The wake word is heard wherever it is louder than 0.8.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import json
+import threading
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.voice.audio import Audio
+from openrknn.voice.results import Detection, Segment, Transcript
+
+WORDS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+CRASH, HANG = "crash", "hang"
+Samples = npt.NDArray[Any]
+
+
+def say(*digits: int, rate: int = 16000) -> Samples:
+    """A recording in which the transcriber hears these words."""
+    return np.concatenate([np.full(rate, digit / 10) for digit in digits]).astype(np.float32)
+
+
+def pcm(samples: Samples) -> bytes:
+    return np.round(samples * 32767).astype("<i2").tobytes()
+
+
+def wav(*digits: int, rate: int = 16000) -> bytes:
+    stream = io.BytesIO()
+    with wave.open(stream, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(pcm(say(*digits, rate=rate)))
+    return stream.getvalue()
+
+
+class _Stream:
+    def __init__(self, partial: float) -> None:
+        self._samples = np.zeros(0, np.float32)
+        self._index, self._partial, self._told = 0, partial, 0.0
+
+    def feed(self, samples: Samples) -> list[Segment]:
+        self._samples = np.concatenate([self._samples, samples])
+        found = []
+        while len(self._samples) >= 16000:
+            found.append(self._segment(self._samples[:16000], is_final=True))
+            self._samples = self._samples[16000:]
+            self._index += 1
+        if len(self._samples) / 16000 >= self._partial:
+            found.append(self._segment(self._samples, is_final=False))
+        return [one for one in found if one.text]
+
+    def _segment(self, samples: Samples, *, is_final: bool) -> Segment:
+        loud = float(np.median(np.abs(samples)))
+        text = WORDS[min(10, round(10 * loud))]
+        return Segment(self._index, float(self._index), self._index + len(samples) / 16000, text, is_final, 0.5)
+
+    def finish(self) -> list[Segment]:
+        samples, self._samples = self._samples, self._samples[:0]
+        last = [self._segment(samples, is_final=True)] if len(samples) > 1600 else []
+        return [one for one in last if one.text]
+
+
+class FakeTranscriber:
+    rate, language = 16000, "en"
+
+    def __call__(self, audio: Audio) -> Transcript:
+        assert audio.rate == self.rate
+        if len(audio.samples) and audio.samples[0] < -0.9:
+            ctypes.string_at(0)  # as a decoder of somebody else's would
+        stream = _Stream(1e9)
+        return Transcript((*stream.feed(audio.samples), *stream.finish()), audio.seconds, "en")
+
+    def stream(self, *, partial: float = 0.25) -> _Stream:
+        return _Stream(partial)
+
+
+class FakeSpeaker:
+    rate = 22050
+    speakers: ClassVar = {"low": 0, "loud": 1}
+
+    def stream(
+        self, text: str, *, speaker: str | None = None, length_scale: float | None = None
+    ) -> Iterator[Audio]:  # fmt: skip
+        for sentence in text.split("."):
+            word = sentence.strip()
+            if word == HANG:
+                threading.Event().wait()
+            if word:
+                size = int(len(word) * self.rate * 0.1 * (length_scale or 1.0))
+                yield Audio(np.full(size, 0.5 if speaker == "loud" else 0.25, np.float32), self.rate)
+
+
+class FakeWake:
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def reset(self) -> None:
+        self.time = 0.0
+
+    def feed(self, samples: Samples) -> list[Detection]:
+        start, self.time = self.time, self.time + len(samples) / 16000
+        loud = np.flatnonzero(np.abs(samples) > 0.8)
+        return [Detection("hey_tester", start + float(loud[0]) / 16000, 0.9)] if len(loud) else []
+
+
+def open_fake(where: str, kind: str, device: str) -> Any:
+    """For `Server(open_voice=...)`; a worker finds it by its name."""
+    assert device == "auto"
+    assert Path(where, "voice.json").is_file()
+    return {"transcriber": FakeTranscriber, "speaker": FakeSpeaker, "wake": FakeWake}[kind]()
+
+
+def make_sets(folder: Path) -> list[str]:
+    """Sets that say what they are and hold nothing."""
+    made = []
+    for name, kind, rate in (("ears", "transcriber", 16000), ("mouth", "speaker", 22050), ("hey", "wake", 16000)):
+        (folder / name).mkdir()
+        words = {"format": 1, "name": name, "family": "fake", "kind": kind, "rate": rate, "licence": "MIT"}
+        (folder / name / "voice.json").write_text(json.dumps(words))
+        made.append(str(folder / name))
+    return made
