@@ -12,7 +12,8 @@ __all__ = ["ids_of", "pieces"]
 
 _LOG = logging.getLogger(__name__)
 _SHARE = 0.25
-"""Of the phonemes that may be unknown: a rare sound can be left out, another alphabet cannot."""
+_FEW = 2
+"""Of the phonemes may be unknown: a rare sound can be left out, another alphabet cannot."""
 
 
 def ids_of(phonemes: Sequence[str], config: PiperConfig) -> list[int]:
@@ -28,9 +29,10 @@ def ids_of(phonemes: Sequence[str], config: PiperConfig) -> list[int]:
     said = sum(1 for phoneme in phonemes if phoneme.strip())
     if missing:
         names = ", ".join(f"{name!r} (U+{ord(name[0]):04X})" for name in list(missing)[:8])
-        if sum(missing.values()) > _SHARE * said:
+        count = sum(missing.values())
+        if count == said or count > max(_FEW, _SHARE * said):
             raise PhonemeError(
-                f"the voice's phoneme_id_map does not know {sum(missing.values())} of {said} phonemes: {names}; the "
+                f"the voice's phoneme_id_map does not know {count} of {said} phonemes: {names}; the "
                 f"map and the phonemes (type {config.phoneme_type!r}, espeak voice {config.espeak_voice!r}) do not go "
                 "together: is the config that of this voice?"
             )
@@ -48,5 +50,7 @@ def pieces(phonemes: Sequence[str], config: PiperConfig, longest: int) -> Iterat
         cut = next((place for marks in (";:,", " ") for place in places if rest[place - 1] in marks), room)
         yield rest[:cut]
         rest = rest[cut:]
+        while rest and not rest[0].strip():
+            rest.pop(0)
     if any(phoneme.strip() for phoneme in rest):
         yield rest
