@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         UnsupportedError,
         VendorError,
     )
+    from openrknn.runtime.decoder import Decoder
     from openrknn.runtime.io.user_memory import DmaBuf
     from openrknn.runtime.matmul.matmul import Matmul
     from openrknn.runtime.pool import SessionPool
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CHIPS",
     "Chip",
+    "Decoder",
     "DeviceError",
     "DmaBuf",
     "FormatError",
@@ -72,6 +74,7 @@ __getattr__, __dir__ = lazy_names(
         "container.parts": "Quantization",
         "container.save": "save",
         "errors": "DeviceError FormatError RknnError UnsupportedError VendorError",
+        "runtime.decoder": "Decoder",
         "runtime.io.user_memory": "DmaBuf",
         "runtime.matmul.matmul": "Matmul",
         "runtime.pool": "SessionPool",

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from openrknn.errors import RknnError, UnsupportedError
 
 __all__ = [
-    "CalibrationError", "CompileError", "MisfitError", "ModelError", "OptionError", "UnsupportedOperatorError",
-    "WrongResultError", "about", "in_terms_of",
+    "CalibrationError", "CompileError", "MisfitError", "ModelError", "OptionError", "SequenceError",
+    "UnsupportedOperatorError", "WrongResultError", "about", "in_terms_of",
 ]  # fmt: skip
 
 
@@ -43,6 +43,10 @@ class MisfitError(CalibrationError):
 
 class UnsupportedOperatorError(CompileError, UnsupportedError):
     """The model needs an operator, or a form of one, that the compiler does not have."""
+
+
+class SequenceError(CompileError, UnsupportedError):
+    """A decoder whose step cannot be rewritten to a cache of fixed capacity."""
 
 
 class WrongResultError(CompileError):

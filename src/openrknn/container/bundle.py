@@ -22,10 +22,17 @@ from typing import Any
 
 from openrknn.errors import BadTextError, FormatError, NotRknnError, UnsupportedError
 
-__all__ = ["SUFFIX", "Bundle", "Part", "Plan", "Port", "is_bundle", "read_bundle", "write_bundle"]
+__all__ = [
+    "SUFFIX", "Bundle", "Part", "Plan", "Port", "format_in", "is_bundle", "read_bundle", "read_zip", "write_bundle",
+    "write_zip",
+]  # fmt: skip
 
 SUFFIX = ".rknnz"
 _FORMAT, _VERSION = "openrknn-parts", 1
+_OTHERS = {
+    "openrknn-decoder": "a decoder with a cache: open it with openrknn.Decoder, which runs it token by token",
+    _FORMAT: "a model in parts: open it with openrknn.Session",
+}
 _MANIFEST = "manifest.json"
 _MARK = b"PK\x03\x04"
 _KINDS = {"npu": ".rknn", "cpu": ".onnx"}
@@ -143,9 +150,14 @@ def write_bundle(bundle: Bundle, *, packed: bool = True) -> bytes:
         **{name: getattr(bundle, name) for name in ("target", "made_by", "precision", "padded", "notes")},
         **{name: [asdict(one) for one in getattr(bundle, name)] for name in ("inputs", "outputs", "parts", "plans")},
     }
+    return write_zip(manifest, bundle.files, packed=packed)
+
+
+def write_zip(manifest: Mapping[str, Any], files: Mapping[str, bytes], *, packed: bool) -> bytes:
+    """A manifest and files; the same ones give the same bytes."""
     out = BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        entries = [(_MANIFEST, json.dumps(manifest, indent=1).encode()), *sorted(bundle.files.items())]
+        entries = [(_MANIFEST, json.dumps(manifest, indent=1).encode()), *sorted(files.items())]
         for name, data in entries:
             info = zipfile.ZipInfo(name)  # dated 1980: no clock gets into the file
             info.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
@@ -156,22 +168,43 @@ def write_bundle(bundle: Bundle, *, packed: bool = True) -> bytes:
 
 def read_bundle(source: str | os.PathLike[str] | bytes) -> Bundle:
     """Read and check: names, sizes, that every value is there before it is read."""
-    path = None if isinstance(source, bytes | bytearray | memoryview) else os.fspath(source)
+    manifest, files, path = read_zip(source, _FORMAT, _VERSION, "a parted model")
     name = path or "the model"
-    try:
-        with zipfile.ZipFile(BytesIO(source) if isinstance(source, bytes) else str(path)) as archive:
-            manifest = _manifest(archive, name)
-            files = _files(archive, name)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise FormatError(f"{name} is a damaged zip: {error}") from None
-    except KeyError:
-        raise NotRknnError(f"{name} is a zip without {_MANIFEST}: not a parted model") from None
     try:
         bundle = _bundle(manifest, files, path)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadTextError(f"the manifest of {name} is not one of a parted model: {error!r}") from None
     _check(bundle, name)
     return bundle
+
+
+def read_zip(
+    source: str | os.PathLike[str] | bytes, wanted: str, version: int, what: str
+) -> tuple[dict[str, Any], dict[str, bytes], str | None]:
+    """Manifest, files and path of a zip of this format; sizes are bounded before anything is unpacked."""
+    path = None if isinstance(source, bytes | bytearray | memoryview) else os.fspath(source)
+    name = path or "the model"
+    try:
+        with zipfile.ZipFile(BytesIO(source) if isinstance(source, bytes) else str(path)) as archive:
+            manifest = _manifest(archive, name)
+            _check_format(manifest, name, wanted, version, what)
+            return manifest, _files(archive, name), path
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise FormatError(f"{name} is a damaged zip: {error}") from None
+    except KeyError:
+        raise NotRknnError(f"{name} is a zip without {_MANIFEST}: not {what}") from None
+
+
+def format_in(source: object) -> str:
+    """What the manifest of a zip says that it is; empty where there is none."""
+    if not is_bundle(source):
+        return ""
+    try:
+        data = BytesIO(source) if isinstance(source, bytes) else str(source)
+        with zipfile.ZipFile(data) as archive:
+            return str(_manifest(archive, "the model").get("format", ""))
+    except (FormatError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, KeyError):
+        return ""
 
 
 def _manifest(archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
@@ -183,14 +216,21 @@ def _manifest(archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
             found = json.loads(file.read(_MAX_MANIFEST_BYTES))
     except (ValueError, RecursionError) as error:
         raise BadTextError(f"the manifest of {name} cannot be read: {error}") from None
-    if not isinstance(found, dict) or found.get("format") != _FORMAT:
-        raise NotRknnError(f"{name} is a zip, but not a parted model of openrknn")
-    if found.get("version") != _VERSION:
-        raise UnsupportedError(
-            f"{name} is a parted model of version {found.get('version')!r}; this openrknn reads {_VERSION}: make it "
-            "again with `openrknn compile --partition`, or update openrknn"
-        )
+    if not isinstance(found, dict):
+        raise NotRknnError(f"{name} is a zip, but not a model of openrknn")
     return found
+
+
+def _check_format(found: Mapping[str, Any], name: str, wanted: str, version: int, what: str) -> None:
+    made = found.get("format")
+    if made != wanted:
+        other = _OTHERS.get(made) if isinstance(made, str) else None
+        raise NotRknnError(f"{name} is {other}" if other else f"{name} is a zip, but not {what} of openrknn")
+    if found.get("version") != version:
+        raise UnsupportedError(
+            f"{name} is {what} of version {found.get('version')!r}; this openrknn reads {version}: make it again with "
+            "`openrknn compile`, or update openrknn"
+        )
 
 
 def _files(archive: zipfile.ZipFile, name: str) -> dict[str, bytes]:

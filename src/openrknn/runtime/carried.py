@@ -20,7 +20,7 @@ from openrknn.runtime.io.outputs import OutputPort
 from openrknn.runtime.io.tensors import Array, stored_bytes
 from openrknn.runtime.program.program import Program
 
-__all__ = ["Carried", "CarriedProgram", "check_pairs", "initial_states"]
+__all__ = ["Carried", "CarriedProgram", "alike", "check_pairs", "initial_states"]
 
 Execute = Callable[[Runnable, frozenset[str]], None]
 _RANK_OF_PICTURES = 4
@@ -70,7 +70,7 @@ class CarriedProgram(Carried):
             self.pairs = check_pairs(pairs, list(inputs), list(outputs), shapes)
             self.joined = ()
             if isinstance(first, Program):
-                self.joined = tuple(one for one, other in pairs.items() if _alike(outputs[one], inputs[other]))
+                self.joined = tuple(one for one, other in pairs.items() if alike(outputs[one], inputs[other]))
             if self.joined and isinstance(first, Program):
                 self._turns.append(engine.program_in(graph, _exchanged(first, {n: pairs[n] for n in self.joined})))
             self._free = [name for name in inputs if name not in set(pairs.values())]
@@ -162,7 +162,7 @@ def _put(port: InputPort, value: Array) -> None:
     port.feed(value.reshape(shape), "nchw" if len(shape) == _RANK_OF_PICTURES else None)
 
 
-def _alike(made: OutputPort, read: InputPort) -> bool:
+def alike(made: OutputPort, read: InputPort) -> bool:
     """Whether the bytes of an output are those of the input; an input that is normalized has other numbers."""
     one, other = made.stored.tensor, read.stored.tensor
     if made.stored.native.strides != read.stored.native.strides or not read.keeps_numbers:

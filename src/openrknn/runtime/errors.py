@@ -2,6 +2,7 @@
 
     RknnError
     ├── ClosedError         a session, a pool or a binding was used after it was closed
+    ├── CacheFullError      a decoder was given more tokens than its cache has room for
     └── PartsError          one file's worth was asked of a model in parts; the message says what to use
 
 Wrong inputs are `TypeError` (the kind of thing) and `ValueError` (its shape, name or contents); what the software
@@ -12,11 +13,15 @@ from __future__ import annotations
 
 from openrknn.errors import RknnError
 
-__all__ = ["ClosedError", "PartsError"]
+__all__ = ["CacheFullError", "ClosedError", "PartsError"]
 
 
 class ClosedError(RknnError):
     """Something was used after it was closed."""
+
+
+class CacheFullError(RknnError):
+    """A decoder has no room for another token."""
 
 
 class PartsError(RknnError, AttributeError):

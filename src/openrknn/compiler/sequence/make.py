@@ -1,0 +1,118 @@
+"""From exported decoders to the file that `openrknn.Decoder` opens."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+import openrknn
+from openrknn.compiler.api import compile_model
+from openrknn.compiler.errors import OptionError
+from openrknn.compiler.options import CompileKeywords
+from openrknn.compiler.sequence.compare import compare
+from openrknn.compiler.sequence.cross import Cross, cut_cross
+from openrknn.compiler.sequence.moving import trace
+from openrknn.compiler.sequence.net import flat
+from openrknn.compiler.sequence.rewrite import CROSS_MASK, MASK, Step, rewritten
+from openrknn.compiler.sequence.roles import find_roles
+from openrknn.compiler.sequence.tables import Table
+from openrknn.compiler.sequence.tidy import tidy
+from openrknn.container.sequence import BoundInput, CacheInput, DecoderFile, TableEntry, write_decoder
+
+__all__ = ["CachedDecoder", "cached", "compile_decoder"]
+
+Source = str | os.PathLike[str] | bytes | Any
+_MOST_ROWS = 65536
+_FRAMES = 1500
+"""Of an encoder, if nobody says: Whisper's."""
+
+
+@dataclass(frozen=True)
+class CachedDecoder:
+    """A decoder's step with caches of fixed capacity, and what belongs to it."""
+
+    step: Step
+    cross: Cross | None
+    capacity: int
+    frames: int
+    """Of the encoder, at the most; 0: there is none."""
+    off: float
+    """The largest difference to the model that was given, in float, as a part of the largest number."""
+
+
+def cached(step: Source, capacity: int, *, first: Source | None = None, frames: int | None = None) -> CachedDecoder:
+    """Rewrite a decoder's step; `first` is the model of the first step, where cross attention is computed.
+
+    `step` takes one token, a past for each layer, and gives logits and the past with one row more. A merged model
+    (`use_cache_branch`) is both. The result was compared with the model that was given, step by step.
+    """
+    for name, value in (("capacity", capacity), ("frames", 1 if frames is None else frames)):
+        if not 1 <= value <= _MOST_ROWS:
+            raise OptionError(f"{name}={value!r}: from 1 to {_MOST_ROWS} rows can be")
+    if capacity < 2:
+        raise OptionError("capacity=1: a cache of one row is no past")
+    roles = find_roles(flat(step))
+    count = (frames or _FRAMES) if roles.bound or any(roles.ones.values()) or roles.idle else 1
+    traced = trace(roles, capacity, count)
+    made = rewritten(traced)
+    tidy(made.model)
+    off = compare(traced, made)
+    has_frames = bool(made.bound)
+    cross = cut_cross(traced.roles, first, count) if first is not None and has_frames else None
+    return CachedDecoder(made, cross, capacity, count if has_frames else 0, off)
+
+
+def compile_decoder(
+    step: Source,
+    target: str = "rk3588",
+    *,
+    capacity: int,
+    first: Source | None = None,
+    frames: int | None = None,
+    **options: Unpack[CompileKeywords],
+) -> bytes:
+    """`cached`, compiled: the bytes of a `.rknnz` for `openrknn.Decoder`. `options` are those of `openrknn.compile`."""
+    made = cached(step, capacity, first=first, frames=frames)
+    compiled = compile_model(made.step.model, target, **options)
+    files = {"step.rknn": compiled.data}
+    if made.cross is not None:
+        shapes = {made.cross.states: made.cross.shape}
+        constants = {name: value.reshape(-1)[0].item() for name, value in made.cross.constants.items()}
+        shapes.update({name: value.shape for name, value in made.cross.constants.items()})
+        chosen: dict[str, Any] = {"check": options.get("check", True), "progress": options.get("progress")}
+        files["cross.rknn"] = compile_model(made.cross.model, target, shapes=shapes, constants=constants, **chosen).data
+    tables = tuple(_entry(name, table, files) for name, table in made.step.tables.items())
+    inputs = {entry.name for entry in made.step.model.graph.input}
+    return write_decoder(
+        DecoderFile(
+            target=target,
+            capacity=capacity,
+            frames=made.frames,
+            vocabulary=_vocabulary(made.step.model),
+            tables=tables,
+            caches=tuple(CacheInput(name, new, made.step.axes[name]) for name, new in made.step.caches.items()),
+            bound=tuple(BoundInput(name, made.step.axes[name]) for name in made.step.bound),
+            states=made.cross.states if made.cross is not None else "",
+            mask=MASK if MASK in inputs else "",
+            cross_mask=CROSS_MASK if CROSS_MASK in inputs else "",
+            made_by=f"openrknn {openrknn.__version__}",
+            files=files,
+        )
+    )
+
+
+def _vocabulary(model: Any) -> int:
+    logits = next(entry for entry in model.graph.output if entry.name == "logits")
+    return int(logits.type.tensor_type.shape.dim[-1].dim_value)
+
+
+def _entry(name: str, table: Table, files: dict[str, bytes]) -> TableEntry:
+    """In the file: int8 as it is, floats as the half floats that the NPU takes."""
+    rows = table.rows if table.scale is not None else table.rows.astype(np.float16)
+    file = f"tables/{name}.bin"
+    files[file] = np.ascontiguousarray(rows).tobytes()
+    scale = () if table.scale is None else tuple(float(number) for number in table.scale)
+    return TableEntry(name, table.by, table.shape, file, rows.dtype.name, rows.shape[0], scale, table.zero)
