@@ -1,0 +1,180 @@
+"""Moonshine as two graphs for the NPU, built from its weights.
+
+encoder     frames of the stem -> keys and values of every cross attention; in as many lengths as the set has
+decoder     one token, the cache and the cross attention -> logits and the new rows of the cache
+
+What the NPU is bad at is done before: the first convolution with its norm over the whole recording is computed by the
+CPU in float (2 % of the encoder's products; `openrknn.voice.moonshine.Stem`), so that the padding of a bucket changes
+nothing, and masks for what is padded are inputs. The rotary embedding turns pairs of channels:
+    turned = x W * cos + x (W R) * sin,   R: (a, b) -> (-b, a)
+so it is a product with weights that are turned beforehand, and no channel has to move. Channels that are not turned
+have cos 1 and sin 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.voice.make.graphs import GraphWriter
+from openrknn.voice.make.moonshine_weights import Array, Weights
+
+__all__ = ["decoder_graph", "encoder_graph", "rotary_rows"]
+
+EPSILON = 1e-5
+
+
+def rotary_rows(weights: Weights, rows: int) -> tuple[Array, Array]:
+    """Cosines and sines of the positions 0 to `rows`, each [rows, width]."""
+    size = weights.width // weights.heads
+    angles = np.arange(rows)[:, None] * np.repeat(weights["rotary"].astype(np.float64), 2)[None, :]
+    rest = size - angles.shape[1]
+    cos = np.concatenate([np.cos(angles), np.ones((rows, rest))], axis=1)
+    sin = np.concatenate([np.sin(angles), np.zeros((rows, rest))], axis=1)
+    return (
+        np.tile(cos, (1, weights.heads)).astype(np.float32),
+        np.tile(sin, (1, weights.heads)).astype(np.float32),
+    )
+
+
+def _turn(weights: Weights, matrix: Array) -> Array:
+    """W R: the columns (a, b) of every pair that is turned become (-b, a)."""
+    size = weights.width // weights.heads
+    turned = np.zeros_like(matrix)
+    for head in range(weights.heads):
+        for pair in range(len(weights["rotary"])):
+            first = head * size + 2 * pair
+            turned[:, first], turned[:, first + 1] = -matrix[:, first + 1], matrix[:, first]
+    return turned
+
+
+class _Layer:
+    """What both graphs are made of."""
+
+    def __init__(self, graph: GraphWriter, weights: Weights, layer: int) -> None:
+        self.graph, self.weights, self.layer = graph, weights, layer
+        self.heads, self.size = weights.heads, weights.width // weights.heads
+
+    def norm(self, value: str, part: str) -> str:
+        return self.graph.op("LayerNormalization", value, self.weights[f"{self.layer}.{part}"], axis=-1, epsilon=EPSILON)
+
+    def product(self, value: str, part: str, factor: float = 1.0) -> str:
+        return self.graph.op("MatMul", value, self.weights[f"{self.layer}.{part}"] * np.float32(factor))
+
+    def turned(self, value: str, part: str, cos: str, sin: str, factor: float = 1.0) -> str:
+        matrix = self.weights[f"{self.layer}.{part}"] * np.float32(factor)
+        graph = self.graph
+        straight = graph.op("Mul", graph.op("MatMul", value, matrix), cos)
+        return graph.op("Add", straight, graph.op("Mul", graph.op("MatMul", value, _turn(self.weights, matrix)), sin))
+
+    def split(self, value: str, *, is_key: bool = False) -> str:
+        """[1, time, width] -> [1, heads, time, size], or with the last two swapped."""
+        parts = self.graph.reshape(value, 1, -1, self.heads, self.size)
+        return self.graph.op("Transpose", parts, perm=[0, 2, 3, 1] if is_key else [0, 2, 1, 3])
+
+    def joined(self, value: str) -> str:
+        return self.graph.reshape(self.graph.op("Transpose", value, perm=[0, 2, 1, 3]), 1, -1, self.weights.width)
+
+    def out(self, value: str, attention: str, part: str) -> str:
+        return self.graph.op("Add", value, self.product(self.joined(attention), part))
+
+    def bias(self, value: str, part: str) -> str:
+        return self.graph.op("Add", self.product(value, part), self.weights[f"{self.layer}.{part}.bias"])
+
+
+def encoder_graph(encoder: Weights, decoder: Weights, frames: int) -> Any:
+    """`frames` of the stem, [1, width, frames], and a mask [1, 1, 1, time] -> cross.N.key and cross.N.value."""
+    graph = GraphWriter("moonshine encoder")
+    width = encoder.width
+    time = states(frames)
+    cos, sin = (graph.constant(rows[None]) for rows in rotary_rows(encoder, time))
+    mask = graph.input("mask", [1, 1, 1, time])
+    value = graph.input("frames", [1, width, frames])
+    value = graph.op("Gelu", graph.op("Conv", value, encoder["conv2.weight"], encoder["conv2.bias"], strides=[3]))
+    value = graph.op("Gelu", graph.op("Conv", value, encoder["conv3.weight"], encoder["conv3.bias"], strides=[2]))
+    value = graph.op("Transpose", value, perm=[0, 2, 1])
+    for number in range(encoder.layers):
+        layer = _Layer(graph, encoder, number)
+        normed = layer.norm(value, "input_layernorm")
+        query = layer.split(layer.turned(normed, "self_attn.q_proj", cos, sin, layer.size**-0.5))
+        key = layer.split(layer.turned(normed, "self_attn.k_proj", cos, sin), is_key=True)
+        scores = graph.op("Softmax", graph.op("Add", graph.op("MatMul", query, key), mask), axis=-1)
+        mixed = graph.op("MatMul", scores, layer.split(layer.product(normed, "self_attn.v_proj")))
+        value = layer.out(value, mixed, "self_attn.o_proj")
+        inner = graph.op("Gelu", layer.bias(layer.norm(value, "post_attention_layernorm"), "mlp.fc1"))
+        value = graph.op("Add", value, layer.bias(inner, "mlp.fc2"))
+    value = graph.op("LayerNormalization", value, encoder["norm"], axis=-1, epsilon=EPSILON)
+    for number in range(decoder.layers):
+        layer = _Layer(graph, decoder, number)
+        for part in ("key", "value"):
+            rows = layer.split(layer.product(value, f"encoder_attn.{part[0]}_proj"))
+            graph.output(f"cross.{number}.{part}", rows, [1, layer.heads, time, layer.size])
+    return graph.model()
+
+
+def decoder_graph(decoder: Weights, capacity: int, time: int) -> Any:
+    """One step.
+
+    token [1, 1, width] (its row of the embedding), cos and sin [1, 1, width] of its position, mask [1, 1, 1, capacity]
+    of the cache, cross_mask [1, 1, 1, time], cache.N.key/value [1, heads, capacity, size], cross.N.key/value
+    -> logits [1, 1, words], new.N.key/value [1, heads, 1, size]
+    """
+    graph = GraphWriter("moonshine decoder")
+    width, heads = decoder.width, decoder.heads
+    size = width // heads
+    value = graph.input("token", [1, 1, width])
+    cos, sin = graph.input("cos", [1, 1, width]), graph.input("sin", [1, 1, width])
+    mask, cross_mask = graph.input("mask", [1, 1, 1, capacity]), graph.input("cross_mask", [1, 1, 1, time])
+    for number in range(decoder.layers):
+        layer = _Layer(graph, decoder, number)
+        kept, cross = (
+            [graph.input(f"{kind}.{number}.{part}", [1, heads, rows, size]) for part in ("key", "value")]
+            for kind, rows in (("cache", capacity), ("cross", time))
+        )
+        normed = layer.norm(value, "input_layernorm")
+        query = layer.split(layer.turned(normed, "self_attn.q_proj", cos, sin, size**-0.5))
+        key = layer.split(layer.turned(normed, "self_attn.k_proj", cos, sin))
+        new = layer.split(layer.product(normed, "self_attn.v_proj"))
+        # One softmax over the scores of the cache and of the new row: the cache itself is not copied.
+        before = graph.op("MatMul", query, graph.op("Transpose", kept[0], perm=[0, 1, 3, 2]))
+        own = graph.op("MatMul", query, graph.op("Transpose", key, perm=[0, 1, 3, 2]))
+        scores = graph.op("Concat", graph.op("Add", before, mask), own, axis=3)
+        scores = graph.op("Softmax", scores, axis=-1)
+        past = graph.op("Slice", scores, _whole(0), _whole(capacity), _whole(3))
+        last = graph.op("Slice", scores, _whole(capacity), _whole(capacity + 1), _whole(3))
+        mixed = graph.op("Add", graph.op("MatMul", past, kept[1]), graph.op("Mul", new, last))
+        value = layer.out(value, mixed, "self_attn.o_proj")
+        normed = layer.norm(value, "post_attention_layernorm")
+        query = layer.split(layer.product(normed, "encoder_attn.q_proj", size**-0.5))
+        scores = graph.op("MatMul", query, graph.op("Transpose", cross[0], perm=[0, 1, 3, 2]))
+        scores = graph.op("Softmax", graph.op("Add", scores, cross_mask), axis=-1)
+        value = layer.out(value, graph.op("MatMul", scores, cross[1]), "encoder_attn.o_proj")
+        value = graph.op("Add", value, _gated(layer, layer.norm(value, "final_layernorm")))
+        for part, rows in (("key", key), ("value", new)):
+            graph.output(f"new.{number}.{part}", rows, [1, heads, 1, size])
+    value = graph.op("LayerNormalization", value, decoder["norm"], axis=-1, epsilon=EPSILON)
+    logits = graph.op("MatMul", value, decoder["logits"])
+    graph.output("logits", logits, [1, 1, decoder["logits"].shape[1]])
+    return graph.model()
+
+
+def _gated(layer: _Layer, value: str) -> str:
+    """The decoder's perceptron: half of the channels, times SiLU of the other half."""
+    graph = layer.graph
+    weights, bias = layer.weights[f"{layer.layer}.mlp.fc1"], layer.weights[f"{layer.layer}.mlp.fc1.bias"]
+    half = weights.shape[1] // 2
+    straight = graph.op("Add", graph.op("MatMul", value, weights[:, :half]), bias[:half])
+    gate = graph.op("Add", graph.op("MatMul", value, weights[:, half:]), bias[half:])
+    gate = graph.op("Mul", gate, graph.op("Sigmoid", gate))
+    return layer.bias(graph.op("Mul", gate, straight), "mlp.fc2")
+
+
+def _whole(*numbers: int) -> npt.NDArray[np.int64]:
+    return np.array(numbers, np.int64)
+
+
+def states(frames: int) -> int:
+    """How many states so many frames of the stem become: windows of 7 by 3, then of 3 by 2."""
+    return ((frames - 7) // 3 + 1 - 3) // 2 + 1
