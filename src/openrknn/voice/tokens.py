@@ -1,0 +1,70 @@
+"""Pieces of words and their numbers.
+
+The file of Moonshine's tokenizer is a row of pieces: a length byte n (from 128 on: n - 128 + 128 * the next byte), then so
+many bytes. U+2581 stands for a space, `<0x41>` for a byte, and what else is in angle brackets is not said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from openrknn.voice.errors import VoiceSetError
+
+__all__ = ["BEGIN", "END", "Tokenizer"]
+
+BEGIN, END = 1, 2
+_LARGEST = 1 << 24
+_MOST = 1 << 20
+_BYTE = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
+_SPACE = "▁".encode()
+
+
+class Tokenizer:
+    """Numbers to text."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self.pieces = tuple(pieces)
+
+    @classmethod
+    def read(cls, path: Path) -> Tokenizer:
+        """From Moonshine's `tokenizer.bin`."""
+        try:
+            if path.stat().st_size > _LARGEST:
+                raise VoiceSetError(f"{path}: larger than {_LARGEST} bytes; this is no tokenizer")
+            data = path.read_bytes()
+        except OSError as error:
+            raise VoiceSetError(f"{path}: cannot be read: {error.strerror or error}") from error
+        pieces, at = [], 0
+        while at < len(data):
+            length = data[at]
+            at += 1
+            if length >= 128:
+                if at == len(data):
+                    raise VoiceSetError(f"{path}: broken tokenizer: it ends within piece {len(pieces)}")
+                length += 128 * data[at] - 128
+                at += 1
+            if at + length > len(data):
+                raise VoiceSetError(f"{path}: broken tokenizer: it ends within piece {len(pieces)}")
+            pieces.append(data[at : at + length])
+            at += length
+            if len(pieces) > _MOST:
+                raise VoiceSetError(f"{path}: more than {_MOST} pieces; this is no tokenizer")
+        if len(pieces) <= END:
+            raise VoiceSetError(f"{path}: {len(pieces)} pieces are no tokenizer")
+        return cls(pieces)
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def text(self, tokens: Iterable[int]) -> str:
+        """What they say; a number that has no piece says nothing."""
+        found = bytearray()
+        for token in tokens:
+            piece = self.pieces[token] if 0 <= token < len(self.pieces) else b""
+            if match := _BYTE.fullmatch(piece):
+                found += bytes.fromhex(match[1].decode())
+            elif not (piece.startswith(b"<") and piece.endswith(b">") and len(piece) > 2):
+                found += piece.replace(_SPACE, b" ")
+        return found.decode("utf-8", errors="replace").strip()
