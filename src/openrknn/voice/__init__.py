@@ -8,6 +8,7 @@ with Transcriber("moonshine-tiny") as listen:
 audio       Audio: numbers and their rate;   files, streams, microphones, other rates
 activity    VoiceActivity: where somebody speaks;   spans: by which rules
 speaker     Speaker: text in, a voice out;   piper: voices of Piper
+transcriber Transcriber: sound to text;   stream: while it is spoken;   segments: its pauses;   moonshine: a family
 sets        a folder with the models of a voice, made by `openrknn voice get`
 results     segments with times, transcripts, subtitles
 errors      what can go wrong
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from openrknn.voice.activity import VoiceActivity
     from openrknn.voice.spans import SpeechRules
     from openrknn.voice.speaker import Speaker
+    from openrknn.voice.stream import TranscriptStream
+    from openrknn.voice.transcriber import Transcriber
 
 __all__ = [
     "Audio",
@@ -38,11 +41,22 @@ __all__ = [
     "Span",
     "Speaker",
     "SpeechRules",
+    "Transcriber",
     "Transcript",
+    "TranscriptStream",
     "VoiceActivity",
     "VoiceSet",
     "VoiceSetError",
     "open_set",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, {"activity": "VoiceActivity", "spans": "SpeechRules", "speaker": "Speaker"})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "activity": "VoiceActivity",
+        "spans": "SpeechRules",
+        "speaker": "Speaker",
+        "stream": "TranscriptStream",
+        "transcriber": "Transcriber",
+    },
+)

@@ -7,7 +7,7 @@ from openrknn.runtime.session import Session
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.sets import VoiceSet
 
-__all__ = ["open_net"]
+__all__ = ["open_net", "shape_sets"]
 
 
 def open_net(voice: VoiceSet, role: str, device: str = "auto") -> Session:
@@ -21,3 +21,12 @@ def open_net(voice: VoiceSet, role: str, device: str = "auto") -> Session:
         raise
     except OSError as error:
         raise VoiceSetError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def shape_sets(session: Session) -> list[dict[str, tuple[int, ...]]]:
+    """The input shapes of every graph of a model, as the model had them before it was compiled (channels first)."""
+    found = []
+    for allowed, graph in zip(session.allowed_shapes, session.model.graphs, strict=True):
+        shapes = (tuple(graph.tensors[index].shape) for index in graph.inputs)
+        found.append(dict(zip(allowed, shapes, strict=True)))
+    return found

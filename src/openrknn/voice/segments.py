@@ -1,7 +1,8 @@
 """When somebody speaks: probabilities of frames become the beginnings and ends of segments.
 
-A segment begins with a frame that is likelier than `threshold`, a little before it (`pad`), and ends when for `silence`
-seconds no frame was likelier than `threshold - 0.15`. One that grows longer than `longest` is cut at its quietest moment.
+A segment begins with a frame that is likelier than `threshold`, a little before it (`pad`), and ends when for
+`silence` seconds no frame was likelier than `threshold - 0.15`. One that grows longer than `longest` is cut at its
+quietest moment.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Activity(Protocol):
 
 
 class Gate:
-    """Loud is speech: the energy of a frame over the quietest of late. For machines without a set for voice activity."""
+    """Loud is speech: the energy of a frame over the quietest of late. Where there is no set for voice activity."""
 
     def __init__(self, floor: float = 3e-4, ratio: float = 3.0) -> None:
         self._least, self._ratio = floor, ratio

@@ -1,7 +1,7 @@
 """Pieces of words and their numbers.
 
-The file of Moonshine's tokenizer is a row of pieces: a length byte n (from 128 on: n - 128 + 128 * the next byte), then so
-many bytes. U+2581 stands for a space, `<0x41>` for a byte, and what else is in angle brackets is not said.
+The file of Moonshine's tokenizer is a row of pieces: a length byte n (from 128 on: n - 128 + 128 * the next byte),
+then so many bytes. U+2581 stands for a space, `<0x41>` for a byte, and what else is in angle brackets is not said.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Tokenizer:
             data = path.read_bytes()
         except OSError as error:
             raise VoiceSetError(f"{path}: cannot be read: {error.strerror or error}") from error
-        pieces, at = [], 0
+        pieces: list[bytes] = []
+        at = 0
         while at < len(data):
             length = data[at]
             at += 1

@@ -73,9 +73,7 @@ class Transcriber(Closing):
         self.rules = Rules(base.threshold, base.silence, base.pad, base.least, longest)
         self._is_open = True
 
-    def __call__(
-        self, audio: str | Path | bytes | Audio | npt.NDArray[Any], rate: int | None = None
-    ) -> Transcript:
+    def __call__(self, audio: str | Path | bytes | Audio | npt.NDArray[Any], rate: int | None = None) -> Transcript:
         """The text of a recording: a file, the bytes of one, `Audio`, or an array with its `rate`."""
         started = time.perf_counter()
         stream = self.stream(partial=0)
@@ -93,9 +91,7 @@ class Transcriber(Closing):
                 with self._lock:
                     self._idle.append(activity)
 
-        return TranscriptStream(
-            self._hear, activity, self.rules, partial=partial, rate=self.rate, on_close=give_back
-        )
+        return TranscriptStream(self._hear, activity, self.rules, partial=partial, rate=self.rate, on_close=give_back)
 
     def close(self) -> None:
         """Give everything back. Closing twice is allowed."""

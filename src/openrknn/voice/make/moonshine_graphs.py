@@ -21,7 +21,7 @@ import numpy.typing as npt
 from openrknn.voice.make.graphs import GraphWriter
 from openrknn.voice.make.moonshine_weights import Array, Weights
 
-__all__ = ["decoder_graph", "encoder_graph", "rotary_rows"]
+__all__ = ["decoder_graph", "encoder_graph", "rotary_rows", "states"]
 
 EPSILON = 1e-5
 
@@ -58,7 +58,9 @@ class _Layer:
         self.heads, self.size = weights.heads, weights.width // weights.heads
 
     def norm(self, value: str, part: str) -> str:
-        return self.graph.op("LayerNormalization", value, self.weights[f"{self.layer}.{part}"], axis=-1, epsilon=EPSILON)
+        return self.graph.op(
+            "LayerNormalization", value, self.weights[f"{self.layer}.{part}"], axis=-1, epsilon=EPSILON
+        )
 
     def product(self, value: str, part: str, factor: float = 1.0) -> str:
         return self.graph.op("MatMul", value, self.weights[f"{self.layer}.{part}"] * np.float32(factor))
@@ -84,17 +86,23 @@ class _Layer:
         return self.graph.op("Add", self.product(value, part), self.weights[f"{self.layer}.{part}.bias"])
 
 
-def encoder_graph(encoder: Weights, decoder: Weights, frames: int) -> Any:
-    """`frames` of the stem, [1, width, frames], and a mask [1, 1, 1, time] -> cross.N.key and cross.N.value."""
+def encoder_graph(encoder: Weights, decoder: Weights, longest: int) -> Any:
+    """Frames of the stem, [1, width, frames], and a mask [1, 1, 1, time] -> cross.N.key and cross.N.value.
+
+    The number of frames stays open, up to `longest`: `openrknn compile` makes one graph for each length asked for, and
+    all of them share the weights.
+    """
     graph = GraphWriter("moonshine encoder")
-    width = encoder.width
-    time = states(frames)
-    cos, sin = (graph.constant(rows[None]) for rows in rotary_rows(encoder, time))
+    width, time = encoder.width, "time"
     mask = graph.input("mask", [1, 1, 1, time])
-    value = graph.input("frames", [1, width, frames])
+    value = graph.input("frames", [1, width, "frames"])
     value = graph.op("Gelu", graph.op("Conv", value, encoder["conv2.weight"], encoder["conv2.bias"], strides=[3]))
     value = graph.op("Gelu", graph.op("Conv", value, encoder["conv3.weight"], encoder["conv3.bias"], strides=[2]))
     value = graph.op("Transpose", value, perm=[0, 2, 1])
+    length = graph.op("Shape", value, start=1, end=2)
+    cos, sin = (
+        graph.op("Slice", rows[None], _whole(0), length, _whole(1)) for rows in rotary_rows(encoder, states(longest))
+    )
     for number in range(encoder.layers):
         layer = _Layer(graph, encoder, number)
         normed = layer.norm(value, "input_layernorm")
@@ -114,8 +122,8 @@ def encoder_graph(encoder: Weights, decoder: Weights, frames: int) -> Any:
     return graph.model()
 
 
-def decoder_graph(decoder: Weights, capacity: int, time: int) -> Any:
-    """One step.
+def decoder_graph(decoder: Weights) -> Any:
+    """One step; capacity and time stay open.
 
     token [1, 1, width] (its row of the embedding), cos and sin [1, 1, width] of its position, mask [1, 1, 1, capacity]
     of the cache, cross_mask [1, 1, 1, time], cache.N.key/value [1, heads, capacity, size], cross.N.key/value
@@ -124,6 +132,7 @@ def decoder_graph(decoder: Weights, capacity: int, time: int) -> Any:
     graph = GraphWriter("moonshine decoder")
     width, heads = decoder.width, decoder.heads
     size = width // heads
+    capacity, time = "capacity", "time"
     value = graph.input("token", [1, 1, width])
     cos, sin = graph.input("cos", [1, 1, width]), graph.input("sin", [1, 1, width])
     mask, cross_mask = graph.input("mask", [1, 1, 1, capacity]), graph.input("cross_mask", [1, 1, 1, time])
@@ -142,8 +151,8 @@ def decoder_graph(decoder: Weights, capacity: int, time: int) -> Any:
         own = graph.op("MatMul", query, graph.op("Transpose", key, perm=[0, 1, 3, 2]))
         scores = graph.op("Concat", graph.op("Add", before, mask), own, axis=3)
         scores = graph.op("Softmax", scores, axis=-1)
-        past = graph.op("Slice", scores, _whole(0), _whole(capacity), _whole(3))
-        last = graph.op("Slice", scores, _whole(capacity), _whole(capacity + 1), _whole(3))
+        past = graph.op("Slice", scores, _whole(0), _whole(-1), _whole(3))
+        last = graph.op("Slice", scores, _whole(-1), _whole(2**31 - 1), _whole(3))
         mixed = graph.op("Add", graph.op("MatMul", past, kept[1]), graph.op("Mul", new, last))
         value = layer.out(value, mixed, "self_attn.o_proj")
         normed = layer.norm(value, "post_attention_layernorm")

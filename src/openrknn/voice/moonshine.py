@@ -1,0 +1,216 @@
+"""Moonshine: raw sound, no spectrogram; an encoder in buckets of lengths and a decoder with a cache.
+
+Sound is brought to the next larger bucket. The stem (first convolution, tanh, and a norm over the whole recording) is
+computed here in float for exactly the sound that is there; behind it the padding is masked, so a bucket's length
+changes nothing about the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.closing import Closing
+from openrknn.errors import RknnError
+from openrknn.numpyfiles import NpzFile
+from openrknn.runtime.session import Session
+from openrknn.voice.audio.sound import Samples
+from openrknn.voice.decoding import most_tokens, search
+from openrknn.voice.errors import VoiceSetError
+from openrknn.voice.nets import open_net, shape_sets
+from openrknn.voice.sets import VoiceSet
+from openrknn.voice.stream import Heard
+from openrknn.voice.tokens import Tokenizer
+
+__all__ = ["HIDDEN", "ArrayDecoder", "Moonshine", "Stem", "states", "stem_frames"]
+
+Array = npt.NDArray[np.float32]
+HIDDEN = -30_000.0
+"""Added to a score that must not count: far below every other, and a number of fp16."""
+_WINDOW, _STRIDE = 127, 64
+_LARGEST_TABLE = 1 << 28
+_EPSILON = 1e-5
+_SHORTEST = 0.1
+"""Seconds. Shorter sound is completed with silence: the convolutions need at least one whole window of windows."""
+
+
+def stem_frames(samples: int) -> int:
+    """How many frames the stem makes of so many samples."""
+    return (samples - _WINDOW) // _STRIDE + 1
+
+
+def states(frames: int) -> int:
+    """How many states the encoder makes of so many frames."""
+    return ((frames - 7) // 3 + 1 - 3) // 2 + 1
+
+
+class Stem:
+    """The first convolution, tanh and GroupNorm of one group, in float."""
+
+    def __init__(self, kernel: Array, scale: Array, shift: Array) -> None:
+        """`kernel` is [window, width]."""
+        self.kernel, self.scale, self.shift = kernel, scale, shift
+
+    def __call__(self, samples: Samples) -> Array:
+        """Frames [width, frames]."""
+        windows = np.lib.stride_tricks.sliding_window_view(samples, _WINDOW)[::_STRIDE]
+        frames = np.tanh(np.ascontiguousarray(windows) @ self.kernel)
+        mean = frames.mean(dtype=np.float64)
+        spread = np.sqrt(frames.var(dtype=np.float64) + _EPSILON)
+        factor = self.scale / spread
+        return np.ascontiguousarray((frames * factor + (self.shift - mean * factor)).T, np.float32)
+
+
+class Tables:
+    """What the CPU looks up: the stem's weights, rows of the embedding, cosines and sines of positions."""
+
+    def __init__(self, voice: VoiceSet) -> None:
+        path = voice.file("tables")
+        try:
+            file = NpzFile(path, largest_bytes=_LARGEST_TABLE)
+            found = {name: file.read(name) for name in file.names}
+            floats = {name: np.asarray(found[name], np.float32) for name in found if name != "embed"}
+            self.stem = Stem(floats["kernel"], floats["scale"], floats["shift"])
+            self.cos, self.sin = floats["cos"], floats["sin"]
+            self._embed, self._levels = found["embed"], floats["levels"]
+        except (RknnError, OSError, KeyError, ValueError, TypeError) as error:
+            raise VoiceSetError(f"{path}: broken tables of {voice.name!r}: {error}; make the set again") from error
+        width = self.stem.kernel.shape[-1]
+        shapes = (self.stem.scale.shape, self.stem.shift.shape, self.cos.shape[1:], self.sin.shape[1:])
+        if self.stem.kernel.shape != (_WINDOW, width) or any(shape != (width,) for shape in shapes):
+            raise VoiceSetError(f"{path}: tables of other shapes than Moonshine's")
+        if self._embed.ndim != 2 or self._embed.dtype != np.uint8 or self._levels.shape != (256,):
+            raise VoiceSetError(f"{path}: the embedding is not made of 256 levels")
+
+    @property
+    def words(self) -> int:
+        """How many tokens there are."""
+        return len(self._embed)
+
+    def token(self, number: int) -> Array:
+        """The row of a token."""
+        return np.asarray(self._levels[self._embed[number]])
+
+
+class ArrayDecoder:
+    """The decoder's graph with its cache in arrays: works with every session, and copies the cache at each step."""
+
+    def __init__(self, session: Session, tables: Tables) -> None:
+        self._session, self._tables = session, tables
+        self._sets = shape_sets(session)
+        self._shapes = self._sets[0]
+        self._cross: dict[str, Array] = {}
+        self._caches: list[dict[str, Array]] = []
+        self._mask: Array = np.zeros(0, np.float32)
+        self._position = 0
+
+    def hear(self, cross: Mapping[str, Array], states_: int, capacity: int) -> None:
+        """Take the keys and values of a piece of sound; the first `states_` of their rows are sound."""
+        found = [
+            shapes for shapes in self._sets
+            if shapes["cross_mask"][3] >= states_ and shapes["mask"][3] >= capacity
+        ]  # fmt: skip
+        if not found:
+            raise VoiceSetError(
+                f"no graph of the decoder holds {states_} states and {capacity} tokens; make the set again"
+            )
+        shapes = min(found, key=lambda entry: (entry["cross_mask"][3], entry["mask"][3]))
+        self._session.set_shapes(shapes)
+        self._shapes = shapes
+        rows = shapes["cross_mask"][3]
+        self._cross = {name: _resized(array, rows) for name, array in cross.items()}
+        self._cross["cross_mask"] = _mask(states_, rows)
+
+    def begin(self, beams: int) -> None:
+        """At the beginning of a text."""
+        self._position = 0
+        self._mask = _mask(0, self._shapes["mask"][3])
+        self._caches = [
+            {name: np.zeros(shape, np.float32) for name, shape in self._shapes.items() if name.startswith("cache.")}
+            for _ in range(beams)
+        ]
+
+    def step(self, tokens: Sequence[int]) -> Array:
+        """One token for every beam."""
+        at = self._position
+        rows = {"cos": self._tables.cos[None, at : at + 1], "sin": self._tables.sin[None, at : at + 1]}
+        logits = []
+        for token, cache in zip(tokens, self._caches, strict=True):
+            value = self._tables.token(token)[None, None]
+            found = self._session.run({"token": value, "mask": self._mask, **rows, **self._cross, **cache})
+            logits.append(np.asarray(found["logits"], np.float32).reshape(-1))
+            for name, array in cache.items():
+                array[:, :, at] = found[name.replace("cache", "new", 1)][:, :, 0]
+        self._mask[..., at] = 0
+        self._position += 1
+        return np.stack(logits)
+
+    def reorder(self, order: Sequence[int]) -> None:
+        """Beam n goes on where beam `order[n]` was."""
+        if list(order) != list(range(len(order))):
+            self._caches = [{name: array.copy() for name, array in self._caches[at].items()} for at in order]
+
+
+class Moonshine(Closing):
+    """A set of the family, opened."""
+
+    def __init__(self, voice: VoiceSet, device: str = "auto") -> None:
+        self.rate = voice.rate
+        self._tables = Tables(voice)
+        self._tokenizer = Tokenizer.read(voice.file("tokens"))
+        self._encoder = open_net(voice, "encoder", device)
+        try:
+            self._session = open_net(voice, "decoder", device)
+        except BaseException:
+            self._encoder.close()
+            raise
+        self._decoder = ArrayDecoder(self._session, self._tables)
+        try:
+            self._buckets = sorted(entry["frames"][2] for entry in shape_sets(self._encoder))
+            self._most = max(entry["mask"][3] for entry in shape_sets(self._session))
+        except (KeyError, IndexError) as error:
+            self.close()
+            raise VoiceSetError(f"{voice.folder}: its nets are no Moonshine's: {error} is missing") from error
+        self.longest = ((self._buckets[-1] - 1) * _STRIDE + _WINDOW) / self.rate
+
+    def encode(self, samples: Samples) -> tuple[dict[str, Array], int]:
+        """Keys and values of the cross attention, and how many of their rows are sound."""
+        least = int(_SHORTEST * self.rate)
+        if len(samples) < least:
+            samples = np.concatenate([samples, np.zeros(least - len(samples), np.float32)])
+        frames = self._tables.stem(samples)
+        count = frames.shape[1]
+        bucket = next((size for size in self._buckets if size >= count), None)
+        if bucket is None:
+            raise VoiceSetError(f"{len(samples) / self.rate:.1f} s at once; this set takes {self.longest:.1f} s")
+        padded = np.zeros((1, frames.shape[0], bucket), np.float32)
+        padded[0, :, :count] = frames
+        mask = _mask(states(count), states(bucket))
+        self._encoder.set_shapes({"frames": padded.shape, "mask": mask.shape})
+        return self._encoder.run({"frames": padded, "mask": mask}), states(count)
+
+    def hear(self, samples: Samples, beam: int = 1) -> Heard:
+        """The text of one piece of sound."""
+        cross, count = self.encode(samples)
+        most = min(most_tokens(len(samples) / self.rate), self._most - 1)
+        self._decoder.hear(cross, count, most + 1)
+        found = search(self._decoder, most, beam)
+        return Heard(self._tokenizer.text(found.tokens), found.tokens, found.confidence)
+
+    def close(self) -> None:
+        """Give the nets back."""
+        self._encoder.close()
+        self._session.close()
+
+
+def _mask(used: int, size: int) -> Array:
+    return np.where(np.arange(size) < used, 0, HIDDEN).astype(np.float32)[None, None, None]
+
+
+def _resized(array: Array, rows: int) -> Array:
+    """Keys or values [1, heads, time, size] with so many rows; those that are added are masked."""
+    made = np.zeros((*array.shape[:2], rows, array.shape[3]), np.float32)
+    made[:, :, : array.shape[2]] = array[:, :, :rows]
+    return made
