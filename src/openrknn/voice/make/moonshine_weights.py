@@ -1,8 +1,8 @@
 """The weights of a Moonshine, whatever an exporter or optimizer made of the graph around them.
 
 The graphs are rebuilt (`moonshine_graphs`), so only numbers and their places are taken: a product's place is in the
-name of what it gives (`.../layers.3/self_attn/q_proj/MatMul_output_0`), a norm's in the name of its weights. Weights may be
-plain, behind DequantizeLinear, or inside ONNX Runtime's own products of integers.
+name of what it gives (`.../layers.3/self_attn/q_proj/MatMul_output_0`), a norm's in the name of its weights. Weights
+may be plain, behind DequantizeLinear, or inside ONNX Runtime's own products of integers.
 """
 
 from __future__ import annotations
