@@ -83,7 +83,7 @@ def test_rotary_embedding_is_projections_and_products(depth: int, turned: int, p
 def step(heads: int, depth: int, capacity: int) -> tuple[onnx.ModelProto, dict[str, tuple[int, ...]]]:
     """One token through attention over a cache that is an input in the NPU's own layout."""
     net, width = Net(), heads * depth
-    shapes = {
+    shapes: dict[str, tuple[int, ...]] = {
         "x": (1, width, 1, 1), "mask": (1, capacity, 1, 1), "keys": (1, width, 1, capacity),
         "values": (1, width, 1, capacity), "cos": (1, depth, 1, 1), "sin": (1, depth, 1, 1),
     }  # fmt: skip
@@ -123,3 +123,42 @@ def test_a_decoders_step_is_one_submit() -> None:
     given = {name: random.normal(0, 1, shape).astype(np.float32) for name, shape in shapes.items()}
     given["mask"] = np.where(np.arange(48) < 20, 0, -30000).astype(np.float32).reshape(1, 48, 1, 1)
     assert min(verdict.decibels for verdict in verify(made, [given])) > 50
+
+
+def line(net: Net, source: str, inputs: int, outputs: int, kernel: int, **attributes: object) -> str:
+    """A convolution over time."""
+    weight, bias = net.weights(outputs, inputs, kernel), net.constant(net.random.normal(0, 0.1, outputs))
+    return net.add("Conv", source, weight, bias, kernel_shape=[kernel], **attributes)
+
+
+def norm_over_time(kind: str) -> tuple[onnx.ModelProto, tuple[int, ...]]:
+    """As PyTorch exports GroupNorm and InstanceNorm1d, over a length that has no factors, behind a Tanh or not."""
+    net, channels, length = Net(), 32, 997
+    x = line(net, "x", 8, channels, 3, pads=[1, 1])
+    groups = {"one group": 1, "four groups": 4, "channels": channels}[kind]
+    x = net.add("Mul", net.add("Tanh", x), net.constant(0.02)) if kind == "one group" else x
+    apart = net.add("Reshape", x, net.constant([1, groups, -1], np.int64)) if groups < channels else x
+    unit = net.add("InstanceNormalization", apart, net.constant(np.ones(groups)), net.constant(np.zeros(groups)))
+    if groups < channels:
+        unit = net.add("Reshape", unit, net.constant([1, channels, length], np.int64))
+    scaled = net.add("Add", net.add("Mul", unit, net.weights(channels, 1)), net.weights(channels, 1))
+    shape = (1, 8, length)
+    return net.model({"x": shape}, [line(net, scaled, channels, 16, 3)]), shape
+
+
+@pytest.mark.parametrize("kind", ["one group", "four groups", "channels"])
+def test_norms_over_time_are_one_submit(kind: str) -> None:
+    model, shape = norm_over_time(kind)
+    made = compile_model(model, cores=1, check=False)
+    assert inner(made) == []
+    assert decibels(made, shape) > 50
+
+
+def test_wide_borders_of_dilated_convolutions_lie_beside_the_line() -> None:
+    """HiFi-GAN's blocks: a kernel of 11 with dilation 5 needs 25 zeros on both sides, more than a register counts."""
+    net, shape = Net(), (1, 16, 300)
+    x = net.add("LeakyRelu", line(net, "x", 16, 16, 3, pads=[1, 1]), alpha=0.1)
+    out = line(net, x, 16, 16, 11, pads=[25, 25], dilations=[5])
+    made = compile_model(net.model({"x": shape}, [out]), cores=1, check=False)
+    assert inner(made) == []
+    assert decibels(made, shape) > 50

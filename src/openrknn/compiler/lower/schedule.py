@@ -93,11 +93,11 @@ def _write_order(low: Lowering) -> dict[str, str]:
 
 def _is_cpu(low: Lowering, op: Op) -> bool | None:
     """Which side does it; None: neither, or it may be both (channels stay where they are: an address)."""
-    if op.type == "Reshape":
+    if op.type == "Reshape" and op.inputs[0] in low.graph.values:
         before, after = (low.graph.values[name].cube for name in (op.inputs[0], op.output))
         is_same = before[0] == after[0] and op.inputs[0] not in low.graph.inputs and op.output not in low.graph.outputs
         return None if is_same else True
-    return op.type == "Cpu"
+    return op.type in {"Cpu", "Reshape"}
 
 
 def _table(low: Lowering, op: Op) -> str | None:

@@ -28,6 +28,7 @@ from openrknn.compiler.normalise.pooling import normalise_pools
 from openrknn.compiler.normalise.qdq import take_quantization
 from openrknn.compiler.normalise.quotients import fill_divisors, find_quotients
 from openrknn.compiler.normalise.ranks import three_dimensions
+from openrknn.compiler.normalise.roots import find_roots
 from openrknn.compiler.normalise.scale import fold_scales
 from openrknn.compiler.normalise.selections import fold_selections
 from openrknn.compiler.normalise.turns import find_turns
@@ -72,6 +73,7 @@ PASSES: tuple[Pass, ...] = (
     _plain(clean),
     _plain(three_dimensions),
     Pass(lambda graph, now: normalise_layer_norms(graph, calibrated=now.calibrated, can_mix=now.target.can_mix)),
+    Pass(lambda graph, _: find_roots(graph), lambda now: not now.calibrated),
     Pass(lambda graph, now: find_quotients(graph, calibrated=now.calibrated)),
     Pass(lambda graph, now: find_activations(graph, calibrated=now.calibrated)),
     _plain(normalise_linear),

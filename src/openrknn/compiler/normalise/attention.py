@@ -114,8 +114,9 @@ def _matmul(layouts: Layouts, op: Op) -> bool:
     if min(rows, depth, columns) < 2 and not (
         _lies(layouts.view(left), (windows, heads, rows, depth))
         and _lies(layouts.view(right), (windows, heads, depth, columns), True)
+        and (layouts.view(right).base not in graph.inputs or depth % _DEPTH == columns % _DEPTH == 0)
     ):
-        return False  # one row is not worth moving the other operand
+        return False  # one row is not worth moving or filling up the other operand
     b, b_form, turned = _placed(layouts, right, (windows, heads, depth, columns), is_right=True)
     a, a_form, _ = _placed(layouts, left, (windows, heads, rows, depth), any_depth=turned)
     padded = -(-columns // _DEPTH) * _DEPTH
@@ -175,8 +176,10 @@ def _windows(layouts: Layouts, left: str, right: str, to_softmax: bool) -> tuple
     def score(split: tuple[int, int]) -> tuple[bool, int]:
         padded = bool(depth % _DEPTH or columns % _DEPTH)
         lying = _lies(one, (*split, rows, depth)) + _lies(other, (*split, depth, columns), True)
-        # Scores come out with heads as rows; values that lie as they are have only their own channels filled up.
-        wide = depth if to_softmax else columns if lying == 2 else max(depth, columns)
+        # Scores come out with heads as rows; values that are turned have only their own channels filled up.
+        straight = other.transposed((*split, depth, columns), (1, 2, 0, 3))
+        is_straight = straight is not None and straight.joined().is_plain
+        wide = depth if to_softmax else columns if lying == 2 and not is_straight else max(depth, columns)
         is_slim = split[1] == 1 or split[1] * wide <= (_MOST_PADDED if padded else _MOST_CHANNELS)
         return is_slim, lying
 

@@ -61,6 +61,8 @@ def _two(graph: Graph, op: Op, method: str) -> None:
     elif right in graph.constants and graph.constants[right].size == 1:
         number = np.full((1, out[0], 1, 1), graph.constants[right].reshape(-1)[0])
         right, kind = graph.add_constant(f"{right}_channels", number), "channel"
+    elif right not in graph.constants and other == (1, 1, 1):
+        right, kind = _spread(graph, op, right, out[0], (1, out[0], 1, 1)), "channel"
     elif right not in graph.constants and other == (1, *out[1:]):
         right, kind = _spread(graph, op, right, out[0]), "pixel"
     elif right in graph.constants and other is not None:
@@ -81,9 +83,9 @@ def _cube(graph: Graph, name: str, op: Op) -> tuple[int, int, int] | None:
     return Value("", (1,) * (rank - len(shape)) + tuple(shape)).cube
 
 
-def _spread(graph: Graph, op: Op, name: str, channels: int) -> str:
+def _spread(graph: Graph, op: Op, name: str, channels: int, shape: tuple[int, ...] = ()) -> str:
     """One channel copied to all: a 1x1 convolution with ones."""
-    shape = graph.shape(op.output)
+    shape = shape or graph.shape(op.output)
     target = graph.add_value(f"{op.output}_spread", shape)
     graph.derived[target] = (name, lambda values: values)
     attributes = {**POINT, "from": "Expand"}

@@ -29,9 +29,9 @@ def flatten_ends(graph: Graph) -> None:
 def join_ends(graph: Graph) -> None:
     """[1, C, 1, 1] that comes in or goes out and is [1, C] inside, or the other way round: states of decoders."""
     for op in list(graph.ops):
-        if op.type != "Reshape":
+        source, target = (op.inputs or [""])[0], op.output
+        if op.type != "Reshape" or source not in graph.values:
             continue
-        source, target = op.inputs[0], op.output
         if graph.values[source].cube != graph.values[target].cube or graph.values[target].cube[1:] != (1, 1):
             continue
         maker = graph.producer(source)

@@ -131,12 +131,32 @@ def _pad(graph: Graph, op: Op) -> None:
     before, after = [int(v) for v in given[: len(shape)]], [int(v) for v in given[len(shape) :]]
     fill = constant(graph, op, 2)
     value = float(fill.reshape(-1)[0]) if fill is not None and fill.size else float(op.attributes.get("value", 0.0))
-    if any((*before[:2], *after[:2])) or max(before) > _LARGEST_PAD:
+    if any((*before[:2], *after[:2])):
+        return
+    if max(before) > _LARGEST_PAD:
+        _border(graph, op, before, after, value)
         return
     if len(shape) == 3:
         before, after = [*before[:2], 0, before[2]], [*after[:2], 0, after[2]]
     pads = (before[2], before[3], after[2], after[3])
     replace_op(graph, op, identity_conv(graph, op.inputs[0], op.output, op.name, pads=pads, pad_value=value, why="Pad"))
+
+
+def _border(graph: Graph, op: Op, before: list[int], after: list[int], value: float) -> None:
+    """Borders of a line that are wider than a register counts lie beside it: who makes it, writes between them."""
+    channels, height, width = graph.values[op.inputs[0]].cube
+    if height != 1 or any((*before[2:-1], *after[2:-1])) or min(before[-1], after[-1]) < 0:
+        return
+    parts: list[str] = []
+    starts: list[int] = []
+    at = 0
+    for size, name in ((before[-1], ""), (width, op.inputs[0]), (after[-1], "")):
+        if size:
+            border = np.full((1, channels, 1, size), value)
+            parts.append(name or graph.add_constant(f"{op.output}_border", border))
+            starts.append(at)
+        at += size
+    replace_op(graph, op, Op("Concat", op.name, parts, [op.output], {"starts": starts, "along": "pixels"}, op.fused))
 
 
 # -- concatenations ----------------------------------------------------------------------------------------------
