@@ -28,6 +28,7 @@ from openrknn.serve.rpc.server import RpcServer
 from openrknn.serve.settings import Settings
 from openrknn.serve.tls import Certificates
 from openrknn.serve.voice.booth import OpenVoice, open_voice
+from openrknn.serve.wyoming.server import WyomingServer
 
 __all__ = ["Server", "running"]
 
@@ -84,6 +85,7 @@ class Server:
             if self.settings.grpc_port is not None:
                 rpc_socket = _listen(self.settings.host, self.settings.grpc_port, "gRPC")
             rpc = RpcServer(self.plane) if rpc_socket is not None else None
+            wyoming = WyomingServer(self.plane, self.settings.wyoming) if self.settings.wyoming is not None else None
         except BaseException:
             for one in (http_socket, rpc_socket):
                 if one is not None:
@@ -93,7 +95,11 @@ class Server:
             for number in (signal.SIGTERM, signal.SIGINT):
                 self._loop.add_signal_handler(number, self._signalled, number)
         try:
-            await self._serve(http, http_socket, rpc, rpc_socket)
+            if wyoming is not None:
+                await wyoming.start()
+                self.wyoming_address = wyoming.address
+                _LOG.info("listening on %s (Wyoming)", wyoming.address)
+            await self._serve(http, http_socket, rpc, rpc_socket, wyoming)
         finally:
             http_socket.close()
             await asyncio.to_thread(self.plane.close)
@@ -101,7 +107,12 @@ class Server:
                 tracing.stop()
 
     async def _serve(
-        self, http: _Uvicorn, http_socket: socket.socket, rpc: RpcServer | None, rpc_socket: socket.socket | None
+        self,
+        http: _Uvicorn,
+        http_socket: socket.socket,
+        rpc: RpcServer | None,
+        rpc_socket: socket.socket | None,
+        wyoming: WyomingServer | None,
     ) -> None:
         assert self._stop is not None
         scheme = "https" if self.settings.tls else "http"
@@ -122,13 +133,15 @@ class Server:
         stopping = asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait({stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
-            await self._drain(http, serving, rpc)
+            await self._drain(http, serving, rpc, wyoming)
         finally:
             for task in (polling, renewing, stopping, loading):
                 task.cancel()
             await asyncio.gather(polling, renewing, stopping, loading, return_exceptions=True)
 
-    async def _drain(self, http: _Uvicorn, serving: asyncio.Task[None], rpc: RpcServer | None) -> None:
+    async def _drain(
+        self, http: _Uvicorn, serving: asyncio.Task[None], rpc: RpcServer | None, wyoming: WyomingServer | None
+    ) -> None:
         """Nothing that was accepted is lost: first not ready, then no new connections, then wait for the answers."""
         self.plane.is_draining = True
         if self.settings.drain_delay_seconds:
@@ -139,6 +152,8 @@ class Server:
         waits = [serving]
         if rpc is not None:
             waits.append(asyncio.create_task(rpc.stop(self.settings.drain_seconds)))
+        if wyoming is not None:
+            waits.append(asyncio.create_task(wyoming.stop(self.settings.drain_seconds)))
         await asyncio.gather(*waits)
         _LOG.info("drained")
 

@@ -1,0 +1,129 @@
+"""`WyomingServer`: the socket and its connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from openrknn.errors import UnsupportedError
+from openrknn.serve.errors import ServeError
+from openrknn.serve.plane.face import Plane
+from openrknn.serve.wyoming.codec import Decoder, Event, encode
+from openrknn.serve.wyoming.talk import Send, Talk
+
+__all__ = ["WyomingServer"]
+
+_LOG = logging.getLogger(__name__)
+_MOST_CONNECTIONS = 64
+_IDLE_SECONDS = 300.0
+"""A client that says nothing for so long is gone; a microphone sends all the time."""
+_READ_BYTES = 64 * 1024
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    task: asyncio.Task[None]
+    talk: Talk
+
+
+class WyomingServer:
+    """Listens on tcp://HOST:PORT or unix://PATH. The protocol knows no tokens: who reaches it may use it."""
+
+    def __init__(self, plane: Plane, address: str) -> None:
+        self._plane = plane
+        self._where = urlsplit(address)
+        if self._where.scheme not in {"tcp", "unix"}:
+            raise UnsupportedError(f"--wyoming takes tcp://HOST:PORT or unix://PATH, not {address!r}")
+        self._connections: set[_Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._is_draining = False
+        self.address = ""
+
+    async def start(self) -> None:
+        """Begin to listen."""
+        where = self._where
+        try:
+            if where.scheme == "unix":
+                path = where.netloc + where.path
+                self._server = await asyncio.start_unix_server(self._serve, path)
+                self.address = f"unix://{path}"
+                return
+            self._server = await asyncio.start_server(self._serve, where.hostname or "127.0.0.1", where.port or 0)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UnsupportedError(f"Wyoming cannot listen on {where.geturl()}: {reason}") from None
+        host = f"[{where.hostname}]" if ":" in (where.hostname or "") else where.hostname or "127.0.0.1"
+        self.address = f"tcp://{host}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self, seconds: float) -> None:
+        """No new connections; those that are in the middle of something may end it."""
+        self._is_draining = True
+        if self._server is None:
+            return
+        self._server.close()
+        for one in list(self._connections):
+            if not one.talk.is_busy:
+                one.task.cancel()
+        tasks = {one.task for one in self._connections}
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if self._where.scheme == "unix":
+            with contextlib.suppress(OSError):
+                os.unlink(self._where.netloc + self._where.path)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+
+        async def send(event: Event) -> None:
+            writer.write(encode(event))
+            async with asyncio.timeout(self._plane.settings.limits.send_seconds):
+                await writer.drain()
+
+        connection = _Connection(task, Talk(self._plane, send))
+        if len(self._connections) >= _MOST_CONNECTIONS:
+            _LOG.warning("Wyoming: %d connections are open; one more is sent away", len(self._connections))
+            writer.close()
+            return
+        self._connections.add(connection)
+        try:
+            await self._converse(reader, connection.talk, send)
+        except (OSError, TimeoutError, asyncio.CancelledError):  # gone, silent, or the server stops
+            pass
+        finally:
+            self._connections.discard(connection)
+            with contextlib.suppress(Exception):
+                await connection.talk.close()
+            writer.close()
+
+    async def _converse(self, reader: asyncio.StreamReader, talk: Talk, send: Send) -> None:
+        decoder = Decoder()
+        while not (self._is_draining and not talk.is_busy):
+            async with asyncio.timeout(_IDLE_SECONDS):
+                data = await reader.read(_READ_BYTES)
+            if not data:
+                return
+            try:
+                events = decoder.feed(data)
+            except ServeError as error:  # nothing that follows can be understood
+                await send(_error(error))
+                return
+            for event in events:
+                try:
+                    await talk.on(event)
+                except ServeError as error:
+                    _LOG.info("Wyoming: %s: %s", event.type, error)
+                    with contextlib.suppress(ServeError):
+                        await talk.close(error)
+                    await send(_error(error))
+
+
+def _error(error: ServeError) -> Event:
+    return Event("error", {"text": str(error), "code": error.code})
