@@ -81,8 +81,8 @@ class Tables:
         shapes = (self.stem.scale.shape, self.stem.shift.shape, self.cos.shape[1:], self.sin.shape[1:])
         if self.stem.kernel.shape != (_WINDOW, width) or any(shape != (width,) for shape in shapes):
             raise VoiceSetError(f"{path}: tables of other shapes than Moonshine's")
-        if self._embed.ndim != 2 or self._embed.dtype != np.uint8 or self._levels.shape != (256,):
-            raise VoiceSetError(f"{path}: the embedding is not made of 256 levels")
+        if self._embed.ndim != 2 or self._embed.dtype not in (np.uint8, np.float16) or self._levels.shape != (256,):
+            raise VoiceSetError(f"{path}: the embedding is neither of 256 levels nor of fp16")
 
     @property
     def words(self) -> int:
@@ -91,7 +91,8 @@ class Tables:
 
     def token(self, number: int) -> Array:
         """The row of a token."""
-        return np.asarray(self._levels[self._embed[number]])
+        row = self._embed[number]
+        return np.asarray(self._levels[row] if row.dtype == np.uint8 else row, np.float32)
 
 
 class ArrayDecoder:

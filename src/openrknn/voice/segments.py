@@ -88,7 +88,8 @@ class Segmenter:
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
-        self._frame = 0
+        self.frame = 0
+        """How many came."""
         self._pad = round(rules.pad * _RATE)
         self._free = 0
         """Where the last segment ended: the next begins not before."""
@@ -99,19 +100,19 @@ class Segmenter:
     @property
     def wanted(self) -> int:
         """The first sample that a segment may still need."""
-        return self._start if self._start is not None else max(self._free, self._frame * FRAME - self._pad)
+        return self._start if self._start is not None else max(self._free, self.frame * FRAME - self._pad)
 
     @property
     def spoken(self) -> Spoken | None:
         """The segment that is being spoken, as far as it is known."""
         if self._start is None:
             return None
-        return Spoken(self._start, self._frame * FRAME, is_over=False, voiced=self._voiced)
+        return Spoken(self._start, self.frame * FRAME, is_over=False, voiced=self._voiced)
 
     def feed(self, probability: float) -> Iterator[Spoken]:
         """One more frame; gives the segment that ends with it, if one does."""
-        at = self._frame * FRAME
-        self._frame += 1
+        at = self.frame * FRAME
+        self.frame += 1
         if self._start is None:
             if probability < self.rules.threshold:
                 return

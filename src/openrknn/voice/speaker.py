@@ -1,9 +1,9 @@
 """`Speaker`: text in, a voice out.
 
-    with Speaker("en_US-lessac-medium.onnx") as speak:
-        write_wav("hello.wav", speak("Hello, world."))
-        for piece in speak.stream("First this. Then that."):
-            play(piece.samples)
+with Speaker("en_US-lessac-medium.onnx") as speak:
+    write_wav("hello.wav", speak("Hello, world."))
+    for piece in speak.stream("First this. Then that."):
+        play(piece.samples)
 """
 
 from __future__ import annotations

@@ -69,6 +69,8 @@ class TranscriptStream:
         self._next = 0
         self._on_close = on_close
         self._is_over = False
+        self.on_chance: Callable[[float, float], None] | None = None
+        """Told the time and the probability of speech of every frame."""
         self.hearing_seconds = 0.0
         """Time that the model took, in all."""
 
@@ -122,6 +124,8 @@ class TranscriptStream:
             begun = self._first
         else:
             for probability in self._activity.feed(block):
+                if self.on_chance is not None:
+                    self.on_chance(self._segmenter.frame * FRAME / self._rate, probability)
                 found += [self._spoken(part) for part in self._segmenter.feed(probability)]
             self._forget(self._segmenter.wanted)
             now = self._segmenter.spoken

@@ -119,14 +119,12 @@ def _read(path: Path) -> Any:
 
 
 def _tables(path: Path, encoder: Weights, decoder: Weights) -> None:
-    """What the CPU looks up. The embedding has 256 levels in the models of the package, and is kept as such."""
+    """What the CPU looks up. An embedding of 256 levels (the package's models) is kept as such, others as fp16."""
     embed = decoder["embed"]
     levels, places = np.unique(embed, return_inverse=True)
-    if len(levels) > 256:
-        levels = np.linspace(embed.min(), embed.max(), 256)
-        places = np.rint((embed - levels[0]) / (levels[1] - levels[0]))
+    has_levels = len(levels) <= 256
     kept = np.zeros(256, np.float32)
-    kept[: len(levels)] = levels
+    kept[: len(levels) if has_levels else 0] = levels[:256] if has_levels else ()
     cos, sin = rotary_rows(decoder, _POSITIONS)
     kernel: Array = encoder["conv1.weight"][:, 0].T
     np.savez(
@@ -137,7 +135,7 @@ def _tables(path: Path, encoder: Weights, decoder: Weights) -> None:
         cos=cos,
         sin=sin,
         levels=kept,
-        embed=places.reshape(embed.shape).astype(np.uint8),
+        embed=places.reshape(embed.shape).astype(np.uint8) if has_levels else embed.astype(np.float16),
     )
 
 

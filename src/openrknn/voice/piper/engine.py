@@ -227,8 +227,12 @@ class _Options:
 
     def sizes(self, key: str) -> list[int]:
         values = self.voice.options.get(key)
-        if not isinstance(values, list) or not values or not all(
-            isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1 << 16 for value in values
+        if (
+            not isinstance(values, list)
+            or not values
+            or not all(
+                isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1 << 16 for value in values
+            )
         ):
             raise self._wrong(key)
         return sorted(values)

@@ -92,9 +92,7 @@ class Graph:
             name = node.input[0]
         return name
 
-    def part(
-        self, inputs: Mapping[str, tuple[str, Shape]], outputs: Mapping[str, str]
-    ) -> tuple[Any, list[str]]:
+    def part(self, inputs: Mapping[str, tuple[str, Shape]], outputs: Mapping[str, str]) -> tuple[Any, list[str]]:
         """(The model from these values to those, values from outside that were not listed).
 
         `inputs`: value -> (its new name, shape); `outputs`: value -> its new name.

