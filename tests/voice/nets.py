@@ -21,7 +21,8 @@ def recurrent(taken: int, given: int, *, hidden: int = 16, seed: int = 0, gain: 
     rng = np.random.default_rng(seed)
 
     def weights(*shape: int) -> Array:
-        return (rng.standard_normal(shape) * gain / np.sqrt(shape[-1])).astype(np.float32)
+        made: Array = rng.standard_normal(shape) * gain / np.sqrt(shape[-1])
+        return made.astype(np.float32)
 
     numbers = {
         "w": weights(1, 4 * hidden, taken), "r": weights(1, 4 * hidden, hidden), "b": weights(1, 8 * hidden),

@@ -9,6 +9,9 @@ audio       Audio: numbers and their rate;   files, streams, microphones, other 
 activity    VoiceActivity: where somebody speaks;   spans: by which rules
 speaker     Speaker: text in, a voice out;   piper: voices of Piper
 transcriber Transcriber: sound to text;   stream: while it is spoken;   segments: its pauses;   moonshine: a family
+denoiser    Denoiser: speech without its noise
+wake        Wake: wake words
+features    spectra, mel bands, cepstra, as librosa, Whisper and Kaldi have them
 sets        a folder with the models of a voice, made by `openrknn voice get`
 results     segments with times, transcripts, subtitles
 errors      what can go wrong
@@ -26,14 +29,17 @@ from openrknn.voice.sets import VoiceSet, open_set
 
 if TYPE_CHECKING:
     from openrknn.voice.activity import VoiceActivity
+    from openrknn.voice.denoiser import Denoiser
     from openrknn.voice.spans import SpeechRules
     from openrknn.voice.speaker import Speaker
     from openrknn.voice.stream import TranscriptStream
     from openrknn.voice.transcriber import Transcriber
+    from openrknn.voice.wake import Wake
 
 __all__ = [
     "Audio",
     "AudioError",
+    "Denoiser",
     "Detection",
     "MicrophoneError",
     "PhonemeError",
@@ -47,6 +53,7 @@ __all__ = [
     "VoiceActivity",
     "VoiceSet",
     "VoiceSetError",
+    "Wake",
     "open_set",
 ]
 
@@ -54,9 +61,11 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "activity": "VoiceActivity",
+        "denoiser": "Denoiser",
         "spans": "SpeechRules",
         "speaker": "Speaker",
         "stream": "TranscriptStream",
         "transcriber": "Transcriber",
+        "wake": "Wake",
     },
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from openrknn.voice.errors import VoiceSetError
 
-__all__ = ["compile_net", "find_file"]
+__all__ = ["compile_net", "find_file", "states_of"]
 
 
 def find_file(source: Path, *names: str) -> Path:
@@ -33,3 +34,17 @@ def compile_net(
     to.parent.mkdir(parents=True, exist_ok=True)
     save(compile_onnx(model, target, constants=constants, shapes=dict(shapes) if shapes else None, outputs=outputs), to)
     return to
+
+
+def states_of(net: Path) -> dict[str, str]:
+    """Output -> input of the state of a net: all that comes behind the first input and the first output."""
+    from openrknn.container.load import load
+
+    model = load(net)
+    ins, outs = model.inputs[1:], model.outputs[1:]
+    if not ins or [math.prod(port.shape) for port in ins] != [math.prod(port.shape) for port in outs]:
+        raise VoiceSetError(
+            f"{net}: takes {[port.shape for port in model.inputs]} and gives {[port.shape for port in model.outputs]}: "
+            "the second ones should be its state"
+        )
+    return {one.name: other.name for one, other in zip(outs, ins, strict=True)}
