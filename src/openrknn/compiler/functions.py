@@ -47,8 +47,8 @@ def _sigmoid(x: Array) -> Array:
 
 FUNCTIONS: Mapping[str, tuple[Shape, float]] = MappingProxyType(
     {
-        "sigmoid": (lambda x, _: _sigmoid(x), 8.0),
-        "tanh": (lambda x, _: np.tanh(x), 4.0),
+        "sigmoid": (lambda x, _: _sigmoid(x), 12.0),
+        "tanh": (lambda x, _: np.tanh(x), 6.0),
         "silu": (lambda x, _: x * _sigmoid(x), 10.0),
         "hardswish": (lambda x, _: x * np.clip(x + 3, 0, 6) / 6, 3.0),
         "hardsigmoid": (lambda x, a: np.clip(a["alpha"] * x + a["beta"], 0, 1), 6.0),
@@ -71,7 +71,11 @@ FUNCTIONS: Mapping[str, tuple[Shape, float]] = MappingProxyType(
         "pow": (lambda x, a: np.nan_to_num(np.power(x, a["alpha"])), math.inf),
     }
 )
-"""Name -> the function, and how far a table ever has to reach: beyond that it is a straight line."""
+"""Name -> the function, and how far a table ever has to reach: beyond that it is a straight line.
+
+Sigmoid and tanh are within half a unit of the table of their limits there. A forget gate that stays at 0.9995 where
+1 was meant empties the cell of an LSTM within seconds (DTLN: 36 dB instead of 51).
+"""
 
 
 @dataclass(frozen=True)
