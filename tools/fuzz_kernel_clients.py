@@ -1,7 +1,7 @@
 """The programs of `tools.fuzz_kernel`: one that computes, and hostile ones. They speak the protocol without a library.
 
-    python -m tools.fuzz_kernel_clients good FOLDER BOARD COUNT          until its input ends, if COUNT is 0
-    python -m tools.fuzz_kernel_clients hostile FOLDER BOARD COUNT SEED
+python -m tools.fuzz_kernel_clients good FOLDER BOARD COUNT          until its input ends, if COUNT is 0
+python -m tools.fuzz_kernel_clients hostile FOLDER BOARD COUNT SEED
 """
 
 from __future__ import annotations

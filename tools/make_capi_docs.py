@@ -1,6 +1,6 @@
 """Writes `docs/capi/functions/*.md`, `docs/capi/functions.md` and `docs/capi/errors.md` out of the tables.
 
-    python tools/make_capi_docs.py
+python tools/make_capi_docs.py
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ class Entry:
     see: list[str] = field(default_factory=list)
 
 
-MANUAL = {
-    name: Entry(**words) for name, words in tomllib.loads((CAPI / "functions.toml").read_text("utf-8")).items()
-}
+MANUAL = {name: Entry(**words) for name, words in tomllib.loads((CAPI / "functions.toml").read_text("utf-8")).items()}
 """Every function by its name."""
 
 

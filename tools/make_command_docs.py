@@ -1,6 +1,6 @@
 """Writes `docs/commands/all.md`: every command with its help, as the program prints it.
 
-    python tools/make_command_docs.py
+python tools/make_command_docs.py
 """
 
 from __future__ import annotations

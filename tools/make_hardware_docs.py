@@ -1,6 +1,6 @@
 """Writes `docs/hardware/registers/*.md`, `roundings.md` and `ignored.md` out of their tables.
 
-    python tools/make_hardware_docs.py
+python tools/make_hardware_docs.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Takes the pictures of docs/serve.md: the server's page in Chromium (Debian: apt install chromium).
 
-    .venv/bin/python tools/serve_pictures.py            writes docs/images/serve-*.png
+.venv/bin/python tools/serve_pictures.py            writes docs/images/serve-*.png
 """
 
 from __future__ import annotations

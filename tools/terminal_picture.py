@@ -1,6 +1,6 @@
 """Runs a command and draws what it prints as an SVG picture of a terminal.
 
-    .venv/bin/python tools/terminal_picture.py docs/images/inspect.svg openrknn inspect model.rknn
+.venv/bin/python tools/terminal_picture.py docs/images/inspect.svg openrknn inspect model.rknn
 """
 
 import argparse

@@ -182,9 +182,7 @@ def _field(data: bytearray, anatomy: Anatomy, rng: Rng) -> None:
         _follow(data, anatomy, words, field, (old, new))
 
 
-def _follow(
-    data: bytearray, anatomy: Anatomy, words: TaskWords, changed: Field[int], codes: tuple[int, int]
-) -> None:
+def _follow(data: bytearray, anatomy: Anatomy, words: TaskWords, changed: Field[int], codes: tuple[int, int]) -> None:
     """Blocks repeat sizes, some of them minus one."""
     value, wanted = (int(changed.natural(code)) for code in codes)
     for number in range(words.count):

@@ -242,6 +242,5 @@ def attributed(chip: str, found: list[Own], facts: Facts) -> list[str | None]:
     if not large:
         return [ROUNDING.name]
     return [
-        next((known.name for known in KNOWN if chip in known.chips and known.fits(own, facts)), None)
-        for own in large
+        next((known.name for known in KNOWN if chip in known.chips and known.fits(own, facts)), None) for own in large
     ]

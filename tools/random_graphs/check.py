@@ -145,9 +145,7 @@ def cause_of(path: Path, model: Any, arrays: dict[str, Array], found: dict[str, 
     source = onnx.load(path.parents[1] / "onnx" / f"{path.stem.split('_')[0]}.onnx")
     fed = explain.feeds_of(source, list_of(arrays, "x"))
     values = [real(found[spec.name], spec) for spec in model.outputs]
-    return explain.explain(
-        explain.Case(path, model, source, fed, values, list_of(arrays, "o"), list_of(arrays, "f"))
-    )
+    return explain.explain(explain.Case(path, model, source, fed, values, list_of(arrays, "o"), list_of(arrays, "f")))
 
 
 def real(stored: Array, spec: Any) -> Array:

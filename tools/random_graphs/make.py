@@ -95,9 +95,7 @@ def work(arguments: argparse.Namespace) -> int:
     (folder / "onnx").mkdir(exist_ok=True)
     done, built = known(folder), 0
     for graph in range(arguments.first + number, arguments.first + arguments.count, step):
-        open_ones = [
-            (chip, name) for chip, name in names(graph, arguments.chips) if (chip, name) not in done
-        ]
+        open_ones = [(chip, name) for chip, name in names(graph, arguments.chips) if (chip, name) not in done]
         if not open_ones:
             continue
         if built == BEFORE_RESTART:

@@ -34,9 +34,7 @@ def bounded(graph: Graph, value: Value) -> Value:
     if graph.often(0.3):
         return graph.add("HardSigmoid", [value], value.shape, alpha=graph.one_of([1 / 6, 0.2]), beta=0.5)
     low, high = graph.one_of([(0, 6), (0, 6), (-1, 1), (0, 1), (-0.5, 2)])
-    return graph.add(
-        "Clip", [value, graph.constant(np.float32(low)), graph.constant(np.float32(high))], value.shape
-    )
+    return graph.add("Clip", [value, graph.constant(np.float32(low)), graph.constant(np.float32(high))], value.shape)
 
 
 def sloped(graph: Graph, value: Value) -> Value:
@@ -135,8 +133,10 @@ def cut(graph: Graph, value: Value) -> Value:
         return activation(graph, value)
     if graph.often(0.4):
         first = size // 2 if graph.often(0.5) else graph.integer(1, size - 1)
-        shapes = [[part if number == axis else whole for number, whole in enumerate(value.shape)]
-                  for part in (first, size - first)]
+        shapes = [
+            [part if number == axis else whole for number, whole in enumerate(value.shape)]
+            for part in (first, size - first)
+        ]
         parts = graph.several("Split", [value, graph.numbers(first, size - first)], shapes, axis=axis)
         return parts[graph.integer(0, 1)]
     start = graph.integer(0, size - 1)
@@ -195,8 +195,14 @@ def product(graph: Graph, value: Value) -> Value:
             return activation(graph, value)
         weights = graph.normal(outside, inner, scale=inner**-0.5)
         return graph.add("Gemm", [value, weights, graph.normal(outside, scale=0.3)], [1, outside], transB=1)
-    partners = [other for other in graph.values if other.shape[:-2] == value.shape[:-2] and other.shape[-2] == inner
-                and len(other.shape) == len(value.shape) and other.shape[-1] <= 128]
+    partners = [
+        other
+        for other in graph.values
+        if other.shape[:-2] == value.shape[:-2]
+        and other.shape[-2] == inner
+        and len(other.shape) == len(value.shape)
+        and other.shape[-1] <= 128
+    ]
     if partners and graph.often(0.7):
         other = graph.one_of(partners)
         made = graph.add("MatMul", [value, other], [*value.shape[:-1], other.shape[-1]])

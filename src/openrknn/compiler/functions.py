@@ -157,11 +157,24 @@ def function_for(
     parameters = tuple((key, float(attributes[key])) for key in ("alpha", "beta") if key in attributes)
     # Three significant digits: tables of nearly equal reach become equal, and one load serves both.
     wanted = min(limit, max(reach, 1e-3))
+    rounded = _exact(wanted) if power_of_two and name in _SMOOTH else float(f"{wanted:.3g}")
     top = ceiling if name in _POLES else math.inf
-    return _function(name, parameters, float(f"{wanted:.3g}"), power_of_two, top)
+    return _function(name, parameters, rounded, power_of_two, top)
+
+
+def _exact(reach: float) -> float:
+    """The next larger reach whose table units to one are a number of fp16: the chip multiplies the inputs by it."""
+    units = min(_HALF / reach, _MOST_UNITS)
+    step = 2.0 ** (math.frexp(units)[1] - _UNIT_BITS)
+    return _HALF / (math.floor(units / step) * step)
 
 
 _POLES = {"reciprocal", "pow"}
+_SMOOTH = {"sigmoid", "tanh", "silu", "gelu", "mish", "softplus", "softsign", "erf", "exp", "sin", "cos"}
+"""The others have corners, which lie on entries of the table."""
+_UNIT_BITS = 8
+"""Fewer than the 11 of fp16, so that tables of nearly equal reach become equal here too."""
+_MOST_UNITS = 65280.0
 
 
 @lru_cache(maxsize=64)
