@@ -27,8 +27,9 @@ Samples = npt.NDArray[Any]
 
 
 def say(*digits: int, rate: int = 16000) -> Samples:
-    """A recording in which the transcriber hears these words."""
-    return np.concatenate([np.full(rate, digit / 10) for digit in digits]).astype(np.float32)
+    """A recording in which the transcriber hears these words: tones of 200 Hz."""
+    tone = np.where(np.arange(rate) * 400 // rate % 2, -1.0, 1.0)
+    return np.concatenate([tone * digit / 10 for digit in digits]).astype(np.float32)
 
 
 def pcm(samples: Samples) -> bytes:

@@ -19,15 +19,16 @@ from openrknn.serve.plane.face import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.plane.stats import percentile
 from openrknn.serve.rest.tickets import make_ticket
+from openrknn.serve.voice.voice import Voice
 from openrknn.serve.watch import Watch
 
 __all__ = ["routes"]
 
 _KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-_FILES = ("index.html", "style.css", "app.js", "ask.js", "draw.js", "try.js", "icon.svg")
+_FILES = ("index.html", "style.css", "app.js", "ask.js", "draw.js", "try.js", "voice.js", "recorder.js", "icon.svg")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+    "media-src blob:; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 
 
@@ -94,6 +95,7 @@ class _Page:
                     for npu in npus
                 ],
                 "models": [self._model(entry.as_json(), entry.served) for entry in plane.repository.entries()],
+                "voices": [_voice(one) for one in plane.voices.all()],
             }
         )
 
@@ -141,6 +143,23 @@ class _Page:
 
     async def doctor(self, _: Request) -> Response:
         return JSONResponse(await asyncio.to_thread(findings, self._plane))
+
+
+def _voice(one: Voice) -> dict[str, Any]:
+    stats = one.stats
+    return {
+        "name": one.name,
+        "kind": one.kind,
+        "language": one.language,
+        "speakers": one.speakers,
+        "problem": one.problem,
+        "requests": stats.successes,
+        "failures": dict(stats.failures),
+        "restarts": one.restarts,
+        "waiting": one.waiting,
+        "audio_seconds": round(stats.audio_seconds, 3),
+        "real_time_factor": stats.real_time_factor,
+    }
 
 
 _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}

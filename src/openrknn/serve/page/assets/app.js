@@ -3,6 +3,7 @@
 import { ask, askJson } from "./ask.js";
 import { bytes, chart, duration, h, ms, split } from "./draw.js";
 import { tryView } from "./try.js";
+import { leaveVoice, voiceView } from "./voice.js";
 
 const view = document.getElementById("view");
 const history = new Map(); // "npu core" -> loads; the last minute
@@ -21,7 +22,21 @@ function overview() {
       h("span", { class: "muted" }, `under way: ${status.server.under_way}`)),
     h("div", { class: "grid" }, status.models.length ? status.models.map(model)
       : h("p", { class: "card muted wide" }, "There are no models."))),
-  ];
+    status.voices.length ? h("section", {}, h("div", { class: "row" }, h("h1", {}, "Voices")),
+      h("div", { class: "grid" }, status.voices.map(voice))) : null,
+  ].filter(Boolean);
+}
+
+function voice(entry) {
+  const kinds = { transcriber: "speech to text", speaker: "text to speech", wake: "wake word" };
+  const number = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+  return h("article", { class: "card", "data-voice": entry.name },
+    h("header", {}, h("h2", {}, entry.name, " ", h("span", { class: "muted small" }, entry.language)),
+      h("span", { class: `pill ${entry.problem ? "bad" : "good"}` }, kinds[entry.kind])),
+    h("dl", { class: "numbers" }, number("answered", entry.requests), number("sound", duration(entry.audio_seconds)),
+      number("real-time factor", entry.real_time_factor === null ? "–" : entry.real_time_factor.toFixed(2))),
+    entry.problem ? h("p", { class: "small error" }, entry.problem) : null,
+    entry.kind === "wake" ? null : h("div", { class: "actions" }, h("a", { class: "button primary", href: "#/voice" }, "Try it")));
 }
 
 function npu(entry) {
@@ -94,8 +109,10 @@ async function show() {
     if (link.hash === `#/${page}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  leaveVoice();
   try {
     if (page === "try") view.replaceChildren(...tryView(status.models, rest[0]));
+    else if (page === "voice") view.replaceChildren(...voiceView(status.voices));
     else if (page === "model") view.replaceChildren(...await modelView(rest[0], rest[1]));
     else if (page === "doctor") view.replaceChildren(...await doctorView());
     else view.replaceChildren(...overview());

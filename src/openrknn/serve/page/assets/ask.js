@@ -12,7 +12,10 @@ export async function ask(path, options = {}) {
       await login();
       continue;
     }
-    if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).error ?? `the server says ${answer.status}`);
+    if (!answer.ok) {
+      const { error } = await answer.json().catch(() => ({}));
+      throw new Error(error?.message ?? error ?? `the server says ${answer.status}`);
+    }
     return answer;
   }
 }
