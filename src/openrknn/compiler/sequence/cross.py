@@ -32,7 +32,8 @@ class Cross:
 def cut_cross(roles: Roles, first: Any, frames: int) -> Cross | None:
     """From the first step's model (a merged one: the branch without a past); None: nothing is to be computed."""
     net = flat(first, dict.fromkeys(_truths(first), False))
-    pairs = {one.name: _output(roles, net, one.name) for one in roles.bound if one.name not in net.inputs}
+    found = {one.name: _output(roles, net, one.name) for one in roles.bound}
+    pairs = {past: name for past, name in found.items() if name}
     if not pairs:
         return None
     onnx = onnx_package()
@@ -70,10 +71,15 @@ def _truths(source: Any) -> list[str]:
 
 
 def _output(roles: Roles, net: Net, past: str) -> str:
-    """The output of the first step that becomes this input: the step gives it on, or the names say so."""
+    """The output of the first step that becomes this input: the step gives it on, or the names say so.
+
+    Empty: the first step takes the same input.
+    """
     given = [name for name in roles.net.outputs if origin(roles.net, name) == past]
     guesses = [*given, past.replace("past_key_values", "present"), past.replace("past", "present")]
     found = next((name for name in guesses if name in net.outputs), None)
+    if found is None and past in net.inputs:
+        return ""  # the states themselves
     if found is None:
         raise SequenceError(
             f"no output of the first step becomes {past!r} (looked for {', '.join(dict.fromkeys(guesses))}); leave the "
