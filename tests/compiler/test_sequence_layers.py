@@ -162,3 +162,20 @@ def test_wide_borders_of_dilated_convolutions_lie_beside_the_line() -> None:
     made = compile_model(net.model({"x": shape}, [out]), cores=1, check=False)
     assert inner(made) == []
     assert decibels(made, shape) > 50
+
+
+def test_tables_of_relative_positions_are_projections() -> None:
+    """VITS: queries times a table that is filled up with zeros to all distances; its zeros are not multiplied."""
+    net, heads, depth, length, window = Net(), 2, 16, 20, 3
+    shape = (1, heads * depth, length)
+    sizes = net.constant([1, heads, depth, length], np.int64)
+    q = net.add("Transpose", net.add("Reshape", line(net, "x", shape[1], shape[1], 1), sizes), perm=[0, 1, 3, 2])
+    table = np.zeros((1, 1, depth, 2 * length - 1), np.float32)
+    table[..., length - 1 - window : length + window] = net.random.normal(0, 0.3, (depth, 2 * window + 1))
+    near = net.add("MatMul", q, net.constant(table))
+    out = net.add("MatMul", near, net.constant(table[0].transpose(0, 2, 1)))
+    made = compile_model(net.model({"x": shape}, [net.add("Relu", out)]), cores=1, check=False)
+    assert "MatMul" not in {entry.type for entry in made.lowering.program.steps if entry.is_cpu}
+    widest = max(entry.macs for entry in made.lowering.program.steps)
+    assert widest <= (heads * depth) ** 2 * length, "the zeros are multiplied, too"
+    assert decibels(made, shape) > 50

@@ -6,9 +6,16 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 
 __all__ = ["RULES"]
+
+_LARGEST = 4 << 20
+"""Weights of a product for all heads, most of them zeros."""
+_PADS_BY_INPUT = 11
+"""The opset from which on Pad takes its sizes as an operand."""
 
 
 def _einsum(writer: Writer, node: Any) -> None:
@@ -58,4 +65,47 @@ def _constant_first(writer: Writer, node: Any) -> None:
     writer.transpose(product, order, to=node.output[0])
 
 
-RULES: dict[str, Callable[[Writer, Any], None]] = {"Einsum": _einsum, "MatMul": _constant_first}
+def _constant_second(writer: Writer, node: Any) -> bool:
+    """[1, H, T, d] x a constant for each head (or one for all): heads beside each other are one projection.
+
+    Relative positions are tables that exporters fill up with zeros to all distances: rows and columns of zeros are
+    left out of the product.
+    """
+    shape, weight = writer.shape(node.input[0]), writer.operand(node, 1)
+    if shape is None or weight is None or writer.constant(node.input[0]) is not None:
+        return False
+    if len(shape) != 4 or shape[0] != 1:
+        return False
+    heads, rows, depth = shape[1:]
+    lead = weight.shape[:-2]
+    if weight.ndim < 3 or prod(lead) not in {1, heads} or weight.shape[-2] != depth or len(lead) > 2:
+        return False
+    each = np.broadcast_to(weight.reshape(-1, *weight.shape[-2:]), (heads, *weight.shape[-2:]))
+    used = [np.flatnonzero(np.any(each, axis=axes)) for axes in ((0, 2), (0, 1))]
+    if not used[0].size or heads * heads * each[0].size > _LARGEST:
+        return False
+    (top, bottom), (left, right) = ((int(entry[0]), int(entry[-1]) + 1) for entry in used)
+    name = node.input[0] if (top, bottom) == (0, depth) else writer.cut(node.input[0], 3, top, bottom)
+    each, columns = each[:, top:bottom, left:right], weight.shape[-1]
+    blocks = np.zeros((heads * (bottom - top), heads * (right - left)), np.float32)
+    high, wide = bottom - top, right - left
+    for head in range(heads):
+        blocks[head * high : (head + 1) * high, head * wide : (head + 1) * wide] = each[head]
+    flat = writer.reshape(writer.transpose(name, [0, 2, 1, 3]), (1, rows, heads * (bottom - top)))
+    apart = writer.reshape(writer.add("MatMul", flat, writer.new(blocks)), (1, rows, heads, right - left))
+    if (left, right) == (0, columns):
+        writer.transpose(apart, [0, 2, 1, 3], to=node.output[0])
+    else:
+        narrow = writer.transpose(apart, [0, 2, 1, 3])
+        pads = writer.new([0, 0, 0, left, 0, 0, 0, columns - right], np.int64)
+        writer.add("Pad", narrow, pads, to=node.output[0])
+    return True
+
+
+def _product(writer: Writer, node: Any) -> None:
+    """Products with one constant."""
+    if writer.facts.opset < _PADS_BY_INPUT or not _constant_second(writer, node):
+        _constant_first(writer, node)
+
+
+RULES: dict[str, Callable[[Writer, Any], None]] = {"Einsum": _einsum, "MatMul": _product}
