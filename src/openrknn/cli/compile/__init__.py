@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from openrknn.cli.common.output import Output
+from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.compile.options import add_arguments, compile_options, source_of, target_of
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ EXAMPLES = (
     "openrknn compile net.onnx -o net.rknn --calibrate pictures/ --auto-mixed --min-snr 30",
     "openrknn compile yolov4-tiny.cfg --std 255 --calibrate pictures/    Darknet, with yolov4-tiny.weights beside it",
     "openrknn compile deploy.prototxt --weights resnet.caffemodel -o resnet.rknn",
+    "openrknn compile decoder_with_past.onnx --cache 200 --first decoder.onnx --frames 416    for openrknn.Decoder",
     "openrknn compile any.onnx --partition                            any.rknnz: parts for NPU and CPU, no refusal",
 )
 SCHEMA_VERSION = 1
@@ -59,6 +60,10 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     source = source_of(arguments)
     target = target_of(arguments)
     page = ""
+    if arguments.cache:
+        return _run_cache(arguments, output, source, target)
+    if arguments.first or arguments.frames:
+        raise CommandError("--first and --frames are for decoders: say how many tokens with --cache")
     if arguments.partition:
         return _run_parts(arguments, output, source, target)
     started = time.perf_counter()
@@ -86,6 +91,19 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.report:
         save_atomically(arguments.report, page.encode())
     _tell(output, compiled, facts, target, arguments)
+    return 0
+
+
+def _run_cache(
+    arguments: argparse.Namespace, output: Output, source: str | bytes | tuple[str, str], target: str
+) -> int:
+    from openrknn.cli.common.files import save_atomically
+    from openrknn.cli.compile.decoder import run_cache, tell_cache
+
+    with _progress(output) as tell:
+        data, facts = run_cache(arguments, source, target, tell)
+    save_atomically(target, data)
+    tell_cache(output, facts)
     return 0
 
 

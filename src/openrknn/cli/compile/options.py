@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.output import CommandError
+from openrknn.cli.compile.decoder import add_cache
 from openrknn.cli.compile.parts import add_partition
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _precision(parser.add_argument_group("int8 and fp16"))
     _npu(parser.add_argument_group("the NPU"))
     add_partition(parser.add_argument_group("NPU and CPU"))
+    add_cache(parser.add_argument_group("decoders"))
     _look(parser.add_argument_group("checking the result"))
 
 
@@ -180,7 +182,7 @@ def source_of(arguments: argparse.Namespace) -> str | bytes | tuple[str, str]:
 
 def target_of(arguments: argparse.Namespace) -> str:
     """Where to write: asked before the work, not after it."""
-    suffix = ".rknnz" if arguments.partition else ".rknn"
+    suffix = ".rknnz" if arguments.partition or arguments.cache else ".rknn"
     wanted: str = arguments.output or os.path.splitext(arguments.model.rstrip("/"))[0] + suffix
     _writable(wanted, "OUT.rknn")
     if os.path.exists(wanted):

@@ -1,0 +1,111 @@
+"""`openrknn compile --cache N`: the step of a decoder with caches of fixed capacity."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+from openrknn.cli.common.output import CommandError, Output
+
+__all__ = ["add_cache", "run_cache", "tell_cache"]
+
+SCHEMA_VERSION = 1
+Tell = Callable[[str, int, int], None]
+_MOST_SIZE = 65536
+
+
+def add_cache(group: argparse._ArgumentGroup) -> None:
+    """Declare the options."""
+    group.add_argument(
+        "--cache", type=_count, metavar="N",
+        help="MODEL is one step of a decoder whose past grows (past_... in, present_... out): give it a cache for N "
+        "tokens that stays in the NPU's memory; writes OUT.rknnz for openrknn.Decoder",
+    )  # fmt: skip
+    group.add_argument(
+        "--first", metavar="FIRST.onnx",
+        help="--cache: the model of the first step, where keys and values of cross attention are computed (a merged "
+        "model: the same file again)",
+    )  # fmt: skip
+    group.add_argument(
+        "--frames", type=_count, metavar="N", help="--cache: frames that the encoder gives at the most (default: 1500)"
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= _MOST_SIZE:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {_MOST_SIZE}")
+    return int(text)
+
+
+def run_cache(
+    arguments: argparse.Namespace, source: str | bytes | tuple[str, str], target: str, tell: Tell
+) -> tuple[bytes, dict[str, Any]]:
+    """(the file, facts for people and machines)."""
+    from openrknn.compiler.sequence import compile_decoder
+    from openrknn.container.sequence import read_decoder
+
+    _refuse_others(arguments)
+    started = time.perf_counter()
+    data = compile_decoder(
+        source, arguments.target, capacity=arguments.cache, first=arguments.first, frames=arguments.frames,
+        **_options(arguments, tell),
+    )  # fmt: skip
+    made = read_decoder(data)
+    facts = {
+        "schema_version": SCHEMA_VERSION,
+        "model": arguments.model,
+        "target": made.target,
+        "seconds": time.perf_counter() - started,
+        "size_bytes": len(data),
+        "capacity": made.capacity,
+        "frames": made.frames,
+        "vocabulary": made.vocabulary,
+        "caches": [cache.input for cache in made.caches],
+        "tables": [{"input": one.input, "by": one.by, "rows": one.rows, "type": one.type} for one in made.tables],
+        "cross": made.states,
+        "written": target,
+    }
+    return data, facts
+
+
+def _refuse_others(arguments: argparse.Namespace) -> None:
+    """Options that say something else about shapes, or that look at one `.rknn`."""
+    given = {
+        "--partition": arguments.partition, "--shapes": arguments.shapes, "--outputs": arguments.outputs,
+        "--constant": arguments.constant, "--batch": arguments.batch, "--report": arguments.report,
+        "--verify": arguments.verify or arguments.verify_with,
+    }  # fmt: skip
+    wrong = next((name for name, value in given.items() if value), None)
+    if wrong is not None:
+        raise CommandError(f"{wrong} does not go with --cache, which fixes the shapes of a decoder's step itself")
+
+
+def _options(arguments: argparse.Namespace, tell: Tell) -> dict[str, Any]:
+    from openrknn.cli.compile.options import compile_options
+    from openrknn.compiler import CompileOptions
+
+    asked, plain = compile_options(arguments, tell), CompileOptions(target=arguments.target)
+    return {
+        name: getattr(asked, name) for name in CompileOptions.__dataclass_fields__
+        if name != "target" and getattr(asked, name) != getattr(plain, name)
+    }  # fmt: skip
+
+
+def tell_cache(output: Output, facts: dict[str, Any]) -> None:
+    """A few lines, or all of it as JSON."""
+    output.data(facts)
+    if output.is_human:
+        tables = ", ".join(f"{one['rows']} rows by {one['by']}" for one in facts["tables"])
+        output.line(
+            f"decoder  {facts['capacity']} tokens in {len(facts['caches'])} caches; {facts['vocabulary']} logits"
+        )
+        output.line(f"tables   {tables}")
+        if facts["frames"]:
+            how = f"computed of {facts['cross']!r}" if facts["cross"] else "given by name"
+            output.line(f"encoder  up to {facts['frames']} frames; keys and values of cross attention are {how}")
+        output.line(
+            f"equal    the step gives the numbers of {facts['model']} in float; compiled in {facts['seconds']:.1f} s"
+        )
+        output.line(f"wrote    {facts['written']} ({facts['size_bytes'] / 1e6:.1f} MB) for openrknn.Decoder")
