@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import hypothesis
@@ -12,7 +13,9 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
 from openrknn.serve.rest.openapi import description
-from openrknn.serve.server import Server
+from openrknn.serve.server import Server, running
+from openrknn.serve.settings import Settings
+from tests.serve.voices import make_sets, open_fake
 
 EXAMPLES = int(os.environ.get("OPENRKNN_EXAMPLES", "8"))
 """Of each operation; more of them by hand: OPENRKNN_EXAMPLES=300 pytest tests/serve/test_openapi.py."""
@@ -28,10 +31,22 @@ CASES = [(operation, False) for operation in OPERATIONS]
 CASES += [(one, True) for one in OPERATIONS if "{name}" in one.path and not one.path.endswith(CHANGING)]
 
 
+@pytest.fixture(scope="module")
+def voices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    sets = make_sets(tmp_path_factory.mktemp("voices"))
+    with running(
+        Settings([], voices=sets, http_port=0, grpc_port=None, workers="in-process", voice_streams=64),
+        open_voice=open_fake,
+    ) as started:
+        yield started
+
+
 @pytest.mark.parametrize(
     ("operation", "known"), CASES, ids=lambda part: {True: MODEL, False: "any"}.get(part) or part.label
 )
-def test_no_request_breaks_the_server(server: Server, operation: Any, known: bool) -> None:
+def test_no_request_breaks_the_server(server: Server, voices: Server, operation: Any, known: bool) -> None:
+    asked = voices if operation.path.startswith("/v1/") else server
+
     @hypothesis.given(case=operation.as_strategy())
     @hypothesis.settings(
         max_examples=EXAMPLES,
@@ -45,7 +60,7 @@ def test_no_request_breaks_the_server(server: Server, operation: Any, known: boo
             case.path_parameters = {**case.path_parameters, "name": MODEL}
         elif case.path_parameters and operation.path.endswith(CHANGING):
             case.path_parameters = {**case.path_parameters, "name": "nobody/" + str(case.path_parameters["name"])}
-        response = case.call(base_url=server.url)
+        response = case.call(base_url=asked.url)
         allowed = (response_schema_conformance, status_code_conformance)
         if response.status_code == 503:  # a version that is known and not loaded
             return
@@ -65,5 +80,8 @@ def test_the_description_has_every_path_of_the_protocol() -> None:
         "/v2/models/{name}/infer",
         "/v2/models/{name}/versions/{version}/infer",
         "/v2/repository/index",
+        "/v1/models",
+        "/v1/audio/transcriptions",
+        "/v1/audio/speech",
     ):
         assert path in paths

@@ -58,7 +58,7 @@ class _Stream:
             found.append(self._segment(self._samples[:16000], is_final=True))
             self._samples = self._samples[16000:]
             self._index += 1
-        if len(self._samples) / 16000 >= self._partial:
+        if 0 < self._partial <= len(self._samples) / 16000:
             found.append(self._segment(self._samples, is_final=False))
         return [one for one in found if one.text]
 
@@ -80,7 +80,7 @@ class FakeTranscriber:
         assert audio.rate == self.rate
         if len(audio.samples) and audio.samples[0] < -0.9:
             ctypes.string_at(0)  # as a decoder of somebody else's would
-        stream = _Stream(1e9)
+        stream = _Stream(0)
         return Transcript((*stream.feed(audio.samples), *stream.finish()), audio.seconds, "en")
 
     def stream(self, *, partial: float = 0.25) -> _Stream:

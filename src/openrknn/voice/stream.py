@@ -111,6 +111,14 @@ class TranscriptStream:
             if self._on_close is not None:
                 self._on_close()
 
+    def close(self) -> None:
+        """Nobody wants to know the rest. Closing twice, or after the end, is allowed."""
+        if not self._is_over:
+            self._is_over = True
+            self._kept = np.zeros(0, np.float32)
+            if self._on_close is not None:
+                self._on_close()
+
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _piece(self, block: Samples) -> list[Segment]:

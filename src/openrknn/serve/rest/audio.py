@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
@@ -136,7 +137,7 @@ def _verbose(found: Transcript) -> dict[str, Any]:
     rows = [
         {
             "id": number, "seek": round(100 * one.start), "start": round(one.start, 3), "end": round(one.end, 3),
-            "text": one.text, "tokens": list(one.tokens), "temperature": 0.0, "avg_logprob": round(one.confidence, 4),
+            "text": one.text, "tokens": list(one.tokens), "temperature": 0.0, "avg_logprob": _log(one.confidence),
             "compression_ratio": 1.0, "no_speech_prob": 0.0,
         }
         for number, one in enumerate(found.segments)
@@ -149,6 +150,10 @@ def _verbose(found: Transcript) -> dict[str, Any]:
         "segments": rows,
         "usage": _usage(found.seconds),
     }
+
+
+def _log(confidence: float) -> float:
+    return round(math.log(max(min(confidence, 1.0), 1e-9)), 4)
 
 
 class _Form:

@@ -6,6 +6,7 @@ from typing import Any
 
 from openrknn.serve.datatypes import DATATYPES
 from openrknn.serve.plane.describe import server_metadata
+from openrknn.serve.rest.openapi_voice import voice_paths, voice_schemas
 
 __all__ = ["description"]
 
@@ -19,10 +20,10 @@ def description(*, has_token: bool) -> _Words:
         "info": {
             "title": "openrknn serve",
             "version": server_metadata()["version"],
-            "description": "The Open Inference Protocol v2 for .rknn models, and a picture endpoint.",
+            "description": "The Open Inference Protocol v2 for .rknn models, pictures, and voices as OpenAI's.",
         },
-        "paths": _paths(),
-        "components": {"schemas": _SCHEMAS},
+        "paths": {**_paths(), **voice_paths()},
+        "components": {"schemas": {**_SCHEMAS, **voice_schemas()}},
     }
     if has_token:
         words["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -29,8 +30,6 @@ _STEP_SECONDS = 4.0
 _PIECE_SECONDS = 5.0
 """Of speech, given at a time."""
 _MOST_RATE = 384_000
-_NEVER = 1e9
-"""Seconds between partial results."""
 
 
 def open_voice(where: str, kind: str, device: str) -> Any:
@@ -46,7 +45,8 @@ class Engine:
     def __init__(self, where: str, kind: str, device: str, *, warm_up: bool, opener: OpenVoice = open_voice) -> None:
         self.kind = kind
         self._open: Callable[[], Any] = lambda: opener(where, kind, device)
-        self.shared = self._open()
+        self.shared = self._spare = self._open()
+        self._lock = threading.Lock()
         if warm_up:
             self._warm_up()
 
@@ -63,13 +63,15 @@ class Engine:
         speakers = getattr(self.shared, "speakers", None) or {}
         return {
             "rate": int(getattr(self.shared, "rate", 16000)),
-            "language": str(getattr(self.shared, "language", "en") or "en"),
+            "language": str(getattr(self.shared, "language", "") or ""),
             "speakers": [str(name) for name in speakers][:1000],
         }
 
     def listener(self) -> Any:
-        """A wake word of one's own."""
-        return self._open()
+        """A wake word of one's own; the first one is there already."""
+        with self._lock:
+            found, self._spare = self._spare, None
+        return found if found is not None else self._open()
 
 
 class Booth:
@@ -139,7 +141,7 @@ class Booth:
     def _step(self, _: Mapping[str, Any], __: Array | None) -> tuple[dict[str, Any], None]:
         assert self._audio is not None
         if self._stream is None:
-            self._stream = self._engine.shared.stream(partial=_NEVER)  # only what is final is told
+            self._stream = self._engine.shared.stream(partial=0)  # only what is final is told
         size = int(_STEP_SECONDS * self._audio.rate)
         piece = self._audio.samples[self._at : self._at + size]
         self._at += len(piece)
@@ -192,7 +194,10 @@ class Booth:
     # -- speech --------------------------------------------------------------------------------------------------
 
     def _speak(self, words: Mapping[str, Any], _: Array | None) -> tuple[dict[str, Any], None]:
-        chosen = {key: words[key] for key in ("speaker", "length_scale") if words.get(key) is not None}
+        chosen: dict[str, Any] = {} if words.get("speaker") is None else {"speaker": words["speaker"]}
+        if words["speed"] != 1.0:
+            usual = getattr(getattr(self._engine.shared, "config", None), "length_scale", 1.0)
+            chosen["length_scale"] = usual / words["speed"]
         self._speech = _pieces(self._engine.shared.stream(words["text"], **chosen))
         return {"rate": int(self._engine.shared.rate)}, None
 
@@ -204,6 +209,9 @@ class Booth:
         return {"done": piece is None}, piece
 
     def _reset(self, _: Mapping[str, Any], __: Array | None) -> tuple[dict[str, Any], None]:
+        close = getattr(self._stream, "close", None)
+        if close is not None:
+            close()
         self._parts, self._audio, self._at = [], None, 0
         self._stream = self._resampler = self._speech = None
         return {}, None

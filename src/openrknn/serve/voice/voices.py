@@ -18,6 +18,7 @@ __all__ = ["SERVED_KINDS", "Voices", "find_voice"]
 
 _LOG = logging.getLogger(__name__)
 SERVED_KINDS = {"transcriber": "speech to text", "speaker": "text to speech", "wake": "wake words"}
+_COMPILE_FACTOR = 8
 _USUAL_NAMES = {
     "transcriber": frozenset({"whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "default", ""}),
     "speaker": frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts", "default", ""}),
@@ -32,7 +33,9 @@ def find_voice(where: str | os.PathLike[str]) -> FoundVoice:
     if path.suffix == ".onnx":
         if not path.is_file():
             raise UnsupportedError(f"{path}: there is no such voice")
-        return FoundVoice(path.stem, "speaker", str(path), path.name.partition("_")[0], path.stat().st_size)
+        # It is compiled when it is opened for the first time, which needs more memory than speaking.
+        size = _COMPILE_FACTOR * path.stat().st_size
+        return FoundVoice(path.stem, "speaker", str(path), path.name.partition("_")[0], size)
     found = open_set(str(where))
     if found.kind not in SERVED_KINDS:
         kinds = ", ".join(SERVED_KINDS)

@@ -65,7 +65,7 @@ async def speak(
             f"the text has {len(text)} characters; this server says {limits.text_characters} at a time"
         )
     async with voice.conversation() as talk:
-        await talk.ask("speak", text=text, speaker=speaker, length_scale=None if speed == 1.0 else 1.0 / speed)
+        await talk.ask("speak", text=text, speaker=speaker, speed=speed)
         while True:
             answer, sound = await talk.ask("next")
             if sound is None or bool(answer.get("done", True)):
@@ -75,10 +75,13 @@ async def speak(
 
 
 class Ears:
-    """Listens to a stream of sound, for text or for a wake word. Use it as a context."""
+    """Listens to a stream of sound, for text or for a wake word. Use it as a context.
 
-    def __init__(self, voice: Voice, limits: Limits, rate: int = 16000) -> None:
-        self.voice, self.rate = voice, rate
+    `partial`: text that may still change is told, too; it costs work.
+    """
+
+    def __init__(self, voice: Voice, limits: Limits, rate: int = 16000, *, partial: bool = True) -> None:
+        self.voice, self.rate, self._partial = voice, rate, _PARTIAL_SECONDS if partial else 0.0
         self._most_seconds = limits.audio_seconds
         self._stack = contextlib.AsyncExitStack()
         self._talk: Conversation | None = None
@@ -87,7 +90,7 @@ class Ears:
     async def __aenter__(self) -> Ears:
         self._talk = await self._stack.enter_async_context(self.voice.conversation())
         try:
-            await self._talk.ask("open", rate=self.rate, partial=_PARTIAL_SECONDS)
+            await self._talk.ask("open", rate=self.rate, partial=self._partial)
         except BaseException as error:
             await self._stack.__aexit__(type(error), error, error.__traceback__)
             raise

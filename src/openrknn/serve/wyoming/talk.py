@@ -104,7 +104,7 @@ class Talk:
         self._said, self._is_told, self._heard = [], False, {}
         for name in names or [""]:
             voice = self._plane.voices.find(name, kind)
-            ears = Ears(voice, self._limits, self._form.rate)
+            ears = Ears(voice, self._limits, self._form.rate, partial=False)
             self._ears.append(await self._stack.enter_async_context(ears))
 
     async def _audio_chunk(self, event: Event) -> None:
