@@ -4,7 +4,7 @@
 
 Without --voice the voice is one of `tools.vits`: Piper's graph and sizes, weights by chance. The witness is the whole
 graph in ONNX Runtime, one thread, its operators of chance replaced by inputs: both hear the same noise. Stages
-are measured each with the float inputs of the stage before, then one after the other. Durations are whole numbers: where
+are measured each with the float inputs of the stage before, then one after the other. Durations are whole: where
 fp16 moves one across a border the sentence is longer or shorter by a frame, so they are counted, and the sound is
 compared with the float model's durations.
 

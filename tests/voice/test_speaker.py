@@ -295,3 +295,14 @@ def test_a_voice_file_is_compiled_once(tmp_path: Path, monkeypatch: pytest.Monke
             Speaker(path, target="rk3588")
     assert len(made) == 1
     assert [folder.name.split("-")[0] for folder in (tmp_path / "home").iterdir()] == ["v"]
+
+
+def test_voice_get_takes_a_voice_by_either_of_its_files(tmp_path: Path) -> None:
+    from openrknn.voice.make.getting import family_of
+
+    path = write_voice(tmp_path / "v.onnx", SMALL)
+    Path(f"{path}.json").write_text(json.dumps({**config_of(SMALL), "num_symbols": 300}))
+    for source in (path, Path(f"{path}.json"), tmp_path):
+        assert family_of(source) == "piper"
+        with pytest.raises(VoiceSetError, match="knows 256"):
+            piper.make(source, tmp_path / "set")

@@ -39,6 +39,8 @@ FAMILIES: dict[str, Family] = {
         "speech to text: encoder, decoder and tokenizer of Moonshine",
     ),
     "silero": Family("openrknn.voice.make.silero", ("silero_vad_16k_op15.onnx",), "voice activity: Silero's net"),
+    # The last one: any other .onnx could be a voice, and what is missing beside it is said.
+    "piper": Family("openrknn.voice.make.piper", ("*.onnx", "*.onnx.json"), "text to speech: VOICE.onnx of Piper"),
 }
 
 KNOWN: dict[str, Known] = {

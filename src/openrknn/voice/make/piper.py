@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from openrknn.voice.sets import VoiceSet, write_set
 
 __all__ = ["DECODES", "FLOWS", "TEXTS", "make"]
 
+Progress = Callable[[str, int, int], None]
 _LOG = logging.getLogger(__name__)
 TEXTS = (64, 128, 256, 384)
 """Numbers of phonemes, with pads: 30, 60, 125 and 190 phonemes."""
@@ -29,6 +30,7 @@ DECODES = (64, 192)
 def make(
     source: Path, folder: Path, target: str = "rk3588", *, name: str = "", origin: str = "", config: Path | None = None,
     texts: Sequence[int] = TEXTS, flows: Sequence[int] = FLOWS, decodes: Sequence[int] = DECODES,
+    progress: Progress | None = None,
 ) -> VoiceSet:  # fmt: skip
     """From VOICE.onnx, with VOICE.onnx.json beside it or named by `config`; or a folder with one of them."""
     path = _voice_in(source)
@@ -48,7 +50,7 @@ def make(
         options["why_whole"] = str(error)
     else:
         _check(stages, wanted, path)
-        files |= _staged(stages, folder, target, (texts, flows, decodes))
+        files |= _staged(stages, folder, target, (texts, flows, decodes), progress or (lambda *_: None))
         options |= {
             "texts": sorted(texts), "flows": _fitting(flows, stages.flow_reach, FLOWS),
             "decodes": _fitting(decodes, stages.decoder_reach, DECODES), "hop": stages.hop,
@@ -64,7 +66,8 @@ def make(
 
 def _voice_in(source: Path) -> Path:
     if source.is_file():
-        return source
+        # The config leads to its model as well.
+        return source.with_suffix("") if source.name.endswith(".onnx.json") else source
     found = sorted(path for path in source.glob("*.onnx") if Path(f"{path}.json").is_file()) if source.is_dir() else []
     if len(found) != 1:
         names = ", ".join(path.name for path in found[:5]) or "none"
@@ -123,7 +126,8 @@ def _fitting(sizes: Sequence[int], reach: int, usual: Sequence[int]) -> list[int
 
 
 def _staged(
-    stages: Stages, folder: Path, target: str, sizes: tuple[Sequence[int], Sequence[int], Sequence[int]]
+    stages: Stages, folder: Path, target: str, sizes: tuple[Sequence[int], Sequence[int], Sequence[int]],
+    progress: Progress,
 ) -> dict[str, str]:  # fmt: skip
     from openrknn.compiler.float_model import onnx_package
 
@@ -144,11 +148,13 @@ def _staged(
         "flow": [{"latent": (1, stages.channels, size), "mask": (1, 1, size), **row} for size in flows],
         "decoder": [{"z": (1, stages.channels, size), **row} for size in decodes],
     }
-    for role, shapes in plans.items():
+    for number, (role, shapes) in enumerate(plans.items()):
+        progress(f"compiling the {role} for {len(shapes)} lengths", number, len(plans))
         model = getattr(stages, role)
         known = {entry.name for entry in model.graph.input}
         bound = [{key: value for key, value in shape.items() if key in known} for shape in shapes]
         files[role] = _bundle(model, folder / f"{role}.rknnz", target, bound)
+    progress("compiled", len(plans), len(plans))
     return files
 
 
