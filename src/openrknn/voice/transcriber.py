@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -32,6 +33,8 @@ __all__ = ["FAMILIES", "Transcriber"]
 FAMILIES = {"moonshine": "openrknn.voice.moonshine:Moonshine"}
 """Family of a set -> the class that listens, made with (set, device)."""
 _BLOCK = 16_000
+_FILE_SILENCE = 1.2
+"""Seconds without speech that end a segment of a recording."""
 
 
 class Transcriber(Closing):
@@ -70,19 +73,24 @@ class Transcriber(Closing):
         if not self._has_activity:
             longest = self._listener.longest
         base = rules or Rules()
-        self.rules = Rules(base.threshold, base.silence, base.pad, base.least, longest)
+        self.rules = replace(base, longest=longest)
+        # A sentence that is torn at every breath is understood less well; a recording can wait for a longer pause.
+        self._file_rules = self.rules if rules else replace(self.rules, silence=_FILE_SILENCE)
         self._is_open = True
 
     def __call__(self, audio: str | Path | bytes | Audio | npt.NDArray[Any], rate: int | None = None) -> Transcript:
         """The text of a recording: a file, the bytes of one, `Audio`, or an array with its `rate`."""
         started = time.perf_counter()
-        stream = self.stream(partial=0)
+        stream = self._stream(0, self._file_rules)
         found = [segment for segment in self._through(stream, self._blocks(audio, rate)) if segment.final]
         timing = {"seconds": round(time.perf_counter() - started, 3), "model": round(stream.hearing_seconds, 3)}
         return Transcript(tuple(_numbered(found)), stream.seconds, self.language, timing)
 
     def stream(self, *, partial: float = 0.25) -> TranscriptStream:
         """For sound that is still coming; `partial` seconds of it between partial results, 0 for final ones only."""
+        return self._stream(partial, self.rules)
+
+    def _stream(self, partial: float, rules: Rules) -> TranscriptStream:
         self._check()
         activity = self._take_activity() if self._has_activity else None
 
@@ -91,7 +99,7 @@ class Transcriber(Closing):
                 with self._lock:
                     self._idle.append(activity)
 
-        return TranscriptStream(self._hear, activity, self.rules, partial=partial, rate=self.rate, on_close=give_back)
+        return TranscriptStream(self._hear, activity, rules, partial=partial, rate=self.rate, on_close=give_back)
 
     def close(self) -> None:
         """Give everything back. Closing twice is allowed."""
