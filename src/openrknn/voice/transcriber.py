@@ -81,17 +81,15 @@ class Transcriber(Closing):
     def __call__(self, audio: str | Path | bytes | Audio | npt.NDArray[Any], rate: int | None = None) -> Transcript:
         """The text of a recording: a file, the bytes of one, `Audio`, or an array with its `rate`."""
         started = time.perf_counter()
-        stream = self._stream(0, self._file_rules)
+        stream = self.stream(partial=0)
         found = [segment for segment in self._through(stream, self._blocks(audio, rate)) if segment.final]
         timing = {"seconds": round(time.perf_counter() - started, 3), "model": round(stream.hearing_seconds, 3)}
         return Transcript(tuple(_numbered(found)), stream.seconds, self.language, timing)
 
     def stream(self, *, partial: float = 0.25) -> TranscriptStream:
         """For sound that is still coming; `partial` seconds of it between partial results, 0 for final ones only."""
-        return self._stream(partial, self.rules)
-
-    def _stream(self, partial: float, rules: Rules) -> TranscriptStream:
         self._check()
+        rules = self.rules if partial else self._file_rules
         activity = self._take_activity() if self._has_activity else None
 
         def give_back() -> None:
