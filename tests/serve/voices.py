@@ -123,10 +123,11 @@ def open_fake(where: str, kind: str, device: str) -> Any:
     return {"transcriber": FakeTranscriber, "speaker": FakeSpeaker, "wake": FakeWake}[kind]()
 
 
-def make_sets(folder: Path) -> list[str]:
+def make_sets(folder: Path, *names: str) -> list[str]:
     """Sets that say what they are and hold nothing."""
     made = []
-    for name, kind, rate in (("ears", "transcriber", 16000), ("mouth", "speaker", 22050), ("hey", "wake", 16000)):
+    kinds = (("transcriber", 16000), ("speaker", 22050), ("wake", 16000))
+    for name, (kind, rate) in zip(names or ("ears", "mouth", "hey"), kinds, strict=False):
         (folder / name).mkdir()
         words = {"format": 1, "name": name, "family": "fake", "kind": kind, "rate": rate, "licence": "MIT"}
         (folder / name / "voice.json").write_text(json.dumps(words))
