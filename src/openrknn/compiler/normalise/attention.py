@@ -297,7 +297,8 @@ def _placed(
             continue
         if form == "rows":
             return layouts.arranged(moved, (1, sizes[order[0]], windows * heads, sizes[order[3]]), name), form, turned
-        return _padded(layouts, moved, heads, sizes[order[1]], (windows, sizes[order[3]]), name), form, turned
+        pixels = (windows, sizes[order[3]])
+        return _padded(layouts, moved, heads, sizes[order[1]], pixels, name, is_right=is_right), form, turned
     order = (1, 2, 0, 3) if is_right else (1, 3, 0, 2)
     moved = view.transposed(sizes, order)
     if moved is None:
@@ -306,13 +307,18 @@ def _placed(
     return _padded(layouts, moved, heads, sizes[order[1]], (windows, sizes[order[3]]), name), "channels", False
 
 
-def _padded(layouts: Layouts, view: View, heads: int, depth: int, pixels: tuple[int, int], name: str) -> str:
+def _padded(
+    layouts: Layouts, view: View, heads: int, depth: int, pixels: tuple[int, int], name: str, *, is_right: bool = False
+) -> str:
     """[1, heads * depth, windows, pixels], each head filled up with zeros to whole groups of channels."""
     graph = layouts.graph
     plain = layouts.arranged(view, (1, heads * depth, *pixels), name)
     room = -(-depth // _DEPTH) * _DEPTH
     if room == depth:
         return plain
+    whole = _unpicked(layouts, plain, heads, depth, room) if is_right else None
+    if whole is not None:
+        return whole
     picks = np.concatenate(
         [np.r_[np.arange(depth) + head * depth, np.full(room - depth, -1)] for head in range(heads)]
     )
@@ -320,6 +326,22 @@ def _padded(layouts: Layouts, view: View, heads: int, depth: int, pixels: tuple[
     graph.derived[made] = derived_from(graph, plain, lambda x: x)
     layouts.emit(_pick(graph, plain, made, picks))
     return made
+
+
+def _unpicked(layouts: Layouts, name: str, heads: int, depth: int, room: int) -> str | None:
+    """What channels were cut from that are to be filled up again: a cache whose heads are whole groups already.
+
+    What lies between the heads meets zeros of the left operand, or becomes channels that are dropped.
+    """
+    graph, maker = layouts.graph, layouts.maker(name)
+    if maker is None or maker.type != "Conv" or maker.attributes.get("from") != "Pick" or heads * depth < 2:
+        return None
+    source = maker.inputs[0]
+    if graph.shape(source)[1] != heads * room or graph.shape(source)[2:] != graph.shape(name)[2:]:
+        return None
+    picks = graph.constants[maker.inputs[1]].reshape(heads * depth, heads * room)
+    wanted = np.concatenate([np.arange(depth) + head * room for head in range(heads)])
+    return source if np.array_equal(picks.argmax(1), wanted) and picks.sum() == heads * depth else None
 
 
 def _pick(graph: Graph, source: str, target: str, picks: Array) -> Op:

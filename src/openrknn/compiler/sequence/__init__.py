@@ -11,6 +11,7 @@ tables      rows that are looked up: embeddings, cosines
 parts       the past and the new row, kept apart through every operator
 rewrite     the new step;  tidy: without what exporters add;  compare: it computes what the old one did
 cross       keys and values of cross attention, computed once
+arrange     caches in the NPU's layout: a step is one submit
 make        all of it, and the file
 """
 

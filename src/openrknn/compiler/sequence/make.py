@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -12,6 +12,7 @@ import openrknn
 from openrknn.compiler.api import compile_model
 from openrknn.compiler.errors import OptionError
 from openrknn.compiler.options import CompileKeywords
+from openrknn.compiler.sequence.arrange import GROUP, arranged, arranged_cross
 from openrknn.compiler.sequence.compare import compare
 from openrknn.compiler.sequence.cross import Cross, cut_cross
 from openrknn.compiler.sequence.moving import trace
@@ -75,7 +76,7 @@ def compile_decoder(
     **options: Unpack[CompileKeywords],
 ) -> bytes:
     """`cached`, compiled: the bytes of a `.rknnz` for `openrknn.Decoder`. `options` are those of `openrknn.compile`."""
-    made = cached(step, capacity, first=first, frames=frames)
+    made = _arranged(cached(step, _whole(capacity), first=first, frames=frames and _whole(frames)))
     compiled = compile_model(made.step.model, target, **options)
     files = {"step.rknn": compiled.data}
     if made.cross is not None:
@@ -104,9 +105,26 @@ def compile_decoder(
     )
 
 
+def _whole(rows: int) -> int:
+    """As many rows as products take without filling up."""
+    return -(-rows // GROUP) * GROUP if 1 < rows <= _MOST_ROWS else rows
+
+
+def _arranged(made: CachedDecoder) -> CachedDecoder:
+    """With caches in the NPU's layout."""
+    inputs = {entry.name: entry for entry in made.step.model.graph.input}
+    shapes = {
+        name: tuple(int(size.dim_value) for size in inputs[name].type.tensor_type.shape.dim) for name in made.step.bound
+    }
+    step = arranged(made.step)
+    if step is made.step or made.cross is None:
+        return replace(made, step=step)
+    return replace(made, step=step, cross=arranged_cross(made.cross, shapes))
+
+
 def _vocabulary(model: Any) -> int:
     logits = next(entry for entry in model.graph.output if entry.name == "logits")
-    return int(logits.type.tensor_type.shape.dim[-1].dim_value)
+    return int(np.prod([size.dim_value for size in logits.type.tensor_type.shape.dim]))
 
 
 def _entry(name: str, table: Table, files: dict[str, bytes]) -> TableEntry:

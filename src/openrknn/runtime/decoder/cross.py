@@ -23,6 +23,7 @@ __all__ = ["CrossAttention"]
 
 _FAR = -30000.0
 _PREFIX = "cross."
+_COLUMNS, _GROUP = 3, 16
 
 
 class CrossAttention:
@@ -98,6 +99,7 @@ class CrossAttention:
     def _start_with(self, given: Mapping[Any, object]) -> int:
         arrays = {str(name): np.asarray(value, np.float32) for name, value in given.items()}
         arrays = {name if name in self._axes else _PREFIX + name: value for name, value in arrays.items()}
+        arrays = {name: self._arranged(name, value) for name, value in arrays.items()}
         missing = next((name for name in self._axes if name not in arrays), None)
         unknown = next((name for name in arrays if name not in self._axes), None)
         if missing or unknown:
@@ -112,6 +114,18 @@ class CrossAttention:
         if len(lengths) != 1:
             raise ValueError(f"the arrays given to start have different numbers of frames: {sorted(lengths)}")
         return int(lengths.pop())
+
+    def _arranged(self, name: str, value: Array) -> Array:
+        """[1, heads, frames, numbers] of the exported model, where the step has [1, heads * room, 1, frames]."""
+        shape = self._inputs[name].stored.tensor.shape if name in self._inputs else ()
+        if self._axes.get(name) != _COLUMNS or value.ndim != len(shape) or value.shape[1] == shape[1]:
+            return value
+        heads, frames, size = value.shape[1:]
+        room = shape[1] // heads if heads and shape[1] % heads == 0 else 0
+        if room - size not in range(_GROUP):
+            return value
+        filled = np.pad(value, ((0, 0), (0, 0), (0, 0), (0, room - size)))
+        return np.ascontiguousarray(filled.transpose(0, 1, 3, 2)).reshape(1, shape[1], 1, frames)
 
     def _check(self, name: str, value: Array, shape: tuple[int, ...], axis: int) -> int:
         wanted = [size if place != axis else f"1 to {size}" for place, size in enumerate(shape)]

@@ -27,6 +27,9 @@ __all__ = ["Decoder"]
 _FAR = -30000.0
 """What a mask adds to scores of rows that are not filled: a half float holds it, and its exponential is 0."""
 
+_SPARE = 15
+"""Rows that a cache may have beyond its capacity: products take whole groups of 16."""
+
 
 class _Lane:
     """One hypothesis: a program with caches of its own; everything else belongs to the first lane."""
@@ -258,12 +261,12 @@ def _check_ports(file: DecoderFile, inputs: Mapping[str, StoredTensor], outputs:
         if given not in inputs or inputs[given].tensor.elements != int(np.prod(shape)):
             raise FormatError(f"{name}: its table for {given!r} does not fit an input of the step")
     for cache in file.caches:
-        _check_axis(name, inputs, cache.input, cache.axis, file.capacity)
+        _check_axis(name, inputs, cache.input, cache.axis, file.capacity, is_least=True)
         _check_axis(name, outputs, cache.output, cache.axis, 1)
     for one in file.bound:
         _check_axis(name, inputs, one.input, one.axis, file.frames)
     for mask, length in ((file.mask, file.capacity), (file.cross_mask, file.frames)):
-        if mask and (mask not in inputs or inputs[mask].tensor.shape[-1:] != (length,)):
+        if mask and (mask not in inputs or not length <= inputs[mask].tensor.elements <= length + _SPARE):
             raise FormatError(f"{name}: {mask!r} is no mask over {length} rows")
     fed = {*shapes, *(one.input for one in file.caches), *(one.input for one in file.bound), file.mask, file.cross_mask}
     unknown = next((given for given in inputs if given not in fed), None)
@@ -273,7 +276,9 @@ def _check_ports(file: DecoderFile, inputs: Mapping[str, StoredTensor], outputs:
         raise FormatError(f"{name}: its step does not give {file.vocabulary} logits")
 
 
-def _check_axis(name: str, tensors: Mapping[str, StoredTensor], given: str, axis: int, size: int) -> None:
+def _check_axis(
+    name: str, tensors: Mapping[str, StoredTensor], given: str, axis: int, size: int, *, is_least: bool = False
+) -> None:
     shape = tensors[given].tensor.shape if given in tensors else ()
-    if axis >= len(shape) or shape[axis] != size:
+    if axis >= len(shape) or not size <= shape[axis] <= size + (_SPARE if is_least else 0):
         raise FormatError(f"{name}: {given!r} has not {size} rows on dimension {axis}, but {list(shape)}")

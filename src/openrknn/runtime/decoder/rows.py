@@ -95,14 +95,15 @@ class FilledRow:
 
     def __init__(self, stored: StoredTensor, far: float) -> None:
         self._stored = stored
-        self._where = _place(stored, len(stored.tensor.shape) - 1)
+        shape = stored.tensor.shape
+        self._where = _place(stored, int(np.argmax(shape)))  # [1, 1, 1, rows], or [1, rows, 1, 1]
         self._numbers = np.full(stored.tensor.shape, far, np.float32)
         self._zero = encode(np.zeros(1, np.float32), stored.tensor, stored.dtype).reshape(-1)[0]
 
     def set(self, length: int) -> None:
         """The first rows are filled."""
         numbers = self._numbers.copy()
-        numbers[..., :length] = 0
+        numbers.reshape(-1)[:length] = 0
         fill(self._stored, numbers)
 
     def add(self, row: int) -> None:
