@@ -210,7 +210,7 @@ class _Front(Closing):
 def _decibels(powers: npt.NDArray[np.float64], gain: float) -> Samples:
     """At least -100 dB, and at most 80 dB below the loudest of the eight frames."""
     made: npt.NDArray[np.float64] = 10 * np.log10(np.maximum(powers / gain, 10 ** (_SILENT / 10)))
-    return np.maximum(made, made.max() - 80).astype(np.float32)
+    return np.asarray(np.maximum(made, made.max() - 80), np.float32)
 
 
 class _Word:

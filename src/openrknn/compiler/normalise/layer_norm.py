@@ -143,7 +143,7 @@ class _Parts:
 
 def find_layer_norms(graph: Graph) -> None:
     """They become one operator each, before anything else moves their parts."""
-    for kind in ("Add", "Div"):  # with scale and bias first, then those that have none
+    for kind in ("Add", "Div", "Mul"):  # with scale and bias first, then those that have none
         for op in list(graph.ops):
             if op.type == kind:
                 _recognise(graph, op)
@@ -151,7 +151,10 @@ def find_layer_norms(graph: Graph) -> None:
 
 
 def _recognise(graph: Graph, op: Op) -> None:
-    """(x - mean) / sqrt(mean((x - mean) ** 2) + eps) [* gamma + beta], as exporters before opset 17 write it."""
+    """(x - mean) / sqrt(mean((x - mean) ** 2) + eps) [* gamma + beta], as exporters before opset 17 write it.
+
+    TensorFlow Lite has a product with the power of -0.5, which is a reciprocal root here.
+    """
     makers = graph.producers()
 
     def maker(name: str, kind: str) -> Op | None:
@@ -171,9 +174,16 @@ def _recognise(graph: Graph, op: Op) -> None:
     shifted = constant_of(op) if op.type == "Add" else None
     product = maker(shifted[0], "Mul") if shifted else None
     scaled = constant_of(product) if product is not None else None
-    quotient = op if op.type == "Div" else maker(scaled[0], "Div") if scaled else None
-    difference = maker(quotient.inputs[0], "Sub") if quotient is not None else None
-    root = maker(quotient.inputs[1], "Sqrt") if quotient is not None else None
+    quotient = op if op.type != "Add" else makers.get(scaled[0]) if scaled else None
+    difference: Op | None = None
+    root: Op | None = None
+    if quotient is not None and quotient.type == "Div":
+        difference, root = maker(quotient.inputs[0], "Sub"), maker(quotient.inputs[1], "Sqrt")
+    elif quotient is not None and quotient.type == "Mul":
+        for one, other in (quotient.inputs, quotient.inputs[::-1]):
+            inverse = maker(other, "Reciprocal")
+            if inverse is not None and difference is None:
+                difference, root = maker(one, "Sub"), maker(inverse.inputs[0], "Sqrt")
     padded = maker(root.inputs[0], "Add") if root is not None else None
     eps = constant_of(padded) if padded is not None else None
     variance = maker(eps[0], "ReduceMean") if eps else None

@@ -83,15 +83,27 @@ def _is_layer_norm(writer: Writer, node: Any, *, is_strict: bool) -> bool:
 
 
 def _is_divided(writer: Writer, difference: str) -> bool:
-    """By sqrt(mean(difference^2) + eps)."""
+    """By sqrt(mean(difference^2) + eps), or multiplied by the power of -0.5 of it."""
     makers = writer.facts.makers
 
     def maker(name: str, *kinds: str) -> Any:
         found = makers.get(name)
         return found if found is not None and found.op_type in kinds else None
 
+    def root_of(reader: Any) -> Any:
+        if reader.op_type == "Div" and reader.input[0] == difference:
+            return maker(reader.input[1], "Sqrt")
+        if reader.op_type != "Mul":
+            return None
+        inverse = maker(reader.input[0 if reader.input[1] == difference else 1], "Pow", "Reciprocal")
+        if inverse is None or inverse.op_type == "Reciprocal":
+            return maker(inverse.input[0], "Sqrt") if inverse is not None else None
+        exponent = writer.constant(inverse.input[1])
+        is_root = exponent is not None and exponent.size == 1 and float(exponent.reshape(-1)[0]) == -0.5
+        return inverse if is_root else None
+
     for reader in writer.facts.readers.get(difference, []):
-        root = maker(reader.input[1], "Sqrt") if reader.op_type == "Div" and reader.input[0] == difference else None
+        root = root_of(reader)
         total = maker(root.input[0], "Add") if root is not None else None
         means = [maker(name, "ReduceMean") for name in total.input] if total is not None else []
         squares = [maker(mean.input[0], "Pow", "Mul") for mean in means if mean is not None]
