@@ -13,7 +13,7 @@ __all__ = ["GROUPS", "NAMES", "Command", "load_command"]
 _PICTURES = ("classify", "detect", "segment", "pose", "ocr")
 GROUPS = {
     "run models": ("run", "demo", *_PICTURES, "stream"),
-    "listen and speak": ("transcribe", "speak", "voice"),
+    "listen and speak": ("transcribe", "speak", "listen", "denoise", "voice"),
     "compile, measure and compare models": ("compile", "bench", "profile", "compare"),
     "inspect and change files": ("inspect", "lint", "disasm", "diff", "extract", "edit", "coverage"),
     "run and trace programs that use an NPU": ("exec", "library", "device", "spy", "trace", "verify"),

@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", nargs="?", metavar="NAME|FOLDER|FILE", help="get: what to make a set of")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="where to put it (default: at home, by its name)")
     parser.add_argument("--target", metavar="CHIP", default="rk3588", help="chip to compile for (rk3588)")
+    parser.add_argument("--family", metavar="NAME", help="get: which models of a folder that has several kinds")
     parser.add_argument("--precision", choices=("fp16", "int8"), default="fp16", help="numbers on the NPU (fp16)")
 
 
@@ -54,7 +55,8 @@ def _get(arguments: argparse.Namespace, output: Output) -> int:
     folder = Path(arguments.output) if arguments.output else None
     try:
         with _progress(output) as tell:
-            made = get(arguments.what, folder, target=arguments.target, precision=arguments.precision, progress=tell)
+            made = get(arguments.what, folder, target=arguments.target, precision=arguments.precision,
+                       family=arguments.family, progress=tell)  # fmt: skip
     except ImportError as error:
         raise CommandError(missing(error, "onnx")) from error
     size = sum(path.stat().st_size for path in made.folder.iterdir() if path.is_file())

@@ -25,9 +25,15 @@ def get(
     *,
     target: str = "rk3588",
     precision: str = "fp16",
+    family: str | None = None,
     progress: Progress | None = None,
 ) -> VoiceSet:
-    """Make a set: of a name in `KNOWN`, of a folder with models, of a file. Without `folder`: at home, by its name."""
+    """Make a set: of a name in `KNOWN`, of a folder with models, of a file. Without `folder`: at home, by its name.
+
+    `family`: which models of a folder that has several kinds; a set of them has the name of the place it goes to.
+    """
+    if family is not None and family not in FAMILIES:
+        raise VoiceSetError(f"no family is called {family!r}; there are {', '.join(FAMILIES)}")
     report = progress or (lambda *_: None)
     known = KNOWN.get(str(what))
     options: dict[str, Any] = {"precision": precision, "progress": report}
@@ -45,8 +51,10 @@ def get(
         source = Path(what)
         if not source.exists():
             raise VoiceSetError(f"{what}: neither a file or folder nor a name that is known: {', '.join(KNOWN)}")
-        family = family_of(source)
-        name, origin = source.resolve().name.removesuffix(".onnx"), f"{source.name} (local)"
+        family = family or family_of(source)
+        name, origin = source.resolve().name.removesuffix(".onnx").removesuffix(".tflite"), f"{source.name} (local)"
+        if folder is not None and source.is_dir():
+            name = folder.resolve().name
     place = folder or home() / name
     module = import_module(FAMILIES[family].module)
     accepted = inspect.signature(module.make).parameters

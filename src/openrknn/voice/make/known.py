@@ -39,12 +39,35 @@ FAMILIES: dict[str, Family] = {
         "speech to text: encoder, decoder and tokenizer of Moonshine",
     ),
     "silero": Family("openrknn.voice.make.silero", ("silero_vad_16k_op15.onnx",), "voice activity: Silero's net"),
+    "dtln": Family(
+        "openrknn.voice.make.dtln",
+        ("model_1.onnx|dtln_1.onnx|model_1.tflite", "model_2.onnx|dtln_2.onnx|model_2.tflite"),
+        "noise suppression: the two nets of DTLN",
+    ),
+    "openwakeword": Family(
+        "openrknn.voice.make.wake",
+        (
+            "melspectrogram.tflite|melspectrogram.onnx",
+            "embedding_model.tflite|embedding_model.onnx",
+            "*.tflite|*_v*.onnx",
+        ),
+        "wake words: the nets of openWakeWord",
+    ),
     # The last one: any other .onnx could be a voice, and what is missing beside it is said.
     "piper": Family("openrknn.voice.make.piper", ("*.onnx", "*.onnx.json"), "text to speech: VOICE.onnx of Piper"),
 }
 
+_WORDS = ("alexa", "hey_jarvis", "hey_mycroft", "hey_rhasspy", "okay_nabu")
+
 KNOWN: dict[str, Known] = {
     "moonshine-tiny": Known("moonshine", "speech to text, English, 27 M parameters", "MIT", "moonshine-voice", "0.0.4"),
     "silero-vad": Known("silero", "voice activity", "MIT", "silero-vad", "6.2.3"),
+    "dtln": Known("dtln", "noise suppression; a folder with the authors' model_1.onnx and model_2.onnx", "MIT"),
+    **{
+        word: Known(
+            "openwakeword", f'the wake word "{word.replace("_", " ")}"', "Apache-2.0", "pyopen-wakeword", "1.1.0"
+        )
+        for word in _WORDS
+    },
 }
 """What people type -> where it is."""

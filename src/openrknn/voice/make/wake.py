@@ -18,10 +18,8 @@ from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.nets import compile_net, find_file
 from openrknn.voice.sets import VoiceSet, installed, write_set
 
-__all__ = ["WORDS", "make"]
+__all__ = ["make"]
 
-WORDS = ("alexa", "hey_jarvis", "hey_mycroft", "hey_rhasspy", "okay_nabu")
-"""In the package pyopen-wakeword 1.1.0."""
 _MEL = ("melspectrogram.tflite", "melspectrogram.onnx")
 _EMBEDDING = ("embedding_model.tflite", "embedding_model.onnx")
 _BINS, _FRAME, _FRAMES, _BANDS = 257, 512, 8, 32
@@ -35,7 +33,7 @@ def make(source: Path, folder: Path, target: str = "rk3588", *, name: str = "hey
 
     A file of your own needs the front end beside it, or a set that has it already.
     """
-    path = source if source.is_file() else find_file(source, f"{name}.tflite", f"{name}.onnx", f"{name}_v*.onnx")
+    path = source if source.is_file() else _net_of(source, name)
     folder.mkdir(parents=True, exist_ok=True)
     _front_end(path.parent, folder, target)
     model, verify = _two_stages(_read(path))
@@ -47,6 +45,15 @@ def make(source: Path, folder: Path, target: str = "rk3588", *, name: str = "hey
     )  # fmt: skip
     write_set(made)
     return made
+
+
+def _net_of(source: Path, name: str) -> Path:
+    try:
+        return find_file(source, f"{name}.tflite", f"{name}.onnx", f"{name}_v*.onnx")
+    except VoiceSetError as error:
+        files = [path for path in source.rglob("*") if path.suffix in (".tflite", ".onnx")]
+        words = sorted(path.name for path in files if path.name not in (*_MEL, *_EMBEDDING))
+        raise VoiceSetError(f"{source}: which word? Give the file of one: {', '.join(words[:20]) or 'none'}") from error
 
 
 def _front_end(source: Path, folder: Path, target: str) -> None:
