@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from heapq import heappop, heappush
 
 __all__ = ["Window", "windows_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Window:
     """Frames start to start + size go in (those outside of the sentence are zeros); first to last are kept."""
 
@@ -25,7 +25,7 @@ class Window:
 
 
 def windows_of(frames: int, sizes: Sequence[int], reach: int, *, masked: bool = False) -> list[Window]:
-    """The cheapest windows of one size that cover a sentence.
+    """The windows that cover a sentence with the least work.
 
     `masked`: the network is told where the sentence ends, so a window may be longer than it. Without that, a sentence
     shorter than all windows is taken from two of them, one at each of its ends; if it is shorter than twice the reach,
@@ -33,27 +33,55 @@ def windows_of(frames: int, sizes: Sequence[int], reach: int, *, masked: bool = 
     """
     if frames < 1 or reach < 0 or not sizes:
         raise ValueError(f"{frames} frames, a reach of {reach} and {len(sizes)} sizes make no windows")
-    usable = [size for size in sizes if size > 2 * reach]
+    usable = sorted({size for size in sizes if size > 2 * reach}, reverse=True)
     if not usable:
         raise ValueError(f"windows of {max(sizes)} frames are too small for a network that looks {reach} to each side")
-    return min((_chain(frames, size, reach, masked) for size in sorted(usable, reverse=True)), key=_cost)
+    if frames < 2 * reach and not masked and frames not in usable:
+        return [Window(0, usable[-1], 0, frames)]  # all that are usable are longer
+    found: list[Window] = []
+    done = 0
+    while frames - done > _MANY * usable[0]:  # in the middle of a long sentence the largest is the cheapest
+        found.append(_next(done, usable[0], reach))
+        done = found[-1].last
+    return found + _cheapest(done, frames, usable, reach, masked)
 
 
-def _cost(windows: list[Window]) -> int:
-    return sum(window.size for window in windows)
+_MANY = 8
 
 
-def _chain(frames: int, size: int, reach: int, masked: bool) -> list[Window]:
-    if frames == size or (frames < size and (masked or frames < 2 * reach)):
-        return [Window(0, size, 0, frames)]
-    if frames < size:
-        middle = frames // 2
-        return [Window(0, size, 0, middle), Window(frames - size, size, middle, frames)]
-    step = size - 2 * reach
-    count = 2 + max(0, ceil((frames - 2 * (size - reach)) / step))
-    found, done = [], 0
-    for number in range(count - 1):
-        start = number * step
-        found.append(Window(start, size, done, start + size - reach))
-        done = start + size - reach
-    return [*found, Window(frames - size, size, done, frames)]
+def _next(done: int, size: int, reach: int) -> Window:
+    """The window behind what is done that reaches furthest and is not the last."""
+    start = max(0, done - reach)
+    return Window(start, size, done, start + size - reach)
+
+
+def _last(done: int, frames: int, size: int, reach: int, masked: bool) -> Window | None:
+    """The window that ends the sentence, if it is right from where we are."""
+    start = frames - size
+    if masked and start < 0:
+        start = max(0, done - reach)  # zeros behind the end are told apart
+        return Window(start, size, done, frames) if start + size >= frames else None
+    right_from = 0 if start == 0 else max(0, start) + reach
+    return Window(start, size, done, frames) if done >= right_from else None
+
+
+def _cheapest(done: int, frames: int, sizes: Sequence[int], reach: int, masked: bool) -> list[Window]:
+    """Least work first, until a way has reached the end."""
+    ways: list[tuple[int, int, int, tuple[Window, ...]]] = [(0, 0, done, ())]
+    seen: set[int] = set()
+    while True:
+        work, count, place, path = heappop(ways)
+        if place == frames:
+            return list(path)
+        if place in seen:
+            continue
+        seen.add(place)
+        for size in sizes:
+            ending = _last(place, frames, size, reach, masked)
+            inner = _next(place, size, reach)
+            if inner.last >= frames or inner.start + size > frames:
+                # Longer than what is left: right only where the network still sees the true frames.
+                inner = Window(inner.start, size, place, frames - reach)
+            for window in (ending, inner):
+                if window is not None and window.last > place:
+                    heappush(ways, (work + size, count + 1, window.last, (*path, window)))
