@@ -7,7 +7,6 @@ import argparse
 from openrknn.cli.common.files import load_model
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.parts import bundle_in
-from openrknn.container.sequence import is_decoder
 
 NAME = "inspect"
 HELP = "show what is in a model, what to feed it and what to watch out for"
@@ -39,6 +38,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     """Describe one model."""
     from openrknn import analysis
     from openrknn.analysis.reports import Severity, as_json
+    from openrknn.container.sequence import is_decoder
 
     if is_decoder(arguments.file):
         from openrknn.cli.inspect.decoder import inspect_decoder
