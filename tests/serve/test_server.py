@@ -204,6 +204,8 @@ def test_a_model_that_was_named_has_to_load(tmp_path: Path) -> None:
     with pytest.raises(RknnError, match=r"bad\.rknn"), running(Settings([tmp_path / "bad.rknn"], http_port=0)):
         pass
     assert main(["serve", str(tmp_path / "nothing")]) == 2
+    assert main(["serve"]) == 2
+    assert main(["serve", str(FILES["picture"]), "--wyoming", "tcp://127.0.0.1:0"]) == 2
     assert main(["serve", str(FILES["picture"]), "--tls-cert", "x"]) == 2
 
 

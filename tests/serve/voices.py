@@ -76,6 +76,9 @@ class _Stream:
 class FakeTranscriber:
     rate, language = 16000, "en"
 
+    def warm_up(self) -> None:
+        pass
+
     def __call__(self, audio: Audio) -> Transcript:
         assert audio.rate == self.rate
         if len(audio.samples) and audio.samples[0] < -0.9:

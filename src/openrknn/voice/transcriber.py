@@ -99,6 +99,10 @@ class Transcriber(Closing):
 
         return TranscriptStream(self._hear, activity, rules, partial=partial, rate=self.rate, on_close=give_back)
 
+    def warm_up(self) -> None:
+        """Let the model itself hear a second of silence: weights are packed before the first person waits for it."""
+        self._hear(np.zeros(self.rate, np.float32))
+
     def close(self) -> None:
         """Give everything back. Closing twice is allowed."""
         with self._lock:

@@ -101,6 +101,8 @@ class Speech:
             return found, voice if voice in found.speakers else None
         if voice in _OTHERS:
             return found, None
+        if voice.isascii() and voice.isdigit() and len(voice) < 5:  # a speaker without a name
+            return found, voice
         there = ", ".join(map(repr, [found.name, *found.speakers[:20]]))
         raise BadRequestError(f"there is no voice {voice[:80]!r}; {found.name!r} has {there}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,8 @@ from openrknn.voice.errors import AudioError, PhonemeError
 from openrknn.voice.results import Segment
 
 __all__ = ["Booth", "Engine", "OpenVoice", "open_voice"]
+
+_LOG = logging.getLogger(__name__)
 
 OpenVoice = Callable[[str, str, str], Any]
 """(where, kind, device) -> Transcriber, Speaker or Wake."""
@@ -53,7 +56,12 @@ class Engine:
     def _warm_up(self) -> None:
         """Weights are packed and buffers made before the first person waits for them."""
         if self.kind == "transcriber":
-            self.shared(Audio(np.zeros(int(self.shared.rate), np.float32), int(self.shared.rate)))
+            self.shared.warm_up()
+        elif self.kind == "speaker":
+            try:
+                next(iter(self.shared.stream("a")), None)
+            except PhonemeError as error:
+                _LOG.warning("%s", error)  # said again to everybody who asks
         elif self.kind == "wake":
             self.shared.feed(np.zeros(1280, np.float32))
             self.shared.reset()
@@ -194,7 +202,10 @@ class Booth:
     # -- speech --------------------------------------------------------------------------------------------------
 
     def _speak(self, words: Mapping[str, Any], _: Array | None) -> tuple[dict[str, Any], None]:
-        chosen: dict[str, Any] = {} if words.get("speaker") is None else {"speaker": words["speaker"]}
+        chosen: dict[str, Any] = {}
+        if (speaker := words.get("speaker")) is not None:
+            is_name = speaker in (getattr(self._engine.shared, "speakers", None) or {})
+            chosen["speaker"] = speaker if is_name else int(speaker)
         if words["speed"] != 1.0:
             usual = getattr(getattr(self._engine.shared, "config", None), "length_scale", 1.0)
             chosen["length_scale"] = usual / words["speed"]
