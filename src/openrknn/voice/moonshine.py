@@ -161,6 +161,10 @@ class Moonshine(Closing):
         self.rate = voice.rate
         self._tables = Tables(voice)
         self._tokenizer = Tokenizer.read(voice.file("tokens"))
+        if len(self._tokenizer) < self._tables.words:
+            raise VoiceSetError(
+                f"{voice.file('tokens')}: {len(self._tokenizer)} pieces for {self._tables.words} words; make it again"
+            )
         self._encoder = open_net(voice, "encoder", device)
         try:
             self._session = open_net(voice, "decoder", device)
@@ -199,6 +203,13 @@ class Moonshine(Closing):
         self._decoder.hear(cross, count, most + 1)
         found = search(self._decoder, most, beam)
         return Heard(self._tokenizer.text(found.tokens), found.tokens, found.confidence)
+
+    def logits(self, samples: Samples, tokens: Sequence[int]) -> Array:
+        """What the model says after each of these tokens, [tokens, words]: for comparisons with other runtimes."""
+        cross, count = self.encode(samples)
+        self._decoder.hear(cross, count, len(tokens))
+        self._decoder.begin(1)
+        return np.concatenate([self._decoder.step([token]) for token in tokens])
 
     def close(self) -> None:
         """Give the nets back."""

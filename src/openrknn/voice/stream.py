@@ -64,7 +64,8 @@ class TranscriptStream:
         self._hear, self._activity, self._partial, self._rate = hear, activity, partial, rate
         self._segmenter = Segmenter(rules)
         self._longest = int(rules.longest * rate)
-        self._kept: Samples = np.zeros(0, np.float32)
+        self._room: Samples = np.zeros(rate, np.float32)
+        """Holds the samples from `_first` to `_frames`; grows with the segment that is spoken, and shrinks again."""
         self._first = self._frames = self._index = 0
         self._next = 0
         self._on_close = on_close
@@ -107,7 +108,7 @@ class TranscriptStream:
                     found += [self._spoken(part) for part in self._segmenter.feed(probability)]
             return found + [self._spoken(part) for part in self._segmenter.finish(self._frames)]
         finally:
-            self._kept = np.zeros(0, np.float32)
+            self._room, self._first = np.zeros(0, np.float32), self._frames
             if self._on_close is not None:
                 self._on_close()
 
@@ -115,15 +116,14 @@ class TranscriptStream:
         """Nobody wants to know the rest. Closing twice, or after the end, is allowed."""
         if not self._is_over:
             self._is_over = True
-            self._kept = np.zeros(0, np.float32)
+            self._room, self._first = np.zeros(0, np.float32), self._frames
             if self._on_close is not None:
                 self._on_close()
 
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _piece(self, block: Samples) -> list[Segment]:
-        self._kept = np.concatenate([self._kept, block])
-        self._frames += len(block)
+        self._append(block)
         found: list[Segment] = []
         if self._activity is None:
             while self._frames - self._first >= self._longest:
@@ -150,11 +150,26 @@ class TranscriptStream:
             self._next = self._frames + int(max(self._partial, 1.5 * spent) * self._rate)
         return found
 
+    @property
+    def _kept(self) -> Samples:
+        return self._room[: self._frames - self._first]
+
+    def _append(self, block: Samples) -> None:
+        used = self._frames - self._first
+        if used + len(block) > len(self._room):
+            wider = np.zeros(2 * (used + len(block)), np.float32)
+            wider[:used] = self._kept
+            self._room = wider
+        self._room[used : used + len(block)] = block
+        self._frames += len(block)
+
     def _forget(self, before: int) -> None:
         if before > self._first:
-            # A copy: a view would keep what it was cut from.
-            self._kept = self._kept[before - self._first :].copy()
+            rest = self._kept[before - self._first :].copy()
             self._first = before
+            if len(self._room) > 4 * max(len(rest), self._rate):
+                self._room = np.zeros(max(2 * len(rest), self._rate), np.float32)
+            self._room[: len(rest)] = rest
 
     def _spoken(self, part: Spoken) -> Segment:
         self._next = 0
