@@ -37,7 +37,7 @@ class Fake:
     def weights(self, *shape: int, size: float = 1.0) -> Array:
         """Random, so that values keep their size on the way."""
         inner = int(np.prod(shape[1:])) if len(shape) == 3 else shape[0]
-        return (self._random.standard_normal(shape) * size / np.sqrt(inner)).astype(np.float32)
+        return np.asarray(self._random.standard_normal(shape) * size / np.sqrt(inner), np.float32)
 
     def ones(self, *shape: int) -> Array:
         """About 1, each different."""
@@ -63,8 +63,8 @@ class Fake:
 
     def turns(self, graph: GraphWriter, value: str) -> tuple[str, str]:
         """Cosine and sine [time, pairs] for as many positions as `value` [1, time, width] has."""
-        rates = (0.5 ** np.arange(TURNED // 2, dtype=np.float32))[None, :, None]
-        rates = graph.op("Expand", rates, whole(1, 1, 1), name="/rotary_emb/Expand_output_0")
+        powers = (0.5 ** np.arange(TURNED // 2, dtype=np.float32))[None, :, None]
+        rates = graph.op("Expand", powers, whole(1, 1, 1), name="/rotary_emb/Expand_output_0")
         length = graph.op("Squeeze", graph.op("Shape", value, start=1, end=2), whole(0))
         places = graph.op("Range", np.array(0, np.int64), length, np.array(1, np.int64))
         places = graph.op("Unsqueeze", graph.op("Cast", places, to=1), whole(1))

@@ -59,7 +59,8 @@ class Float:
 
     def logits(self, states: Array, tokens: list[int]) -> Array:
         past = np.zeros((1, HEADS, 1, SIZE), np.float32)
-        feed = {"tokens": np.array([tokens], np.float32), "encoder_hidden_states": states, "past_key_values.0.decoder.key": past}
+        feed = {"tokens": np.array([tokens], np.float32), "encoder_hidden_states": states}
+        feed["past_key_values.0.decoder.key"] = past
         return np.asarray(self.decoder.run(["logits"], feed)[0][0], np.float32)
 
 
