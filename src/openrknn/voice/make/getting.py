@@ -67,6 +67,8 @@ def get(
 
 def family_of(source: Path) -> str:
     """Which family's models a folder or file holds."""
+    if source.is_file() and source.suffix == ".onnx" and Path(f"{source}.json").is_file():
+        return "piper"  # whatever it is called: only its voices come with such a file
     found = [name for name, family in FAMILIES.items() if _fits(source, family)]
     if not found:
         kinds = "; ".join(f"{name} ({', '.join(family.patterns)})" for name, family in FAMILIES.items())
