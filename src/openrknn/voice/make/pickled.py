@@ -1,0 +1,89 @@
+"""Weights in PyTorch's files, without PyTorch: a zip with a pickle, of which only tensors and dictionaries are read."""
+
+from __future__ import annotations
+
+import io
+import math
+import pickle
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.voice.errors import VoiceSetError
+
+__all__ = ["read_state"]
+
+Array = npt.NDArray[Any]
+_LARGEST = 1 << 30
+_TYPES = {
+    "FloatStorage": "<f4",
+    "HalfStorage": "<f2",
+    "DoubleStorage": "<f8",
+    "LongStorage": "<i8",
+    "IntStorage": "<i4",
+}
+
+
+def read_state(path: Path) -> dict[str, Array]:
+    """The tensors of a state by name. A pickle can call anything; this one can call nothing."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > _LARGEST:
+                raise VoiceSetError(f"{path}: weights of more than {_LARGEST} bytes; this is not the file it should be")
+            name = next((entry for entry in archive.namelist() if entry.endswith("data.pkl")), None)
+            if name is None:
+                raise VoiceSetError(f"{path}: no weights of PyTorch (an old file? save it again with PyTorch)")
+            found = _Tensors(archive, name.removesuffix("data.pkl")).load()
+    except (zipfile.BadZipFile, pickle.UnpicklingError, KeyError, ValueError, IndexError, TypeError, EOFError,
+            AttributeError, NotImplementedError, RuntimeError, OSError) as error:  # fmt: skip
+        raise VoiceSetError(f"{path}: these weights cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise VoiceSetError(f"{path}: holds no weights by name")
+    return {str(key): value for key, value in found.items() if isinstance(value, np.ndarray)}
+
+
+class _Kind:
+    """The name of a storage's type."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class _Tensors(pickle.Unpickler):
+    def __init__(self, archive: zipfile.ZipFile, folder: str) -> None:
+        super().__init__(io.BytesIO(archive.read(f"{folder}data.pkl")))
+        self._archive, self._folder = archive, folder
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Nothing but what a state needs."""
+        allowed: dict[tuple[str, str], Callable[..., Any] | type] = {
+            ("collections", "OrderedDict"): OrderedDict,
+            ("torch._utils", "_rebuild_tensor_v2"): _rebuilt,
+        }
+        if (module, name) in allowed:
+            return allowed[module, name]
+        if module == "torch" and name in _TYPES:
+            return _Kind(name)
+        raise pickle.UnpicklingError(f"asks for {module}.{name}, which weights do not need")
+
+    def persistent_load(self, pid: Any) -> Array:
+        """A storage: ("storage", kind, key, place, count)."""
+        _, kind, key, _, count = pid
+        if not isinstance(kind, _Kind) or not isinstance(key, str) or not key.isalnum():
+            raise pickle.UnpicklingError(f"a storage {str(key)[:40]!r} that is not understood")
+        body = self._archive.read(f"{self._folder}data/{key}")
+        return np.frombuffer(body, _TYPES[kind.name])[: int(count)]
+
+
+def _rebuilt(storage: Array, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> Array:
+    step = [math.prod(size[at + 1 :]) for at in range(len(size))]
+    is_plain = all(one == other or count == 1 for one, other, count in zip(stride, step, size, strict=True))
+    part = storage[offset : offset + math.prod(size)]
+    if not is_plain or offset < 0 or min(size, default=0) < 0 or part.size != math.prod(size):
+        raise ValueError(f"a tensor {size} with strides {stride} that its storage does not hold")
+    return part.reshape(size)
