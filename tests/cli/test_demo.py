@@ -10,6 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from openrknn.cli.demo import parts
+from openrknn.pages.demo import Part
+from openrknn.voice import VoiceSetError
 from tests.cli.run import program, run
 from tests.container.places import ROOT
 
@@ -41,6 +44,23 @@ def test_the_demo_for_programs(tmp_path: Path, capsys: Capture) -> None:
     assert report["parts"][0]["found"][0]["score"] > 0.9
     assert report["parts"][2]["found"][0]["score"] == 1.0
     assert report["seconds"] < 60
+
+
+@pytest.mark.parametrize("reason", ["", "no network"])
+def test_a_spoken_sentence_is_heard_or_left_out(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    def spoken(_tell: object) -> Part:
+        if reason:
+            raise VoiceSetError(reason)
+        return Part("What was said?", "about", "a set", 0.5, lines=[(0.9, "Ever tried, ever failed.")])
+
+    monkeypatch.setattr(parts, "spoken_part", spoken)
+    result = run(capsys, "demo", "--save", tmp_path / "out", "--voice")
+    assert result.code == 0
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert ("Ever tried, ever failed." in result.out) == ("Ever tried" in page) == (not reason)
+    assert ("What was said? is left out: no network" in result.err) == bool(reason)
 
 
 def test_without_the_examples_it_says_where_to_get_them(

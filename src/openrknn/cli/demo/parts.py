@@ -1,9 +1,9 @@
-"""The three parts of the demo, one after the other."""
+"""The parts of the demo, one after the other."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -14,6 +14,8 @@ from openrknn.cli.common.output import Output
 from openrknn.cli.common.tables import bar, facts, table, title
 from openrknn.cli.demo.files import find_examples
 from openrknn.cli.demo.sound import heard_keys
+from openrknn.cli.demo.speech import HEADING, spoken_part
+from openrknn.errors import RknnError
 from openrknn.pages.demo import Part, render
 from openrknn.quantities import duration
 
@@ -31,14 +33,14 @@ CLASSIFIER, FINDER, LISTENER = (
 )
 
 
-def run_demo(save: str, output: Output) -> int:
+def run_demo(save: str, output: Output, *, voice: bool = False) -> int:
     """Run, write, and say what to try next."""
     started = time.perf_counter()
     examples = find_examples()
     page = "index.html"
     folder = Folder(save, again=page)
     parts = []
-    for part in _parts(examples, output):
+    for part in _parts(examples, output, voice=voice):
         parts.append(part)
         for name, data in part.pictures:
             folder.add_bytes(name, data, part.heading)
@@ -51,7 +53,7 @@ def run_demo(save: str, output: Output) -> int:
     return 0
 
 
-def _parts(examples: Path, output: Output) -> Iterator[Part]:
+def _parts(examples: Path, output: Output, *, voice: bool) -> Iterator[Part]:
     from openrknn.vision.pipeline import Pipeline
 
     models, images = examples / "models", examples / "images"
@@ -78,6 +80,14 @@ def _parts(examples: Path, output: Output) -> Iterator[Part]:
     right = sum(a == b for a, b in zip(number, keys, strict=False)) / len(number)
     said = [(right, f"dialled {number}, heard {keys}")]
     yield Part("Which keys were pressed?", about, LISTENER, seconds, lines=said)
+    if voice:
+        try:
+            with _waiting(output, HEADING) as tell:
+                part = spoken_part(tell)
+        except (RknnError, ImportError) as error:  # no network, no room: the rest of the demo stands
+            output.complain(f"{HEADING} is left out: {error}")
+        else:
+            yield part
 
 
 def _pictures(heading: str, about: str, model: str, results: list[Result], lines: list[tuple[float, str]]) -> Part:
@@ -91,13 +101,13 @@ def _pictures(heading: str, about: str, model: str, results: list[Result], lines
 
 
 @contextmanager
-def _waiting(output: Output, what: str) -> Iterator[None]:
-    """Something moves while nothing else happens, for people at a terminal."""
+def _waiting(output: Output, what: str) -> Iterator[Callable[[str], None]]:
+    """Something moves while nothing else happens, for people at a terminal; it can be told what it is waiting for."""
     if not output.is_human or not output.stream.isatty():
-        yield
+        yield lambda _: None
         return
-    with output.console.status(what):
-        yield
+    with output.console.status(what) as status:
+        yield status.update
 
 
 def _show(output: Output, part: Part) -> None:
@@ -130,6 +140,7 @@ def _end(output: Output, page: Path, total: float) -> None:
                 ("done", f"in {duration(total)}, by the software NPU: it executed the commands inside the .rknn files"),
                 ("next", "openrknn classify MODEL PICTURE    what your photo shows"),
                 (" ", "openrknn detect yolo.rknn PHOTOS/ --save out    boxes, with your own detector"),
+                (" ", "openrknn transcribe talk.wav    what is said (after `openrknn voice get moonshine-tiny`)"),
                 (" ", "openrknn inspect MODEL    what a model contains"),
             ]
         )
