@@ -99,6 +99,23 @@ def test_the_stages_say_what_the_whole_graph_says(engine: StagedEngine, count: i
     assert _decibels(right.reshape(-1)[:edge], made[:edge]) > 40
 
 
+def test_an_exact_set_has_the_float_models_durations(voice: VoiceSet, tmp_path: Path) -> None:
+    source = voice.folder.parent / "small.onnx"
+    encoder = cut_vits(onnx.load(str(source))).encoder
+    folder = Path(shutil.copytree(voice.folder, tmp_path / "set"))
+    onnx.save(encoder, str(folder / "encoder.onnx"))
+    files = {role: name for role, name in voice.files.items() if role != "encoder"}
+    write_set(replace(open_set(folder), files={**files, "float_encoder": "encoder.onnx"}))
+    engine = StagedEngine(open_set(folder), "software")
+    ids = list(range(3, 40))
+    session = onnxruntime.InferenceSession(encoder.SerializeToString())
+    right = session.run(
+        ["hidden"], {"embedded": engine.embedding[ids][None], "mask": np.ones((1, 1, len(ids)), np.float32)}
+    )
+    np.testing.assert_allclose(engine.encode(ids)[0], right[0], rtol=1e-5, atol=1e-5)
+    engine.close()
+
+
 def test_reach_and_hop(voice: VoiceSet) -> None:
     # One coupling of four layers of 5 taps; conv 7, then at 4 and 16 times the rate up-sampling and dilated blocks.
     assert voice.options["flow_reach"] == 8

@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pause", metavar="SECONDS", type=float, default=0.2, help="between sentences (0.2)")
     parser.add_argument("--device", metavar="NAME", default="auto", help="auto, rknpu, rocket or software")
     parser.add_argument("--target", metavar="CHIP", default="", help="chip to compile for (this board's, else rk3588)")
+    parser.add_argument("--exact", action="store_true", help="text encoder in float: durations as in the float model")
     parser.add_argument("--phonemes", action="store_true", help="show the phonemes and their numbers, say nothing")
     parser.add_argument("--speakers", action="store_true", help="list the speakers of the voice")
 
@@ -65,7 +66,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     voice = arguments.voice or _only_voice()
     start = perf_counter()
     try:
-        with Speaker(voice, arguments.device, target=arguments.target, config=arguments.config) as speak:
+        options = {"target": arguments.target, "config": arguments.config, "exact": arguments.exact}
+        with Speaker(voice, arguments.device, **options) as speak:
             if arguments.speakers:
                 return _list_speakers(speak, output)
             if arguments.phonemes:

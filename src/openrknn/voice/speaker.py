@@ -39,14 +39,16 @@ class Speaker:
     """A voice that is ready to speak. A context manager; calls from several threads follow each other."""
 
     def __init__(
-        self, voice: str | Path | VoiceSet, device: str = "auto", *, target: str = "", config: str | Path | None = None
+        self, voice: str | Path | VoiceSet, device: str = "auto", *, target: str = "",
+        config: str | Path | None = None, exact: bool = False,
     ) -> None:  # fmt: skip
         """`voice`: a set, or Piper's VOICE.onnx with VOICE.onnx.json beside it (or `config`), compiled on first use.
 
-        `target`: the chip that is compiled for; empty: the one of this board, else RK3588.
+        `target`: the chip that is compiled for; empty: the one of this board, else RK3588. `exact`: of a VOICE.onnx,
+        the text encoder runs in float on the CPU, so that fp16 moves no duration (one of a thousand, by a frame).
         """
         if not isinstance(voice, VoiceSet) and Path(voice).suffix == ".onnx":
-            voice = _compiled(Path(voice), Path(config) if config else None, target or _chip_here())
+            voice = _compiled(Path(voice), Path(config) if config else None, target or _chip_here(), exact=exact)
         self.set = open_set(voice, "speaker")
         if self.set.family != "piper":
             raise VoiceSetError(f"{self.set.folder}: a speaker of the family {self.set.family!r}; 'piper' is known")
@@ -182,13 +184,13 @@ def _chip_here() -> str:
     return soc(Path("/")) or "rk3588"
 
 
-def _compiled(path: Path, config: Path | None, target: str) -> VoiceSet:
+def _compiled(path: Path, config: Path | None, target: str, *, exact: bool) -> VoiceSet:
     """The set of a voice file, made when it is first used."""
     if not path.is_file():
         raise VoiceSetError(f"{path}: no such file; a Piper voice is VOICE.onnx with VOICE.onnx.json beside it")
     beside = config or Path(f"{path}.json")
     read_config(beside)  # what is wrong with it is said before anything is compiled
-    digest = hashlib.sha256(f"{_VERSION} {target}".encode())
+    digest = hashlib.sha256(f"{_VERSION} {target} {exact}".encode())
     for part in (path, beside):
         with part.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
@@ -201,7 +203,7 @@ def _compiled(path: Path, config: Path | None, target: str) -> VoiceSet:
     folder.parent.mkdir(parents=True, exist_ok=True)
     half = Path(tempfile.mkdtemp(prefix=f".{path.stem}-", dir=folder.parent))
     try:
-        make(path, half, target, name=path.stem, config=beside)
+        make(path, half, target, name=path.stem, config=beside, exact=exact)
         try:
             os.rename(half, folder)
         except OSError:

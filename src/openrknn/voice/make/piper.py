@@ -30,9 +30,12 @@ DECODES = (64, 192)
 def make(
     source: Path, folder: Path, target: str = "rk3588", *, name: str = "", origin: str = "", config: Path | None = None,
     texts: Sequence[int] = TEXTS, flows: Sequence[int] = FLOWS, decodes: Sequence[int] = DECODES,
-    progress: Progress | None = None,
+    exact: bool = False, progress: Progress | None = None,
 ) -> VoiceSet:  # fmt: skip
-    """From VOICE.onnx, with VOICE.onnx.json beside it or named by `config`; or a folder with one of them."""
+    """From VOICE.onnx, with VOICE.onnx.json beside it or named by `config`; or a folder with one of them.
+
+    `exact`: the text encoder in float on the CPU, so that no duration is moved by fp16.
+    """
     path = _voice_in(source)
     beside = config or Path(f"{path}.json")
     wanted = read_config(beside)
@@ -50,7 +53,7 @@ def make(
         options["why_whole"] = str(error)
     else:
         _check(stages, wanted, path)
-        files |= _staged(stages, folder, target, (texts, flows, decodes), progress or (lambda *_: None))
+        files |= _staged(stages, folder, target, (texts, flows, decodes), progress or (lambda *_: None), exact=exact)
         options |= {
             "texts": sorted(texts), "flows": _fitting(flows, stages.flow_reach, FLOWS),
             "decodes": _fitting(decodes, stages.decoder_reach, DECODES), "hop": stages.hop,
@@ -127,7 +130,7 @@ def _fitting(sizes: Sequence[int], reach: int, usual: Sequence[int]) -> list[int
 
 def _staged(
     stages: Stages, folder: Path, target: str, sizes: tuple[Sequence[int], Sequence[int], Sequence[int]],
-    progress: Progress,
+    progress: Progress, *, exact: bool,
 ) -> dict[str, str]:  # fmt: skip
     from openrknn.compiler.float_model import onnx_package
 
@@ -148,6 +151,10 @@ def _staged(
         "flow": [{"latent": (1, stages.channels, size), "mask": (1, 1, size), **row} for size in flows],
         "decoder": [{"z": (1, stages.channels, size), **row} for size in decodes],
     }
+    if exact:
+        del plans["encoder"]
+        files["float_encoder"] = "encoder.onnx"
+        onnx_package().save(stages.encoder, str(folder / "encoder.onnx"))
     for number, (role, shapes) in enumerate(plans.items()):
         progress(f"compiling the {role} for {len(shapes)} lengths", number, len(plans))
         model = getattr(stages, role)

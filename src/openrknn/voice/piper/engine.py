@@ -64,7 +64,10 @@ class Noise:
 
 @dataclass
 class StagedEngine:
-    """Text encoder, flow and decoder on the NPU; durations and lengths on the CPU."""
+    """Text encoder, flow and decoder on the NPU; durations and lengths on the CPU.
+
+    A set that was made `exact` has its text encoder on the CPU, too: its durations are the float model's.
+    """
 
     voice: VoiceSet
     device: str = "auto"
@@ -89,8 +92,10 @@ class StagedEngine:
         self.speakers = _table(self.voice.file("speakers")) if "speakers" in self.voice.files else None
         self._durations = _cpu(self.voice.file("durations"))
         self._wants = {entry.name for entry in self._durations.get_inputs()}
+        is_float = "float_encoder" in self.voice.files
+        self._encoder = _cpu(self.voice.file("float_encoder")) if is_float else None
         nets: dict[str, Session] = {}
-        for role in ("encoder", "flow", "decoder"):
+        for role in ("flow", "decoder") if is_float else ("encoder", "flow", "decoder"):
             nets[role] = self._stack.enter_context(open_net(self.voice, role, self.device))
         self._nets = nets
 
@@ -119,13 +124,24 @@ class StagedEngine:
         size = next((size for size in self.texts if size >= count), None)
         if size is None:
             raise ValueError(f"{count} numbers at once; this voice was made for {self.longest}")
+        if self._encoder is not None:
+            size = count  # in float, on the CPU, which takes any length
         embedded = np.zeros((1, size, self.embedding.shape[1]), np.float32)
         embedded[0, :count] = self.embedding[np.asarray(ids, np.int64)]
         mask = np.zeros((1, 1, size), np.float32)
         mask[..., :count] = 1
-        made = self._run("encoder", {"embedded": embedded, "mask": mask})
+        made = self._encoded({"embedded": embedded, "mask": mask})
         hidden, mean, logs = (made[name].reshape(1, -1, size)[:, :, :count] for name in ("hidden", "mean", "logs"))
         return hidden, mean, logs
+
+    def _encoded(self, feed: dict[str, Floats]) -> dict[str, Floats]:
+        if self._encoder is None:
+            return self._run("encoder", feed)
+        start = perf_counter()
+        names = ["hidden", "mean", "logs"]
+        made = dict(zip(names, self._encoder.run(names, feed), strict=True))
+        self._count("encoder", start)
+        return made
 
     def durations(
         self, hidden: Floats, scales: Scales, noise: Floats, row: dict[str, Floats]
