@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from openrknn.errors import UnsupportedError
@@ -55,14 +56,22 @@ class Voices:
         self.is_loading = bool(settings.voices)
 
     def load_all(self) -> None:
-        """Open what was named."""
+        """Open what was named, all at the same time: each is a process that mostly waits for its own disk."""
         try:
-            for where in self._settings.voices:
-                found = find_voice(where)
-                if found.name in self._voices:
-                    raise UnsupportedError(f"{where}: there is another voice {found.name!r} already")
-                self._voices = {**self._voices, found.name: Voice(found, self._settings, self._opener)}
-                _LOG.info("voice %s is ready: %s", found.name, SERVED_KINDS[found.kind])
+            found = [find_voice(where) for where in self._settings.voices]
+            names = [one.name for one in found]
+            for where, name in zip(self._settings.voices, names, strict=True):
+                if names.count(name) > 1:
+                    raise UnsupportedError(f"{where}: there is another voice {name!r} already")
+            with ThreadPoolExecutor(max(1, len(found))) as threads:
+                opening = [threads.submit(Voice, one, self._settings, self._opener) for one in found]
+            # Those that opened are closed with the server, whatever happened to the others.
+            pairs = zip(names, opening, strict=True)
+            self._voices = {name: job.result() for name, job in pairs if job.exception() is None}
+            for job in opening:
+                job.result()
+            for one in found:
+                _LOG.info("voice %s is ready: %s", one.name, SERVED_KINDS[one.kind])
         finally:
             self.is_loading = False
 
