@@ -18,7 +18,7 @@ function overview() {
     ...(status.server.ready ? [] : [h("section", {}, h("p", { class: "card finding warning" }, status.server.problem))]),
     h("section", {}, h("div", { class: "row" }, h("h1", {}, "NPU")), h("div", { class: "grid" }, status.npus.length
       ? status.npus.map(npu) : h("p", { class: "card muted wide" }, "No NPU is in use."))),
-    h("section", {}, h("div", { class: "row" }, h("h1", {}, "Models"),
+    status.voices.length && !status.models.length ? null : h("section", {}, h("div", { class: "row" }, h("h1", {}, "Models"),
       h("span", { class: "muted" }, `under way: ${status.server.under_way}`)),
     h("div", { class: "grid" }, status.models.length ? status.models.map(model)
       : h("p", { class: "card muted wide" }, "There are no models."))),
