@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -85,7 +87,7 @@ def test_voices_of_letters_need_no_espeak(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_no_espeak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.setitem(__import__("sys").modules, "piper_phonemize", None)
+    monkeypatch.setitem(sys.modules, "piper_phonemize", None)
     with pytest.raises(PhonemeError, match=r"espeak-ng.*apt install espeak-ng"):
         phonemes_of("Hello", CONFIG)
 
@@ -163,3 +165,14 @@ def test_configs_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "v.onnx.json").write_text(json.dumps([1]))
     with pytest.raises(VoiceSetError, match="not list"):
         read_config(tmp_path / "v.onnx.json")
+
+
+def test_the_package_speaks_where_the_program_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def phonemize_espeak(text: str, voice: str) -> list[list[str]]:
+        assert (text, voice) == ("Hello, world. Yes?", "en-us")
+        return [list("həlˈoʊ, wˈɜːld."), list("jˈɛs?")]
+
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setitem(sys.modules, "piper_phonemize", SimpleNamespace(phonemize_espeak=phonemize_espeak))
+    found = ["".join(sentence) for sentence in phonemes_of("Hello, world. Yes?", CONFIG)]
+    assert found == ["həlˈoʊ, wˈɜːld.", "jˈɛs?"]
