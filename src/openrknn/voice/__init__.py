@@ -11,7 +11,7 @@ speaker     Speaker: text in, a voice out;   piper: voices of Piper
 transcriber Transcriber: sound to text;   stream: while it is spoken;   segments: its pauses;   moonshine: a family
 denoiser    Denoiser: speech without its noise
 wake        Wake: wake words
-pitch       Pitch: how high a voice is
+pitch       Pitch: how high a voice is;   notes: Notes: which notes are played
 features    spectra, mel bands, cepstra, as librosa, Whisper and Kaldi have them
 sets        a folder with the models of a voice, made by `openrknn voice get`
 results     segments with times, transcripts, subtitles
@@ -31,6 +31,7 @@ from openrknn.voice.sets import VoiceSet, open_set
 if TYPE_CHECKING:
     from openrknn.voice.activity import VoiceActivity
     from openrknn.voice.denoiser import Denoiser
+    from openrknn.voice.notes import Note, Notes
     from openrknn.voice.pitch import Pitch, PitchTrack
     from openrknn.voice.spans import SpeechRules
     from openrknn.voice.speaker import Speaker
@@ -44,6 +45,8 @@ __all__ = [
     "Denoiser",
     "Detection",
     "MicrophoneError",
+    "Note",
+    "Notes",
     "PhonemeError",
     "Pitch",
     "PitchTrack",
@@ -66,6 +69,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "activity": "VoiceActivity",
         "denoiser": "Denoiser",
+        "notes": "Note Notes",
         "pitch": "Pitch PitchTrack",
         "spans": "SpeechRules",
         "speaker": "Speaker",

