@@ -156,6 +156,14 @@ def test_wrong_configs(path: str, value: Any, message: str) -> None:
         parse_config(_changed(path, value), "voice.onnx.json")
 
 
+def test_what_old_configs_do_not_say() -> None:
+    config = parse_config(_changed("num_symbols", None), "x")
+    assert config.symbols == 0
+    assert parse_config(_changed("hop_length", None), "x").hop == 0
+    assert parse_config(_changed("phoneme_type", None), "x").phoneme_type == "espeak"
+    assert parse_config(_changed("inference.noise_w", None), "x").noise_w == 0.8
+
+
 def test_configs_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(VoiceSetError, match="config of the voice is missing"):
         read_config(tmp_path / "v.onnx.json")

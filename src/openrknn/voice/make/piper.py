@@ -104,7 +104,7 @@ def _check_metadata(model: Any, config: PiperConfig, path: Path) -> None:
 def _check(stages: Stages, config: PiperConfig, path: Path) -> None:
     rows = len(stages.embedding)
     highest = max(max(numbers) for numbers in config.ids.values())
-    if highest >= rows or config.symbols != rows:
+    if highest >= rows or config.symbols not in (0, rows):
         raise VoiceSetError(
             f"{path}: the model knows {rows} phonemes, and its config has num_symbols {config.symbols} and numbers up "
             f"to {highest} in phoneme_id_map; the config is that of another voice"

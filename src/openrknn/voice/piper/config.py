@@ -26,6 +26,7 @@ class PiperConfig:
     espeak_voice: str
     ids: Mapping[str, tuple[int, ...]]
     symbols: int
+    """Rows of the model's table of phonemes; 0: not said."""
     speaker_count: int = 1
     speakers: Mapping[str, int] = field(default_factory=dict)
     default_speaker: int = 0
@@ -65,12 +66,13 @@ def parse_config(row: Any, where: str) -> PiperConfig:
     if quality in _RATES and rate != _RATES[quality]:
         raise VoiceSetError(
             f"{where}: audio.sample_rate is {rate}, and voices of quality {quality!r} are trained with "
-            f"{_RATES[quality]}; the config belongs to another voice, or was changed"
+            f"{_RATES[quality]}; the config belongs to another voice, or was changed (if it is right, take "
+            "audio.quality out of it)"
         )
     ids = _ids(row.get("phoneme_id_map"), where)
     highest = max(max(numbers) for numbers in ids.values())
-    symbols = get.whole("num_symbols", 1, 1 << 20, highest + 1)
-    if highest >= symbols:
+    symbols = get.whole("num_symbols", 1, 1 << 20, 0)
+    if symbols and highest >= symbols:
         raise VoiceSetError(f"{where}: phoneme_id_map has the number {highest}, and num_symbols is only {symbols}")
     count = get.whole("num_speakers", 1, 1 << 20, 1)
     speakers = _speakers(row.get("speaker_id_map") or {}, count, where)
