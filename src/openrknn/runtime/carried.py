@@ -169,7 +169,7 @@ def alike(made: OutputPort, read: InputPort) -> bool:
         return False
     return all(
         getattr(one, what) == getattr(other, what)
-        for what in ("shape", "native_shape", "layout", "dtype", "quantization", "pixel_alignment", "row_alignment")
+        for what in ("shape", "native_shape", "layout", "dtype", "quantization", "row_alignment")
     ) and stored_bytes(one) == stored_bytes(other)
 
 

@@ -232,19 +232,25 @@ class Session(Closing):
         pixels: bool = True,
         inputs: Mapping[str, object] | None = None,
         outputs: Mapping[str, object] | None = None,
+        graph: int | None = None,
     ) -> Binding:
         """Views of the input and output memory, to fill and read without copies; see `Binding`.
 
         `inputs` and `outputs` put tensors into memory of your own: a `DmaBuf` (of a camera, a decoder, another
         session), on the software NPU also a NumPy array of the tensor's type or of bytes, on "vendor" also a
-        `TensorMemory` of `session.context`.
+        `TensorMemory` of `session.context`. `graph`: of a model with several shapes, the number of their graph; left
+        alone: the current shapes.
         """
         with self._lock:
             self._check_open()
             if self.model.batch_size > 1:
                 raise ValueError("the items of a batch (rknn_batch_size) take turns in the same memory; use run")
-            places = _places(self._program, inputs or {}, outputs or {})
-            program = self._engine.program_in(self._graph, places) if places else self._program
+            number = self._graph if graph is None else graph
+            if not 0 <= number < len(self.model.graphs):
+                raise ValueError(f"there is no graph {number}; the model has {len(self.model.graphs)}")
+            program = self._engine.program(number)
+            places = _places(program, inputs or {}, outputs or {})
+            program = self._engine.program_in(number, places) if places else program
             self._bindings.append(Binding(program, self._run_bound, pixels=pixels, owned=bool(places)))
             return self._bindings[-1]
 

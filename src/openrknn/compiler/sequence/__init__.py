@@ -17,6 +17,6 @@ make        all of it, and the file
 
 from __future__ import annotations
 
-from openrknn.compiler.sequence.make import CachedDecoder, cached, compile_decoder
+from openrknn.compiler.sequence.make import CachedDecoder, cached, compile_decoder, pack_decoder
 
-__all__ = ["CachedDecoder", "cached", "compile_decoder"]
+__all__ = ["CachedDecoder", "cached", "compile_decoder", "pack_decoder"]

@@ -20,7 +20,7 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.sequence.cross import Cross
 from openrknn.compiler.sequence.rewrite import Step
 
-__all__ = ["GROUP", "arranged", "arranged_cross"]
+__all__ = ["GROUP", "arranged", "arranged_cross", "shape_of"]
 
 GROUP = 16
 """Channels of a group, and rows of a cache: multiples of it are products without anything to fill up."""
@@ -39,7 +39,7 @@ class _Ends:
         self.back: list[Any] = []
         self._count = 0
 
-    def input(self, entry: Any, shape: Sequence[int], *steps: tuple[str, Sequence[Sequence[int]]]) -> None:
+    def input(self, entry: Any, shape: Sequence[int | str], *steps: tuple[str, Sequence[Sequence[int]]]) -> None:
         """A new shape, and what makes the old one of it."""
         name = entry.name
         for node in self.graph.node:
@@ -63,7 +63,7 @@ class _Ends:
         del self.graph.value_info[:]
         return self.model
 
-    def _set(self, entry: Any, shape: Sequence[int]) -> None:
+    def _set(self, entry: Any, shape: Sequence[int | str]) -> None:
         entry.CopyFrom(self.onnx.helper.make_tensor_value_info(entry.name, self.onnx.TensorProto.FLOAT, list(shape)))
 
     def _chain(self, nodes: list[Any], source: str, target: str, steps: Sequence[tuple[str, Any]]) -> None:
@@ -87,7 +87,7 @@ def arranged(step: Step) -> Step:
     """The step with caches, bound inputs, rows, masks and logits in the NPU's layout; where they have another form
     than [1, heads, rows, numbers], it stays as it is."""
     graph = step.model.graph
-    shapes = {entry.name: _shape(entry) for entry in (*graph.input, *graph.output)}
+    shapes = {entry.name: shape_of(entry) for entry in (*graph.input, *graph.output)}
     kept = [*step.caches, *step.caches.values(), *step.bound]
     if any(len(shapes[name]) != _RANK or shapes[name][0] != 1 for name in kept):
         return step
@@ -99,11 +99,13 @@ def arranged(step: Step) -> Step:
             _, heads, rows, size = shapes[entry.name]
             room = -(-size // GROUP) * GROUP
             ends.input(
-                entry, (1, heads * room, 1, rows), ("Reshape", [(1, heads, room, rows)]),
+                entry, (1, heads * room, 1, rows), ("Reshape", [(1, heads, room, _size(rows))]),
                 ("Slice", [(0,), (size,), (2,)]), ("Transpose", [(0, 1, 3, 2)]),
             )  # fmt: skip
         else:
-            ends.input(entry, (1, prod(shapes[entry.name]), 1, 1), ("Reshape", [shapes[entry.name]]))
+            opened = next((size for size in shapes[entry.name] if isinstance(size, str)), None)
+            numbers = opened or prod(_size(size) for size in shapes[entry.name])
+            ends.input(entry, (1, numbers, 1, 1), ("Reshape", [tuple(_size(size) for size in shapes[entry.name])]))
     for entry in list(graph.output):
         if entry.name in step.caches.values():
             _, heads, _, size = shapes[entry.name]
@@ -113,9 +115,7 @@ def arranged(step: Step) -> Step:
         else:
             numbers = prod(shapes[entry.name])
             ends.output(entry, (1, numbers, 1, 1), ("Reshape", [(1, numbers, 1, 1)]))
-    tables = {
-        name: replace(table, shape=(1, prod(table.shape), 1, 1)) for name, table in step.tables.items()
-    }
+    tables = {name: replace(table, shape=(1, prod(table.shape), 1, 1)) for name, table in step.tables.items()}
     return replace(step, model=ends.finish(), tables=tables, axes=dict.fromkeys(step.axes, _COLUMNS))
 
 
@@ -133,5 +133,12 @@ def arranged_cross(cross: Cross, shapes: dict[str, tuple[int, ...]]) -> Cross:
     return replace(cross, model=ends.finish())
 
 
-def _shape(entry: Any) -> tuple[int, ...]:
-    return tuple(int(size.dim_value) for size in entry.type.tensor_type.shape.dim)
+def shape_of(entry: Any) -> tuple[Any, ...]:
+    """Sizes; rows that are open have a name."""
+    sizes = entry.type.tensor_type.shape.dim
+    return tuple(int(size.dim_value) if size.HasField("dim_value") else str(size.dim_param) for size in sizes)
+
+
+def _size(size: int | str) -> int:
+    """As Reshape takes it."""
+    return size if isinstance(size, int) else -1

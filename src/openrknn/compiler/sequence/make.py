@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
 
 import openrknn
 from openrknn.compiler.api import compile_model
-from openrknn.compiler.errors import OptionError
+from openrknn.compiler.errors import OptionError, SequenceError
 from openrknn.compiler.options import CompileKeywords
-from openrknn.compiler.sequence.arrange import GROUP, arranged, arranged_cross
+from openrknn.compiler.sequence.arrange import GROUP, arranged, arranged_cross, shape_of
 from openrknn.compiler.sequence.compare import compare
 from openrknn.compiler.sequence.cross import Cross, cut_cross
 from openrknn.compiler.sequence.moving import trace
@@ -23,7 +24,7 @@ from openrknn.compiler.sequence.tables import Table
 from openrknn.compiler.sequence.tidy import tidy
 from openrknn.container.sequence import BoundInput, CacheInput, DecoderFile, TableEntry, write_decoder
 
-__all__ = ["CachedDecoder", "cached", "compile_decoder"]
+__all__ = ["CachedDecoder", "cached", "compile_decoder", "pack_decoder"]
 
 Source = str | os.PathLike[str] | bytes | Any
 _MOST_ROWS = 65536
@@ -76,31 +77,56 @@ def compile_decoder(
     **options: Unpack[CompileKeywords],
 ) -> bytes:
     """`cached`, compiled: the bytes of a `.rknnz` for `openrknn.Decoder`. `options` are those of `openrknn.compile`."""
-    made = _arranged(cached(step, _whole(capacity), first=first, frames=frames and _whole(frames)))
-    compiled = compile_model(made.step.model, target, **options)
-    files = {"step.rknn": compiled.data}
+    try:
+        made = cached(step, _whole(capacity), first=first, frames=frames and _whole(frames))
+    except SequenceError:  # a table of positions may end before whole groups do
+        made = cached(step, capacity, first=first, frames=frames and _whole(frames))
+    shapes = {entry.name: shape_of(entry) for entry in made.step.model.graph.input}
+    files: dict[str, bytes] = {}
+    arranged_step = arranged(made.step)
     if made.cross is not None:
-        shapes = {made.cross.states: made.cross.shape}
-        constants = {name: value.reshape(-1)[0].item() for name, value in made.cross.constants.items()}
-        shapes.update({name: value.shape for name, value in made.cross.constants.items()})
+        cross = made.cross
+        if arranged_step is not made.step:
+            cross = arranged_cross(cross, {name: shapes[name] for name in made.step.bound})
         chosen: dict[str, Any] = {"check": options.get("check", True), "progress": options.get("progress")}
-        files["cross.rknn"] = compile_model(made.cross.model, target, shapes=shapes, constants=constants, **chosen).data
-    tables = tuple(_entry(name, table, files) for name, table in made.step.tables.items())
-    inputs = {entry.name for entry in made.step.model.graph.input}
+        sizes = {cross.states: cross.shape, **{name: value.shape for name, value in cross.constants.items()}}
+        constants = {name: value.reshape(-1)[0].item() for name, value in cross.constants.items()}
+        files["cross.rknn"] = compile_model(cross.model, target, shapes=sizes, constants=constants, **chosen).data
+    return pack_decoder(arranged_step, target, capacity=capacity, frames=made.frames, states=made.cross, files=files,
+                        **options)  # fmt: skip
+
+
+def pack_decoder(
+    step: Step,
+    target: str = "rk3588",
+    *,
+    capacity: int,
+    frames: int,
+    states: Cross | None = None,
+    files: Mapping[str, bytes] | None = None,
+    **options: Unpack[CompileKeywords],
+) -> bytes:
+    """A step that is written already: compile it and put everything into a file.
+
+    `frames` are what the encoder gives at the most; a step with `shapes=` for several has a graph for each of them.
+    """
+    inside = {"step.rknn": compile_model(step.model, target, **options).data, **(files or {})}
+    tables = tuple(_entry(name, table, inside) for name, table in step.tables.items())
+    inputs = {entry.name for entry in step.model.graph.input}
     return write_decoder(
         DecoderFile(
             target=target,
             capacity=capacity,
-            frames=made.frames,
-            vocabulary=_vocabulary(made.step.model),
+            frames=frames,
+            vocabulary=_vocabulary(step.model),
             tables=tables,
-            caches=tuple(CacheInput(name, new, made.step.axes[name]) for name, new in made.step.caches.items()),
-            bound=tuple(BoundInput(name, made.step.axes[name]) for name in made.step.bound),
-            states=made.cross.states if made.cross is not None else "",
+            caches=tuple(CacheInput(name, new, step.axes[name]) for name, new in step.caches.items()),
+            bound=tuple(BoundInput(name, step.axes[name]) for name in step.bound),
+            states=states.states if states is not None else "",
             mask=MASK if MASK in inputs else "",
             cross_mask=CROSS_MASK if CROSS_MASK in inputs else "",
             made_by=f"openrknn {openrknn.__version__}",
-            files=files,
+            files=inside,
         )
     )
 
@@ -108,18 +134,6 @@ def compile_decoder(
 def _whole(rows: int) -> int:
     """As many rows as products take without filling up."""
     return -(-rows // GROUP) * GROUP if 1 < rows <= _MOST_ROWS else rows
-
-
-def _arranged(made: CachedDecoder) -> CachedDecoder:
-    """With caches in the NPU's layout."""
-    inputs = {entry.name: entry for entry in made.step.model.graph.input}
-    shapes = {
-        name: tuple(int(size.dim_value) for size in inputs[name].type.tensor_type.shape.dim) for name in made.step.bound
-    }
-    step = arranged(made.step)
-    if step is made.step or made.cross is None:
-        return replace(made, step=step)
-    return replace(made, step=step, cross=arranged_cross(made.cross, shapes))
 
 
 def _vocabulary(model: Any) -> int:

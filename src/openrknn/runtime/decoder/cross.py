@@ -12,7 +12,8 @@ from openrknn.device import Device
 from openrknn.errors import FormatError
 from openrknn.runtime.binding import Binding
 from openrknn.runtime.carried import alike
-from openrknn.runtime.decoder.rows import FilledRow, fill
+from openrknn.runtime.decoder.graphs import StepGraph
+from openrknn.runtime.decoder.rows import fill
 from openrknn.runtime.engine import Runnable
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.io.tensors import Array
@@ -21,7 +22,6 @@ from openrknn.runtime.session import Session
 
 __all__ = ["CrossAttention"]
 
-_FAR = -30000.0
 _PREFIX = "cross."
 _COLUMNS, _GROUP = 3, 16
 
@@ -32,11 +32,10 @@ class CrossAttention:
     A graph of its own computes them; where an output lies in memory as the step wants it, the NPU writes it there.
     """
 
-    def __init__(self, file: DecoderFile, session: Session, program: Runnable, options: Mapping[str, Any]) -> None:
-        self._file = file
-        self._inputs = {port.name: port for port in program.inputs}
+    def __init__(self, file: DecoderFile, session: Session, graph: StepGraph, options: Mapping[str, Any]) -> None:
+        self._file, self._graph = file, graph
+        self._inputs = graph.inputs
         self._axes = {one.input: one.axis for one in file.bound}
-        self._mask = FilledRow(self._inputs[file.cross_mask].stored, _FAR) if file.cross_mask else None
         self._session: Session | None = None
         self.is_started = False
         if file.cross is None:
@@ -44,7 +43,7 @@ class CrossAttention:
         device: Any = session.device if isinstance(session.device, Device) else "auto"
         self._session = Session(file.cross, device, **options)
         try:
-            self._bind(self._session, self._session.bind(pixels=False), program)
+            self._bind(self._session, self._session.bind(pixels=False), graph.program)
         except BaseException:
             self._session.close()
             raise
@@ -68,8 +67,23 @@ class CrossAttention:
         self._made = {port.name: port for port in own.outputs if port.name in self._axes}
         self._states = own.inputs[0].stored
 
-    def start(self, states: object) -> None:
-        """An array of states, or arrays by name, with or without `cross.` before it."""
+    def frames_of(self, states: object) -> int:
+        """How many frames are given; 0 where that cannot be told."""
+        if not isinstance(states, Mapping):
+            shape = np.shape(np.asarray(states))
+            return int(shape[1]) if len(shape) > 1 else 0
+        for name, value in states.items():
+            shape = np.shape(np.asarray(value))
+            axis = self._axes.get(str(name), self._axes.get(_PREFIX + str(name)))
+            if axis is not None and axis < len(shape):
+                return int(shape[2] if axis == _COLUMNS and shape[2] != 1 else shape[axis])
+        return 0
+
+    def start(self, states: object, graph: StepGraph) -> None:
+        """An array of states, or arrays by name, with or without `cross.` before it, for this graph of the step."""
+        if graph is not self._graph and self._session is not None:
+            raise FormatError("a decoder with a graph for cross attention has one size of it")
+        self._graph, self._inputs = graph, graph.inputs
         if isinstance(states, Mapping):
             frames = self._start_with(states)
         elif self._session is None and len(self._axes) == 1:
@@ -81,8 +95,8 @@ class CrossAttention:
             )
         else:
             frames = self._compute(np.asarray(states, np.float32))
-        if self._mask is not None:
-            self._mask.set(frames)
+        if graph.cross_mask is not None:
+            graph.cross_mask.set(frames)
         self.is_started = True
 
     def _compute(self, states: Array) -> int:

@@ -245,7 +245,7 @@ class PartedSession(Session):
 
     def bind(
         self, *, pixels: bool = True, inputs: Mapping[str, object] | None = None,
-        outputs: Mapping[str, object] | None = None,
+        outputs: Mapping[str, object] | None = None, graph: int | None = None,
     ) -> Binding:  # fmt: skip
         """Not possible: the memory of inputs and outputs belongs to several parts."""
         raise PartsError(f"the tensors of a model in parts have no memory to bind; use run(); {_ALONE}")

@@ -1,0 +1,181 @@
+"""One graph of a decoder's step: for so many frames of an encoder and so many tokens, with memory of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from openrknn.container.sequence import DecoderFile
+from openrknn.errors import FormatError, UnsupportedError
+from openrknn.runtime.binding import Binding
+from openrknn.runtime.decoder.rows import FilledRow, RowWriter, fill
+from openrknn.runtime.decoder.tables import Table
+from openrknn.runtime.engine import Runnable
+from openrknn.runtime.errors import ClosedError
+from openrknn.runtime.io.tensors import Array, StoredTensor
+from openrknn.runtime.program.program import Program
+from openrknn.runtime.session import Session
+
+__all__ = ["StepGraph", "sizes_of"]
+
+_FAR = -30000.0
+"""What a mask adds to scores of rows that are not filled: a half float holds it, and its exponential is 0."""
+
+
+class _Lane:
+    """One hypothesis: a program with caches of its own; everything else belongs to the first lane."""
+
+    def __init__(self, binding: Binding, file: DecoderFile) -> None:
+        program = _program(binding)
+        self.binding = binding
+        inputs, outputs = _stored(program)
+        self.caches = [inputs[one.input] for one in file.caches]
+        self.writers = [RowWriter(inputs[one.input], outputs[one.output], one.axis) for one in file.caches]
+
+    def copy(self, other: _Lane) -> None:
+        """What the other one has seen."""
+        for mine, given in zip(self.caches, other.caches, strict=True):
+            mine.native[...] = given.native
+
+
+class StepGraph:
+    """A step for one choice of sizes."""
+
+    def __init__(self, file: DecoderFile, session: Session, number: int, tables: Sequence[Table]) -> None:
+        self._file, self._session, self._number = file, session, number
+        first = session.bind(pixels=False, graph=number)
+        self.program: Runnable = _program(first)
+        inputs, outputs = _stored(self.program)
+        self.frames, self.capacity = _check_ports(file, inputs, outputs)
+        self._lanes = [_Lane(first, file)]
+        self._rows = [(inputs[table.input], table) for table in tables]
+        self._mask = FilledRow(inputs[file.mask], _FAR) if file.mask else None
+        self.cross_mask = FilledRow(inputs[file.cross_mask], _FAR) if file.cross_mask else None
+        self.inputs = {port.name: port for port in self.program.inputs}
+        self._logits = next(port for port in self.program.outputs if port.name == "logits")
+
+    @property
+    def step_bytes(self) -> int:
+        """Bytes that a step of one beam copies."""
+        rows = sum(stored.native.nbytes for stored, _ in self._rows)
+        new = sum(writer.row_bytes for writer in self._lanes[0].writers)
+        return int(rows + new + self._logits.stored.native.nbytes)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether new rows go into the caches without being converted."""
+        return all(writer.is_direct for writer in self._lanes[0].writers)
+
+    def widen(self, beams: int) -> None:
+        """At least so many hypotheses."""
+        while len(self._lanes) < beams:
+            self._lanes.append(_Lane(self._another(), self._file))
+
+    def _another(self) -> Binding:
+        """The same memory but for the caches."""
+        program = self.program
+        if not isinstance(program, Program):
+            raise UnsupportedError(f"{self._session.device.name} runs one beam; open a decoder for each")
+        own = {one.input for one in self._file.caches}
+        shared = {port.name: program.buffer_of(port.name) for port in program.inputs if port.name not in own}
+        outputs = {port.name: program.buffer_of(port.name) for port in program.outputs}
+        return self._session.bind(pixels=False, inputs=shared, outputs=outputs, graph=self._number)
+
+    def reset(self) -> None:
+        """No row is filled."""
+        if self._mask is not None:
+            self._mask.set(0)
+
+    def step(self, tokens: Sequence[int], position: int) -> list[Array]:
+        """Logits of each hypothesis; a copy of each if there are several."""
+        for stored, table in self._rows:
+            if table.by == "position":
+                fill(stored, table.row(position))
+        found = []
+        for lane, token in zip(self._lanes, tokens, strict=False):
+            for stored, table in self._rows:
+                if table.by == "token":
+                    fill(stored, table.row(token))
+            lane.binding.run()
+            for writer in lane.writers:
+                writer.write(position)
+            found.append(self._logits.read("float").reshape(-1))
+        if self._mask is not None:
+            self._mask.add(position)
+        return found
+
+    def reorder(self, order: Sequence[int]) -> None:
+        """Hypothesis `n` goes on from `order[n]`; those behind them are spare."""
+        spare = [lane for number, lane in enumerate(self._lanes) if number not in order]
+        taken: set[int] = set()
+        made = []
+        for number in order:
+            if number not in taken:
+                taken.add(number)
+                made.append(self._lanes[number])
+                continue
+            lane = spare.pop()
+            lane.copy(self._lanes[number])
+            made.append(lane)
+        self._lanes = [*made, *spare]
+
+
+def sizes_of(file: DecoderFile, session: Session) -> list[tuple[int, int]]:
+    """(frames, tokens) of each graph in the step's model."""
+    found = []
+    for graph in session.model.graphs:
+        shapes = {graph.tensors[index].name: graph.tensors[index].shape for index in graph.inputs}
+        try:
+            rows = shapes[file.caches[0].input][file.caches[0].axis]
+            frames = shapes[file.bound[0].input][file.bound[0].axis] if file.bound else 0
+        except (KeyError, IndexError):
+            raise FormatError(f"{file.path or 'the decoder'}: its step has other inputs than it says") from None
+        found.append((int(frames), min(int(rows), file.capacity)))
+    return found
+
+
+def _program(binding: Binding) -> Runnable:
+    if binding.program is None:
+        raise ClosedError("the decoder's session is closed")
+    return binding.program
+
+
+def _stored(program: Runnable) -> tuple[dict[str, StoredTensor], dict[str, StoredTensor]]:
+    inputs = {port.name: port.stored for port in program.inputs}
+    return inputs, {port.name: port.stored for port in program.outputs}
+
+
+def _check_ports(
+    file: DecoderFile, inputs: Mapping[str, StoredTensor], outputs: Mapping[str, StoredTensor]
+) -> tuple[int, int]:
+    """(frames, tokens). The manifest and the model have to agree: a file is not to be trusted."""
+    name = file.path or "the decoder"
+    shapes = {table.input: table.shape for table in file.tables}
+    for given, shape in shapes.items():
+        if given not in inputs or inputs[given].tensor.elements != int(np.prod(shape)):
+            raise FormatError(f"{name}: its table for {given!r} does not fit an input of the step")
+    rows = {_rows(name, inputs, cache.input, cache.axis) for cache in file.caches}
+    frames = {_rows(name, inputs, one.input, one.axis) for one in file.bound} or {0}
+    made = {_rows(name, outputs, cache.output, cache.axis) for cache in file.caches}
+    if len(rows) != 1 or len(frames) != 1 or made != {1}:
+        raise FormatError(
+            f"{name}: its caches have {sorted(rows)} rows and {sorted(made)} new ones, and {sorted(frames)} frames are bound"
+        )
+    for mask, length in ((file.mask, max(rows)), (file.cross_mask, max(frames))):
+        if mask and (mask not in inputs or inputs[mask].tensor.elements != length):
+            raise FormatError(f"{name}: {mask!r} is no mask over {length} rows")
+    fed = {*shapes, *(one.input for one in file.caches), *(one.input for one in file.bound), file.mask, file.cross_mask}
+    unknown = next((given for given in inputs if given not in fed), None)
+    if unknown is not None:
+        raise FormatError(f"{name}: nothing says what to feed {unknown!r} with")
+    if "logits" not in outputs or outputs["logits"].tensor.elements != file.vocabulary:
+        raise FormatError(f"{name}: its step does not give {file.vocabulary} logits")
+    return max(frames), min(max(rows), file.capacity)
+
+
+def _rows(name: str, tensors: Mapping[str, StoredTensor], given: str, axis: int) -> int:
+    shape = tensors[given].tensor.shape if given in tensors else ()
+    if axis >= len(shape):
+        raise FormatError(f"{name}: {given!r} has no rows on dimension {axis}, but {list(shape)}")
+    return int(shape[axis])
