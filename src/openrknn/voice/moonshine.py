@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.closing import Closing
-from openrknn.errors import RknnError
+from openrknn.errors import FormatError, RknnError
 from openrknn.numpyfiles import NpzFile
-from openrknn.runtime.session import Session
+from openrknn.runtime.decoder import Decoder
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.decoding import most_tokens, search
 from openrknn.voice.errors import VoiceSetError
@@ -24,7 +24,7 @@ from openrknn.voice.sets import VoiceSet
 from openrknn.voice.stream import Heard
 from openrknn.voice.tokens import Tokenizer
 
-__all__ = ["HIDDEN", "ArrayDecoder", "Moonshine", "Stem", "states", "stem_frames"]
+__all__ = ["HIDDEN", "CachedDecoder", "Moonshine", "Stem", "states", "stem_frames"]
 
 Array = npt.NDArray[np.float32]
 HIDDEN = -30_000.0
@@ -64,94 +64,46 @@ class Stem:
 
 
 class Tables:
-    """What the CPU looks up: the stem's weights, rows of the embedding, cosines and sines of positions."""
+    """What the CPU computes with: the stem's weights."""
 
     def __init__(self, voice: VoiceSet) -> None:
         path = voice.file("tables")
         try:
             file = NpzFile(path, largest_bytes=_LARGEST_TABLE)
             found = {name: file.read(name) for name in file.names}
-            floats = {name: np.asarray(found[name], np.float32) for name in found if name != "embed"}
+            floats = {name: np.asarray(found[name], np.float32) for name in found}
             self.stem = Stem(floats["kernel"], floats["scale"], floats["shift"])
-            self.cos, self.sin = floats["cos"], floats["sin"]
-            self._embed, self._levels = found["embed"], floats["levels"]
         except (RknnError, OSError, KeyError, ValueError, TypeError) as error:
             raise VoiceSetError(f"{path}: broken tables of {voice.name!r}: {error}; make the set again") from error
         width = self.stem.kernel.shape[-1]
-        shapes = (self.stem.scale.shape, self.stem.shift.shape, self.cos.shape[1:], self.sin.shape[1:])
+        shapes = (self.stem.scale.shape, self.stem.shift.shape)
         if self.stem.kernel.shape != (_WINDOW, width) or any(shape != (width,) for shape in shapes):
             raise VoiceSetError(f"{path}: tables of other shapes than Moonshine's")
-        if self._embed.ndim != 2 or self._embed.dtype not in (np.uint8, np.float16) or self._levels.shape != (256,):
-            raise VoiceSetError(f"{path}: the embedding is neither of 256 levels nor of fp16")
-
-    @property
-    def words(self) -> int:
-        """How many tokens there are."""
-        return len(self._embed)
-
-    def token(self, number: int) -> Array:
-        """The row of a token."""
-        row = self._embed[number]
-        return np.asarray(self._levels[row] if row.dtype == np.uint8 else row, np.float32)
 
 
-class ArrayDecoder:
-    """The decoder's graph with its cache in arrays: works with every session, and copies the cache at each step."""
+class CachedDecoder:
+    """The decoder as the search takes it; its cache stays on the device."""
 
-    def __init__(self, session: Session, tables: Tables) -> None:
-        self._session, self._tables = session, tables
-        self._sets = shape_sets(session)
-        self._shapes = self._sets[0]
-        self._cross: dict[str, Array] = {}
-        self._caches: list[dict[str, Array]] = []
-        self._mask: Array = np.zeros(0, np.float32)
-        self._position = 0
+    def __init__(self, decoder: Decoder) -> None:
+        self.decoder = decoder
 
-    def hear(self, cross: Mapping[str, Array], states_: int, capacity: int) -> None:
+    def hear(self, cross: Mapping[str, Array], states_: int, tokens: int) -> None:
         """Take the keys and values of a piece of sound; the first `states_` of their rows are sound."""
-        found = [
-            shapes for shapes in self._sets
-            if shapes["cross_mask"][3] >= states_ and shapes["mask"][3] >= capacity
-        ]  # fmt: skip
-        if not found:
-            raise VoiceSetError(
-                f"no graph of the decoder holds {states_} states and {capacity} tokens; make the set again"
-            )
-        shapes = min(found, key=lambda entry: (entry["cross_mask"][3], entry["mask"][3]))
-        self._session.set_shapes(shapes)
-        self._shapes = shapes
-        rows = shapes["cross_mask"][3]
-        self._cross = {name: _resized(array, rows) for name, array in cross.items()}
-        self._cross["cross_mask"] = _mask(states_, rows)
+        self.decoder.start({name: rows[:, :, :states_] for name, rows in cross.items()}, tokens=tokens)
 
     def begin(self, beams: int) -> None:
         """At the beginning of a text."""
-        self._position = 0
-        self._mask = _mask(0, self._shapes["mask"][3])
-        self._caches = [
-            {name: np.zeros(shape, np.float32) for name, shape in self._shapes.items() if name.startswith("cache.")}
-            for _ in range(beams)
-        ]
+        if beams != self.decoder.beams:
+            self.decoder.beams = beams
+        self.decoder.reset()
 
     def step(self, tokens: Sequence[int]) -> Array:
         """One token for every beam."""
-        at = self._position
-        rows = {"cos": self._tables.cos[None, at : at + 1], "sin": self._tables.sin[None, at : at + 1]}
-        logits = []
-        for token, cache in zip(tokens, self._caches, strict=True):
-            value = self._tables.token(token)[None, None]
-            found = self._session.run({"token": value, "mask": self._mask, **rows, **self._cross, **cache})
-            logits.append(np.asarray(found["logits"], np.float32).reshape(-1))
-            for name, array in cache.items():
-                array[:, :, at] = found[name.replace("cache", "new", 1)][:, :, 0]
-        self._mask[..., at] = 0
-        self._position += 1
-        return np.stack(logits)
+        return self.decoder.step(list(tokens))
 
     def reorder(self, order: Sequence[int]) -> None:
         """Beam n goes on where beam `order[n]` was."""
-        if list(order) != list(range(len(order))):
-            self._caches = [{name: array.copy() for name, array in self._caches[at].items()} for at in order]
+        self.decoder.reorder(order)
 
 
 class Moonshine(Closing):
@@ -161,23 +113,24 @@ class Moonshine(Closing):
         self.rate = voice.rate
         self._tables = Tables(voice)
         self._tokenizer = Tokenizer.read(voice.file("tokens"))
-        if len(self._tokenizer) < self._tables.words:
-            raise VoiceSetError(
-                f"{voice.file('tokens')}: {len(self._tokenizer)} pieces for {self._tables.words} words; make it again"
-            )
         self._encoder = open_net(voice, "encoder", device)
         try:
-            self._session = open_net(voice, "decoder", device)
+            self._decoder = CachedDecoder(_open_decoder(voice, device))
         except BaseException:
             self._encoder.close()
             raise
-        self._decoder = ArrayDecoder(self._session, self._tables)
         try:
             self._buckets = sorted(entry["frames"][2] for entry in shape_sets(self._encoder))
-            self._most = max(entry["mask"][3] for entry in shape_sets(self._session))
         except (KeyError, IndexError) as error:
             self.close()
             raise VoiceSetError(f"{voice.folder}: its nets are no Moonshine's: {error} is missing") from error
+        words = self._decoder.decoder.vocabulary
+        if len(self._tokenizer) < words:
+            self.close()
+            raise VoiceSetError(
+                f"{voice.file('tokens')}: {len(self._tokenizer)} pieces for {words} words; make it again"
+            )
+        self._most = self._decoder.decoder.file.capacity
         self.longest = ((self._buckets[-1] - 1) * _STRIDE + _WINDOW) / self.rate
 
     def encode(self, samples: Samples) -> tuple[dict[str, Array], int]:
@@ -214,15 +167,16 @@ class Moonshine(Closing):
     def close(self) -> None:
         """Give the nets back."""
         self._encoder.close()
-        self._session.close()
+        self._decoder.decoder.close()
 
 
 def _mask(used: int, size: int) -> Array:
     return np.where(np.arange(size) < used, 0, HIDDEN).astype(np.float32)[None, None, None]
 
 
-def _resized(array: Array, rows: int) -> Array:
-    """Keys or values [1, heads, time, size] with so many rows; those that are added are masked."""
-    made = np.zeros((*array.shape[:2], rows, array.shape[3]), np.float32)
-    made[:, :, : array.shape[2]] = array[:, :, :rows]
-    return made
+def _open_decoder(voice: VoiceSet, device: str) -> Decoder:
+    path = voice.file("decoder")
+    try:
+        return Decoder(path, device)
+    except (FormatError, OSError) as error:
+        raise VoiceSetError(f"{path}: {error}; make the set {voice.name!r} again (openrknn voice get)") from error

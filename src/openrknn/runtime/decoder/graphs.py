@@ -160,7 +160,7 @@ def _check_ports(
     made = {_rows(name, outputs, cache.output, cache.axis) for cache in file.caches}
     if len(rows) != 1 or len(frames) != 1 or made != {1}:
         raise FormatError(
-            f"{name}: its caches have {sorted(rows)} rows and {sorted(made)} new ones, and {sorted(frames)} frames are bound"
+            f"{name}: its caches have {sorted(rows)} rows, {sorted(made)} new ones, and {sorted(frames)} frames"
         )
     for mask, length in ((file.mask, max(rows)), (file.cross_mask, max(frames))):
         if mask and (mask not in inputs or inputs[mask].tensor.elements != length):

@@ -23,6 +23,7 @@ BUCKETS = (1, 2, 3, 4, 6, 8, 10, 12, 15, 20, 30)
 _STEPS = (2, 4, 6, 10, 15, 30)
 """The same for the decoder: its graphs differ by what is seen of the sound, which costs less."""
 _RATE = 16_000
+_LEVELS = 256
 _POSITIONS = 194
 """As many tokens as Moonshine was trained for."""
 
@@ -50,11 +51,11 @@ def make(
     encoder = encoder_weights(_read(where), where.name, decoder.heads)
     tokens = _find(source, "tokenizer.bin", "*tokenizer*.bin")
     report("tables", 1, steps)
-    _tables(folder / "tables.npz", encoder, decoder)
+    _tables(folder / "tables.npz", encoder)
     shutil.copyfile(tokens, folder / "tokens.bin")
     report("compiling the encoder", 2, steps)
     times = [stem_frames(round(seconds * _RATE)) for seconds in buckets]
-    width, heads = encoder.width, encoder.heads
+    width = encoder.width
     shapes: dict[str, list[tuple[int, ...]]] = {
         "frames": [(1, width, time) for time in times],
         "mask": [(1, 1, 1, states(time)) for time in times],
@@ -62,21 +63,12 @@ def make(
     _compile(encoder_graph(encoder, decoder, times[-1]), folder / "encoder.rknn", target, shapes)
     report("compiling the decoder", 3, steps)
     seconds = [one for one in buckets if one in _STEPS or one == buckets[-1]]
-    rows = [states(stem_frames(round(one * _RATE))) for one in seconds]
-    capacity = [min(_POSITIONS, most_tokens(one) + 2) for one in seconds]
-    shapes = {
-        "mask": [(1, 1, 1, size) for size in capacity],
-        "cross_mask": [(1, 1, 1, time) for time in rows],
-    }
-    for layer in range(decoder.layers):
-        for part in ("key", "value"):
-            shapes[f"cache.{layer}.{part}"] = [(1, heads, size, width // heads) for size in capacity]
-            shapes[f"cross.{layer}.{part}"] = [(1, heads, time, width // heads) for time in rows]
-    _compile(decoder_graph(decoder), folder / "decoder.rknn", target, shapes)
+    sizes = [(states(stem_frames(round(one * _RATE))), min(_POSITIONS, most_tokens(one) + 2)) for one in seconds]
+    (folder / "decoder.rknnz").write_bytes(_decoder_file(decoder, target, sizes))
     report("done", steps, steps)
     made = VoiceSet(
         folder, name, "moonshine", "transcriber", _RATE, "en", target, licence, origin or source.name,
-        files={"encoder": "encoder.rknn", "decoder": "decoder.rknn", "tables": "tables.npz", "tokens": "tokens.bin"},
+        files={"encoder": "encoder.rknn", "decoder": "decoder.rknnz", "tables": "tables.npz", "tokens": "tokens.bin"},
         options={"buckets": list(buckets), "precision": precision},
     )  # fmt: skip
     write_set(made)
@@ -118,25 +110,66 @@ def _read(path: Path) -> Any:
         raise VoiceSetError(f"{path}: not an ONNX model: {error}") from error
 
 
-def _tables(path: Path, encoder: Weights, decoder: Weights) -> None:
-    """What the CPU looks up. An embedding of 256 levels (the package's models) is kept as such, others as fp16."""
-    embed = decoder["embed"]
-    levels, places = np.unique(embed, return_inverse=True)
-    has_levels = len(levels) <= 256
-    kept = np.zeros(256, np.float32)
-    kept[: len(levels) if has_levels else 0] = levels[:256] if has_levels else ()
-    cos, sin = rotary_rows(decoder, _POSITIONS)
+def _tables(path: Path, encoder: Weights) -> None:
+    """What the CPU computes the stem with."""
     kernel: Array = encoder["conv1.weight"][:, 0].T
     np.savez(
         path,
         kernel=np.ascontiguousarray(kernel),
         scale=encoder["groupnorm.weight"],
         shift=encoder["groupnorm.bias"],
-        cos=cos,
-        sin=sin,
-        levels=kept,
-        embed=places.reshape(embed.shape).astype(np.uint8) if has_levels else embed.astype(np.float16),
     )
+
+
+def _decoder_file(decoder: Weights, target: str, sizes: Sequence[tuple[int, int]]) -> bytes:
+    """The decoder with its tables, one graph for each (states, tokens); all of them share the weights."""
+    from openrknn.compiler.sequence.arrange import GROUP, arranged
+    from openrknn.compiler.sequence.make import pack_decoder
+    from openrknn.compiler.sequence.rewrite import Step
+    from openrknn.compiler.sequence.tables import Table
+
+    rows = [tuple(-(-size // GROUP) * GROUP for size in pair) for pair in sizes]
+    parts = [f"{layer}.{part}" for layer in range(decoder.layers) for part in ("key", "value")]
+    cos, sin = rotary_rows(decoder, max(tokens for _, tokens in rows))
+    place = (1, 1, decoder.width)
+    step = arranged(
+        Step(
+            decoder_graph(decoder),
+            {"token": _embedding(decoder["embed"], place), "cos": Table.of("position", place, cos),
+             "sin": Table.of("position", place, sin)},
+            {f"cache.{part}": f"new.{part}" for part in parts},
+            tuple(f"cross.{part}" for part in parts),
+            {f"{kind}.{part}": 2 for kind in ("cache", "cross") for part in parts},
+        )
+    )  # fmt: skip
+    opened = {entry.name: [dim.dim_param or int(dim.dim_value) for dim in entry.type.tensor_type.shape.dim]
+              for entry in step.model.graph.input}  # fmt: skip
+    names = [{"time": time, "capacity": tokens} for time, tokens in rows]
+    shapes: dict[str, list[tuple[int, ...]]] = {
+        name: [tuple(known.get(str(size), size) for size in shape) for known in names]
+        for name, shape in opened.items()
+        if any(isinstance(size, str) for size in shape)
+    }
+    return pack_decoder(
+        step, target, capacity=min(_POSITIONS, max(tokens for _, tokens in rows)),
+        frames=max(time for time, _ in rows), fp16=True, cores=1, check=False, shapes=shapes,
+    )  # fmt: skip
+
+
+def _embedding(rows: Array, shape: tuple[int, ...]) -> Any:
+    """Rows of 256 levels at the same distance (the package's models) are kept as bytes, others as fp16."""
+    from openrknn.compiler.sequence.tables import Table
+
+    levels = np.unique(rows)
+    step = float(np.diff(levels).min()) if 1 < len(levels) <= _LEVELS else 0.0
+    if step:
+        numbers = np.rint((rows - levels[0]) / np.float32(step))
+        zero = int(np.rint(-levels[0] / step))
+        scale = np.array([step], np.float32)
+        is_even = np.allclose((numbers - zero) * scale, rows, atol=step / 64)
+        if numbers.max() < _LEVELS and abs(zero) < _LEVELS and is_even:
+            return Table("token", shape, numbers.astype(np.uint8), scale, zero)
+    return Table.of("token", shape, rows)
 
 
 def _compile(graph: Any, to: Path, target: str, shapes: dict[str, list[tuple[int, ...]]]) -> None:
