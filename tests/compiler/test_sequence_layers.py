@@ -179,3 +179,18 @@ def test_tables_of_relative_positions_are_projections() -> None:
     widest = max(entry.macs for entry in made.lowering.program.steps)
     assert widest <= (heads * depth) ** 2 * length, "the zeros are multiplied, too"
     assert decibels(made, shape) > 50
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pad", "more"), [(16, 8, 4, 0), (11, 5, 3, 1), (20, 10, 5, 0), (33, 16, 9, 3)],
+    ids=["HiFi-GAN", "odd", "two phases", "two phases of eight"],
+)  # fmt: skip
+def test_signals_are_upsampled_by_any_stride(kernel: int, stride: int, pad: int, more: int) -> None:
+    net, shape = Net(), (1, 16, 23)
+    weight = net.constant(net.random.normal(0, 0.2, (16, 8, kernel)))
+    bias = net.constant(net.random.normal(0, 0.1, 8))
+    out = net.add("ConvTranspose", line(net, "x", 16, 16, 1), weight, bias, kernel_shape=[kernel], strides=[stride],
+                  pads=[pad, pad], output_padding=[more])  # fmt: skip
+    made = compile_model(net.model({"x": shape}, [net.add("LeakyRelu", out, alpha=0.1)]), cores=1, check=False)
+    assert inner(made) == []
+    assert decibels(made, shape) > 50

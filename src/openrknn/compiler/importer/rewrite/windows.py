@@ -17,6 +17,8 @@ from openrknn.compiler.ir import Array
 __all__ = ["RULES"]
 
 _LARGEST_STRIDE = 7
+_LARGEST_SPREAD = 8
+"""Pixels that a transposed convolution can put between two."""
 _LARGEST_CHOICE = 1 << 20
 """Weights of a convolution that only moves: two megabytes."""
 
@@ -64,6 +66,41 @@ def _phases(writer: Writer, node: Any, weight: Array, shape: tuple[int, ...]) ->
     inner = grid.transpose(0, 1, 3, 2).reshape(outputs, channels * stride, taps)
     flat = writer.reshape(rows, (1, channels * stride, steps))
     writer.add("Conv", flat, writer.new(inner), *node.input[2:3], to=node.output[0], kernel_shape=[taps])
+
+
+def _transposed(writer: Writer, node: Any) -> None:
+    """Upsampling of signals by more than a task can: each phase, y[s1 u + p], by s / s1; then they interlace.
+
+    The second one only moves numbers: channel (p, o) becomes channel o at place p.
+    """
+    weight, shape, out = writer.operand(node, 1), writer.shape(node.input[0]), writer.shape(node.output[0])
+    if weight is None or weight.ndim != 3 or shape is None or out is None or shape[0] != 1:
+        return
+    (stride,) = attribute(node, "strides", [1])
+    plain = int(attribute(node, "group", 1)) == 1 and max(attribute(node, "dilations", [1])) == 1
+    phases = next((count for count in range(2, _LARGEST_SPREAD + 1) if not stride % count), 0)
+    while phases and stride // phases > _LARGEST_SPREAD:
+        more = range(phases + 1, _LARGEST_SPREAD + 1)
+        phases = next((count for count in more if not stride % count), 0)
+    if stride <= _LARGEST_SPREAD or not phases or not plain or attribute(node, "auto_pad", "NOTSET") != "NOTSET":
+        return
+    inputs, outputs, kernel = weight.shape
+    before, step = int(attribute(node, "pads", [0, 0])[0]), stride // phases
+    taps = -(-kernel // phases)
+    taps += max(0, -(-(before + out[2]) // phases) - (shape[2] - 1) * step - taps)  # what output_padding adds is 0
+    full = np.zeros((inputs, outputs, taps * phases), np.float32)
+    full[:, :, :kernel] = weight
+    parted = full.reshape(inputs, outputs, taps, phases).transpose(0, 3, 1, 2).reshape(inputs, phases * outputs, taps)
+    ahead, rows = before // phases, -(-(before + out[2]) // phases)
+    behind = (shape[2] - 1) * step + taps - rows
+    made = writer.add("ConvTranspose", node.input[0], writer.new(parted), kernel_shape=[taps], strides=[step],
+                      pads=[ahead, behind])  # fmt: skip
+    places = np.zeros((phases, outputs, outputs, phases), np.float32)
+    for phase in range(phases):
+        places[phase, np.arange(outputs), np.arange(outputs), phase] = 1
+    moves = places.reshape(phases * outputs, outputs, phases)
+    writer.add("ConvTranspose", made, writer.new(moves), *node.input[2:3], to=node.output[0], kernel_shape=[phases],
+               strides=[phases], pads=[before % phases, rows * phases - before - out[2]])  # fmt: skip
 
 
 def _patches(writer: Writer, node: Any) -> None:
@@ -204,5 +241,5 @@ def _pool(writer: Writer, node: Any) -> None:
 
 
 RULES: dict[str, Callable[[Writer, Any], None]] = {
-    "AveragePool": _pool, "Conv": _conv, "LpPool": _pool, "MaxPool": _pool, "Pad": _pad,
+    "AveragePool": _pool, "Conv": _conv, "ConvTranspose": _transposed, "LpPool": _pool, "MaxPool": _pool, "Pad": _pad,
 }  # fmt: skip
