@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import io
 import json
+import threading
 import warnings
 import wave
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import openai
@@ -24,7 +27,7 @@ from openrknn.serve.settings import Limits, Settings
 from openrknn.serve.voice import encode
 from tests.serve.asking import PATIENCE, ask
 from tests.serve.sessions import until
-from tests.serve.voices import HANG, make_sets, open_fake, pcm, say, wav
+from tests.serve.voices import HANG, FakeTranscriber, make_sets, open_fake, pcm, say, wav
 
 
 @pytest.fixture(scope="module")
@@ -265,6 +268,41 @@ def test_voices_in_process(tmp_path: Any) -> None:
             assert client.audio.transcriptions.create(model="ears", file=SAID).text == "one two three"
             assert client.audio.speech.create(model="mouth", voice="low", input="Hello", response_format="wav").content
         assert server.plane.voices.pids() == []
+
+
+def test_a_client_that_goes_away_costs_one_step(tmp_path: Any) -> None:
+    gate, steps = threading.Event(), []
+
+    class Slow(FakeTranscriber):
+        def stream(self, *, partial: float = 0.25) -> Any:
+            made = super().stream(partial=partial)
+            feed = made.feed
+
+            def slow(samples: Any) -> Any:
+                steps.append(len(samples))
+                assert gate.wait(PATIENCE)
+                return feed(samples)
+
+            made.feed = slow  # type: ignore[method-assign]
+            return made
+
+    settings = Settings(
+        [], voices=make_sets(tmp_path)[:1], http_port=0, grpc_port=None, workers="in-process", voice_streams=1
+    )
+    with running(settings, open_voice=lambda *_: Slow()) as server:
+        voice = server.plane.voices.find("ears", "transcriber")
+        where = urlsplit(server.url)
+        connection = http.client.HTTPConnection(where.hostname or "", where.port or 0, timeout=PATIENCE)
+        head = b'--XX\r\nContent-Disposition: form-data; name="file"; filename="x.wav"\r\n\r\n'
+        body = head + wav(*[1] * 60) + b"\r\n--XX--\r\n"
+        connection.request("POST", "/v1/audio/transcriptions", body, {"Content-Type": TYPE})
+        until(lambda: len(steps) == 1)
+        connection.close()
+        until(lambda: voice.stats.failures == {"CANCELLED": 1})
+        gate.set()
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="-", timeout=PATIENCE) as client:
+            assert client.audio.transcriptions.create(model="ears", file=SAID).text == "one two three"
+        assert len(steps) == 2
 
 
 def test_a_voice_that_cannot_be_opened_ends_the_server(tmp_path: Any) -> None:

@@ -95,7 +95,7 @@ class Booth:
         self._speech: Iterator[Array] | None = None
         self._listener: Any = None
         self._acts: dict[str, Callable[[Mapping[str, Any], Array | None], tuple[dict[str, Any], Array | None]]] = {
-            "put": self._put, "decode": self._decode, "transcribe": self._transcribe, "step": self._step,
+            "put": self._put, "decode": self._decode, "step": self._step,
             "open": self._open, "feed": self._feed, "finish": self._finish, "speak": self._speak, "next": self._next,
             "reset": self._reset,
         }  # fmt: skip
@@ -139,12 +139,6 @@ class Booth:
         self._audio = audio if audio.rate == rate else Audio(resample(audio.samples, audio.rate, rate), rate)
         self._at = 0
         return {"audio_seconds": audio.seconds}, None
-
-    def _transcribe(self, _: Mapping[str, Any], __: Array | None) -> tuple[dict[str, Any], None]:
-        assert self._audio is not None
-        audio, self._audio = self._audio, None
-        found = self._engine.shared(audio)
-        return {"segments": [_row(one) for one in found.segments], "language": str(found.language)}, None
 
     def _step(self, _: Mapping[str, Any], __: Array | None) -> tuple[dict[str, Any], None]:
         assert self._audio is not None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,18 +20,21 @@ from openrknn.voice.results import Detection, Segment, Transcript
 __all__ = ["Ears", "speak", "transcribe", "transcribe_in_steps"]
 
 _PARTIAL_SECONDS = 0.25
-_SECONDS_PER_SECOND = 4.0
-"""Of work, a second of sound: who needs more hangs."""
 _FEED_SAMPLES = 48_000
 
 
 async def transcribe(voice: Voice, body: bytes, limits: Limits) -> Transcript:
-    """A whole recording."""
-    async with voice.conversation() as talk:
-        seconds = await _decode(talk, body, limits)
-        answer, _ = await talk.ask("transcribe", seconds=voice.run_seconds + _SECONDS_PER_SECOND * seconds)
-        voice.stats.audio_seconds += seconds
-        return Transcript(tuple(_segments(answer)), seconds, voice.language)
+    """A whole recording. It is heard in steps, so that nobody's recording is heard on when he has gone."""
+    seconds, found = 0.0, []
+    async with aclosing(transcribe_in_steps(voice, body, limits)) as steps:
+        async for step in steps:
+            if isinstance(step, float):
+                seconds = step
+            else:
+                found += [one for one in step if one.text.strip()]
+    return Transcript(
+        tuple(replace(one, index=number) for number, one in enumerate(found)), seconds, voice.language
+    )  # fmt: skip
 
 
 async def transcribe_in_steps(voice: Voice, body: bytes, limits: Limits) -> AsyncGenerator[float | list[Segment]]:
