@@ -15,6 +15,7 @@ RUNS = 5
 EXPORTED = [
     "CHIPS",
     "Chip",
+    "Decoder",
     "DeviceError",
     "DmaBuf",
     "FormatError",
