@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -24,11 +25,12 @@ CAPACITY = 12
 
 @cache
 def made(style: str) -> CachedDecoder:
-    step, first = {
+    made: dict[str, Callable[[], tuple[Any, Any]]] = {
         "rotary": lambda: (rotary(), rotary(first=True)),
         "merged": lambda: (merged(), merged()),
         "grouped": lambda: (grouped(), None),
-    }[style]()
+    }
+    step, first = made[style]()
     return cached(step, CAPACITY, first=first, frames=FRAMES)
 
 
@@ -79,7 +81,10 @@ def test_cross_attention_is_a_graph_of_its_own(style: str) -> None:
 
 
 def model_of(graph: Graph, outputs: list[str], **more: list[Any]) -> Any:
-    inputs = {"input_ids": ([1, "n"], TensorProto.INT64), "past": ([1, HEADS, "p", SIZE], TensorProto.FLOAT)}
+    inputs: dict[str, tuple[list[Any], int]] = {
+        "input_ids": ([1, "n"], TensorProto.INT64),
+        "past": ([1, HEADS, "p", SIZE], TensorProto.FLOAT),
+    }
     infos = [helper.make_tensor_value_info(name, kind, shape) for name, (shape, kind) in inputs.items()]
     infos += [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in more.items()]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * 4) for name in outputs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,12 @@ SENTENCE = [1, 17, 3, 3, 20, 9, 23, 0]
 
 @cache
 def file(style: str) -> bytes:
-    step, first = {
+    made: dict[str, Callable[[], tuple[Any, Any]]] = {
         "rotary": lambda: (rotary(), rotary(first=True)),
         "merged": lambda: (merged(), merged()),
         "grouped": lambda: (grouped(), None),
-    }[style]()
+    }
+    step, first = made[style]()
     return compile_decoder(step, capacity=CAPACITY, first=first, frames=FRAMES, check=False)
 
 
