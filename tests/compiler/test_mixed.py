@@ -172,3 +172,19 @@ def test_the_command_lists_precision_and_why(tmp_path: Path, capsys: pytest.Capt
     page = (tmp_path / "page.html").read_text()
     assert "int8 and fp16" in page
     assert "named in fp16_layers" in page
+
+
+def test_fp16_beside_a_norm_is_not_rounded_to_8_bits_in_between() -> None:
+    """Norms are fp16 in int8 models, too: where what follows is fp16, nothing is converted there and back."""
+    net, shape = Net(), (1, 12, 32)
+    first = net.add("MatMul", "x", net.weights(32, 32))
+    norm = net.add("LayerNormalization", first, net.constant(np.ones(32)), axis=-1)
+    second = net.add("MatMul", norm, net.weights(32, 32))
+    last = net.add("MatMul", second, net.weights(32, 16))
+    model = net.model({"x": shape}, [last])
+    made = compile_model(model, calibration=feeds(shape), fp16_layers=[f"MatMul_{name}" for name in (first, second)],
+                         cores=1, check=False)  # fmt: skip
+    reads = {name: step for step in made.lowering.program.steps for name in step.inputs}
+    twice = [step.name for step in made.lowering.program.steps if step.type == "exDataConvert"
+             and any(reads[name].type == "exDataConvert" for name in step.outputs if name in reads)]  # fmt: skip
+    assert twice == []

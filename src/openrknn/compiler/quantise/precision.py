@@ -87,8 +87,27 @@ def set_precision(graph: Graph, chosen: Collection[str]) -> dict[str, str]:
             _convert(graph, name, others, to_float=not is_float)
         if is_float:
             graph.values[name].quantization = None
+    _skip_borders(graph)
     graph.sort()
     return reasons
+
+
+def _skip_borders(graph: Graph) -> None:
+    """fp16, int8, fp16 again: who reads the last reads the first, and nothing is rounded to 8 bits on the way."""
+    makers = graph.producers()
+    for op in [entry for entry in graph.ops if entry.type == "Convert"]:
+        before = makers.get(op.inputs[0])
+        if before is None or before.type != "Convert" or op.output in graph.outputs:
+            continue
+        first = before.inputs[0]
+        is_back = graph.values[op.output].quantization is None and graph.values[op.inputs[0]].quantization is not None
+        if not is_back or graph.values[first].quantization is not None or graph.shape(first) != graph.shape(op.output):
+            continue
+        for other in graph.ops:
+            other.inputs = [first if name == op.output else name for name in other.inputs]
+        graph.ops.remove(op)
+        if before.output not in graph.outputs and not any(before.output in other.inputs for other in graph.ops):
+            graph.ops.remove(before)
 
 
 def _drop_borders(graph: Graph, chosen: Collection[str]) -> None:
