@@ -51,6 +51,8 @@ function listenCard(voices) {
   button.onclick = async () => {
     if (stop) {
       stop();
+      button.disabled = true;
+      button.lastChild.textContent = "Finishing";
       return;
     }
     button.disabled = true;
@@ -100,12 +102,14 @@ async function listen(model, show, loudness) {
   const context = new AudioContext();
   const waiting = [];
   let isOn = true, wake = () => {};
-  const end = () => { isOn = false; wake(); };
+  // What was said until now is still sent; what is said from now on is not even recorded.
+  const end = () => { isOn = false; close(); wake(); };
   try {
     await context.audioWorklet.addModule("/page/recorder.js");
     await context.resume();
     const recorder = new AudioWorkletNode(context, "recorder");
     recorder.port.onmessage = ({ data }) => {
+      if (!isOn) return;
       waiting.push(data.samples);
       loudness(data.loudest);
       wake();
@@ -136,7 +140,7 @@ async function listen(model, show, loudness) {
 
   function close() {
     for (const track of stream.getTracks()) track.stop();
-    context.close();
+    if (context.state !== "closed") context.close();
   }
 }
 
