@@ -11,7 +11,7 @@ import numpy as np
 
 from openrknn.voice.decoding import most_tokens
 from openrknn.voice.errors import VoiceSetError
-from openrknn.voice.make.moonshine_graphs import decoder_graph, encoder_graph, rotary_rows
+from openrknn.voice.make.moonshine_graphs import GROUP, decoder_graph, encoder_graph, filled_rows
 from openrknn.voice.make.moonshine_weights import Array, Weights, decoder_weights, encoder_weights
 from openrknn.voice.moonshine import states, stem_frames
 from openrknn.voice.sets import VoiceSet, write_set
@@ -123,24 +123,21 @@ def _tables(path: Path, encoder: Weights) -> None:
 
 def _decoder_file(decoder: Weights, target: str, sizes: Sequence[tuple[int, int]]) -> bytes:
     """The decoder with its tables, one graph for each (states, tokens); all of them share the weights."""
-    from openrknn.compiler.sequence.arrange import GROUP, arranged
     from openrknn.compiler.sequence.make import pack_decoder
     from openrknn.compiler.sequence.rewrite import Step
     from openrknn.compiler.sequence.tables import Table
 
     rows = [tuple(-(-size // GROUP) * GROUP for size in pair) for pair in sizes]
     parts = [f"{layer}.{part}" for layer in range(decoder.layers) for part in ("key", "value")]
-    cos, sin = rotary_rows(decoder, max(tokens for _, tokens in rows))
-    place = (1, 1, decoder.width)
-    step = arranged(
-        Step(
-            decoder_graph(decoder),
-            {"token": _embedding(decoder["embed"], place), "cos": Table.of("position", place, cos),
-             "sin": Table.of("position", place, sin)},
-            {f"cache.{part}": f"new.{part}" for part in parts},
-            tuple(f"cross.{part}" for part in parts),
-            {f"{kind}.{part}": 2 for kind in ("cache", "cross") for part in parts},
-        )
+    cos, sin = filled_rows(decoder, max(tokens for _, tokens in rows))
+    place = (1, cos.shape[1], 1, 1)
+    step = Step(
+        decoder_graph(decoder),
+        {"token": _embedding(decoder["embed"], (1, decoder.width, 1, 1)), "cos": Table.of("position", place, cos),
+         "sin": Table.of("position", place, sin)},
+        {f"cache.{part}": f"new.{part}" for part in parts},
+        tuple(f"cross.{part}" for part in parts),
+        {f"{kind}.{part}": 3 for kind in ("cache", "cross") for part in parts},
     )  # fmt: skip
     opened = {entry.name: [dim.dim_param or int(dim.dim_value) for dim in entry.type.tensor_type.shape.dim]
               for entry in step.model.graph.input}  # fmt: skip

@@ -21,9 +21,11 @@ import numpy.typing as npt
 from openrknn.voice.make.graphs import GraphWriter
 from openrknn.voice.make.moonshine_weights import Array, Weights
 
-__all__ = ["decoder_graph", "encoder_graph", "rotary_rows", "states"]
+__all__ = ["decoder_graph", "encoder_graph", "filled_rows", "room_of", "rotary_rows", "states"]
 
 EPSILON = 1e-5
+GROUP = 16
+"""Channels that the NPU takes at once."""
 
 
 def rotary_rows(weights: Weights, rows: int) -> tuple[Array, Array]:
@@ -122,50 +124,106 @@ def encoder_graph(encoder: Weights, decoder: Weights, longest: int) -> Any:
     return graph.model()
 
 
-def decoder_graph(decoder: Weights) -> Any:
-    """One step; capacity and time stay open.
+def room_of(weights: Weights) -> int:
+    """Channels of a head in the decoder: filled up to whole groups of the NPU, so that a cache is never moved."""
+    return -(-weights.width // weights.heads // GROUP) * GROUP
 
-    token [1, 1, width] (its row of the embedding), cos and sin [1, 1, width] of its position, mask [1, 1, 1, capacity]
-    of the cache, cross_mask [1, 1, 1, time], cache.N.key/value [1, heads, capacity, size], cross.N.key/value
-    -> logits [1, 1, words], new.N.key/value [1, heads, 1, size]
+
+def _filled(weights: Weights, matrix: Array) -> Array:
+    """Columns of zeros behind those of each head."""
+    heads, room = weights.heads, room_of(weights)
+    wide = np.zeros((len(matrix), heads, room), np.float32)
+    wide[:, :, : matrix.shape[1] // heads] = matrix.reshape(len(matrix), heads, -1)
+    return wide.reshape(len(matrix), heads * room)
+
+
+def filled_rows(weights: Weights, rows: int) -> tuple[Array, Array]:
+    """`rotary_rows` for heads with room."""
+    cos, sin = rotary_rows(weights, rows)
+    return _filled(weights, cos), _filled(weights, sin)
+
+
+class _Step(_Layer):
+    """A layer of the decoder: one row at a time, heads with room behind their channels."""
+
+    def __init__(self, graph: GraphWriter, weights: Weights, layer: int) -> None:
+        super().__init__(graph, weights, layer)
+        self.room = room_of(weights)
+
+    def row(self, value: str, part: str, factor: float = 1.0, turns: tuple[str, str] | None = None) -> str:
+        """[1, 1, heads * room] of one row."""
+        matrix = self.weights[f"{self.layer}.{part}"] * np.float32(factor)
+        straight = self.graph.op("MatMul", value, _filled(self.weights, matrix))
+        if turns is None:
+            return straight
+        turned = self.graph.op("MatMul", value, _filled(self.weights, _turn(self.weights, matrix)))
+        products = (self.graph.op("Mul", one, other) for one, other in zip((straight, turned), turns, strict=True))
+        return self.graph.op("Add", *products)
+
+    def one(self, row: str) -> str:
+        """The heads of a row beside each other."""
+        return self.graph.reshape(row, 1, self.heads, 1, self.room)
+
+    def seen(self, cache: str, *, is_key: bool) -> str:
+        """[1, heads * room, 1, rows] as matrices of the heads."""
+        heads = self.graph.reshape(cache, 1, self.heads, self.room, -1)
+        return heads if is_key else self.graph.op("Transpose", heads, perm=[0, 1, 3, 2])
+
+    def back(self, value: str, attention: str, part: str) -> str:
+        """Through the output's weights, with rows of zeros for the room."""
+        matrix = _filled(self.weights, np.ascontiguousarray(self.weights[f"{self.layer}.{part}"].T)).T
+        joined = self.graph.reshape(attention, 1, 1, self.heads * self.room)
+        return self.graph.op("Add", value, self.graph.op("MatMul", joined, np.ascontiguousarray(matrix)))
+
+
+def decoder_graph(decoder: Weights) -> Any:
+    """One step as the NPU likes it; capacity and time stay open.
+
+    token [1, width, 1, 1] (its row of the embedding), cos and sin [1, heads * room, 1, 1] of its position, mask
+    [1, capacity, 1, 1] of the cache, cross_mask [1, time, 1, 1], cache.N.key/value [1, heads * room, 1, capacity],
+    cross.N.key/value -> logits [1, words, 1, 1], new.N.key/value [1, heads * room, 1, 1]
     """
     graph = GraphWriter("moonshine decoder")
-    width, heads = decoder.width, decoder.heads
-    size = width // heads
-    capacity, time = "capacity", "time"
-    value = graph.input("token", [1, 1, width])
-    cos, sin = graph.input("cos", [1, 1, width]), graph.input("sin", [1, 1, width])
-    mask, cross_mask = graph.input("mask", [1, 1, 1, capacity]), graph.input("cross_mask", [1, 1, 1, time])
+    width, lanes = decoder.width, decoder.heads * room_of(decoder)
+    value = graph.reshape(graph.input("token", [1, width, 1, 1]), 1, 1, width)
+    turns = (
+        graph.reshape(graph.input("cos", [1, lanes, 1, 1]), 1, 1, lanes),
+        graph.reshape(graph.input("sin", [1, lanes, 1, 1]), 1, 1, lanes),
+    )
+    mask, cross_mask = (
+        graph.reshape(graph.input(name, [1, size, 1, 1]), 1, 1, 1, -1)
+        for name, size in (("mask", "capacity"), ("cross_mask", "time"))
+    )
     for number in range(decoder.layers):
-        layer = _Layer(graph, decoder, number)
+        layer = _Step(graph, decoder, number)
         kept, cross = (
-            [graph.input(f"{kind}.{number}.{part}", [1, heads, rows, size]) for part in ("key", "value")]
-            for kind, rows in (("cache", capacity), ("cross", time))
+            [graph.input(f"{kind}.{number}.{part}", [1, lanes, 1, rows]) for part in ("key", "value")]
+            for kind, rows in (("cache", "capacity"), ("cross", "time"))
         )
         normed = layer.norm(value, "input_layernorm")
-        query = layer.split(layer.turned(normed, "self_attn.q_proj", cos, sin, size**-0.5))
-        key = layer.split(layer.turned(normed, "self_attn.k_proj", cos, sin))
-        new = layer.split(layer.product(normed, "self_attn.v_proj"))
+        query = layer.one(layer.row(normed, "self_attn.q_proj", layer.size**-0.5, turns))
+        key, new = layer.row(normed, "self_attn.k_proj", turns=turns), layer.row(normed, "self_attn.v_proj")
         # One softmax over the scores of the cache and of the new row: the cache itself is not copied.
-        before = graph.op("MatMul", query, graph.op("Transpose", kept[0], perm=[0, 1, 3, 2]))
-        own = graph.op("MatMul", query, graph.op("Transpose", key, perm=[0, 1, 3, 2]))
-        scores = graph.op("Concat", graph.op("Add", before, mask), own, axis=3)
-        scores = graph.op("Softmax", scores, axis=-1)
+        before = graph.op("MatMul", query, layer.seen(kept[0], is_key=True))
+        own = graph.op("MatMul", query, graph.reshape(key, 1, layer.heads, layer.room, 1))
+        scores = graph.op("Softmax", graph.op("Concat", graph.op("Add", before, mask), own, axis=3), axis=-1)
         past = graph.op("Slice", scores, _whole(0), _whole(-1), _whole(3))
         last = graph.op("Slice", scores, _whole(-1), _whole(2**31 - 1), _whole(3))
-        mixed = graph.op("Add", graph.op("MatMul", past, kept[1]), graph.op("Mul", new, last))
-        value = layer.out(value, mixed, "self_attn.o_proj")
+        mixed = graph.op("MatMul", past, layer.seen(kept[1], is_key=False))
+        mixed = graph.op("Add", mixed, graph.op("Mul", layer.one(new), last))
+        value = layer.back(value, mixed, "self_attn.o_proj")
         normed = layer.norm(value, "post_attention_layernorm")
-        query = layer.split(layer.product(normed, "encoder_attn.q_proj", size**-0.5))
-        scores = graph.op("MatMul", query, graph.op("Transpose", cross[0], perm=[0, 1, 3, 2]))
-        scores = graph.op("Softmax", graph.op("Add", scores, cross_mask), axis=-1)
-        value = layer.out(value, graph.op("MatMul", scores, cross[1]), "encoder_attn.o_proj")
+        query = layer.one(layer.row(normed, "encoder_attn.q_proj", layer.size**-0.5))
+        scores = graph.op("Add", graph.op("MatMul", query, layer.seen(cross[0], is_key=True)), cross_mask)
+        mixed = graph.op("MatMul", graph.op("Softmax", scores, axis=-1), layer.seen(cross[1], is_key=False))
+        value = layer.back(value, mixed, "encoder_attn.o_proj")
         value = graph.op("Add", value, _gated(layer, layer.norm(value, "final_layernorm")))
-        for part, rows in (("key", key), ("value", new)):
-            graph.output(f"new.{number}.{part}", rows, [1, heads, 1, size])
+        for part, row in (("key", key), ("value", new)):
+            graph.output(f"new.{number}.{part}", graph.reshape(row, 1, lanes, 1, 1), [1, lanes, 1, 1])
     value = graph.op("LayerNormalization", value, decoder["norm"], axis=-1, epsilon=EPSILON)
+    words = decoder["logits"].shape[1]
     logits = graph.op("MatMul", value, decoder["logits"])
-    graph.output("logits", logits, [1, 1, decoder["logits"].shape[1]])
+    graph.output("logits", graph.reshape(logits, 1, words, 1, 1), [1, words, 1, 1])
     return graph.model()
 
 
