@@ -205,6 +205,31 @@ static void copy_atom_row(const convolution *c, int32_t atom, int32_t row)
     }
 }
 
+static void pad_doubles(double *target, int32_t pixels, int32_t count, double pad)
+{
+    for (int32_t i = 0; i < pixels * FLOAT_CHANNELS; i++)
+        target[i] = i % FLOAT_CHANNELS < count ? pad : 0.0;
+}
+
+/* The usual case of the next one: atoms of fp16 that lie side by side. `count` of 8 channels have data. */
+static void copy_halves_row(const convolution *c, const uint8_t *source, double *target, int32_t count, double pad)
+{
+    const openrknn_convolution *step = c->step;
+    for (int32_t phase = 0, first, end; phase < step->stride_x; phase++, target += c->columns * FLOAT_CHANNELS) {
+        data_columns(c, phase, &first, &end);
+        const uint8_t *from = source + ((int64_t)first * step->stride_x + phase - step->pad_left) * ATOM;
+        pad_doubles(target, first, count, pad);
+        pad_doubles(target + end * FLOAT_CHANNELS, c->columns - end, count, pad);
+        if (step->stride_x == 1)
+            c->kernels->widen((const uint16_t *)from, target + first * FLOAT_CHANNELS, (end - first) * FLOAT_CHANNELS);
+        else
+            for (int32_t i = first; i < end; i++, from += step->stride_x * ATOM)
+                c->kernels->widen((const uint16_t *)from, target + i * FLOAT_CHANNELS, FLOAT_CHANNELS);
+        for (int32_t i = first; i < end && count < FLOAT_CHANNELS; i++)
+            memset(target + i * FLOAT_CHANNELS + count, 0, (size_t)(FLOAT_CHANNELS - count) * sizeof *target);
+    }
+}
+
 /* Floating point: one row of one atom of channels (or of a picture) as doubles; channels without data are 0. */
 static void copy_float_row(const convolution *c, int32_t atom, int32_t row)
 {
@@ -216,6 +241,10 @@ static void copy_float_row(const convolution *c, int32_t atom, int32_t row)
     double *target = (double *)(c->copy + atom * c->plane_bytes + row * c->row_bytes);
     const double pad = decode(step->format, bits);
 
+    if (!step->picture && step->format == OPENRKNN_FP16 && step->spread_x == 1 && from >= 0) {
+        copy_halves_row(c, source, target, count, pad);
+        return;
+    }
     for (int32_t phase = 0; phase < step->stride_x; phase++)
         for (int32_t column = 0; column < c->columns; column++, target += lanes) {
             int32_t at = source_place(column * step->stride_x + phase, step->pad_left, step->spread_x, step->width);

@@ -15,6 +15,13 @@ typedef const double *double_pair;
 #define pair_multiply_add(w, pair, lane, sum) doubles_multiply_add(w, doubles_set((pair)[lane]), sum)
 #endif
 
+/* Plain C gains nothing, and takes compilers minutes. */
+#ifdef FLOAT_IS_PLAIN
+#define EACH_PAIR _Pragma("GCC unroll 1")
+#else
+#define EACH_PAIR _Pragma("GCC unroll 4")
+#endif
+
 /* ---------------------------------------------------------------------------------------------- weights */
 
 /* 16 weights as doubles. */
@@ -101,14 +108,21 @@ ALWAYS_INLINE void float_tile(const float_task *task, int32_t first, const int32
             sums[p][v] = task->goes_on ? doubles_load(task->sums + (first + p) * ATOM + v * (16 / NV)) : doubles_set(0.0);
     for (int32_t tap = 0; tap < task->taps; tap++) {
         const double *seen = (const double *)((const uint8_t *)input + task->offsets[task->list[tap]]);
-#pragma GCC unroll 4
-        for (int32_t i = 0; i < lanes; i += 2) {
+        if (pixels > 1) {
+            /* Taps are far from each other: no processor guesses where the next ones are. */
+            const uint8_t *later = (const uint8_t *)input + task->offsets[task->list[at_most(tap + 2, task->taps - 1)]];
+#pragma GCC unroll 16
+            for (int32_t p = 0; p < pixels; p++)
+                __builtin_prefetch(later + p * lanes * (int32_t)sizeof(double));
+        }
+        EACH_PAIR for (int32_t i = 0; i < lanes; i += 2)
+        {
             double_pair x[FLOAT_PIXELS];
 #pragma GCC unroll 16
             for (int32_t p = 0; p < pixels; p++)
                 x[p] = pair_load(seen + p * lanes + i);
-#pragma GCC unroll 2
-            for (int32_t k = 0; k < 2; k++) {
+            EACH_PAIR for (int32_t k = 0; k < 2; k++)
+            {
                 doubles w[NV];
                 if (format) {
                     load_weights(weights, format, w);

@@ -7,7 +7,7 @@
  */
 #include <math.h>
 
-enum { TILE = 16, GENERAL_LANES = 16, ENTRIES = 513 };
+enum { TILE = 28, GENERAL_LANES = 16, ENTRIES = 513 };
 
 typedef struct {
     const dpu_task *task;
@@ -390,6 +390,26 @@ static int32_t atom_elements(int32_t format)
     return format == OPENRKNN_INT8 ? 16 : format == OPENRKNN_INT32 || format == OPENRKNN_FP32 ? 4 : 8;
 }
 
+/* read_tile for fp16 as floats: a run of each row at a time. */
+static void read_halves(const openrknn_cube *cube, int32_t surfaces, int32_t width, const tile_data *t,
+                        float32 (*out)[GENERAL_LANES])
+{
+    const int32_t first = t->task->channel / 8;
+    for (int32_t p = 0, run; p < t->count; p += run) {
+        const int32_t row = (t->pixel + p) / width, column = (t->pixel + p) % width;
+        run = at_most(t->count - p, width - column);
+        for (int32_t part = 0; part < 2; part++) {
+            const uint16_t *at = (const uint16_t *)(cube_row(cube, first + part, row) + (int64_t)column * ATOM);
+            if (first + part < surfaces)
+                for (int32_t i = 0; i < run; i++)
+                    halves_to_floats(at + i * 8, out[p + i] + part * 8);
+            else
+                for (int32_t i = 0; i < run; i++)
+                    memset(out[p + i] + part * 8, 0, 8 * sizeof(float32));
+        }
+    }
+}
+
 /* 16 channels of `count` pixels from `pixel` on, rows of `width`; surfaces that do not exist are 0. */
 static void read_tile(const openrknn_cube *cube, int32_t format, int32_t surfaces, int32_t width, tile_data *t, int32_t is_float,
                       int32_t is_operand)
@@ -397,6 +417,10 @@ static void read_tile(const openrknn_cube *cube, int32_t format, int32_t surface
     const int32_t each = atom_elements(format), first = t->task->channel / each, parts = GENERAL_LANES / each;
     int32_t row = t->pixel / width, column = t->pixel % width;
 
+    if (is_float && format == OPENRKNN_FP16) {
+        read_halves(cube, surfaces, width, t, is_operand ? t->operand.floats : t->x.floats);
+        return;
+    }
     for (int32_t p = 0; p < t->count; p++) {
         float32 *floats = is_operand ? t->operand.floats[p] : t->x.floats[p];
         int64_t *ints = is_operand ? t->operand.ints[p] : t->x.ints[p];
@@ -446,12 +470,24 @@ static void read_operand(tile_data *t)
         read_tile(&ew->operand, ew->operand_format, divide_up(dpu->channels, each), dpu->width, t, dpu->is_float, 1);
         return;
     }
-    for (int32_t p = 0; p < t->count; p++)
+    /* One of each channel, or one of each pixel: the others are the same. */
+    const int32_t is_channel = ew->operand_kind == 1, pixels = is_channel ? 1 : t->count;
+    for (int32_t p = 0; p < pixels; p++)
         for (int32_t i = 0; i < GENERAL_LANES; i++) {
-            int64_t place = ew->operand_kind == 1 ? channel + at_most(i, lanes - 1) : t->pixel + p;
-            read_element(ew->operand.base[0] + place * size, ew->operand_format, dpu->is_float, &t->operand.ints[p][i],
-                         &t->operand.floats[p][i]);
+            int64_t place = is_channel ? channel + at_most(i, lanes - 1) : t->pixel + p;
+            if (is_channel || i == 0)
+                read_element(ew->operand.base[0] + place * size, ew->operand_format, dpu->is_float,
+                             &t->operand.ints[p][i], &t->operand.floats[p][i]);
+            else if (dpu->is_float)
+                t->operand.floats[p][i] = t->operand.floats[p][0];
+            else
+                t->operand.ints[p][i] = t->operand.ints[p][0];
         }
+    for (int32_t p = 1; is_channel && p < t->count; p++)
+        if (dpu->is_float)
+            memcpy(t->operand.floats[p], t->operand.floats[0], sizeof t->operand.floats[0]);
+        else
+            memcpy(t->operand.ints[p], t->operand.ints[0], sizeof t->operand.ints[0]);
 }
 
 /* ---------------------------------------------------------------------------------------------- writing */
@@ -491,10 +527,11 @@ static void encode_floats(int32_t format, const float32 *x, uint8_t *at)
 {
     uint16_t halves[GENERAL_LANES];
     if (format == OPENRKNN_FP16) {
-        floats_to_halves(x, halves);
-        floats_to_halves(x + 8, halves + 8);
+        float32 quiet[GENERAL_LANES];
         for (int32_t i = 0; i < GENERAL_LANES; i++) /* one NaN for all, as NumPy has it */
-            halves[i] = x[i] != x[i] ? 0x7e00 : halves[i];
+            quiet[i] = x[i] != x[i] ? bits_to_float(0x7fc00000) : x[i];
+        floats_to_halves(quiet, halves);
+        floats_to_halves(quiet + 8, halves + 8);
         memcpy(at, halves, sizeof halves);
     } else if (format == OPENRKNN_BF16) {
         for (int32_t i = 0; i < GENERAL_LANES; i++) {
@@ -587,8 +624,9 @@ static void load_tile(tile_data *t, int32_t first)
 
 static void general(const dpu_task *task)
 {
-    tile_data t = {.task = task};
+    tile_data t;
 
+    t.task = task;
     for (int32_t first = 0; first < task->pixels; first += TILE) {
         t.pixel = task->pixel + first;
         t.count = at_most(task->pixels - first, TILE);

@@ -165,6 +165,12 @@ OPENRKNN_API int32_t openrknn_dequantize(const void *source, float *target, int6
 OPENRKNN_API int32_t openrknn_quantize(const float *source, void *target, int64_t count, int32_t format, int32_t zero,
                                        float scale);
 
+/*
+ * Softmax of rows. `tail` has the exponentials of what is left behind the last whole group of four in each row. -1: a
+ * number is infinite or none, and nothing useful was written.
+ */
+OPENRKNN_API int32_t openrknn_softmax(const float *source, float *target, int64_t rows, int64_t length, const float *tail);
+
 /* How many passed; -1 if the bins are too many. */
 OPENRKNN_API int64_t openrknn_pick(const openrknn_picking *pick);
 

@@ -74,6 +74,7 @@ typedef struct {
     int32_t lane[16];
 } ints;
 typedef double doubles;
+#define FLOAT_IS_PLAIN
 
 #define LANES for (int32_t i = 0; i < 16; i++)
 
