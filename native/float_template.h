@@ -75,6 +75,7 @@ ALWAYS_INLINE void lengths_of(const float_task *task, double *lengths, const int
         double squares[8] = {0}, sum = 0;
         for (int32_t tap = 0; tap < task->taps; tap++) {
             const double *seen = (const double *)(task->input + task->offsets[tap]) + pixel * lanes;
+#pragma GCC unroll 8
             for (int32_t i = 0; i < lanes; i++)
                 squares[i] += seen[i] * seen[i];
         }
@@ -142,7 +143,9 @@ ALWAYS_INLINE void float_tile(const float_task *task, int32_t first, const int32
     }
 #pragma GCC unroll 16
     for (int32_t p = 0; p < pixels; p++)
-        memcpy(task->sums + (first + p) * ATOM, sums[p], sizeof sums[p]);
+#pragma GCC unroll 16
+        for (int32_t v = 0; v < NV; v++) /* one by one: an array that is copied whole stays in memory */
+            memcpy(task->sums + (first + p) * ATOM + v * (16 / NV), &sums[p][v], sizeof sums[p][v]);
 }
 
 ALWAYS_INLINE void float_tiles(const float_task *task, const int32_t lanes)
