@@ -247,7 +247,8 @@ static void stage_floats(const openrknn_stage *stage, float32 (*x)[GENERAL_LANES
 static void look_up_floats(const openrknn_lookup *lookup, float32 (*x)[GENERAL_LANES], int32_t count)
 {
     const double le_start = (double)lookup->le_start, lo_start = (double)lookup->lo_start, lo_end = (double)lookup->lo_end;
-    const double le_width = ldexp(1.0, lookup->le_select), lo_width = ldexp(1.0, lookup->lo_select);
+    /* Powers of two: a product with the reciprocal is the quotient. */
+    const double le_scale = ldexp(1.0, -lookup->le_select), lo_scale = ldexp(1.0, -lookup->lo_select);
     const double below = (double)lookup->below_scale / ldexp(1.0, lookup->below_shift);
     const double above = (double)lookup->above_scale / ldexp(1.0, lookup->above_shift);
     const double first = (double)lookup->entries[0], last = (double)lookup->entries[2 * ENTRIES - 1];
@@ -257,7 +258,7 @@ static void look_up_floats(const openrknn_lookup *lookup, float32 (*x)[GENERAL_L
         double value = x[p][i], y;
         int32_t is_high = !(value < lo_start);
         const int64_t *table = lookup->entries + (is_high ? ENTRIES : 0);
-        double place = (value - (is_high ? lo_start : le_start)) / (is_high ? lo_width : le_width);
+        double place = (value - (is_high ? lo_start : le_start)) * (is_high ? lo_scale : le_scale);
         place = place > 0 ? place : 0; /* NaN too */
         place = place < ENTRIES - 1 ? place : ENTRIES - 1;
         int64_t index = (int64_t)place < ENTRIES - 2 ? (int64_t)place : ENTRIES - 2;

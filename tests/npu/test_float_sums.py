@@ -1,0 +1,49 @@
+"""Sums of fp16 and bf16 whose weights are mostly 0, and whose inputs are infinite or no numbers: the bits of NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from openrknn.compute import native
+from openrknn.runtime.operators.softmax import softmax
+from tests.npu.accelerate_cases import SOURCE, WEIGHTS, Case, float_convolutions
+
+pytestmark = pytest.mark.skipif(not native.find(), reason="no native kernels")
+some = settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+@some
+@given(float_convolutions(depthwise=False), st.integers(0, 2**32 - 1), st.booleans())
+def test_taps_without_weights_are_left_out(case: Case, seed: int, with_infinite: bool) -> None:
+    """A kernel of few weights, as a compiler writes to move numbers; 0 times infinity is still no number."""
+    noise = np.random.default_rng(seed)
+    weights = case.memory.at(WEIGHTS, 1, "weights").data.view(np.uint16)
+    weights[...] = np.where(noise.random(weights.size) < 0.02, weights, noise.choice([0, 0x8000], weights.size))
+    if with_infinite:
+        source = case.memory.at(SOURCE, 1, "source").data.view(np.uint16)
+        places = noise.choice(source.size, 200)
+        source[places] = noise.choice([0x7C00, 0xFC00, 0x7E00, 0x7F80, 0xFF80], places.size)
+    case.check()
+
+
+@pytest.mark.parametrize(("shape", "size"), [((3, 5, 41), 1), ((2, 64), 40), ((4, 3), 2), ((7, 9), 1e30), ((6, 1), 1)])
+def test_softmax_is_that_of_numpy(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], size: float) -> None:
+    values = (np.random.default_rng(7).standard_normal(shape) * size).astype(np.float32)
+    values.flat[0] = 0
+    fast = softmax([values], {}, shape)
+    monkeypatch.setenv(native.ENVIRONMENT, "numpy")
+    assert np.array_equal(softmax([values], {}, shape).view(np.uint32), fast.view(np.uint32))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_softmax_of_what_is_not_finite_is_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.array([[1, 2, 3, 4, 5], [-np.inf, 0, 1, 2, 3]], np.float32)
+    fast = softmax([values], {}, values.shape)
+    monkeypatch.setenv(native.ENVIRONMENT, "numpy")
+    assert np.array_equal(softmax([values], {}, values.shape), fast)
+    assert fast[1, 0] == 0
