@@ -218,3 +218,16 @@ def test_a_step_with_caches_in_the_layout_of_the_npu_moves_nothing() -> None:
         left = [one.name for one in decoder.session.model.operators if one.type in {"MatMul", "Transpose", "Reshape"}]
         assert left in ([], ["Reshape:logits"])
         assert decoder.is_direct
+
+
+def test_beams_can_be_set() -> None:
+    with Decoder(file("grouped"), "software") as decoder:
+        decoder.start()
+        one = decoder.step(4).copy()
+        decoder.beams = 3
+        assert decoder.length == 0
+        assert np.array_equal(decoder.step([4, 1, 4])[[0, 2]], np.stack([one, one]))
+        decoder.beams = 1
+        assert np.array_equal(decoder.step(4), one)
+        with pytest.raises(ValueError, match="0 beams"):
+            decoder.beams = 0
