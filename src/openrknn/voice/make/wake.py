@@ -42,8 +42,9 @@ def make(source: Path, folder: Path, target: str = "rk3588", *, name: str = "hey
     _front_end(path.parent, folder, target)
     model, verify = _two_stages(_read(path))
     compile_net(model, folder / "word.rknn", target)
+    licence = _LICENCE if path.stem in _WORDS else ""
     made = VoiceSet(
-        folder, name, "openwakeword", "wake", 16_000, target=target, licence=_LICENCE if path.stem in _WORDS else "", source=origin or path.name,
+        folder, name, "openwakeword", "wake", 16_000, target=target, licence=licence, source=origin or path.name,
         files={"mel": "mel.rknn", "embedding": "embedding.rknn", "word": "word.rknn"},
         options={} if verify is None else {"verify": verify},
     )  # fmt: skip
