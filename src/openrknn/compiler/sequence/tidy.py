@@ -38,7 +38,6 @@ class _Tidy:
         self.filled: dict[str, _Filled] = {}
         self.instead: dict[str, str] = {}
         self.nodes: list[Any] = []
-        self.ranks: dict[str, int] = {}
         self._count = 0
 
     def run(self) -> None:
@@ -196,7 +195,7 @@ class _Tidy:
         self.nodes.append(self.onnx.helper.make_node("Pad", [found.inner, amount], [name], name=f"{name}/zeros"))
 
 
-def tidy(model: Any, shapes: Any = None) -> Any:
+def tidy(model: Any) -> Any:
     """The same model with less to do; it is changed in place, and without what nobody reads."""
     onnx = onnx_package()
     inferred = onnx.shape_inference.infer_shapes(model)
