@@ -57,6 +57,12 @@ def test_rows_segments_and_wake_words() -> None:
     assert not re.search(r'(src|href)="(?!data:|#)', text)
 
 
+def test_a_segment_goes_on_in_the_next_row() -> None:
+    text = page(20, (Segment(0, 0, 20, "one two three four five six seven eight nine ten"),))
+    assert ">one two three" in text
+    assert ">… six seven" in text
+
+
 @pytest.mark.parametrize("seconds", [0, 0.01, 10, 3600])
 def test_any_length(seconds: float) -> None:
     seen = counted(page(seconds)).seen

@@ -171,6 +171,4 @@ def _labels(frame: _Frame, order: Sequence[Layer]) -> list[Markup]:
 
 
 def _chart(frame: _Frame, said: str, *content: Markup) -> Markup:
-    return tag(
-        "svg", *content, viewBox=f"0 0 {_WIDTH} {frame.height}", class_="chart", role="img", aria_label=said
-    )
+    return tag("svg", *content, viewBox=f"0 0 {_WIDTH} {frame.height}", class_="chart", role="img", aria_label=said)

@@ -36,9 +36,7 @@ def render(report: ModelReport, model: Model) -> str:
         ),
         footer("openrknn inspect"),
     )
-    return document(
-        f"{title} · openrknn", join(body), style=asset("style.css"), script=asset("model/script.js")
-    )
+    return document(f"{title} · openrknn", join(body), style=asset("style.css"), script=asset("model/script.js"))
 
 
 def _navigation(views: list[View]) -> Markup:

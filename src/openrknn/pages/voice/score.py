@@ -126,9 +126,18 @@ def _words(part: Segment, window: _Window) -> Markup:
     left, right = window.across(part.start), window.across(part.end)
     fits = max(0, int((right - left) / _CHARACTER))
     text = clean(part.text.strip(), 400)
-    shown = text if len(text) <= fits else f"{text[: fits - 1]}…" if fits > 2 else ""
+    rest = _rest(text, part, window)
+    shown = rest if len(rest) <= fits else f"{rest[: fits - 1]}…" if fits > 2 else ""
     whole = f"{part.start:.2f} to {part.end:.2f} s: {text}"
     return tag("g", tag("text", shown, x=left, y=_WAVE + _CURVE + 17, class_="words"), tag("title", whole))
+
+
+def _rest(text: str, part: Segment, window: _Window) -> str:
+    """What may be said in this row, if the segment began above: as if all its letters took the same time."""
+    if part.start >= window.start or part.end <= part.start:
+        return text
+    said = int(len(text) * (window.start - part.start) / (part.end - part.start))
+    return f"… {text[text.rfind(' ', 0, said + 1) + 1 :]}"
 
 
 def _axis(window: _Window) -> Markup:
