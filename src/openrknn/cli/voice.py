@@ -21,6 +21,7 @@ EXAMPLES = (
     "openrknn voice get moonshine-tiny                      speech to text, English, MIT",
     "openrknn voice get silero-vad --target rk3576          for another chip",
     "openrknn voice get ~/models/moonshine -o my-moonshine  of a local folder",
+    "openrknn voice get moonshine-tiny --precision mixed    its encoder partly in int8",
     "openrknn voice list",
 )
 
@@ -32,7 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FOLDER", help="where to put it (default: at home, by its name)")
     parser.add_argument("--target", metavar="CHIP", default="rk3588", help="chip to compile for (rk3588)")
     parser.add_argument("--family", metavar="NAME", help="get: which models of a folder that has several kinds")
-    parser.add_argument("--precision", choices=("fp16", "int8"), default="fp16", help="numbers on the NPU (fp16)")
+    # No `choices`: the family says what it can do, and why it is not int8.
+    parser.add_argument("--precision", metavar="fp16|mixed", default="fp16", help="numbers on the NPU (fp16); mixed: "
+                        "some layers in int8, Moonshine's encoder only")  # fmt: skip
+    parser.add_argument("--calibrate", metavar="FOLDER", help="mixed: WAV files to see the ranges of int8 with "
+                        "(default: those beside the models)")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
@@ -56,7 +61,7 @@ def _get(arguments: argparse.Namespace, output: Output) -> int:
     try:
         with _progress(output) as tell:
             made = get(arguments.what, folder, target=arguments.target, precision=arguments.precision,
-                       family=arguments.family, progress=tell)  # fmt: skip
+                       family=arguments.family, progress=tell, calibrate=arguments.calibrate)  # fmt: skip
     except ImportError as error:
         raise CommandError(missing(error, "onnx")) from error
     size = sum(path.stat().st_size for path in made.folder.iterdir() if path.is_file())

@@ -24,7 +24,7 @@ from openrknn.voice.sets import VoiceSet
 from openrknn.voice.stream import Heard
 from openrknn.voice.tokens import Tokenizer
 
-__all__ = ["HIDDEN", "CachedDecoder", "Moonshine", "Stem", "states", "stem_frames"]
+__all__ = ["HIDDEN", "CachedDecoder", "Moonshine", "Stem", "padded", "states", "stem_frames"]
 
 Array = npt.NDArray[np.float32]
 HIDDEN = -30_000.0
@@ -143,11 +143,9 @@ class Moonshine(Closing):
         bucket = next((size for size in self._buckets if size >= count), None)
         if bucket is None:
             raise VoiceSetError(f"{len(samples) / self.rate:.1f} s at once; this set takes {self.longest:.1f} s")
-        padded = np.zeros((1, frames.shape[0], bucket), np.float32)
-        padded[0, :, :count] = frames
-        mask = _mask(states(count), states(bucket))
-        self._encoder.set_shapes({"frames": padded.shape, "mask": mask.shape})
-        return self._encoder.run({"frames": padded, "mask": mask}), states(count)
+        filled, mask = padded(frames, bucket)
+        self._encoder.set_shapes({"frames": filled.shape, "mask": mask.shape})
+        return self._encoder.run({"frames": filled, "mask": mask}), states(count)
 
     def hear(self, samples: Samples, beam: int = 1) -> Heard:
         """The text of one piece of sound."""
@@ -170,8 +168,13 @@ class Moonshine(Closing):
         self._decoder.decoder.close()
 
 
-def _mask(used: int, size: int) -> Array:
-    return np.where(np.arange(size) < used, 0, HIDDEN).astype(np.float32)[None, None, None]
+def padded(frames: Array, size: int) -> tuple[Array, Array]:
+    """The encoder's inputs: frames of the stem filled up to `size`, and the mask that hides the filling."""
+    count = frames.shape[1]
+    filled = np.zeros((1, frames.shape[0], size), np.float32)
+    filled[0, :, :count] = frames
+    mask = np.where(np.arange(states(size)) < states(count), 0, HIDDEN).astype(np.float32)
+    return filled, mask[None, None, None]
 
 
 def _open_decoder(voice: VoiceSet, device: str) -> Decoder:

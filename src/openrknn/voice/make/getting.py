@@ -27,16 +27,24 @@ def get(
     precision: str = "fp16",
     family: str | None = None,
     progress: Progress | None = None,
+    calibrate: str | Path | None = None,
 ) -> VoiceSet:
     """Make a set: of a name in `KNOWN`, of a folder with models, of a file. Without `folder`: at home, by its name.
 
     `family`: which models of a folder that has several kinds; a set of them has the name of the place it goes to.
+    `precision`: fp16, or mixed where the family can do it; `calibrate` is a folder with sound (WAV) for it.
     """
     if family is not None and family not in FAMILIES:
         raise VoiceSetError(f"no family is called {family!r}; there are {', '.join(FAMILIES)}")
+    if calibrate is not None and precision == "fp16":
+        raise VoiceSetError("sound to calibrate with is for mixed precision; fp16 needs none")
+    if calibrate is not None and not Path(calibrate).is_dir():
+        raise VoiceSetError(f"{calibrate}: no such folder; sound to calibrate with is a folder of WAV files")
     report = progress or (lambda *_: None)
     known = KNOWN.get(str(what))
     options: dict[str, Any] = {"precision": precision, "progress": report}
+    if calibrate is not None:
+        options["calibrate"] = Path(calibrate)
     if known is not None and not Path(what).exists():
         name, family = str(what), known.family
         options |= known.options
@@ -58,10 +66,12 @@ def get(
     place = folder or home() / name
     module = import_module(FAMILIES[family].module)
     accepted = inspect.signature(module.make).parameters
-    _prepare(place)
-    given = {key: value for key, value in options.items() if key in accepted}
     if precision != "fp16" and "precision" not in accepted:
         raise VoiceSetError(f"{name}: sets of the family {family!r} are made in fp16 only")
+    if precision not in getattr(module, "PRECISIONS", (precision,)):
+        raise VoiceSetError(f"{name}: no precision {precision!r}. {module.WHY}")
+    _prepare(place)
+    given = {key: value for key, value in options.items() if key in accepted}
     return cast(VoiceSet, module.make(source, place, target, name=name, origin=origin, **given))
 
 

@@ -12,11 +12,18 @@ import numpy as np
 from openrknn.voice.decoding import most_tokens
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.moonshine_graphs import GROUP, decoder_graph, encoder_graph, filled_rows
+from openrknn.voice.make.moonshine_mixed import calibration, fp16_layers, sounds_of
 from openrknn.voice.make.moonshine_weights import Array, Weights, decoder_weights, encoder_weights
-from openrknn.voice.moonshine import states, stem_frames
+from openrknn.voice.moonshine import Stem, states, stem_frames
 from openrknn.voice.sets import VoiceSet, write_set
 
-__all__ = ["BUCKETS", "make"]
+__all__ = ["BUCKETS", "PRECISIONS", "WHY", "make"]
+
+PRECISIONS = ("fp16", "mixed")
+WHY = (
+    "All of it in int8 would hear other words: there is fp16, and mixed, which has the first product of each of the "
+    "encoder's perceptrons in int8 and the rest in fp16"
+)
 
 BUCKETS = (1, 2, 3, 4, 6, 8, 10, 12, 15, 20, 30)
 """Seconds of sound that the encoder has graphs for."""
@@ -39,10 +46,19 @@ def make(
     progress: Callable[[str, int, int], None] | None = None,
     buckets: Sequence[float] = BUCKETS,
     licence: str = "MIT",
+    calibrate: Path | None = None,
 ) -> VoiceSet:
-    """From a folder with `encoder_model`, `decoder_model_merged` (.ort or .onnx) and `tokenizer.bin`."""
-    if precision != "fp16":
-        raise VoiceSetError(f"{name}: precision {precision!r} is not made yet; fp16 is")
+    """From a folder with `encoder_model`, `decoder_model_merged` (.ort or .onnx) and `tokenizer.bin`.
+
+    `precision="mixed"`: the encoder's fc1 in int8, with the ranges of the recordings in `calibrate`, or of those that
+    lie beside the models.
+    """
+    if precision not in PRECISIONS:
+        raise VoiceSetError(f"{name}: no precision {precision!r}. {WHY}")
+    sounds = []
+    if precision == "mixed":
+        advice = "mixed precision needs some: `--calibrate FOLDER` names a folder with recordings"
+        sounds = sounds_of(calibrate or source, _RATE, advice)
     report = progress or (lambda *_: None)
     steps = 4
     report("reading weights", 0, steps)
@@ -60,7 +76,13 @@ def make(
         "frames": [(1, width, time) for time in times],
         "mask": [(1, 1, 1, states(time)) for time in times],
     }
-    _compile(encoder_graph(encoder, decoder, times[-1]), folder / "encoder.rknn", target, shapes)
+    graph = encoder_graph(encoder, decoder, times[-1])
+    chosen: dict[str, Any] = {"fp16": True}
+    if sounds:
+        stem = Stem(_kernel(encoder), encoder["groupnorm.weight"], encoder["groupnorm.bias"])
+        chosen = {"calibration": calibration(stem, sounds, buckets, _RATE), "fp16_layers": fp16_layers(graph),
+                  "method": "mse", "adaptive_rounding": False}  # fmt: skip
+    _compile(graph, folder / "encoder.rknn", target, shapes, chosen)
     report("compiling the decoder", 3, steps)
     seconds = [one for one in buckets if one in _STEPS or one == buckets[-1]]
     sizes = [(states(stem_frames(round(one * _RATE))), min(_POSITIONS, most_tokens(one) + 2)) for one in seconds]
@@ -112,13 +134,12 @@ def _read(path: Path) -> Any:
 
 def _tables(path: Path, encoder: Weights) -> None:
     """What the CPU computes the stem with."""
-    kernel: Array = encoder["conv1.weight"][:, 0].T
-    np.savez(
-        path,
-        kernel=np.ascontiguousarray(kernel),
-        scale=encoder["groupnorm.weight"],
-        shift=encoder["groupnorm.bias"],
-    )
+    scale, shift = encoder["groupnorm.weight"], encoder["groupnorm.bias"]
+    np.savez(path, kernel=_kernel(encoder), scale=scale, shift=shift)
+
+
+def _kernel(encoder: Weights) -> Array:
+    return np.ascontiguousarray(encoder["conv1.weight"][:, 0].T)
 
 
 def _decoder_file(decoder: Weights, target: str, sizes: Sequence[tuple[int, int]]) -> bytes:
@@ -169,8 +190,10 @@ def _embedding(rows: Array, shape: tuple[int, ...]) -> Any:
     return Table.of("token", shape, rows)
 
 
-def _compile(graph: Any, to: Path, target: str, shapes: dict[str, list[tuple[int, ...]]]) -> None:
+def _compile(
+    graph: Any, to: Path, target: str, shapes: dict[str, list[tuple[int, ...]]], chosen: dict[str, Any]
+) -> None:
     from openrknn.compiler import compile_onnx
     from openrknn.container.save import save
 
-    save(compile_onnx(graph, target, fp16=True, cores=1, check=False, shapes=shapes), to)
+    save(compile_onnx(graph, target, cores=1, check=False, shapes=shapes, **chosen), to)

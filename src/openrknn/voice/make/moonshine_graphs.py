@@ -85,7 +85,9 @@ class _Layer:
         return self.graph.op("Add", value, self.product(self.joined(attention), part))
 
     def bias(self, value: str, part: str) -> str:
-        return self.graph.op("Add", self.product(value, part), self.weights[f"{self.layer}.{part}.bias"])
+        name = f"{self.layer}.{part}"
+        product = self.graph.op("MatMul", value, self.weights[name], name=f"{name}.product")
+        return self.graph.op("Add", product, self.weights[f"{name}.bias"], name=f"{name}.sum")
 
 
 def encoder_graph(encoder: Weights, decoder: Weights, longest: int) -> Any:
