@@ -12,7 +12,7 @@ import numpy as np
 from openrknn.voice.decoding import most_tokens
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.moonshine_graphs import GROUP, decoder_graph, encoder_graph, filled_rows
-from openrknn.voice.make.moonshine_mixed import calibration, fp16_layers, sounds_of
+from openrknn.voice.make.moonshine_mixed import calibration, fp16_layers, levelled, sounds_of
 from openrknn.voice.make.moonshine_weights import Array, Weights, decoder_weights, encoder_weights
 from openrknn.voice.moonshine import Stem, states, stem_frames
 from openrknn.voice.sets import VoiceSet, write_set
@@ -21,8 +21,8 @@ __all__ = ["BUCKETS", "PRECISIONS", "WHY", "make"]
 
 PRECISIONS = ("fp16", "mixed")
 WHY = (
-    "All of it in int8 would hear other words: there is fp16, and mixed, which has the first product of each of the "
-    "encoder's perceptrons in int8 and the rest in fp16"
+    "All of it in int8 would hear other words: there is fp16, and mixed, which has the first product of the "
+    "perceptron in some of the encoder's layers in int8, and the rest in fp16"
 )
 
 BUCKETS = (1, 2, 3, 4, 6, 8, 10, 12, 15, 20, 30)
@@ -50,8 +50,8 @@ def make(
 ) -> VoiceSet:
     """From a folder with `encoder_model`, `decoder_model_merged` (.ort or .onnx) and `tokenizer.bin`.
 
-    `precision="mixed"`: the encoder's fc1 in int8, with the ranges of the recordings in `calibrate`, or of those that
-    lie beside the models.
+    `precision="mixed"`: fc1 of some of the encoder's layers in int8, with the ranges that it has on the recordings in
+    `calibrate`, or on those that lie beside the models.
     """
     if precision not in PRECISIONS:
         raise VoiceSetError(f"{name}: no precision {precision!r}. {WHY}")
@@ -80,8 +80,9 @@ def make(
     chosen: dict[str, Any] = {"fp16": True}
     if sounds:
         stem = Stem(_kernel(encoder), encoder["groupnorm.weight"], encoder["groupnorm.bias"])
-        chosen = {"calibration": calibration(stem, sounds, buckets, _RATE), "fp16_layers": fp16_layers(graph),
-                  "method": "mse", "adaptive_rounding": False}  # fmt: skip
+        feeds = calibration(stem, sounds, buckets, _RATE)
+        levelled(graph, feeds)
+        chosen = {"calibration": feeds, "fp16_layers": fp16_layers(graph), "method": "mse", "adaptive_rounding": False}
     _compile(graph, folder / "encoder.rknn", target, shapes, chosen)
     report("compiling the decoder", 3, steps)
     seconds = [one for one in buckets if one in _STEPS or one == buckets[-1]]
