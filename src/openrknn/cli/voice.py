@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.progress import stages
 
 NAME = "voice"
 HELP = "get models that listen and speak, and list those that are here"
@@ -59,7 +57,7 @@ def _get(arguments: argparse.Namespace, output: Output) -> int:
 
     folder = Path(arguments.output) if arguments.output else None
     try:
-        with _progress(output) as tell:
+        with stages(output) as tell:
             made = get(arguments.what, folder, target=arguments.target, precision=arguments.precision,
                        family=arguments.family, progress=tell, calibrate=arguments.calibrate)  # fmt: skip
     except ImportError as error:
@@ -105,18 +103,3 @@ def _list(output: Output) -> int:
                    "package": known.package, "version": known.version} for name, known in KNOWN.items()],
     })  # fmt: skip
     return 0
-
-
-@contextmanager
-def _progress(output: Output) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not output.is_human or not sys.stderr.isatty():
-        yield lambda stage, done, of: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=1)
-        yield lambda stage, done, of: bar.update(task, description=stage, completed=done, total=max(of, 1))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.progress import stages
 from openrknn.cli.compile.options import add_arguments, compile_options, source_of, target_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.partition:
         return _run_parts(arguments, output, source, target)
     started = time.perf_counter()
-    with _progress(output) as tell:
+    with stages(output) as tell:
         try:
             compiled = compile_with(source, compile_options(arguments, tell))
         except UnsupportedOperatorError as error:
@@ -100,7 +100,7 @@ def _run_cache(
     from openrknn.cli.common.files import save_atomically
     from openrknn.cli.compile.decoder import run_cache, tell_cache
 
-    with _progress(output) as tell:
+    with stages(output) as tell:
         data, facts = run_cache(arguments, source, target, tell)
     save_atomically(target, data)
     tell_cache(output, facts)
@@ -113,7 +113,7 @@ def _run_parts(
     from openrknn.cli.common.files import save_atomically
     from openrknn.cli.compile.parts import run_partition, tell_parts
 
-    with _progress(output) as tell:
+    with stages(output) as tell:
         data, facts, bundle = run_partition(arguments, source, target, tell)
         if arguments.report:
             from openrknn.pages.parted.page import parted_page
@@ -127,34 +127,6 @@ def _run_parts(
     if arguments.report:
         output.line(f"report   {arguments.report}")
     return 0
-
-
-@contextmanager
-def _progress(output: Output) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on a terminal, nothing elsewhere."""
-    import sys
-
-    if not output.is_human or not sys.stderr.isatty():
-        yield lambda stage, done, of: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(),
-        TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("import", total=1)
-        stages = [""]
-
-        def tell(stage: str, done: int, of: int) -> None:
-            if stage != stages[-1]:  # time that is left is counted from the start of the stage
-                stages.append(stage)
-                bar.reset(task, total=max(of, 1))
-            bar.update(task, description=f"{stage:9}", completed=done, total=max(of, 1))
-
-        yield tell
 
 
 def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) -> dict[str, Any]:
