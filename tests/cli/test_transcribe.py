@@ -100,6 +100,14 @@ def test_silence_says_so(tmp_path: Path, capsys: Capture) -> None:
     assert (tmp_path / "s.srt").read_text() == ""
 
 
+def test_what_cannot_be_read_writes_nothing(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "old.srt").write_text("from yesterday")
+    done = run(capsys, "transcribe", tmp_path / "nothing.wav", "--model", "fake", "--srt", tmp_path / "old.srt")
+    assert (done.code, done.out) == (2, "")
+    assert "nothing.wav: cannot be read" in done.err
+    assert (tmp_path / "old.srt").read_text() == "from yesterday"
+
+
 def test_without_vad_the_clock_cuts(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "long.wav"
     path.write_bytes(wav(np.zeros(20 * RATE)))

@@ -47,6 +47,8 @@ def run_transcribe(arguments: argparse.Namespace, output: Output) -> int:
             except KeyboardInterrupt:
                 code = 0 if is_endless else _INTERRUPTED
             except AudioError as error:  # a microphone that went away: what it said is not lost
+                if not ear.stream.seconds:  # nothing was read, so nothing is told and no file is written
+                    raise
                 problem = error
             ear.finish(screen)
         ear.times = {"opening": opened - started, "seconds": time.perf_counter() - opened}
