@@ -56,9 +56,9 @@ def softmax(inputs: Sequence[Array], attributes: Attributes, shape: tuple[int, .
 def _native(rows: Array) -> Array | None:
     """`_last` by the native library, the same bits; None without one, and for numbers that are not finite."""
     library = native.load()
-    run = getattr(library, "openrknn_softmax", None)  # libraries that are older do not have it
-    if run is None:
+    if library is None:
         return None
+    run = library.openrknn_softmax
     run.restype = ctypes.c_int32
     run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
     source = np.ascontiguousarray(rows)
