@@ -221,10 +221,10 @@ static void copy_halves_row(const convolution *c, const uint8_t *source, double 
         pad_doubles(target, first, count, pad);
         pad_doubles(target + end * FLOAT_CHANNELS, c->columns - end, count, pad);
         if (step->stride_x == 1)
-            c->kernels->widen((const uint16_t *)from, target + first * FLOAT_CHANNELS, (end - first) * FLOAT_CHANNELS);
+            c->kernels->widen(from, target + first * FLOAT_CHANNELS, (end - first) * FLOAT_CHANNELS);
         else
             for (int32_t i = first; i < end; i++, from += step->stride_x * ATOM)
-                c->kernels->widen((const uint16_t *)from, target + i * FLOAT_CHANNELS, FLOAT_CHANNELS);
+                c->kernels->widen(from, target + i * FLOAT_CHANNELS, FLOAT_CHANNELS);
         for (int32_t i = first; i < end && count < FLOAT_CHANNELS; i++)
             memset(target + i * FLOAT_CHANNELS + count, 0, (size_t)(FLOAT_CHANNELS - count) * sizeof *target);
     }

@@ -113,7 +113,6 @@ static int32_t store_halves(const openrknn_convolution *step, int32_t block, int
 {
     const int32_t window = step->kernel_height * step->kernel_width, lanes = lanes_of(step);
     const int32_t first = tap / window * lanes, kernel = block * ATOM;
-    const uint16_t *weights = (const uint16_t *)step->weights;
     uint16_t any = 0;
 
     if (first + lanes <= step->channels && kernel + ATOM <= step->weight_kernels && step->input_group % lanes == 0 &&
@@ -123,13 +122,14 @@ static int32_t store_halves(const openrknn_convolution *step, int32_t block, int
         const int64_t kernel_step = direct_place(step, kernel + 1, first, tap % window) - place;
         for (int32_t o = 0; o < ATOM; o++)
             for (int32_t i = 0; i < lanes; i++)
-                memcpy(out + i * ATOM + o, weights + place + o * kernel_step + i, sizeof *out);
+                memcpy(out + i * ATOM + o, step->weights + 2 * (place + o * kernel_step + i), sizeof *out);
     } else
         for (int32_t o = 0; o < ATOM; o++)
             for (int32_t i = 0; i < lanes; i++) {
                 out[i * ATOM + o] = 0;
                 if (first + i < step->channels && kernel + o < step->weight_kernels)
-                    memcpy(out + i * ATOM + o, weights + direct_place(step, kernel + o, first + i, tap % window), sizeof *out);
+                    memcpy(out + i * ATOM + o, step->weights + 2 * direct_place(step, kernel + o, first + i, tap % window),
+                           sizeof *out);
             }
     for (int32_t i = 0; i < lanes * ATOM; i++)
         any |= out[i] & 0x7fff;

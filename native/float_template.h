@@ -29,8 +29,8 @@ ALWAYS_INLINE void load_weights(const uint16_t *at, const int32_t format, double
 {
     float32 wide[ATOM];
     if (format == OPENRKNN_FP16) {
-        halves_to_floats(at, wide);
-        halves_to_floats(at + 8, wide + 8);
+        halves_to_floats((const uint8_t *)at, wide);
+        halves_to_floats((const uint8_t *)(at + 8), wide + 8);
     } else
         for (int32_t i = 0; i < ATOM; i++)
             wide[i] = bits_to_float((uint32_t)at[i] << 16);

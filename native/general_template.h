@@ -367,8 +367,7 @@ static int32_t read_floats(const uint8_t *at, int32_t format, float32 *out)
     int32_t count;
     switch (format) {
     case OPENRKNN_FP16:
-        memcpy(halves, at, ATOM);
-        halves_to_floats(halves, out);
+        halves_to_floats(at, out);
         return 8;
     case OPENRKNN_BF16:
         memcpy(halves, at, ATOM);
@@ -400,10 +399,10 @@ static void read_halves(const openrknn_cube *cube, int32_t surfaces, int32_t wid
         const int32_t row = (t->pixel + p) / width, column = (t->pixel + p) % width;
         run = at_most(t->count - p, width - column);
         for (int32_t part = 0; part < 2; part++) {
-            const uint16_t *at = (const uint16_t *)(cube_row(cube, first + part, row) + (int64_t)column * ATOM);
+            const uint8_t *at = cube_row(cube, first + part, row) + (int64_t)column * ATOM;
             if (first + part < surfaces)
                 for (int32_t i = 0; i < run; i++)
-                    halves_to_floats(at + i * 8, out[p + i] + part * 8);
+                    halves_to_floats(at + i * ATOM, out[p + i] + part * 8);
             else
                 for (int32_t i = 0; i < run; i++)
                     memset(out[p + i] + part * 8, 0, 8 * sizeof(float32));

@@ -208,7 +208,7 @@ typedef struct kernel_set {
     int32_t product_offset; /* what A is stored too large by */
     int32_t product_lanes;  /* of a sum of doubles, added up at the end */
     void (*product)(const product_task *task);
-    void (*widen)(const uint16_t *halves, double *out, int32_t count);
+    void (*widen)(const uint8_t *halves, double *out, int32_t count); /* a file may put them at odd addresses */
 
     void (*chain)(const chain_task *task);
     void (*general)(const dpu_task *task);

@@ -221,9 +221,9 @@ ALWAYS_INLINE void store_floats(float32 *at, const doubles *x)
         vst1q_f32(at + 4 * i, vcvt_high_f32_f64(vcvt_f32_f64(x[2 * i]), x[2 * i + 1]));
 }
 
-ALWAYS_INLINE void halves_to_floats(const uint16_t *at, float32 *out)
+ALWAYS_INLINE void halves_to_floats(const uint8_t *at, float32 *out)
 {
-    float16x8_t halves = vreinterpretq_f16_u16(vld1q_u16(at));
+    float16x8_t halves = vreinterpretq_f16_u8(vld1q_u8(at));
     vst1q_f32(out, vcvt_f32_f16(vget_low_f16(halves)));
     vst1q_f32(out + 4, vcvt_high_f32_f16(halves));
 }

@@ -55,7 +55,7 @@ static double bring_floats(const matrices *m, double *out, int32_t row)
     double squares[8] = {0}, sum = 0;
     for (int32_t k = 0; k < step->k; k += step->a_width) {
         const uint8_t *at = step->a + row * step->a_row + k / step->a_width * step->a_group;
-        m->kernels->widen((const uint16_t *)at, out + k, at_most(step->a_width, step->k - k));
+        m->kernels->widen(at, out + k, at_most(step->a_width, step->k - k));
     }
     for (int32_t k = 0; k < step->k; k++)
         squares[k & 7] += out[k] * out[k];

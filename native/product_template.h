@@ -115,8 +115,8 @@ ALWAYS_INLINE void product_weights(const uint8_t *at, const int32_t format, doub
 {
     if (format == OPENRKNN_FP16) {
         float32 wide[16];
-        halves_to_floats((const uint16_t *)at, wide);
-        halves_to_floats((const uint16_t *)at + 8, wide + 8);
+        halves_to_floats(at, wide);
+        halves_to_floats(at + ATOM, wide + 8);
         load_floats(wide, out);
         return;
     }
@@ -350,15 +350,18 @@ static void product(const product_task *task)
         (task->format == OPENRKNN_INT8 ? product_of_bytes : product_of_nibbles)(task);
 }
 
-static void widen(const uint16_t *halves, double *out, int32_t count)
+static void widen(const uint8_t *halves, double *out, int32_t count)
 {
     int32_t i = 0;
+    uint16_t half;
     for (; i + 8 <= count; i += 8) {
         float32 wide[8];
-        halves_to_floats(halves + i, wide);
+        halves_to_floats(halves + 2 * i, wide);
         for (int32_t lane = 0; lane < 8; lane++)
             out[i + lane] = wide[lane];
     }
-    for (; i < count; i++)
-        out[i] = half_to_float(halves[i]);
+    for (; i < count; i++) {
+        memcpy(&half, halves + 2 * i, sizeof half);
+        out[i] = half_to_float(half);
+    }
 }

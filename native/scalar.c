@@ -171,10 +171,12 @@ ALWAYS_INLINE void store_floats(float32 *at, const doubles *x)
     LANES at[i] = (float32)x[i];
 }
 
-ALWAYS_INLINE void halves_to_floats(const uint16_t *at, float32 *out)
+ALWAYS_INLINE void halves_to_floats(const uint8_t *at, float32 *out)
 {
+    uint16_t halves[8];
+    memcpy(halves, at, sizeof halves);
     for (int32_t i = 0; i < 8; i++)
-        out[i] = half_to_float(at[i]);
+        out[i] = half_to_float(halves[i]);
 }
 
 ALWAYS_INLINE void floats_to_halves(const float32 *at, uint16_t *out)

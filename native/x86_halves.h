@@ -1,6 +1,6 @@
 /* Eight fp16 numbers at a time, by F16C: the same for all kernels of x86. */
 
-ALWAYS_INLINE void halves_to_floats(const uint16_t *at, float32 *out)
+ALWAYS_INLINE void halves_to_floats(const uint8_t *at, float32 *out)
 {
     _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)at)));
 }
