@@ -37,7 +37,7 @@ class Part:
 def render(parts: Sequence[Part], seconds: float) -> str:
     """The page as one text."""
     intro = (
-        "These results were computed without a board, without the vendor's library and without a network connection: "
+        "These results were computed without a board and without the vendor's library: "
         "the software NPU executed the register commands inside the .rknn files, the same ones that an RK3588 executes."
     )
     body = tag(
