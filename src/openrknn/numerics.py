@@ -29,6 +29,7 @@ from openrknn import nativelib
 
 __all__ = [
     "FORMATS",
+    "MASKED",
     "Rounding",
     "decode_bf16",
     "decode_fp16",
@@ -46,6 +47,10 @@ __all__ = [
     "sum_to_single",
     "unpack_int4",
 ]
+
+MASKED = 30000.0
+"""What a mask takes off a score that must not count. fp16 ends at 65504, and the lowest float becomes infinite there;
+the exponential of -30000 is as much 0 as that of -3.4e38."""
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float32]

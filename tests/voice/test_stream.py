@@ -10,7 +10,8 @@ import pytest
 
 from openrknn.voice import Audio, AudioError, Segment, Transcriber, VoiceSetError
 from openrknn.voice.decoding import Found, most_tokens, search
-from openrknn.voice.segments import FRAME, Gate, Rules, Segmenter
+from openrknn.voice.segments import Gate, Rules, Segmenter
+from openrknn.voice.spans import FRAME
 from openrknn.voice.stream import Heard
 from openrknn.voice.tokens import END
 

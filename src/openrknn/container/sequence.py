@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from openrknn.container.bundle import read_zip, write_zip
+from openrknn.container.bundle import format_in, read_zip, write_zip
 from openrknn.errors import BadTextError, FormatError
 
 __all__ = [
@@ -100,8 +100,6 @@ class DecoderFile:
 
 def is_decoder(source: object) -> bool:
     """Whether a path or bytes hold such a file."""
-    from openrknn.container.bundle import format_in
-
     return format_in(source) == FORMAT
 
 

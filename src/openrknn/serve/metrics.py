@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -32,15 +33,18 @@ _HISTOGRAMS = {
 }
 
 
-_Values = dict[str, tuple[str, Callable[[Served], float]]]
-_COUNTERS: _Values = {
+_Counted = TypeVar("_Counted")
+_Values = dict[str, tuple[str, Callable[[_Counted], float]]]
+_Rows = Sequence[tuple[tuple[str, ...], _Counted]]
+"""What the labels are, and whose values."""
+_COUNTERS: _Values[Served] = {
     "openrknn_items": ("Items of batches that were answered", lambda one: one.stats.items),
     "openrknn_executions": ("Runs on a context", lambda one: one.stats.executions),
     "openrknn_context_restarts": ("Contexts that failed and were replaced", lambda one: one.stats.restarts),
     "openrknn_worker_restarts": ("Worker processes that ended and were replaced", lambda one: one.host.restarts),
     "openrknn_context_busy_seconds": ("Of all contexts together", lambda one: sum(one.busy())),
 }
-_GAUGES: _Values = {
+_GAUGES: _Values[Served] = {
     "openrknn_queue_length": ("Requests that wait", lambda one: len(one.queue)),
     "openrknn_queue_capacity": ("Requests that may wait", lambda one: one.queue.size),
     "openrknn_contexts": ("Contexts of a model", lambda one: len(one.instances)),
@@ -48,13 +52,12 @@ _GAUGES: _Values = {
 }
 
 _VOICE = ("voice", "kind")
-_VoiceValues = dict[str, tuple[str, Callable[[Voice], float]]]
-_VOICE_COUNTERS: _VoiceValues = {
+_VOICE_COUNTERS: _Values[Voice] = {
     "openrknn_voice_audio_seconds": ("Sound that was heard or spoken", lambda one: one.stats.audio_seconds),
     "openrknn_voice_busy_seconds": ("Work on it", lambda one: one.stats.busy_seconds),
     "openrknn_voice_restarts": ("Processes that ended and were replaced", lambda one: one.restarts),
 }
-_VOICE_GAUGES: _VoiceValues = {
+_VOICE_GAUGES: _Values[Voice] = {
     "openrknn_voice_real_time_factor": (
         "Seconds of work a second of sound, since the start; below 1 it keeps up",
         lambda one: one.stats.real_time_factor or 0.0,
@@ -102,22 +105,9 @@ class _Models(Collector):
         for labels, one in served:
             about.add_metric((*labels, one.card.platform), 1)
         yield about
-        requests = CounterMetricFamily("openrknn_requests", "Requests by outcome", labels=(*_MODEL, "outcome"))
-        for labels, one in served:
-            requests.add_metric((*labels, "OK"), one.stats.successes)
-            for code, count in sorted(one.stats.failures.items()):
-                requests.add_metric((*labels, code), count)
-        yield requests
-        for name, (text, value) in _COUNTERS.items():
-            counter = CounterMetricFamily(name, text, labels=_MODEL)
-            for labels, one in served:
-                counter.add_metric(labels, value(one))
-            yield counter
-        for name, (text, value) in _GAUGES.items():
-            gauge = GaugeMetricFamily(name, text, labels=_MODEL)
-            for labels, one in served:
-                gauge.add_metric(labels, value(one))
-            yield gauge
+        yield _outcomes("openrknn_requests", "Requests by outcome", _MODEL, served)
+        yield from _families(CounterMetricFamily, _COUNTERS, _MODEL, served)
+        yield from _families(GaugeMetricFamily, _GAUGES, _MODEL, served)
         for stage, text in _HISTOGRAMS.items():
             name = "openrknn_request_seconds" if stage == "total" else f"openrknn_{stage}_seconds"
             histogram = HistogramMetricFamily(name, f"{text}, in seconds", labels=_MODEL)
@@ -137,22 +127,9 @@ class _Voices(Collector):
 
     def collect(self) -> Iterator[Metric]:
         voices = [((one.name, one.kind), one) for one in self._plane.voices.all()]
-        requests = CounterMetricFamily("openrknn_voice_requests", "By outcome", labels=(*_VOICE, "outcome"))
-        for labels, one in voices:
-            requests.add_metric((*labels, "OK"), one.stats.successes)
-            for code, count in sorted(one.stats.failures.items()):
-                requests.add_metric((*labels, code), count)
-        yield requests
-        for name, (text, value) in _VOICE_COUNTERS.items():
-            counter = CounterMetricFamily(name, text, labels=_VOICE)
-            for labels, one in voices:
-                counter.add_metric(labels, value(one))
-            yield counter
-        for name, (text, value) in _VOICE_GAUGES.items():
-            gauge = GaugeMetricFamily(name, text, labels=_VOICE)
-            for labels, one in voices:
-                gauge.add_metric(labels, value(one))
-            yield gauge
+        yield _outcomes("openrknn_voice_requests", "By outcome", _VOICE, voices)
+        yield from _families(CounterMetricFamily, _VOICE_COUNTERS, _VOICE, voices)
+        yield from _families(GaugeMetricFamily, _VOICE_GAUGES, _VOICE, voices)
 
 
 class _Npus(Collector):
@@ -192,6 +169,28 @@ def _memory(npu: Npu) -> Iterator[tuple[str, int]]:
         ("cma_total", memory.cma_total_bytes),
     )
     yield from ((kind, value) for kind, value in rows if value is not None)
+
+
+def _outcomes(name: str, text: str, labels: tuple[str, ...], rows: _Rows[Served] | _Rows[Voice]) -> Metric:
+    """Requests, by how they ended."""
+    requests = CounterMetricFamily(name, text, labels=(*labels, "outcome"))
+    for place, one in rows:
+        requests.add_metric((*place, "OK"), one.stats.successes)
+        for code, count in sorted(one.stats.failures.items()):
+            requests.add_metric((*place, code), count)
+    return requests
+
+
+def _families(
+    kind: type[CounterMetricFamily | GaugeMetricFamily], values: _Values[_Counted], labels: tuple[str, ...],
+    rows: _Rows[_Counted],
+) -> Iterator[Metric]:  # fmt: skip
+    """One family for each row of a table, with a value for each of `rows`."""
+    for name, (text, value) in values.items():
+        family = kind(name, text, labels=labels)
+        for place, one in rows:
+            family.add_metric(place, value(one))
+        yield family
 
 
 def _gauge(name: str, text: str, labels: dict[str, str], value: float) -> Metric:

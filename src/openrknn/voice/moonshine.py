@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from openrknn.closing import Closing
 from openrknn.errors import FormatError, RknnError
+from openrknn.numerics import MASKED
 from openrknn.numpyfiles import NpzFile
 from openrknn.runtime.decoder import Decoder
 from openrknn.voice.audio.sound import Samples
@@ -24,11 +25,9 @@ from openrknn.voice.sets import VoiceSet
 from openrknn.voice.stream import Heard
 from openrknn.voice.tokens import Tokenizer
 
-__all__ = ["HIDDEN", "CachedDecoder", "Moonshine", "Stem", "padded", "states", "stem_frames"]
+__all__ = ["CachedDecoder", "Moonshine", "Stem", "padded", "states", "stem_frames"]
 
 Array = npt.NDArray[np.float32]
-HIDDEN = -30_000.0
-"""Added to a score that must not count: far below every other, and a number of fp16."""
 _WINDOW, _STRIDE = 127, 64
 _LARGEST_TABLE = 1 << 28
 _EPSILON = 1e-5
@@ -173,7 +172,7 @@ def padded(frames: Array, size: int) -> tuple[Array, Array]:
     count = frames.shape[1]
     filled = np.zeros((1, frames.shape[0], size), np.float32)
     filled[0, :, :count] = frames
-    mask = np.where(np.arange(states(size)) < states(count), 0, HIDDEN).astype(np.float32)
+    mask = np.where(np.arange(states(size)) < states(count), 0, -MASKED).astype(np.float32)
     return filled, mask[None, None, None]
 
 

@@ -14,12 +14,10 @@ from typing import Protocol
 import numpy as np
 
 from openrknn.voice.audio.sound import Samples
+from openrknn.voice.spans import FRAME, RATE
 
-__all__ = ["FRAME", "Activity", "Gate", "Rules", "Segmenter", "Spoken"]
+__all__ = ["Activity", "Gate", "Rules", "Segmenter", "Spoken"]
 
-FRAME = 512
-"""Samples of a frame, at 16 kHz."""
-_RATE = 16_000
 
 
 class Activity(Protocol):
@@ -90,7 +88,7 @@ class Segmenter:
         self.rules = rules
         self.frame = 0
         """How many came."""
-        self._pad = round(rules.pad * _RATE)
+        self._pad = round(rules.pad * RATE)
         self._free = 0
         """Where the last segment ended: the next begins not before."""
         self._start: int | None = None
@@ -123,9 +121,9 @@ class Segmenter:
             self._count += 1
         if probability >= self.rules.threshold - 0.15:
             self._last = at + FRAME
-        if at + FRAME - self._last >= self.rules.silence * _RATE:
+        if at + FRAME - self._last >= self.rules.silence * RATE:
             yield self._over(min(self._last + self._pad, at + FRAME))
-        elif at + 2 * FRAME - self._start > self.rules.longest * _RATE:
+        elif at + 2 * FRAME - self._start > self.rules.longest * RATE:
             yield self._cut(at + FRAME)
 
     def finish(self, end: int) -> Iterator[Spoken]:
@@ -135,7 +133,7 @@ class Segmenter:
 
     def _over(self, end: int) -> Spoken:
         assert self._start is not None  # callers look
-        is_speech = self._count * FRAME >= self.rules.least * _RATE
+        is_speech = self._count * FRAME >= self.rules.least * RATE
         made = Spoken(self._start, end, is_over=True, is_speech=is_speech, voiced=self._voiced)
         self._start, self._free = None, end
         return made

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.errors import AudioError
 from openrknn.voice.results import Segment
-from openrknn.voice.segments import FRAME, Activity, Rules, Segmenter, Spoken
+from openrknn.voice.segments import Activity, Rules, Segmenter, Spoken
+from openrknn.voice.spans import FRAME
 
 __all__ = ["Heard", "Listener", "TranscriptStream"]
 

@@ -21,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.closing import Closing
-from openrknn.voice.audio import Audio, Samples, blocks, read_audio, resample
+from openrknn.voice.audio import Audio, Samples, blocks
 from openrknn.voice.errors import AudioError, VoiceSetError
+from openrknn.voice.incoming import audio_of
 from openrknn.voice.results import Segment, Transcript
 from openrknn.voice.segments import Activity, Gate, Rules
 from openrknn.voice.sets import VoiceSet, open_set
@@ -134,15 +135,11 @@ class Transcriber(Closing):
     def _blocks(self, audio: object, rate: int | None) -> Iterator[Samples]:
         if isinstance(audio, str | Path):
             return blocks(audio, rate=self.rate, size=_BLOCK)
-        if isinstance(audio, bytes):
-            audio = read_audio(audio)
-        elif isinstance(audio, np.ndarray):
-            if rate is None:
-                raise AudioError("an array needs its rate: transcribe(samples, rate=16000)")
-            audio = Audio.of(audio, rate)
-        if not isinstance(audio, Audio):
+        if not isinstance(audio, bytes | Audio | np.ndarray):
             raise AudioError(f"{type(audio).__name__} is no sound; give a path, bytes, Audio or an array with its rate")
-        samples = resample(audio.samples, audio.rate, self.rate)
+        if isinstance(audio, np.ndarray) and rate is None:
+            raise AudioError("an array needs its rate: transcribe(samples, rate=16000)")
+        samples = audio_of(audio, rate, self.rate).samples
         return (samples[at : at + _BLOCK] for at in range(0, len(samples), _BLOCK))
 
     def _take_activity(self) -> Activity:

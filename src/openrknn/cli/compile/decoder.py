@@ -43,6 +43,7 @@ def run_cache(
     arguments: argparse.Namespace, source: str | bytes | tuple[str, str], target: str, tell: Tell
 ) -> tuple[bytes, dict[str, Any]]:
     """(the file, facts for people and machines)."""
+    from openrknn.cli.compile.options import changed_options, compile_options
     from openrknn.compiler.sequence import compile_decoder
     from openrknn.container.sequence import read_decoder
 
@@ -50,7 +51,7 @@ def run_cache(
     started = time.perf_counter()
     data = compile_decoder(
         source, arguments.target, capacity=arguments.cache, first=arguments.first, frames=arguments.frames,
-        **_options(arguments, tell),
+        **changed_options(compile_options(arguments, tell)),
     )  # fmt: skip
     made = read_decoder(data)
     facts = {
@@ -80,17 +81,6 @@ def _refuse_others(arguments: argparse.Namespace) -> None:
     wrong = next((name for name, value in given.items() if value), None)
     if wrong is not None:
         raise CommandError(f"{wrong} does not go with --cache, which fixes the shapes of a decoder's step itself")
-
-
-def _options(arguments: argparse.Namespace, tell: Tell) -> dict[str, Any]:
-    from openrknn.cli.compile.options import compile_options
-    from openrknn.compiler import CompileOptions
-
-    asked, plain = compile_options(arguments, tell), CompileOptions(target=arguments.target)
-    return {
-        name: getattr(asked, name) for name in CompileOptions.__dataclass_fields__
-        if name != "target" and getattr(asked, name) != getattr(plain, name)
-    }  # fmt: skip
 
 
 def tell_cache(output: Output, facts: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from openrknn.cli.compile.parts import add_partition
 if TYPE_CHECKING:
     from openrknn.compiler import CompileOptions
 
-__all__ = ["add_arguments", "compile_options", "source_of", "target_of"]
+__all__ = ["add_arguments", "changed_options", "compile_options", "source_of", "target_of"]
 
 _STDIN = "-"
 
@@ -142,6 +142,15 @@ def _look(group: argparse._ArgumentGroup) -> None:
         help="write an HTML report: what runs where, tiles, bytes, cycles, and the SNR of each layer",
     )  # fmt: skip
     group.add_argument("--show-graph", action="store_true", help="print the normalised graph")
+
+
+def changed_options(asked: CompileOptions, *leave: str) -> dict[str, Any]:
+    """What differs from the defaults, but for the target and those to `leave` out: for who compiles several models."""
+    plain = type(asked)(target=asked.target)
+    return {
+        name: getattr(asked, name) for name in type(asked).__dataclass_fields__
+        if name not in ("target", *leave) and getattr(asked, name) != getattr(plain, name)
+    }  # fmt: skip
 
 
 def compile_options(arguments: argparse.Namespace, tell: Callable[[str, int, int], None]) -> CompileOptions:

@@ -50,24 +50,18 @@ def run_partition(
 
 
 def _options(arguments: argparse.Namespace) -> PartitionOptions:
-    from openrknn.cli.compile.options import compile_options
-    from openrknn.compiler import CompileOptions
+    from openrknn.cli.compile.options import changed_options, compile_options
     from openrknn.partition import PartitionOptions
 
     asked = compile_options(arguments, lambda stage, done, of: None)
-    plain = CompileOptions(target=arguments.target)
-    own = {"target", "calibration", "shapes", "constants", "outputs", "progress", "batch", "fp16", "auto_mixed"}
+    own = ("calibration", "shapes", "constants", "outputs", "progress", "batch", "fp16", "auto_mixed")
     if asked.batch is not None or asked.split_outputs:
         raise CommandError("--batch and --split-outputs are for one .rknn; leave them out with --partition")
-    more = {
-        name: getattr(asked, name) for name in CompileOptions.__dataclass_fields__
-        if name not in own and getattr(asked, name) != getattr(plain, name)
-    }  # fmt: skip
     sets = asked.shape_sets
     return PartitionOptions(
         target=arguments.target, precision="fp16" if arguments.fp16 else "mixed" if arguments.auto_mixed else "",
         calibration=asked.calibration, prefer=arguments.prefer, shapes=sets if sets != [{}] else (),
-        constants=asked.constants or {}, outputs=asked.outputs, compile=more,
+        constants=asked.constants or {}, outputs=asked.outputs, compile=changed_options(asked, *own),
     )  # fmt: skip
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.float_model import onnx_package
+from openrknn.numerics import MASKED
 
-__all__ = ["FAR", "is_mask", "readers_of", "soften_masks"]
+__all__ = ["is_mask", "readers_of", "soften_masks"]
 
 _HUGE = 1e5
 """No score of attention is so large, and fp16 has no such number."""
-FAR = 30000.0
 _ARITHMETIC = {"Add", "Mul", "Sub", "Where", "Max", "Min", "Neg", "Sum"}
 _MOVING = {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile",
            "Transpose", "Unsqueeze"}  # fmt: skip
@@ -35,7 +35,8 @@ def soften_masks(model: Any) -> None:
             continue
         array = onnx.numpy_helper.to_array(tensor)
         if array.size and float(np.abs(array).max()) > _HUGE and is_mask(tensor.name, readers, outputs):
-            tensor.CopyFrom(onnx.numpy_helper.from_array(np.clip(array, -FAR, FAR).astype(np.float32), tensor.name))
+            softer = np.clip(array, -MASKED, MASKED).astype(np.float32)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(softer, tensor.name))
 
 
 def readers_of(nodes: Iterable[Any]) -> dict[str, list[Any]]:

@@ -11,11 +11,10 @@ from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.ir import Array
 from openrknn.compiler.sequence.moving import Traced
 from openrknn.compiler.sequence.rewrite import CROSS_MASK, MASK, Step
+from openrknn.numerics import MASKED
 
-__all__ = ["FAR", "compare", "fed"]
+__all__ = ["compare", "fed"]
 
-FAR = -30000.0
-"""What a mask adds: its exponential is 0, and a half float can hold it."""
 _STEPS = 3
 _CLOSE = 1e-4
 """Of the largest number: sums in another order."""
@@ -89,6 +88,6 @@ def _grown(array: Array, axis: int, size: int) -> Array:
 
 
 def _mask(length: int, capacity: int) -> Array:
-    mask = np.full((1, 1, 1, capacity), FAR, np.float32)
+    mask = np.full((1, 1, 1, capacity), -MASKED, np.float32)
     mask[..., :length] = 0
     return mask

@@ -8,6 +8,7 @@ import numpy as np
 
 from openrknn.container.sequence import DecoderFile
 from openrknn.errors import FormatError, UnsupportedError
+from openrknn.numerics import MASKED
 from openrknn.runtime.binding import Binding
 from openrknn.runtime.decoder.rows import FilledRow, RowWriter, fill
 from openrknn.runtime.decoder.tables import Table
@@ -18,9 +19,6 @@ from openrknn.runtime.program.program import Program
 from openrknn.runtime.session import Session
 
 __all__ = ["StepGraph", "sizes_of"]
-
-_FAR = -30000.0
-"""What a mask adds to scores of rows that are not filled: a half float holds it, and its exponential is 0."""
 
 
 class _Lane:
@@ -50,8 +48,8 @@ class StepGraph:
         self.frames, self.capacity = _check_ports(file, inputs, outputs)
         self._lanes = [_Lane(first, file)]
         self._rows = [(inputs[table.input], table) for table in tables]
-        self._mask = FilledRow(inputs[file.mask], _FAR) if file.mask else None
-        self.cross_mask = FilledRow(inputs[file.cross_mask], _FAR) if file.cross_mask else None
+        self._mask = FilledRow(inputs[file.mask], -MASKED) if file.mask else None
+        self.cross_mask = FilledRow(inputs[file.cross_mask], -MASKED) if file.cross_mask else None
         self.inputs = {port.name: port for port in self.program.inputs}
         self._logits = next(port for port in self.program.outputs if port.name == "logits")
 

@@ -12,13 +12,12 @@ import numpy as np
 from openrknn.container.bundle import Bundle, Part, Plan
 from openrknn.errors import FormatError, UnsupportedError
 from openrknn.extras import missing
+from openrknn.numerics import MASKED
 from openrknn.runtime.session import Session
 
 __all__ = ["CpuStep", "NpuStep", "Step", "UnfitError", "run_plan"]
 
 _QUIET = 3
-_FAR = 30000.0
-"""Its exponential is as much 0 as that of the lowest float, and a half float can hold it."""
 
 
 class UnfitError(ValueError):
@@ -58,7 +57,7 @@ class NpuStep:
             for name, value in zip(self.part.inputs, values, strict=True)
         }
         for name in self.part.masks:
-            feed[name] = np.clip(feed[name], -_FAR, _FAR)
+            feed[name] = np.clip(feed[name], -MASKED, MASKED)
         try:
             found = self.session.run(feed, layout=self._layouts)
         except ValueError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -11,8 +10,8 @@ from openrknn.serve.errors import BadRequestError, ModelFailedError
 from openrknn.serve.voice.booth import Booth, Engine
 from openrknn.serve.worker.arena import Arena
 from openrknn.serve.worker.process import WorkerProcess
-from openrknn.serve.worker.remote import words_of
-from openrknn.serve.worker.wire import ClosedWireError, SlowWireError, Wire, WireError
+from openrknn.serve.worker.remote import connected, words_of
+from openrknn.serve.worker.wire import ClosedWireError, SlowWireError, WireError
 
 __all__ = ["PIECE_BYTES", "Channel", "LocalChannel", "RemoteChannel"]
 
@@ -42,18 +41,10 @@ class RemoteChannel:
     def __init__(self, worker: WorkerProcess, load_seconds: float) -> None:
         self._worker = worker
         self._arena = Arena.create(_SOUND_BYTES, _SOUND_BYTES)
-        ours, theirs = socket.socketpair()
-        self._wire = Wire(ours)
-        sizes = {"input_bytes": self._arena.input_bytes, "output_bytes": self._arena.output_bytes}
-        try:
-            with theirs:
-                descriptors = [theirs.fileno(), self._arena.descriptor]
-                answer = worker.ask({"do": "open", **sizes}, seconds=load_seconds, descriptors=descriptors)
-            if "opened" not in answer:
-                raise ModelFailedError(words_of(answer))
-        except BaseException:
+        self._wire, answer = connected(worker, self._arena, load_seconds)
+        if "opened" not in answer:
             self.close()
-            raise
+            raise ModelFailedError(words_of(answer))
 
     @property
     def is_alive(self) -> bool:

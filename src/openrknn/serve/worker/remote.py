@@ -15,7 +15,7 @@ from openrknn.serve.worker.arena import Arena
 from openrknn.serve.worker.process import WorkerDiedError, WorkerProcess
 from openrknn.serve.worker.wire import ClosedWireError, SlowWireError, Wire, WireError
 
-__all__ = ["ContextFailedError", "RemoteContext", "words_of"]
+__all__ = ["ContextFailedError", "RemoteContext", "connected", "words_of"]
 
 _ALIGNED_BYTES = 64
 
@@ -37,18 +37,10 @@ class RemoteContext:
             self._arena = Arena.create(signature.largest_bytes() + room, signature.answer_bytes() + room)
         except (OSError, ValueError, OverflowError, MemoryError) as error:
             raise ContextFailedError(f"no shared memory for the model's tensors: {error}") from None
-        ours, theirs = socket.socketpair()
-        self._wire = Wire(ours)
-        sizes = {"input_bytes": self._arena.input_bytes, "output_bytes": self._arena.output_bytes}
-        try:
-            with theirs:
-                descriptors = [theirs.fileno(), self._arena.descriptor]
-                answer = worker.ask({"do": "open", **sizes}, seconds=load_seconds, descriptors=descriptors)
-            if "device" not in answer:
-                raise ContextFailedError(words_of(answer))
-        except BaseException:
+        self._wire, answer = connected(worker, self._arena, load_seconds)
+        if "device" not in answer:
             self.close()
-            raise
+            raise ContextFailedError(words_of(answer))
         self.device_name = str(answer["device"])[:200]
 
     @property
@@ -94,6 +86,24 @@ class RemoteContext:
         """The worker closes its session when it notices."""
         self._wire.close()
         self._arena.close()
+
+
+def connected(worker: WorkerProcess, arena: Arena, seconds: float) -> tuple[Wire, dict[str, Any]]:
+    """A wire to something new in a worker, which shares this memory, and what the worker says to that.
+
+    Where that fails, the memory is given back.
+    """
+    ours, theirs = socket.socketpair()
+    wire = Wire(ours)
+    sizes = {"input_bytes": arena.input_bytes, "output_bytes": arena.output_bytes}
+    try:
+        with theirs:
+            descriptors = [theirs.fileno(), arena.descriptor]
+            return wire, worker.ask({"do": "open", **sizes}, seconds=seconds, descriptors=descriptors)
+    except BaseException:
+        wire.close()
+        arena.close()
+        raise
 
 
 def words_of(answer: Mapping[str, Any]) -> str:

@@ -11,11 +11,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from openrknn.voice.errors import AudioError
 
-__all__ = ["Floats", "power_spectrum", "sound_of", "spectra", "stft", "window"]
+__all__ = ["AT_ONCE", "Floats", "power_spectrum", "sound_of", "spectra", "stft", "window"]
 
 Floats = npt.NDArray[np.float64]
 
-_AT_ONCE = 2048
+AT_ONCE = 2048
 """Frames whose spectra are computed together: an hour of sound needs no more memory than a minute."""
 _LARGEST = 1 << 20
 """Samples of a frame, or mel bands. More is a mistake."""
@@ -86,8 +86,8 @@ def spectra(
     if len(sound) < size:
         return
     frames = sliding_window_view(sound, size)[::step]
-    for at in range(0, len(frames), _AT_ONCE):
-        yield np.fft.rfft(frames[at : at + _AT_ONCE] * taper, axis=1).T
+    for at in range(0, len(frames), AT_ONCE):
+        yield np.fft.rfft(frames[at : at + AT_ONCE] * taper, axis=1).T
 
 
 def sound_of(samples: npt.ArrayLike) -> Floats:

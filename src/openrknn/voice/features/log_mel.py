@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from openrknn.voice.errors import AudioError
-from openrknn.voice.features.frames import Floats, count, sound_of, spectra, window
+from openrknn.voice.features.frames import AT_ONCE, Floats, count, sound_of, spectra, window
 from openrknn.voice.features.mel import kaldi_banks, mel_banks
 
 __all__ = ["KaldiOptions", "decibels", "kaldi_fbank", "mel_spectrogram", "whisper_log_mel"]
@@ -19,7 +19,6 @@ Features = npt.NDArray[np.float32]
 
 _EPSILON = float(np.finfo(np.float32).eps)
 """Kaldi takes the logarithm of nothing smaller."""
-_AT_ONCE = 2048
 
 
 def mel_spectrogram(
@@ -99,8 +98,8 @@ def kaldi_bands(samples: npt.ArrayLike, options: KaldiOptions) -> Floats:
     taper = window(options.shape, width, periodic=False)
     weights = kaldi_banks(options.rate, size, options.bands, low=options.low, high=options.high).T
     parts = [np.zeros((0, options.bands))]
-    for at in range(0, len(frames), _AT_ONCE):
-        block = frames[at : at + _AT_ONCE]
+    for at in range(0, len(frames), AT_ONCE):
+        block = frames[at : at + AT_ONCE]
         if options.remove_mean:
             block = block - block.mean(axis=1, keepdims=True)
         before = np.concatenate([block[:, :1], block[:, :-1]], axis=1)

@@ -14,6 +14,7 @@ from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.moonshine_graphs import GROUP, decoder_graph, encoder_graph, filled_rows
 from openrknn.voice.make.moonshine_mixed import calibration, fp16_layers, levelled, sounds_of
 from openrknn.voice.make.moonshine_weights import Array, Weights, decoder_weights, encoder_weights
+from openrknn.voice.make.nets import find_below
 from openrknn.voice.moonshine import Stem, states, stem_frames
 from openrknn.voice.sets import VoiceSet, write_set
 
@@ -63,9 +64,9 @@ def make(
     steps = 4
     report("reading weights", 0, steps)
     decoder = _decoder(source)
-    where = _find(source, "encoder_model.ort", "encoder_model.onnx", "*moonshine*encoder*.onnx")
+    where = find_below(source, "encoder_model.ort", "encoder_model.onnx", "*moonshine*encoder*.onnx")
     encoder = encoder_weights(_read(where), where.name, decoder.heads)
-    tokens = _find(source, "tokenizer.bin", "*tokenizer*.bin")
+    tokens = find_below(source, "tokenizer.bin", "*tokenizer*.bin")
     report("tables", 1, steps)
     _tables(folder / "tables.npz", encoder)
     shutil.copyfile(tokens, folder / "tokens.bin")
@@ -98,20 +99,13 @@ def make(
     return made
 
 
-def _find(source: Path, *patterns: str) -> Path:
-    for pattern in patterns:
-        if found := sorted(source.rglob(pattern)):
-            return found[0]
-    raise VoiceSetError(f"{source}: no {' or '.join(patterns)} in this folder")
-
-
 def _decoder(source: Path) -> Weights:
     """From the merged decoder, or from the two halves that it is merged from."""
     try:
-        path = _find(source, "decoder_model_merged.ort", "decoder_model_merged.onnx")
+        path = find_below(source, "decoder_model_merged.ort", "decoder_model_merged.onnx")
     except VoiceSetError:
-        first = _find(source, "*decoder_first.onnx", "decoder_model.onnx")
-        step = _find(source, "*decoder_step.onnx", "decoder_with_past_model.onnx")
+        first = find_below(source, "*decoder_first.onnx", "decoder_model.onnx")
+        step = find_below(source, "*decoder_step.onnx", "decoder_with_past_model.onnx")
         early, late = _read(first), _read(step)
         # The first step has all weights; the later ones say how many heads there are.
         early.graph.input.extend(entry for entry in late.graph.input if entry.name.startswith("past_key_values"))

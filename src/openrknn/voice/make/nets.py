@@ -9,18 +9,20 @@ from typing import Any
 
 from openrknn.voice.errors import VoiceSetError
 
-__all__ = ["compile_net", "find_file", "states_of"]
+__all__ = ["compile_net", "find_below", "find_file", "states_of"]
 
 
 def find_file(source: Path, *names: str) -> Path:
     """The source itself if it is a file, or the first of these names in the folder or below it."""
-    if source.is_file():
-        return source
+    return source if source.is_file() else find_below(source, *names)
+
+
+def find_below(folder: Path, *names: str) -> Path:
+    """The first of these names in the folder or below it."""
     for name in names:
-        found = sorted(source.rglob(name))
-        if found:
+        if found := sorted(folder.rglob(name)):
             return found[0]
-    raise VoiceSetError(f"{source}: no {' or '.join(names)} in this folder; give a folder that has it, or the file")
+    raise VoiceSetError(f"{folder}: no {' or '.join(names)} in this folder; give a folder that has it, or the file")
 
 
 def compile_net(
