@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from openrknn.errors import UnsupportedError
+from openrknn.folders import cache_folder
 
 __all__ = [
     "EMULATE", "LIBRARIES", "SPY", "build", "host_machine", "library_for", "package_folders", "source_folder",
@@ -115,5 +115,9 @@ def _compiler(machine: str) -> str:
 
 
 def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "openrknn" / "preload"
+    found = cache_folder("preload", may_be_off=False)
+    if found is None:  # what lies there is loaded into programs: nobody else may be able to write it
+        raise UnsupportedError(
+            "there is no folder that is yours alone for compiled helpers; set OPENRKNN_CACHE to one (chmod 700)"
+        )
+    return found

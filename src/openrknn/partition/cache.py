@@ -14,6 +14,7 @@ from typing import Any
 
 import openrknn
 from openrknn.compiler.errors import CompileError
+from openrknn.folders import cache_folder
 from openrknn.partition.options import PartitionOptions
 
 __all__ = ["Cache", "calibration_digest", "compiler_version"]
@@ -39,8 +40,7 @@ class Cache:
     def __init__(self, where: str | os.PathLike[str] | bool) -> None:
         self.folder: Path | None = None
         if where is True:
-            base = os.environ.get("OPENRKNN_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-            self.folder = Path(base) / "openrknn" / "parts"
+            self.folder = cache_folder("parts")
         elif where is not False:
             self.folder = Path(where)
 

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from openrknn.folders import data_folder
 from openrknn.voice.errors import VoiceSetError
 
 __all__ = ["VoiceSet", "home", "installed", "open_set", "write_set"]
@@ -61,8 +62,7 @@ def home() -> Path:
     """Where sets are kept: $OPENRKNN_VOICES, else openrknn/voices in the user's folder for data."""
     if chosen := os.environ.get("OPENRKNN_VOICES"):
         return Path(chosen)
-    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(base) / "openrknn" / "voices"
+    return data_folder("voices")
 
 
 def installed(kind: str | None = None) -> list[VoiceSet]:

@@ -12,6 +12,7 @@ import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
 
+from openrknn import folders
 from openrknn.voice.errors import VoiceSetError
 
 __all__ = ["cache_folder", "fetched", "unpacked"]
@@ -33,8 +34,12 @@ def cache_folder() -> Path:
     """$OPENRKNN_VOICE_CACHE, else openrknn/packages in the user's cache."""
     if chosen := os.environ.get("OPENRKNN_VOICE_CACHE"):
         return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "openrknn" / "packages"
+    found = folders.cache_folder("packages", may_be_off=False)
+    if found is None:
+        raise VoiceSetError(
+            "there is no folder that is yours alone for downloaded packages; set OPENRKNN_VOICE_CACHE to one"
+        )
+    return found
 
 
 def fetched(package: str, version: str) -> tuple[Path, str]:
