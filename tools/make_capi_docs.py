@@ -5,10 +5,11 @@ python tools/make_capi_docs.py
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import tomli
 
 from openrknn.vendor.tables.codes import CODES
 from openrknn.vendor.tables.functions import FUNCTIONS, Function
@@ -33,7 +34,7 @@ class Entry:
     see: list[str] = field(default_factory=list)
 
 
-MANUAL = {name: Entry(**words) for name, words in tomllib.loads((CAPI / "functions.toml").read_text("utf-8")).items()}
+MANUAL = {name: Entry(**words) for name, words in tomli.loads((CAPI / "functions.toml").read_text("utf-8")).items()}
 """Every function by its name."""
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+
+from openrknn.backports import Self
 
 __all__ = ["Closing"]
 

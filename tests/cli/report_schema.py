@@ -11,10 +11,10 @@ import json
 import types
 import typing
 from collections.abc import Mapping
-from enum import StrEnum
 
 from openrknn.analysis import reports as report
 from openrknn.analysis.reports import SCHEMA_VERSION, ModelReport
+from openrknn.backports import StrEnum
 
 Schema = dict[str, object]
 PLAIN: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}

@@ -11,11 +11,11 @@ import os
 import re
 import shutil
 import subprocess
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli
 
 from openrknn.cli.main import build_parser
 
@@ -213,7 +213,7 @@ def test_the_flake_offers_what_it_says(tmp_path: Path) -> None:
 
 def dependencies(*extras: str) -> set[str]:
     """What pyproject.toml says that is needed."""
-    project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text())["project"]
+    project = tomli.loads((FOLDER.parents[1] / "pyproject.toml").read_text())["project"]
     lines = [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
     return {re.split(r"[>=<\[; ]", line)[0] for line in lines} - {"openrknn"}
 

@@ -29,6 +29,7 @@ from openrknn.errors import UnsupportedError
 from openrknn.serve.errors import BadRequestError, ServeError
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import Limits, Settings
+from openrknn.serve.timeouts import timeout
 from openrknn.serve.wyoming import codec
 from openrknn.serve.wyoming.sound import Form
 from tests.serve.asking import PATIENCE
@@ -48,9 +49,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def talk(server: Server, what: Callable[[AsyncClient], Awaitable[Any]]) -> Any:
     async def work() -> Any:
-        async with asyncio.timeout(PATIENCE):
-            async with AsyncClient.from_uri(server.wyoming_address) as client:
-                return await what(client)
+        async with timeout(PATIENCE), AsyncClient.from_uri(server.wyoming_address) as client:
+            return await what(client)
 
     return asyncio.run(work())
 

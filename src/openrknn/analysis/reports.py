@@ -10,7 +10,8 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+
+from openrknn.backports import StrEnum
 
 __all__ = [
     "SCHEMA_VERSION",

@@ -97,8 +97,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (CommandError, RknnError, OSError) as error:
         if debug:
             raise
-        Output.complain(os_problem(error) if isinstance(error, OSError) else str(error))
+        Output.complain(os_problem(error) if isinstance(error, OSError) else _told(error))
         return EXIT_IMPOSSIBLE
+
+
+def _told(error: BaseException) -> str:
+    """An error's message with its notes: which file of several it was."""
+    return "\n".join([str(error), *getattr(error, "__notes__", ())])
 
 
 @contextlib.contextmanager

@@ -7,9 +7,9 @@ import os
 import stat
 import struct
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import BinaryIO, TypeAlias
 
+from openrknn.backports import StrEnum
 from openrknn.errors import (
     EmptyFileError,
     EncryptedModelError,

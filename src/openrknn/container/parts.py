@@ -9,9 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
+from openrknn.backports import StrEnum
 from openrknn.chips import Chip, TaskList
 from openrknn.container.bson import Value
 from openrknn.isa.words import TAIL_WORDS

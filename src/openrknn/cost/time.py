@@ -11,9 +11,9 @@ counts again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
 from typing import NamedTuple
 
+from openrknn.backports import StrEnum
 from openrknn.cost.boards import Board
 from openrknn.cost.work import Work
 

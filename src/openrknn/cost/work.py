@@ -14,9 +14,9 @@ Halo rows that are read twice count twice; weights that a band finds in the buff
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import NamedTuple
 
+from openrknn.backports import StrEnum
 from openrknn.chips import Chip
 
 __all__ = ["Kind", "Shape", "Work", "work_of"]

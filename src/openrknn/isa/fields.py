@@ -25,8 +25,9 @@ instance it is the natural value.
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
-from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, overload
 
+from openrknn.backports import Self
 from openrknn.isa.errors import DeclarationError, EncodingError, UnknownCodeError
 from openrknn.isa.evidence import check_evidence
 from openrknn.isa.values import BitPattern, UnknownCode

@@ -6,9 +6,10 @@ row stands on such a run and holds for its chips only. What is not in this table
 
 from __future__ import annotations
 
-from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
+
+from openrknn.backports import StrEnum
 
 __all__ = ["IGNORED", "Ignored", "Kind", "ignored_bits", "ignored_rule"]
 

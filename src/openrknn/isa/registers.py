@@ -17,8 +17,9 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 
+from openrknn.backports import Self
 from openrknn.isa.errors import DeclarationError, EncodingError
 from openrknn.isa.evidence import check_evidence
 from openrknn.isa.fields import Field

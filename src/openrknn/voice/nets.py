@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openrknn.backports import add_note
 from openrknn.errors import RknnError
 from openrknn.runtime.session import Session
 from openrknn.voice.errors import VoiceSetError
@@ -17,7 +18,7 @@ def open_net(voice: VoiceSet, role: str, device: str = "auto") -> Session:
         return Session(path, device)
     except RknnError as error:
         # A set that was moved, cut or made for another chip: which file of which set is what helps.
-        error.add_note(f"while {role!r} of the set {voice.name!r} was opened: {path}")
+        add_note(error, f"while {role!r} of the set {voice.name!r} was opened: {path}")
         raise
     except OSError as error:
         raise VoiceSetError(f"{path}: cannot be read: {error.strerror or error}") from error

@@ -20,6 +20,7 @@ from types import TracebackType
 
 import numpy as np
 
+from openrknn.backports import file_digest
 from openrknn.voice.audio import Audio, Samples
 from openrknn.voice.errors import PhonemeError, VoiceSetError
 from openrknn.voice.piper.config import PiperConfig, read_config
@@ -193,7 +194,7 @@ def _compiled(path: Path, config: Path | None, target: str, *, exact: bool) -> V
     digest = hashlib.sha256(f"{_VERSION} {target} {exact}".encode())
     for part in (path, beside):
         with part.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+            digest.update(file_digest(file, "sha256"))
     folder = home() / f"{path.stem}-{digest.hexdigest()[:12]}"
     if (folder / "voice.json").is_file():
         return open_set(folder, "speaker")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TypeAlias
+
+from openrknn.backports import StrEnum
 
 __all__ = ["Difference", "Section", "Value", "changes", "only_in_one"]
 

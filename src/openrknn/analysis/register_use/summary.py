@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from openrknn.analysis.register_use.scan import Log, Problem, Scan, scan
+from openrknn.backports import StrEnum
 from openrknn.container.model import Model
 from openrknn.isa import Block, Register, RegisterMap, Target, UnknownCode
 from openrknn.isa.fields import Choice, Field, Flag, Mask

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 
 from openrknn.analysis.weights.registers import CONVOLUTIONS, OPERAND_USE, OPERANDS, Convolution, Place
+from openrknn.backports import StrEnum
 from openrknn.container.compressed import as_loaded, may_be_compressed
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import DataType, Graph, Kind, Layout, Task, Tensor

@@ -13,12 +13,17 @@
 
 from __future__ import annotations
 
-import tomllib
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from openrknn.errors import FormatError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 __all__ = ["ModelConfig", "read_config", "read_labels"]
 

@@ -15,6 +15,7 @@ from openrknn.serve.plane.job import Answer, Job, OutputKind, Stages
 from openrknn.serve.plane.repository import Repository
 from openrknn.serve.plane.served import OpenSession, Served
 from openrknn.serve.settings import Settings
+from openrknn.serve.timeouts import timeout
 from openrknn.serve.voice.booth import OpenVoice, open_voice
 from openrknn.serve.voice.voices import Voices
 
@@ -113,7 +114,7 @@ class Plane:
         waiting = asyncio.wrap_future(job.future)
         assert job.deadline is not None
         try:
-            async with asyncio.timeout(max(0.0, job.deadline - time.monotonic())):
+            async with timeout(max(0.0, job.deadline - time.monotonic())):
                 return await waiting
         except TimeoutError:
             raise DeadlineError("the request was not done in time") from None

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from openrknn.serve.errors import BadRequestError, MediaError, SlowError, TooLargeError
 from openrknn.serve.plane.budget import Share
 from openrknn.serve.settings import Limits
+from openrknn.serve.timeouts import timeout
 
 __all__ = ["SHARE", "ClientGoneError", "compress", "read_body"]
 
@@ -53,7 +54,7 @@ async def read_body(request: Request, limits: Limits, most_bytes: int | None = N
     if length is not None:
         share.grow(2 * length)  # the parts and the whole exist at the same time
     try:
-        async with asyncio.timeout(limits.body_seconds):
+        async with timeout(limits.body_seconds):
             body = await _receive(request, length, most, share)
     except TimeoutError:
         raise SlowError(f"the body did not arrive within {limits.body_seconds:g} s") from None

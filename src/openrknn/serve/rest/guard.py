@@ -22,6 +22,7 @@ from openrknn.serve.rest import openai
 from openrknn.serve.rest.body import SHARE, ClientGoneError
 from openrknn.serve.rest.protocol import ABORT, DRAIN
 from openrknn.serve.rest.tickets import is_right_ticket
+from openrknn.serve.timeouts import timeout
 
 __all__ = ["Guard", "error_body", "is_right_token"]
 
@@ -87,7 +88,7 @@ class Guard:
                     # A client that hears it sends nothing more on a connection that is about to end.
                     found["connection"] = "close"
             try:
-                async with asyncio.timeout(self._send_seconds):
+                async with timeout(self._send_seconds):
                     await send(message)
             except TimeoutError:
                 # The answer is large and nobody reads it: what it holds is worth more than the connection.
@@ -137,7 +138,7 @@ class Guard:
         if drain is None:
             return
         try:
-            async with asyncio.timeout(self._send_seconds):
+            async with timeout(self._send_seconds):
                 await drain()
         except TimeoutError:
             scope[ABORT]()

@@ -24,6 +24,7 @@ from openrknn.serve.errors import ServeError
 from openrknn.serve.plane.budget import Budget, Share
 from openrknn.serve.rpc.frames import Announced, FrameError, Frames
 from openrknn.serve.settings import Limits
+from openrknn.serve.timeouts import timeout
 
 __all__ = ["Gate", "private_folder"]
 
@@ -141,7 +142,7 @@ class Gate:
 
     async def _up(self, visit: _Visit, reader: asyncio.StreamReader, inner: asyncio.StreamWriter) -> None:
         """From the client. Nothing of a message passes before there is room for all of it."""
-        async with asyncio.timeout(self._limits.header_seconds) as first:
+        async with timeout(self._limits.header_seconds) as first:
             while data := await reader.read(_CHUNK):
                 first.reschedule(None)
                 for message in visit.calls.feed(data):
@@ -165,7 +166,7 @@ class Gate:
             visit.answers.ended.clear()
             visit.answers.reset.clear()
             writer.write(data)
-            async with asyncio.timeout(self._limits.send_seconds):
+            async with timeout(self._limits.send_seconds):
                 await writer.drain()
 
     async def _admit(self, visit: _Visit, message: Announced) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from openrknn.serve.errors import NotFoundError
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.rpc.call import Call
 from openrknn.serve.rpc.messages import health
+from openrknn.serve.timeouts import timeout
 
 __all__ = ["Health"]
 
@@ -51,7 +51,7 @@ class Health:
             if end.is_set():
                 return
             try:
-                async with asyncio.timeout(_LOOK_SECONDS):
+                async with timeout(_LOOK_SECONDS):
                     await end.wait()
             except TimeoutError:
                 continue

@@ -26,6 +26,7 @@ from openrknn.serve.rpc.schema import Method
 from openrknn.serve.rpc.service import Service
 from openrknn.serve.rpc.streams import Streams
 from openrknn.serve.rpc.weigh import weigh
+from openrknn.serve.timeouts import timeout
 
 __all__ = ["RpcServer"]
 
@@ -131,7 +132,7 @@ class RpcServer:
 
     async def _only(self, messages: AsyncIterator[bytes], call: Call) -> Any:
         try:
-            async with asyncio.timeout(self._settings.limits.body_seconds):
+            async with timeout(self._settings.limits.body_seconds):
                 raw = await anext(messages, None)
         except TimeoutError:
             raise SlowError("the message did not arrive in time") from None

@@ -14,6 +14,7 @@ from openrknn.errors import RknnError, UnsupportedError
 from openrknn.serve.datatypes import Array
 from openrknn.serve.errors import DeadlineError, FullError, ModelFailedError, NotReadyError, ServeError
 from openrknn.serve.settings import IN_PROCESS, Settings
+from openrknn.serve.timeouts import timeout
 from openrknn.serve.voice.booth import Engine, OpenVoice
 from openrknn.serve.voice.channel import Channel, LocalChannel, RemoteChannel
 from openrknn.serve.voice.stats import VoiceStats
@@ -153,7 +154,7 @@ class Voice:
             raise FullError(f"voice {self.name!r} has {self.waiting} requests waiting; try again later")
         self.waiting += 1
         try:
-            async with asyncio.timeout(self.request_seconds):
+            async with timeout(self.request_seconds):
                 await self._room.acquire()
         except TimeoutError:
             raise DeadlineError(f"voice {self.name!r} was busy for {self.request_seconds:g} s") from None

@@ -24,9 +24,11 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 _MOST_LINE, _MOST_REASON = 2000, 500
 _END_SECONDS = 5.0
 _SECRET = "OPENRKNN_TOKEN"
-# The worker sees what this process sees, whatever it did to its path, and nothing of the folder it stands in.
+# The worker sees what this process sees, whatever it did to its path, and nothing of the folder it stands in ("" in
+# the path; Python 3.10 has no -P).
 _START = (
-    "import importlib, json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "import sys; sys.path[:] = filter(None, sys.path); "
+    "import importlib, json; sys.path[:] = json.loads(sys.argv[1]); "
     "importlib.import_module(sys.argv[2]).main(int(sys.argv[3]))"
 )
 _CHILD = "openrknn.serve.worker.child"
@@ -51,12 +53,12 @@ class WorkerProcess:
         self._asking = threading.Lock()
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-P", "-c", _START, json.dumps(sys.path), child, str(theirs.fileno())]
+            command = [sys.executable, "-c", _START, json.dumps(sys.path), child, str(theirs.fileno())]
             environment = {key: value for key, value in os.environ.items() if key != _SECRET}
             try:
                 self._process = subprocess.Popen(
                     command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE, env=environment, process_group=0,
+                    stderr=subprocess.PIPE, env=environment, start_new_session=True,
                 )  # fmt: skip
             except OSError as error:
                 ours.close()

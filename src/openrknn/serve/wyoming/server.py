@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from openrknn.errors import UnsupportedError
 from openrknn.serve.errors import ServeError
 from openrknn.serve.plane.face import Plane
+from openrknn.serve.timeouts import timeout
 from openrknn.serve.wyoming.codec import Decoder, Event, encode
 from openrknn.serve.wyoming.talk import Send, Talk
 
@@ -84,7 +85,7 @@ class WyomingServer:
 
         async def send(event: Event) -> None:
             writer.write(encode(event))
-            async with asyncio.timeout(self._plane.settings.limits.send_seconds):
+            async with timeout(self._plane.settings.limits.send_seconds):
                 await writer.drain()
 
         connection = _Connection(task, Talk(self._plane, send))
@@ -106,7 +107,7 @@ class WyomingServer:
     async def _converse(self, reader: asyncio.StreamReader, talk: Talk, send: Send) -> None:
         decoder = Decoder()
         while not (self._is_draining and not talk.is_busy):
-            async with asyncio.timeout(_IDLE_SECONDS):
+            async with timeout(_IDLE_SECONDS):
                 data = await reader.read(_READ_BYTES)
             if not data:
                 return

@@ -11,8 +11,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from threading import RLock
-from typing import Any, Self
+from typing import Any
 
+from openrknn.backports import Self
 from openrknn.closing import Closing
 from openrknn.vendor.errors import ClosedError, call_error
 from openrknn.vendor.library.library import Library

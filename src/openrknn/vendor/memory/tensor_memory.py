@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.backports import Self
 from openrknn.closing import Closing
 from openrknn.vendor.errors import ClosedError, call_error
 from openrknn.vendor.library.handle import Handle

@@ -1,0 +1,49 @@
+"""What Python 3.11 brought and Python 3.10 lacks: the rest of the package takes it from here.
+
+On newer Pythons these are the standard library's own. Ubuntu 22.04, which many boards run, has 3.10. What only the
+server needs, and what would make every import slower, is elsewhere (`openrknn.serve.timeouts`).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+__all__ = ["Self", "StrEnum", "add_note", "file_digest"]
+
+_CHUNK_BYTES = 1 << 18
+
+if sys.version_info >= (3, 11):
+    from enum import StrEnum
+    from typing import Self
+else:
+    from enum import Enum
+
+    if TYPE_CHECKING:
+        from typing_extensions import Self
+    else:
+        Self = Any  # nobody evaluates the annotations that have it
+
+    class StrEnum(str, Enum):
+        """Members that are strings, and print as them."""
+
+        __str__ = str.__str__
+        __format__ = str.__format__
+
+
+def file_digest(file: BinaryIO, name: str) -> bytes:
+    """The digest of a file from here to its end, read in parts."""
+    import hashlib
+
+    digest = hashlib.new(name)
+    while data := file.read(_CHUNK_BYTES):
+        digest.update(data)
+    return digest.digest()
+
+
+def add_note(error: BaseException, text: str) -> None:
+    """Something to tell with an error, below its message. Python 3.10 keeps it too, but its tracebacks leave it out."""
+    if sys.version_info >= (3, 11):
+        error.add_note(text)
+    else:
+        error.__notes__ = [*getattr(error, "__notes__", ()), text]
