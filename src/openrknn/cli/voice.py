@@ -7,6 +7,7 @@ from pathlib import Path
 
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.progress import stages
+from openrknn.quantities import size_text
 
 NAME = "voice"
 HELP = "get models that listen and speak, and list those that are here"
@@ -64,7 +65,7 @@ def _get(arguments: argparse.Namespace, output: Output) -> int:
         raise CommandError(missing(error, "onnx")) from error
     size = sum(path.stat().st_size for path in made.folder.iterdir() if path.is_file())
     output.value(str(made.folder)) if not output.is_human else None
-    output.line(f"{made.name}: {made.kind} for {made.target}, {size / 1e6:.1f} MB, {made.licence or 'licence unknown'}")
+    output.line(f"{made.name}: {made.kind} for {made.target}, {size_text(size)}, {made.licence or 'licence unknown'}")
     output.line(f"from     {made.source}")
     output.line(f"in       {made.folder}")
     output.data({"name": made.name, "kind": made.kind, "folder": str(made.folder), "size_bytes": size,

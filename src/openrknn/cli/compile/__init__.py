@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.progress import stages
 from openrknn.cli.compile.options import add_arguments, compile_options, source_of, target_of
+from openrknn.quantities import count_of, count_text, size_text
 
 if TYPE_CHECKING:
     from openrknn.compiler import Compiled
@@ -232,8 +233,9 @@ def _tell(
         for line in _variant_lines(facts):
             output.line(line)
         output.line(
-            f"{facts['format']:8} {facts['operators']} operators, {facts['tasks']} tasks in {facts['submits']} jobs; "
-            f"{facts['moved_bytes'] / 1e6:.1f} MB moved and about {facts['estimated_cycles'] / 1e6:.2f} M cycles a run"
+            f"{facts['format']:8} {count_of(facts['operators'], 'operator')}, {count_of(facts['tasks'], 'task')} in "
+            f"{count_of(facts['submits'], 'job')}; "
+            f"{size_text(facts['moved_bytes'])} moved and about {count_text(facts['estimated_cycles'])} cycles a run"
         )
         output.line(f"time     {facts['estimate_text']}")
         output.line(f"         spent on {facts['bound_text']}")
@@ -247,7 +249,7 @@ def _tell(
             output.line(line)
         if arguments.report:
             output.line(f"report   {arguments.report}")
-    output.value(f"wrote {target} ({facts['size_bytes'] / 1e6:.2f} MB, {facts['seconds']:.1f} s)")
+    output.value(f"wrote {target} ({size_text(facts['size_bytes'])}, {facts['seconds']:.1f} s)")
 
 
 def _notes(facts: dict[str, Any]) -> Iterator[str]:
@@ -266,9 +268,9 @@ def _variant_lines(facts: dict[str, Any]) -> Iterator[str]:
         yield f"batch    {facts['batch']} items a run{note}"
     for number, entry in enumerate(facts.get("shapes", ())):
         inputs = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in entry["inputs"].items())
-        cycles, time = entry["estimated_cycles"] / 1e6, entry["time_ms"]
-        told = f"{cycles:.2f} M cycles" if time is None else f"{time:.2f} ms"
-        yield f"shapes   {number}: {inputs}; {entry['tasks']} tasks, about {told} a run"
+        time = entry["time_ms"]
+        told = f"{count_text(entry['estimated_cycles'])} cycles" if time is None else f"{time:.2f} ms"
+        yield f"shapes   {number}: {inputs}; {count_of(entry['tasks'], 'task')}, about {told} a run"
     if "shapes" in facts:
         yield "         numbers below are for the first"
 

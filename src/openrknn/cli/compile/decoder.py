@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.quantities import size_text
 
 __all__ = ["add_cache", "run_cache", "tell_cache"]
 
@@ -98,4 +99,4 @@ def tell_cache(output: Output, facts: dict[str, Any]) -> None:
         output.line(
             f"equal    the step gives the numbers of {facts['model']} in float; compiled in {facts['seconds']:.1f} s"
         )
-        output.line(f"wrote    {facts['written']} ({facts['size_bytes'] / 1e6:.1f} MB) for openrknn.Decoder")
+        output.line(f"wrote    {facts['written']} ({size_text(facts['size_bytes'])}) for openrknn.Decoder")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.quantities import count_text, size_text
 
 if TYPE_CHECKING:
     from openrknn.container.bundle import Bundle
@@ -106,16 +107,16 @@ def tell_parts(output: Output, facts: dict[str, Any]) -> None:
             for text in facts[role]:
                 output.line(f"{role[:-1]:8} {text}")
         for number, part in enumerate(facts["parts"][:_MOST_PARTS]):
-            work = f"{part['macs'] / 1e6:.1f} M products" if part["macs"] else "no products"
+            work = f"{count_text(part['macs'])} products" if part["macs"] else "no products"
             output.line(f"{part['kind'].upper():8} {number:2}: {part['operators']} operators, {work}; {part['reason']}")
         if len(facts["parts"]) > _MOST_PARTS:
             output.line(f"         and {len(facts['parts']) - _MOST_PARTS} more; --json lists them all")
         output.line(
             f"{facts['format']:8} {facts['npu_parts']} NPU and {facts['cpu_parts']} CPU parts; "
-            + (f"{facts['npu_share']:.1%} of {facts['macs'] / 1e6:.1f} M products on the NPU" if facts["macs"] else
+            + (f"{facts['npu_share']:.1%} of {count_text(facts['macs'])} products on the NPU" if facts["macs"] else
                "no products, or none whose number is known before it runs")
         )
         if facts["open_inputs"] and not facts["npu_parts"]:
             example = " ".join(f"--shapes {name}=1,..." for name in facts["open_inputs"])
             output.line(f"note     an NPU part has fixed shapes; say what those of the inputs are: {example}")
-    output.value(f"wrote {facts['written']} ({facts['size_bytes'] / 1e6:.2f} MB, {facts['seconds']:.1f} s)")
+    output.value(f"wrote {facts['written']} ({size_text(facts['size_bytes'])}, {facts['seconds']:.1f} s)")

@@ -9,6 +9,7 @@ from openrknn.cli.common.output import CommandError, Output
 from openrknn.container.load import load
 from openrknn.container.parts import Placement
 from openrknn.container.sequence import DecoderFile, read_decoder
+from openrknn.quantities import size_text
 
 __all__ = ["inspect_decoder"]
 
@@ -77,7 +78,7 @@ def _tell(facts: dict[str, Any], output: Output) -> None:
     for name, model in facts["models"].items():
         output.line(
             f"model    {name}: {model['npu_operators']} operators on the NPU ({model['tasks']} tasks), "
-            f"{model['cpu_operators']} on the CPU, {model['size_bytes'] / 1e6:.1f} MB"
+            f"{model['cpu_operators']} on the CPU, {size_text(model['size_bytes'])}"
         )
     output.line(f"run it   openrknn.Decoder({facts['path']!r})")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.trace.jobs import gems, jobs_of, regs, tasks
+from openrknn.quantities import count_of
 
 if TYPE_CHECKING:
     from openrknn.trace.archive import Trace
@@ -164,7 +165,7 @@ def _timeline(trace: Trace, arguments: argparse.Namespace, output: Output) -> in
     about = f"{trace.chip}, driver {trace.about.get('driver', 'unknown')}"
     target.write_text(render(timeline, trace.path.name, about), encoding="utf-8")
     jobs = sum(1 for _ in trace.jobs())
-    output.line(f"{target}: {jobs} jobs, {sum(call.count for call in timeline.calls)} ioctls")
+    output.line(f"{target}: {count_of(jobs, 'job')}, {count_of(sum(call.count for call in timeline.calls), 'ioctl')}")
     output.data({"page": str(target), "jobs": jobs})
     return 0
 

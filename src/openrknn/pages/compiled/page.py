@@ -12,6 +12,7 @@ from openrknn.pages.compiled.charts import cores_chart, grade, noise_chart, time
 from openrknn.pages.compiled.ranges import RANGES, ranges_table
 from openrknn.pages.frame import asset, document, footer, navigation, section
 from openrknn.pages.markup import Content, Markup, breakable, clean, join, tag
+from openrknn.quantities import count_of, count_text, size_text
 
 if TYPE_CHECKING:
     from openrknn.compiler import Compiled
@@ -88,16 +89,16 @@ def _numbers(facts: dict[str, Any], rows: list[Row]) -> Markup:
     worst = min((entry["snr_db"] for entry in facts.get("verify", ())), default=None)
     macs = sum(row.macs for row in rows)
     shown = (
-        ("Tasks", f"{facts['tasks']}", f"in {facts['submits']} job{'s' * (facts['submits'] != 1)}"),
+        ("Tasks", f"{facts['tasks']}", f"in {count_of(facts['submits'], 'job')}"),
         *_times(facts),
-        ("Cycles, estimated", f"{cycles / 1e6:.2f} M", facts["bound_text"]),
-        *((f"On {cores} cores", f"{shorter / 1e6:.2f} M", "cycles") for cores, shorter in more),
-        ("Moved per run", f"{facts['moved_bytes'] / 1e6:.1f} MB", "by DMA"),
-        ("Products", f"{macs / 1e9:.2f} G" if macs > 1e8 else f"{macs / 1e6:.1f} M", "multiply-accumulate"),
+        ("Cycles, estimated", count_text(cycles), facts["bound_text"]),
+        *((f"On {cores} cores", count_text(shorter), "cycles") for cores, shorter in more),
+        ("Moved per run", size_text(facts["moved_bytes"]), "by DMA"),
+        ("Products", count_text(macs), "multiply-accumulate"),
         *((("Worst output", f"{worst:.1f} dB", "against float"),) if worst is not None else ()),
-        ("Weights", f"{facts['weight_bytes'] / 1e6:.2f} MB", ""),
-        ("Internal memory", f"{facts['internal_bytes'] / 1e6:.2f} MB", ""),
-        ("File", f"{facts['size_bytes'] / 1e6:.2f} MB", ""),
+        ("Weights", size_text(facts["weight_bytes"]), ""),
+        ("Internal memory", size_text(facts["internal_bytes"]), ""),
+        ("File", size_text(facts["size_bytes"]), ""),
     )  # fmt: skip
     cards = (
         tag("div", tag("dt", name), tag("dd", value), tag("dd", note, class_="muted") if note else None)
@@ -219,7 +220,7 @@ def _tasks(row: Row) -> Markup:
     summary = tag(
         "summary", tag("a", str(row.number), href=f"#op{row.number}"),
         f" {clean(row.type, 40)} {clean(row.name, 60)}: ",
-        f"{len(row.tasks)} task{'s' * (len(row.tasks) != 1)}, {row.cycles / 1e3:.1f} k cycles",
+        f"{count_of(len(row.tasks), 'task')}, {row.cycles / 1e3:.1f} k cycles",
     )  # fmt: skip
     table = tag("div", tag("table", tag("thead", head), tag("tbody", join(lines))), class_="table")
     return tag("details", summary, table, id=f"tasks{row.number}", class_="tasks")
