@@ -1,0 +1,1 @@
+"""How openrknn's packages are made: sources, archives, wheels, and what is checked before a release."""
