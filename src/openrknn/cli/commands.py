@@ -14,7 +14,7 @@ _PICTURES = ("classify", "detect", "segment", "pose", "ocr")
 GROUPS = {
     "run models": ("run", "demo", *_PICTURES, "stream"),
     "listen and speak": ("transcribe", "speak", "listen", "denoise", "voice"),
-    "compile, measure and compare models": ("compile", "bench", "profile", "compare"),
+    "compile, measure and compare models": ("compile", "bench", "profile", "compare", "check"),
     "inspect and change files": ("inspect", "lint", "disasm", "diff", "extract", "edit", "coverage"),
     "run and trace programs that use an NPU": ("exec", "library", "device", "spy", "trace", "verify"),
     "boards, servers and clusters": ("doctor", "top", "capabilities", "exporter", "serve", "cdi", "device-plugin"),
