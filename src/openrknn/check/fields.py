@@ -8,12 +8,17 @@ from __future__ import annotations
 import difflib
 import math
 import re
-import tomllib
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from openrknn.check.errors import GoldenError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 __all__ = ["Fields", "inside", "near", "read_toml"]
 

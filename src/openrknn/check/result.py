@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from openrknn.analysis.reports import Severity
+from openrknn.backports import StrEnum
 
 __all__ = ["EXIT_CANNOT", "EXIT_FOUND", "Check", "Finding", "OperatorPlace", "Outcome", "Status", "exit_code"]
 
