@@ -32,13 +32,13 @@ _WIDEST_HELP = 120
 _OPTION_WIDTH = 32
 """Room for our longest option, so that its help starts on the same line."""
 
-_DESCRIPTION = "Run, inspect, compile and serve .rknn models for Rockchip NPUs, with or without a board."
-_EXAMPLES = (
+DESCRIPTION = "Run, inspect, compile and serve .rknn models for Rockchip NPUs, with or without a board."
+EXAMPLES = (
     "openrknn run model.rknn -i cat.jpg   run it here, without a board",
     "openrknn inspect model.rknn          what is in it, what to feed, what to expect",
     "openrknn COMMAND --help              everything about one command",
 )
-_EXIT_CODES = "exit codes: 0 success, 1 something is wrong with the model, 2 the command failed"
+EXIT_CODES = {0: "success", 1: "something is wrong with the model", EXIT_IMPOSSIBLE: "the command failed"}
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -157,8 +157,8 @@ def build_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="openrknn",
         usage="openrknn [-h] [--version] [--debug] COMMAND ...",
-        description=_wrapped(_DESCRIPTION),
-        epilog=f"{_examples(_EXAMPLES)}\n\n{_wrapped(_EXIT_CODES)}",
+        description=_wrapped(DESCRIPTION),
+        epilog=f"{_examples(EXAMPLES)}\n\n{_wrapped(f'exit codes: {_exit_codes()}')}",
         formatter_class=_Formatter,
     )
     parser.add_argument("--version", action="version", version=f"openrknn {__version__}")
@@ -173,6 +173,10 @@ def build_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
         if present:
             parser.add_argument_group(title, "\n".join(map(_line, present)))
     return parser
+
+
+def _exit_codes() -> str:
+    return ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
 
 
 def _line(command: Command) -> str:

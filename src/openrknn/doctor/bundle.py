@@ -78,7 +78,7 @@ def _without_people(value: dict[str, Any]) -> dict[str, Any]:
 
 def _readme(version: str) -> str:
     return (
-        f"Made by `openrknn doctor --report` of openrknn {version}.\n"
+        f"Made by `openrknn doctor --bundle` of openrknn {version}.\n"
         "Look through it before you send it: findings.json, npus.json, the driver's files, and the lines\n"
         "of the kernel's log about the NPU. Names of users, hosts and files, addresses and serials are replaced.\n"
     )

@@ -17,11 +17,12 @@ EXAMPLES = (
     "openrknn doctor yolo.rknn             and whether this model runs on it",
     "openrknn doctor rknn_toolkit_lite2-2.3.2-cp312-cp312-linux_aarch64.whl   why pip refuses it",
     "openrknn doctor --fix                 print udev rules, groups, modules; nothing is applied",
-    "openrknn doctor --report bug.zip      a bundle for a bug report, with nothing private in it",
+    "openrknn doctor --bundle              openrknn-report.zip for a bug report, with nothing private in it",
     "openrknn doctor --root /mnt/sdcard    check the system on a card",
 )
 
 EXIT_ERRORS = 1
+_BUNDLE = Path("openrknn-report.zip")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model = "a .rknn, a .rknnz, or a wheel that pip refuses"
     parser.add_argument("model", metavar="MODEL", nargs="?", type=Path, help=model)
     parser.add_argument("--fix", action="store_true", help="print what would fix permissions and modules, and exit")
-    parser.add_argument("--report", metavar="FILE", type=Path, help="write a zip for a bug report")
+    bundle = f"write a zip for a bug report (default: {_BUNDLE})"
+    parser.add_argument("--bundle", "--report", metavar="FILE", nargs="?", const=_BUNDLE, type=Path, help=bundle)
     parser.add_argument(
         "--root", metavar="FOLDER", type=Path, default=Path("/"), help="root of the system to check (default: /)"
     )
@@ -45,6 +47,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.doctor.fixes import script
 
     _check_root(arguments.root)
+    _check_bundle(arguments.bundle)
     facts = Facts(arguments.root)
     if arguments.fix:
         output.data({"script": script(facts)})
@@ -52,14 +55,14 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             output.value(line)
         return 0
     findings = examine_facts(facts, arguments.model)
-    if arguments.report is not None:
-        write_bundle(arguments.report, facts, findings, __version__)
+    if arguments.bundle is not None:
+        write_bundle(arguments.bundle, facts, findings, __version__)
     if output.is_human:
         from openrknn.cli.doctor.text import show
 
         show(findings, facts, output)
-        if arguments.report is not None:
-            output.line(f"wrote {arguments.report}")
+        if arguments.bundle is not None:
+            output.line(f"wrote {arguments.bundle}")
     elif output.is_json:
         output.data({"soc": facts.soc, "findings": [finding.as_json() for finding in findings]})
     else:
@@ -67,6 +70,12 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             if finding.severity in {Severity.WARNING, Severity.ERROR}:
                 output.value(f"{finding.severity}: {finding.what}")
     return EXIT_ERRORS if any(finding.severity is Severity.ERROR for finding in findings) else 0
+
+
+def _check_bundle(bundle: Path | None) -> None:
+    """`doctor --bundle model.rknn` means the model and the usual name: a model is not written over."""
+    if bundle is not None and bundle.suffix.lower() != ".zip":
+        raise CommandError(f"{bundle}: a bundle is a .zip; for a model as well: `openrknn doctor {bundle} --bundle`")
 
 
 def _check_root(root: Path) -> None:
