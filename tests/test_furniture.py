@@ -9,13 +9,13 @@ import re
 import shlex
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli
 import yaml
 
 from openrknn.cli.commands import NAMES
@@ -113,7 +113,7 @@ def test_the_bug_form_asks_for_verify_and_a_bundle() -> None:
 
 
 def test_one_address() -> None:
-    urls: dict[str, str] = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+    urls: dict[str, str] = tomli.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
     repository = urls["Repository"]
     owner, name = repository.removeprefix("https://github.com/").split("/")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=_ROOT, capture_output=True, text=True, check=False)
@@ -129,7 +129,7 @@ def test_one_address() -> None:
 
 
 def test_the_extra_all_has_every_extra_of_users() -> None:
-    extras = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    extras = tomli.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     (inner,) = extras["all"]
     has = set(re.findall(r"[\w-]+", inner.partition("[")[2]))
     assert set(extras) - has == {"all", "docs", "tensorflow", "test", "torch"}
