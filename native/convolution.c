@@ -14,41 +14,64 @@
 
 /* ---------------------------------------------------------------------------------------------- direct */
 
+/* Of a run of several rows, only the sums of real pixels, side by side; the number of the first one, and how many. */
+static int32_t leave_real(const convolution *c, int32_t first, int32_t atoms, int32_t *sums, int32_t *pixels)
+{
+    const int32_t width = c->step->out_width, count = *pixels;
+    int32_t row = first / c->run_columns, column = first % c->run_columns, number = row * width + at_most(column, width);
+
+    *pixels = 0;
+    for (int32_t at = 0, run; at < count; at += run) {
+        const int32_t is_real = column < width;
+        run = at_most(count - at, (is_real ? width : c->run_columns) - column);
+        if (is_real) {
+            for (int32_t atom = 0; atom < atoms && *pixels < at; atom++) {
+                int32_t *of_atom = sums + atom * SEGMENT * ATOM;
+                memmove(of_atom + *pixels * ATOM, of_atom + at * ATOM, (size_t)run * ATOM * sizeof *sums);
+            }
+            *pixels += run;
+        }
+        column = (column + run) % c->run_columns;
+    }
+    return number;
+}
+
 static void direct_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block)
 {
     const openrknn_convolution *step = c->step;
     const kernel_set *kernels = c->kernels;
     int32_t sums[4 * SEGMENT * ATOM] __attribute__((aligned(64)));
     int32_t window[GROUP][SEGMENT] __attribute__((aligned(64)));
-    int32_t row, first, pixels, is_picture = step->picture != 0, has_window = !kernels->folds;
-    int32_t block_atoms = kernels->block;
+    int32_t row, first, pixels, is_picture = step->picture != 0, has_window = c->has_window;
+    int32_t block_atoms = kernels->block, most_atoms = kernels->block * kernels->at_once;
 
     for (int32_t s = from; s < to && has_window; s++) {
         segment_place(c, s, &row, &first, &pixels);
         window_task task = {
-            .input = c->input + row * c->out_row_step + (int64_t)first * c->element,
+            .input = c->input + row * c->out_row_step + (int64_t)first * c->pixel_step,
             .offsets = c->offsets,
             .taps = c->taps,
             .is_picture = is_picture,
             .pixels = pixels,
-            .pixel_step = c->element,
+            .pixel_step = c->pixel_step,
+            .ones = c->weights + c->blocks * c->block_bytes,
             .full_taps = c->taps - c->taps / c->atoms,
             .last_lanes = is_picture ? PICTURE_CHANNELS : step->channels - (c->atoms - 1) * ATOM,
             .window = window[s - from],
         };
         kernels->window(&task);
     }
-    for (int32_t block = first_block; block < last_block; block++)
+    for (int32_t block = first_block; block < last_block; block += kernels->at_once)
         for (int32_t s = from; s < to; s++) {
             segment_place(c, s, &row, &first, &pixels);
             segment_task task = {
-                .input = c->input + row * c->out_row_step + (int64_t)first * c->element,
+                .input = c->input + row * c->out_row_step + (int64_t)first * c->pixel_step,
                 .offsets = c->offsets,
                 .taps = c->taps,
                 .is_picture = is_picture,
                 .pixels = pixels,
-                .pixel_step = c->element,
-                .atoms = at_most(block_atoms, c->out_atoms - block * block_atoms),
+                .pixel_step = c->pixel_step,
+                .atoms = at_most(at_most(most_atoms, (last_block - block) * block_atoms), c->out_atoms - block * block_atoms),
                 .weights = c->weights + block * c->block_bytes,
                 .window = has_window ? window[s - from] : NULL,
                 .factors = has_window ? c->factors + block * block_atoms * ATOM : NULL,
@@ -56,14 +79,17 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
                 .sums = sums,
             };
             kernels->segment(&task);
-            for (int32_t atom = 0; atom < task.atoms; atom++) {
+            int32_t pixel = row * c->out_columns + first, real = pixels;
+            if (c->run_columns)
+                pixel = leave_real(c, first, task.atoms, sums, &real);
+            for (int32_t atom = 0; atom < task.atoms && real; atom++) {
                 int32_t channel = (block * block_atoms + atom) * ATOM;
                 dpu_task finish = {
                     .dpu = &step->dpu,
                     .kernels = kernels,
                     .channel = channel,
-                    .pixel = row * c->out_columns + first,
-                    .pixels = pixels,
+                    .pixel = pixel,
+                    .pixels = real,
                     .sums = sums + atom * SEGMENT * ATOM,
                 };
                 dpu_finish(&finish);
@@ -78,9 +104,13 @@ static void direct_unit(void *job, int32_t unit)
     int32_t from = (int32_t)((int64_t)place * c->segments / c->segment_units);
     int32_t to = (int32_t)((int64_t)(place + 1) * c->segments / c->segment_units);
 
+    if (c->by_pixel && c->kernels->begin)
+        c->kernels->begin();
     for (; from < to; from += GROUP)
         (is_float(c->step) ? float_segments : direct_segments)(
             c, from, at_most(from + GROUP, to), block, at_most(block + c->blocks_per_unit, c->blocks));
+    if (c->by_pixel && c->kernels->end)
+        c->kernels->end();
 }
 
 static int32_t reads_memory(const openrknn_convolution *step, const kernel_set *kernels)
@@ -93,22 +123,52 @@ static int32_t reads_memory(const openrknn_convolution *step, const kernel_set *
 
 static void divide_work(convolution *c)
 {
-    int64_t macs = (int64_t)c->out_rows * c->out_columns * c->out_atoms * c->taps * 16 * lanes_of(c->step);
+    int64_t macs = (int64_t)c->out_rows * c->out_columns * c->out_atoms * tap_count(c->step) * 16 * lanes_of(c->step);
     int32_t threads = openrknn_threads(), wanted = threads > 1 && macs > 1000000 ? 4 * threads : 1;
 
-    c->segments_per_row = divide_up(c->out_columns, SEGMENT);
-    c->segments = c->out_rows * c->segments_per_row;
+    count_segments(c);
     c->segment_units = at_most(c->segments, wanted);
     c->unit_columns = at_most(c->blocks, divide_up(wanted, c->segment_units));
     c->blocks_per_unit = divide_up(c->blocks, c->unit_columns);
     c->unit_columns = divide_up(c->blocks, c->blocks_per_unit);
 }
 
+/* Sums of windows are needed where something is added to the weights. */
+static int32_t has_factors(const convolution *c)
+{
+    int32_t any = 0;
+    for (int32_t o = 0; o < c->out_atoms * ATOM; o++)
+        any |= c->factors[o];
+    return any != 0;
+}
+
+/* By pixel: one run through all rows, if it has fewer tiles than the rows by themselves. */
+static void plan_runs(convolution *c)
+{
+    const int32_t all = (c->out_rows - 1) * c->columns + c->out_columns;
+    if (c->step->stride_x > 1 || c->step->stride_y > 1 || c->out_rows == 1 || c->columns < c->out_columns ||
+        divide_up(all, ATOM) > c->out_rows * divide_up(c->out_columns, ATOM))
+        return;
+    c->run_columns = c->columns;
+    c->out_columns = all;
+    c->out_rows = 1;
+}
+
+/* From what a pixel sees to each piece of 64 bytes. */
+static void piece_offsets(const convolution *c, int32_t *offsets)
+{
+    const openrknn_convolution *step = c->step;
+    for (int32_t y = 0; y < step->kernel_height; y++)
+        for (int32_t x = 0; x < step->kernel_width; x += run_width(step))
+            for (int32_t piece = 0; piece < run_pieces(step); piece++)
+                *offsets++ = (int32_t)(tap_offset(c, y, x) + piece * PIECE);
+}
+
 static int run_direct(convolution *c)
 {
     const openrknn_convolution *step = c->step;
     int32_t window = step->kernel_height * step->kernel_width, planes = c->atoms;
-    int32_t *offsets = scratch(SCRATCH_OFFSETS, (int64_t)tap_count(step) * (int64_t)sizeof(int32_t));
+    int32_t *offsets = scratch(SCRATCH_OFFSETS, (int64_t)at_least(tap_count(step), piece_count(step)) * (int64_t)sizeof(int32_t));
 
     if (!offsets)
         return -1;
@@ -120,9 +180,10 @@ static int run_direct(convolution *c)
     c->blocks = is_float(step) ? c->out_atoms : divide_up(c->out_atoms, c->kernels->block);
     c->factors = (const int32_t *)step->packed;
     c->weights = is_float(step) ? step->packed : step->packed + factor_bytes(step, c->kernels);
-    c->block_bytes = is_float(step) ? float_block_bytes(step) : c->kernels->block_bytes(c->taps, step->picture != 0);
+    c->block_bytes = is_float(step) ? float_block_bytes(step) : c->kernels->block_bytes(kernel_taps(step, c->kernels), step->picture != 0);
+    c->has_window = !is_float(step) && !c->kernels->folds && (c->kernels->weight_offset || has_factors(c));
     if (reads_memory(step, c->kernels)) {
-        c->element = ATOM;
+        c->element = c->pixel_step = ATOM;
         c->input = step->source;
         c->out_row_step = step->line;
         for (int32_t atom = 0; atom < c->atoms; atom++)
@@ -138,12 +199,19 @@ static int run_direct(convolution *c)
             c->out_columns *= c->out_rows;
             c->out_rows = 1;
         }
-        c->copy = scratch(SCRATCH_INPUT, planes * c->plane_bytes + SLACK);
+        /* By pixel, a tile may begin with the last pixel. */
+        c->copy = scratch(SCRATCH_INPUT, c->by_pixel ? c->rows * c->row_bytes + ATOM * (int64_t)c->pixel_step + SLACK
+                                                     : planes * c->plane_bytes + SLACK);
         if (!c->copy)
             return -1;
         c->input = c->copy;
         c->out_row_step = step->stride_y * c->row_bytes;
-        for (int32_t plane = 0, at = 0; plane < planes; plane++)
+        if (c->by_pixel) {
+            c->taps = piece_count(step);
+            piece_offsets(c, offsets);
+            plan_runs(c);
+        }
+        for (int32_t plane = 0, at = 0; plane < planes && !c->by_pixel; plane++)
             for (int32_t tap = 0; tap < window; tap++)
                 offsets[at++] = (int32_t)(plane * c->plane_bytes +
                                           tap_offset(c, tap / step->kernel_width, tap % step->kernel_width));

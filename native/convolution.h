@@ -10,22 +10,27 @@ typedef struct {
     const openrknn_convolution *step;
     const kernel_set *kernels;
 
-    /* the copied input: [atom][row][phase][column][element], in bytes */
+    /* the copied input: [atom][row][phase][column][element], or by pixel [row][column][atom], in bytes */
     uint8_t *copy;
     int32_t atoms; /* of input channels */
     int32_t rows;
+    int32_t by_pixel;
+    int32_t phases;  /* of columns: as many as the stride, or 1 by pixel */
     int32_t columns; /* of one phase */
-    int32_t element; /* bytes of one atom, or of one pixel of a picture */
+    int32_t element; /* bytes from column to column */
     int64_t row_bytes;
     int64_t plane_bytes;
 
     /* what the kernels read */
     const uint8_t *input;
+    int32_t pixel_step; /* bytes from one output to the next */
     int64_t out_row_step; /* from one row of outputs to the next */
     const int32_t *offsets;
     int32_t taps;
     int32_t out_rows;
     int32_t out_columns;
+    int32_t run_columns; /* rows are computed in one run, with so many columns; those behind the last real one are none */
+    int32_t has_window;
 
     const int32_t *factors;
     const int32_t *addends; /* of the chain; NULL without one */
@@ -65,6 +70,40 @@ static inline int32_t input_atoms(const openrknn_convolution *step)
 static inline int32_t tap_count(const openrknn_convolution *step)
 {
     return step->kernel_height * step->kernel_width * input_atoms(step);
+}
+
+/* By pixel: what a pixel sees of a row without a gap, all columns of the kernel or one. */
+enum { PIECE = 64 };
+
+static inline int32_t run_width(const openrknn_convolution *step)
+{
+    return step->dilation_x == 1 ? step->kernel_width : 1;
+}
+
+/* Pieces of 64 bytes in a run, and in all runs. */
+static inline int32_t run_pieces(const openrknn_convolution *step)
+{
+    return divide_up(run_width(step) * input_atoms(step) * lanes_of(step), PIECE);
+}
+
+static inline int32_t piece_count(const openrknn_convolution *step)
+{
+    return step->kernel_height * (step->kernel_width / run_width(step)) * run_pieces(step);
+}
+
+/* Taps as the kernels count them: by pixel, places of a tap in all pieces. */
+static inline int32_t kernel_taps(const openrknn_convolution *step, const kernel_set *kernels)
+{
+    return kernels->by_pixel ? piece_count(step) * (PIECE / lanes_of(step)) : tap_count(step);
+}
+
+static inline int32_t kernel_tap(const openrknn_convolution *step, const kernel_set *kernels, int32_t tap)
+{
+    if (!kernels->by_pixel)
+        return tap;
+    const int32_t window = step->kernel_height * step->kernel_width, width = run_width(step);
+    const int32_t run = tap % window / width, place = tap % window % width;
+    return run * run_pieces(step) * (PIECE / lanes_of(step)) + place * input_atoms(step) + tap / window;
 }
 
 static inline int32_t out_atoms(const openrknn_convolution *step)
@@ -144,10 +183,15 @@ static inline void plan_copy(convolution *c)
     const openrknn_convolution *step = c->step;
     int32_t needed = (step->out_width - 1) * step->stride_x + (step->kernel_width - 1) * step->dilation_x + 1;
     c->rows = (step->out_height - 1) * step->stride_y + (step->kernel_height - 1) * step->dilation_y + 1;
-    c->columns = divide_up(needed, step->stride_x);
+    c->by_pixel = c->kernels->by_pixel && !is_float(step) && !step->depthwise;
+    c->phases = c->by_pixel ? 1 : step->stride_x;
+    c->columns = divide_up(needed, c->phases);
     c->element = lanes_of(step) * (is_float(step) ? (int32_t)sizeof(double) : c->kernels->input_bytes);
-    c->row_bytes = (int64_t)step->stride_x * c->columns * c->element;
-    c->plane_bytes = c->rows * c->row_bytes;
+    if (c->by_pixel)
+        c->element *= c->atoms;
+    c->pixel_step = c->by_pixel ? step->stride_x * c->element : c->element;
+    c->row_bytes = (int64_t)c->phases * c->columns * c->element;
+    c->plane_bytes = c->by_pixel ? ATOM : c->rows * c->row_bytes;
 }
 
 /* From the first pixel of a run to what tap `tap` of the kernel sees. */
@@ -156,7 +200,7 @@ static inline int64_t tap_offset(const convolution *c, int32_t y, int32_t x)
     const openrknn_convolution *step = c->step;
     int32_t column = x * step->dilation_x;
     return y * step->dilation_y * c->row_bytes +
-           ((int64_t)(column % step->stride_x) * c->columns + column / step->stride_x) * c->element;
+           ((int64_t)(column % c->phases) * c->columns + column / c->phases) * c->element;
 }
 
 /* All rows of an atom, or one row of a picture. */
@@ -167,11 +211,22 @@ void copy_all(convolution *c, int32_t atoms);
 
 /* ---------------------------------------------------------------------------------------------- computing */
 
+static inline void count_segments(convolution *c)
+{
+    c->segments_per_row = divide_up(c->out_columns, c->by_pixel ? SEGMENT : USUAL_SEGMENT);
+    c->segments = c->out_rows * c->segments_per_row;
+}
+
 /* Row, first column and pixels of a segment of the output. */
 static inline void segment_place(const convolution *c, int32_t segment, int32_t *row, int32_t *first, int32_t *pixels)
 {
     int32_t part = segment % c->segments_per_row;
     *row = segment / c->segments_per_row;
+    if (c->by_pixel) { /* whole tiles */
+        *first = part * SEGMENT;
+        *pixels = at_most(SEGMENT, c->out_columns - *first);
+        return;
+    }
     *first = (int32_t)((int64_t)part * c->out_columns / c->segments_per_row);
     *pixels = (int32_t)((int64_t)(part + 1) * c->out_columns / c->segments_per_row) - *first;
 }

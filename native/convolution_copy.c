@@ -1,7 +1,7 @@
 /*
  * The input of a convolution, copied with its padding, so that no window ever leaves it; a column goes to the place
  * where all columns that one kernel position sees are neighbours, whatever the stride. Pictures become 4 bytes per
- * pixel, fp16 and bf16 become doubles.
+ * pixel, fp16 and bf16 become doubles. Kernels that want it by pixel get all atoms of a pixel side by side.
  */
 #include "convolution.h"
 
@@ -49,8 +49,8 @@ static void put_three(const openrknn_convolution *step, uint8_t *target, const u
 static void data_columns(const convolution *c, int32_t phase, int32_t *first, int32_t *end)
 {
     const openrknn_convolution *step = c->step;
-    *first = at_most(divide_up(at_least(step->pad_left - phase, 0), step->stride_x), c->columns);
-    *end = divide_up(at_least(step->pad_left + step->width - phase, 0), step->stride_x);
+    *first = at_most(divide_up(at_least(step->pad_left - phase, 0), c->phases), c->columns);
+    *end = divide_up(at_least(step->pad_left + step->width - phase, 0), c->phases);
     *end = at_least(at_most(*end, c->columns), *first);
 }
 
@@ -64,10 +64,10 @@ static void copy_picture_row(const convolution *c, int32_t row)
 
     for (int32_t i = 0; i < step->channels; i++)
         pad |= (uint32_t)(uint8_t)step->pads[0] << (8 * i);
-    for (int32_t phase = 0; phase < step->stride_x; phase++, target += (int64_t)c->columns * c->element) {
+    for (int32_t phase = 0; phase < c->phases; phase++, target += (int64_t)c->columns * c->element) {
         if (from < 0 || step->spread_x > 1) {
             for (int32_t i = 0; i < c->columns; i++) {
-                int32_t at = source_place(i * step->stride_x + phase, step->pad_left, step->spread_x, step->width);
+                int32_t at = source_place(i * c->phases + phase, step->pad_left, step->spread_x, step->width);
                 int32_t is_pad = from < 0 || at < 0;
                 put_picture(c, target + i * c->element,
                             is_pad ? pad : picture_pixel(step, source + (int64_t)at * step->picture));
@@ -75,8 +75,8 @@ static void copy_picture_row(const convolution *c, int32_t row)
             continue;
         }
         data_columns(c, phase, &first, &end);
-        const uint8_t *at = source + ((int64_t)first * step->stride_x + phase - step->pad_left) * step->picture;
-        int64_t stride = (int64_t)step->stride_x * step->picture;
+        const uint8_t *at = source + ((int64_t)first * c->phases + phase - step->pad_left) * step->picture;
+        int64_t stride = (int64_t)c->phases * step->picture;
         for (int32_t i = 0; i < first; i++)
             put_picture(c, target + i * c->element, pad);
         if (step->picture == 3 && step->channels == 3 && step->converter && c->kernels->input_bytes == 1)
@@ -110,11 +110,11 @@ static void copy_atoms(const convolution *c, uint8_t *target, const uint8_t *sou
 {
     if (c->step->converter || c->kernels->input_bytes == 2)
         change_atoms(c, target, source, count, stride);
-    else if (stride == ATOM)
+    else if (stride == ATOM && c->element == ATOM)
         memcpy(target, source, (size_t)count * ATOM);
     else
         for (int32_t i = 0; i < count; i++)
-            memcpy(target + i * ATOM, source + i * stride, ATOM);
+            memcpy(target + (int64_t)i * c->element, source + i * stride, ATOM);
 }
 
 static void pad_atoms(const convolution *c, uint8_t *target, int32_t count)
@@ -155,18 +155,18 @@ static void copy_half_row(const convolution *c, int32_t atom, int32_t row)
     const uint8_t *high = step->channels > atom * ATOM + ATOM / 2 ? low + step->surface : NULL;
     uint8_t *target = c->copy + atom * c->plane_bytes + row * c->row_bytes;
 
-    for (int32_t phase = 0; phase < step->stride_x; phase++, target += (int64_t)columns * c->element) {
+    for (int32_t phase = 0; phase < c->phases; phase++, target += (int64_t)columns * c->element) {
         first = end = 0;
         if (from >= 0 && step->spread_x == 1) {
             data_columns(c, phase, &first, &end);
-            int64_t at = ((int64_t)first * step->stride_x + phase - step->pad_left) * (ATOM / 2);
+            int64_t at = ((int64_t)first * c->phases + phase - step->pad_left) * (ATOM / 2);
             copy_halves(c, target + first * c->element, low + at, high ? high + at : NULL, end - first,
-                        (int64_t)step->stride_x * (ATOM / 2));
+                        (int64_t)c->phases * (ATOM / 2));
         }
         pad_atoms(c, target, first);
         pad_atoms(c, target + end * c->element, columns - end);
         for (int32_t i = 0; from >= 0 && step->spread_x > 1 && i < columns; i++) {
-            int64_t at = source_place(i * step->stride_x + phase, step->pad_left, step->spread_x, step->width);
+            int64_t at = source_place(i * c->phases + phase, step->pad_left, step->spread_x, step->width);
             if (at >= 0)
                 copy_halves(c, target + i * c->element, low + at * (ATOM / 2),
                             high ? high + at * (ATOM / 2) : NULL, 1, ATOM / 2);
@@ -182,13 +182,13 @@ static void copy_atom_row(const convolution *c, int32_t atom, int32_t row)
     uint8_t *target = c->copy + atom * c->plane_bytes + row * c->row_bytes;
 
     if (from < 0) {
-        pad_atoms(c, target, columns * step->stride_x);
+        pad_atoms(c, target, columns * c->phases);
         return;
     }
-    for (int32_t phase = 0; phase < step->stride_x; phase++, target += (int64_t)columns * c->element) {
+    for (int32_t phase = 0; phase < c->phases; phase++, target += (int64_t)columns * c->element) {
         if (step->spread_x > 1) {
             for (int32_t i = 0; i < columns; i++) {
-                int32_t at = source_place(i * step->stride_x + phase, step->pad_left, step->spread_x, step->width);
+                int32_t at = source_place(i * c->phases + phase, step->pad_left, step->spread_x, step->width);
                 if (at < 0)
                     pad_atoms(c, target + i * c->element, 1);
                 else
@@ -199,8 +199,8 @@ static void copy_atom_row(const convolution *c, int32_t atom, int32_t row)
         data_columns(c, phase, &first, &end);
         pad_atoms(c, target, first);
         copy_atoms(c, target + first * c->element,
-                   source + ((int64_t)first * step->stride_x + phase - step->pad_left) * ATOM, end - first,
-                   (int64_t)step->stride_x * ATOM);
+                   source + ((int64_t)first * c->phases + phase - step->pad_left) * ATOM, end - first,
+                   (int64_t)c->phases * ATOM);
         pad_atoms(c, target + end * c->element, columns - end);
     }
 }
@@ -215,15 +215,15 @@ static void pad_doubles(double *target, int32_t pixels, int32_t count, double pa
 static void copy_halves_row(const convolution *c, const uint8_t *source, double *target, int32_t count, double pad)
 {
     const openrknn_convolution *step = c->step;
-    for (int32_t phase = 0, first, end; phase < step->stride_x; phase++, target += c->columns * FLOAT_CHANNELS) {
+    for (int32_t phase = 0, first, end; phase < c->phases; phase++, target += c->columns * FLOAT_CHANNELS) {
         data_columns(c, phase, &first, &end);
-        const uint8_t *from = source + ((int64_t)first * step->stride_x + phase - step->pad_left) * ATOM;
+        const uint8_t *from = source + ((int64_t)first * c->phases + phase - step->pad_left) * ATOM;
         pad_doubles(target, first, count, pad);
         pad_doubles(target + end * FLOAT_CHANNELS, c->columns - end, count, pad);
-        if (step->stride_x == 1)
+        if (c->phases == 1)
             c->kernels->widen(from, target + first * FLOAT_CHANNELS, (end - first) * FLOAT_CHANNELS);
         else
-            for (int32_t i = first; i < end; i++, from += step->stride_x * ATOM)
+            for (int32_t i = first; i < end; i++, from += c->phases * ATOM)
                 c->kernels->widen(from, target + i * FLOAT_CHANNELS, FLOAT_CHANNELS);
         for (int32_t i = first; i < end && count < FLOAT_CHANNELS; i++)
             memset(target + i * FLOAT_CHANNELS + count, 0, (size_t)(FLOAT_CHANNELS - count) * sizeof *target);
@@ -245,9 +245,9 @@ static void copy_float_row(const convolution *c, int32_t atom, int32_t row)
         copy_halves_row(c, source, target, count, pad);
         return;
     }
-    for (int32_t phase = 0; phase < step->stride_x; phase++)
+    for (int32_t phase = 0; phase < c->phases; phase++)
         for (int32_t column = 0; column < c->columns; column++, target += lanes) {
-            int32_t at = source_place(column * step->stride_x + phase, step->pad_left, step->spread_x, step->width);
+            int32_t at = source_place(column * c->phases + phase, step->pad_left, step->spread_x, step->width);
             for (int32_t i = 0; i < lanes; i++)
                 target[i] = i >= count          ? 0.0
                             : from < 0 || at < 0 ? pad

@@ -71,8 +71,7 @@ int run_depthwise(convolution *c)
     c->out_atoms = out_atoms(step);
     c->weights = step->packed;
     c->block_bytes = depthwise_bytes(step, c->kernels);
-    c->segments_per_row = divide_up(c->out_columns, SEGMENT);
-    c->segments = c->out_rows * c->segments_per_row;
+    count_segments(c);
     c->unit_columns = threads > 1 && c->out_atoms < 2 * threads ? at_most(c->segments, 2 * threads) : 1;
     c->copies_late = c->unit_columns == 1 && !step->copies_first;
     if (!c->copies_late)
@@ -140,8 +139,7 @@ int run_float_depthwise(convolution *c)
     c->out_row_step = step->stride_y * c->row_bytes;
     c->weights = step->packed;
     c->block_bytes = float_block_bytes(step);
-    c->segments_per_row = divide_up(c->out_columns, SEGMENT);
-    c->segments = c->out_rows * c->segments_per_row;
+    count_segments(c);
     c->copies_late = !step->copies_first;
     if (!c->copies_late)
         run_units(2 * c->out_atoms, copy_unit, c);

@@ -11,7 +11,9 @@ int64_t openrknn_packed_bytes(const openrknn_convolution *step)
     int32_t atoms = divide_up(out_atoms(step), kernels->block);
     if (step->depthwise)
         return out_atoms(step) * depthwise_bytes(step, kernels) + SLACK;
-    return factor_bytes(step, kernels) + atoms * kernels->block_bytes(tap_count(step), step->picture != 0) + SLACK;
+    if (kernels->by_pixel)
+        atoms++; /* of ones */
+    return factor_bytes(step, kernels) + atoms * kernels->block_bytes(kernel_taps(step, kernels), step->picture != 0) + SLACK;
 }
 
 /* Where the weight of kernel o, channel i is, in elements, in the NPU's order; npu/blocks/cna.py, _direct. */
@@ -26,14 +28,28 @@ static int64_t direct_place(const openrknn_convolution *step, int32_t o, int32_t
     return at;
 }
 
+/* A channel that adds up all inputs that count. */
+static void pack_ones(const openrknn_convolution *step, const kernel_set *kernels, uint8_t *block)
+{
+    const int32_t window = step->kernel_height * step->kernel_width, lanes = lanes_of(step);
+    for (int32_t tap = 0; tap < tap_count(step); tap++) {
+        int16_t weights[ATOM * ATOM] = {0};
+        for (int32_t i = 0; i < lanes; i++)
+            weights[i] = tap / window * lanes + i < step->channels;
+        kernels->store(block, kernel_tap(step, kernels, tap), step->picture != 0, weights);
+    }
+}
+
 static void pack_direct(const openrknn_convolution *step, const kernel_set *kernels)
 {
     int32_t window = step->kernel_height * step->kernel_width, lanes = step->picture ? PICTURE_CHANNELS : ATOM;
     int32_t atoms = out_atoms(step), block_channels = kernels->block * ATOM;
     int32_t *factors = (int32_t *)step->packed;
     uint8_t *blocks = step->packed + factor_bytes(step, kernels);
-    int64_t block_bytes = kernels->block_bytes(tap_count(step), step->picture != 0);
+    int64_t block_bytes = kernels->block_bytes(kernel_taps(step, kernels), step->picture != 0);
 
+    if (kernels->by_pixel)
+        memset(blocks, 0, (size_t)((divide_up(atoms, kernels->block) + 1) * block_bytes));
     for (int32_t o = 0; o < (int32_t)round_up(atoms, kernels->block) * ATOM; o++)
         factors[o] = o < step->dpu.channels ? step->corrections[o] - kernels->weight_offset : 0;
     for (int32_t block = 0; block < divide_up(atoms, kernels->block); block++)
@@ -54,8 +70,10 @@ static void pack_direct(const openrknn_convolution *step, const kernel_set *kern
                     }
                     weights[o * lanes + i] = (int16_t)weight;
                 }
-            kernels->store(blocks + block * block_bytes, tap, step->picture != 0, weights);
+            kernels->store(blocks + block * block_bytes, kernel_tap(step, kernels, tap), step->picture != 0, weights);
         }
+    if (kernels->by_pixel)
+        pack_ones(step, kernels, blocks + divide_up(atoms, kernels->block) * block_bytes);
 }
 
 /* Where the weight of a channel at a tap is, in elements; npu/blocks/cna.py, _depthwise. */

@@ -9,8 +9,10 @@
 #include "openrknn.h"
 
 #define ATOM 16
-/* Output pixels whose accumulators exist at the same time: they fit into the first level cache. */
-#define SEGMENT 56
+/* Output pixels whose accumulators exist at the same time: they fit into the first level cache. Most widths are
+ * multiples of 7; tiles have 16 rows. */
+#define SEGMENT 64
+#define USUAL_SEGMENT 56
 /* Readable bytes behind every scratch area, so that vectors may look beyond the last pixel. */
 #define SLACK 256
 
@@ -48,7 +50,7 @@ typedef struct {
     int32_t is_picture; /* each tap is 4 channels wide instead of an atom */
     int32_t pixels;     /* at most SEGMENT */
     int32_t pixel_step; /* bytes from pixel to pixel */
-    int32_t atoms;      /* of 16 output channels, at most the block's */
+    int32_t atoms;      /* of 16 output channels, at most those of the blocks at once */
     const uint8_t *weights; /* of the block */
     /* A sum begins as factor[o] * window[pixel] + addend[o]; any of them may be NULL. */
     const int32_t *window;
@@ -94,6 +96,7 @@ typedef struct {
     int32_t pixel_step;
     int32_t full_taps;  /* taps before those of the last atom of channels */
     int32_t last_lanes; /* channels of the last atom that count */
+    const uint8_t *ones; /* by_pixel: the weights of a channel that adds everything up */
     int32_t *window;
 } window_task;
 
@@ -178,18 +181,26 @@ typedef struct {
 typedef struct kernel_set {
     const char *name;
     uint32_t needs; /* features of the processor */
+    const struct kernel_set *rest; /* whose kernels those are that this set has none for; or NULL */
 
     /* int8 convolution */
     int32_t input_bytes;    /* 1, or 2 where inputs are widened to int16 */
     int32_t block;          /* atoms of output channels in a block */
     int32_t weight_offset;  /* what the stored weights are too large by */
     int32_t folds;          /* corrections are part of the stored weights: no window sums */
-    int32_t by_pixel;       /* inputs are [pixel][channel], channels filled up to 64 */
+    int32_t at_once;        /* blocks in one call of `segment` */
+    /*
+     * Inputs are [row][column][atom]. What a pixel sees of a row is one run of bytes; `taps` and `offsets` count pieces
+     * of 64 bytes of all runs, and weights of places that no tap sees are 0.
+     */
+    int32_t by_pixel;
     int64_t (*block_bytes)(int32_t taps, int32_t is_picture);
     /* weights[o][i] of one tap into the block; o < block * 16, i < 16 (pictures: 4); correction included if folds */
     void (*store)(uint8_t *block, int32_t tap, int32_t is_picture, const int16_t *weights);
     void (*segment)(const segment_task *task);
     void (*window)(const window_task *task);
+    void (*begin)(void); /* before and after calls of these two; may be NULL */
+    void (*end)(void);
 
     /* int8 depthwise convolution: one strip of weights[tap][16] */
     int64_t (*strip_bytes)(int32_t width);
@@ -222,7 +233,7 @@ typedef struct kernel_set {
     .float_panel = float_panel, .float_squares = float_squares, .float_segment = float_segment,                        \
     .float_round = float_round, .float_depthwise = float_depthwise, .chain = chain_run, .general = general,           \
     .map = map, .pool = pool_row, .product = product, .product_offset = PRODUCT_OFFSET, .product_lanes = 16 / NV,     \
-    .widen = widen
+    .widen = widen, .at_once = 1
 
 extern const kernel_set kernels_scalar;
 #ifdef OPENRKNN_HAS_AVX2
@@ -232,9 +243,10 @@ extern const kernel_set kernels_avx2;
 extern const kernel_set kernels_vnni;
 #endif
 #ifdef OPENRKNN_HAS_AMX
-extern const kernel_set kernels_amx;
+kernel_set amx_kernels(const kernel_set *rest);
 int openrknn_amx_allowed(void);
 #endif
+kernel_set tiles_kernels(const kernel_set *rest);
 #ifdef OPENRKNN_HAS_NEON
 extern const kernel_set kernels_neon;
 #endif

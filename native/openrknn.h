@@ -15,7 +15,7 @@
 #define OPENRKNN_API __attribute__((visibility("default")))
 
 /* Raised whenever something in this file changes; compute/native.py has the same number. */
-#define OPENRKNN_ABI_VERSION 6
+#define OPENRKNN_ABI_VERSION 7
 
 /* Instruction sets that kernels are written for. compute/native.py has the same bits. */
 enum {
@@ -38,7 +38,8 @@ enum {
     OPENRKNN_KERNELS_NEON = 4,
     OPENRKNN_KERNELS_DOTPROD = 5,
     OPENRKNN_KERNELS_I8MM = 6,
-    OPENRKNN_KERNELS_COUNT = 7,
+    OPENRKNN_KERNELS_TILES = 7, /* those of AMX in plain C: for tests */
+    OPENRKNN_KERNELS_COUNT = 8,
 };
 
 /* Number formats: the precision codes of the NPU. */

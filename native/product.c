@@ -209,12 +209,20 @@ static void multiply_unit(void *job, int32_t unit)
         multiply_block(m, block, b, tiles, room);
 }
 
+/* Tiles are for whole numbers and for several rows: few of them wait for the memory of B, whatever computes. */
+static const kernel_set *kernels_for(const openrknn_product *step)
+{
+    enum { FEW = 8 };
+    const kernel_set *kernels = kernels_of(step->kernels);
+    return kernels->rest && (step->a_format == OPENRKNN_FP16 || step->m < FEW) ? kernels->rest : kernels;
+}
+
 int32_t openrknn_multiply(const openrknn_product *step)
 {
     const int32_t is_float = step->a_format == OPENRKNN_FP16, size = is_float ? (int32_t)sizeof(double) : 1;
     const int32_t most = at_most(MOST_ROWS, step->m), threads = openrknn_threads();
-    matrices m = {.step = step, .kernels = kernels_of(step->kernels), .a_row = (int64_t)step->k * size};
-    uint8_t *a = scratch(SCRATCH_INPUT, most * m.a_row + most * (int64_t)sizeof(double) + SLACK);
+    matrices m = {.step = step, .kernels = kernels_for(step), .a_row = (int64_t)step->k * size};
+    uint8_t *a = scratch(SCRATCH_INPUT, round_up(most, 16) * m.a_row + most * (int64_t)sizeof(double) + SLACK);
     double *lengths = (double *)a;
 
     if (!a)

@@ -4,16 +4,13 @@
 
 #include "internal.h"
 
-static const kernel_set *const sets[OPENRKNN_KERNELS_COUNT] = {
+static const kernel_set *sets[OPENRKNN_KERNELS_COUNT] = {
     [OPENRKNN_KERNELS_SCALAR] = &kernels_scalar,
 #ifdef OPENRKNN_HAS_AVX2
     [OPENRKNN_KERNELS_AVX2] = &kernels_avx2,
 #endif
 #ifdef OPENRKNN_HAS_VNNI
     [OPENRKNN_KERNELS_VNNI] = &kernels_vnni,
-#endif
-#ifdef OPENRKNN_HAS_AMX
-    [OPENRKNN_KERNELS_AMX] = &kernels_amx,
 #endif
 #ifdef OPENRKNN_HAS_NEON
     [OPENRKNN_KERNELS_NEON] = &kernels_neon,
@@ -26,6 +23,30 @@ static const kernel_set *const sets[OPENRKNN_KERNELS_COUNT] = {
 #endif
 };
 
+/* Sets that have only some kernels of their own. */
+__attribute__((constructor)) static void complete_sets(void)
+{
+    static kernel_set tiles;
+    tiles = tiles_kernels(&kernels_scalar);
+    sets[OPENRKNN_KERNELS_TILES] = &tiles;
+#if defined(OPENRKNN_HAS_AMX) && defined(OPENRKNN_HAS_VNNI)
+    static kernel_set amx;
+    amx = amx_kernels(&kernels_vnni);
+    sets[OPENRKNN_KERNELS_AMX] = &amx;
+#endif
+}
+
+/* The system may refuse what the processor has. */
+static int is_allowed(int32_t number)
+{
+#ifdef OPENRKNN_HAS_AMX
+    if (number == OPENRKNN_KERNELS_AMX)
+        return openrknn_amx_allowed();
+#endif
+    (void)number;
+    return 1;
+}
+
 const kernel_set *kernels_of(int32_t number)
 {
     return number >= 0 && number < OPENRKNN_KERNELS_COUNT ? sets[number] : NULL;
@@ -35,7 +56,7 @@ uint32_t openrknn_kernels_available(void)
 {
     uint32_t features = openrknn_cpu_features(), available = 0;
     for (int32_t number = 0; number < OPENRKNN_KERNELS_COUNT; number++)
-        if (sets[number] && (features & sets[number]->needs) == sets[number]->needs)
+        if (sets[number] && (features & sets[number]->needs) == sets[number]->needs && is_allowed(number))
             available |= 1u << number;
     return available;
 }

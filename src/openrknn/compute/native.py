@@ -38,8 +38,12 @@ class CpuFeature(enum.Flag):
 
 
 class Kernels(enum.IntEnum):
-    """Sets of kernels, for each family of processors from slow to fast; the numbers of native/openrknn.h."""
+    """Sets of kernels, for each family of processors from slow to fast; the numbers of native/openrknn.h.
 
+    TILES are those of AMX with tiles in plain C: slow, and there so that they are tested on every processor.
+    """
+
+    TILES = 7
     SCALAR = 0
     AVX2 = 1
     VNNI = 2

@@ -1,0 +1,375 @@
+/*
+ * Kernels for processors with tiles (AMX): the file that includes this one defines the instructions, on tiles of 16
+ * rows of 64 bytes with the numbers 0 to 7, which must be written as digits:
+ *
+ *     tiles_begin(), tiles_end()       all tiles get that shape; the tiles are given back
+ *     tile_load(tile, at, step)        rows of 64 bytes, `step` bytes apart
+ *     tile_store(tile, at, step)
+ *     tile_multiply(sums, a, b)        sums[m][n] += a[m][4k + i] * b[k][4n + i], bytes with signs, sums of 32 bits
+ *
+ * A convolution finds its input as [row][column][channels], so that the columns of a kernel's row and their channels are
+ * one run of bytes. 64 of them for each of 16 neighbouring pixels are a tile, whatever the stride: nothing is gathered.
+ * Weights are stored as tiles: [atom][64 inputs as 16 groups of 4][16 channels out][4]. A tile of sums is 16 pixels of
+ * an atom. Runs are filled up to 64 bytes: there the weights are 0, and what is read does not matter.
+ *
+ * tile_multiply takes 16 cycles, and 52 until its sums are there; a load takes 8. So four tiles of sums are in work at
+ * the same time, 2 by 2 where there are as many: each load serves two products.
+ */
+enum { TILE_ROWS = 16, TILE_BYTES = 64, STRIP_BYTES = TILE_ROWS * TILE_BYTES, AT_ONCE = 4 };
+_Static_assert(SEGMENT == AT_ONCE * TILE_ROWS && TILE_ROWS == ATOM, "a segment is a whole number of tiles");
+
+static const int32_t no_addends[ATOM] __attribute__((aligned(64)));
+
+/* A grid of tiles: `m` tiles of rows of A by `n` tiles of columns of B. */
+typedef struct {
+    const uint8_t *a;
+    const int32_t *offsets; /* of each 64 bytes, from a; NULL: they follow each other */
+    int32_t chunks;         /* of 64 bytes */
+    int64_t a_row;          /* bytes from row to row */
+    const uint8_t *b;       /* [tile of columns][chunk] */
+    int64_t b_tile;
+    const int32_t *start; /* what the sums begin with */
+    int64_t start_row, start_m, start_n; /* bytes from row to row, and from tile to tile */
+    int32_t *sums;
+    int64_t sums_row, sums_m, sums_n;
+} tile_grid;
+
+#define GRID_START(tile, m, n)                                                                                         \
+    tile_load(tile, (const uint8_t *)grid->start + (m) * grid->start_m + (n) * grid->start_n, grid->start_row)
+#define GRID_STORE(tile, m, n) tile_store(tile, (uint8_t *)grid->sums + (m) * grid->sums_m + (n) * grid->sums_n, grid->sums_row)
+#define GRID_A(tile, m) tile_load(tile, a + (m) * a_tile, a_row)
+#define GRID_B(tile, n) tile_load(tile, b + (n) * b_tile, TILE_BYTES)
+/* What the loops share: where A and B of a chunk are. */
+#define GRID_CHUNKS(first_m, first_n)                                                                                  \
+    const int64_t a_row = grid->a_row, a_tile = a_row * TILE_ROWS, b_tile = grid->b_tile;                              \
+    const uint8_t *first = grid->a + (first_m) * a_tile, *b = grid->b + (first_n) * b_tile, *a = first;                \
+    for (int32_t chunk = 0; chunk < grid->chunks && (a = first + (grid->offsets ? grid->offsets[chunk] : chunk * TILE_BYTES), 1); \
+         chunk++, b += STRIP_BYTES)
+
+static void grid_2_2(const tile_grid *grid, int32_t m, int32_t n)
+{
+    GRID_START(0, m, n);
+    GRID_START(1, m, n + 1);
+    GRID_START(2, m + 1, n);
+    GRID_START(3, m + 1, n + 1);
+    GRID_CHUNKS(m, n)
+    {
+        GRID_A(4, 0);
+        GRID_B(6, 0);
+        tile_multiply(0, 4, 6);
+        GRID_B(7, 1);
+        tile_multiply(1, 4, 7);
+        GRID_A(5, 1);
+        tile_multiply(2, 5, 6);
+        tile_multiply(3, 5, 7);
+    }
+    GRID_STORE(0, m, n);
+    GRID_STORE(1, m, n + 1);
+    GRID_STORE(2, m + 1, n);
+    GRID_STORE(3, m + 1, n + 1);
+}
+
+/* One tile of columns and up to 4 of rows. */
+ALWAYS_INLINE void grid_m_1(const tile_grid *grid, int32_t m, int32_t n, const int32_t count)
+{
+    GRID_START(0, m, n);
+    if (count > 1)
+        GRID_START(1, m + 1, n);
+    if (count > 2)
+        GRID_START(2, m + 2, n);
+    if (count > 3)
+        GRID_START(3, m + 3, n);
+    GRID_CHUNKS(m, n)
+    {
+        GRID_B(4, 0);
+        GRID_A(5, 0);
+        tile_multiply(0, 5, 4);
+        if (count > 1) {
+            GRID_A(6, 1);
+            tile_multiply(1, 6, 4);
+        }
+        if (count > 2) {
+            GRID_A(7, 2);
+            tile_multiply(2, 7, 4);
+        }
+        if (count > 3) {
+            GRID_A(5, 3);
+            tile_multiply(3, 5, 4);
+        }
+    }
+    GRID_STORE(0, m, n);
+    if (count > 1)
+        GRID_STORE(1, m + 1, n);
+    if (count > 2)
+        GRID_STORE(2, m + 2, n);
+    if (count > 3)
+        GRID_STORE(3, m + 3, n);
+}
+
+/* One tile of rows and up to 4 of columns. */
+ALWAYS_INLINE void grid_1_n(const tile_grid *grid, int32_t m, int32_t n, const int32_t count)
+{
+    GRID_START(0, m, n);
+    if (count > 1)
+        GRID_START(1, m, n + 1);
+    if (count > 2)
+        GRID_START(2, m, n + 2);
+    if (count > 3)
+        GRID_START(3, m, n + 3);
+    GRID_CHUNKS(m, n)
+    {
+        GRID_A(4, 0);
+        GRID_B(5, 0);
+        tile_multiply(0, 4, 5);
+        if (count > 1) {
+            GRID_B(6, 1);
+            tile_multiply(1, 4, 6);
+        }
+        if (count > 2) {
+            GRID_B(7, 2);
+            tile_multiply(2, 4, 7);
+        }
+        if (count > 3) {
+            GRID_B(5, 3);
+            tile_multiply(3, 4, 5);
+        }
+    }
+    GRID_STORE(0, m, n);
+    if (count > 1)
+        GRID_STORE(1, m, n + 1);
+    if (count > 2)
+        GRID_STORE(2, m, n + 2);
+    if (count > 3)
+        GRID_STORE(3, m, n + 3);
+}
+
+static void grid_column(const tile_grid *grid, int32_t m, int32_t n, int32_t count)
+{
+    switch (count) {
+    case 1: grid_m_1(grid, m, n, 1); break;
+    case 2: grid_m_1(grid, m, n, 2); break;
+    case 3: grid_m_1(grid, m, n, 3); break;
+    default: grid_m_1(grid, m, n, 4);
+    }
+}
+
+static void grid_row(const tile_grid *grid, int32_t m, int32_t n, int32_t count)
+{
+    switch (count) {
+    case 1: grid_1_n(grid, m, n, 1); break;
+    case 2: grid_1_n(grid, m, n, 2); break;
+    case 3: grid_1_n(grid, m, n, 3); break;
+    default: grid_1_n(grid, m, n, 4);
+    }
+}
+
+/* `rows` by `columns` tiles, 4 at most of each. */
+static void grid_all(const tile_grid *grid, int32_t rows, int32_t columns)
+{
+    int32_t m = 0, n = 0;
+    if (columns == 1) {
+        grid_column(grid, 0, 0, rows);
+        return;
+    }
+    for (; m + 2 <= rows; m += 2) {
+        for (n = 0; n + 2 <= columns; n += 2)
+            grid_2_2(grid, m, n);
+        if (n < columns)
+            grid_column(grid, m, n, 2);
+    }
+    if (m < rows)
+        grid_row(grid, m, 0, columns);
+}
+
+/* ---------------------------------------------------------------------------------------------- convolution */
+
+/* `taps` of 16 inputs, or 4 of a picture: places in the runs of bytes, so that all of them are a whole number of tiles. */
+static int64_t block_bytes(int32_t taps, int32_t is_picture)
+{
+    return (int64_t)taps * (is_picture ? 4 : ATOM) * ATOM;
+}
+
+static void store(uint8_t *block, int32_t tap, int32_t is_picture, const int16_t *weights)
+{
+    const int32_t lanes = is_picture ? 4 : ATOM;
+    for (int32_t o = 0; o < ATOM; o++)
+        for (int32_t i = 0; i < lanes; i++) {
+            const int64_t k = (int64_t)tap * lanes + i;
+            block[(k / 4 * ATOM + o) * 4 + k % 4] = (uint8_t)weights[o * lanes + i];
+        }
+}
+
+static void segment(const segment_task *task)
+{
+    const int32_t rows = divide_up(task->pixels, TILE_ROWS);
+    tile_grid grid = {
+        .a = task->input,
+        .offsets = task->offsets,
+        .chunks = task->taps,
+        .a_row = task->pixel_step,
+        .b = task->weights,
+        .b_tile = (int64_t)task->taps * STRIP_BYTES,
+        .start = task->addends ? task->addends : no_addends,
+        .start_n = task->addends ? ATOM * (int64_t)sizeof(int32_t) : 0,
+        .sums = task->sums,
+        .sums_row = ATOM * sizeof(int32_t),
+        .sums_m = TILE_ROWS * ATOM * sizeof(int32_t),
+        .sums_n = SEGMENT * ATOM * sizeof(int32_t),
+    };
+
+    if (task->window) {
+        for (int32_t atom = 0; atom < task->atoms; atom++)
+            for (int32_t pixel = 0; pixel < rows * TILE_ROWS; pixel++) {
+                int32_t *out = task->sums + (atom * SEGMENT + pixel) * ATOM;
+                for (int32_t o = 0; o < ATOM; o++)
+                    out[o] = task->factors[atom * ATOM + o] * task->window[pixel] +
+                             (task->addends ? task->addends[atom * ATOM + o] : 0);
+            }
+        grid.start = task->sums;
+        grid.start_row = grid.sums_row;
+        grid.start_m = grid.sums_m;
+        grid.start_n = grid.sums_n;
+    }
+    grid_all(&grid, rows, task->atoms);
+}
+
+/* The weights of an output channel that adds everything up. */
+static void window(const window_task *task)
+{
+    int32_t sums[SEGMENT * ATOM] __attribute__((aligned(64)));
+    const segment_task all = {
+        .input = task->input,
+        .offsets = task->offsets,
+        .taps = task->taps,
+        .pixels = task->pixels,
+        .pixel_step = task->pixel_step,
+        .atoms = 1,
+        .weights = task->ones,
+        .sums = sums,
+    };
+    segment(&all);
+    for (int32_t pixel = 0; pixel < SEGMENT; pixel++)
+        task->window[pixel] = pixel < task->pixels ? sums[pixel * ATOM] : 0;
+}
+
+static void begin(void)
+{
+    tiles_begin();
+}
+
+static void end(void)
+{
+    tiles_end();
+}
+
+/* ---------------------------------------------------------------------------------------------- products of matrices */
+
+/*
+ * Rows of A are tiles as they are. Columns of B are brought into tiles, TILE_CHUNKS of 64 rows at a time, so that they
+ * stay near while all rows of A pass by; the sums are in memory meanwhile.
+ */
+enum { TILE_CHUNKS = 8, PAIR = 32 };
+
+/* Bytes of 32 rows of a column, whatever their format. */
+static void bring_rows(const uint8_t *at, int32_t format, uint8_t *out)
+{
+    if (format == OPENRKNN_INT8)
+        memcpy(out, at, PAIR);
+    else
+        for (int32_t i = 0; i < PAIR; i++)
+            out[i] = (uint8_t)(((i & 1 ? at[i / 2] >> 4 : at[i / 2] & 15) ^ 8) - 8);
+}
+
+/* 32 rows of 16 columns at most into half `half` of a tile. */
+static void bring_columns(const product_task *task, const uint8_t *at, int32_t columns, uint8_t *tile, int32_t half)
+{
+    for (int32_t column = 0; column < ATOM; column++) {
+        uint8_t rows[PAIR] = {0};
+        if (column < columns)
+            bring_rows(at + column * task->b_column, task->format, rows);
+        for (int32_t group = 0; group < PAIR / 4; group++)
+            memcpy(tile + ((half * (PAIR / 4) + group) * ATOM + column) * 4, rows + group * 4, 4);
+    }
+}
+
+/* The tiles of B in their order, of 32 rows each. */
+typedef struct {
+    int32_t part, tile;
+} product_place;
+
+/* The next chunks of 16 columns; how many there are. */
+static int32_t bring_chunks(const product_task *task, product_place *place, int32_t column, uint8_t *panel)
+{
+    const int32_t columns = at_most(ATOM, task->columns - column);
+    int32_t halves = 0;
+    for (; place->part < task->parts && halves < 2 * TILE_CHUNKS; halves++) {
+        bring_columns(task, task->b[place->part] + column * task->b_column + place->tile * task->b_tile, columns,
+                      panel + halves / 2 * STRIP_BYTES, halves & 1);
+        if (++place->tile >= task->tiles[place->part]) {
+            place->tile = 0;
+            place->part++;
+        }
+    }
+    if (halves & 1)
+        memset(panel + halves / 2 * STRIP_BYTES + STRIP_BYTES / 2, 0, STRIP_BYTES / 2);
+    return divide_up(halves, 2);
+}
+
+static void product(const product_task *task)
+{
+    uint8_t panel[TILE_CHUNKS * STRIP_BYTES] __attribute__((aligned(64)));
+    int32_t sums[AT_ONCE * TILE_ROWS * ATOM] __attribute__((aligned(64)));
+
+    tiles_begin();
+    for (int32_t column = 0; column < task->columns; column += ATOM) {
+        const int32_t columns = at_most(ATOM, task->columns - column);
+        product_place place = {0, 0};
+        for (int64_t k = 0, chunks; place.part < task->parts; k += chunks * TILE_BYTES) {
+            chunks = bring_chunks(task, &place, column, panel);
+            for (int32_t row = 0; row < task->rows; row += AT_ONCE * TILE_ROWS) {
+                const int32_t rows = at_most(AT_ONCE * TILE_ROWS, task->rows - row);
+                int32_t *out = task->sums + row * task->columns + column;
+                for (int32_t r = 0; r < rows && k; r++)
+                    memcpy(sums + r * ATOM, out + r * task->columns, (size_t)columns * sizeof *sums);
+                tile_grid grid = {
+                    .a = task->a + row * task->a_row + k,
+                    .chunks = (int32_t)chunks,
+                    .a_row = task->a_row,
+                    .b = panel,
+                    .start = k ? sums : no_addends,
+                    .start_row = k ? ATOM * (int64_t)sizeof *sums : 0,
+                    .start_m = k ? TILE_ROWS * ATOM * (int64_t)sizeof *sums : 0,
+                    .sums = sums,
+                    .sums_row = ATOM * sizeof *sums,
+                    .sums_m = TILE_ROWS * ATOM * sizeof *sums,
+                };
+                grid_all(&grid, divide_up(rows, TILE_ROWS), 1);
+                for (int32_t r = 0; r < rows; r++)
+                    memcpy(out + r * task->columns, sums + r * ATOM, (size_t)columns * sizeof *sums);
+            }
+        }
+    }
+    tiles_end();
+}
+
+/* The rest of the set is that of another one. */
+#define TILE_KERNELS(rest_of, set_name, set_needs)                                                                     \
+    kernel_set set = *(rest_of);                                                                                       \
+    set.name = set_name;                                                                                               \
+    set.needs |= set_needs;                                                                                            \
+    set.rest = rest_of;                                                                                                \
+    set.input_bytes = 1;                                                                                               \
+    set.block = 1;                                                                                                     \
+    set.at_once = AT_ONCE;                                                                                             \
+    set.weight_offset = 0;                                                                                             \
+    set.folds = 0;                                                                                                     \
+    set.by_pixel = 1;                                                                                                  \
+    set.block_bytes = block_bytes;                                                                                     \
+    set.store = store;                                                                                                 \
+    set.segment = segment;                                                                                             \
+    set.window = window;                                                                                               \
+    set.begin = begin;                                                                                                 \
+    set.end = end;                                                                                                     \
+    set.product_offset = 0;                                                                                            \
+    set.product = product;                                                                                             \
+    return set
