@@ -52,7 +52,7 @@ def test_numpy_switches_the_library_off(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_misspelt_choice_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(native.ENVIRONMENT, "nunpy")
-    with pytest.raises(ValueError, match="OPENRKNN_KERNELS='nunpy' is not known; use auto, numpy, scalar"):
+    with pytest.raises(ValueError, match="OPENRKNN_KERNELS='nunpy' is not known; use auto, numpy, tiles"):
         native.load()
 
 
@@ -169,7 +169,7 @@ def test_a_set_of_kernels_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None
     assert native.choose() is Kernels.SCALAR
     missing = next(kernels for kernels in Kernels if kernels not in native.available())
     monkeypatch.setenv(native.ENVIRONMENT, missing.name.lower())
-    with pytest.raises(UnsupportedError, match="this processor or library has only scalar"):
+    with pytest.raises(UnsupportedError, match="this processor or library has only tiles, scalar"):
         native.choose()
 
 
