@@ -64,6 +64,9 @@ class Job:
     buffers consistent that another thread may be writing; say which where threads share a device."""
     budget: Budget = UNLIMITED
     """What its tasks may ask of a software NPU."""
+    constants_digest: bytes = b""
+    """Of what `constants` hold: whoever prepares the same tasks over the same constants again may be given what was
+    made of them before. Empty: nothing is kept of this job."""
 
 
 @runtime_checkable

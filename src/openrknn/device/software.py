@@ -11,12 +11,12 @@ import numpy as np
 from openrknn.chips import Chip
 from openrknn.device.base import PAGE, BaseDevice, Work
 from openrknn.device.memory import SharedMemory
+from openrknn.device.programs import Programs
 from openrknn.device.protocol import Bytes, Job
 from openrknn.errors import DeviceError
 from openrknn.monitor import software as monitor
 from openrknn.npu import Buffer, Machine, TaskRef
 from openrknn.npu.machine import Finding
-from openrknn.npu.native import accelerate
 
 __all__ = ["SoftwareBuffer", "SoftwareDevice"]
 
@@ -46,6 +46,7 @@ class SoftwareDevice(BaseDevice[SoftwareBuffer]):
         super().__init__(chip)
         self._memory = SharedMemory()
         self._machine = Machine(chip, self._memory, strict=strict)
+        self._programs = Programs(self._machine, self._memory)
         self._status = monitor.publish(chip)
         if self._status is not None:
             weakref.finalize(self, self._status.close)
@@ -80,14 +81,10 @@ class SoftwareDevice(BaseDevice[SoftwareBuffer]):
         Decoding follows the register state of the cores, of which there is one: hence under the lock.
         """
         lists = [[_reference(job, number) for number in numbers] for numbers in job.lists]
-        constants = {buffer.mapped for buffer in job.constants if isinstance(buffer, SoftwareBuffer)}
-        program = self._machine.prepare(lists)
-        job.budget.check(program.steps, natively=True)  # before anything is decompressed or packed
-        prepared = accelerate(program, self._memory, is_constant=constants.__contains__)
-        operations = job.budget.check(program.steps)
+        prepared = self._programs.prepare(job, lists)
         if self._status is not None:
             prepared.meter = partial(self._status.job, len(lists))
-        return Work(lambda _: prepared.run(), operations=operations)
+        return Work(lambda _: prepared.run(), operations=prepared.operations)
 
     def _shut_down(self) -> None:
         if self._status is not None:

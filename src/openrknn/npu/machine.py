@@ -71,6 +71,8 @@ class Machine:
         self.findings: list[Finding] = []
         """What was ignored, as boards do; each thing once."""
         self._found: set[str] = set()
+        self.noted: dict[str, Finding] = {}
+        """What the last job that was decoded holds of it, found before or not."""
         self._map = isa.map_for(chip.name)
         self._cores = [Core(self._map) for _ in range(chip.cores)]
         self._watcher = Watcher() if watcher is None else watcher
@@ -83,11 +85,19 @@ class Machine:
         """Put a core into a state that `save` saw."""
         self._cores[core].restore(state)
 
+    def note(self, findings: Iterable[Finding]) -> None:
+        """Add what a job holds that was decoded elsewhere; each thing is found once."""
+        for finding in findings:
+            if finding.text not in self._found:
+                self._found.add(finding.text)
+                self.findings.append(finding)
+
     def prepare(self, lists: Sequence[Sequence[TaskRef]]) -> Program:
         """Decode the task lists of cores that work together, list k for core k.
 
         Cores meet between operators: all tasks of one operator run before those of the next.
         """
+        self.noted = {}
         steps: list[tuple[tuple[int, int, int], Step]] = []
         for number, tasks in enumerate(lists):
             for position, step in enumerate(self._decode(self._cores[number], tasks)):
@@ -249,9 +259,9 @@ class Machine:
         if self.strict or rule is None:
             raise error if rule is not None else _with_advice(error)
         text = f"{error.register}: {error.message}"
-        if text not in self._found:
-            self._found.add(text)
-            self.findings.append(Finding(task.number, text, rule.run))
+        if text not in self.noted:
+            self.noted[text] = Finding(task.number, text, rule.run)
+            self.note([self.noted[text]])
 
 
 def _with_advice(error: ExecutionError) -> ExecutionError:

@@ -7,6 +7,7 @@ contents, and streams rely on it: from the third task of an operator on they hol
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -32,6 +33,23 @@ class CoreState:
 
     groups: GroupsState
     tables: lut.TablesState
+
+    def to_text(self) -> str:
+        """The same state is the same text."""
+        groups, tables = self.groups, self.tables
+        values = {name: [sorted(group.items()) for group in both] for name, both in sorted(groups.values.items())}
+        rest = (sorted(groups.pointers.items()), sorted(groups.ping_pong.items()))
+        return json.dumps([values, *rest, tables.entries.hex(), tables.table, tables.address, tables.writing])
+
+    @classmethod
+    def from_text(cls, text: str) -> CoreState:
+        """What `to_text` wrote."""
+        values, pointers, ping_pong, entries, table, address, writing = json.loads(text)
+        groups = GroupsState(
+            {name: (dict(first), dict(second)) for name, (first, second) in values.items()},
+            dict(pointers), dict(ping_pong),
+        )  # fmt: skip
+        return cls(groups, lut.TablesState(bytes.fromhex(entries), table, address, writing))
 
 
 class Groups:

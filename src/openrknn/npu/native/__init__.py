@@ -11,12 +11,13 @@ kernels that this processor is best at. What has no kernel stays with NumPy; `Ac
     program     the stages of the DPU
     chain       the usual integer programs in double precision, proved exact
     steps       one function per kind of step
+    frozen      programs as values, for the next process
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 
@@ -28,6 +29,7 @@ from openrknn.errors import ExecutionError
 from openrknn.nativelib.structures import StepStructure
 from openrknn.npu.memory import Buffer, Memory
 from openrknn.npu.native.context import Context
+from openrknn.npu.native.frozen import Frozen, freeze
 from openrknn.npu.native.places import Places
 from openrknn.npu.native.reading import RefusedError
 from openrknn.npu.native.steps import build
@@ -48,8 +50,8 @@ class _Call:
     """Steps that run in one call of the library."""
 
     def __init__(self, library: ctypes.CDLL, structures: Iterable[StepStructure], kept: Iterable[object]) -> None:
-        self._structures, self._kept = tuple(structures), tuple(kept)
-        self._pointers = (ctypes.c_void_p * len(self._structures))(*map(ctypes.addressof, self._structures))
+        self.structures, self.kept = tuple(structures), tuple(kept)
+        self._pointers = (ctypes.c_void_p * len(self.structures))(*map(ctypes.addressof, self.structures))
         self._library = library
 
     def __call__(self) -> None:
@@ -71,6 +73,14 @@ class Accelerated:
         self._memory = memory
         self._buffers: list[Buffer] = []
         self._parts: list[Callable[[], None]] = [program.run]
+
+    def frozen(self, buffers: Sequence[Buffer]) -> Frozen | None:
+        """The whole as a value, if every step has a kernel and uses these buffers alone; see `frozen`."""
+        known = set(buffers)
+        calls = [part for part in self._parts if isinstance(part, _Call)]
+        if len(calls) < len(self._parts) or not known.issuperset(self._buffers):
+            return None
+        return freeze([(call.structures, call.kept) for call in calls], buffers)
 
     def run(self) -> None:
         """Execute every step."""

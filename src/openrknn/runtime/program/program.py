@@ -143,7 +143,7 @@ class Program:
         if not segment.is_npu:
             return self._call(segment.operators[0]).run
         try:
-            job = self._store.device.prepare(self._job(segment))
+            job = self._store.device.prepare(self._job(segment, singly=singly))
             self._add_work(getattr(job, "operations", 0))
         except ExecutionError as error:
             error.operator = self._describe(error.operator)
@@ -154,11 +154,12 @@ class Program:
             return job.run
         return ferried(first, self.graph, job.run, stored=self._activation, scratch=self._internal_bytes)
 
-    def _job(self, segment: Segment) -> Job:
+    def _job(self, segment: Segment, *, singly: bool) -> Job:
+        """Operators that run singly are measured, once: nothing of them is kept for the next process."""
         constants = (self._store.buffer,) if self._store.buffer is not None else ()
         internal = (self._internal,) if self._internal is not None else ()
         return Job(self._tasks, segment.lists, constants=constants, buffers=(*self.buffers, *internal),
-                   budget=self._budget)  # fmt: skip
+                   budget=self._budget, constants_digest=b"" if singly else self._store.digest())  # fmt: skip
 
     def _add_work(self, operations: int) -> None:
         """All parts of a run together stay within its budget."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Mapping
 
@@ -33,6 +34,9 @@ class WeightStore:
         self.buffer: DeviceBuffer | None = None
         self._owns_device = owns_device
         self._users = 1
+        self._digest = b""
+        self.is_exposed = False
+        """Somebody else has the memory of the constants, and could write it."""
         self._lock = threading.Lock()
         renew_in_child(self, "_lock", threading.Lock)
         budget.check_memory(self.size_bytes, "constants")
@@ -71,9 +75,18 @@ class WeightStore:
         if not self.can_move(memory) or self.buffer is None:
             raise ValueError(f"{memory.nbytes} bytes of memory cannot hold the {self.size_bytes} of the constants here")
         adopt: Callable[[Bytes, str], DeviceBuffer] = getattr(self.device, "adopt")  # noqa: B009 - not every device
+        self.is_exposed = True
         before, self.buffer = self.buffer, adopt(memory, "weights")
         self.device.free(before)
         self._fill(self.buffer)
+
+    def digest(self) -> bytes:
+        """SHA-256 of the constants in their places."""
+        if self._digest and not self.is_exposed:
+            return self._digest
+        held = self.buffer.array if self.buffer is not None else np.zeros(0, np.uint8)
+        self._digest = hashlib.sha256(held[: self.size_bytes].data).digest()
+        return self._digest
 
     def release(self) -> None:
         """One user less."""

@@ -1,0 +1,225 @@
+"""Files in the user's cache that hold what can be made again: checksummed, bounded in size, the oldest go first.
+
+    cache = FileCache("programs", most_bytes=1 << 30)
+    cache.write(key, {"operations": 7}, {"weights": array})
+    entry = cache.read(key)                 # None, or an Entry whose sections are views of the file in memory
+    entry.sections["weights"]
+
+A file is trusted because of where it is, and read with care all the same. Where: only the user can write the folder
+(`folders.cache_folder`), and a file that belongs to somebody else or that others can write is not read. With care:
+SHA-256 over everything, the key inside, and sections that lie within the file; what fails is removed and made again.
+Files are written beside their place and renamed, and never changed afterwards: who has one open keeps what it saw, and
+processes that read the same file share its memory. Nothing here raises for a folder that is full, missing or read-only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import mmap
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openrknn.folders import cache_folder
+
+__all__ = ["ALIGNMENT", "Entry", "FileCache", "Stored"]
+
+_LOG = logging.getLogger(__name__)
+ALIGNMENT = 64
+"""Of every section: a cache line."""
+_MAGIC = b"ORKNKEPT"
+_DIGEST = slice(8, 40)
+_HEAD = slice(40, 48)
+_PROLOGUE = 48
+_SUFFIX, _HALF = ".kept", ".half-"
+_ABANDONED_SECONDS = 3600
+"""After this long, half a file is of a process that ended in between."""
+_PART_OF_CACHE, _PART_OF_DISK = 4, 10
+"""A file takes a quarter of the cache at the most, and never what would leave the disk less than a tenth free."""
+_TOUCH_SECONDS = 60
+
+
+class _DamagedError(Exception):
+    """What a file says of itself is not so."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a file holds. The sections stay valid for as long as somebody has them."""
+
+    meta: dict[str, Any]
+    sections: dict[str, memoryview]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A file of the cache, for lists."""
+
+    path: Path
+    size: int
+    used: float
+    """When it was last of use, in seconds since 1970."""
+
+
+class FileCache:
+    """Files of one kind, by key (hexadecimal digits)."""
+
+    def __init__(self, name: str, most_bytes: int) -> None:
+        self.name, self.most_bytes = name, most_bytes
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it is, if it is there."""
+        return cache_folder(self.name, make=False)
+
+    def read(self, key: str) -> Entry | None:
+        """What was written under this key; None if nothing was, or if it is not to be trusted."""
+        folder = self.folder
+        if folder is None:
+            return None
+        path = folder / f"{key}{_SUFFIX}"
+        try:
+            view = _opened(path)
+        except (OSError, ValueError):
+            return None
+        if view is None:
+            return None
+        try:
+            return _parsed(view, key)
+        except (_DamagedError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            _LOG.info("%s is damaged (%s): it is made again", path, error)
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+
+    def write(self, key: str, meta: Mapping[str, object], sections: Mapping[str, Any]) -> bool:
+        """Keep arrays or bytes under a key; whether that was possible. Readers see all of it or nothing."""
+        folder = cache_folder(self.name)
+        if folder is None:
+            return False
+        try:
+            parts = _arranged(key, meta, sections)
+            size = sum(len(part) for part in parts)
+            if size > self.most_bytes // _PART_OF_CACHE or not _has_room(folder, size):
+                return False
+            handle, half = tempfile.mkstemp(prefix=_HALF, dir=folder)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    for part in parts:
+                        file.write(part)
+                os.replace(half, folder / f"{key}{_SUFFIX}")
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(half)
+                raise
+            self._trim(folder)
+        except OSError as error:
+            _LOG.info("%s cannot be written (%s): nothing is kept", folder, error.strerror)
+            return False
+        return True
+
+    def stored(self) -> list[Stored]:
+        """What is there, what was used last first."""
+        folder = self.folder
+        return [] if folder is None else [one for one in _files(folder) if one.path.suffix == _SUFFIX]
+
+    def clear(self) -> int:
+        """Remove everything; how many bytes that were."""
+        folder, freed = self.folder, 0
+        for one in [] if folder is None else _files(folder):
+            with contextlib.suppress(OSError):
+                one.path.unlink()
+                freed += one.size
+        return freed
+
+    def _trim(self, folder: Path) -> None:
+        total, now = 0, time.time()
+        for one in _files(folder):
+            is_half = one.path.name.startswith(_HALF)
+            total += one.size
+            if total > self.most_bytes if not is_half else now - one.used > _ABANDONED_SECONDS:
+                with contextlib.suppress(OSError):
+                    one.path.unlink()
+
+
+def _files(folder: Path) -> list[Stored]:
+    found = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):  # another process removed it
+                about = entry.stat(follow_symlinks=False)
+                if entry.name.endswith(_SUFFIX) or entry.name.startswith(_HALF):
+                    found.append(Stored(Path(entry.path), about.st_size, about.st_mtime))
+    return sorted(found, key=lambda one: (-one.used, one.path.name))
+
+
+def _has_room(folder: Path, size: int) -> bool:
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize - size > disk.f_blocks * disk.f_frsize // _PART_OF_DISK
+
+
+def _opened(path: Path) -> memoryview | None:
+    """The bytes of a file that is ours alone; others read the same memory."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
+            return None
+        if time.time() - about.st_mtime > _TOUCH_SECONDS:
+            with contextlib.suppress(OSError):
+                os.utime(handle)  # for `_trim`
+        return memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
+    finally:
+        os.close(handle)
+
+
+def _arranged(key: str, meta: Mapping[str, object], sections: Mapping[str, Any]) -> list[memoryview | bytes]:
+    views = {name: memoryview(section).cast("B") if len(section) else memoryview(b"")
+             for name, section in sections.items()}  # fmt: skip
+    head, table = b"", {name: [0, len(view)] for name, view in views.items()}
+    while True:  # until the head, which says where everything is, has the length that was reckoned with
+        at = -(-(_PROLOGUE + len(head)) // ALIGNMENT) * ALIGNMENT
+        for name, view in views.items():
+            table[name][0] = at
+            at += -(-len(view) // ALIGNMENT) * ALIGNMENT
+        said = json.dumps({"key": key, "sections": table, "meta": meta, "size": at}).encode()
+        if len(said) <= len(head):
+            break
+        head = bytes(len(said) + ALIGNMENT)
+    parts: list[memoryview | bytes] = [said.ljust(-(-(_PROLOGUE + len(head)) // ALIGNMENT) * ALIGNMENT - _PROLOGUE)]
+    for view in views.values():
+        parts += [view, bytes(-len(view) % ALIGNMENT)]
+    length = len(said).to_bytes(8, "little")
+    digest = hashlib.sha256(length)
+    for part in parts:
+        digest.update(part)
+    return [_MAGIC + digest.digest() + length, *parts]
+
+
+def _parsed(view: memoryview, key: str) -> Entry:
+    if len(view) < _PROLOGUE or view[:8] != _MAGIC:
+        raise _DamagedError("another kind of file")
+    if hashlib.sha256(view[_HEAD.start :]).digest() != view[_DIGEST]:
+        raise _DamagedError("another checksum")
+    length = int.from_bytes(view[_HEAD], "little")
+    if length > len(view) - _PROLOGUE:
+        raise _DamagedError("a head that is longer than the file")
+    head = json.loads(bytes(view[_PROLOGUE : _PROLOGUE + length]))
+    if head["key"] != key or head["size"] != len(view):
+        raise _DamagedError("another key or size")
+    sections = {}
+    for name, (start, size) in head["sections"].items():
+        if not (size >= 0 and _PROLOGUE + length <= start <= len(view) - size) or start % ALIGNMENT:
+            raise _DamagedError(f"a section {name!r} that is not within the file")
+        sections[name] = view[start : start + size]
+    if not isinstance(head["meta"], dict):
+        raise _DamagedError("no meta")
+    return Entry(head["meta"], sections)

@@ -1,0 +1,183 @@
+"""Jobs of the software NPU, decoded and on native kernels: made now, or as a process before this one left them.
+
+Decoding a network and packing its weights takes ten times as long as running it, and gives the same each time. So what
+came out is kept in the user's cache (`openrknn.cachefiles`), after it ran once, under a key of everything that it was
+made from: the words of the tasks, the digest of the constants, the address and size of every buffer, what earlier jobs
+left in the cores, chip and strictness, kernels and processor, and the code that makes it. A program is kept only if
+native kernels do all of it. It comes back with the notes of the decoder and its demands, so that nobody can tell the
+difference: a budget that it does not meet has it decoded again, for the same error.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from openrknn.cachefiles import Entry, FileCache
+from openrknn.compute import native
+from openrknn.device.protocol import Job
+from openrknn.errors import ExecutionError
+from openrknn.folders import cache_base
+from openrknn.isa import TAIL_WORDS
+from openrknn.isa.words import WORD_BYTES
+from openrknn.npu import Buffer, Machine, Memory, TaskRef
+from openrknn.npu.budget import Budget, demand
+from openrknn.npu.machine import Finding
+from openrknn.npu.native import Accelerated, accelerate
+from openrknn.npu.native.frozen import FrozenError, Thawed, thaw
+from openrknn.npu.state import CoreState
+
+__all__ = ["CACHE", "Programs", "Ready"]
+
+CACHE = FileCache("programs", most_bytes=1 << 30)
+_FORMAT = 1
+"""Of what is kept; another number, another key."""
+
+
+class Ready:
+    """A job that is ready to run."""
+
+    def __init__(
+        self, program: Accelerated | Thawed, memory: Memory, buffers: Sequence[Buffer], operations: int
+    ) -> None:
+        self.operations = operations
+        """Of one run; see `Budget`."""
+        self.meter: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Entered around each run, by whoever wants to know how busy the NPU is."""
+        self.after_first: Callable[[], None] | None = None
+        """Called once, when a run succeeded."""
+        self._program, self._memory, self._buffers = program, memory, buffers
+
+    def run(self) -> None:
+        """Execute every step."""
+        for buffer in self._buffers:
+            if self._memory.at(buffer.address, 1, buffer.name).data is not buffer.data:
+                raise ExecutionError(f"the buffer {buffer.name!r} was mapped again; prepare the program again")
+        with self.meter():
+            self._program.run()
+        keep, self.after_first = self.after_first, None
+        if keep is not None:
+            keep()
+
+
+class Programs:
+    """The jobs of one machine, one after another: the caller holds a lock."""
+
+    def __init__(self, machine: Machine, memory: Memory) -> None:
+        self._machine, self._memory = machine, memory
+        self._left: bytes | None = None
+        """What the last job would have left in the cores, where it came from the cache."""
+
+    def prepare(self, job: Job, lists: Sequence[Sequence[TaskRef]]) -> Ready:
+        """Decode the tasks into a program on native kernels, or find it."""
+        constants = {_mapped(buffer) for buffer in job.constants}
+        buffers = [_mapped(buffer) for buffer in dict.fromkeys((*(job.buffers or ()), *job.constants))]
+        key = self._key(job, lists, constants, buffers)
+        entry = CACHE.read(key) if key else None
+        found = self._found(entry, job.budget, buffers) if entry is not None else None
+        return found or self._made(job, lists, constants, buffers, key)
+
+    def _made(
+        self, job: Job, lists: Sequence[Sequence[TaskRef]], constants: set[Buffer], buffers: list[Buffer], key: str
+    ) -> Ready:
+        if self._left is not None:
+            for core, text in enumerate(self._left.decode().splitlines()):
+                self._machine.restore(core, CoreState.from_text(text))
+            self._left = None
+        program = self._machine.prepare(lists)
+        job.budget.check(program.steps, natively=True)  # before anything is decompressed or packed
+        prepared = accelerate(program, self._memory, is_constant=constants.__contains__)
+        ready = Ready(prepared, self._memory, (), job.budget.check(program.steps))
+        if key and not prepared.reasons:
+            most = max((demand(step, natively=True).memory for step in program.steps), default=0)
+            meta = {"operations": ready.operations, "memory": most, "findings": list(self._machine.noted.values())}
+            left = self._state()
+
+            def keep() -> None:
+                frozen = prepared.frozen(buffers)
+                if frozen is not None:
+                    CACHE.write(key, meta, {**frozen.sections(), "left": left})
+
+            ready.after_first = keep
+        return ready
+
+    def _found(self, entry: Entry, budget: Budget, buffers: list[Buffer]) -> Ready | None:
+        library, kernels = native.load(), native.choose()
+        try:
+            operations, memory = int(entry.meta["operations"]), int(entry.meta["memory"])
+            findings = [Finding(int(task), str(text), str(run)) for task, text, run in entry.meta["findings"]]
+            left = bytes(entry.sections["left"])
+            if not (_allows(budget.work, operations) and _allows(budget.memory, memory)):
+                return None
+            if library is None or kernels is None:
+                return None
+            program = thaw(entry.sections, buffers, library, kernels)
+        except (FrozenError, KeyError, TypeError, ValueError):
+            return None
+        self._machine.note(findings)
+        self._left = left
+        return Ready(program, self._memory, buffers, operations)
+
+    def _key(self, job: Job, lists: Sequence[Sequence[TaskRef]], constants: set[Buffer], buffers: list[Buffer]) -> str:
+        """Of everything that the program depends on; empty where nothing is to be kept."""
+        kernels = native.choose() if job.constants_digest and job.buffers is not None and cache_base() else None
+        if kernels is None:
+            return ""
+        said: list[object] = [kernels.name, self._machine.chip.name, self._machine.strict]
+        said += [(one.address, one.data.nbytes, bool(one.data.flags.writeable), one in constants) for one in buffers]
+        digest = hashlib.sha256(repr((_circumstances(), said, [list(map(tuple, tasks)) for tasks in lists])).encode())
+        digest.update(hashlib.sha256(self._left or self._state()).digest())
+        digest.update(hashlib.sha256(job.constants_digest).digest())
+        try:
+            for tasks in lists:
+                for task in tasks:
+                    size = (task.amount + TAIL_WORDS) * WORD_BYTES
+                    digest.update(self._memory.view(task.address, size, "PC fetch").data)
+        except ExecutionError:  # the decoder says it better
+            return ""
+        return digest.hexdigest()
+
+    def _state(self) -> bytes:
+        """What the cores hold, a line each."""
+        return "\n".join(self._machine.save(core).to_text() for core in range(self._machine.chip.cores)).encode()
+
+
+def _mapped(buffer: object) -> Buffer:
+    """Drivers know their own buffers, which the base has checked."""
+    return cast("Buffer", getattr(buffer, "mapped"))  # noqa: B009 - the protocol does not have it
+
+
+def _allows(limit: int | None, asked: int) -> bool:
+    return limit is None or asked <= limit
+
+
+@functools.cache
+def _circumstances() -> tuple[object, ...]:
+    """Processor, versions, and the code that makes programs: in a checkout it changes without a new version."""
+    package = sys.modules["openrknn"]  # not imported: the face of the package is above this layer
+    library = native.find()
+    root = Path(str(package.__file__)).parent
+    files = [*_sources(root), *([library] if library is not None else [])]
+    state = hashlib.sha256()
+    for path in files:
+        about = path.stat()
+        state.update(f"{path} {about.st_size} {about.st_mtime_ns}\n".encode())
+    numbers = (_FORMAT, native.ABI_VERSION, native.cpu_features().value)
+    return (package.__version__, np.__version__, platform.machine(), sys.byteorder, *numbers, state.hexdigest())
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    yield from (root / "chips.py", root / "numerics.py")
+    for name in ("npu", "isa", "nativelib", "compute", "device", "layout"):
+        for folder, folders, files in os.walk(root / name):
+            folders.sort()
+            yield from (Path(folder, file) for file in sorted(files) if file.endswith(".py"))
