@@ -7,11 +7,14 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 
+from openrknn.cachefiles import FileCache
 from tests.witness.witness import Witness, WitnessMissingError
 
 # A loaded machine must not fail a test: what is slow is told by benchmarks/.
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
+# What one test makes, with something replaced perhaps, another must not find. Tests of caches switch them on.
+FileCache.is_on = False
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from openrknn.folders import cache_folder
 
@@ -72,6 +72,9 @@ class Stored:
 class FileCache:
     """Files of one kind, by key (hexadecimal digits)."""
 
+    is_on: ClassVar[bool] = True
+    """False: nothing is read or written. For tests, which would see what others left."""
+
     def __init__(self, name: str, most_bytes: int) -> None:
         self.name, self.most_bytes = name, most_bytes
 
@@ -83,7 +86,7 @@ class FileCache:
     def read(self, key: str) -> Entry | None:
         """What was written under this key; None if nothing was, or if it is not to be trusted."""
         folder = self.folder
-        if folder is None:
+        if folder is None or not self.is_on:
             return None
         path = folder / f"{key}{_SUFFIX}"
         try:
@@ -102,7 +105,7 @@ class FileCache:
 
     def write(self, key: str, meta: Mapping[str, object], sections: Mapping[str, Any]) -> bool:
         """Keep arrays or bytes under a key; whether that was possible. Readers see all of it or nothing."""
-        folder = cache_folder(self.name)
+        folder = cache_folder(self.name) if self.is_on else None
         if folder is None:
             return False
         try:
