@@ -7,28 +7,36 @@ server needs, and what would make every import slower, is elsewhere (`openrknn.s
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, BinaryIO
+from enum import Flag
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-__all__ = ["Self", "StrEnum", "add_note", "file_digest"]
+__all__ = ["Self", "StrEnum", "Unpack", "add_note", "file_digest", "flags_in"]
+
+_F = TypeVar("_F", bound=Flag)
 
 _CHUNK_BYTES = 1 << 18
 
 if sys.version_info >= (3, 11):
     from enum import StrEnum
-    from typing import Self
+    from typing import Self, Unpack
 else:
     from enum import Enum
 
     if TYPE_CHECKING:
-        from typing_extensions import Self
+        from typing_extensions import Self, Unpack
     else:
-        Self = Any  # nobody evaluates the annotations that have it
+        Self = Unpack = Any  # nobody evaluates the annotations that have them
 
     class StrEnum(str, Enum):
         """Members that are strings, and print as them."""
 
         __str__ = str.__str__
         __format__ = str.__format__
+
+
+def flags_in(flags: _F) -> list[_F]:
+    """The single flags that are set, in the order in which their class has them."""
+    return [flag for flag in type(flags) if flag.value and not flag.value & (flag.value - 1) and flag in flags]
 
 
 def file_digest(file: BinaryIO, name: str) -> bytes:
@@ -46,4 +54,4 @@ def add_note(error: BaseException, text: str) -> None:
     if sys.version_info >= (3, 11):
         error.add_note(text)
     else:
-        error.__notes__ = [*getattr(error, "__notes__", ()), text]
+        vars(error)["__notes__"] = [*getattr(error, "__notes__", ()), text]

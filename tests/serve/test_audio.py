@@ -111,11 +111,10 @@ def test_what_cannot_be_transcribed(client: openai.OpenAI, words: dict[str, Any]
 
 
 def test_translations_are_refused_in_words(client: openai.OpenAI) -> None:
-    with (
-        warnings.catch_warnings(action="ignore"),  # the client calls it deprecated
-        pytest.raises(openai.BadRequestError, match="does not translate"),
-    ):
-        client.audio.translations.create(model="whisper-1", file=SAID)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the client calls it deprecated
+        with pytest.raises(openai.BadRequestError, match="does not translate"):
+            client.audio.translations.create(model="whisper-1", file=SAID)
 
 
 def test_a_recording_that_crashes_its_voice_ends_nothing_else(server: Server, client: openai.OpenAI) -> None:

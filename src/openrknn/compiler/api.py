@@ -6,8 +6,9 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any
 
+from openrknn.backports import Unpack
 from openrknn.compiler.errors import CompileError
 from openrknn.compiler.importer.read import read_model
 from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, model_inputs

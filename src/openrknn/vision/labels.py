@@ -16,7 +16,7 @@ def names_of(which: str) -> tuple[str, ...]:
     """A list by its name."""
     if which not in LISTS and which != "ppocr":
         raise ValueError(f"there is no list of names {which!r}; there are {', '.join(LISTS)}")
-    text = resources.files("openrknn.vision").joinpath("data", f"{which}.txt").read_text("utf-8")
+    text = resources.files("openrknn.vision").joinpath(f"data/{which}.txt").read_text("utf-8")
     return tuple(text.removesuffix("\n").split("\n"))
 
 

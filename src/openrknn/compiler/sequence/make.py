@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 import openrknn
+from openrknn.backports import Unpack
 from openrknn.compiler.api import compile_model
 from openrknn.compiler.errors import OptionError, SequenceError
 from openrknn.compiler.options import CompileKeywords

@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from openrknn.backports import flags_in
 from openrknn.chips import Chip, chip_named
 from openrknn.errors import UnsupportedError
 from openrknn.vendor.errors import LibraryNotFoundError, call_error
@@ -104,7 +105,7 @@ class Library:
 
         `chip` is what a model says of itself; without one the library's own counts.
         """
-        for member in (query, *flags):
+        for member in (query, *flags_in(flags)):
             if member is not None:
                 self.require_value(member)
         chip = chip or self.chip

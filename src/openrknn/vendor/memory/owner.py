@@ -7,6 +7,7 @@ import mmap
 import os
 from typing import Any
 
+from openrknn.backports import flags_in
 from openrknn.vendor.library.handle import Handle, NativeContext
 from openrknn.vendor.library.library import Library
 from openrknn.vendor.memory.tensor_memory import TensorMemory
@@ -26,7 +27,7 @@ class MemoryOwner(NativeContext):
         size = checked_size(size_bytes)
         if flags is None:
             return self._make("rknn_create_mem", size)
-        for flag in AllocFlag(flags):
+        for flag in flags_in(AllocFlag(flags)):
             self.library.require_value(flag)
         return self._make("rknn_create_mem2", size, int(flags))
 

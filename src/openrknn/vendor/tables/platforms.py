@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from openrknn.backports import flags_in
 from openrknn.chips import CHIPS, Chip
 from openrknn.monitor.board import chip_in
 from openrknn.vendor.tables.enums import QueryCommand
@@ -156,7 +157,7 @@ def refusal(
     rows = [(function, FUNCTION_SUPPORT[function])]
     if query is not None:
         rows.append((c_name(query), QUERY_SUPPORT[c_name(query)]))
-    rows += [(c_name(flag), FLAG_SUPPORT[c_name(flag)]) for flag in flags]
+    rows += [(c_name(flag), FLAG_SUPPORT[c_name(flag)]) for flag in flags_in(flags)]
     for name, row in rows:
         if row[group] is False:
             reason = reason_of(name)
