@@ -31,7 +31,9 @@ else:
         """Members that are strings, and print as them."""
 
         __str__ = str.__str__
-        __format__ = str.__format__
+
+        def __format__(self, spec: str) -> str:
+            return format(self.value, spec)
 
 
 def flags_in(flags: _F) -> list[_F]:
