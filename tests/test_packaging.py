@@ -23,7 +23,7 @@ def build_wheel(tmp_path: Path, environment: dict[str, str]) -> zipfile.ZipFile:
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
-    for name in ("native", "src"):
+    for name in ("native", "src", "examples"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     command = [sys.executable, "-c", BUILD, str(tmp_path)]
     subprocess.run(command, cwd=source, env=environment, check=True, capture_output=True)

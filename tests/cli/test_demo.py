@@ -69,7 +69,7 @@ def test_without_the_examples_it_says_where_to_get_them(
     monkeypatch.setenv("OPENRKNN_EXAMPLES", str(tmp_path))
     result = run(capsys, "demo", "--save", tmp_path / "out")
     assert result.code == 2
-    assert "clone of the repository" in result.err
+    assert "in every wheel of openrknn and in its repository" in result.err
     assert not (tmp_path / "out").exists()
 
 

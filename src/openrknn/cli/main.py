@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _told(error: BaseException) -> str:
     """An error's message with its notes: which file of several it was."""
-    return "\n".join([str(error), *getattr(error, "__notes__", ())])
+    return "; ".join([str(error), *getattr(error, "__notes__", ())])
 
 
 @contextlib.contextmanager

@@ -9,10 +9,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openrknn.cli.common.examples import find_examples
 from openrknn.cli.common.folder import Folder
 from openrknn.cli.common.output import Output
 from openrknn.cli.common.tables import bar, facts, table, title
-from openrknn.cli.demo.files import find_examples
 from openrknn.cli.demo.sound import heard_keys
 from openrknn.cli.demo.speech import HEADING, spoken_part
 from openrknn.errors import RknnError
