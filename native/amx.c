@@ -55,7 +55,4 @@ int openrknn_amx_allowed(void)
 #endif
 }
 
-kernel_set amx_kernels(const kernel_set *rest)
-{
-    TILE_KERNELS(rest, "amx", OPENRKNN_CPU_AMXINT8);
-}
+const tile_kernels kernels_amx = TILE_KERNELS;

@@ -235,6 +235,18 @@ typedef struct kernel_set {
     .map = map, .pool = pool_row, .product = product, .product_offset = PRODUCT_OFFSET, .product_lanes = 16 / NV,     \
     .widen = widen, .at_once = 1
 
+/* What a set with tiles has of its own; a table without code, because its file may have instructions that are not there. */
+typedef struct {
+    int32_t at_once;
+    int64_t (*block_bytes)(int32_t taps, int32_t is_picture);
+    void (*store)(uint8_t *block, int32_t tap, int32_t is_picture, const int16_t *weights);
+    void (*segment)(const segment_task *task);
+    void (*window)(const window_task *task);
+    void (*begin)(void);
+    void (*end)(void);
+    void (*product)(const product_task *task);
+} tile_kernels;
+
 extern const kernel_set kernels_scalar;
 #ifdef OPENRKNN_HAS_AVX2
 extern const kernel_set kernels_avx2;
@@ -243,10 +255,10 @@ extern const kernel_set kernels_avx2;
 extern const kernel_set kernels_vnni;
 #endif
 #ifdef OPENRKNN_HAS_AMX
-kernel_set amx_kernels(const kernel_set *rest);
+extern const tile_kernels kernels_amx;
 int openrknn_amx_allowed(void);
 #endif
-kernel_set tiles_kernels(const kernel_set *rest);
+extern const tile_kernels kernels_tiles;
 #ifdef OPENRKNN_HAS_NEON
 extern const kernel_set kernels_neon;
 #endif

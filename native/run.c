@@ -23,15 +23,34 @@ static const kernel_set *sets[OPENRKNN_KERNELS_COUNT] = {
 #endif
 };
 
+static kernel_set with_tiles(const kernel_set *rest, const tile_kernels *own, const char *name, uint32_t needs)
+{
+    kernel_set set = *rest;
+    set.name = name;
+    set.needs |= needs;
+    set.rest = rest;
+    set.input_bytes = set.block = set.by_pixel = 1;
+    set.weight_offset = set.folds = set.product_offset = 0;
+    set.at_once = own->at_once;
+    set.block_bytes = own->block_bytes;
+    set.store = own->store;
+    set.segment = own->segment;
+    set.window = own->window;
+    set.begin = own->begin;
+    set.end = own->end;
+    set.product = own->product;
+    return set;
+}
+
 /* Sets that have only some kernels of their own. */
 __attribute__((constructor)) static void complete_sets(void)
 {
     static kernel_set tiles;
-    tiles = tiles_kernels(&kernels_scalar);
+    tiles = with_tiles(&kernels_scalar, &kernels_tiles, "tiles", 0);
     sets[OPENRKNN_KERNELS_TILES] = &tiles;
 #if defined(OPENRKNN_HAS_AMX) && defined(OPENRKNN_HAS_VNNI)
     static kernel_set amx;
-    amx = amx_kernels(&kernels_vnni);
+    amx = with_tiles(&kernels_vnni, &kernels_amx, "amx", OPENRKNN_CPU_AMXINT8);
     sets[OPENRKNN_KERNELS_AMX] = &amx;
 #endif
 }

@@ -352,24 +352,8 @@ static void product(const product_task *task)
     tiles_end();
 }
 
-/* The rest of the set is that of another one. */
-#define TILE_KERNELS(rest_of, set_name, set_needs)                                                                     \
-    kernel_set set = *(rest_of);                                                                                       \
-    set.name = set_name;                                                                                               \
-    set.needs |= set_needs;                                                                                            \
-    set.rest = rest_of;                                                                                                \
-    set.input_bytes = 1;                                                                                               \
-    set.block = 1;                                                                                                     \
-    set.at_once = AT_ONCE;                                                                                             \
-    set.weight_offset = 0;                                                                                             \
-    set.folds = 0;                                                                                                     \
-    set.by_pixel = 1;                                                                                                  \
-    set.block_bytes = block_bytes;                                                                                     \
-    set.store = store;                                                                                                 \
-    set.segment = segment;                                                                                             \
-    set.window = window;                                                                                               \
-    set.begin = begin;                                                                                                 \
-    set.end = end;                                                                                                     \
-    set.product_offset = 0;                                                                                            \
-    set.product = product;                                                                                             \
-    return set
+#define TILE_KERNELS                                                                                                   \
+    {                                                                                                                  \
+        .at_once = AT_ONCE, .block_bytes = block_bytes, .store = store, .segment = segment, .window = window,          \
+        .begin = begin, .end = end, .product = product,                                                                \
+    }

@@ -53,7 +53,4 @@ static void tile_multiply(int32_t sums, int32_t a, int32_t b)
 
 #include "tile_template.h"
 
-kernel_set tiles_kernels(const kernel_set *rest)
-{
-    TILE_KERNELS(rest, "tiles", 0);
-}
+const tile_kernels kernels_tiles = TILE_KERNELS;
