@@ -21,37 +21,64 @@ if TYPE_CHECKING:
     from openrknn.chips import CHIPS, Chip
     from openrknn.compiler.api import compile_onnx as compile  # noqa: A004
     from openrknn.container.load import load
-    from openrknn.container.model import Model, Operator, TensorSpec
+    from openrknn.container.model import Model, Operator
     from openrknn.container.parts import Quantization
     from openrknn.container.save import save
+    from openrknn.container.specs import Specs, TensorSpec
     from openrknn.errors import (
         DeviceError,
         FormatError,
+        InputWarning,
         RknnError,
+        UnknownNameError,
         UnsupportedError,
         VendorError,
     )
+    from openrknn.runtime.binding import Binding
+    from openrknn.runtime.carried import Carried
     from openrknn.runtime.decoder import Decoder
+    from openrknn.runtime.errors import CacheFullError, ClosedError, PartsError
+    from openrknn.runtime.futures import RunFuture
+    from openrknn.runtime.io.results import Outputs
     from openrknn.runtime.io.user_memory import DmaBuf
     from openrknn.runtime.matmul.matmul import Matmul
+    from openrknn.runtime.memory import MemoryReport
+    from openrknn.runtime.parted.session import PartedSession
     from openrknn.runtime.pool import SessionPool
+    from openrknn.runtime.profile import Profile, RunTimes
+    from openrknn.runtime.runner import NodeArg
     from openrknn.runtime.session import Session
 
 __all__ = [
     "CHIPS",
+    "Binding",
+    "CacheFullError",
+    "Carried",
     "Chip",
+    "ClosedError",
     "Decoder",
     "DeviceError",
     "DmaBuf",
     "FormatError",
+    "InputWarning",
     "Matmul",
+    "MemoryReport",
     "Model",
+    "NodeArg",
     "Operator",
+    "Outputs",
+    "PartedSession",
+    "PartsError",
+    "Profile",
     "Quantization",
     "RknnError",
+    "RunFuture",
+    "RunTimes",
     "Session",
     "SessionPool",
+    "Specs",
     "TensorSpec",
+    "UnknownNameError",
     "UnsupportedError",
     "VendorError",
     "__version__",
@@ -70,14 +97,24 @@ __getattr__, __dir__ = lazy_names(
         "chips": "CHIPS Chip",
         "compiler.api": "compile=compile_onnx",
         "container.load": "load",
-        "container.model": "Model Operator TensorSpec",
+        "container.model": "Model Operator",
         "container.parts": "Quantization",
         "container.save": "save",
-        "errors": "DeviceError FormatError RknnError UnsupportedError VendorError",
+        "container.specs": "Specs TensorSpec",
+        "errors": "DeviceError FormatError InputWarning RknnError UnknownNameError UnsupportedError VendorError",
+        "runtime.binding": "Binding",
+        "runtime.carried": "Carried",
         "runtime.decoder": "Decoder",
+        "runtime.errors": "CacheFullError ClosedError PartsError",
+        "runtime.futures": "RunFuture",
+        "runtime.io.results": "Outputs",
         "runtime.io.user_memory": "DmaBuf",
         "runtime.matmul.matmul": "Matmul",
+        "runtime.memory": "MemoryReport",
+        "runtime.parted.session": "PartedSession",
         "runtime.pool": "SessionPool",
+        "runtime.profile": "Profile RunTimes",
+        "runtime.runner": "NodeArg",
         "runtime.session": "Session",
     },
 )

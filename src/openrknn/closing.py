@@ -6,7 +6,7 @@ from types import TracebackType
 
 from openrknn.backports import Self
 
-__all__ = ["Closing"]
+__all__ = ["AsyncClosing", "Closing"]
 
 
 class Closing:
@@ -25,3 +25,19 @@ class Closing:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class AsyncClosing(Closing):
+    """The same for `async with`; closing may wait for what runs, so it does so beside the event loop."""
+
+    __slots__ = ()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        import asyncio  # here: few need it, and its import is a tenth of that of a session
+
+        await asyncio.to_thread(self.close)

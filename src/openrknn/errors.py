@@ -17,6 +17,7 @@
     ├── UnsupportedError            understood, but not possible here; the message says what is
     │   ├── EncryptedModelError     CYPTRKNN: only the vendor's runtime holds the key
     │   └── OtherGenerationError    RKNX (RKNN3), RKNPU1/OpenVX: another family of NPUs
+    ├── UnknownNameError            no input, output or result has this name; a KeyError as well
     ├── ComparisonError             two models cannot be compared: they do not belong together, or one cannot be run
     ├── ExecutionError              the NPU cannot execute a command stream; has .task, .operator, .register, .address
     │   ├── BudgetError             a task asks for more work or memory than a run may have
@@ -26,6 +27,8 @@
     │   └── UnknownModeError        a mode that the software NPU does not implement
     ├── DeviceError                 a kernel driver said no; has .errno and .call
     └── VendorError                 the vendor's library said no; has .code and .name
+
+    InputWarning (a UserWarning)    what was fed can be run, and is probably not what was meant
 
 Wrong arguments stay `TypeError` and `ValueError`. A message says what is wrong, where, and what to do.
 """
@@ -47,6 +50,7 @@ __all__ = [
     "EncryptedModelError",
     "ExecutionError",
     "FormatError",
+    "InputWarning",
     "ModelInPartsError",
     "NotRknnError",
     "OtherGenerationError",
@@ -56,6 +60,7 @@ __all__ = [
     "TruncatedError",
     "UndeclaredBitsError",
     "UnknownModeError",
+    "UnknownNameError",
     "UnreadRegisterError",
     "UnsupportedError",
     "VendorError",
@@ -144,6 +149,20 @@ class EncryptedModelError(UnsupportedError):
 
 class OtherGenerationError(UnsupportedError):
     """A file for another family of NPUs: RKNX (RKNN3) or RKNPU1 (OpenVX)."""
+
+
+class UnknownNameError(RknnError, KeyError):
+    """No input, output or result has this name; the message says which there are."""
+
+    def __str__(self) -> str:  # KeyError would show the text in quotes
+        return str(self.args[0]) if self.args else ""
+
+
+class InputWarning(UserWarning):
+    """What was fed can be run, and is probably not what was meant: once for each session, input and cause.
+
+    `warnings.simplefilter("ignore", openrknn.InputWarning)` silences all of them, "error" makes them exceptions.
+    """
 
 
 class ComparisonError(RknnError):

@@ -63,26 +63,6 @@ def test_feature_maps_in_both_layouts(features: Session) -> None:
     assert np.array_equal(run(features, {"x": array}, layout={"x": "nchw"}), want)
 
 
-@pytest.mark.parametrize("name", ["image_rk3588_i8", "residual_rk3588_i8"])
-def test_a_picture_that_was_normalized_before_gets_a_warning(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    with Session(GOLDENS / f"{name}.rknn") as session:
-        shape = session.inputs[0].shape
-        session.run(np.zeros(shape, np.float32))
-        assert not caplog.records  # black
-    with Session(GOLDENS / f"{name}.rknn") as session:
-        session.run(np.random.default_rng(1).uniform(0, 1, shape).astype(np.float32))
-        (record,) = caplog.records
-        assert record.getMessage().startswith("input 'image' takes pixels from 0 to 255 and normalizes them itself; ")
-        session.run(np.random.default_rng(1).uniform(0, 1, shape).astype(np.float32))
-        assert len(caplog.records) == 1  # once
-    caplog.clear()
-    with Session(GOLDENS / f"{name}.rknn") as session:
-        session.run(np.random.default_rng(1).uniform(0, 255, shape).astype(np.float32))
-    with Session(GOLDENS / "two_inputs_rk3588_i8.rknn") as session:  # its picture has no mean and no std
-        session.run([np.random.default_rng(1).uniform(0, 1, spec.shape).astype(np.float32) for spec in session.inputs])
-    assert not caplog.records
-
-
 def test_bound_memory_takes_no_floats_for_integers(image: Session) -> None:
     view = image.bind().inputs["image"]
     with pytest.raises(TypeError, match="input 'image': the bound memory holds uint8, and float32 was written to it"):

@@ -11,15 +11,16 @@ import shutil
 import signal
 import sys
 import textwrap
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from openrknn import __version__
 from openrknn.cli.commands import GROUPS, NAMES, Command, load_command
 from openrknn.cli.common.files import os_problem
 from openrknn.cli.common.output import CommandError, Mode, Output
-from openrknn.errors import RknnError
+from openrknn.errors import InputWarning, RknnError
 
 __all__ = ["build_parser", "main"]
 
@@ -85,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _tolerant_streams()
     debug = "--debug" in words
     try:
-        with _interruptible_imports():
+        with _interruptible_imports(), _plain_warnings():
             code = _run(words)
         sys.stdout.flush()
         return code
@@ -104,6 +105,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _told(error: BaseException) -> str:
     """An error's message with its notes: which file of several it was."""
     return "; ".join([str(error), *getattr(error, "__notes__", ())])
+
+
+@contextlib.contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """What looks like a mistake is a line for people here: the place in our own code says nothing to them."""
+    before = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+        if issubclass(category, InputWarning):
+            Output.complain(f"warning: {message}")
+        else:
+            before(message, category, *rest)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        if warnings.showwarning is show:  # a command may have given them to its log
+            warnings.showwarning = before
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 
 from openrknn.chips import Chip
 from openrknn.container import notes
@@ -19,10 +20,10 @@ from openrknn.container.parts import (
     Node,
     Normalization,
     Placement,
-    Quantization,
     Task,
     Tensor,
 )
+from openrknn.container.specs import Specs, TensorSpec, table_of
 from openrknn.errors import BadTextError
 
 __all__ = ["Model", "Operator", "TensorSpec"]
@@ -31,34 +32,6 @@ _MAX_JSON_BYTES = 1024 * 1024
 _IMAGE_CHANNELS = {1, 3, 4}
 _NPU_TARGET, _GPU_TARGET = 2, 1
 _FEATURE_RANK = 4
-
-
-@dataclass(frozen=True, slots=True)
-class TensorSpec:
-    """An input or output as a program meets it."""
-
-    name: str
-    shape: tuple[int, ...]
-    """In the order of `layout`."""
-    dtype: str
-    """The element type inside the model; "int8", "float16"."""
-    layout: str
-    quantization: Quantization | None = None
-    normalization: Normalization | None = None
-    """Inputs: mean and std that the model applies itself; feed raw pixels then."""
-    is_image: bool = False
-    """Inputs: pictures of 1, 3 or 4 channels, which can be fed as raw uint8 pixels."""
-
-    def __str__(self) -> str:
-        text = f"{self.name}: {self.dtype}[{','.join(map(str, self.shape))}]"
-        if self.layout != Layout.UNDEFINED.label:
-            text += f" {self.layout}"
-        if self.quantization is not None:
-            text += f" scale={self.quantization.scale[0]:.6g} zero_point={self.quantization.zero_point[0]}"
-        return text
-
-    def __repr__(self) -> str:
-        return f"TensorSpec({self})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +121,13 @@ class Model:
             raise BadTextError(f"the trailing JSON cannot be read: {error}", section="trailing JSON") from None
 
     @cached_property
-    def inputs(self) -> tuple[TensorSpec, ...]:
-        """What a program has to feed."""
+    def inputs(self) -> Specs:
+        """What a program has to feed, by number and by name."""
         return self._specs(self.input_json, inputs=True)
 
     @cached_property
-    def outputs(self) -> tuple[TensorSpec, ...]:
-        """What a program gets."""
+    def outputs(self) -> Specs:
+        """What a program gets, by number and by name."""
         return self._specs(self.output_json, inputs=False)
 
     @cached_property
@@ -184,6 +157,11 @@ class Model:
             for node in graph.nodes
         )
 
+    def _repr_html_(self) -> str:
+        """For notebooks: what it is for, and a table of what to feed and what comes out."""
+        title = f"{self.path or 'model from bytes'}: {self.chip.title}, {len(self.operators)} operators"
+        return f"<p>{escape(title)}</p>{table_of([('in', self.inputs), ('out', self.outputs)])}"
+
     def _placement(self, node: Node) -> Placement:
         if node.target == _NPU_TARGET:
             return Placement.NPU
@@ -192,11 +170,11 @@ class Model:
         is_custom = node.type.startswith("cst") or (node.type and node.type in self.custom_operators.split(","))
         return Placement.CUSTOM if is_custom else Placement.CPU
 
-    def _specs(self, described: str, *, inputs: bool) -> tuple[TensorSpec, ...]:
+    def _specs(self, described: str, *, inputs: bool) -> Specs:
         graph = self.graphs[0]
         layouts = _layouts(described)
         norms = graph.normalizations
-        return tuple(
+        return Specs(
             self._spec(
                 graph.tensors[index],
                 layouts.get(graph.tensors[index].name),

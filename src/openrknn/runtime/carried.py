@@ -17,6 +17,7 @@ from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.feed import feed, in_order, layouts_in_order
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.outputs import OutputPort
+from openrknn.runtime.io.results import Outputs
 from openrknn.runtime.io.tensors import Array, stored_bytes
 from openrknn.runtime.program.program import Program
 
@@ -41,8 +42,11 @@ class Carried(Closing):
     steps: int
     """Since the last reset."""
 
-    def step(self, inputs: object, *, layout: str | Mapping[str, str] | None = None) -> dict[str, Array]:
-        """One step; takes the other inputs as `Session.run` does, and gives the other outputs."""
+    def step(self, inputs: object, *, layout: str | Mapping[str, str] | None = None) -> Outputs:
+        """One step; takes the other inputs as `Session.run` does, and gives the other outputs.
+
+        Raises what `Session.run` raises.
+        """
         raise NotImplementedError
 
     def state(self) -> dict[str, Array]:
@@ -81,7 +85,7 @@ class CarriedProgram(Carried):
             self.close()
             raise
 
-    def step(self, inputs: object, *, layout: str | Mapping[str, str] | None = None) -> dict[str, Array]:
+    def step(self, inputs: object, *, layout: str | Mapping[str, str] | None = None) -> Outputs:
         self._check_open()
         at = self.steps % len(self._turns)
         program, ports, results = self._turns[at], self._ports[at], self._results[at]
@@ -94,7 +98,7 @@ class CarriedProgram(Carried):
         for name, becomes in self.pairs.items():
             if name not in self.joined:
                 _put(following[becomes], results[name].read("float"))
-        return {name: port.read("float") for name, port in results.items() if name not in self.pairs}
+        return Outputs((name, port.read("float")) for name, port in results.items() if name not in self.pairs)
 
     def state(self) -> dict[str, Array]:
         self._check_open()

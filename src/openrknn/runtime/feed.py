@@ -7,11 +7,13 @@ from time import perf_counter
 
 import numpy as np
 
+from openrknn.names import meant
 from openrknn.runtime.engine import Runnable
 from openrknn.runtime.io.arrange import LAYOUTS
 from openrknn.runtime.io.inputs import InputPort, as_numbers
 from openrknn.runtime.io.outputs import OutputKind
-from openrknn.runtime.io.tensors import Array
+from openrknn.runtime.io.results import Outputs
+from openrknn.runtime.io.watch import InputWatch
 from openrknn.runtime.profile import RunTimes
 from openrknn.runtime.shapes import allowed_shapes
 
@@ -29,30 +31,31 @@ def compute(
     *,
     pass_through: bool,
     outputs: OutputKind,
-) -> tuple[dict[str, Array], RunTimes]:
+    watch: InputWatch | None = None,
+) -> tuple[Outputs, RunTimes]:
     """Feed the values, run, read the outputs: as many items of a batch at once as the program takes."""
     if not program.batch:
         began = perf_counter()
-        pixels = feed(program, program.inputs, values, layouts, pass_through=pass_through)
+        pixels = feed(program, program.inputs, values, layouts, pass_through=pass_through, watch=watch)
         fed = perf_counter()
         execute(program, pixels)
         ran = perf_counter()
-        read = {port.name: port.read(outputs) for port in program.outputs}
+        read = Outputs((port.name, port.read(outputs)) for port in program.outputs)
         return read, RunTimes(fed - began, ran - fed, perf_counter() - ran)
     items = split_batch(values, program.names, program.batch)
-    results: list[dict[str, Array]] = []
+    results: list[Outputs] = []
     feeding = running = reading = 0.0
     for start in range(0, len(items), len(program.lanes)):
         began = perf_counter()
         pixels, group = _NONE, items[start : start + len(program.lanes)]
         for (inputs, _), item in zip(program.lanes, group, strict=False):
-            pixels = feed(program, inputs, item, layouts, pass_through=pass_through)
+            pixels = feed(program, inputs, item, layouts, pass_through=pass_through, watch=watch)
         fed = perf_counter()
         execute(program, pixels)
         ran = perf_counter()
         for (_, ports), _ in zip(program.lanes, group, strict=False):
-            read = {port.name: port.read(outputs) for port in ports}
-            results.append({name: value.copy() for name, value in read.items()} if outputs == "native" else read)
+            read = Outputs((port.name, port.read(outputs)) for port in ports)
+            results.append(Outputs((n, v.copy()) for n, v in read.items()) if outputs == "native" else read)
         feeding, running, reading = feeding + fed - began, running + ran - fed, reading + perf_counter() - ran
     return join_batch(results), RunTimes(feeding, running, reading)
 
@@ -64,6 +67,7 @@ def feed(
     layouts: Sequence[str | None] | None,
     *,
     pass_through: bool,
+    watch: InputWatch | None = None,
 ) -> frozenset[str]:
     """Put the values into the input buffers; the names of the inputs that took raw pixels."""
     pixels = []
@@ -73,6 +77,8 @@ def feed(
                 port.feed_native(value)
             elif port.feed(value, None if layouts is None else layouts[number]):
                 pixels.append(port.name)
+            if watch is not None and not pass_through:
+                watch.look(port, value)
     except ValueError as error:
         if not program.model.is_dynamic:
             raise
@@ -92,11 +98,11 @@ def split_batch(values: Sequence[object], names: Sequence[str], batch: int) -> l
     return [[array[item : item + 1] for array in arrays] for item in range(batch)]
 
 
-def join_batch(results: Sequence[dict[str, Array]]) -> dict[str, Array]:
+def join_batch(results: Sequence[Outputs]) -> Outputs:
     """The outputs of all items behind each other."""
     if len(results) == 1:
         return results[0]
-    return {name: np.concatenate([result[name] for result in results]) for name in results[0]}
+    return Outputs((name, np.concatenate([result[name] for result in results])) for name in results[0])
 
 
 def in_order(inputs: object, names: Sequence[str]) -> list[object]:
@@ -120,7 +126,7 @@ def output_names(wanted: object, names: Sequence[str]) -> Sequence[str]:
         raise TypeError("run takes inputs alone, or a list of output names (or None) and a dict of inputs by name")
     unknown = [name for name in wanted if name not in names]
     if unknown:
-        raise ValueError(f"no output is called {unknown[0]!r}; the model has {', '.join(names)}")
+        raise ValueError(f"no output is called {unknown[0]!r}; {_there_are(unknown[0], names)}")
     return wanted
 
 
@@ -137,11 +143,15 @@ def layouts_in_order(layout: str | Mapping[str, str] | None, names: Sequence[str
     return lowered
 
 
+def _there_are(name: object, names: Sequence[str]) -> str:
+    return f"the model has {', '.join(names)}{meant(name, names)}"
+
+
 def _by_name(inputs: Mapping[object, object], names: Sequence[str]) -> list[object]:
     unknown = [name for name in inputs if name not in names]
     missing = [name for name in names if name not in inputs]
     if unknown:
-        raise ValueError(f"no input is called {unknown[0]!r}; the model has {', '.join(names)}")
+        raise ValueError(f"no input is called {unknown[0]!r}; {_there_are(unknown[0], names)}")
     if missing:
         raise ValueError(f"input {missing[0]!r} is missing; the model has {', '.join(names)}")
     return [inputs[name] for name in names]

@@ -10,29 +10,34 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from openrknn.closing import Closing
 from openrknn.container.bundle import Bundle, is_bundle, read_bundle
 from openrknn.container.load import load
 from openrknn.container.model import Model
+from openrknn.container.specs import Specs, TensorSpec
 from openrknn.device import Device
+from openrknn.names import NamedOptions
+from openrknn.runtime.engine import SessionDevice
 from openrknn.runtime.errors import ClosedError
-from openrknn.runtime.futures import RunFuture, submit
-from openrknn.runtime.io.tensors import Array
+from openrknn.runtime.futures import RunFuture
+from openrknn.runtime.io.outputs import OutputKind
+from openrknn.runtime.io.results import Outputs
 from openrknn.runtime.program.cpu import CustomOperator
+from openrknn.runtime.runner import NodeArg, Runner
 from openrknn.runtime.session import Session
 
 __all__ = ["SessionPool"]
 
 
-class SessionPool(Closing):
+class SessionPool(NamedOptions, Runner):
     """Runs up to `size` inputs at the same time.
 
         with SessionPool("yolo.rknn", size=3) as pool:
             for outputs in pool.map(frames):        # in the order of the frames
                 ...
 
-    The options are those of `Session`. From your own threads: `pool.run(...)`, which waits for a free session, or
-    `with pool.session() as session`.
+    The options are those of `Session`, and so are `run`, `run_async` and `map`. From your own threads: `pool.run(...)`,
+    which waits for a free session, or `with pool.session() as session`. An output "native" is good only until the
+    session that made it runs again: copy it.
     """
 
     def __init__(
@@ -73,9 +78,35 @@ class SessionPool(Closing):
             self._idle.put(session)
         self._workers = ThreadPoolExecutor(max_workers=size, thread_name_prefix="openrknn-pool")
 
+    # -- what it is ----------------------------------------------------------------------------------------------
+
     @property
     def model(self) -> Model:
+        """The model that all sessions run."""
         return self._sessions[0].model
+
+    @property
+    def device(self) -> SessionDevice:
+        """Where it runs; `device.name` says which one "auto" took."""
+        return self._sessions[0].device
+
+    @property
+    def inputs(self) -> Specs:
+        """What to feed: by number, or by name."""
+        return self._sessions[0].inputs
+
+    @property
+    def outputs(self) -> Specs:
+        """What comes out: by number, or by name."""
+        return self._sessions[0].outputs
+
+    def _node_arg(self, spec: TensorSpec) -> NodeArg:
+        return self._sessions[0]._node_arg(spec)
+
+    def __repr__(self) -> str:
+        return f"<SessionPool of {self.size}: {self._sessions[0]!r}>"
+
+    # -- running -------------------------------------------------------------------------------------------------
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -87,22 +118,27 @@ class SessionPool(Closing):
         finally:
             self._idle.put(session)
 
-    def run(self, inputs: object, **options: Any) -> dict[str, Array]:
-        """`Session.run` on a free session. A "native" output is good only until that session runs again: copy it."""
+    def _run(
+        self, inputs: object, layout: str | Mapping[str, str] | None, pass_through: bool, outputs: OutputKind
+    ) -> Outputs:
         with self.session() as session:
-            return session.run(inputs, **options)
+            return session.run(inputs, layout=layout, pass_through=pass_through, outputs=outputs)
 
-    def run_async(self, inputs: object, **options: Any) -> RunFuture[dict[str, Array]]:
-        """`run` in a thread of the pool: a future with `result()`, which can be awaited too."""
+    def _executor(self) -> ThreadPoolExecutor:
         self._check_open()
-        return submit(self._workers, self.run, inputs, **options)
+        return self._workers
 
-    def map(self, many: Iterable[object], **options: Any) -> Iterator[dict[str, Array]]:
+    def map(
+        self, many: Iterable[object], *, layout: str | Mapping[str, str] | None = None, pass_through: bool = False,
+        outputs: OutputKind = "float",
+    ) -> Iterator[Outputs]:  # fmt: skip
         """Outputs in the order of the inputs; at most two per session are waiting, so a stream may be endless."""
-        waiting: list[RunFuture[dict[str, Array]]] = []
+        waiting: list[RunFuture[Outputs]] = []
         try:
             for inputs in many:
-                waiting.append(self.run_async(inputs, **options))
+                waiting.append(
+                    self.run_async(inputs, layout=layout, pass_through=pass_through, outputs=outputs)
+                )
                 if len(waiting) >= 2 * self.size:
                     yield waiting.pop(0).result()
             while waiting:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING
 
-from openrknn.closing import Closing
 from openrknn.container.bundle import Bundle, is_bundle
 from openrknn.container.load import load
-from openrknn.container.model import Model, TensorSpec
+from openrknn.container.model import Model
+from openrknn.container.specs import Specs
 from openrknn.device import Device
 from openrknn.forks import in_child
+from openrknn.names import meant, refuse_unknown
 from openrknn.npu import Finding
 from openrknn.runtime import shapes
 from openrknn.runtime.automatic import named_device
@@ -22,14 +23,15 @@ from openrknn.runtime.binding import Binding
 from openrknn.runtime.carried import Carried, CarriedProgram
 from openrknn.runtime.engine import Engine, LocalEngine, Options, Runnable, SessionDevice
 from openrknn.runtime.errors import ClosedError
-from openrknn.runtime.feed import compute, in_order, layouts_in_order, output_names
-from openrknn.runtime.futures import RunFuture, submit
-from openrknn.runtime.io.outputs import OutputKind, check_kind
-from openrknn.runtime.io.tensors import Array
+from openrknn.runtime.feed import compute, in_order, layouts_in_order
+from openrknn.runtime.io.outputs import OutputKind
+from openrknn.runtime.io.results import Outputs
+from openrknn.runtime.io.watch import InputWatch
 from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.options import budget_for, core_count
 from openrknn.runtime.profile import Profile, RunTimes
 from openrknn.runtime.program.cpu import CustomOperator
+from openrknn.runtime.runner import Runner
 
 if TYPE_CHECKING:
     from openrknn.vendor.context.context import Context
@@ -39,11 +41,11 @@ __all__ = ["Session"]
 _LOG = logging.getLogger(__name__)
 
 
-class Session(Closing):
+class Session(Runner):
     """A model that is ready to run.
 
         with Session("yolo.rknn") as session:
-            outputs = session.run({"images": frame})        # dict: name -> float32 array in the original shape
+            outputs = session.run({"images": frame})        # name or number -> float32 array in the original shape
 
     `device` is "auto", "software", "software:rk3588", "rknpu", "rocket", "vendor" (the vendor's library, as
     `openrknn.vendor` finds it), "vendor:/path/to/librknnrt.so", or an open `Device`, which then stays open. `cores` (or
@@ -61,8 +63,10 @@ class Session(Closing):
     (`openrknn compile --partition`) gives a `PartedSession`, which runs them as one model.
     """
 
-    def __new__(cls, model: object = None, *_arguments: object, **_options: object) -> Session:
+    def __new__(cls, model: object = None, *_arguments: object, **options: object) -> Session:
         """A file of parts has a session of its own kind."""
+        if cls is Session:
+            refuse_unknown("Session", {name: 0 for name in options if name != "session_options"}, Session.__init__)
         if cls is Session and (isinstance(model, Bundle) or is_bundle(model)):
             from openrknn.runtime.parted.session import PartedSession  # here: it stands on this module
 
@@ -71,7 +75,7 @@ class Session(Closing):
 
     def __init__(
         self,
-        model: Model | str | os.PathLike[str] | bytes,
+        model: Model | Bundle | str | os.PathLike[str] | bytes,
         device: str | Device = "auto",
         *,
         cores: int | None = None,
@@ -82,6 +86,8 @@ class Session(Closing):
         max_work: int | None = None,
         max_memory: int | None = None,
     ) -> None:
+        if isinstance(model, Bundle):
+            raise TypeError("a model in parts makes a PartedSession; give it to Session itself, not to a subclass")
         self.model = model if isinstance(model, Model) else load(model)
         self.cores = core_count(cores, core_mask, self.model.chip)
         self._lock = threading.RLock()
@@ -92,6 +98,7 @@ class Session(Closing):
         self._closed = False
         self._pixels: frozenset[str] = frozenset()
         """The inputs that hold raw pixels since the last run."""
+        self._watch = InputWatch()
         self.times = RunTimes()
         """Where the time of the last `run` went."""
         self._last: Runnable | None = None
@@ -132,13 +139,13 @@ class Session(Closing):
         return context
 
     @property
-    def inputs(self) -> tuple[TensorSpec, ...]:
-        """What to feed, for the current shapes."""
+    def inputs(self) -> Specs:
+        """What to feed, for the current shapes: by number, or by name (`session.inputs["image"]`)."""
         return shapes.specs(self.model, self.model.graphs[self._graph], inputs=True)
 
     @property
-    def outputs(self) -> tuple[TensorSpec, ...]:
-        """What comes out, for the current shapes."""
+    def outputs(self) -> Specs:
+        """What comes out, for the current shapes: by number, or by name (`session.outputs["logits"]`)."""
         return shapes.specs(self.model, self.model.graphs[self._graph], inputs=False)
 
     @property
@@ -158,73 +165,28 @@ class Session(Closing):
 
     # -- running -------------------------------------------------------------------------------------------------
 
-    @overload
-    def run(
-        self,
-        inputs: object,
-        *,
-        layout: str | Mapping[str, str] | None = None,
-        pass_through: bool = False,
-        outputs: OutputKind = "float",
-    ) -> dict[str, Array]: ...
-
-    @overload
-    def run(
-        self,
-        inputs: Sequence[str] | None,
-        feed: Mapping[str, object],
-        *,
-        layout: str | Mapping[str, str] | None = None,
-        pass_through: bool = False,
-        outputs: OutputKind = "float",
-    ) -> list[Array]: ...
-
-    def run(
-        self,
-        inputs: object,
-        feed: Mapping[str, object] | None = None,
-        *,
-        layout: str | Mapping[str, str] | None = None,
-        pass_through: bool = False,
-        outputs: OutputKind = "float",
-    ) -> dict[str, Array] | list[Array]:
-        """Run the model once.
-
-        `inputs`: one array, a list or tuple in the model's order, or a dict by name. uint8 pictures go in as they are;
-        the model subtracts the mean and divides by std itself. Other numbers are normalized and quantized as the model
-        says. The shape shows whether an array is NHWC or NCHW; where it fits both, `layout` has to say so. With
-        `pass_through` the arrays are bytes in the model's own type and memory layout.
-
-        `outputs`: "float" (float32 in the original shape), "raw" (stored elements in the original shape) or "native"
-        (the memory itself, [N, C1, H, W, C2] and no copy: the next run writes into it).
-
-        As in ONNX Runtime, `run(names or None, {name: array})` returns a list: the named outputs, or all of them.
-        """
-        check_kind(outputs)
-        if feed is not None:
-            wanted = output_names(inputs, [port.name for port in self._program.outputs])
-            found = self.run(feed, layout=layout, pass_through=pass_through, outputs=outputs)
-            return [found[name] for name in wanted]
+    def _run(
+        self, inputs: object, layout: str | Mapping[str, str] | None, pass_through: bool, outputs: OutputKind
+    ) -> Outputs:
         with self._lock:
             self._check_open()
             program = self._program
             values = in_order(inputs, program.names)
             layouts = None if layout is None else layouts_in_order(layout, program.names)
             results, self.times = compute(
-                program, values, layouts, self._execute, pass_through=pass_through, outputs=outputs
+                program, values, layouts, self._execute, pass_through=pass_through, outputs=outputs, watch=self._watch
             )
             return results
 
-    def run_async(self, inputs: object, **options: Any) -> RunFuture[dict[str, Array]]:
-        """`run` in a thread of the session: a future with `result()`, which can be awaited too.
-
-        Runs of one session follow each other.
-        """
+    def _executor(self) -> ThreadPoolExecutor:
         with self._lock:
             self._check_open()
             if self._worker is None:
                 self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="openrknn-session")
-            return submit(self._worker, self.run, inputs, **options)
+            return self._worker
+
+    def _output_names(self) -> list[str]:
+        return [port.name for port in self._program.outputs]
 
     def bind(
         self,
@@ -357,5 +319,6 @@ def _places(program: Runnable, inputs: Mapping[str, object], outputs: Mapping[st
         known = [port.name for port in ports]
         unknown = [name for name in given if name not in known]
         if unknown:
-            raise ValueError(f"no {kind} is called {unknown[0]!r}; the model has {', '.join(known)}")
+            near = meant(unknown[0], known)
+            raise ValueError(f"no {kind} is called {unknown[0]!r}; the model has {', '.join(known)}{near}")
     return {**inputs, **outputs}

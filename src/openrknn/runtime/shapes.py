@@ -5,21 +5,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from openrknn.container.model import Model, TensorSpec
+from openrknn.container.model import Model
 from openrknn.container.parts import Graph
+from openrknn.container.specs import Specs
 
 __all__ = ["Shapes", "allowed_shapes", "graph_for", "specs"]
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-def specs(model: Model, graph: Graph, *, inputs: bool) -> tuple[TensorSpec, ...]:
+def specs(model: Model, graph: Graph, *, inputs: bool) -> Specs:
     """Inputs or outputs of one graph, with the batch that one run takes."""
     single = dataclasses.replace(model, graphs=(graph,))
     found = single.inputs if inputs else single.outputs
     if model.batch_size <= 1:
         return found
-    return tuple(
+    return Specs(
         dataclasses.replace(spec, shape=(spec.shape[0] * model.batch_size, *spec.shape[1:]) if spec.shape else ())
         for spec in found
     )

@@ -52,5 +52,6 @@ def set_up(form: str, level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    logging.captureWarnings(True)  # what a client feeds may look like a mistake
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "PIL"):
         logging.getLogger(name).setLevel(max(logging.ERROR if "uvicorn" in name else logging.WARNING, root.level))

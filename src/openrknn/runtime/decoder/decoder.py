@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from openrknn.closing import Closing
+from openrknn.closing import AsyncClosing
 from openrknn.container.sequence import read_decoder
 from openrknn.device import Device
+from openrknn.names import NamedOptions
 from openrknn.runtime.decoder.cross import CrossAttention
 from openrknn.runtime.decoder.graphs import StepGraph, sizes_of
 from openrknn.runtime.decoder.tables import Table
 from openrknn.runtime.errors import CacheFullError, ClosedError
-from openrknn.runtime.io.tensors import Array
+from openrknn.runtime.program.cpu import CustomOperator
 from openrknn.runtime.session import Session
 
 __all__ = ["Decoder"]
 
 
-class Decoder(Closing):
+class Decoder(NamedOptions, AsyncClosing):
     """A decoder that is ready to run: made by `openrknn compile step.onnx --cache N`.
 
         with Decoder("decoder.rknnz") as decoder:
@@ -38,8 +40,22 @@ class Decoder(Closing):
     """
 
     def __init__(
-        self, model: str | os.PathLike[str] | bytes, device: str | Device = "auto", *, beams: int = 1, **options: Any
+        self,
+        model: str | os.PathLike[str] | bytes,
+        device: str | Device = "auto",
+        *,
+        beams: int = 1,
+        cores: int | None = None,
+        core_mask: int | None = None,
+        custom_ops: Mapping[str, CustomOperator] | None = None,
+        strict: bool = False,
+        max_work: int | None = None,
+        max_memory: int | None = None,
     ) -> None:
+        options: dict[str, Any] = {
+            "cores": cores, "core_mask": core_mask, "custom_ops": custom_ops, "strict": strict,
+            "max_work": max_work, "max_memory": max_memory,
+        }  # fmt: skip
         if beams < 1:
             raise ValueError(f"{beams} beams cannot be run")
         self.file = read_decoder(model)
@@ -151,7 +167,7 @@ class Decoder(Closing):
         self.length = 0
         self._graph.reset()
 
-    def step(self, token: int | Sequence[int]) -> Array:
+    def step(self, token: int | Sequence[int]) -> npt.NDArray[np.float32]:
         """Logits after one more token: float32 [vocabulary]; for several beams a token each, and [beams, vocabulary].
 
         The array is good until the next step.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openrknn.container.parts import Tensor
+from openrknn.runtime.io.hints import shape_hint
 from openrknn.runtime.io.tensors import Array
 
 __all__ = ["LAYOUTS", "arrange", "wanted_text"]
@@ -29,12 +30,13 @@ def arrange(array: Array, tensor: Tensor, layout: str | None, *, picture: bool) 
         if layout not in LAYOUTS:
             raise ValueError(f"layout {layout!r} is not known; there are 'nhwc' and 'nchw'")
         if layout not in fitting:
-            raise ValueError(f"{_given(array, tensor)}; as {layout} it has to be {_shape(tensor, layout)}")
+            other = f". It fits as {fitting[0]}: leave layout= out" if fitting else _hint(array, tensor)
+            raise ValueError(f"{_given(array, tensor)}; as {layout} it has to be {_shape(tensor, layout)}{other}")
         return _channels_last(array, tensor, layout)
     if not fitting and tensor.shape[1] == 1 and _fits(array.shape, tensor.shape[2:]):
         return array.reshape(_shape(tensor, "nhwc"))  # a grey picture without its channel
     if not fitting:
-        raise ValueError(f"{_given(array, tensor)}; it has to be {wanted_text(tensor)}")
+        raise ValueError(f"{_given(array, tensor)}; it has to be {wanted_text(tensor)}{_hint(array, tensor)}")
     if len(fitting) > 1 and not picture and not _same_order(tensor.shape):
         raise ValueError(
             f"{_given(array, tensor)}, which can be read as NHWC and as NCHW; say which with layout='nhwc' or 'nchw'"
@@ -51,7 +53,7 @@ def wanted_text(tensor: Tensor) -> str:
 
 def _plain(array: Array, tensor: Tensor) -> Array:
     if array.shape != tensor.shape and not _fits(array.shape, tensor.shape):
-        raise ValueError(f"{_given(array, tensor)}; it has to be {tensor.shape}")
+        raise ValueError(f"{_given(array, tensor)}; it has to be {tensor.shape}{_hint(array, tensor)}")
     return array.reshape(tensor.shape)
 
 
@@ -77,3 +79,8 @@ def _channels_last(array: Array, tensor: Tensor, layout: str) -> Array:
 
 def _given(array: Array, tensor: Tensor) -> str:
     return f"input {tensor.name!r}: an array of shape {array.shape} was given"
+
+
+def _hint(array: Array, tensor: Tensor) -> str:
+    hint = shape_hint(array.shape, tensor.shape)
+    return f". {hint}" if hint else ""

@@ -12,7 +12,6 @@ other inputs it is round((x - mean) / std / scale + zero point) in float32, ties
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
@@ -26,12 +25,8 @@ from openrknn.runtime.io.tensors import Array, StoredTensor
 
 __all__ = ["InputPort", "as_numbers"]
 
-_LOG = logging.getLogger(__name__)
 _UINT8 = np.dtype(np.uint8)
-_PIXEL_RANGE = 64.0
-"""Inputs that reach this far in users' numbers are meant for pixels from 0 to 255."""
-_NORMALIZED_RANGE = 4.0
-"""Pictures that were normalized before stay below it: 0 to 1, -1 to 1, or ImageNet's -2.2 to 2.7."""
+_PICTURE_CHANNELS = (1, 3, 4)
 _NORMALIZED_CHANNELS = 4
 """The file has mean and std for four channels."""
 
@@ -82,8 +77,6 @@ class InputPort:
         self.keeps_numbers = not self._mean.any() and bool((self._std == 1).all()) and self._factor is None
         """Whether stored elements stand for the numbers that are fed, without normalization."""
         self._row_ends: str | None = None
-        self._expects_pixels = (takes_pixels or self._limits is None) and self._reach() >= _PIXEL_RANGE
-        """Until the first floats came."""
         # An ordinary picture needs no further thought.
         self._picture = self.pixels.shape if takes_pixels else None
 
@@ -101,8 +94,6 @@ class InputPort:
             self.fill_row_ends("pixels")
             self.pixels[...] = values
         else:
-            if self._expects_pixels and array.dtype.kind == "f":
-                self._warn_of_normalized(array)
             self._store(values if array.dtype == self.stored.dtype and array.dtype.kind in "iu" else self._real(values))
         return as_pixels
 
@@ -149,22 +140,34 @@ class InputPort:
         self._row_ends = None
         self.fill_row_ends(kind)
 
-    def _reach(self) -> float:
-        """The largest number, before normalization, that the input can hold; of floats, the one that becomes +-1."""
-        largest = 1.0
-        if self._limits is not None:
-            largest = float(max(self._limits.max - self._zero, self._zero - self._limits.min) * self._scale)
-        return float(np.max(np.abs(self._mean) + largest * np.abs(self._std)))
+    @property
+    def is_picture(self) -> bool:
+        """Whether the input is for pictures of one, three or four channels, by its shape and memory."""
+        shape = self.tensor.shape
+        is_one = len(shape) == 4 and shape[1] in _PICTURE_CHANNELS and min(shape[2:]) > 1
+        return is_one and (self.stored.is_image or not self.is_quantized)
 
-    def _warn_of_normalized(self, array: Array) -> None:
-        """Once, for the first floats: were mean and std applied to a picture that the model normalizes itself?"""
-        self._expects_pixels = False
-        if array.size and np.abs(array).max() <= _NORMALIZED_RANGE and not np.array_equal(array, np.rint(array)):
-            _LOG.warning(
-                "input %r takes pixels from 0 to 255 and normalizes them itself; the %s array given lies between %.3g "
-                "and %.3g: was it normalized before? Give the picture as uint8, or as floats from 0 to 255",
-                self.name, array.dtype, array.min(), array.max(),
-            )  # fmt: skip
+    @property
+    def is_quantized(self) -> bool:
+        """Whether integers stand for real numbers."""
+        return self._limits is not None
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest number, before normalization, that the input can hold.
+
+        Of floats, those that become -1 and 1.
+        """
+        least, most = -1.0, 1.0
+        if self._limits is not None:
+            least, most = ((edge - self._zero) * float(self._scale) for edge in (self._limits.min, self._limits.max))
+        ends = np.concatenate([np.ravel(least * self._std + self._mean), np.ravel(most * self._std + self._mean)])
+        return float(ends.min()), float(ends.max())
+
+    @property
+    def reach(self) -> float:
+        """The larger of the limits without its sign: 64 and more are meant for pixels from 0 to 255."""
+        return max(map(abs, self.limits))
 
     def _whole(self) -> Array:
         """The native memory with the ends of the rows."""

@@ -11,6 +11,7 @@ from openrknn.container.bundle import Port
 from openrknn.runtime.carried import Carried, check_pairs, initial_states
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.feed import in_order
+from openrknn.runtime.io.results import Outputs
 from openrknn.runtime.parted.types import as_type
 
 __all__ = ["CarriedArrays"]
@@ -25,7 +26,7 @@ class CarriedArrays(Carried):
 
     def __init__(
         self, pairs: Mapping[str, str], ports: tuple[Sequence[Port], Sequence[Port]], shapes: Shapes,
-        run: Callable[[dict[str, Any]], dict[str, Any]],
+        run: Callable[[dict[str, Any]], Outputs],
     ) -> None:  # fmt: skip
         """`ports`: inputs and outputs; `shapes`: of all of them, 0 where only a run decides."""
         inputs, outputs = ([port.name for port in some] for some in ports)
@@ -39,7 +40,7 @@ class CarriedArrays(Carried):
         self._free = [name for name in inputs if name not in self._shapes]
         self.reset()
 
-    def step(self, inputs: object, *, layout: str | Mapping[str, str] | None = None) -> dict[str, Any]:
+    def step(self, inputs: object, *, layout: str | Mapping[str, str] | None = None) -> Outputs:
         """Arrays have the shapes of the model that was cut, so `layout` says nothing new."""
         self._check_open()
         given = dict(zip(self._free, in_order(inputs if self._free or inputs else {}, self._free), strict=True))

@@ -14,14 +14,16 @@ import numpy as np
 
 from openrknn.chips import chip_named
 from openrknn.container.bundle import Bundle, Part, Plan, Port, read_bundle
-from openrknn.container.model import TensorSpec
 from openrknn.container.parts import Layout
+from openrknn.container.specs import Specs, TensorSpec
 from openrknn.device import Device
 from openrknn.forks import in_child
 from openrknn.runtime.binding import Binding
 from openrknn.runtime.carried import Carried
 from openrknn.runtime.errors import PartsError
-from openrknn.runtime.feed import in_order, output_names
+from openrknn.runtime.feed import in_order
+from openrknn.runtime.io.outputs import OutputKind
+from openrknn.runtime.io.results import Outputs
 from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.options import core_count
 from openrknn.runtime.parted.carried import CarriedArrays
@@ -29,6 +31,7 @@ from openrknn.runtime.parted.measure import PartedProfile, memory_of, profile_of
 from openrknn.runtime.parted.steps import CpuStep, NpuStep, Step, run_plan
 from openrknn.runtime.parted.types import DTYPES, as_type
 from openrknn.runtime.profile import RunTimes
+from openrknn.runtime.runner import NodeArg, node_arg
 from openrknn.runtime.session import Session
 
 __all__ = ["CpuDevice", "PartedSession"]
@@ -111,14 +114,14 @@ class PartedSession(Session):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
-    def inputs(self) -> tuple[TensorSpec, ...]:
-        """What to feed, for the current shapes."""
-        return tuple(_spec(port, self._plan) for port in self.bundle.inputs)
+    def inputs(self) -> Specs:
+        """What to feed, for the current shapes: by number, or by name."""
+        return Specs(_spec(port, self._plan) for port in self.bundle.inputs)
 
     @property
-    def outputs(self) -> tuple[TensorSpec, ...]:
-        """What comes out; open dimensions that only a run decides are 0."""
-        return tuple(_spec(port, self._plan) for port in self.bundle.outputs)
+    def outputs(self) -> Specs:
+        """What comes out, by number or by name; open dimensions that only a run decides are 0."""
+        return Specs(_spec(port, self._plan) for port in self.bundle.outputs)
 
     @property
     def allowed_shapes(self) -> tuple[dict[str, tuple[int, ...]], ...]:
@@ -133,14 +136,10 @@ class PartedSession(Session):
 
     # -- running -------------------------------------------------------------------------------------------------
 
-    def run(self, inputs: object, feed: Mapping[str, object] | None = None, **options: Any) -> Any:
+    def _run(self, inputs: object, layout: Any, pass_through: bool, outputs: OutputKind) -> Outputs:
         """As `Session.run`, with the model's own types."""
-        if options.pop("outputs", "float") != "float" or options.pop("pass_through", False):
+        if outputs != "float" or pass_through:
             raise ValueError("a model in parts takes and gives arrays in the model's own types; leave the option out")
-        if feed is not None:
-            wanted = output_names(inputs, [port.name for port in self.bundle.outputs])
-            found = self.run(feed)
-            return [found[name] for name in wanted]
         names = [port.name for port in self.bundle.inputs]
         given = dict(zip(names, in_order(inputs, names), strict=True))
         values = {port.name: as_type(given[port.name], port.type, port.name) for port in self.bundle.inputs}
@@ -148,7 +147,13 @@ class PartedSession(Session):
             self._check_open()
             return self._compute(values)
 
-    def _compute(self, values: dict[str, Any]) -> dict[str, Any]:
+    def _output_names(self) -> list[str]:
+        return [port.name for port in self.bundle.outputs]
+
+    def _node_arg(self, spec: TensorSpec) -> NodeArg:
+        return node_arg(spec, spec.dtype)
+
+    def _compute(self, values: dict[str, Any]) -> Outputs:
         shapes = {name: value.shape for name, value in values.items() if isinstance(value, np.ndarray)}
         plan = self._plan_for(shapes)
         self._plan = plan
@@ -165,7 +170,9 @@ class PartedSession(Session):
         rows = self._kept_rows(shapes, plan)
         if rows is not None:
             found = {name: value[:rows] for name, value in found.items()}
-        return {port.name: as_type(found[port.name], port.type, port.name) for port in self.bundle.outputs}
+        types = {port.name: port.type for port in self.bundle.outputs}
+        made: dict[str, Any] = {name: as_type(found[name], kind, name) for name, kind in types.items()}
+        return Outputs(made)
 
     def _kept_rows(self, shapes: Mapping[str, tuple[int, ...]], plan: Plan) -> int | None:
         """How many rows are real, where the plan is for more of them."""

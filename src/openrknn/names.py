@@ -1,0 +1,56 @@
+"""Names that users wrote and nobody has: which one they may have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from inspect import CO_VARKEYWORDS
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["NamedOptions", "meant", "refuse_unknown"]
+
+_HABITS = {
+    "providers": "device= says where a model runs ('auto', 'software', 'rknpu', 'vendor')",
+    "sess_options": "cores=, max_work= and max_memory= are arguments of their own",
+    "target": "the file says which chip it is for; device='software:rk3588' runs it on that one",
+    "output_names": "it is the first argument: run(['logits'], {'image': picture})",
+    "input_feed": "it is the second argument: run(None, {'image': picture})",
+    "data_format": "layout='nhwc' or 'nchw' says how the arrays lie",
+    "inputs_pass_through": "pass_through=True gives the model's own bytes",
+}
+"""Arguments of ONNX Runtime and of the vendor's toolkit that go by another name here."""
+
+
+def meant(name: object, known: Iterable[object]) -> str:
+    """ "; did you mean 'image'?", or nothing where no name is near."""
+    import difflib  # here: only for those who made a mistake
+
+    words = {str(one).lower(): str(one) for one in known}
+    close = difflib.get_close_matches(str(name).lower(), words, n=1)
+    return f"; did you mean {words[close[0]]!r}?" if close else ""
+
+
+def refuse_unknown(what: str, options: Mapping[str, object], function: Callable[..., Any]) -> None:
+    """Raise TypeError for the first option that the method does not take; `what` says whose options they are."""
+    code = getattr(function, "__code__", None)
+    if not options or code is None or code.co_flags & CO_VARKEYWORDS:  # a subclass may take what it likes
+        return
+    known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]  # without self
+    unknown = next((name for name in options if name not in known), None)
+    if unknown is None:
+        return
+    hint = f"; {_HABITS[unknown]}" if unknown in _HABITS else meant(unknown, known)
+    raise TypeError(f"{what} takes no {unknown}={hint or '; there are ' + ', '.join(known)}")
+
+
+class NamedOptions:
+    """A class whose constructor refuses options that it does not have, with the name that may have been meant."""
+
+    __slots__ = ()
+
+    def __new__(cls, *_arguments: object, **options: object) -> Self:
+        """Python's own complaint, before version 3.13, names nothing near."""
+        refuse_unknown(cls.__name__, options, cls.__init__)
+        return object.__new__(cls)
