@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from inspect import CO_VARKEYWORDS
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from typing import Self
+from openrknn.backports import Self
 
 __all__ = ["NamedOptions", "meant", "refuse_unknown"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
-import sys
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -20,8 +19,8 @@ from openrknn.runtime.runner import NodeArg
 from tests.parted_file import parted_bundle
 from tests.runtime.cases import answers, golden
 
-if sys.version_info >= (3, 11) or TYPE_CHECKING:
-    from typing import assert_type
+if TYPE_CHECKING:
+    from typing_extensions import assert_type
 else:
 
     def assert_type(value: Any, _: Any) -> Any:

@@ -14,7 +14,7 @@ import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from openrknn import __version__
 from openrknn.cli.commands import GROUPS, NAMES, Command, load_command
@@ -112,17 +112,17 @@ def _plain_warnings() -> Iterator[None]:
     """What looks like a mistake is a line for people here: the place in our own code says nothing to them."""
     before = warnings.showwarning
 
-    def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
         if issubclass(category, InputWarning):
             Output.complain(f"warning: {message}")
         else:
-            before(message, category, *rest)
+            before(message, category, *rest, **more)
 
-    warnings.showwarning = show
+    warnings.showwarning = ours = cast(Any, show)
     try:
         yield
     finally:
-        if warnings.showwarning is show:  # a command may have given them to its log
+        if warnings.showwarning is ours:  # a command may have given them to its log
             warnings.showwarning = before
 
 
