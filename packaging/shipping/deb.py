@@ -48,14 +48,7 @@ class Common:
 def build(root: Path, wheels: Path, out: Path) -> list[Path]:
     """Write openrknn_VERSION_ARCH.deb and openrknn-librknnrt_VERSION_ARCH.deb for all wheels that are there."""
     version, time = sources.version(root), sources.epoch(root)
-    found = {}
-    for architecture in site.MACHINES:
-        try:
-            found[architecture] = site.wheel_for(wheels, version, architecture)
-        except PackingError:
-            continue
-    if not found:
-        raise PackingError(f"{wheels} has no native wheel of openrknn {version}: packaging/build native first")
+    found = site.wheels_in(wheels, version)
     made = []
     with tempfile.TemporaryDirectory() as name:
         common = _common(root, found, Path(name) / "here")
@@ -89,8 +82,7 @@ def _common(root: Path, wheels: Mapping[str, Path], work: Path) -> Common:
         raise PackingError(f"a wheel for this machine is needed to write the manual: packaging/build {machine} first")
     python = work / "venv/bin/python"
     _call([sys.executable, "-m", "venv", str(work / "venv")])
-    options = ["--quiet", "--disable-pip-version-check", "--constraint", str(root / site.CONSTRAINTS)]
-    _call([str(python), "-m", "pip", "install", *options, str(wheel)])
+    _call([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)])
     _call([str(python), str(root / "tools/make_man_pages.py"), str(work / "pages")])
     shells = {
         path: _call([str(python), "-m", "openrknn.cli", "completion", shell]) for shell, path in _COMPLETIONS.items()

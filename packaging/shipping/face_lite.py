@@ -3,8 +3,8 @@
 from importlib.metadata import version
 
 import numpy as np
-from openrknn.cli.demo.files import find_examples
 
+from openrknn.cli.common.examples import find_examples
 from rknnlite.api import RKNNLite
 
 lite = RKNNLite()

@@ -2,8 +2,7 @@
 
 from importlib.metadata import version
 
-from openrknn.cli.demo.files import find_examples
-
+from openrknn.cli.common.examples import find_examples
 from rknn.api import RKNN
 
 rknn = RKNN()

@@ -7,6 +7,7 @@ script runs, so no emulator is needed for the other architecture and every build
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -31,27 +32,28 @@ _SKIPPED = (
     "usr/share/pixmaps", "usr/share/applications", "usr/share/base-files", "usr/share/debconf", "usr/sbin",
     "var/cache", "var/lib/apt", "etc/apt", "etc/dpkg", "etc/init.d", "etc/cron.daily", "etc/skel", "etc/profile.d",
 )  # fmt: skip
+_UNUSED = re.compile(r"usr/lib/[^/]+/gconv(/|$)|usr/lib/python[^/]+/(test|pydoc_data|idlelib)(/|$)")
+"""Tables of iconv, which Python does not use; tests and the texts of its help."""
 _SITE = f"usr/local/lib/python{PYTHON}/dist-packages"
 _START = b"#!/usr/bin/python3\nimport sys\n\nfrom openrknn.cli.__main__ import start\n\nsys.exit(start())\n"
 _ENGINE = b"#!/usr/bin/python3\nimport sys\n\nfrom openrknn.capi.engine import main\n\nsys.exit(main())\n"
 
 
-def build(root: Path, wheels: Path, out: Path, architectures: tuple[str, ...] = ("amd64", "arm64")) -> tuple[Path, str]:
-    """Write openrknn-VERSION-image.tar into `out`; its path and the digest of its index."""
+def build(root: Path, wheels: Path, out: Path) -> list[Path]:
+    """Write openrknn-VERSION-image.tar into `out`, for the architectures whose wheels are there."""
     version, time = sources.version(root), sources.epoch(root)
     layout, manifests = Layout(), []
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         compiler = Compiler(work / "compiler")
-        for architecture in sorted(architectures):
-            wheel = site.wheel_for(wheels, version, architecture)
+        for architecture, wheel in site.wheels_in(wheels, version).items():
             layers = _layers(root, wheel, architecture, time, work=work, compiler=compiler)
             image = Platform(architecture, layers)
             manifests.append(layout.image(image, _run(), _labels(root, version), time))
-    digest = layout.finish(manifests, f"openrknn:{version}", _labels(root, version))
+    layout.finish(manifests, f"openrknn:{version}", _labels(root, version))
     path = out / f"openrknn-{version}-image.tar"
     layout.write(path, time)
-    return path, digest
+    return [path]
 
 
 def _run() -> dict[str, object]:
@@ -86,7 +88,7 @@ def _layers(
     system = _system(architecture, time, folder / "apt")
     packages, own = _python(root, wheel, architecture, time, folder / "site")
     for name in EXAMPLES:
-        own.file(f"opt/openrknn/examples/{Path(name).name}", (root / "examples" / name).read_bytes())
+        own.link(f"opt/openrknn/examples/{Path(name).name}", f"/{_SITE}/openrknn/examples/{name}")
     for tree in (system, packages, own):
         compiler.compile(tree)
     return [
@@ -104,8 +106,9 @@ def _system(architecture: str, time: int, work: Path) -> Tree:
         name, fields = debs.control(package)
         tree.tar_of(debs.files(package), skip=_SKIPPED)
         tree.file(f"var/lib/dpkg/status.d/{name}", fields)  # where scanners look for packages without a database
-    for path in [path for path in tree.entries if path.startswith("usr/share/doc/")]:
-        if tree.entries[path][0].isreg() and not path.endswith("/copyright"):
+    for path in list(tree.entries):
+        document = path.startswith("usr/share/doc/") and tree.entries[path][0].isreg()
+        if _UNUSED.match(path) or (document and not path.endswith("/copyright")):
             del tree.entries[path]
     for name in ("bin", "lib", "sbin", *(["lib64"] if architecture == "amd64" else [])):
         tree.link(name, f"usr/{name}")

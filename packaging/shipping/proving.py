@@ -41,7 +41,9 @@ def judge(case: Case, ran: roots.Ran) -> Row:
         words.append(f"{said['PAGES']} man pages, purged")
     if "HEALTH" in said:
         words.append(f"serve is ready, stops with {said.get('STOPPED', '?')}")
-    return _row(case, said, "; ".join(words), passed=passed, details="" if passed else ran.output[-6000:])
+    return _row(
+        case, said, "; ".join(words), passed=passed, details="" if passed else (ran.output + ran.errors)[-6000:]
+    )
 
 
 def judge_demo(text: str) -> tuple[str, bool]:

@@ -127,6 +127,11 @@ def with_python(root: Root, interpreter: Path) -> Root:
     return Root(root.system, root.architecture, root.packages, Path(prefix), f"{root.system}, python {version}")
 
 
+def runs(interpreter: Path) -> bool:
+    """Whether it is a Python that runs; pyenv's shims of versions that nobody chose do not."""
+    return subprocess.run([str(interpreter), "-c", ""], capture_output=True, check=False).returncode == 0
+
+
 def make(root: Root, cache: Path) -> Path:
     """The folder of a root, made if it is not there."""
     folder = cache / root.folder

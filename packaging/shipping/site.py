@@ -18,13 +18,16 @@ _GLIBC = (17, 24, 26, 27, 28, 31, 34)
 """C libraries that wheels are made for and that Debian 12's, 2.36, is newer than."""
 
 
-def wheel_for(wheels: Path, version: str, architecture: str) -> Path:
-    """The native wheel for an architecture."""
-    found = sorted(wheels.glob(f"openrknn-{version}-*linux*{MACHINES[architecture]}.whl"))
+def wheels_in(folder: Path, version: str) -> dict[str, Path]:
+    """The native wheels of a folder, by architecture."""
+    found = {}
+    for architecture, machine in MACHINES.items():
+        if paths := sorted(folder.glob(f"openrknn-{version}-*linux*_{machine}.whl")):
+            found[architecture] = paths[0]
     if not found:
-        machine = MACHINES[architecture]
-        raise PackingError(f"{wheels} has no wheel of {version} for {machine}: packaging/build {machine} first")
-    return found[0]
+        machines = " ".join(MACHINES.values())
+        raise PackingError(f"{folder} has no native wheel of openrknn {version}: packaging/build {machines}")
+    return found
 
 
 def install(root: Path, wheel: Path, architecture: str, python: str, target: Path) -> None:
