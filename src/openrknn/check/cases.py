@@ -122,6 +122,7 @@ class Runner:
             if case.labels is not None:
                 lines = case.labels.read_text("utf-8", errors="replace").removesuffix("\n").split("\n")
                 labels = [line.strip() for line in lines]
+            session: Any = self.session  # its `run` has overloads, and answers like a pool's
             made = Pipeline(
                 self.subject.model,
                 task=case.task,
@@ -130,8 +131,7 @@ class Runner:
                 threshold=case.threshold,
                 fit=None if case.fit == "auto" else case.fit,
                 order=None if case.order == "auto" else case.order,
-                device=self.device,
-                cores=self.cores,
+                pool=session,  # weights are packed once for outputs and answers
             )
             whole: Any = made
             if case.reader is not None:
@@ -188,20 +188,19 @@ class Runner:
         if self.subject.model is None or not then:
             return [], False
         try:
-            changed = compare_traces(self.subject.model, arrays, case.layout, then)
+            changed = list(compare_traces(self.subject.model, arrays, case.layout, then))
         except _PROBLEMS as error:
             text = f"the operator could not be found: {error}"
             return [self._finding("first-difference", text, case, Severity.NOTE)], False
-        if changed is None:
+        if not changed:
             text = "every tensor on the software NPU is as recorded: the device or the expected file is another one"
             return [self._finding("first-difference", text, case, Severity.NOTE)], False
-        return [self._blamed(case, changed)], True
+        return [self._blamed(case, entry) for entry in changed], True
 
     def _blamed(self, case: Case, changed: Changed) -> Finding:
-        first = "is the first that differs" if changed.of > 1 else "differs"
-        text = f"{changed.tensor!r} {first}: {changed.text}"
+        text = f"its result {changed.tensor!r} is the first that differs {changed.text}"
         if changed.operator is None:
-            text = f"the input {changed.tensor!r} itself is not as recorded: its scale or normalisation changed"
+            text = f"the input {changed.tensor!r} differs {changed.text}: its scale or normalisation is another one"
         code = "saturated" if changed.saturated else "first-difference"
         return Finding(code, Severity.ERROR, text, changed.operator, case.name, self.subject.path)
 

@@ -19,12 +19,14 @@ from openrknn.analysis.explain import BOUNDARY
 from openrknn.check.result import OperatorPlace
 from openrknn.check.subject import Subject
 from openrknn.container.model import Model, Operator
-from openrknn.container.parts import Graph, Tensor
+from openrknn.container.parts import Graph, Kind, Tensor
 
 __all__ = ["Fingerprint", "OperatorPrint", "digest", "fingerprint", "from_json", "place_of"]
 
 FORMAT = 1
 _DIGITS = 32
+NO_OPERATOR = "(no operator)"
+"""Constants that no operator names."""
 
 
 def digest(data: bytes | memoryview) -> str:
@@ -61,6 +63,8 @@ class Fingerprint:
     operators: tuple[OperatorPrint, ...]
     interface: Mapping[str, str] = field(default_factory=dict)
     """Input or output -> type and shape."""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """Input -> type, scale and zero point."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Parts that are no .rknn -> hash."""
     sha256: str = ""
@@ -74,15 +78,19 @@ def fingerprint(subject: Subject) -> Fingerprint:
     """Of everything under one path."""
     rows: list[OperatorPrint] = []
     interface: dict[str, str] = {}
+    inputs: dict[str, str] = {}
     for part, model in subject.parts.items():
         for graph in model.graphs:
             rows += _graph(part, model, graph)
         prefix = f"{part} " if part else ""
         interface |= {f"{prefix}input {spec.name}": _spec(spec) for spec in model.inputs}
+        for graph in model.graphs[:1]:
+            tensors = [graph.tensors[index] for index in graph.inputs]
+            inputs |= {f"{prefix}{tensor.name}": _quantization(tensor) for tensor in tensors}
         interface |= {f"{prefix}output {spec.name}": _spec(spec) for spec in model.outputs}
     others = {} if subject.bundle is None else subject.bundle.files
     files = {name: digest(data) for name, data in others.items() if not name.endswith(".rknn")}
-    return Fingerprint(subject.chip, tuple(rows), interface, files, _whole(subject))
+    return Fingerprint(subject.chip, tuple(rows), interface, inputs, files, _whole(subject))
 
 
 def place_of(operator: Operator, part: str = "", graph: int = 0) -> OperatorPlace:
@@ -95,7 +103,14 @@ def from_json(data: Any) -> Fingerprint:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ValueError(f"not a fingerprint of format {FORMAT}")
     rows = tuple(_row(entry) for entry in data["operators"])
-    return Fingerprint(str(data["chip"]), rows, _texts(data["interface"]), _texts(data["files"]), str(data["sha256"]))
+    return Fingerprint(
+        chip=str(data["chip"]),
+        operators=rows,
+        interface=_texts(data["interface"]),
+        inputs=_texts(data["inputs"]),
+        files=_texts(data["files"]),
+        sha256=str(data["sha256"]),
+    )
 
 
 def _row(entry: Any) -> OperatorPrint:
@@ -126,8 +141,10 @@ def _spec(spec: Any) -> str:
 
 
 def _graph(part: str, model: Model, graph: Graph) -> Iterable[OperatorPrint]:
-    operators = [operator for operator in model.operators_of(graph) if operator.type not in BOUNDARY]
-    owners = _owners(graph, operators)
+    everything = model.operators_of(graph)
+    owners = _owners(graph, everything)
+    # Where data enter and leave is no computation, unless the NPU does it or constants belong to it.
+    operators = [item for item in everything if item.type not in BOUNDARY or item.tasks or owners.get(item.index)]
     seen: Counter[str] = Counter()
     for operator in operators:
         name = _name(operator)
@@ -143,6 +160,11 @@ def _graph(part: str, model: Model, graph: Graph) -> Iterable[OperatorPrint]:
             quantization={tensor.name: _quantization(tensor) for tensor in operator.outputs if tensor.name},
             commands=_commands(graph, operator),
         )
+    owned = {tensor.name for tensors in owners.values() for tensor in tensors}
+    rest = [tensor for name, tensor in _constants(graph).items() if name not in owned]
+    others = {tensor.name: digest(tensor.data) for tensor in rest if tensor.data}
+    if others:
+        yield OperatorPrint(part, graph.index, len(everything), NO_OPERATOR, "constants", "npu", others)
 
 
 def _name(operator: Operator) -> str:
@@ -153,7 +175,7 @@ def _name(operator: Operator) -> str:
 def _owners(graph: Graph, operators: Iterable[Operator]) -> dict[int, list[Tensor]]:
     """Operator -> its constants: the ones that it names, and those whose addresses go into its commands."""
     found: dict[int, dict[str, Tensor]] = {}
-    constants = {tensor.name: tensor for tensor in graph.tensors if tensor.data and not tensor.kind.is_activation}
+    constants = _constants(graph)
     for operator in operators:
         named = {tensor.name: tensor for tensor in operator.inputs if tensor.name in constants}
         found.setdefault(operator.index, {}).update(named)
@@ -169,6 +191,14 @@ def _owners(graph: Graph, operators: Iterable[Operator]) -> dict[int, list[Tenso
     return {index: list(tensors.values()) for index, tensors in found.items()}
 
 
+def _constants(graph: Graph) -> dict[str, Tensor]:
+    return {
+        tensor.name: tensor
+        for tensor in graph.tensors
+        if tensor.data and not tensor.kind.is_activation and tensor.kind not in (Kind.COMMANDS, Kind.TASKS)
+    }
+
+
 def _quantization(tensor: Tensor) -> str:
     text = tensor.dtype.label
     if tensor.quantization is None:
@@ -182,6 +212,7 @@ def _quantization(tensor: Tensor) -> str:
 def _commands(graph: Graph, operator: Operator) -> str:
     """The commands as they are in the file, before any address is put in."""
     hasher = hashlib.sha256()
-    for task in operator.tasks:
+    tasks = [task for task in graph.tasks if task.op_index == operator.index]  # of all lists: several cores, too
+    for task in tasks:
         hasher.update(graph.task_words(task, tail=False).tobytes())
-    return hasher.hexdigest()[:_DIGITS] if operator.tasks else ""
+    return hasher.hexdigest()[:_DIGITS] if tasks else ""

@@ -14,10 +14,12 @@ from openrknn.check.fields import Fields, inside, near, read_toml
 from openrknn.check.tolerance import Tolerance, read_tolerance
 from openrknn.chips import CHIPS
 
-__all__ = ["FILE", "FORMAT", "Budget", "Case", "Golden", "Integrity", "LintRules", "load_golden"]
+__all__ = ["AMOUNTS", "FILE", "FORMAT", "Budget", "Case", "Golden", "Integrity", "LintRules", "load_golden"]
 
 FILE = "golden.toml"
 FORMAT = 1
+AMOUNTS = ("bytes", "weight_bytes", "internal_bytes", "memory_bytes", "cpu_operators", "submits", "tasks", "macs")
+"""Budgets that are whole numbers."""
 _MOST_CASES = 10_000
 _WEIGHS = ("error", "warning", "off")
 
@@ -222,13 +224,12 @@ def _budget(row: Fields | None) -> Budget:
     times = row.numbers("ms") or {}
     for name in times:
         _chip(row, name, name)
-    wholes = ("bytes", "weight_bytes", "internal_bytes", "memory_bytes", "cpu_operators", "submits", "tasks", "macs")
-    found = {key: row.whole(key) for key in wholes}
+    found = {key: row.whole(key) for key in AMOUNTS}
     budget = Budget(
         ms=times,
         band=row.text("band", "estimate", choices=("low", "estimate", "high")),
         cpu_allowed=row.texts("cpu_allowed"),
-        lines={key: row.line(key) for key in (*wholes, "ms", "cpu_allowed") if row.has(key)},
+        lines={key: row.line(key) for key in (*AMOUNTS, "ms", "cpu_allowed") if row.has(key)},
         **found,
     )
     row.finish()

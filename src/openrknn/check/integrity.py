@@ -46,15 +46,17 @@ def integrity_checks(now: Fingerprint, then: Fingerprint, rules: Integrity, path
          count_of(len(now.operators), "operator")),
         ("weights", rules.weights, lambda: _weights(then, now, pairs, path),
          count_of(sum(len(row.weights) for row in now.operators), "tensor")),
-        ("quantization", rules.quantization, lambda: _quantization(pairs, path),
+        ("quantization", rules.quantization, lambda: _quantization(then, now, pairs, path),
          count_of(sum(len(row.quantization) for row in now.operators), "tensor")),
         ("commands", rules.commands, lambda: _commands(pairs, path),
          count_of(sum(bool(row.commands) for row in now.operators), "operator")),
     )  # fmt: skip
+    is_same = True
     for name, weighs, find, counted in parts:
         if weighs == "off":
             continue
         found = _weighed(list(find()), weighs)
+        is_same &= not found
         if not found:
             yield Check(name, Status.PASSED, f"{counted}, all as recorded")
             continue
@@ -62,6 +64,8 @@ def integrity_checks(now: Fingerprint, then: Fingerprint, rules: Integrity, path
         named = {str(finding.operator) for finding in found if finding.operator}
         text = f"changed in {count_of(len(named), 'operator')}" if named else count_of(len(found), "change")
         yield Check(name, status, text, tuple(found))
+    if is_same and then.sha256 and now.sha256 and then.sha256 != now.sha256:
+        yield Check("file", Status.PASSED, "not the recorded bytes; they differ in texts or names, in no operator")
 
 
 def _weighed(found: list[Finding], weighs: str) -> list[Finding]:
@@ -127,8 +131,15 @@ def _weights(
             yield Finding("weights-changed", Severity.ERROR, f"the part {name!r} is another one", file=path, do=do)
 
 
-def _quantization(pairs: list[tuple[OperatorPrint, OperatorPrint]], path: str) -> Iterator[Finding]:
+def _quantization(
+    then: Fingerprint, now: Fingerprint, pairs: list[tuple[OperatorPrint, OperatorPrint]], path: str
+) -> Iterator[Finding]:
     do = "calibrate with the same pictures and options as before; " + _AGAIN
+    for name, value in now.inputs.items():
+        was = then.inputs.get(name, value)
+        if was != value:
+            text = f"the input {name!r} is {value}; it was {was}{_factor(was, value)}"
+            yield Finding("quantization-changed", Severity.ERROR, text, file=path, do=do)
     for old, row in pairs:
         for tensor, value in row.quantization.items():
             was = old.quantization.get(tensor, value)
@@ -146,7 +157,9 @@ def _factor(was: str, value: str) -> str:
         return ""
     if ratio == 1:
         return ""
-    return f" (steps {ratio:.3g} times as large)" if ratio > 1 else f" (holds {ratio:.3g} of the range: it saturates)"
+    if ratio > 1:
+        return f" (steps {ratio:.3g} times as large)"
+    return f" (holds {ratio:.3g} of the range: what is beyond saturates)"
 
 
 def _commands(pairs: list[tuple[OperatorPrint, OperatorPrint]], path: str) -> Iterator[Finding]:

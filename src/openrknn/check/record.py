@@ -249,9 +249,29 @@ def _write_fingerprint(path: Path, subject: Subject, traces: Mapping[str, Mappin
     _write(path, _json({**fingerprint(subject).as_json(), "tensors": tensors}))
 
 
-def _json(value: object) -> bytes:
-    """One line for each row of a list: a change is readable in a version control system."""
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+def _json(value: Mapping[str, Any]) -> bytes:
+    """A line for each entry, and for each row of lists and tables: a version control system shows what changed."""
+    rows = []
+    for key, entry in value.items():
+        if isinstance(entry, list) and entry and isinstance(entry[0], dict):
+            text = "[\n  " + ",\n  ".join(_line(item) for item in entry) + "\n ]"
+        elif isinstance(entry, dict) and entry:
+            inner = [f"{_line(name)}: {_json_rows(item)}" for name, item in entry.items()]
+            text = "{\n  " + ",\n  ".join(inner) + "\n }"
+        else:
+            text = _line(entry)
+        rows.append(f" {_line(key)}: {text}")
+    return ("{\n" + ",\n".join(rows) + "\n}\n").encode("utf-8", "replace")
+
+
+def _json_rows(value: object) -> str:
+    if not isinstance(value, dict):
+        return _line(value)
+    return "{\n   " + ",\n   ".join(f"{_line(name)}: {_line(item)}" for name, item in value.items()) + "\n  }"
+
+
+def _line(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _save(path: Path, arrays: Mapping[str, Array]) -> bool:

@@ -7,7 +7,7 @@ operators may differ in their last bits from processor to processor, so they are
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -53,15 +53,13 @@ Traces: TypeAlias = dict[str, dict[str, Trace]]
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The first tensor that is not as recorded."""
+    """A tensor that is not as recorded."""
 
     operator: OperatorPlace | None
     """None: the input itself."""
     tensor: str
     text: str
     saturated: bool
-    of: int
-    """How many tensors were compared until then."""
 
 
 def traces_from_json(data: Any) -> Traces:
@@ -85,23 +83,22 @@ def trace(model: Model, arrays: Mapping[str, Array], layout: str | None) -> dict
 
 
 def compare_traces(
-    model: Model, arrays: Mapping[str, Array], layout: str | None, then: Mapping[str, Trace], part: str = ""
-) -> Changed | None:
-    """The first tensor that differs, in the order in which operators run; None if all are as recorded."""
-    seen = 0
+    model: Model, arrays: Mapping[str, Array], layout: str | None, then: Mapping[str, Trace]
+) -> Iterator[Changed]:
+    """Inputs that differ, and the first operator that does, in the order in which they run."""
     with _inspector(model) as inspector:
         inspector.feed(arrays, layout)
         for item in inspector.captured():
             before = then.get(item.tensor.name)
             if before is None:
                 continue
-            seen += 1
             now = _record(item)
             if _differs(now, before, is_float=item.stored.dtype.kind not in "iu"):
-                place = None if item.operator is None else place_of(item.operator, part)
                 text, saturated = _words(now, before)
-                return Changed(place, item.tensor.name, text, saturated, seen)
-    return None
+                if item.operator is not None:
+                    yield Changed(place_of(item.operator), item.tensor.name, text, saturated)
+                    return
+                yield Changed(None, item.tensor.name, text, saturated)
 
 
 def _inspector(model: Model) -> Inspector:
@@ -143,5 +140,5 @@ def _words(now: Trace, before: Trace) -> tuple[str, bool]:
         if one > other + _SATURATION:
             parts.append(f"{100 * one:.0f} % of it have the {name} number of the type, {100 * other:.0f} % had it")
     if parts:
-        return f"saturates: {'; '.join(parts)}", True
-    return f"differs (root mean square {now.rms:.4g}, it was {before.rms:.4g})", False
+        return f"and saturates: {'; '.join(parts)}", True
+    return f"(root mean square {now.rms:.4g}, it was {before.rms:.4g})", False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from rich.table import Table
 from rich.text import Text
@@ -62,17 +63,17 @@ def _findings(found: Sequence[Finding]) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True, min_width=len(Severity.WARNING))
     grid.add_column(overflow="fold")
-    said = ""
-    for finding in found:
-        case = f"case {finding.case}" if finding.case else ""
-        head = Text.assemble((finding.code, "bold"), ("  " if case else "") + printable(case))
-        grid.add_row(Text(str(finding.severity), _STYLES[finding.severity]), head)
-        if finding.operator is not None:
-            grid.add_row("", Text(printable(str(finding.operator)), "bold yellow"))
-        grid.add_row("", Text(printable(finding.text)))
-        if finding.do and finding.do != said:  # the same advice is given once
-            grid.add_row("", Text(f"do:  {printable(finding.do)}", "dim"))
-            said = finding.do
+    same = groupby(found, lambda item: (item.severity, item.code, item.case, item.do))
+    for (severity, code, case, do), group in same:
+        head = Text.assemble((code, "bold"), printable(f"  case {case}" if case else ""))
+        grid.add_row(Text(str(severity), _STYLES[severity]), head)
+        for text, several in groupby(group, lambda item: item.text):
+            places = [str(item.operator) for item in several if item.operator is not None]
+            if places:
+                grid.add_row("", Text(printable(", ".join(places)), "bold yellow"))
+            grid.add_row("", Text(printable(text)))
+        if do:
+            grid.add_row("", Text(f"do:  {printable(do)}", "dim"))
     return grid
 
 
