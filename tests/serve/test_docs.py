@@ -11,7 +11,7 @@ import pytest
 
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import Settings
-from tests.docs.code_blocks import ROOT, _compare, collect, commands
+from tests.docs.code_blocks import ROOT, collect, commands, compare
 from tests.serve.voices import make_sets, open_fake, wav
 
 PAGE = ROOT / "docs" / "serve.md"
@@ -41,7 +41,7 @@ def run_console(text: str, server: Server, folder: Path) -> None:
             ["bash", "-c", real], cwd=folder, env=os.environ, capture_output=True, text=True, check=False
         )
         assert result.returncode == 0, result.stderr
-        _compare(command, shown, result.stdout)
+        compare(command, shown, result.stdout)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl here (Debian: apt install curl)")
