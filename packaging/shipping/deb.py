@@ -26,6 +26,8 @@ from shipping.tree import Tree
 
 PYTHONS = {12: "3.11", 13: "3.13"}
 """Each release's Python."""
+INSTALL = ("library", "--engine", "/usr/bin/openrknn-engine", "--install")
+"""What writes the files for programs in C; the prefix follows."""
 _PAGES = "usr/share/man/man1"
 _COMPLETIONS = {
     "bash": "usr/share/bash-completion/completions/openrknn",
@@ -88,8 +90,7 @@ def _common(root: Path, wheels: Mapping[str, Path], work: Path) -> Common:
         path: _call([str(python), "-m", "openrknn.cli", "completion", shell]) for shell, path in _COMPLETIONS.items()
     }
     prefix = work / "usr"
-    install = ["library", "--install", str(prefix), "--engine", "/usr/bin/openrknn-engine"]
-    _call([str(python), "-m", "openrknn.cli", *install])
+    _call([str(python), "-m", "openrknn.cli", *INSTALL, str(prefix)])
     files = {path.relative_to(prefix).as_posix(): path.read_bytes() for path in prefix.rglob("*") if path.is_file()}
     return Common(
         {path.name: path.read_bytes() for path in sorted((work / "pages").iterdir())},

@@ -49,14 +49,14 @@ def build(root: Path, wheels: Path, out: Path) -> list[Path]:
         for architecture, wheel in site.wheels_in(wheels, version).items():
             layers = _layers(root, wheel, architecture, time, work=work, compiler=compiler)
             image = Platform(architecture, layers)
-            manifests.append(layout.image(image, _run(), _labels(root, version), time))
+            manifests.append(layout.image(image, started(), _labels(root, version), time))
     layout.finish(manifests, f"openrknn:{version}", _labels(root, version))
     path = out / f"openrknn-{version}-image.tar"
     layout.write(path, time)
     return [path]
 
 
-def _run() -> dict[str, object]:
+def started() -> dict[str, object]:
     """How the image is started; Kubernetes' `command:` replaces the entry point."""
     return {
         "User": f"{USER}:{USER}",

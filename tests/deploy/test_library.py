@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from shipping import deb
 
 from openrknn.cli.main import build_parser
 
@@ -56,10 +57,10 @@ def test_the_vendors_files_are_moved_aside_and_come_back(root: Path) -> None:
     assert list(root.rglob("*.vendor")) == []
 
 
-@pytest.mark.parametrize("path", [DEBIAN / "rules", FOLDER / "container/Containerfile"], ids=lambda path: path.name)
-def test_their_commands_exist(path: Path) -> None:
-    (words,) = [shlex.split(line) for line in COMMAND.findall(path.read_text())]
-    build_parser((words[0],)).parse_args(words)
+def test_their_commands_exist() -> None:
+    (words,) = [shlex.split(line) for line in COMMAND.findall((FOLDER / "container/Containerfile").read_text())]
+    for arguments in (words, [*deb.INSTALL, "/usr"]):
+        build_parser((arguments[0],)).parse_args(arguments)
 
 
 def test_the_container_without_a_target_is_the_server() -> None:
@@ -71,4 +72,4 @@ def test_the_debian_package_starts_the_engine_of_its_own_folder() -> None:
     text = (DEBIAN / "openrknn-engine.sh").read_text()
     assert "/usr/lib/openrknn" in text
     assert "openrknn.capi.engine" in text
-    assert "--engine /usr/bin/openrknn-engine" in (DEBIAN / "rules").read_text()
+    assert deb.INSTALL[1:3] == ("--engine", "/usr/bin/openrknn-engine")

@@ -4,15 +4,17 @@ import gzip
 import hashlib
 import io
 import json
+import re
 import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from packing.errors import PackingError
-from shipping import oci
+from shipping import image, oci
 from shipping.tree import Tree, clean_path
 
+ROOT = Path(__file__).parents[2]
 TIME = 1_700_000_000
 
 
@@ -128,3 +130,21 @@ def test_packages_of_debian_become_entries_without_what_is_skipped() -> None:
     made.tar_of(data.getvalue(), skip=("usr/share/man",))
     assert sorted(made.entries) == ["usr/lib/a.so", "usr/lib/b.so", "usr/lib/c.so"]
     assert made.entries["usr/lib/b.so"][1] == b"abc"  # a hard link is a copy
+
+
+def test_both_ways_to_an_image_start_the_same() -> None:
+    text = (ROOT / "deploy/container/Containerfile").read_text()
+    started = image.started()
+    for name, key in (("ENTRYPOINT", "Entrypoint"), ("CMD", "Cmd")):
+        (line,) = re.findall(rf"^{name} (\[.*\])$", text, re.MULTILINE)
+        assert json.loads(line) == started[key]
+    assert set(re.findall(r"^USER (\S+)$", text, re.MULTILINE)) == {started["User"]}
+
+
+def test_what_the_manifests_run_is_in_the_image() -> None:
+    wanted = {
+        name for path in (ROOT / "deploy/kubernetes").rglob("*.yaml")
+        for name in re.findall(r"/opt/openrknn/examples/([\w.]+)", path.read_text())
+    }  # fmt: skip
+    assert wanted == {Path(name).name for name in image.EXAMPLES}
+    assert all((ROOT / "examples" / name).is_file() for name in image.EXAMPLES)

@@ -413,7 +413,7 @@ def test_the_image_is_pinned_and_needs_a_token(
     assert {line.split()[1] for line in lines if line.startswith("FROM")} == {"python:${PYTHON}"}
     command = json.loads(next(line for line in lines if line.startswith("CMD")).removeprefix("CMD "))
     monkeypatch.delenv("OPENRKNN_TOKEN", raising=False)
-    assert main([*command[1:-1], str(FILES["picture"])]) == 2
+    assert main([*command[:-1], str(FILES["picture"])]) == 2
     assert "OPENRKNN_TOKEN" in capsys.readouterr().err
 
 
