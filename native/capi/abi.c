@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef OPENRKNN_VERSION
+#define OPENRKNN_VERSION "unknown"
+#endif
+
 #ifndef OPENRKNN_DEFAULT_ABI
 #define OPENRKNN_DEFAULT_ABI NEWEST_ABI
 #endif

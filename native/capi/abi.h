@@ -7,7 +7,6 @@
 #include "include/rknn_custom_op.h"
 #include "include/rknn_matmul_api.h"
 
-#define OPENRKNN_VERSION "0.1.0.dev0"
 #define NEWEST_ABI "2.5.0"
 
 /* The version that a program was compiled for, and the sizes of the structs that differ. */

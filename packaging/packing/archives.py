@@ -29,7 +29,8 @@ def read_wheel(path: Path) -> dict[str, bytes]:
 
 def metadata_folder(files: Mapping[str, bytes], name: str) -> str:
     """The .dist-info folder of a distribution in a wheel (`name` with underscores)."""
-    found = {path.split("/")[0] for path in files if path.startswith(f"{name}-") and ".dist-info/" in path}
+    folders = {path.split("/")[0] for path in files}
+    found = {folder for folder in folders if folder.startswith(f"{name}-") and folder.endswith(".dist-info")}
     if len(found) != 1:
         raise PackingError(f"the wheel has {len(found)} .dist-info folders of {name} instead of one: {sorted(found)}")
     return found.pop()

@@ -1,26 +1,22 @@
 """Makes wheels of openrknn with and without native libraries, its sdist, and wheels of the two faces."""
 
-import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from packing import archives, environment, sources
+from packing import archives, environment, native, sources
 from packing.errors import PackingError
+from packing.faces import FACES, stand_in
 
-__all__ = ["GLIBC", "MACHINES", "build_native", "build_pure", "build_sdist"]
+__all__ = ["build_face", "build_native", "build_pure", "build_sdist"]
 
-MACHINES = ("aarch64", "x86_64")
-GLIBC = "2.17"
-"""The oldest C library that the native libraries run on: CentOS 7's, which is also the first that knows aarch64."""
-LIBRARIES = (
-    "libopenrknn.so", "libopenrknn_ort.so", "libopenrknn_preload.so", "libopenrknn_spy.so",
-    "librknnmrt.so", "librknnrt.so",
-)  # fmt: skip
+_STANDS_FOR = "compat/rknn/src/rknn/VERSION"
+"""The version of the vendor's API that the faces follow."""
 _HOOK = """
 import json, sys
 from scikit_build_core import build
@@ -35,31 +31,15 @@ def build_pure(root: Path, out: Path) -> Path:
 
 def build_native(root: Path, out: Path, machine: str) -> Path:
     """openrknn with its native libraries, compiled by zig for that machine."""
-    spec = importlib.util.find_spec("ziglang")
-    if spec is None or spec.origin is None:
-        raise PackingError("the package ziglang is not here; start packaging/build without OPENRKNN_PACKAGING")
-    settings = {
-        "cmake.define.CMAKE_SYSTEM_NAME": "Linux",
-        "cmake.define.CMAKE_SYSTEM_PROCESSOR": machine,
-        "cmake.define.CMAKE_C_COMPILER": str(root / "packaging/zig-cc"),
-        # Nothing of the machine that builds.
-        "cmake.define.CMAKE_FIND_ROOT_PATH_MODE_PROGRAM": "NEVER",
-        "install.strip": "false",  # by the linker: the strip of this machine may not know the other's files
-    }
-    flags = {
-        "OPENRKNN_ZIG": str(Path(spec.origin).parent / "zig"),
-        "OPENRKNN_ZIG_TARGET": f"{machine}-linux-gnu.{GLIBC}",
-        "LDFLAGS": "-s",
-        "CC": "",
-    }
-    platforms = f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
-    if GLIBC == "2.17":
-        platforms += f".manylinux2014_{machine}"  # the name that older pips know
-    wheel = _wheel(root, out, f"py3-none-{platforms}", settings, flags)
-    inside = archives.read_wheel(wheel)
-    if missing := [name for name in LIBRARIES if f"openrknn/_native/{name}" not in inside]:
-        raise PackingError(f"{wheel.name} has no {', '.join(missing)}: read what the compiler said above")
-    return wheel
+    with tempfile.TemporaryDirectory() as cache:
+        flags = native.variables(machine, Path(cache))
+        made = _wheel(root, out, native.tag(machine), native.settings(root, machine), flags)
+    try:
+        native.check(made, machine, [tempfile.gettempdir() + "/tmp", str(root), str(Path.home()) + "/"])
+    except PackingError:
+        made.unlink()
+        raise
+    return made
 
 
 def build_sdist(root: Path, out: Path) -> Path:
@@ -67,6 +47,21 @@ def build_sdist(root: Path, out: Path) -> Path:
     with tempfile.TemporaryDirectory() as work:
         source = sources.stage(root, Path(work) / "openrknn")
         return out / _run("build_sdist", source, out, {}, _clean(root, source, {}))
+
+
+def build_face(root: Path, out: Path, folder: str) -> Path:
+    """A face of the vendor's on openrknn: the package of compat/FOLDER, which also answers to the vendor's name."""
+    face = FACES[folder]
+    with tempfile.TemporaryDirectory() as work:
+        source = sources.stage(root, Path(work) / "openrknn")
+        project = source / "compat" / folder
+        shutil.copyfile(source / "LICENSE", project / "LICENSE")
+        made = Path(work) / _run("build_wheel", project, Path(work), {}, _clean(root, source, {}))
+        files = archives.read_wheel(made)
+    version = sources.version(root)
+    files |= stand_in(face, version, (root / _STANDS_FOR).read_text("utf-8").strip())
+    name = face.name.replace("-", "_")
+    return archives.write_wheel(out, name, version, "py3-none-any", files, epoch=sources.epoch(root))
 
 
 def _wheel(root: Path, out: Path, tag: str, settings: Mapping[str, str], flags: Mapping[str, str]) -> Path:

@@ -8,7 +8,9 @@
 
 python3Packages.buildPythonApplication {
   pname = "openrknn";
-  version = "0.1.0.dev0";
+  # Said once, in the package itself.
+  version = builtins.head (builtins.match ".*\n__version__ = \"([^\"]+)\".*"
+    (builtins.readFile ../../../src/openrknn/__init__.py));
   pyproject = true;
 
   src = lib.cleanSource ../../..;

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import openrknn
 from openrknn.capi.structs import NEWEST
 from openrknn.errors import UnsupportedError
 from openrknn.fakekernel.preload import build, host_machine, package_folders, source_folder
@@ -69,6 +70,8 @@ def _compile(machine: str) -> Path:
     folder = _sources()
     sources, scripts = sorted(folder.glob("*.c")), sorted(folder.glob("*.map"))
     headers = [*sorted(folder.glob("*.h")), *sorted((folder / "include").glob("*.h"))]
-    flags = (*_FLAGS, f"-I{folder / 'include'}", *(f"-Wl,--version-script={script}" for script in scripts))
+    words = [f'-DOPENRKNN_VERSION="{openrknn.__version__}"', f"-I{folder / 'include'}"]
+    flags = (*_FLAGS, *words, *(f"-Wl,--version-script={script}" for script in scripts))
     state = b"".join(path.read_bytes() for path in (*sources, *headers, *scripts))
+    state += openrknn.__version__.encode()
     return build(machine, NAMES[0], sources, flags, state)

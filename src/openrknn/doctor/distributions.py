@@ -14,6 +14,8 @@ __all__ = ["Distribution", "find_distributions", "needed_tag", "wheel_problem"]
 
 _NAMES = frozenset({"rknn_toolkit_lite2", "rknn_toolkit2", "numpy", "openrknn", "openrknn_lite", "openrknn_toolkit"})
 _INFO = re.compile(r"([A-Za-z0-9_.]+)-([^-]+)\.dist-info")
+_STAND_IN = "+openrknn"
+"""openrknn-lite and openrknn-toolkit also go by the vendor's names, with such versions: they are not the vendor's."""
 _WHEEL = re.compile(r"[^-]+-[^-]+(?:-\d[^-]*)?-(?P<python>[^-]+)-(?P<abi>[^-]+)-(?P<platform>[^-]+)\.whl")
 
 
@@ -33,7 +35,7 @@ def find_distributions(root: Path) -> tuple[Distribution, ...]:
         for entry in sorted(folder.glob("*.dist-info")):
             match = _INFO.fullmatch(entry.name)
             name = match[1].lower().replace("-", "_").replace(".", "_") if match else ""
-            if match and name in _NAMES:
+            if match and name in _NAMES and not match[2].endswith(_STAND_IN):
                 place = "/" + str(folder.relative_to(root))
                 found.setdefault((name, folder.resolve()), Distribution(name, match[2], place))
     return tuple(found.values())

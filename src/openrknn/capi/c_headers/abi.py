@@ -12,7 +12,6 @@ What differs between versions, and so between callers that a library cannot tell
 
 from __future__ import annotations
 
-import openrknn
 from openrknn.capi.marshalling import QUERY_STRUCTS
 from openrknn.capi.structs import NEWEST
 from openrknn.vendor.tables.enums import MatmulType
@@ -42,7 +41,6 @@ def abi_header() -> str:
             "#ifndef OPENRKNN_CAPI_ABI_H\n#define OPENRKNN_CAPI_ABI_H\n",
             "#include <stddef.h>\n#include <stdint.h>\n\n",
             '#include "include/rknn_custom_op.h"\n#include "include/rknn_matmul_api.h"\n\n',
-            f'#define OPENRKNN_VERSION "{openrknn.__version__}"\n',
             f'#define NEWEST_ABI "{NEWEST}"\n\n',
             _sizes(),
             _widths(),
