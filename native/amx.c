@@ -11,6 +11,9 @@
 
 #include "internal.h"
 
+/* Half of 1024 in a cycle. */
+enum { TILE_PRODUCTS = 1000 };
+
 /* Palette 1: rows, and bytes of a row, of each of 8 tiles. */
 typedef struct {
     uint8_t palette, start_row, reserved[14];

@@ -316,6 +316,8 @@ static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int
 
 const kernel_set kernels_avx2 = {
     .name = "avx2",
+    .products = 40,
+    .float_products = 8,
     .needs = OPENRKNN_CPU_AVX2 | OPENRKNN_CPU_F16C,
     .input_bytes = 2,
     .block = 1,

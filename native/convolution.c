@@ -124,7 +124,9 @@ static int32_t reads_memory(const openrknn_convolution *step, const kernel_set *
 static void divide_work(convolution *c)
 {
     int64_t macs = (int64_t)c->out_rows * c->out_columns * c->out_atoms * tap_count(c->step) * 16 * lanes_of(c->step);
-    int32_t threads = openrknn_threads(), wanted = threads > 1 && macs > 1000000 ? 4 * threads : 1;
+    int32_t rate = is_float(c->step) ? c->kernels->float_products : c->kernels->products;
+    c->work = macs / rate + dpu_work(&c->step->dpu, (int64_t)c->out_rows * c->out_columns * c->out_atoms);
+    int32_t threads = useful_threads(c->work), wanted = threads > 1 ? 4 * threads : 1;
 
     count_segments(c);
     c->segment_units = at_most(c->segments, wanted);
@@ -216,12 +218,12 @@ static int run_direct(convolution *c)
                 offsets[at++] = (int32_t)(plane * c->plane_bytes +
                                           tap_offset(c, tap / step->kernel_width, tap % step->kernel_width));
         if (step->picture)
-            run_units(c->rows, copy_unit, c);
+            run_units(c->rows, c->rows * c->row_bytes, copy_unit, c);
         else
             copy_all(c, planes);
     }
     divide_work(c);
-    run_units(c->segment_units * c->unit_columns, direct_unit, c);
+    run_units(c->segment_units * c->unit_columns, c->work, direct_unit, c);
     return 0;
 }
 

@@ -47,6 +47,7 @@ typedef struct {
     int32_t copies_late;  /* depthwise: each unit copies its own input */
     int32_t chunks;       /* of rows, to be copied */
     int32_t copied_atoms;
+    int64_t work; /* in nanoseconds */
 } convolution;
 
 /* ---------------------------------------------------------------------------------------------- sizes */

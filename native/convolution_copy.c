@@ -292,6 +292,7 @@ static void copy_chunk(void *job, int32_t chunk)
 void copy_all(convolution *c, int32_t atoms)
 {
     c->copied_atoms = atoms;
-    c->chunks = at_most(c->rows, 4 * openrknn_threads());
-    run_units(c->chunks, copy_chunk, c);
+    const int64_t work = atoms * (int64_t)c->rows * c->columns * c->phases * ATOM / COPY_BYTES * (is_float(c->step) ? 4 : 1);
+    c->chunks = at_most(c->rows, 4 * useful_threads(work));
+    run_units(c->chunks, work, copy_chunk, c);
 }

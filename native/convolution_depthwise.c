@@ -45,11 +45,19 @@ static void depthwise_unit(void *job, int32_t unit)
     }
 }
 
+/* One tap of 16 channels is one or two instructions that multiply, and as many that prepare the inputs. */
+static int64_t depthwise_work(const convolution *c)
+{
+    const int64_t atoms = (int64_t)c->out_rows * c->out_columns * c->out_atoms;
+    const int32_t window = c->step->kernel_height * c->step->kernel_width;
+    return atoms * window * (is_float(c->step) ? 4 : 1) + dpu_work(&c->step->dpu, atoms);
+}
+
 int run_depthwise(convolution *c)
 {
     const openrknn_convolution *step = c->step;
     column_run runs[LARGEST_KERNEL];
-    int32_t threads = openrknn_threads(), count = column_runs(step, runs), strip = 0;
+    int32_t count = column_runs(step, runs), strip = 0;
     int32_t *offsets = scratch(SCRATCH_OFFSETS, 2 * step->kernel_height * count * (int64_t)sizeof(int32_t));
 
     if (!offsets)
@@ -72,11 +80,13 @@ int run_depthwise(convolution *c)
     c->weights = step->packed;
     c->block_bytes = depthwise_bytes(step, c->kernels);
     count_segments(c);
+    c->work = depthwise_work(c);
+    const int32_t threads = useful_threads(c->work);
     c->unit_columns = threads > 1 && c->out_atoms < 2 * threads ? at_most(c->segments, 2 * threads) : 1;
     c->copies_late = c->unit_columns == 1 && !step->copies_first;
     if (!c->copies_late)
         copy_all(c, at_most(c->atoms, c->out_atoms));
-    run_units(c->out_atoms * c->unit_columns, depthwise_unit, c);
+    run_units(c->out_atoms * c->unit_columns, c->work, depthwise_unit, c);
     return 0;
 }
 
@@ -142,7 +152,7 @@ int run_float_depthwise(convolution *c)
     count_segments(c);
     c->copies_late = !step->copies_first;
     if (!c->copies_late)
-        run_units(2 * c->out_atoms, copy_unit, c);
-    run_units(c->out_atoms, float_depthwise_unit, c);
+        run_units(2 * c->out_atoms, depthwise_work(c) / 4, copy_unit, c);
+    run_units(c->out_atoms, depthwise_work(c), float_depthwise_unit, c);
     return 0;
 }

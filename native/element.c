@@ -25,11 +25,16 @@ static void move_cube(openrknn_cube *cube, ptrdiff_t distance)
 
 /* ---------------------------------------------------------------------------------------------- flying */
 
+static int64_t flying_work(const openrknn_flying *step)
+{
+    return dpu_work(&step->dpu, (int64_t)step->height * step->width * divide_up(step->dpu.channels, LANES));
+}
+
 /* Into how many parts the pixels of an atom are divided. */
 static int32_t flying_parts(const openrknn_flying *step)
 {
     int32_t pixels = step->height * step->width, groups = divide_up(step->dpu.channels, LANES);
-    int32_t threads = openrknn_threads();
+    int32_t threads = useful_threads(flying_work(step));
     return threads > 1 && (groups < 2 * threads || pixels >= 1024) ? at_most(pixels, 2 * threads) : 1;
 }
 
@@ -58,16 +63,21 @@ int run_flying(const openrknn_flying *step)
     if (take_snapshot(step->snapshot, step->snapshot_bytes, &distance) != 0)
         return -1;
     move_cube(&local.source, distance);
-    run_units(flying_parts(step) * divide_up(step->dpu.channels, LANES), flying_unit, &local);
+    run_units(flying_parts(step) * divide_up(step->dpu.channels, LANES), flying_work(step), flying_unit, &local);
     return 0;
 }
 
 /* ---------------------------------------------------------------------------------------------- maps and copies */
 
+static int64_t map_work(const openrknn_map *step)
+{
+    return (int64_t)step->height * step->width * step->target.atoms * (step->table ? 2 * ATOM : ATOM) / COPY_BYTES;
+}
+
 /* Into how many parts the pixels of an atom are divided. */
 static int32_t map_parts(const openrknn_map *step)
 {
-    int32_t pixels = step->height * step->width, threads = openrknn_threads();
+    int32_t pixels = step->height * step->width, threads = useful_threads(map_work(step));
     return threads > 1 && (step->target.atoms < 2 * threads || pixels >= 1024) ? at_most(pixels, 2 * threads) : 1;
 }
 
@@ -102,7 +112,7 @@ int run_map(const openrknn_map *step)
     if (take_snapshot(step->snapshot, step->snapshot_bytes, &distance) != 0)
         return -1;
     move_cube(&local.source, distance);
-    run_units(step->target.atoms * map_parts(step), map_unit, &local);
+    run_units(step->target.atoms * map_parts(step), map_work(step), map_unit, &local);
     return 0;
 }
 
@@ -182,7 +192,7 @@ int run_move(const openrknn_move *step)
     if (take_snapshot(step->snapshot, step->snapshot_bytes, &distance) != 0)
         return -1;
     move_cube(&local.source, distance);
-    run_units(step->surfaces, move_unit, &local);
+    run_units(step->surfaces, (int64_t)step->surfaces * step->height * step->width * ATOM / COPY_BYTES * 2, move_unit, &local);
     return 0;
 }
 
@@ -256,7 +266,7 @@ static void reduction_unit(void *job, int32_t row)
 
 int run_reduction(const openrknn_reduction *step)
 {
-    run_units(step->height, reduction_unit, (void *)step);
+    run_units(step->height, (int64_t)step->height * step->width * step->channels * 2, reduction_unit, (void *)step);
     return 0;
 }
 
@@ -275,6 +285,7 @@ int run_pooling(const openrknn_pooling *step)
     if (take_snapshot(step->snapshot, step->snapshot_bytes, &distance) != 0)
         return -1;
     local.source = (const uint8_t *)((uintptr_t)step->source + (uintptr_t)distance);
-    run_units(step->surfaces * step->out_height, pooling_unit, &local);
+    const int64_t seen = (int64_t)step->out_height * step->out_width * step->kernel_height * step->kernel_width;
+    run_units(step->surfaces * step->out_height, step->surfaces * seen * 2, pooling_unit, &local);
     return 0;
 }

@@ -181,6 +181,7 @@ typedef struct {
 typedef struct kernel_set {
     const char *name;
     uint32_t needs; /* features of the processor */
+    int32_t products, float_products; /* in a nanosecond, roughly, of one thread: see useful_threads */
     const struct kernel_set *rest; /* whose kernels those are that this set has none for; or NULL */
 
     /* int8 convolution */
@@ -237,7 +238,7 @@ typedef struct kernel_set {
 
 /* What a set with tiles has of its own; a table without code, because its file may have instructions that are not there. */
 typedef struct {
-    int32_t at_once;
+    int32_t at_once, products;
     int64_t (*block_bytes)(int32_t taps, int32_t is_picture);
     void (*store)(uint8_t *block, int32_t tap, int32_t is_picture, const int16_t *weights);
     void (*segment)(const segment_task *task);
@@ -276,8 +277,22 @@ const kernel_set *kernels_of(int32_t number);
 
 typedef void (*unit_function)(void *job, int32_t unit);
 
-/* Call function(job, 0 ... units - 1), spread over the threads. */
-void run_units(int32_t units, unit_function function, void *job);
+/* How many threads make work that takes one of them so long soonest. */
+int32_t useful_threads(int64_t nanoseconds);
+
+/* Call function(job, 0 ... units - 1), spread over the threads that are useful. */
+void run_units(int32_t units, int64_t nanoseconds, unit_function function, void *job);
+
+/*
+ * Work in nanoseconds of one thread, roughly: it says only how many threads are worth their price. An atom of the DPU's
+ * chain takes about 25 operations on vectors; its general form goes through every stage.
+ */
+enum { COPY_BYTES = 8, CHAIN_NANOSECONDS = 4, GENERAL_NANOSECONDS = 40 };
+
+static inline int64_t dpu_work(const openrknn_dpu *dpu, int64_t atoms)
+{
+    return atoms * (dpu->chain.flags ? CHAIN_NANOSECONDS : GENERAL_NANOSECONDS);
+}
 
 /* Memory of the calling thread that lives until its next call with the same number; NULL if there is none. */
 enum { SCRATCH_INPUT, SCRATCH_OFFSETS, SCRATCH_COUNT };

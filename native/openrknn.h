@@ -147,6 +147,16 @@ OPENRKNN_API void openrknn_pack(const openrknn_convolution *step);
 OPENRKNN_API void openrknn_set_threads(int32_t count);
 OPENRKNN_API int32_t openrknn_threads(void);
 
+/*
+ * What decides how many of them a step gets: the cores there are (0: unknown), and the nanoseconds that one more thread
+ * costs (-1: the usual ones; 0: nothing, all threads work on everything).
+ */
+OPENRKNN_API void openrknn_set_sharing(int32_t cores, int32_t nanoseconds);
+
+/* How many threads work that takes one thread so long gets, and how many the last step of the calling thread had. */
+OPENRKNN_API int32_t openrknn_threads_for(int64_t nanoseconds);
+OPENRKNN_API int32_t openrknn_last_parts(void);
+
 /* Run steps one after another; 0, or -1 when there is no memory for intermediate results. */
 OPENRKNN_API int32_t openrknn_run(const void *const *steps, int32_t count);
 

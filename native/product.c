@@ -220,7 +220,7 @@ static const kernel_set *kernels_for(const openrknn_product *step)
 int32_t openrknn_multiply(const openrknn_product *step)
 {
     const int32_t is_float = step->a_format == OPENRKNN_FP16, size = is_float ? (int32_t)sizeof(double) : 1;
-    const int32_t most = at_most(MOST_ROWS, step->m), threads = openrknn_threads();
+    const int32_t most = at_most(MOST_ROWS, step->m);
     matrices m = {.step = step, .kernels = kernels_for(step), .a_row = (int64_t)step->k * size};
     uint8_t *a = scratch(SCRATCH_INPUT, round_up(most, 16) * m.a_row + most * (int64_t)sizeof(double) + SLACK);
     double *lengths = (double *)a;
@@ -242,9 +242,13 @@ int32_t openrknn_multiply(const openrknn_product *step)
             else
                 bring_integers(&m, out, m.first + row);
         }
-        int64_t macs = (int64_t)m.rows * step->k * step->n;
-        m.blocks_per_unit = threads > 1 && macs > 1000000 ? divide_up(m.blocks, 8 * threads) : m.blocks;
-        run_units(divide_up(m.blocks, m.blocks_per_unit), multiply_unit, &m);
+        /* With few rows the memory of B is what takes time. */
+        const int64_t macs = (int64_t)m.rows * step->k * step->n;
+        const int64_t bytes = (int64_t)step->k * step->n * bits_of(step->b_format) / 8;
+        const int64_t work = macs / (is_float ? m.kernels->float_products : m.kernels->products) + bytes / COPY_BYTES;
+        const int32_t threads = useful_threads(work);
+        m.blocks_per_unit = threads > 1 ? divide_up(m.blocks, 8 * threads) : m.blocks;
+        run_units(divide_up(m.blocks, m.blocks_per_unit), work, multiply_unit, &m);
     }
     return 0;
 }

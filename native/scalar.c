@@ -199,6 +199,8 @@ static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int
 
 const kernel_set kernels_scalar = {
     .name = "scalar",
+    .products = 2,
+    .float_products = 1,
     .input_bytes = 1,
     .block = 1,
     .folds = 1,

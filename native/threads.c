@@ -4,14 +4,26 @@
  * Each thread has its own part of the units, the same one in every run: the weights and most of the numbers that it
  * needs are in its own cache already. Who has finished his part takes from the others.
  *
- * The helpers wait for the next step by looking for a while, then they sleep. A caller who finds the helpers busy
- * with another caller's step does all units alone. A child process after fork() starts its own helpers.
+ * Each helper has a cache line of its own, and nobody else looks at it but the caller: IDLE -> OFFERED (the caller) ->
+ * BUSY (the helper, who works) -> IDLE. A caller who has nothing left to do takes back the offers that were not yet
+ * accepted, so he waits only for helpers that are at work: one that the system does not let run costs no time. Helpers
+ * look at their line for a while, then they sleep. A caller who finds the helpers busy with another caller's step does
+ * all units alone. A child process after fork() starts its own helpers.
+ *
+ * How many threads: each one more takes its share of the work w, and costs b for the offer and the look whether it has
+ * finished. w / n + b n is least where n = sqrt(w / b); more threads than that make a step slower.
  */
 #define _GNU_SOURCE
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "internal.h"
 
@@ -24,31 +36,34 @@
 #endif
 
 enum { MOST_THREADS = 256, LOOKS = 2000, LOOKS_OF_CALLER = 4000 };
+enum { IDLE, OFFERED, BUSY, SLEEPING };
+
+/* Two cache lines pass from core to core for each helper and step, each in about 100 ns; some more for the uneven rest. */
+enum { THREAD_NANOSECONDS = 250 };
 
 static struct {
     pthread_mutex_t caller; /* held by the thread whose step is worked on */
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
     atomic_int wanted; /* threads, the caller included */
+    atomic_int cores;  /* that may be used; 0: as many as wanted */
+    atomic_int price;  /* of one more thread, in nanoseconds */
     int started;       /* helpers */
-    atomic_uint generation;
-    atomic_int sleepers;
     /* the step under way */
-    atomic_int is_open, entered, left;
     int32_t units, parts;
     unit_function function;
     void *job;
 } pool = {
     .caller = PTHREAD_MUTEX_INITIALIZER,
-    .lock = PTHREAD_MUTEX_INITIALIZER,
-    .wake = PTHREAD_COND_INITIALIZER,
     .wanted = 1,
+    .price = THREAD_NANOSECONDS,
 };
 
-/* The next unit of each part; a cache line each. */
+/* What belongs to one thread: the next unit of its part, and its state; a cache line each. */
 static struct {
     _Alignas(64) atomic_int next;
+    _Alignas(64) atomic_int state;
 } parts[MOST_THREADS];
+
+static _Thread_local int32_t last_parts = 1;
 
 static int32_t part_start(int32_t part)
 {
@@ -59,39 +74,63 @@ static void take_units(int32_t number)
 {
     for (int32_t i = 0; i < pool.parts; i++) {
         int32_t part = (number + i) % pool.parts, end = part_start(part + 1), unit;
+        /* A look first: a line that has nothing left stays where it is. */
+        if (atomic_load_explicit(&parts[part].next, memory_order_relaxed) >= end)
+            continue;
         while ((unit = atomic_fetch_add_explicit(&parts[part].next, 1, memory_order_relaxed)) < end)
             pool.function(pool.job, unit);
     }
 }
 
-static unsigned wait_for_work(unsigned seen)
+#ifdef __linux__
+static void sleep_on(atomic_int *state)
 {
-    for (int look = 0; look < LOOKS; look++) {
-        unsigned now = atomic_load_explicit(&pool.generation, memory_order_acquire);
-        if (now != seen)
-            return now;
-        RELAX();
+    syscall(SYS_futex, state, FUTEX_WAIT_PRIVATE, SLEEPING, NULL, NULL, 0);
+}
+
+static void wake(atomic_int *state)
+{
+    syscall(SYS_futex, state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+#else
+static void sleep_on(atomic_int *state)
+{
+    (void)state;
+    sched_yield();
+}
+
+static void wake(atomic_int *state)
+{
+    (void)state;
+}
+#endif
+
+/* Until there is an offer, which is accepted. */
+static void accept_offer(atomic_int *state)
+{
+    for (int32_t looks = 0;;) {
+        int seen = atomic_load_explicit(state, memory_order_relaxed);
+        if (seen == OFFERED) {
+            if (atomic_compare_exchange_strong(state, &seen, BUSY))
+                return;
+        } else if (seen == SLEEPING || ++looks > LOOKS) {
+            if (seen == SLEEPING || atomic_compare_exchange_strong(state, &seen, SLEEPING))
+                sleep_on(state);
+            if (atomic_load_explicit(state, memory_order_relaxed) != SLEEPING)
+                looks = 0;
+        } else {
+            RELAX();
+        }
     }
-    pthread_mutex_lock(&pool.lock);
-    atomic_fetch_add(&pool.sleepers, 1);
-    while (atomic_load(&pool.generation) == seen)
-        pthread_cond_wait(&pool.wake, &pool.lock);
-    atomic_fetch_sub(&pool.sleepers, 1);
-    pthread_mutex_unlock(&pool.lock);
-    return atomic_load(&pool.generation);
 }
 
 static void *helper(void *argument)
 {
     int number = (int)(intptr_t)argument;
-    unsigned seen = 0;
     for (;;) {
-        seen = wait_for_work(seen);
-        /* The caller closes the step and then waits for those who entered: who comes too late sees it closed. */
-        atomic_fetch_add(&pool.entered, 1);
-        if (atomic_load(&pool.is_open) && number < atomic_load(&pool.wanted))
-            take_units(number);
-        atomic_fetch_add(&pool.left, 1);
+        accept_offer(&parts[number].state);
+        take_units(number);
+        atomic_store_explicit(&parts[number].state, IDLE, memory_order_release);
     }
     return NULL;
 }
@@ -100,14 +139,9 @@ static void forget_helpers(void)
 {
     /* In a child process only the thread that called fork() is left. */
     pthread_mutex_init(&pool.caller, NULL);
-    pthread_mutex_init(&pool.lock, NULL);
-    pthread_cond_init(&pool.wake, NULL);
     pool.started = 0;
-    atomic_store(&pool.generation, 0);
-    atomic_store(&pool.sleepers, 0);
-    atomic_store(&pool.is_open, 0);
-    atomic_store(&pool.entered, 0);
-    atomic_store(&pool.left, 0);
+    for (int32_t number = 0; number < MOST_THREADS; number++)
+        atomic_store(&parts[number].state, IDLE);
 }
 
 static void start_helpers(int count)
@@ -115,6 +149,8 @@ static void start_helpers(int count)
     static int watches_fork;
     pthread_attr_t attributes;
 
+    if (pool.started >= count)
+        return;
     if (!watches_fork) {
         pthread_atfork(NULL, NULL, forget_helpers);
         watches_fork = 1;
@@ -130,42 +166,49 @@ static void start_helpers(int count)
     pthread_attr_destroy(&attributes);
 }
 
-/* In this order: a helper that comes late and leaves at once must not be counted for one who is still at work. */
-static int somebody_is_inside(void)
+int32_t useful_threads(int64_t nanoseconds)
 {
-    int left = atomic_load(&pool.left);
-    return atomic_load(&pool.entered) != left;
+    int32_t wanted = atomic_load_explicit(&pool.wanted, memory_order_relaxed);
+    int32_t cores = atomic_load_explicit(&pool.cores, memory_order_relaxed);
+    int32_t price = atomic_load_explicit(&pool.price, memory_order_relaxed);
+
+    if (cores > 0)
+        wanted = at_most(wanted, cores);
+    if (price > 0 && wanted > 1)
+        wanted = at_most(wanted, at_least((int32_t)sqrt((double)nanoseconds / price), 1));
+    return wanted;
 }
 
-void run_units(int32_t units, unit_function function, void *job)
+void run_units(int32_t units, int64_t nanoseconds, unit_function function, void *job)
 {
-    int wanted = atomic_load_explicit(&pool.wanted, memory_order_relaxed);
+    const int32_t count = at_most(useful_threads(nanoseconds), units);
 
-    if (units <= 1 || wanted <= 1 || pthread_mutex_trylock(&pool.caller) != 0) {
+    last_parts = 1;
+    if (count <= 1 || pthread_mutex_trylock(&pool.caller) != 0) {
         for (int32_t unit = 0; unit < units; unit++)
             function(job, unit);
         return;
     }
-    start_helpers(wanted - 1);
+    start_helpers(count - 1);
     pool.units = units;
     pool.function = function;
     pool.job = job;
-    pool.parts = wanted;
-    for (int32_t part = 0; part < wanted; part++)
+    pool.parts = last_parts = at_most(count, pool.started + 1);
+    for (int32_t part = 0; part < pool.parts; part++)
         atomic_store_explicit(&parts[part].next, part_start(part), memory_order_relaxed);
-    atomic_store(&pool.is_open, 1);
-    atomic_fetch_add(&pool.generation, 1);
-    if (atomic_load(&pool.sleepers)) {
-        pthread_mutex_lock(&pool.lock);
-        pthread_cond_broadcast(&pool.wake);
-        pthread_mutex_unlock(&pool.lock);
-    }
+    for (int32_t number = 1; number < pool.parts; number++)
+        if (atomic_exchange(&parts[number].state, OFFERED) == SLEEPING)
+            wake(&parts[number].state);
     take_units(0);
-    atomic_store(&pool.is_open, 0);
-    for (int look = 0; somebody_is_inside(); look++) {
-        RELAX();
-        if (look > LOOKS_OF_CALLER)
-            sched_yield();
+    for (int32_t number = 1; number < pool.parts; number++) {
+        int expected = OFFERED;
+        if (atomic_compare_exchange_strong(&parts[number].state, &expected, IDLE))
+            continue;
+        for (int32_t look = 0; atomic_load_explicit(&parts[number].state, memory_order_acquire) == BUSY; look++) {
+            RELAX();
+            if (look > LOOKS_OF_CALLER)
+                sched_yield();
+        }
     }
     pthread_mutex_unlock(&pool.caller);
 }
@@ -178,6 +221,22 @@ void openrknn_set_threads(int32_t count)
 int32_t openrknn_threads(void)
 {
     return atomic_load(&pool.wanted);
+}
+
+void openrknn_set_sharing(int32_t cores, int32_t nanoseconds)
+{
+    atomic_store(&pool.cores, at_least(cores, 0));
+    atomic_store(&pool.price, nanoseconds < 0 ? THREAD_NANOSECONDS : nanoseconds);
+}
+
+int32_t openrknn_threads_for(int64_t nanoseconds)
+{
+    return useful_threads(nanoseconds);
+}
+
+int32_t openrknn_last_parts(void)
+{
+    return last_parts;
 }
 
 /* ---------------------------------------------------------------------------------------------- scratch memory */

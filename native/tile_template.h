@@ -5,6 +5,7 @@
  *     tiles_begin(), tiles_end()       all tiles get that shape; the tiles are given back
  *     tile_load(tile, at, step)        rows of 64 bytes, `step` bytes apart
  *     tile_store(tile, at, step)
+ *     TILE_PRODUCTS                    in a nanosecond, roughly
  *     tile_multiply(sums, a, b)        sums[m][n] += a[m][4k + i] * b[k][4n + i], bytes with signs, sums of 32 bits
  *
  * A convolution finds its input as [row][column][channels], so that the columns of a kernel's row and their channels are
@@ -354,6 +355,6 @@ static void product(const product_task *task)
 
 #define TILE_KERNELS                                                                                                   \
     {                                                                                                                  \
-        .at_once = AT_ONCE, .block_bytes = block_bytes, .store = store, .segment = segment, .window = window,          \
+        .at_once = AT_ONCE, .products = TILE_PRODUCTS, .block_bytes = block_bytes, .store = store, .segment = segment, .window = window,          \
         .begin = begin, .end = end, .product = product,                                                                \
     }

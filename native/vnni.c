@@ -334,6 +334,8 @@ static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int
 
 const kernel_set kernels_vnni = {
     .name = "vnni",
+    .products = 150,
+    .float_products = 16,
     .needs = OPENRKNN_CPU_AVX512VNNI | OPENRKNN_CPU_AVX2 | OPENRKNN_CPU_F16C,
     .input_bytes = 1,
     .block = BLOCK,

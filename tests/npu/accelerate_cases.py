@@ -59,11 +59,12 @@ class Case:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """With this number of threads."""
+    """With this number of threads, also where they are not worth it."""
     before = native.threads()
     native.set_threads(count)
     try:
-        yield
+        with native.sharing(cores=count, nanoseconds=0):
+            yield
     finally:
         native.set_threads(before)
 

@@ -2,7 +2,8 @@
 
 The library is optional: an install without a C compiler has none, and then the NumPy twins do the work.
 `OPENRKNN_KERNELS` chooses: `auto` (the fastest kernels that the processor can run), `numpy` (the twins, although the
-library is there), or a set of kernels by name. `OPENRKNN_THREADS` says how many threads work, default all processors.
+library is there), or a set of kernels by name. `OPENRKNN_THREADS` says how many threads work, default one for each core
+that this process may use. That is the most: a step that is soon done gets fewer, and no two work on one core.
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ import ctypes
 import enum
 import functools
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from openrknn.compute import processors
 from openrknn.errors import UnsupportedError
 from openrknn.nativelib import ABI_VERSION, ENVIRONMENT, LIBRARY_NAME, find, opened, structures
 
 __all__ = [
     "ABI_VERSION", "ENVIRONMENT", "LIBRARY_NAME", "CpuFeature", "Kernels", "available", "choose", "cpu_features",
-    "find", "load", "set_threads", "threads",
+    "find", "load", "set_threads", "sharing", "threads",
 ]  # fmt: skip
 
 THREADS_ENVIRONMENT = "OPENRKNN_THREADS"
+_USUAL_PRICE = -1
 
 
 class CpuFeature(enum.Flag):
@@ -91,12 +96,25 @@ def threads() -> int:
 
 
 def set_threads(count: int | None) -> None:
-    """Say how many threads work on a step; None: what `OPENRKNN_THREADS` says, or all processors."""
+    """Say how many threads work on a step; None: what `OPENRKNN_THREADS` says, or one for each core."""
     library = load()
     if count is not None and count < 1:
         raise ValueError(f"{count} threads cannot work; at least 1 is needed")
     if library is not None:
         library.openrknn_set_threads(_default_threads() if count is None else count)
+
+
+@contextmanager
+def sharing(*, cores: int, nanoseconds: int) -> Iterator[ctypes.CDLL]:
+    """For tests and measurements: as if there were so many cores, and one more thread cost so much (0: nothing)."""
+    library = load()
+    if library is None:
+        raise UnsupportedError("the native library is not there, or switched off")
+    library.openrknn_set_sharing(cores, nanoseconds)
+    try:
+        yield library
+    finally:
+        library.openrknn_set_sharing(processors.cores(), _USUAL_PRICE)
 
 
 def _choice() -> str:
@@ -110,7 +128,7 @@ def _choice() -> str:
 def _default_threads() -> int:
     text = os.environ.get(THREADS_ENVIRONMENT, "")
     if not text:
-        return len(os.sched_getaffinity(0))
+        return processors.cores()
     if not text.isdigit() or int(text) < 1:
         raise ValueError(f"{THREADS_ENVIRONMENT}={text!r} is not a number of threads; use 1 or more")
     return int(text)
@@ -121,5 +139,6 @@ def _open(path: Path) -> ctypes.CDLL:
     """Load the library and declare its functions."""
     library = opened(path)
     structures.declare(library)
+    library.openrknn_set_sharing(processors.cores(), _USUAL_PRICE)
     library.openrknn_set_threads(_default_threads())
     return library
