@@ -5,7 +5,6 @@ The same return codes, every field of every query, the same bytes of every outpu
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -25,6 +24,7 @@ from tests.capi.asking import SOURCE, Answers, Ours, Script, Vendor, differences
 from tests.capi.conftest import RunningEngine
 from tests.capi.refusals import CASES, CRASHES
 from tests.capi.scenarios import ask_runs, attributes_script, part_of
+from tests.container.places import IS_WHOLE
 from tests.witness.witness import cache_folder, compile_helper
 
 pytestmark = pytest.mark.witness
@@ -33,8 +33,6 @@ ROOT = Path(__file__).resolve().parents[2]
 GOLDENS = ROOT / "tests" / "goldens"
 SHARED = ROOT.parent / "shared"
 CHIPS = ("rk3588", "rk3566")
-WHOLE = os.environ.get("OPENRKNN_CORPUS") == "whole"
-"""Ask about every file of the corpus, and run it; it takes ten minutes."""
 SAMPLE = 12
 """Otherwise every so many files are asked about."""
 LARGEST_RUN = 300_000
@@ -51,7 +49,7 @@ def corpus() -> list[Path]:
     folders = [SHARED / name for name in ("corpus/rk3588", "corpus/rk3566", "corpus/variants", "models", "silicon")]
     found = sorted(path for folder in folders for path in folder.rglob("*.rknn"))
     fitting = [path for path in found if any(chip in path.name for chip in CHIPS)]
-    return fitting[:: 1 if WHOLE else SAMPLE] or [SHARED / "corpus" / "missing.rknn"]
+    return fitting[:: 1 if IS_WHOLE else SAMPLE] or [SHARED / "corpus" / "missing.rknn"]
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +126,7 @@ def test_a_corpus_file(vendor: Vendor, ours: Ours, devices: dict[str, Device], p
     if not path.exists():
         pytest.skip("the shared corpus is not on this machine")
     check_queries(vendor, ours, path)
-    if WHOLE or path.stat().st_size <= LARGEST_RUN:
+    if IS_WHOLE or path.stat().st_size <= LARGEST_RUN:
         check_runs(vendor, ours, devices[load(path).chip.name], path, tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,10 @@ ROOT = Path(__file__).resolve().parents[2]
 GOLDENS = sorted((ROOT / "tests" / "goldens").glob("*.rknn"))
 _SHARED = ROOT.parent / "shared"
 CORPUS = sorted(path for folder in ("corpus/*", "models", "models/bench") for path in _SHARED.glob(f"{folder}/*.rknn"))
+
+
+IS_WHOLE = os.environ.get("OPENRKNN_CORPUS") in ("all", "whole")
+"""Tests that ask a choice of the corpus ask all of it."""
 
 
 def golden(name: str) -> Path:
@@ -22,3 +27,8 @@ def need_corpus() -> list[Path]:
     if not CORPUS:
         pytest.skip("no corpus: ../shared is not beside the repository")
     return CORPUS
+
+
+def sample_of_corpus(every: int) -> list[Path]:
+    """Every so many files of it, or all with OPENRKNN_CORPUS=all: for what takes long and finds little."""
+    return need_corpus()[:: 1 if IS_WHOLE else every]

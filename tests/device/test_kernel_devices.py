@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ from openrknn.device.choose import MASK_VARIABLE
 from openrknn.device.kernel import Driver, SystemKernel
 from openrknn.errors import DeviceError, UnsupportedError
 from openrknn.uapi import drm, rknpu
-from tests.container.places import GOLDENS
+from tests.container.places import GOLDENS, IS_WHOLE
 from tests.runtime.cases import CORPUS, MODELS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +48,7 @@ def on_emulated_kernel(driver: str, models: list[Path]) -> subprocess.CompletedP
 def corpus() -> list[Path]:
     """The shared corpus, if it is here: a choice of it, or all with OPENRKNN_CORPUS=all."""
     cases = sorted((CORPUS / "rk3588").glob("*.npz"))
-    if os.environ.get("OPENRKNN_CORPUS") == "all":
+    if IS_WHOLE:
         cases += sorted(MODELS.glob("*rk3588*.npz"))
     else:
         cases = [path for path in cases if path.stem.startswith(("dw_", "softmax", "matmul", "maxpool", "mbv2"))]

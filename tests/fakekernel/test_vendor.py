@@ -9,13 +9,13 @@ otherwise a choice of them runs.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from openrknn.fakekernel.device import Device
+from tests.container.places import IS_WHOLE
 from tests.fakekernel.vendor import both, run
 from tests.fakekernel.waiting import wait_until
 from tests.runtime.cases import CORPUS, GOLDENS, MODELS
@@ -51,7 +51,7 @@ def corpus(chip: str) -> list[Path]:
         return []
     cases = sorted(path.with_suffix(".rknn") for path in (CORPUS / chip).glob("*.npz"))
     models = sorted(path.with_suffix(".rknn") for path in MODELS.glob(f"*{chip}*.npz"))
-    if os.environ.get("OPENRKNN_CORPUS") == "all":
+    if IS_WHOLE:
         return [*cases, *models]
     return [path for path in cases if path.stem.startswith(CHOICE)]
 
