@@ -20,6 +20,7 @@ from openrknn.check.errors import CannotCheckError, GoldenError
 from openrknn.check.fingerprint import fingerprint
 from openrknn.check.golden import FILE, Case, Golden, load_golden
 from openrknn.check.inputs import SOUNDS, is_picture
+from openrknn.check.integrity import read_fingerprint
 from openrknn.check.reference import OnnxReference, limits_for
 from openrknn.check.run import Progress, chosen_cases
 from openrknn.check.subject import Subject, open_subject
@@ -37,7 +38,6 @@ Source: TypeAlias = "str | os.PathLike[str] | Mapping[str, str | os.PathLike[str
 
 FINGERPRINT = "fingerprint.json"
 _EXPECT = ("both", "outputs", "answers")
-_SMALL = 1 << 16
 
 
 @dataclass
@@ -113,8 +113,8 @@ def update(
     written: list[str] = []
     file = known.integrity.file
     traces: dict[str, Any] = {}
-    if file is not None and file.is_file() and only:
-        traces = json.loads(file.read_bytes()).get("tensors", {})
+    if file is not None and file.is_file() and only:  # those of the other cases stay
+        traces = {name: _rows(rows) for name, rows in read_fingerprint(file)[1].items()}
     with Runner(subject, device, cores) as runner:
         for case in chosen_cases(known, only):
             if case.outputs is not None:
@@ -122,8 +122,7 @@ def update(
                 if _save(case.outputs, runner.outputs(case, arrays)):
                     written.append(str(case.outputs))
                 if subject.model is not None:
-                    rows = trace(subject.model, arrays, case.layout)
-                    traces[case.name] = {name: row.as_json() for name, row in rows.items()}
+                    traces[case.name] = _rows(trace(subject.model, arrays, case.layout))
             if case.answer is not None and case.answer.file is not None:
                 answer = _kept(case.answer.file, _answer(runner, case))
                 if _write(case.answer.file, _json(answer)):
@@ -245,8 +244,12 @@ def _kept(file: Path, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write_fingerprint(path: Path, subject: Subject, traces: Mapping[str, Mapping[str, Trace]]) -> None:
-    tensors = {case: {name: row.as_json() for name, row in rows.items()} for case, rows in traces.items()}
+    tensors = {case: _rows(rows) for case, rows in traces.items()}
     _write(path, _json({**fingerprint(subject).as_json(), "tensors": tensors}))
+
+
+def _rows(traces: Mapping[str, Trace]) -> dict[str, Any]:
+    return {name: row.as_json() for name, row in traces.items()}
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
