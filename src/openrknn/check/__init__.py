@@ -12,8 +12,8 @@
     fingerprint what each operator is;   integrity: what changed;   tensors: the first operator that differs
     budgets     milliseconds, bytes, operators of the CPU;   lints: findings of `openrknn lint`
     record      makes a folder and refreshes it;   toml: writes golden.toml
-    junit, sarif, github    reports for pipelines;   rules: what they explain
-    result, errors          the values and what can go wrong
+    junit, sarif, github, markdown      reports for pipelines;   rules: what they explain
+    testing     for tests;   result, errors: the values and what can go wrong
 """
 
 from __future__ import annotations

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from openrknn.analysis.lint_codes import CODES, FILE_CODES
 
-__all__ = ["LINT", "RULES", "title_of"]
+__all__ = ["HELP_URI", "LINT", "RULES", "title_of"]
 
 LINT = "lint/"
 """In front of the codes of `openrknn lint`."""
+HELP_URI = "https://openrknn.github.io/openrknn/ci.html"
 
 RULES = {
     "output-differs": "An output is further from what is expected than the tolerance allows.",

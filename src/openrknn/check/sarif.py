@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from openrknn.analysis.reports import Severity
 from openrknn.check.result import Finding, Outcome
-from openrknn.check.rules import title_of
+from openrknn.check.rules import HELP_URI, title_of
 
 __all__ = ["SCHEMA", "sarif"]
 
@@ -31,6 +31,7 @@ def sarif(outcomes: Sequence[Outcome], *, version: str) -> dict[str, Any]:
                 "tool": {
                     "driver": {
                         "name": "openrknn check",
+                        "informationUri": HELP_URI,
                         "semanticVersion": _semantic(version),
                         "rules": [_rule(code) for code in codes],
                     }
@@ -53,7 +54,8 @@ def _rule(code: str) -> dict[str, Any]:
         "id": code,
         "name": "".join(word.capitalize() for word in code.replace("/", "-").split("-")),
         "shortDescription": {"text": title_of(code)},
-        "help": {"text": f"{title_of(code)} The page \"your model in CI\" of openrknn's documentation says more."},
+        "helpUri": HELP_URI,
+        "help": {"text": f"{title_of(code)} See {HELP_URI}"},
     }
 
 

@@ -62,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     reports = parser.add_argument_group("reports")
     reports.add_argument("--junit", metavar="FILE", help="write a JUnit report: tests for most pipelines")
     reports.add_argument("--sarif", metavar="FILE", help="write SARIF 2.1.0: findings for code scanning")
+    reports.add_argument("--summary", metavar="FILE", help="append a table in Markdown ($GITHUB_STEP_SUMMARY)")
     reports.add_argument("--github", action="store_true", help="print annotations for GitHub Actions")
 
 
@@ -124,7 +125,7 @@ def _reports(arguments: argparse.Namespace, outcomes: list[Outcome], output: Out
     """Files first: a pipeline needs them most when something failed."""
     import json
 
-    from openrknn.cli.common.files import save_atomically
+    from openrknn.cli.common.files import os_problem, save_atomically
 
     if arguments.junit:
         from openrknn.check.junit import junit
@@ -136,6 +137,14 @@ def _reports(arguments: argparse.Namespace, outcomes: list[Outcome], output: Out
 
         text = json.dumps(sarif(outcomes, version=__version__), indent=1, allow_nan=False)
         save_atomically(arguments.sarif, text.encode() + b"\n")
+    if arguments.summary:
+        from openrknn.check.markdown import markdown
+
+        try:
+            with open(arguments.summary, "a", encoding="utf-8", errors="replace") as file:
+                file.write(markdown(outcomes))
+        except OSError as error:
+            raise CommandError(os_problem(error, arguments.summary)) from error
     if output.is_json:
         from openrknn.analysis.reports import as_json
 
