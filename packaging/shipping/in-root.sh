@@ -14,7 +14,7 @@ begin="$(now)"
 case "$KIND" in
     deb*)
         quietly apt-get install -qq --yes --no-install-recommends "/dist/$PACKAGE"
-        python=/usr/bin/python3 command=openrknn ;;
+        python='env PYTHONPATH=/usr/lib/openrknn /usr/bin/python3' command=openrknn ;;
     *)
         user "~/venv/bin/pip install --quiet $WHAT"
         python='~/venv/bin/python' command='~/venv/bin/openrknn' ;;
@@ -26,7 +26,7 @@ begin="$(now)"
 user "$command demo --json" > /tmp/demo
 echo "RUN $begin $(now)"
 echo "DEMO $(tr -d '\n' < /tmp/demo)"
-echo "KERNELS $(user "$command doctor --json" | tr -d '\n')" || true
+user "$python /shipping/kernels.py"
 
 case "$KIND" in
     lite | toolkit) user "$python /shipping/face_$KIND.py" ;;

@@ -7,11 +7,14 @@ import time
 import urllib.error
 import urllib.request
 
+from openrknn.nativelib import library
+
 WAIT = 300.0
 PORT = 18765
 
 os.chdir("/home/openrknn")
 print("Python", sys.version.split()[0])
+print("KERNELS", "NumPy" if library() is None else "native")
 begin = time.time()
 done = subprocess.run(["openrknn", "demo", "--json"], capture_output=True, text=True, check=False)
 if done.returncode:

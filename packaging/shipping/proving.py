@@ -34,7 +34,10 @@ def judge(case: Case, ran: roots.Ran) -> Row:
         last = next((line for line in reversed(ran.errors.splitlines()) if line.strip()), f"ends with {ran.code}")
         return _row(case, said, last[:160], passed=False, details=(ran.output + ran.errors)[-6000:])
     result, passed = judge_demo(said.get("DEMO", ""))
-    words = [result]
+    kernels = said.get("KERNELS", "no word on its kernels")
+    words = [f"{result}, {kernels}"]
+    if passed and kernels != expected_kernels(case):
+        words, passed = [f"{kernels} instead of {expected_kernels(case)}"], False
     if "FACE" in said:
         words.append(said["FACE"])
     if "PAGES" in said:
@@ -44,6 +47,12 @@ def judge(case: Case, ran: roots.Ran) -> Row:
     return _row(
         case, said, "; ".join(words), passed=passed, details="" if passed else (ran.output + ran.errors)[-6000:]
     )
+
+
+def expected_kernels(case: Case) -> str:
+    """What has to compute: NumPy only where there is neither a compiled library nor a compiler."""
+    compiled = case.kind != "pure" and (case.kind != "sdist" or "gcc" in case.root.packages)
+    return "native" if compiled else "NumPy"
 
 
 def judge_demo(text: str) -> tuple[str, bool]:

@@ -19,6 +19,8 @@ NAMES = (
 )  # fmt: skip
 DEMO = {"parts": [{"lines": ["coffee: espresso", "cat: tabby", "12 lines of text", "dialled 1, heard 0800#15774*"]}]}
 
+TIMES = "Python 3.11.2\nINSTALL 10.5 20.5\nRUN 1 3.5\n"
+
 
 @pytest.fixture
 def dist(tmp_path: Path) -> Path:
@@ -61,7 +63,8 @@ def test_a_python_of_this_machine_is_named_by_its_version_and_shares_the_folder_
 @pytest.mark.parametrize(
     ("ran", "passed", "result"),
     [
-        (Ran(0, f"Python 3.11.2\nINSTALL 10.5 20.5\nRUN 1 3.5\nDEMO {json.dumps(DEMO)}\n", ""), True, "4 of 4 right"),
+        (Ran(0, f"{TIMES}KERNELS native\nDEMO {json.dumps(DEMO)}\n", ""), True, "4 of 4 right, native"),
+        (Ran(0, f"{TIMES}KERNELS NumPy\nDEMO {json.dumps(DEMO)}\n", ""), False, "NumPy instead of native"),
         (Ran(0, 'DEMO {"parts": [{"lines": ["cat: tabby"]}]}\n', ""), False, "not recognised: espresso"),
         (Ran(0, "", ""), False, "nothing that can be read"),
         (Ran(1, "", "a\nE: no such package\n\n"), False, "E: no such package"),
