@@ -90,7 +90,8 @@ def _installed(case: Case, dist: Path, cache: Path) -> roots.Ran:
     pip.mkdir(parents=True, exist_ok=True)
     what = f"/dist/{case.package.name}[images]"
     if case.kind in ("lite", "toolkit"):  # openrknn itself comes from the same folder
-        what = f"--find-links=/dist --pre 'openrknn[images]' /dist/{case.package.name}"
+        extra = "compile" if case.kind == "toolkit" else "images"
+        what = f"--find-links=/dist --pre 'openrknn[{extra}]' /dist/{case.package.name}"
     environment = {
         "KIND": case.kind, "PACKAGE": case.package.name, "WHAT": what, "NUMBER": str(roots.USER),
         "PYTHON": "python3" if case.root.python is None else str(case.root.python / "bin/python3"),
