@@ -156,7 +156,8 @@ def _write(root: Path, package: str, words: Mapping[str, str], tree: Tree, *, wo
     tree.entries.update(control.entries)
     tree.unpack(work)
     target = out / f"{package}_{words['Version']}_{words['Architecture']}.deb"
-    options = ["--root-owner-group", "-Zxz", "-z6", "--threads-max=1"]  # the number of threads changes the bytes
+    # zstd: a tenth of the time of xz, and Debian 12 reads it. The number of threads would change the bytes.
+    options = ["--root-owner-group", "-Zzstd", "-z12", "--threads-max=1"]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(tree.time)}
     _call(["dpkg-deb", *options, "--build", str(work), str(target)], environment)
     return target

@@ -21,7 +21,8 @@ ARCHITECTURES = {"aarch64": "arm64", "x86_64": "amd64"}
 """What the kernel calls a processor, and what Debian calls it."""
 USER = 1000
 """Nobody installs a wheel as root: the roots have a user of this number."""
-_PYTHON = ("ca-certificates", "python3", "python3-venv")
+# No ca-certificates: pip is given those of this machine, and under emulation its scripts take minutes.
+_PYTHON = ("python3", "python3-venv")
 _COMPILER = ("gcc", "libc6-dev")
 _UBUNTU = "http://ubuntu.example/ubuntu"
 _PORTS = "http://ubuntu-ports.example/ubuntu-ports"
