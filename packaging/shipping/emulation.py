@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import platform
 import shutil
 import subprocess
@@ -12,6 +14,7 @@ from pathlib import Path
 from packing.errors import PackingError
 
 _TABLE = Path("/proc/sys/fs/binfmt_misc")
+_LOCKS = Path("/run/lock")
 _MACHINES = {"amd64": ("x86_64", 0x3E), "arm64": ("aarch64", 0xB7)}
 """qemu's name of a processor, and its number in the head of a program."""
 
@@ -35,16 +38,25 @@ def emulated(architecture: str) -> Iterator[None]:
         return
     if not (_TABLE / "register").exists():
         subprocess.run(["mount", "-t", "binfmt_misc", "binfmt_misc", str(_TABLE)], check=True)
-    entry = _TABLE / f"openrknn-{name}"
-    if entry.exists() or (_TABLE / f"qemu-{name}").exists():
-        yield  # the system's own entry, or that of a run of ours that holds it
+    if (_TABLE / f"qemu-{name}").exists():
+        yield  # the system's own entry
         return
+    entry = _TABLE / f"openrknn-{name}"
+    with (_LOCKS / f"openrknn-{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)  # several runs share one entry
+        if not entry.exists():
+            _register(architecture, name)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the last one takes it away
+                if entry.exists():
+                    entry.write_text("-1")
+
+
+def _register(architecture: str, name: str) -> None:
     emulator = shutil.which(f"qemu-{name}-static") or shutil.which(f"qemu-{name}")
     if emulator is None:
         raise PackingError(f"programs for {architecture} need an emulator; on Debian: apt install qemu-user-static")
     (_TABLE / "register").write_bytes(registration(architecture, emulator))
-    try:
-        yield
-    finally:
-        if entry.exists():
-            entry.write_text("-1")
