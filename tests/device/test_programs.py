@@ -192,8 +192,7 @@ def test_the_state_of_the_cores_goes_on(folder: Path, monkeypatch: pytest.Monkey
             for path in paths:
                 with Session(path, device) as session:
                     session.run(_feeds(session))
-            left = device._programs._left
-            return device._programs._state() if left is None else left
+            return device._programs.state()
 
     other = GOLDENS / "conv_rk3588_i8.rknn"
     monkeypatch.setattr(FileCache, "is_on", False)

@@ -18,7 +18,7 @@ GROUPS = {
     "inspect and change files": ("inspect", "lint", "disasm", "diff", "extract", "edit", "coverage"),
     "run and trace programs that use an NPU": ("exec", "library", "device", "spy", "trace", "verify"),
     "boards, servers and clusters": ("doctor", "top", "capabilities", "exporter", "serve", "cdi", "device-plugin"),
-    "the shell": ("completion",),
+    "the shell": ("cache", "completion"),
 }
 """What people want to do -> the commands for it, in the order of `openrknn --help`."""
 

@@ -31,6 +31,8 @@ _FREE_COST = 32 * 1024 * 1024
 _COST_PER_BYTE = 32
 """What a byte of tables, texts and numbers costs at most as Python objects: 2048 for a table of 64 bytes."""
 _LINE_BYTES = 64
+_SMALL = frozenset((1, 2, 3))
+"""Places in a table that its own head has."""
 _MAX_VTABLE_BYTES = 512
 """The widest table of the format has 22 slots; a vtable far beyond that is damage."""
 
@@ -102,9 +104,12 @@ class Buffer:
 
     def extent(self, position: int, element_bytes: int) -> tuple[int, int]:
         """First byte and element count of the vector at `position`."""
-        self.check(position, 4, "a vector's length")
+        size = len(self.data)
+        if not 0 <= position <= size - 4:
+            self.check(position, 4, "a vector's length")
         count: int = _U32.unpack_from(self.data, position)[0]
-        self.check(position + 4, count * element_bytes, f"a vector of {count} x {element_bytes} bytes")
+        if position + 4 + count * element_bytes > size:
+            self.check(position + 4, count * element_bytes, f"a vector of {count} x {element_bytes} bytes")
         return position + 4, count
 
 
@@ -129,7 +134,7 @@ class Table:
         buffer.check(position, table_bytes, "a table")
         buffer.charge(_TABLE_COST, position, table_bytes)
         slots = struct.unpack_from(f"<{(vtable_bytes - 4) // 2}H", buffer.data, vtable + 4)
-        if any(slot >= table_bytes or 0 < slot < 4 for slot in slots):
+        if slots and (max(slots) >= table_bytes or not _SMALL.isdisjoint(slots)):
             raise BadTableError(
                 f"a vtable places a slot outside its table of {table_bytes} bytes",
                 offset=buffer.file_offset + vtable,
@@ -149,10 +154,12 @@ class Table:
         return (number for number, slot in enumerate(self._slots) if slot)
 
     def _at(self, slot: int, size: int) -> int | None:
-        if slot >= len(self._slots) or not self._slots[slot]:
+        slots = self._slots
+        if slot >= len(slots) or not slots[slot]:
             return None
-        position = self.position + self._slots[slot]
-        self.buffer.check(position, size, f"slot {slot} of a table")
+        position = self.position + slots[slot]
+        if position + size > len(self.buffer.data):  # it is not before the table, which is inside
+            self.buffer.check(position, size, f"slot {slot} of a table")
         return position
 
     def u8(self, slot: int, default: int = 0) -> int:
@@ -192,8 +199,8 @@ class Table:
         position = self._at(slot, 8 if wide else 4)
         if position is None:
             return None
-        offset = (_U64 if wide else _U32).unpack_from(self.buffer.data, position)[0]
-        return position + int(offset) if offset else None
+        offset: int = (_U64 if wide else _U32).unpack_from(self.buffer.data, position)[0]
+        return position + offset if offset else None
 
     def text(self, slot: int, *, wide: bool = False) -> str:
         """A string; an absent one is empty, as the format never tells the two apart."""

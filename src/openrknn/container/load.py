@@ -6,7 +6,7 @@ import os
 import sys
 
 from openrknn.chips import chip_for
-from openrknn.container import mini, mini_graph, mini_text, outer, v1, v6
+from openrknn.container import outer, v6
 from openrknn.container.bundle import is_bundle
 from openrknn.container.check import check
 from openrknn.container.flatbuffer import Buffer, Table
@@ -62,7 +62,12 @@ def _flatbuffer(parts: Outer, path: str | None, size: int) -> Model:
     if generation is None:
         raise UnsupportedError(f"model format {version} is not known; openrknn reads 1 and 6")
     reader = _reader(root, generation)
-    graphs = v1.read_graphs(root, reader) if generation is V1 else v6.read_graphs(root, reader)
+    if generation is V1:
+        from openrknn.container import v1  # here, as for the smaller chips: a process reads one kind of file
+
+        graphs = v1.read_graphs(root, reader)
+    else:
+        graphs = v6.read_graphs(root, reader)
     slots = generation.model
     memory = reader.memory(root.table(slots["memory"])) if "memory" in slots else MemoryPlan(0, 0, 0)
     return _model(parts, path, size, root=root, reader=reader, graphs=graphs, memory=memory)
@@ -71,6 +76,8 @@ def _flatbuffer(parts: Outer, path: str | None, size: int) -> Model:
 def _mini(parts: Outer, path: str | None, size: int) -> Model:
     if parts.container_version == _MINI_TEXT:
         return _mini_text(parts, path, size)
+    from openrknn.container import mini
+
     regions = mini.split(parts.payload, parts.payload_offset)
     root = regions.names.root(_IDENTIFIER)
     reader = _reader(root, MINI)
@@ -79,6 +86,8 @@ def _mini(parts: Outer, path: str | None, size: int) -> Model:
 
 
 def _mini_text(parts: Outer, path: str | None, size: int) -> Model:
+    from openrknn.container import mini_graph, mini_text
+
     regions = mini_text.split(parts.payload, parts.payload_offset)
 
     def text(name: str) -> str:

@@ -63,8 +63,9 @@ class TableReader:
 
     def note_unknown(self, table: Table, slots: Mapping[str, int], what: str, *known: int) -> None:
         """Remember slots that the file fills and the schema does not name."""
+        named = {*slots.values(), *known}
         for slot in table.present():
-            if slot not in slots.values() and slot not in known:
+            if slot not in named:
                 self.unknown.append(f"{what} has slot {slot}, whose meaning is unknown")
 
     def note_filled(self, table: Table, slots: tuple[int, ...], what: str) -> None:

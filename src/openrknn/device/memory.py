@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openrknn.npu import Buffer, Memory
+from openrknn.npu.memory import Buffer, Memory
 
 __all__ = ["SharedMemory"]
 

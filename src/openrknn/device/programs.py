@@ -18,23 +18,25 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from openrknn.cachefiles import Entry, FileCache
+from openrknn.chips import Chip
 from openrknn.compute import native
 from openrknn.device.protocol import Job
 from openrknn.errors import ExecutionError
 from openrknn.folders import cache_base
 from openrknn.isa import TAIL_WORDS
 from openrknn.isa.words import WORD_BYTES
-from openrknn.npu import Buffer, Machine, Memory, TaskRef
 from openrknn.npu.budget import Budget, demand
-from openrknn.npu.machine import Finding
-from openrknn.npu.native import Accelerated, accelerate
+from openrknn.npu.memory import Buffer, Memory
 from openrknn.npu.native.frozen import FrozenError, Thawed, thaw
-from openrknn.npu.state import CoreState
+
+if TYPE_CHECKING:
+    from openrknn.npu.machine import Finding, Machine
+    from openrknn.npu.native import Accelerated
 
 __all__ = ["CACHE", "Programs", "Ready"]
 
@@ -70,37 +72,65 @@ class Ready:
 
 
 class Programs:
-    """The jobs of one machine, one after another: the caller holds a lock."""
+    """The jobs of one software NPU, one after another: the caller holds a lock.
 
-    def __init__(self, machine: Machine, memory: Memory) -> None:
-        self._machine, self._memory = machine, memory
-        self._left: bytes | None = None
+    The decoder is there from the first job on that has to be decoded: it takes longer to import than a job to come from
+    the cache.
+    """
+
+    def __init__(self, chip: Chip, memory: Memory, *, strict: bool) -> None:
+        self._chip, self._memory, self._strict = chip, memory, strict
+        self._decoder: Machine | None = None
+        self._left = b""
         """What the last job would have left in the cores, where it came from the cache."""
+        self._noted: list[tuple[int, str, str]] = []
+        """Findings of jobs that came from the cache."""
 
-    def prepare(self, job: Job, lists: Sequence[Sequence[TaskRef]]) -> Ready:
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the programs so far hold that boards are recorded to ignore."""
+        return tuple(self._machine().findings) if self._noted or self._decoder is not None else ()
+
+    def prepare(self, job: Job) -> Ready:
         """Decode the tasks into a program on native kernels, or find it."""
         constants = {_mapped(buffer) for buffer in job.constants}
         buffers = [_mapped(buffer) for buffer in dict.fromkeys((*(job.buffers or ()), *job.constants))]
-        key = self._key(job, lists, constants, buffers)
+        key = self._key(job, constants, buffers)
         entry = CACHE.read(key) if key else None
         found = self._found(entry, job.budget, buffers) if entry is not None else None
-        return found or self._made(job, lists, constants, buffers, key)
+        return found or self._made(job, constants, buffers, key)
 
-    def _made(
-        self, job: Job, lists: Sequence[Sequence[TaskRef]], constants: set[Buffer], buffers: list[Buffer], key: str
-    ) -> Ready:
-        if self._left is not None:
+    def _machine(self) -> Machine:
+        """The decoder, with everything noted that came from the cache."""
+        if self._decoder is None:
+            from openrknn.npu.machine import Machine
+
+            self._decoder = Machine(self._chip, self._memory, strict=self._strict)
+        if self._noted:
+            from openrknn.npu.machine import Finding
+
+            self._decoder.note([Finding(*noted) for noted in self._noted])
+            self._noted.clear()
+        return self._decoder
+
+    def _made(self, job: Job, constants: set[Buffer], buffers: list[Buffer], key: str) -> Ready:
+        from openrknn.npu.native import accelerate
+        from openrknn.npu.state import CoreState
+        from openrknn.npu.task import TaskRef
+
+        machine = self._machine()
+        if self._left:
             for core, text in enumerate(self._left.decode().splitlines()):
-                self._machine.restore(core, CoreState.from_text(text))
-            self._left = None
-        program = self._machine.prepare(lists)
+                machine.restore(core, CoreState.from_text(text))
+            self._left = b""
+        program = machine.prepare([[TaskRef(*task) for task in tasks] for tasks in _tasks(job)])
         job.budget.check(program.steps, natively=True)  # before anything is decompressed or packed
         prepared = accelerate(program, self._memory, is_constant=constants.__contains__)
         ready = Ready(prepared, self._memory, (), job.budget.check(program.steps))
         if key and not prepared.reasons:
             most = max((demand(step, natively=True).memory for step in program.steps), default=0)
-            meta = {"operations": ready.operations, "memory": most, "findings": list(self._machine.noted.values())}
-            left = self._state()
+            meta = {"operations": ready.operations, "memory": most, "findings": list(machine.noted.values())}
+            left = self.state()
 
             def keep() -> None:
                 frozen = prepared.frozen(buffers)
@@ -114,7 +144,7 @@ class Programs:
         library, kernels = native.load(), native.choose()
         try:
             operations, memory = int(entry.meta["operations"]), int(entry.meta["memory"])
-            findings = [Finding(int(task), str(text), str(run)) for task, text, run in entry.meta["findings"]]
+            noted = [(int(task), str(text), str(run)) for task, text, run in entry.meta["findings"]]
             left = bytes(entry.sections["left"])
             if not (_allows(budget.work, operations) and _allows(budget.memory, memory)):
                 return None
@@ -123,32 +153,41 @@ class Programs:
             program = thaw(entry.sections, buffers, library, kernels)
         except (FrozenError, KeyError, TypeError, ValueError):
             return None
-        self._machine.note(findings)
+        self._noted += noted
         self._left = left
         return Ready(program, self._memory, buffers, operations)
 
-    def _key(self, job: Job, lists: Sequence[Sequence[TaskRef]], constants: set[Buffer], buffers: list[Buffer]) -> str:
+    def _key(self, job: Job, constants: set[Buffer], buffers: list[Buffer]) -> str:
         """Of everything that the program depends on; empty where nothing is to be kept."""
         kernels = native.choose() if job.constants_digest and job.buffers is not None and cache_base() else None
         if kernels is None:
             return ""
-        said: list[object] = [kernels.name, self._machine.chip.name, self._machine.strict]
+        said: list[object] = [kernels.name, self._chip.name, self._strict]
         said += [(one.address, one.data.nbytes, bool(one.data.flags.writeable), one in constants) for one in buffers]
-        digest = hashlib.sha256(repr((_circumstances(), said, [list(map(tuple, tasks)) for tasks in lists])).encode())
-        digest.update(hashlib.sha256(self._left or self._state()).digest())
+        lists = _tasks(job)
+        digest = hashlib.sha256(repr((_circumstances(), said, lists)).encode())
+        digest.update(hashlib.sha256(self.state()).digest())
         digest.update(hashlib.sha256(job.constants_digest).digest())
         try:
             for tasks in lists:
-                for task in tasks:
-                    size = (task.amount + TAIL_WORDS) * WORD_BYTES
-                    digest.update(self._memory.view(task.address, size, "PC fetch").data)
+                for _, address, amount, _ in tasks:
+                    size = (amount + TAIL_WORDS) * WORD_BYTES
+                    digest.update(self._memory.view(address, size, "PC fetch").data)
         except ExecutionError:  # the decoder says it better
             return ""
         return digest.hexdigest()
 
-    def _state(self) -> bytes:
-        """What the cores hold, a line each."""
-        return "\n".join(self._machine.save(core).to_text() for core in range(self._machine.chip.cores)).encode()
+    def state(self) -> bytes:
+        """What the jobs so far left in the cores, a line each; empty before the first job."""
+        if self._left or self._decoder is None:
+            return self._left
+        return "\n".join(self._decoder.save(core).to_text() for core in range(self._chip.cores)).encode()
+
+
+def _tasks(job: Job) -> list[list[tuple[int, int, int, int]]]:
+    """Number, address, commands and operator of the tasks of each core."""
+    tasks = job.tasks
+    return [[(one, tasks[one].address, tasks[one].amount, tasks[one].op_index) for one in list_] for list_ in job.lists]
 
 
 def _mapped(buffer: object) -> Buffer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,8 +16,10 @@ from openrknn.device.programs import Programs
 from openrknn.device.protocol import Bytes, Job
 from openrknn.errors import DeviceError
 from openrknn.monitor import software as monitor
-from openrknn.npu import Buffer, Machine, TaskRef
-from openrknn.npu.machine import Finding
+from openrknn.npu.memory import Buffer
+
+if TYPE_CHECKING:
+    from openrknn.npu.machine import Finding
 
 __all__ = ["SoftwareBuffer", "SoftwareDevice"]
 
@@ -45,8 +48,7 @@ class SoftwareDevice(BaseDevice[SoftwareBuffer]):
     def __init__(self, chip: Chip, *, strict: bool = False) -> None:
         super().__init__(chip)
         self._memory = SharedMemory()
-        self._machine = Machine(chip, self._memory, strict=strict)
-        self._programs = Programs(self._machine, self._memory)
+        self._programs = Programs(chip, self._memory, strict=strict)
         self._status = monitor.publish(chip)
         if self._status is not None:
             weakref.finalize(self, self._status.close)
@@ -58,7 +60,7 @@ class SoftwareDevice(BaseDevice[SoftwareBuffer]):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What the programs so far hold that boards are recorded to ignore; `strict` refuses it."""
-        return tuple(self._machine.findings)
+        return self._programs.findings
 
     def adopt(self, array: Bytes, name: str) -> SoftwareBuffer:
         """Memory that exists already, seen by the NPU as it is; it must live until it is freed here."""
@@ -80,10 +82,9 @@ class SoftwareDevice(BaseDevice[SoftwareBuffer]):
 
         Decoding follows the register state of the cores, of which there is one: hence under the lock.
         """
-        lists = [[_reference(job, number) for number in numbers] for numbers in job.lists]
-        prepared = self._programs.prepare(job, lists)
+        prepared = self._programs.prepare(job)
         if self._status is not None:
-            prepared.meter = partial(self._status.job, len(lists))
+            prepared.meter = partial(self._status.job, len(job.lists))
         return Work(lambda _: prepared.run(), operations=prepared.operations)
 
     def _shut_down(self) -> None:
@@ -104,8 +105,3 @@ class SoftwareDevice(BaseDevice[SoftwareBuffer]):
         if address + size_bytes > _LAST_ADDRESS:
             raise DeviceError(f"{self.name} has no room for {size_bytes} bytes in its 32-bit address space")
         return address
-
-
-def _reference(job: Job, number: int) -> TaskRef:
-    task = job.tasks[number]
-    return TaskRef(number, task.address, task.amount, task.op_index)

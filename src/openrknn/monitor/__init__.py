@@ -15,7 +15,16 @@
 
 from __future__ import annotations
 
-from openrknn.monitor.read import read
-from openrknn.monitor.reading import Client, Clock, Core, Memory, Node, Npu, Reading, Temperature
+from typing import TYPE_CHECKING
+
+from openrknn.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from openrknn.monitor.read import read
+    from openrknn.monitor.reading import Client, Clock, Core, Memory, Node, Npu, Reading, Temperature
 
 __all__ = ["Client", "Clock", "Core", "Memory", "Node", "Npu", "Reading", "Temperature", "read"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__, {"read": "read", "reading": "Client Clock Core Memory Node Npu Reading Temperature"}
+)

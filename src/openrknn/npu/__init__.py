@@ -11,10 +11,26 @@
 
 from __future__ import annotations
 
-from openrknn.npu.decode.watch import Lenient, Watcher
-from openrknn.npu.machine import Finding, Machine
-from openrknn.npu.memory import Buffer, Memory
-from openrknn.npu.state import CoreState
-from openrknn.npu.task import Program, TaskRef
+from typing import TYPE_CHECKING
+
+from openrknn.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from openrknn.npu.decode.watch import Lenient, Watcher
+    from openrknn.npu.machine import Finding, Machine
+    from openrknn.npu.memory import Buffer, Memory
+    from openrknn.npu.state import CoreState
+    from openrknn.npu.task import Program, TaskRef
 
 __all__ = ["Buffer", "CoreState", "Finding", "Lenient", "Machine", "Memory", "Program", "TaskRef", "Watcher"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "decode.watch": "Lenient Watcher",
+        "machine": "Finding Machine",
+        "memory": "Buffer Memory",
+        "state": "CoreState",
+        "task": "Program TaskRef",
+    },
+)

@@ -14,8 +14,8 @@ from openrknn.runtime.io.inputs import InputPort, as_numbers
 from openrknn.runtime.io.outputs import OutputKind
 from openrknn.runtime.io.results import Outputs
 from openrknn.runtime.io.watch import InputWatch
-from openrknn.runtime.profile import RunTimes
 from openrknn.runtime.shapes import allowed_shapes
+from openrknn.runtime.times import RunTimes
 
 __all__ = ["compute", "in_order", "join_batch", "layouts_in_order", "split_batch"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Placement
@@ -19,16 +18,9 @@ from openrknn.device.rocket import RocketDevice
 from openrknn.runtime.cost import OperatorCost, cost_of
 from openrknn.runtime.program.program import Program
 from openrknn.runtime.program.steps import operators_to_run
+from openrknn.runtime.times import RunTimes
 
 __all__ = ["OperatorProfile", "Profile", "RunTimes", "describe", "measure"]
-
-
-class RunTimes(NamedTuple):
-    """Seconds of one run: arrays into the input buffers, the model itself, output buffers to arrays."""
-
-    feed_seconds: float = 0.0
-    run_seconds: float = 0.0
-    read_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from openrknn.container.specs import Specs
 from openrknn.device import Device
 from openrknn.forks import in_child
 from openrknn.names import meant, refuse_unknown
-from openrknn.npu import Finding
 from openrknn.runtime import shapes
 from openrknn.runtime.automatic import named_device
 from openrknn.runtime.binding import Binding
@@ -29,11 +28,13 @@ from openrknn.runtime.io.results import Outputs
 from openrknn.runtime.io.watch import InputWatch
 from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.options import budget_for, core_count
-from openrknn.runtime.profile import Profile, RunTimes
 from openrknn.runtime.program.cpu import CustomOperator
 from openrknn.runtime.runner import Runner
+from openrknn.runtime.times import RunTimes
 
 if TYPE_CHECKING:
+    from openrknn.npu import Finding
+    from openrknn.runtime.profile import Profile
     from openrknn.vendor.context.context import Context
 
 __all__ = ["Session"]

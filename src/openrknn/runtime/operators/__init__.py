@@ -13,139 +13,16 @@ says of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-import numpy as np
+from openrknn.lazy import lazy_names
 
-from openrknn.runtime.operators import (
-    activations,
-    arguments,
-    binary,
-    convert,
-    convolve,
-    matmul,
-    normalise,
-    pick,
-    pools,
-    rearrange,
-    recurrent,
-    reduce,
-    regions,
-    resize,
-    shape,
-    unary,
-)
-from openrknn.runtime.operators.average_pool import average_pool
-from openrknn.runtime.operators.concat import concat
-from openrknn.runtime.operators.grid_sample import grid_sample
-from openrknn.runtime.operators.interface import ABSENT, Compute, CpuOperator, SeveralOutputs
-from openrknn.runtime.operators.reshape import reshape
-from openrknn.runtime.operators.softmax import softmax
-from openrknn.runtime.operators.transpose import transpose
+if TYPE_CHECKING:
+    from openrknn.runtime.operators.interface import ABSENT, CpuOperator, SeveralOutputs
+    from openrknn.runtime.operators.table import OPERATORS, SEVERAL
 
 __all__ = ["ABSENT", "OPERATORS", "SEVERAL", "CpuOperator", "SeveralOutputs"]
 
-_MOVES: Mapping[str, Compute] = {
-    "Compress": pick.compress,
-    "Concat": concat,
-    "DepthToSpace": rearrange.depth_to_space,
-    "Dropout": rearrange.identity,
-    "Expand": rearrange.expand,
-    "Flatten": reshape,
-    "Gather": pick.gather,
-    "GatherElements": pick.gather_elements,
-    "GatherND": pick.gather_nd,
-    "GlobalMaxPool": pools.global_max,
-    "Identity": rearrange.identity,
-    "Reshape": reshape,
-    "ReverseSequence": rearrange.reverse_sequence,
-    "Slice": rearrange.slice_,
-    "SpaceToDepth": rearrange.space_to_depth,
-    "Squeeze": reshape,
-    "Tile": rearrange.tile,
-    "Transpose": transpose,
-    "Unsqueeze": reshape,
-    **reduce.PICKING,
-}
-
-_COMPUTES: Mapping[str, Compute] = {
-    "ArgMax": arguments.arg_max,
-    "ArgMin": arguments.arg_min,
-    "AveragePool": average_pool,
-    "BatchNormalization": normalise.batch_norm,
-    "Cast": convert.cast,
-    "Constant": shape.constant,
-    "ConstantOfShape": shape.constant_of_shape,
-    "Conv": convolve.conv,
-    "ConvRelu": convolve.followed_by(convolve.conv, lambda x, _: np.maximum(x, 0)),
-    "ConvTranspose": convolve.conv_transpose,
-    "CumSum": shape.cum_sum,
-    "DequantizeLinear": convert.dequantize,
-    "Det": matmul.determinant,
-    "Einsum": matmul.einsum,
-    "EyeLike": shape.eye_like,
-    "Gemm": matmul.gemm,
-    "GlobalAveragePool": pools.global_average,
-    "GlobalLpPool": pools.global_lp,
-    "GridSample": grid_sample,
-    "GroupNormalization": normalise.group_norm,
-    "InstanceNormalization": normalise.instance_norm,
-    "LRN": normalise.local_response,
-    "LogSoftmax": convert.log_softmax,
-    "LpNormalization": normalise.lp_normalise,
-    "LpPool": pools.lp_pool,
-    "MatMul": matmul.matmul,
-    "MaxRoiPool": regions.max_roi_pool,
-    "MaxUnpool": pools.max_unpool,
-    "MeanVarianceNormalization": normalise.mean_variance,
-    "NonMaxSuppression": regions.non_max_suppression,
-    "NonZero": shape.non_zero,
-    "OneHot": pick.one_hot,
-    "Pad": rearrange.pad,
-    "QuantizeLinear": convert.quantize,
-    "RMSNormalization": normalise.rms_norm,
-    "Range": shape.range_,
-    "Resize": resize.resize,
-    "RoiAlign": regions.roi_align,
-    "ScatterElements": pick.scatter_elements,
-    "ScatterND": pick.scatter_nd,
-    "Shape": shape.shape_,
-    "Size": shape.size,
-    "Softmax": softmax,
-    "Trilu": rearrange.trilu,
-    "Upsample": resize.upsample,
-    "exConvTransposePad": convolve.conv_transpose_pad,
-    "exDataConvert": convert.same,
-    "exMatMul": matmul.ex_matmul,
-    "exNorm": normalise.ex_norm,
-    "exSDPAttention": matmul.attention,
-    "exSoftmax13": softmax,
-    **activations.ACTIVATIONS,
-    **binary.BINARY,
-    **reduce.REDUCTIONS,
-    **unary.UNARY,
-}
-
-OPERATORS: Mapping[str, CpuOperator] = MappingProxyType(
-    {
-        **{name: CpuOperator(compute, moves=True) for name, compute in _MOVES.items()},
-        **{name: CpuOperator(compute) for name, compute in _COMPUTES.items()},
-    }
+__getattr__, __dir__ = lazy_names(
+    __name__, {"interface": "ABSENT CpuOperator SeveralOutputs", "table": "OPERATORS SEVERAL"}
 )
-"""Operator type -> how to compute it."""
-
-SEVERAL: Mapping[str, SeveralOutputs] = MappingProxyType(
-    {
-        "GRU": SeveralOutputs(recurrent.gru),
-        "LSTM": SeveralOutputs(recurrent.lstm),
-        "LayerNormalization": SeveralOutputs(normalise.layer_norm),
-        "MaxPool": SeveralOutputs(pools.max_pool),
-        "RNN": SeveralOutputs(recurrent.rnn),
-        "Split": SeveralOutputs(rearrange.split, moves=True),
-        "TopK": SeveralOutputs(arguments.top_k),
-        "exGRU": SeveralOutputs(recurrent.gru),
-        "exLSTM": SeveralOutputs(recurrent.lstm),
-    }
-)
-"""The same for those that can have more than one output."""

@@ -30,9 +30,9 @@ from openrknn.runtime.parted.carried import CarriedArrays
 from openrknn.runtime.parted.measure import PartedProfile, memory_of, profile_of
 from openrknn.runtime.parted.steps import CpuStep, NpuStep, Step, run_plan
 from openrknn.runtime.parted.types import DTYPES, as_type
-from openrknn.runtime.profile import RunTimes
 from openrknn.runtime.runner import NodeArg, node_arg
 from openrknn.runtime.session import Session
+from openrknn.runtime.times import RunTimes
 
 __all__ = ["CpuDevice", "PartedSession"]
 

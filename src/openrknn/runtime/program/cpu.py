@@ -14,7 +14,7 @@ from openrknn.errors import UnsupportedError
 from openrknn.npu.budget import Demand
 from openrknn.runtime.io.tensors import Array, StoredTensor
 from openrknn.runtime.io.values import decode, encode
-from openrknn.runtime.operators import OPERATORS, SEVERAL, CpuOperator, SeveralOutputs
+from openrknn.runtime.operators import CpuOperator, SeveralOutputs
 
 __all__ = [
     "CpuCall",
@@ -40,6 +40,10 @@ def find_operators(
     model: Model, operators: Sequence[Operator], custom: Mapping[str, CustomOperator]
 ) -> dict[str, _Known]:
     """How to compute each type of operator that is not for the NPU; custom functions win over our own."""
+    if not operators:
+        return {}
+    from openrknn.runtime.operators.table import OPERATORS, SEVERAL  # here: most models run on the NPU alone
+
     known: dict[str, _Known] = {**OPERATORS, **SEVERAL, **custom}
     types = dict.fromkeys(operator.type for operator in operators)
     missing = [name for name in types if name not in known]
