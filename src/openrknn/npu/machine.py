@@ -6,18 +6,20 @@ what each task does becomes a `Step`. A `Program` of steps can then run again an
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from openrknn import isa
 from openrknn.chips import Chip
 from openrknn.errors import ExecutionError, RknnError, UndeclaredBitsError, UnknownModeError, UnreadRegisterError
 from openrknn.isa import Block, Target, dpu_lut
 from openrknn.isa.ignored import Ignored, Kind, ignored_rule
-from openrknn.isa.words import TAIL_WORDS, WORD_BYTES, parts_of
+from openrknn.isa.words import TAIL_WORDS, WORD_BYTES, offset_of, parts_of, target_of, value_of
 from openrknn.npu.decode.family import family_of
 from openrknn.npu.decode.registers import Registers
 from openrknn.npu.decode.watch import Watcher
@@ -76,6 +78,7 @@ class Machine:
         self._map = isa.map_for(chip.name)
         self._cores = [Core(self._map) for _ in range(chip.cores)]
         self._watcher = Watcher() if watcher is None else watcher
+        self._entries = _entries_of(self._map)
 
     def save(self, core: int) -> CoreState:
         """What the tasks decoded so far left in a core: registers, pointers, tables."""
@@ -124,15 +127,22 @@ class Machine:
         words = self.memory.view(task.address, (task.amount + TAIL_WORDS) * WORD_BYTES, "PC fetch").view(np.uint64)
         written: set[int] = set()
         loads_table = False
-        for target, offset, value in parts_of(words):
-            if target == Target.ENABLE:
+        for target, offset, value in self._parts(words):
+            if isinstance(value, np.ndarray):
+                working.tables.store_all(value)
+                working.groups.write(self._map.by_target[target], offset, int(value[-1]))
+                written.add(offset)
+            elif target == Target.ENABLE:
                 blocks = working.groups.enabled(value)
                 yield self._start(working, blocks, written, task, loads_table=loads_table)
                 working.groups.flip(blocks)
                 written = set()
-            elif target not in _NOT_REGISTERS and not self._is_ignored(target, offset, task):
+            elif target not in _NOT_REGISTERS:
+                found = self._map.lookup(target, offset)
+                if found is None and self._is_ignored(target, offset, task):
+                    continue
                 try:
-                    has_value = self._write(working, target, offset, value, task)
+                    has_value = self._write(working, found or self._lookup(target, offset), offset, value, task)
                 except (ExecutionError, isa.IsaError) as error:
                     if not self._watcher.failed(error, task):
                         raise
@@ -142,9 +152,26 @@ class Machine:
                 # Ordinary tasks write these registers too, as zeros: reading entry 0.
                 loads_table |= offset == dpu_lut.LutAccessCfg.offset and dpu_lut.LutAccessCfg(value).lut_access_type
 
-    def _write(self, working: Core, target: int, offset: int, value: int, task: TaskRef) -> bool:
+    def _parts(self, words: npt.NDArray[np.uint64]) -> Iterator[tuple[int, int, Any]]:
+        """(target, offset, value) of each word; entries of a lookup table, of which there are many, as one array."""
+        if self._entries is None or type(self._watcher) is not Watcher:
+            yield from parts_of(words)
+            return
+        target, offset, undeclared = self._entries
+        is_entry = (target_of(words) == target) & (offset_of(words) == offset)
+        edges = [0, *(np.flatnonzero(is_entry[1:] != is_entry[:-1]) + 1).tolist(), len(words)]
+        for start, end in itertools.pairwise(edges):
+            values = value_of(words[start:end]).astype(np.int64) if is_entry[start] else None
+            if values is None or np.any(values & undeclared):
+                yield from parts_of(words[start:end])
+            else:
+                yield target, offset, values
+
+    def _write(
+        self, working: Core, place: tuple[Block, type[isa.Register]], offset: int, value: int, task: TaskRef
+    ) -> bool:
         """Whether some block has to read the register; the pointers of the groups have been read here."""
-        block, register = self._lookup(target, offset)
+        block, register = place
         self._watcher.wrote(register)
         undeclared = value & ~register.declared & 0xFFFFFFFF
         if undeclared:
@@ -173,8 +200,6 @@ class Machine:
 
     def _is_ignored(self, target: int, offset: int, task: TaskRef) -> bool:
         """Words for a target or a register that no block has, where boards are known to pass over them."""
-        if self._map.lookup(target, offset) is not None:
-            return False
         place = f"{target:#06x}"
         rule = self._rule(Kind.WORD, place) or self._rule(Kind.REGISTER, f"{place} {offset:#06x}")
         if rule is None:
@@ -262,6 +287,15 @@ class Machine:
         if text not in self.noted:
             self.noted[text] = Finding(task.number, text, rule.run)
             self.note([self.noted[text]])
+
+
+def _entries_of(registers: isa.RegisterMap) -> tuple[int, int, int] | None:
+    """Target and offset of the register that fills lookup tables, and the bits that it does not declare."""
+    offset = dpu_lut.LutAccessData.offset
+    for target, block in registers.by_target.items():
+        if offset in block.by_offset and block.enable_bit is not None:
+            return int(target), offset, ~block.by_offset[offset].declared & _ALL_BYTES
+    return None
 
 
 def _with_advice(error: ExecutionError) -> ExecutionError:

@@ -60,6 +60,15 @@ class Tables:
             self.entries[self._table, self._address % 1024] = ((value & 0xFFFF) ^ 0x8000) - 0x8000
             self._address += 1
 
+    def store_all(self, values: npt.NDArray[np.int64]) -> None:
+        """As many writes to LUT_ACCESS_DATA; of those that come around to the same place, the last counts."""
+        if self._writing:
+            last = values[-len(self.entries[0]) :]
+            first = self._address + len(values) - len(last)
+            places = (first + np.arange(len(last))) % len(self.entries[0])
+            self.entries[self._table, places] = ((last & 0xFFFF) ^ 0x8000) - 0x8000
+            self._address += len(values)
+
     def snapshot(self) -> npt.NDArray[np.int64]:
         """A copy of the entries as they are now."""
         return self.entries[:, :ENTRIES].copy()
