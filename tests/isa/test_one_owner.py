@@ -99,6 +99,9 @@ def test_the_scan_finds_what_it_is_for(text: str, is_found: bool) -> None:
 def test_every_register_that_files_patch_has_a_name_in_the_table(family: str, kind: str) -> None:
     names, offsets = PATCH_REGISTERS[family][kind], patch_offsets(family, kind)
     assert [name is None for name in names] == [offset is None for offset in offsets]
+    registers = isa.map_for(next(name for name, chip in CHIPS.items() if chip.family == family))
+    found = [None if name is None else registers.find(name if "." in name else f"CNA.{name}").offset for name in names]
+    assert found == list(offsets)
     assert len(set(offsets) - {None}) == len([offset for offset in offsets if offset is not None])
 
 

@@ -17,8 +17,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from openrknn.chips import CHIPS
-from openrknn.isa import map_for
+from openrknn.isa.patched import PATCHED
 
 __all__ = [
     "ALWAYS_EMPTY",
@@ -255,8 +254,8 @@ that it names writes the register listed here (1,001 of 1,001 patch tables in th
 @cache
 def patch_offsets(family: str, kind: str) -> tuple[int | None, ...]:
     """The same as offsets, which is what commands hold; CNA is the block where none is named."""
-    registers = map_for(CHIPS[family])
+    offsets = PATCHED[family]
     return tuple(
-        None if name is None else registers.find(name if "." in name else f"CNA.{name}").offset
+        None if name is None else offsets[name if "." in name else f"CNA.{name}"]
         for name in PATCH_REGISTERS[family][kind]
     )

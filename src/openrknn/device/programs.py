@@ -17,7 +17,6 @@ import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -203,20 +202,22 @@ def _allows(limit: int | None, asked: int) -> bool:
 def _circumstances() -> tuple[object, ...]:
     """Processor, versions, and the code that makes programs: in a checkout it changes without a new version."""
     package = sys.modules["openrknn"]  # not imported: the face of the package is above this layer
-    library = native.find()
-    root = Path(str(package.__file__)).parent
-    files = [*_sources(root), *([library] if library is not None else [])]
+    library, root = native.find(), os.path.dirname(str(package.__file__))
     state = hashlib.sha256()
-    for path in files:
-        about = path.stat()
+    for path in (*sorted(_sources(root)), *([str(library)] if library is not None else [])):
+        about = os.stat(path)
         state.update(f"{path} {about.st_size} {about.st_mtime_ns}\n".encode())
     numbers = (_FORMAT, native.ABI_VERSION, native.cpu_features().value)
     return (package.__version__, np.__version__, platform.machine(), sys.byteorder, *numbers, state.hexdigest())
 
 
-def _sources(root: Path) -> Iterator[Path]:
-    yield from (root / "chips.py", root / "numerics.py")
-    for name in ("npu", "isa", "nativelib", "compute", "device", "layout"):
-        for folder, folders, files in os.walk(root / name):
-            folders.sort()
-            yield from (Path(folder, file) for file in sorted(files) if file.endswith(".py"))
+def _sources(root: str) -> Iterator[str]:
+    yield from (f"{root}/chips.py", f"{root}/numerics.py")
+    folders = [f"{root}/{name}" for name in ("npu", "isa", "nativelib", "compute", "device", "layout")]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    yield entry.path
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    folders.append(entry.path)

@@ -199,14 +199,15 @@ def _placed(
     regions: npt.NDArray[Any], buffers: Sequence[Buffer], data: npt.NDArray[np.uint8]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[object]]:
     kept: list[object] = [data, *(buffer.data for buffer in buffers)]
+    bases, contents = [int(buffer.data.ctypes.data) for buffer in buffers], int(data.ctypes.data)
     starts = []
     for kind, number, start, size in regions.tolist():
         if kind == _BUFFER:
             _check(number < len(buffers) and buffers[number].data.nbytes == size, "buffers")
-            starts.append(int(buffers[number].data.ctypes.data))
+            starts.append(bases[number])
         elif kind == _STORED:
             _check(0 <= start <= data.nbytes - size and size >= 0, "contents")
-            starts.append(int(data.ctypes.data) + start)
+            starts.append(contents + start)
         else:
             _check(kind == _ROOM and 0 <= size < 1 << 40, "room")
             room = np.zeros(size + _LINE, np.uint8)

@@ -1,0 +1,58 @@
+"""Offsets of the registers that the inputs of a model patch, by family of chips.
+
+The register maps have them, too, and a test compares. They are written out because opening a file needs these few
+alone, and the maps are hundreds of classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+__all__ = ["PATCHED"]
+
+# fmt: off
+PATCHED: Mapping[str, Mapping[str, int]] = MappingProxyType({
+    "rk3588": {
+        "CNA.CONV_CON1": 0x100c, "CNA.DATA_SIZE0": 0x1020, "CNA.WEIGHT_SIZE2": 0x1038, "CNA.CBUF_CON1": 0x1044,
+        "CNA.CVT_CON0": 0x104c, "CNA.CVT_CON1": 0x1050, "CNA.CVT_CON2": 0x1054, "CNA.CVT_CON3": 0x1058,
+        "CNA.CVT_CON4": 0x105c, "CNA.FEATURE_DATA_ADDR": 0x1070, "CNA.DMA_CON1": 0x107c, "CNA.DMA_CON2": 0x1080,
+        "CNA.CVT_CON5": 0x1180, "CORE.CLIP_TRUNCATE": 0x301c,
+    },
+    "rk3566": {
+        "CNA.CONV_CON1": 0x100c, "CNA.IMAGE_SIZE": 0x1018, "CNA.DATA_SIZE0": 0x1020, "CNA.WEIGHT_SIZE1": 0x1034,
+        "CNA.WEIGHT_SIZE2": 0x1038, "CNA.CBUF_CON1": 0x1044, "CNA.CVT_CON0": 0x104c, "CNA.CVT_CON1": 0x1050,
+        "CNA.CVT_CON2": 0x1054, "CNA.CVT_CON3": 0x1058, "CNA.CVT_CON4": 0x105c, "CNA.FEATURE_DATA_ADDR": 0x1070,
+        "CNA.DMA_CON1": 0x107c, "CNA.DMA_CON2": 0x1080, "CNA.DCOMP_CTRL": 0x1100,
+    },
+    "rk3562": {
+        "CNA.CONV_CON1": 0x100c, "CNA.DIVISION": 0x1018, "CNA.WEIGHT_SIZE1": 0x1020, "CNA.WEIGHT_SIZE2": 0x1024,
+        "CNA.DATA_SIZE0": 0x102c, "CNA.CBUF_ENTRIES": 0x103c, "CNA.CVT_CON0": 0x1048, "CNA.CVT_SCALE01": 0x104c,
+        "CNA.CVT_SCALE23": 0x1050, "CNA.CVT_OFFSET0": 0x1054, "CNA.CVT_OFFSET1": 0x1058, "CNA.CVT_OFFSET2": 0x105c,
+        "CNA.CVT_OFFSET3": 0x1060, "CNA.CVT_LANES": 0x1064, "CNA.UNKNOWN_1068": 0x1068,
+        "CNA.FEATURE_DATA_ADDR": 0x1088, "CNA.DMA_CON1": 0x1090, "CNA.SURF_STRIDE": 0x1094, "CNA.DCOMP_CTRL": 0x1100,
+        "CORE.CLIP_TRUNCATE": 0x3024,
+    },
+    "rk3576": {
+        "CNA.CONV_CON1": 0x100c, "CNA.DIVISION": 0x1018, "CNA.WEIGHT_SIZE2": 0x1024, "CNA.DATA_SIZE0": 0x102c,
+        "CNA.CBUF_ENTRIES": 0x103c, "CNA.CVT_CON0": 0x1048, "CNA.CVT_SCALE01": 0x104c, "CNA.CVT_SCALE23": 0x1050,
+        "CNA.CVT_OFFSET0": 0x1054, "CNA.CVT_OFFSET1": 0x1058, "CNA.CVT_OFFSET2": 0x105c, "CNA.CVT_OFFSET3": 0x1060,
+        "CNA.CVT_LANES": 0x1064, "CNA.UNKNOWN_1068": 0x1068, "CNA.FEATURE_DATA_ADDR": 0x1088, "CNA.DMA_CON1": 0x1090,
+        "CNA.SURF_STRIDE": 0x1094, "CORE.CLIP_TRUNCATE": 0x3024,
+    },
+    "rv1106": {
+        "CNA.CONV_CON1": 0x100c, "CNA.CVT_OFFSET2": 0x101c, "CNA.DATA_SIZE0": 0x1020, "CNA.WEIGHT_SIZE1": 0x1034,
+        "CNA.WEIGHT_SIZE2": 0x1038, "CNA.CBUF_CON1": 0x1044, "CNA.CVT_CON0": 0x104c, "CNA.CVT_SCALE01": 0x1050,
+        "CNA.CVT_SCALE23": 0x1054, "CNA.CVT_OFFSET0": 0x1058, "CNA.CVT_OFFSET1": 0x105c, "CNA.CVT_OFFSET3": 0x106c,
+        "CNA.FEATURE_DATA_ADDR": 0x1070, "CNA.DMA_CON1": 0x107c, "CNA.DMA_CON2": 0x1080, "CNA.CVT_LANES": 0x108c,
+        "CNA.UNKNOWN_1094": 0x1094, "CNA.DCOMP_CTRL": 0x1100, "CORE.CLIP_TRUNCATE": 0x301c,
+    },
+    "rv1106b": {
+        "CNA.CONV_CON3": 0x100c, "CNA.CONV_CON1": 0x1014, "CNA.WEIGHT_SHAPE": 0x1018, "CNA.DATA_SIZE0": 0x101c,
+        "CNA.UNKNOWN_1030": 0x1030, "CNA.FEATURE_DATA_ADDR": 0x1034, "CNA.DIVISION": 0x1044, "CNA.CVT0": 0x1050,
+        "CNA.CVT1": 0x1054, "CNA.CVT2": 0x1058, "CNA.CVT3": 0x105c, "CNA.CVT_SCALE01": 0x1060,
+        "CNA.CVT_SCALE23": 0x1064, "CNA.LINE_STRIDE": 0x1090, "CNA.SURF_STRIDE": 0x1094, "CNA.CVT_LANES": 0x1100,
+    },
+})
+# fmt: on
+"""Family -> "BLOCK.REGISTER" -> offset."""
