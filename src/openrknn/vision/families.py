@@ -114,6 +114,8 @@ FAMILIES: tuple[Family, ...] = (
            yolov8.matches, yolov8.decode, _second),
     Family("ssd", "detect", "SSD (TensorFlow)",
            ssd.matches, ssd.decode, partial(_last, 1), threshold=0.4),
+    Family("ssd-split", "detect", "SSD (TensorFlow) that ends in its convolutions",
+           ssd.matches_split, ssd.decode_split, ssd.classes_split, threshold=0.4),
     Family("yolov8-pose-flat", "pose", "YOLOv8-pose, v11-pose (Ultralytics)",
            pose.matches_flat, pose.decode_flat, _one, threshold=SAFE),
     Family("yolov8-flat", "detect", "YOLOv8, v11 with one output (Ultralytics)",

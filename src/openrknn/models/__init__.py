@@ -1,0 +1,6 @@
+"""Public models made ready for an NPU: fetched from the package that carries them, compiled, kept at home.
+
+tfjs       reads graphs and weights of TensorFlow.js
+ssd        SSDLite of TensorFlow's detection API, as ONNX with the heads that the decoder takes
+known      what can be got;   getting: get it;   home: where they are
+"""
