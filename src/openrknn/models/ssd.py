@@ -1,8 +1,8 @@
 """SSDLite of TensorFlow's detection API as ONNX, from a graph of TensorFlow.js.
 
-The picture enters behind the preprocessor, which is a bilinear scaling and 2 / 255 x - 1 (the mean and the scale that the
-compiler is told), and the graph ends before the postprocessor: twelve convolutions, the places and the scores of six
-grids, which `openrknn.vision` decodes. So everything is on the NPU, each head has a scale of its own, and nothing is
+The picture enters behind the preprocessor, which is a bilinear scaling and 2 / 255 x - 1 (the mean and the scale that
+the compiler is told), and the graph ends before the postprocessor: twelve convolutions, the places and the scores of
+six grids, which `openrknn.vision` decodes. So everything is on the NPU, each head has a scale of its own, and nothing is
 transposed or concatenated.
 
 TensorFlow has channels last, and has stored what was batch normalisation as a product and a sum: both go into the

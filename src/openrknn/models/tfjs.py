@@ -4,8 +4,8 @@
      "weightsManifest": [{"paths": ["group1-shard1of5", ...],
                           "weights": [{"name": "w", "shape": [3, 3, 3, 32], "dtype": "float32"}, ...]}]}
 
-An attribute is a dictionary with one entry for its kind: s (text, in base 64 or as numbers), i (a whole number, as text),
-f, b, list. Weights that are quantised are refused: nothing that is known here needs them.
+An attribute is a dictionary with one entry for its kind: s (text, in base 64 or as numbers), i (a whole number, as
+text), f, b, list. Weights that are quantised are refused: nothing that is known here needs them.
 """
 
 from __future__ import annotations
@@ -98,10 +98,11 @@ def _node(row: dict[str, Any]) -> Node:
 
 
 def _weights(group: dict[str, Any], folder: Path) -> dict[str, Array]:
-    rows = [(str(row["name"]), str(row["dtype"]), [int(size) for size in row["shape"]], row) for row in group["weights"]]
     body = b"".join(_shard(folder, str(name)) for name in group["paths"])
-    found, at = {}, 0
-    for name, kind, shape, row in rows:
+    found: dict[str, Array] = {}
+    at = 0
+    for row in group["weights"]:
+        name, kind, shape = str(row["name"]), str(row["dtype"]), [int(size) for size in row["shape"]]
         if kind not in _TYPES or row.get("quantization") is not None:
             raise GettingError(f"the weights {name!r:.80} are stored as {kind} with a scale, which is not read here")
         if min(shape, default=0) < 0:
@@ -112,7 +113,7 @@ def _weights(group: dict[str, Any], folder: Path) -> dict[str, Array]:
         found[name] = np.frombuffer(body, _TYPES[kind], math.prod(shape), at).reshape(shape)
         at += size
     if at != len(body):
-        raise GettingError(f"the shards have {len(body)} bytes, of which {at} are weights; this is not the model it should be")
+        raise GettingError(f"the shards have {len(body)} bytes, and the weights {at}; not the model it should be")
     return found
 
 

@@ -51,6 +51,8 @@ class Family:
     classes: Callable[[Shapes], int]
     """How many classes a model with these outputs has; 0 where that means nothing."""
     threshold: float = 0.25
+    fit: str = ""
+    """How pictures are scaled, where it is not what the task expects."""
     is_guess: bool = False
     """Never taken unless asked for: others have the same outputs and are more common."""
 
@@ -115,7 +117,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("ssd", "detect", "SSD (TensorFlow)",
            ssd.matches, ssd.decode, partial(_last, 1), threshold=0.4),
     Family("ssd-split", "detect", "SSD (TensorFlow) that ends in its convolutions",
-           ssd.matches_split, ssd.decode_split, ssd.classes_split, threshold=0.4),
+           ssd.matches_split, ssd.decode_split, ssd.classes_split, threshold=0.4, fit="stretch"),
     Family("yolov8-pose-flat", "pose", "YOLOv8-pose, v11-pose (Ultralytics)",
            pose.matches_flat, pose.decode_flat, _one, threshold=SAFE),
     Family("yolov8-flat", "detect", "YOLOv8, v11 with one output (Ultralytics)",

@@ -99,7 +99,7 @@ class Pipeline(Closing):
         self.classes = self.family.classes(shapes)
         """How many classes it knows; 0 where that means nothing."""
         self.labels = tuple(labels) if labels is not None else _names(self.family, self.classes)
-        self.fit = fit or _FITS.get(self.family.task, "letterbox")
+        self.fit = fit or self.family.fit or _FITS.get(self.family.task, "letterbox")
         self.order = order or _order(whole)
         place(1, 1, self.frame, self.fit)  # complains about an unknown fit before anything is loaded
         threshold, advice = self._threshold(threshold)

@@ -17,7 +17,7 @@ from openrknn.vision.errors import SourceError
 from openrknn.vision.pictures import Pixels, read_picture
 from openrknn.vision.video import frames
 
-__all__ = ["PICTURES", "VIDEOS", "Entry", "Shot", "entries", "shots"]
+__all__ = ["PICTURES", "VIDEOS", "Entry", "Shot", "entries", "is_source", "shots"]
 
 VIDEOS = (".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".ts", ".flv", ".wmv")
 _STREAM = re.compile(r"(?i)(rtsp|rtsps|rtmp|http|https|udp|tcp)://")
@@ -41,6 +41,13 @@ class Shot:
     problem: str = ""
     taken: float = 0.0
     """`time.perf_counter()` when it was read."""
+
+
+def is_source(word: str) -> bool:
+    """Whether a word looks like pictures: by its ending, as a folder, a pattern, a camera's number or an address."""
+    if _STREAM.match(word) or os.path.isdir(word) or (word.isdigit() and not os.path.exists(word)):
+        return True
+    return word.lower().endswith((*PICTURES, *VIDEOS)) or (glob.has_magic(word) and not os.path.exists(word))
 
 
 def entries(words: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Entry]:

@@ -18,8 +18,8 @@ _SENTENCE = "beckett.wav"
 
 def spoken_part(tell: Callable[[str], None]) -> Part:
     """Get the models if they are not here (a minute, once), listen, and say what was heard."""
+    from openrknn.packages import fetched
     from openrknn.voice.make.known import KNOWN
-    from openrknn.voice.make.sources import fetched
     from openrknn.voice.transcriber import Transcriber
 
     activity, model = (_set(name, tell) for name in _SETS)

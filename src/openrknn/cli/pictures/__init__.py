@@ -27,14 +27,20 @@ class PictureCommand:
     DESCRIPTION: str
     EXAMPLES: tuple[str, ...]
     add_own: Callable[[argparse.ArgumentParser], None] = add_score_arguments
+    needs_model: bool = True
+    """Whether a model has to be named; for the others `openrknn vision get` gets one."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_picture_arguments(parser)
+        add_picture_arguments(parser, needs_model=self.needs_model)
         self.add_own(parser)
 
     def run(self, arguments: argparse.Namespace, output: Output) -> int:
         from openrknn.cli.pictures.run import run_pictures
 
+        if not self.needs_model:
+            from openrknn.cli.pictures.ready import find_model
+
+            find_model(arguments, self.NAME)
         return run_pictures(arguments, output, task=self.NAME)
 
 
@@ -65,14 +71,17 @@ COMMANDS = (
         "find objects in pictures, and draw boxes around them",
         """Find objects in pictures with a detector: YOLOv5 to v11, YOLOX, PP-YOLOE, SSD, RetinaFace. The family is
 recognised by the model's outputs; where they are ambiguous, a note says what was assumed, and --family overrides
-it.""",
+it. Without MODEL it takes the detector that `openrknn vision get coco-ssd` has got.""",
         (
-            "openrknn detect yolo.rknn street.jpg --save out         out/street.jpg has the boxes",
+            "openrknn vision get coco-ssd                            once: a detector of 80 kinds of objects",
+            "openrknn detect street.jpg --save out                   out/street.jpg has the boxes",
+            "openrknn detect yolo.rknn street.jpg --save out         with a model of yours",
             "openrknn detect yolo.rknn photos/ --json > found.json   every picture in a folder",
             "openrknn detect yolo.rknn video.mp4 --save out --workers 3",
             "openrknn detect yolo.rknn 0 --count 100                 a camera",
             "openrknn detect yolov7.rknn street.jpg --family yolov7  where the outputs are ambiguous",
         ),
+        needs_model=False,
     ),
     PictureCommand(
         "segment",

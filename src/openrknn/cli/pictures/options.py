@@ -20,12 +20,17 @@ def share(text: str) -> float:
     return value
 
 
-def add_picture_arguments(parser: argparse.ArgumentParser) -> None:
-    """The model, the pictures, and what to do with them."""
-    parser.add_argument("model", metavar="MODEL", help="a .rknn model")
-    parser.add_argument(
-        "sources", metavar="SOURCE", nargs="+", help="pictures, folders, patterns, videos, cameras (0), rtsp://..."
-    )
+def add_picture_arguments(parser: argparse.ArgumentParser, *, needs_model: bool = True) -> None:
+    """The model, the pictures, and what to do with them. Where no model is needed, the first word may be a picture."""
+    sources = "pictures, folders, patterns, videos, cameras (0), rtsp://..."
+    if needs_model:
+        parser.add_argument("model", metavar="MODEL", help="a .rknn model")
+        parser.add_argument("sources", metavar="SOURCE", nargs="+", help=sources)
+    else:
+        parser.add_argument(
+            "model", metavar="MODEL", nargs="?", help="a .rknn model (default: what `openrknn vision get` has got)"
+        )
+        parser.add_argument("sources", metavar="SOURCE", nargs="*", help=sources)
     parser.add_argument("--save", metavar="DIR", help="write the annotated pictures to this directory")
     parser.add_argument("--show", action="store_true", help="also show them in a browser, until Ctrl-C")
     parser.add_argument("--force", action="store_true", help="overwrite files in a directory that is not empty")

@@ -8,9 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+from openrknn.packages import fetched
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.known import FAMILIES, KNOWN, Family
-from openrknn.voice.make.sources import fetched
 from openrknn.voice.sets import VoiceSet, home
 
 __all__ = ["Progress", "family_of", "get"]

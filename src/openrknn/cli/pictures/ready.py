@@ -1,0 +1,47 @@
+"""`openrknn detect PICTURE`, without a model: the one that `openrknn vision get` has put at home."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from openrknn.cli.common.output import CommandError
+from openrknn.quantities import size_text
+from openrknn.vision.sources import is_source
+
+__all__ = ["find_model"]
+
+
+def find_model(arguments: argparse.Namespace, task: str) -> None:
+    """Put the model and the sources where they belong: the first word may be either."""
+    first, words = arguments.model, arguments.sources
+    if first is not None and not is_source(first):
+        if not words:
+            raise CommandError(f"{first}: the model; and the pictures? `openrknn {task} MODEL SOURCE ...`")
+        arguments.model = _at_home(task, first)
+        return
+    arguments.model = _at_home(task, None)
+    arguments.sources = [*([first] if first is not None else []), *words]
+
+
+def _at_home(task: str, name: str | None) -> str:
+    """The path of a model: as it is given, or by its name, or the one for this task."""
+    from openrknn.models.home import best, installed
+    from openrknn.models.known import KNOWN
+    from openrknn.trace.nodes import chip_of_this_board
+
+    here = chip_of_this_board()
+    target = here.name if here is not None else None
+    if name is not None and (name not in KNOWN or os.path.exists(name)):
+        return name
+    fitting = [one for one in installed(task) if one.name == name and target in (None, one.target)]
+    got = best(task, target) if name is None else next(iter(fitting), None)
+    if got is not None:
+        return str(got.path)
+    which = name or next(other for other, known in KNOWN.items() if known.task == task)
+    known = KNOWN[which]
+    chip = f" and {target}" if target else ""
+    raise CommandError(
+        f"no model is here for `{task}`{chip} yet; `openrknn vision get {which}` gets one "
+        f"({size_text(known.size)} to fetch, {known.licence}), or give yours: `openrknn {task} MODEL SOURCE ...`"
+    )

