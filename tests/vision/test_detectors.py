@@ -223,6 +223,39 @@ def test_ssd(way: Way) -> None:
     compare(ssd.decode([place, score], frame, SETTINGS), expected)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_ssd_that_ends_in_its_convolutions(way: Way) -> None:
+    """Twelve outputs that hold what two held: the same objects. The witness is `decode`, which has a slow twin."""
+    chance = np.random.default_rng(11)
+    frame = Frame(100, 80)
+    count, classes = len(slow.ssd_priors(frame.width, frame.height)), 5
+    place = chance.normal(0, 1, (count, 4))
+    score = logits(probabilities(chance, count, classes, strong=0.03))
+    heads, start, rows, columns = [], 0, 5, 7
+    for layer in range(6):
+        boxes = 3 if layer == 0 else 6
+        stop = start + rows * columns * boxes
+        for part in (score[start:stop], place[start:stop]):
+            cells_first = part.reshape(rows, columns, boxes * part.shape[1])
+            heads.append(way(cells_first.transpose(2, 0, 1)[None]))
+        start, rows, columns = stop, -(-rows // 2), -(-columns // 2)
+    shapes = [head.shape for head in heads]
+    assert ssd.matches_split(shapes, frame)
+    assert ssd.classes_split(shapes) == classes - 1
+    assert not ssd.matches_split(shapes, Frame(200, 80))
+    assert not ssd.matches_split(shapes[:-1], frame)
+
+    def joined(which: int) -> Head:
+        parts = [floats(head)[0].transpose(1, 2, 0).reshape(-1, (classes, 4)[which]) for head in heads[which::2]]
+        return plain(np.concatenate(parts)[None])
+
+    found, wanted = ssd.decode_split(heads, frame, SETTINGS), ssd.decode([joined(1), joined(0)], frame, SETTINGS)
+    assert len(wanted) > 3
+    assert found.classes.tolist() == wanted.classes.tolist()
+    np.testing.assert_allclose(found.boxes, wanted.boxes, rtol=1e-5, atol=1e-3)
+    np.testing.assert_allclose(found.scores, wanted.scores, rtol=1e-5)
+
+
 def test_ssd_of_300_pixels_has_1917_priors() -> None:
     assert len(ssd.priors(Frame(300, 300))) == 1917
     assert len(retinaface.priors(Frame(640, 640))) == 16800

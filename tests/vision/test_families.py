@@ -39,6 +39,10 @@ KNOWN: dict[str, tuple[Frame, Shapes]] = {
     "yolov10": (SQUARE, [(1, 300, 6)]),
     "retinaface": (Frame(320, 320), [(1, 4200, 4), (1, 4200, 2), (1, 4200, 10)]),
     "ssd": (Frame(300, 300), [(1, 1917, 1, 4), (1, 1917, 91)]),
+    "ssd-split": (
+        Frame(300, 300),
+        [(1, size * (3 if n == 19 else 6), n, n) for n in (19, 10, 5, 3, 2, 1) for size in (4, 91)],
+    ),
     "classification": (Frame(224, 224), [(1, 1000)]),
     "segmentation": (Frame(512, 512), [(1, 19, 512, 512)]),
     "ppocr-det": (Frame(480, 480), [(1, 1, 480, 480)]),

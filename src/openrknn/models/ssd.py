@@ -2,8 +2,8 @@
 
 The picture enters behind the preprocessor, which is a bilinear scaling and 2 / 255 x - 1 (the mean and the scale that
 the compiler is told), and the graph ends before the postprocessor: twelve convolutions, the places and the scores of
-six grids, which `openrknn.vision` decodes. So everything is on the NPU, each head has a scale of its own, and nothing is
-transposed or concatenated.
+six grids, which `openrknn.vision` decodes. So everything is on the NPU, each head has a scale of its own, and nothing
+is transposed or concatenated.
 
 TensorFlow has channels last, and has stored what was batch normalisation as a product and a sum: both go into the
 convolution before them, also where the graph's optimiser has moved the sum behind a residual addition.

@@ -1,0 +1,90 @@
+"""`openrknn vision get`, and `openrknn detect` without a model: with a small network in the place of the real one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from openrknn.cli.common.examples import find_examples
+from openrknn.models.errors import GettingError
+from openrknn.models.getting import get
+from openrknn.models.home import Got, best, installed, write_note
+from openrknn.models.known import KNOWN
+from openrknn.vision.sources import is_source
+from tests.cli.run import run
+from tests.models.small_graph import SmallGraph
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OPENRKNN_VISION", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_without_a_model_detect_says_how_to_get_one(home: Path, capsys: Capture) -> None:
+    photo = find_examples() / "images" / "cat.jpg"
+    result = run(capsys, "detect", photo)
+    assert result.code == 2
+    assert "`openrknn vision get coco-ssd` gets one (16.1 MiB to fetch, Apache-2.0)" in result.err
+
+
+def test_get_detect_and_list(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    SmallGraph().write(tmp_path / "package" / "models")
+    made = run(capsys, "vision", "get", "coco-ssd", "--source", tmp_path / "package", "--precision", "fp16",
+               "--target", "rk3588", "--quiet")  # fmt: skip
+    assert (made.code, made.out.strip()) == (0, str(home / "coco-ssd-rk3588.rknn"))
+    photo = find_examples() / "images" / "cat.jpg"
+    found = run(capsys, "detect", photo, "--threshold", "0.999", "--json")
+    assert found.code == 0, found.err
+    told = json.loads(found.out)
+    assert told["pictures"][0]["name"] == str(photo)
+    assert told["family"] == "ssd-split"
+    # By its name, and as any other model.
+    assert run(capsys, "detect", "coco-ssd", photo, "--threshold", "0.999", "--quiet").code == 0
+    assert run(capsys, "detect", home / "coco-ssd-rk3588.rknn", photo, "--threshold", "0.999", "--quiet").code == 0
+    listed = json.loads(run(capsys, "vision", "list", "--json").out)
+    assert [(row["name"], row["licence"]) for row in listed["here"]] == [("coco-ssd", "Apache-2.0")]
+    assert listed["here"][0]["source"] == "package (local)"
+    only = run(capsys, "detect", "coco-ssd")
+    assert (only.code, "and the pictures?" in only.err) == (2, True)
+
+
+def test_what_is_taken_suits_the_board(home: Path) -> None:
+    for target in ("rk3576", "rk3588"):
+        home.mkdir(exist_ok=True)
+        path = home / f"coco-ssd-{target}.rknn"
+        path.write_bytes(b"RKNN")
+        write_note(Got(path, "coco-ssd", "detect", target, "int8", "Apache-2.0", "c", "s"))
+    (home / "broken.json").write_text("[")
+    assert len(installed("detect")) == 2
+    assert installed("pose") == []
+    for target, wanted in (("rk3588", "rk3588"), ("rk3576", "rk3576"), (None, "rk3576"), ("rk3566", None)):
+        got = best("detect", target)
+        assert (got.target if got else None) == wanted
+    (home / "coco-ssd-rk3576.rknn").unlink()
+    assert best("detect", "rk3576") is None
+
+
+def test_mistakes_are_told(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(GettingError, match="no model is called 'x'; there are coco-ssd"):
+        get("x")
+    with pytest.raises(GettingError, match="no photos to calibrate with"):
+        get("coco-ssd", calibrate=tmp_path / "none")
+    with pytest.raises(GettingError, match=r"no model\.json in this folder"):
+        get("coco-ssd", precision="fp16", source=tmp_path)
+
+
+def test_words_that_are_pictures(tmp_path: Path) -> None:
+    assert all(map(is_source, ("a.JPG", "b.mp4", "0", "rtsp://x/y", "photos/*.png", str(tmp_path))))
+    assert not any(map(is_source, ("yolo.rknn", "yolo.onnx", "coco-ssd", "model", "a.rknnz")))
+
+
+def test_known_models_have_a_hash_and_a_licence() -> None:
+    for known in KNOWN.values():
+        assert known.integrity.startswith("sha512-")
+        assert len(known.integrity) == 95
+        assert known.licence in {"Apache-2.0", "MIT", "BSD-3-Clause"}
