@@ -24,10 +24,11 @@ class SmallGraph:
         self.weights: dict[str, npt.NDArray[np.float32]] = {}
         self._node("image_tensor", "Placeholder")
         self._node(_NAME, "Sub", "Preprocessor/mul", "Preprocessor/sub/y")
-        value, channels = _NAME, 3
+        self._conv("stem/conv", "Conv2D", _NAME, (3, 3, 3, _CHANNELS), 4)
+        self._node("stem/relu", "Relu6", "stem/conv")
+        value, channels = "stem/relu", _CHANNELS
         for grid in range(6):
             value = self._grid(grid, value, channels)
-            channels = _CHANNELS
             count = 3 if grid == 0 else 6
             for head, size in (("BoxEncodingPredictor", 4 * count), ("ClassPredictor", CLASSES * count)):
                 name = f"BoxPredictor_{grid}/{head}"
@@ -36,7 +37,7 @@ class SmallGraph:
             self._node(f"BoxPredictor_{grid}/Shape", "Shape", value)
 
     def _grid(self, grid: int, value: str, channels: int) -> str:
-        stride, at = (16 if grid == 0 else 2), f"grid{grid}"
+        stride, at = (4 if grid == 0 else 2), f"grid{grid}"
         self._conv(f"{at}/conv", "Conv2D", value, (3, 3, channels, _CHANNELS), stride)
         self._node(f"{at}/mul", "Mul", f"{at}/conv", self._constant(f"{at}/factor", _CHANNELS))
         self._node(f"{at}/add", "Add", f"{at}/mul", self._constant(f"{at}/term", _CHANNELS))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
 import pytest
 
 from openrknn.cli.common.examples import find_examples
+from openrknn.cli.pictures.ready import find_model
 from openrknn.models.errors import GettingError
 from openrknn.models.getting import get
 from openrknn.models.home import Got, best, installed, write_note
@@ -43,14 +45,29 @@ def test_get_detect_and_list(home: Path, tmp_path: Path, capsys: Capture) -> Non
     told = json.loads(found.out)
     assert told["pictures"][0]["name"] == str(photo)
     assert told["family"] == "ssd-split"
-    # By its name, and as any other model.
-    assert run(capsys, "detect", "coco-ssd", photo, "--threshold", "0.999", "--quiet").code == 0
-    assert run(capsys, "detect", home / "coco-ssd-rk3588.rknn", photo, "--threshold", "0.999", "--quiet").code == 0
     listed = json.loads(run(capsys, "vision", "list", "--json").out)
     assert [(row["name"], row["licence"]) for row in listed["here"]] == [("coco-ssd", "Apache-2.0")]
     assert listed["here"][0]["source"] == "package (local)"
     only = run(capsys, "detect", "coco-ssd")
     assert (only.code, "and the pictures?" in only.err) == (2, True)
+
+
+def test_the_first_word_may_be_a_model_its_name_or_a_picture(home: Path) -> None:
+    path = home / "coco-ssd-rk3588.rknn"
+    home.mkdir()
+    path.write_bytes(b"RKNN")
+    write_note(Got(path, "coco-ssd", "detect", "rk3588", "int8", "Apache-2.0", "c", "s"))
+    for words, wanted in {
+        ("a.jpg",): (path, ["a.jpg"]),
+        ("a.jpg", "b.jpg"): (path, ["a.jpg", "b.jpg"]),
+        ("0",): (path, ["0"]),
+        ("coco-ssd", "a.jpg"): (path, ["a.jpg"]),
+        ("yolo.rknn", "a.jpg"): ("yolo.rknn", ["a.jpg"]),
+        ("model", "a.jpg"): ("model", ["a.jpg"]),
+    }.items():
+        arguments = argparse.Namespace(model=words[0], sources=list(words[1:]))
+        find_model(arguments, "detect")
+        assert (arguments.model, arguments.sources) == (str(wanted[0]), wanted[1])
 
 
 def test_what_is_taken_suits_the_board(home: Path) -> None:
@@ -62,8 +79,9 @@ def test_what_is_taken_suits_the_board(home: Path) -> None:
     (home / "broken.json").write_text("[")
     assert len(installed("detect")) == 2
     assert installed("pose") == []
-    for target, wanted in (("rk3588", "rk3588"), ("rk3576", "rk3576"), (None, "rk3576"), ("rk3566", None)):
-        got = best("detect", target)
+    suited: dict[str | None, str | None] = {"rk3588": "rk3588", "rk3576": "rk3576", None: "rk3576", "rk3566": None}
+    for chip, wanted in suited.items():
+        got = best("detect", chip)
         assert (got.target if got else None) == wanted
     (home / "coco-ssd-rk3576.rknn").unlink()
     assert best("detect", "rk3576") is None

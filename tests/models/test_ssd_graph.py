@@ -51,13 +51,13 @@ def test_a_product_of_a_tensor_that_others_use_is_refused(tmp_path: Path) -> Non
         (lambda stored: stored["modelTopology"].update(node=[]), "has no node"),
         (lambda stored: stored["modelTopology"]["node"][3].update(op="Softmax"), "does not have"),
         (lambda stored: stored["modelTopology"]["node"][3].update(attr={}), "strides"),
-        (lambda stored: stored["modelTopology"]["node"][3]["input"].__setitem__(0, "grid0/relu"), "circle"),
+        (lambda stored: stored["modelTopology"]["node"][3]["input"].__setitem__(0, "stem/relu"), "circle"),
     ],
 )
 def test_damaged_graphs_are_named_errors(tmp_path: Path, change: object, words: str) -> None:
     path = SmallGraph().write(tmp_path)
     stored = json.loads(path.read_text())
-    assert stored["modelTopology"]["node"][3]["name"] == "grid0/conv"
+    assert stored["modelTopology"]["node"][3]["name"] == "stem/conv"
     assert callable(change)
     change(stored)
     path.write_text(json.dumps(stored))

@@ -202,7 +202,7 @@ def to_onnx(graph: GraphModel) -> Any:
             name = writer.written(value, f"{'place' if head == _HEADS[0] else 'score'}_{grid}")
             outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, *value.shape)))
     for name, number in (("zero", 0.0), ("six", 6.0)):
-        writer.constants.append(numpy_helper.from_array(np.float32(number), name))
+        writer.constants.append(numpy_helper.from_array(np.array(number, np.float32), name))
     picture = helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, (1, 3, SIZE, SIZE))
     body = helper.make_graph(writer.nodes, "ssd", [picture], outputs, writer.constants)
     return helper.make_model(body, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=8)
