@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
-from inspect import CO_VARKEYWORDS
 from typing import Any
 
 from openrknn.backports import Self
 
-__all__ = ["NamedOptions", "meant", "refuse_unknown"]
+__all__ = ["NamedOptions", "OwnSignature", "meant", "refuse_unknown"]
 
 _HABITS = {
     "providers": "device= says where a model runs ('auto', 'software', 'rknpu', 'vendor')",
@@ -34,7 +34,7 @@ def meant(name: object, known: Iterable[object]) -> str:
 def refuse_unknown(what: str, options: Mapping[str, object], function: Callable[..., Any]) -> None:
     """Raise TypeError for the first option that the method does not take; `what` says whose options they are."""
     code = getattr(function, "__code__", None)
-    if not options or code is None or code.co_flags & CO_VARKEYWORDS:  # a subclass may take what it likes
+    if not options or code is None or code.co_flags & inspect.CO_VARKEYWORDS:  # a subclass may take what it likes
         return
     known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]  # without self
     unknown = next((name for name in options if name not in known), None)
@@ -44,10 +44,19 @@ def refuse_unknown(what: str, options: Mapping[str, object], function: Callable[
     raise TypeError(f"{what} takes no {unknown}={hint or '; there are ' + ', '.join(known)}")
 
 
+class OwnSignature:
+    """What `inspect`, `help` and editors show of a class that checks its options in `__new__`: those of `__init__`."""
+
+    def __get__(self, instance: object, owner: type) -> inspect.Signature:
+        signature = inspect.signature(getattr(owner, "__init__"))  # noqa: B009 - mypy sees an instance
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
 class NamedOptions:
     """A class whose constructor refuses options that it does not have, with the name that may have been meant."""
 
     __slots__ = ()
+    __signature__ = OwnSignature()
 
     def __new__(cls, *_arguments: object, **options: object) -> Self:
         """Python's own complaint, before version 3.13, names nothing near."""

@@ -23,6 +23,21 @@ def test_html_has_no_warnings(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "html" / "index.html").is_file()
+    check_api(tmp_path / "html")
+
+
+def check_api(html: Path) -> None:
+    """Other projects find our names, guides lead to them, and no module shows that is not public."""
+    from sphinx.util.inventory import InventoryFile
+
+    found = InventoryFile.loads((html / "objects.inv").read_bytes(), uri="")
+    names = {name for kind in found.data.values() for name in kind}
+    assert {"openrknn.Session", "openrknn.Session.run", "openrknn.compile", "openrknn.vision.Pipeline"} <= names
+    assert [name for name in names if name.startswith("openrknn.runtime")] == []
+    assert 'href="api/sequence.html#openrknn.Decoder"' in (html / "sequence.html").read_text()
+    session = (html / "api" / "session.html").read_text()
+    assert 'href="model.html#openrknn.Specs"' in session
+    assert "openrknn.runtime" not in re.sub(r"<[^>]*>", "", session)
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])

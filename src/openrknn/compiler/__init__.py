@@ -15,6 +15,16 @@ One folder per stage, in this order; each can be used and tested alone, and none
 """
 
 from openrknn.compiler.api import Compiled, compile_model, compile_onnx, compile_with, input_names
+from openrknn.compiler.errors import (
+    CalibrationError,
+    CompileError,
+    MisfitError,
+    ModelError,
+    OptionError,
+    SequenceError,
+    UnsupportedOperatorError,
+    WrongResultError,
+)
 from openrknn.compiler.importer.constants import fix_inputs, read_constant
 from openrknn.compiler.importer.formats.tensorflow import read as read_tensorflow
 from openrknn.compiler.importer.formats.tflite import read as read_tflite
@@ -23,9 +33,17 @@ from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, infer, k
 from openrknn.compiler.options import CompileOptions, Shapes
 
 __all__ = [
+    "CalibrationError",
+    "CompileError",
     "CompileOptions",
     "Compiled",
+    "MisfitError",
+    "ModelError",
+    "OptionError",
+    "SequenceError",
     "Shapes",
+    "UnsupportedOperatorError",
+    "WrongResultError",
     "bind_shapes",
     "compile_model",
     "compile_onnx",

@@ -74,18 +74,22 @@ class Compiled:
 
     @property
     def lowering(self) -> Lowering:
+        """The tasks that its operators became."""
         return self.variants[0].lowering
 
     @property
     def source(self) -> Any:
+        """The ONNX model that was compiled, with its shapes bound."""
         return self.variants[0].source
 
     @property
     def samples(self) -> list[dict[str, Array]]:
+        """The calibration data, by input."""
         return self.variants[0].samples
 
     @property
     def costs(self) -> dict[int, Cost]:
+        """What each operator costs by estimate, by its number."""
         return self.variants[0].costs
 
     @property

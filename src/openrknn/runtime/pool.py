@@ -57,6 +57,7 @@ class SessionPool(NamedOptions, Runner):
         if size < 1:
             raise ValueError(f"a pool of {size} sessions cannot run anything")
         self.size = size
+        """How many inputs it runs at the same time."""
         self._idle: queue.SimpleQueue[Session] = queue.SimpleQueue()
         self._sessions: list[Session] = []
         self._lock = threading.Lock()

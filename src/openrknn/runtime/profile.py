@@ -69,10 +69,12 @@ class Profile:
 
     @property
     def macs(self) -> int:
+        """Products and sums of all operators."""
         return sum(row.macs or 0 for row in self.operators)
 
     @property
     def estimated_cycles(self) -> int:
+        """Of the NPU's clock, for all operators, by the cost model."""
         return sum(row.estimated_cycles or 0 for row in self.operators)
 
     @property
@@ -82,10 +84,12 @@ class Profile:
 
     @property
     def low_ms(self) -> float | None:
+        """The least that a board would take by estimate; None without one."""
         return None if self.cost is None else self.cost.low_ms
 
     @property
     def high_ms(self) -> float | None:
+        """The most that a board would take by estimate; None without one."""
         return None if self.cost is None else self.cost.high_ms
 
 

@@ -15,7 +15,7 @@ from openrknn.container.model import Model
 from openrknn.container.specs import Specs
 from openrknn.device import Device
 from openrknn.forks import in_child
-from openrknn.names import meant, refuse_unknown
+from openrknn.names import OwnSignature, meant, refuse_unknown
 from openrknn.runtime import shapes
 from openrknn.runtime.automatic import named_device
 from openrknn.runtime.binding import Binding
@@ -64,6 +64,8 @@ class Session(Runner):
     (`openrknn compile --partition`) gives a `PartedSession`, which runs them as one model.
     """
 
+    __signature__ = OwnSignature()
+
     def __new__(cls, model: object = None, *_arguments: object, **options: object) -> Session:
         """A file of parts has a session of its own kind."""
         if cls is Session:
@@ -90,7 +92,9 @@ class Session(Runner):
         if isinstance(model, Bundle):
             raise TypeError("a model in parts makes a PartedSession; give it to Session itself, not to a subclass")
         self.model = model if isinstance(model, Model) else load(model)
+        """What it runs."""
         self.cores = core_count(cores, core_mask, self.model.chip)
+        """How many cores share each run."""
         self._lock = threading.RLock()
         in_child(self, Session._begin_anew)
         self._bindings: list[Binding] = []

@@ -15,15 +15,26 @@ from openrknn.lazy import lazy_names
 if TYPE_CHECKING:
     from openrknn.torch.ahead import CompiledModule
     from openrknn.torch.ahead import compile_module as compile  # noqa: A004
+    from openrknn.torch.errors import EagerWarning, ExportError, NotSavableError
     from openrknn.torch.graph import CompiledGraph, compiled_graphs
     from openrknn.torch.options import TorchOptions
 
-__all__ = ["CompiledGraph", "CompiledModule", "TorchOptions", "compile", "compiled_graphs"]
+__all__ = [
+    "CompiledGraph",
+    "CompiledModule",
+    "EagerWarning",
+    "ExportError",
+    "NotSavableError",
+    "TorchOptions",
+    "compile",
+    "compiled_graphs",
+]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "ahead": "CompiledModule compile=compile_module",
+        "errors": "EagerWarning ExportError NotSavableError",
         "graph": "CompiledGraph compiled_graphs",
         "options": "TorchOptions",
     },

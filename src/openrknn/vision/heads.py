@@ -72,10 +72,12 @@ class Head:
 
     @property
     def is_quantized(self) -> bool:
+        """Whether the elements are integers that stand for real numbers."""
         return self.values.dtype.kind in "iu" and (self.scale != 1.0 or self.zero_point != 0)
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Of the output, as the model has it."""
         return tuple(self.values.shape)
 
     def real(self, stored: Array) -> Floats:

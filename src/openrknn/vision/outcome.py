@@ -42,6 +42,7 @@ class Result:
 
     @classmethod
     def unreadable(cls, name: str, task: str, problem: str) -> Result:
+        """The result for a picture that could not be read."""
         return cls(name, None, task, None, problem=problem)
 
     def label(self, number: int) -> str:

@@ -126,6 +126,7 @@ class Pipeline(Closing):
 
     @property
     def workers(self) -> int:
+        """How many pictures it runs at the same time."""
         return 1 if self._own is None else self._own.size
 
     # -- running -------------------------------------------------------------------------------------------------

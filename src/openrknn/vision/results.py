@@ -39,6 +39,7 @@ class Objects:
 
     @classmethod
     def none(cls) -> Objects:
+        """Nothing was found."""
         return cls(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), np.zeros(0, np.int64))
 
     def __len__(self) -> int:

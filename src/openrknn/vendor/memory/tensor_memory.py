@@ -65,6 +65,7 @@ class TensorMemory(Closing):
 
     @property
     def library(self) -> Library:
+        """The library that it was made with."""
         return self._handle.library
 
     @property
@@ -74,6 +75,7 @@ class TensorMemory(Closing):
 
     @property
     def closed(self) -> bool:
+        """Whether it was given back."""
         return self._closed
 
     @property
