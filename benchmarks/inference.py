@@ -30,6 +30,7 @@ from datetime import date
 from pathlib import Path
 from typing import IO, Any
 
+import sections
 from rich.console import Console
 from rich.table import Table
 
@@ -272,7 +273,7 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(results, indent=2))
     if arguments.page:
-        arguments.page.write_text(page(results, arguments.rounds))
+        arguments.page.write_text(page(results, arguments.rounds) + sections.kept(arguments.page))
 
 
 if __name__ == "__main__":
