@@ -28,9 +28,9 @@ SHOWN = ("MobileNetV2 224", "ResNet18 224", "YOLOv8n-shaped 640")
 TOLERANCE = 1.05
 OURS, THEIRS = "openrknn", "ONNX Runtime int8"
 MEASURED = """Written by `benchmarks/threads.py`. One inference in time that passes, in milliseconds, the best of
-{rounds} rounds; both engines have the number of threads of the column. {processor}, {cores} cores for this process, kernels
-`{kernels}`, {day}. Beyond the cores openrknn does not start more threads; a star marks a number of threads that was
-slower than half of it."""
+{rounds} rounds; both engines have the number of threads of the column. {processor}, {cores} cores for this process,
+kernels `{kernels}`, {day}. Beyond the cores openrknn does not start more threads; a star marks a number of threads
+that was slower than half of it."""
 
 
 def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
