@@ -84,11 +84,11 @@ print(json.dumps({"import": imported - begun, "open": opened - imported, "first"
 def start(command: list[str], realtime: bool, **environment: str) -> dict[str, float]:
     """One process; milliseconds of its phases, and from its start to the first answer."""
     prefix = ["chrt", "-f", "1"] if realtime else []
+    # An installed package has its bytecode; a shell of developers may say that none is to be written.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    variables = inherited | {"OPENBLAS_NUM_THREADS": "1"} | environment
     begun = time.time()
-    done = subprocess.run(
-        [*prefix, *command], env=os.environ | {"OPENBLAS_NUM_THREADS": "1"} | environment, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+    done = subprocess.run([*prefix, *command], env=variables, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or ["ended without a word"])[-1])
     found = json.loads(done.stdout.strip().splitlines()[-1])
@@ -101,18 +101,18 @@ def measure(net: str, arguments: argparse.Namespace, folder: Path) -> dict[str, 
     threads, saved = str(len(os.sched_getaffinity(0))), str(folder / "saved.onnx")
     mine = [sys.executable, "-c", OURS + REST, ours]
     ort = [arguments.onnxruntime or sys.executable, "-c", THEIRS + REST, theirs, threads]
-    cache = str(folder / "cache")
+    cache, bytecode = str(folder / "cache"), {"PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
     kinds: dict[str, tuple[list[str], dict[str, str]]] = {
-        WITHOUT: (mine, {"OPENRKNN_CACHE": "off"}),
-        WITH: (mine, {"OPENRKNN_CACHE": cache}),
-        ORT: ([*ort, "plain"], {}),
-        SAVED: ([*ort, "read", saved], {}),
+        WITHOUT: (mine, {"OPENRKNN_CACHE": "off", **bytecode}),
+        WITH: (mine, {"OPENRKNN_CACHE": cache, **bytecode}),
+        ORT: ([*ort, "plain"], bytecode),
+        SAVED: ([*ort, "read", saved], bytecode),
     }
     starts: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
     missing: dict[str, str] = {}
-    start(mine, arguments.realtime, OPENRKNN_CACHE=cache)
+    start(mine, arguments.realtime, OPENRKNN_CACHE=cache, **bytecode)
     try:
-        start([*ort, "write", saved], arguments.realtime)
+        start([*ort, "write", saved], arguments.realtime, **bytecode)
     except RuntimeError as error:
         missing = {ORT: str(error), SAVED: str(error)}
     for _ in range(arguments.rounds):

@@ -19,7 +19,8 @@ from openrknn.container.model import Model
 from openrknn.container.parts import DataType, Graph, InputPatch, Normalization, Tensor
 from openrknn.container.schema import PATCH_REGISTERS
 from openrknn.errors import UnsupportedError
-from openrknn.isa import Block, map_for
+from openrknn.isa.blocks import Block
+from openrknn.isa.chipmaps import features_block
 
 __all__ = ["Lane", "converter_for", "input_values", "row_pixels"]
 
@@ -97,7 +98,7 @@ def _convert(
         raise UnsupportedError(
             f"the input converter of {model.chip.title} is not known yet; it is for {', '.join(_CONVERTERS)}"
         )
-    cna = map_for(model.chip).block("CNA")
+    cna = features_block(model.chip)
     # The chips that compute in float16 have no converter for pictures; the others need a lane per channel.
     lanes = converter_for(tensor, normalization) if raw and tensor.dtype is not DataType.FLOAT16 else None
     slots = PATCH_REGISTERS[family]["convert"]
@@ -209,7 +210,7 @@ def _rows(chip: Chip, patch: InputPatch, tensor: Tensor) -> Iterator[tuple[int, 
         return
     size, line, surface = patch.slots[_SIZE], patch.slots[_LINE], patch.slots[_SURFACE]
     if size is not None:
-        register = map_for(chip).find("CNA.DATA_SIZE0")
+        register = features_block(chip).by_name["DATA_SIZE0"]
         stored = register(size.value)
         yield size.command, register.encode({**stored.values(), "datain_width": pixels}, stored.undeclared)
     if line is not None:

@@ -8,10 +8,10 @@ from typing import Protocol
 
 from openrknn.chips import CHIPS
 from openrknn.errors import UnsupportedError
-from openrknn.isa.blocks import RegisterMap
+from openrknn.isa.blocks import Block, RegisterMap
 from openrknn.isa.errors import DeclarationError
 
-__all__ = ["FAMILIES", "all_maps", "map_for"]
+__all__ = ["FAMILIES", "all_maps", "features_block", "map_for"]
 
 FAMILIES = ("rk3588", "rk3566", "rk3562", "rk3576", "rv1106", "rv1106b")
 """A family is a module of this package with a map of its name in upper case; `openrknn.chips` has its members."""
@@ -31,6 +31,16 @@ def map_for(chip: str | Named) -> RegisterMap:
     if name not in CHIPS:
         raise UnsupportedError(f"no register map for {name!r}; there is one for {', '.join(sorted(CHIPS))}")
     return _family_map(CHIPS[name].family)
+
+
+def features_block(chip: str | Named) -> Block:
+    """CNA, whose registers the inputs of a model patch. RK3588's is a module of its own: the other blocks stay away."""
+    name = chip if isinstance(chip, str) else chip.name
+    if name in CHIPS and CHIPS[name].family == "rk3588":
+        from openrknn.isa.cna import CNA
+
+        return CNA
+    return map_for(chip).block("CNA")
 
 
 def all_maps() -> tuple[RegisterMap, ...]:
