@@ -68,7 +68,8 @@ def _systems(kind: str, architecture: str, here: str, pythons: Sequence[Path]) -
         if kind == "pure":
             return []
         systems = [roots.debian(12, architecture), roots.debian(13, architecture)]
-        return [*systems, roots.ubuntu("22.04", architecture)] if architecture == "amd64" else systems
+        systems += [roots.ubuntu("22.04", architecture)] if architecture == "amd64" else []
+        return [roots.unpacked(root) for root in systems]
     systems = [roots.debian(12, here), roots.debian(13, here)]
     if here == "amd64":
         systems.append(roots.ubuntu("22.04", here))

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packing.archives import sha256
@@ -23,6 +23,7 @@ USER = 1000
 """Nobody installs a wheel as root: the roots have a user of this number."""
 # No ca-certificates: pip is given those of this machine, and under emulation its scripts take minutes.
 _PYTHON = ("python3", "python3-venv")
+_BASE = ("base-files", "bash", "coreutils", "dash", "findutils", "grep", "sed", "util-linux")
 _COMPILER = ("gcc", "libc6-dev")
 _UBUNTU = "http://ubuntu.example/ubuntu"
 _PORTS = "http://ubuntu-ports.example/ubuntu-ports"
@@ -73,6 +74,8 @@ class Root:
     python: Path | None = None
     """The prefix of a Python of this machine, seen in the root where it is here; None: the system's own."""
     label: str = ""
+    configured: bool = True
+    """False: packages are unpacked and their scripts do not run, which under emulation would take most of an hour."""
 
     @property
     def name(self) -> str:
@@ -82,7 +85,8 @@ class Root:
     @property
     def folder(self) -> str:
         """How its folder in the cache is called: roots that differ only in a Python that is bound in share one."""
-        return f"{self.system}-{self.architecture}" + ("-gcc" if "gcc" in self.packages else "")
+        more = ("-gcc" if "gcc" in self.packages else "") + ("" if self.configured else "-unpacked")
+        return f"{self.system}-{self.architecture}{more}"
 
     @property
     def foreign(self) -> bool:
@@ -118,6 +122,11 @@ def ubuntu(release: str, architecture: str) -> Root:
     return Root(f"ubuntu-{release}", architecture, _PYTHON)
 
 
+def unpacked(root: Root) -> Root:
+    """The same system without its packages' scripts: enough for Python, not for apt."""
+    return replace(root, packages=(*_BASE, *root.packages), configured=False, label=root.name)
+
+
 def with_python(root: Root, interpreter: Path) -> Root:
     """The same system with a Python of this machine: what is on PATH, or what pyenv or a tool cache keeps."""
     command = [str(interpreter), "-c", "import sys; print(sys.base_prefix, '%d.%d' % sys.version_info[:2])"]
@@ -144,13 +153,15 @@ def make(root: Root, cache: Path) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{root.folder}.", dir=cache))
     target = work / "root"
-    options = ["--quiet", "--mode=root", "--variant=minbase", f"--architectures={root.architecture}"]
+    variant = "minbase" if root.configured else "extract"
+    options = ["--quiet", "--mode=root", f"--variant={variant}", f"--architectures={root.architecture}"]
     options += [f"--include={','.join(root.packages)}"]
     options += ['--aptopt=Acquire::Check-Valid-Until "false"']
     suite, lines = _source(root)
     if lines:
         options += [f"--keyring={_ubuntu_keys(cache)}"]
-    options += [f'--customize-hook=chroot "$1" useradd --create-home --uid {USER} user']
+    if root.configured:
+        options += [f'--customize-hook=chroot "$1" useradd --create-home --uid {USER} user']
     try:
         with emulated(root.architecture):
             done = subprocess.run(
@@ -160,11 +171,29 @@ def make(root: Root, cache: Path) -> Path:
             )  # fmt: skip
         if done.returncode:
             raise PackingError(f"mmdebstrap could not make {root.folder}:\n{done.stderr[-3000:]}")
+        if not root.configured:
+            _settle(target)
         target.chmod(0o755)
         target.rename(folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return folder
+
+
+def _settle(target: Path) -> None:
+    """What scripts would have done, as far as Python needs it: the links into /usr, a shell, a user, /tmp."""
+    for name in ("bin", "lib", "lib64", "sbin"):
+        if not os.path.lexists(target / name) and (target / "usr" / name).exists():
+            (target / name).symlink_to(f"usr/{name}")
+    if not os.path.lexists(target / "bin/sh"):
+        (target / "bin/sh").symlink_to("bash")
+    home = target / "home/user"
+    home.mkdir(parents=True, exist_ok=True)
+    os.chown(home, USER, USER)
+    (target / "etc/passwd").write_text(f"root:x:0:0:root:/root:/bin/sh\nuser:x:{USER}:{USER}::/home/user:/bin/sh\n")
+    (target / "etc/group").write_text(f"root:x:0:\nuser:x:{USER}:\n")
+    (target / "tmp").mkdir(exist_ok=True)
+    (target / "tmp").chmod(0o1777)
 
 
 def _source(root: Root) -> tuple[str, list[str]]:
