@@ -9,7 +9,7 @@ import urllib.request
 
 from openrknn.nativelib import library
 
-WAIT = 300.0
+WAIT = 900.0
 PORT = 18765
 
 os.chdir("/home/openrknn")
@@ -23,6 +23,7 @@ print("RUN", begin, time.time())
 print("DEMO", done.stdout.replace("\n", ""))
 model = "/opt/openrknn/examples/efficientnet_lite0_rk3588_i8.rknn"
 command = ["openrknn", "serve", f"--port={PORT}", "--grpc-port=0", "--require-token", model]
+begin = time.time()
 server = subprocess.Popen(command, env={**os.environ, "OPENRKNN_TOKEN": "proof"})
 try:
     while True:
