@@ -14,7 +14,6 @@ import pytest
 
 from openrknn import Model, Session, load
 from openrknn.container.parts import Kind
-from openrknn.device import software
 from openrknn.errors import BudgetError, RknnError
 from openrknn.npu.budget import MEMORY_VARIABLE, WORK_VARIABLE, Budget, demand
 from openrknn.npu.native import accelerate
@@ -36,7 +35,7 @@ def recorded() -> Iterator[list[Program]]:
         programs.append(program)
         return accelerate(program, *rest, **options)  # type: ignore[arg-type]
 
-    with mock.patch.object(software, "accelerate", noting):
+    with mock.patch("openrknn.npu.native.accelerate", noting):
         yield programs
 
 

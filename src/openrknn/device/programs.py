@@ -28,6 +28,7 @@ from openrknn.device.protocol import Job
 from openrknn.errors import ExecutionError
 from openrknn.folders import cache_base
 from openrknn.isa import TAIL_WORDS
+from openrknn.isa.chipmaps import FAMILIES
 from openrknn.isa.words import WORD_BYTES
 from openrknn.npu.budget import Budget, demand
 from openrknn.npu.memory import Buffer, Memory
@@ -84,6 +85,8 @@ class Programs:
         """What the last job would have left in the cores, where it came from the cache."""
         self._noted: list[tuple[int, str, str]] = []
         """Findings of jobs that came from the cache."""
+        if chip.family not in FAMILIES:
+            self._machine()  # says which chips it knows
 
     @property
     def findings(self) -> tuple[Finding, ...]:
