@@ -56,9 +56,9 @@ def tracked(root: Path) -> list[str]:
     if in_git(root):
         names = git(root, "ls-files", "-z", "--cached").split("\0")
         return sorted(name for name in names if name and (root / name).is_file())
-    skipped = {"build", "dist", "__pycache__", ".venv"}
+    made = {"build", "dist", ".venv"}
     files = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
-    return sorted(path.as_posix() for path in files if not skipped & set(path.parts))
+    return sorted(path.as_posix() for path in files if path.parts[0] not in made and "__pycache__" not in path.parts)
 
 
 def stage(root: Path, target: Path) -> Path:

@@ -6,15 +6,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from packing import archives, environment, native, sources
 from packing.errors import PackingError
 from packing.faces import FACES, stand_in
 
-__all__ = ["build_face", "build_native", "build_pure", "build_sdist"]
+__all__ = ["Maker", "build_face", "build_native", "build_pure", "build_sdist"]
 
+Maker = Callable[[Path, Path], Path]
+"""Makes one package of a project in a folder."""
 _STANDS_FOR = "compat/rknn/src/rknn/VERSION"
 """The version of the vendor's API that the faces follow."""
 _HOOK = """
