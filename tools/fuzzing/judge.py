@@ -17,10 +17,10 @@ from unittest import mock
 import numpy as np
 
 from openrknn import Session
+from openrknn.cachefiles import FileCache
 from openrknn.compute import native
 from openrknn.container.load import load
 from openrknn.container.model import Model, TensorSpec
-from openrknn.device import software
 from openrknn.device.software import SoftwareDevice
 from openrknn.errors import RknnError
 from openrknn.npu.native import accelerate
@@ -111,7 +111,7 @@ def _noted(features: set[str]) -> Iterator[None]:
             features.add(f"{step.kind}: {_template(reason) if reason else 'native'}")
         return result
 
-    with mock.patch.object(software, "accelerate", noting):
+    with mock.patch("openrknn.npu.native.accelerate", noting), mock.patch.object(FileCache, "is_on", False):
         yield
 
 
