@@ -9,7 +9,6 @@ from typing import Any
 from openrknn.cli.common.examples import example_files, find_examples
 from openrknn.cli.common.files import os_problem
 from openrknn.cli.common.output import CommandError, Output
-from openrknn.cli.common.tables import table
 from openrknn.quantities import size_text
 
 NAME = "examples"
@@ -81,6 +80,8 @@ def _show(output: Output, source: Path, names: list[Path]) -> None:
     files = _fields(source, names)
     output.data({"source": str(source), "files": files})
     if output.is_human:
+        from openrknn.cli.common.tables import table
+
         rows = table("file", "size", right=("size",))
         for entry in files:
             rows.add_row(entry["path"], size_text(entry["size_bytes"]))
