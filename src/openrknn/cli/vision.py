@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="get: which; `vision list` has the names")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="where to write it (default: at home)")
     parser.add_argument("--target", metavar="CHIP", help="chip to compile for (default: this board's, else rk3588)")
-    parser.add_argument("--precision", choices=("int8", "fp16"), default="int8", help="numbers on the NPU (default: int8)")
+    parser.add_argument("--precision", choices=("int8", "fp16"), default="int8", help="numbers on the NPU (int8)")
     photos = "photos to see the ranges of int8 with (default: openrknn's examples)"
     parser.add_argument("--calibrate", metavar="FOLDER", type=Path, help=photos)
     copy = "get: a copy of the package's files, where there is no network"
