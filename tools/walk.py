@@ -24,6 +24,8 @@ from code_blocks import ROOT, Block, collect, commands, compare, pages
 
 _SECONDS = 600
 _INSTALL = "all"
+_TOLD = ("tritonclient[http,grpc]",)
+"""What pages tell their readers, in words, to install."""
 _KEPT = ("PATH", "LANG", "LC_ALL", "TERM", "TMPDIR", "XDG_RUNTIME_DIR")
 _NETWORK = ("PIP_", "UV_", "SSL_", "HTTP", "http", "NO_PROXY", "no_proxy", "REQUESTS_")
 """Settings by which this machine reaches package registries; a user has such, or needs none."""
@@ -75,7 +77,7 @@ def _install(environment: Path, wheels: list[Path], python: str, extras: str) ->
     subprocess.run([python, "-m", "venv", environment], check=True)
     wanted = [f"{path.resolve()}[{extras}]" if path.name.startswith("openrknn-") else path.resolve() for path in wheels]
     pip = [environment / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, *map(str, wanted)], check=True, cwd=environment)
+    subprocess.run([*pip, *map(str, wanted), *_TOLD], check=True, cwd=environment)
     print(f"installed in {time.monotonic() - started:.0f} s", flush=True)
 
 
