@@ -35,7 +35,8 @@ class Row:
         architecture = f"{self.architecture} (emulated)" if self.emulated else self.architecture
         result = self.result if self.passed else f"FAILED: {self.result}"
         times = tuple(f"{seconds:.0f} s" if seconds else "" for seconds in (self.install_seconds, self.run_seconds))
-        return (self.package, self.root, architecture, self.python, result, *times, f"{self.size / 1e6:.1f} MB")
+        size = f"{self.size / 1e6:.1f} MB" if self.size >= 1e5 else f"{self.size / 1e3:.0f} kB"
+        return (self.package, self.root, architecture, self.python, result, *times, size)
 
 
 def as_json(rows: Sequence[Row]) -> str:
