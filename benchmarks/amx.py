@@ -145,6 +145,7 @@ def main() -> None:
     parser.add_argument("--sets", help="sets of kernels (default: vnni and amx, or the fastest that is there)")
     parser.add_argument("--onnxruntime", metavar="PYTHON", help="a Python with onnxruntime (default: this one)")
     parser.add_argument("--models", type=Path, default=MODELS, help="folder of the models (default: %(default)s)")
+    parser.add_argument("--note", default="", help="what else to say about this run on the page")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--page", type=Path, metavar="FILE", help="also write the section of the documentation page")
     arguments = parser.parse_args()
@@ -162,6 +163,7 @@ def main() -> None:
     nets = whole(arguments, kernels)
     threads = "1 thread" if arguments.threads == 1 else f"{arguments.threads} threads"
     about = MEASURED.format(threads=threads, rounds=arguments.rounds, processor=processor(), day=date.today())
+    about = f"{about} {arguments.note}"
     lines = ["## AMX", "", *textwrap.wrap(about, 118), ""]
     if Kernels.AMX not in kernels:
         lines += [*textwrap.wrap(NOT_MEASURED, 118), ""]

@@ -82,6 +82,7 @@ def main() -> None:
     parser.add_argument("--net", choices=NETS, action="append", help="only this one (may be repeated)")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--realtime", action="store_true", help="turns with real-time priority; needs root")
+    parser.add_argument("--note", default="", help="what else to say about this run on the page")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--page", type=Path, metavar="FILE", help="also write the section of the documentation page")
     arguments = parser.parse_args()
@@ -100,6 +101,7 @@ def main() -> None:
             rounds=arguments.rounds, processor=processor(), cores=processors.cores(), kernels=results[0]["kernels"],
             day=date.today(),
         )  # fmt: skip
+        about = f"{about} {arguments.note}"
         marks = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
         body = ["| " + " | ".join(row) + " |" for row in cells]
         sections.put(arguments.page, "threads", ["## Threads", "", *textwrap.wrap(about, 118), "", *marks, *body])
