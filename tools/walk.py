@@ -132,6 +132,8 @@ def _command(words: list[str], folder: Path, variables: dict[str, str]) -> str:
 
 
 def _say(walked: Walked) -> None:
+    total = walked.run + len(walked.failed)
+    print(f"{walked.page}: {walked.run} of {total} blocks, {walked.seconds:.0f} s", flush=True)
     for line, what in walked.failed.items():
         print(f"FAILED {walked.page}:{line}\n{what}\n", flush=True)
 
