@@ -150,6 +150,8 @@ def main() -> None:
     parser.add_argument("--page", type=Path, metavar="FILE", help="also write the section of the documentation page")
     arguments = parser.parse_args()
     usable = native.available()
+    if not usable:
+        parser.error("the native library is not installed, or switched off")
     named = [Kernels[name.upper()] for name in arguments.sets.split(",")] if arguments.sets else []
     kernels = named or [one for one in usable if one in (Kernels.VNNI, Kernels.AMX)] or [usable[-1]]
     native.set_threads(arguments.threads)
