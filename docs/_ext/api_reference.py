@@ -32,6 +32,7 @@ _SHORT = {
 _OTHER_PAGES = ("capi/", "hardware/", "operators", "compiler-targets")
 """Where such words mean something else: functions of C, registers, operators of ONNX."""
 _MANY_FIELDS = 5
+_ALIAS = re.compile(r"TypeAliasForwardRef\('([\w.]+)'\)")
 _NAME = re.compile(r"(?P<name>[A-Za-z_][\w.]*)(?:\(.*\))?\Z", re.DOTALL)
 
 
@@ -138,7 +139,12 @@ def write_signature(
     """Without the fields that are listed below it, and without what only the message about wrong options needs."""
     if what == "class" and dataclasses.is_dataclass(value) and len(dataclasses.fields(value)) > _MANY_FIELDS:
         return "", None
-    return signature, returned
+    return _plain(signature), _plain(returned)
+
+
+def _plain(text: str | None) -> str | None:
+    """Aliases inside of other types by their names; without the catch-all that only refuses."""
+    return None if text is None else _ALIAS.sub(r"~\1", text).replace(", **unknown: object", "")
 
 
 def _collect(app: Any) -> None:
