@@ -91,6 +91,7 @@ def _walk(path: Path, environment: Path, place: Path) -> Walked:
     folder.mkdir()
     variables = {key: value for key, value in os.environ.items() if key in _KEPT or key.startswith(_NETWORK)}
     variables |= {"HOME": str(home), "COLUMNS": "100", "PATH": f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    variables["OPENRKNN_ENGINE_SOCKET"] = str(home / "engine")  # of this page alone
     blocks = [block for block in collect(walked.page, path.read_text("utf-8")) if block.is_code]
     if any(block.reason is None for block in blocks):
         _command(["bash", "-c", "openrknn examples"], folder, variables)
