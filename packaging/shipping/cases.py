@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from shipping import roots
-from shipping.roots import Root
+from shipping.roots import UBUNTU_MIRROR, Root
 
 MACHINES = {"aarch64": "arm64", "x86_64": "amd64"}
 
@@ -68,9 +69,13 @@ def _systems(kind: str, architecture: str, here: str, pythons: Sequence[Path]) -
         if kind == "pure":
             return []
         systems = [roots.debian(12, architecture), roots.debian(13, architecture)]
-        systems += [roots.ubuntu("22.04", architecture)] if architecture == "amd64" else []
+        systems += _ubuntu(architecture)
         return [roots.unpacked(root) for root in systems]
     systems = [roots.debian(12, here), roots.debian(13, here)]
-    if here == "amd64":
-        systems.append(roots.ubuntu("22.04", here))
+    systems += _ubuntu(here)
     return systems + [roots.with_python(systems[0], path) for path in pythons]
+
+
+def _ubuntu(architecture: str) -> list[Root]:
+    """Where an archive of it is known. Ubuntu keeps other architectures than amd64 in another one."""
+    return [roots.ubuntu("22.04", architecture)] if architecture == "amd64" and os.environ.get(UBUNTU_MIRROR) else []

