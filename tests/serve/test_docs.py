@@ -11,8 +11,8 @@ import pytest
 
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import Settings
-from tests.docs.code_blocks import ROOT, collect, commands, compare
 from tests.serve.voices import make_sets, open_fake, wav
+from tools.code_blocks import ROOT, collect, commands, compare
 
 PAGE = ROOT / "docs" / "serve.md"
 ALL = collect("docs/serve.md", PAGE.read_text())
