@@ -21,7 +21,7 @@ void exact_add(exact_total *sum, double x)
     int32_t kept = 0;
 
     sum->plain += x;
-    if (!isfinite(sum->plain))
+    if (!isfinite(sum->plain) || x == 0) /* of nothing but negative zeros the sum is zero, which it began with */
         return;
     for (int32_t i = 0; i < sum->count; i++) {
         double left;

@@ -160,6 +160,7 @@ def test_a_sum_in_the_middle_of_two_doubles_and_two_singles() -> None:
     assert numerics.sum_to_single(np.array([1.0, 2.0**-24, 2.0**-80])) == np.float32(1 + 2.0**-23)
     assert numerics.sum_to_single(np.array([1.0, 2.0**-24, -(2.0**-80)])) == np.float32(1)
     assert numerics.sum_to_single(np.array([1e38, 3e38])) == np.float32(np.inf)
+    assert not np.signbit(numerics.sum_to_single(np.array([-0.0, -0.0])))
 
 
 @given(st.binary())

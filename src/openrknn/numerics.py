@@ -263,7 +263,7 @@ def sum_to_single(values: npt.NDArray[np.float64]) -> np.float32:
     the exact sum does.
     """
     terms: list[float] = values.ravel().tolist()
-    total = math.fsum(terms)
+    total = math.fsum(terms) + 0.0  # of nothing but negative zeros it is zero: a sum begins with it
     rest = math.fsum([*terms, -total])
     if rest and not np.float64(total).view(np.int64) & 1:
         total = math.nextafter(total, math.copysign(math.inf, rest))

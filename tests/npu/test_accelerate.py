@@ -7,16 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, find, given, settings
 
 import openrknn
 from openrknn.compute import native
 from openrknn.compute.native import Kernels
 from openrknn.errors import ExecutionError, UnsupportedError
+from openrknn.isa import Precision
 from openrknn.npu import Buffer, Program
 from openrknn.npu.native import accelerate
-from openrknn.npu.task import TableLoad
+from openrknn.npu.task import Convolution, Step, TableLoad
 from tests.npu.accelerate_cases import (
+    SOURCE,
+    WEIGHTS,
     Case,
     convolutions,
     flights,
@@ -272,6 +275,24 @@ def test_floating_point_depthwise_convolutions(case: Case) -> None:
 @given(float_convolutions(depthwise=False, picture=True))
 def test_floating_point_pictures(case: Case) -> None:
     case.check()
+
+
+def test_products_that_are_negative_zeros_add_up_to_zero() -> None:
+    """Found by the test above: exact sums of bf16 were -0 where NumPy says 0."""
+    case = find(float_convolutions(depthwise=False), lambda found: _is_plain_bf16(found.step))
+    case.memory.at(SOURCE, 1, "source").data.view(np.uint16)[:] = np.tile([0x8000, 0xBF80], 1 << 16)
+    case.memory.at(WEIGHTS, 1, "weights").data.view(np.uint16)[:] = np.tile([0x3F80, 0x0000], 1 << 16)
+    case.check()
+    assert 0x8000 not in np.frombuffer(case.outcome(None), np.uint16)
+
+
+def _is_plain_bf16(step: Step) -> bool:
+    return (
+        isinstance(step, Convolution)
+        and step.source.precision is Precision.BF16
+        and (step.dpu.bias, step.dpu.norm, step.dpu.element_wise, step.pooling) == (None, None, None, None)
+        and step.source.channels > 1
+    )
 
 
 @many
