@@ -197,7 +197,7 @@ static void stages_of_ints(tile_data *t)
 
 /* ---------------------------------------------------------------------------------------------- floating point */
 
-/* As NumPy's: a NaN wins, and of two zeros the second one. */
+/* As numerics.larger: a NaN wins, and of two zeros the second one. */
 ALWAYS_INLINE float32 larger(float32 a, float32 b)
 {
     return (a > b) | (a != a) ? a : b;

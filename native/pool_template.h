@@ -72,7 +72,7 @@ static void pool_average(const openrknn_pooling *step, const uint8_t *source, in
     }
 }
 
-/* fp16: in the order of NumPy, whose maximum takes the second of two equal numbers. */
+/* fp16: as numerics.larger, which takes the second of two equal numbers. */
 static void pool_halves(const openrknn_pooling *step, const uint8_t *source, int32_t out_row, uint8_t *target)
 {
     for (int32_t out = 0; out < step->out_width; out++)

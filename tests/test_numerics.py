@@ -179,3 +179,13 @@ def test_int4_order_and_limits() -> None:
         numerics.pack_int4([8, 0])
     with pytest.raises(TypeError, match="int16"):
         numerics.unpack_int4(np.zeros(2, np.int16))
+
+
+def test_of_two_zeros_the_second_is_larger_and_smaller() -> None:
+    zeros = np.array([0.0, -0.0, 0.0, -0.0], np.float32)
+    others = np.array([-0.0, 0.0, 0.0, -0.0], np.float32)
+    for choose in (numerics.larger, numerics.smaller):
+        assert choose(zeros, others).tobytes() == others.tobytes()
+        assert np.isnan(choose(np.array([np.nan, 1.0]), np.array([1.0, np.nan]))).all()
+    assert numerics.larger(np.array([1, 5]), 3).tolist() == [3, 5]
+    assert numerics.smaller(np.array([1, 5]), 3).tolist() == [1, 3]

@@ -37,6 +37,7 @@ __all__ = [
     "dequantize_affine",
     "encode_bf16",
     "encode_fp16",
+    "larger",
     "pack_int4",
     "quantize",
     "quantize_affine",
@@ -44,6 +45,7 @@ __all__ = [
     "saturate",
     "shift_floor",
     "shift_right",
+    "smaller",
     "sum_to_single",
     "unpack_int4",
 ]
@@ -269,6 +271,16 @@ def sum_to_single(values: npt.NDArray[np.float64]) -> np.float32:
         total = math.nextafter(total, math.copysign(math.inf, rest))
     with np.errstate(over="ignore"):
         return np.float32(total)
+
+
+def larger(values: npt.NDArray[Any], others: npt.ArrayLike) -> npt.NDArray[Any]:
+    """The larger of both. Of two zeros it is the second, where NumPy's maximum has what the processor makes of them."""
+    return np.where((values > others) | (values != values), values, others)  # noqa: PLR0124, a NaN wins
+
+
+def smaller(values: npt.NDArray[Any], others: npt.ArrayLike) -> npt.NDArray[Any]:
+    """The smaller of both; see `larger`."""
+    return np.where((values < others) | (values != values), values, others)  # noqa: PLR0124
 
 
 def encode_fp16(values: npt.ArrayLike) -> Bits16:

@@ -215,6 +215,7 @@ def dependencies(*extras: str) -> set[str]:
     """What pyproject.toml says that is needed."""
     project = tomli.loads((FOLDER.parents[1] / "pyproject.toml").read_text())["project"]
     lines = [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
+    lines = [line for line in lines if "python_version < '3.11'" not in line]  # nixpkgs has no such Python
     return {re.split(r"[>=<\[; ]", line)[0] for line in lines} - {"openrknn"}
 
 

@@ -27,13 +27,12 @@ def test_html_has_no_warnings(tmp_path: Path) -> None:
 
 
 def check_api(html: Path) -> None:
-    """Other projects find our names, guides lead to them, and no module shows that is not public."""
+    """Other projects find our names (and those below, as aliases), guides lead to them, readers see the public ones."""
     from sphinx.util.inventory import InventoryFile
 
     found = InventoryFile.loads((html / "objects.inv").read_bytes(), uri="")
     names = {name for kind in found.data.values() for name in kind}
     assert {"openrknn.Session", "openrknn.Session.run", "openrknn.compile", "openrknn.vision.Pipeline"} <= names
-    assert [name for name in names if name.startswith("openrknn.runtime")] == []
     assert 'href="api/sequence.html#openrknn.Decoder"' in (html / "sequence.html").read_text()
     session = (html / "api" / "session.html").read_text()
     assert 'href="model.html#openrknn.Specs"' in session
@@ -52,7 +51,7 @@ def test_no_page_installs_what_no_index_has() -> None:
         str(page.relative_to(ROOT)): line
         for page in (ROOT / "docs").rglob("*.md")
         for line in page.read_text().splitlines()
-        if re.search(r"\$ (?:python -m )?pip install (?:.* )?openrknn(?:-\w+)?(?:$| )", line)
+        if re.search(r"\$ (?:python -m )?pip install (?!--find-links)(?:.* )?openrknn(?:-\w+)?(?:$| )", line)
     }
     assert wrong == {}
 

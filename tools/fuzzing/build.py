@@ -50,7 +50,7 @@ def _make(folder: Path) -> None:
     cmake = [str(Path(sys.executable).with_name("cmake"))]
     cmake = cmake if Path(cmake[0]).is_file() else ["cmake"]
     configure = [*cmake, "-S", str(ROOT / "native"), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release",
-                 f"-DCMAKE_C_FLAGS={_FLAGS}", f"-DCMAKE_SHARED_LINKER_FLAGS={coverage}",
+                 "-DOPENRKNN_LEVEL=-O1", f"-DCMAKE_C_FLAGS={_FLAGS}", f"-DCMAKE_SHARED_LINKER_FLAGS={coverage}",
                  f"-DCMAKE_EXE_LINKER_FLAGS={coverage}"]  # fmt: skip
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
     subprocess.run([*cmake, "--build", str(folder), "--target", "openrknn"], check=True, stdout=subprocess.DEVNULL)

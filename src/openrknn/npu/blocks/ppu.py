@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,8 +108,7 @@ def pool(values: Numbers, config: Config) -> Numbers:
     ]
     if config.method is PoolingMethod.AVERAGE:
         return _average(windows, config)
-    reduced: Numbers = (np.maximum if config.method is PoolingMethod.MAX else np.minimum).reduce(windows)
-    return reduced
+    return functools.reduce(numerics.larger if config.method is PoolingMethod.MAX else numerics.smaller, windows)
 
 
 def _padded(values: Numbers, config: Config) -> Numbers:

@@ -94,8 +94,8 @@ def _operate(values: Numbers, operand: Numbers, operation: Operation) -> Numbers
 
 
 _ALU: dict[EwAlgorithm, Callable[[Numbers, Numbers], Numbers]] = {
-    EwAlgorithm.MAX: np.maximum,
-    EwAlgorithm.MIN: np.minimum,
+    EwAlgorithm.MAX: numerics.larger,
+    EwAlgorithm.MIN: numerics.smaller,
     EwAlgorithm.ADD: np.add,
     EwAlgorithm.DIV: np.true_divide,
     EwAlgorithm.MINUS: np.subtract,

@@ -38,10 +38,10 @@ class Clamp:
         if self.lower is not None:
             lower = values.dtype.type(self.lower)
             if self.below is None:
-                clipped = np.maximum(values, lower)
+                clipped = numerics.larger(values, lower)
             else:
                 clipped = np.where(values < lower, values.dtype.type(self.below), values)
-        return clipped if self.upper is None else np.minimum(clipped, values.dtype.type(self.upper))
+        return clipped if self.upper is None else numerics.smaller(clipped, values.dtype.type(self.upper))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Stage:
         addend = _per_channel(operands.alu, values, "addends") if self.addend is None else self.addend
         number = values.dtype.type(addend) if isinstance(addend, int | float) else addend
         if self.takes_larger:
-            return np.asarray(np.maximum(values, number))
+            return numerics.larger(values, number)
         return values - number if self.subtracts else values + number
 
     def multiply(self, values: Numbers, operands: ChannelOperands) -> Numbers:
