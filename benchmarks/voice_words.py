@@ -31,6 +31,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.check.words import edits
 from openrknn.voice import Transcriber, open_set
 from openrknn.voice.audio import read_audio, resample
 from openrknn.voice.decoding import most_tokens, search
@@ -128,16 +129,6 @@ def words_of(text: str) -> list[str]:
     return "".join(sign if sign.isalnum() or sign in "'" else " " for sign in text.lower()).split()
 
 
-def distance(wanted: list[str], found: list[str]) -> int:
-    """Words that are wrong, missing or too many."""
-    row = list(range(len(found) + 1))
-    for at, word in enumerate(wanted, 1):
-        before, row[0] = row[0], at
-        for column, other in enumerate(found, 1):
-            before, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, before + (word != other))
-    return row[-1]
-
-
 def timed(hear: Callable[[Array], Heard], samples: Array) -> tuple[Heard, float]:
     """What is heard, and the seconds of this process."""
     started = time.process_time()
@@ -160,7 +151,7 @@ def measure(path: Path, listen: Transcriber, judges: dict[str, OnnxRuntime]) -> 
             row.spent[name] += spent
             wanted = told if name == "float" else wanted
         row.words += len(words_of(wanted.text))
-        row.errors += distance(words_of(wanted.text), words_of(heard.text))
+        row.errors += edits(words_of(heard.text), words_of(wanted.text))
         row.texts.append((wanted.text, heard.text))
         row.tokens += len(heard.tokens)
     return row

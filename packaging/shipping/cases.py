@@ -10,8 +10,7 @@ from pathlib import Path
 
 from shipping import roots
 from shipping.roots import UBUNTU_MIRROR, Root
-
-MACHINES = {"aarch64": "arm64", "x86_64": "amd64"}
+from shipping.site import ARCHITECTURES
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ def kind_of(name: str) -> tuple[str, str] | None:
     if re.fullmatch(r"openrknn-.*-none-any\.whl", name):
         return "pure", ""
     if found := re.fullmatch(r"openrknn-.*linux.*_(aarch64|x86_64)\.whl", name):
-        return "native", MACHINES[found[1]]
+        return "native", ARCHITECTURES[found[1]]
     if re.fullmatch(r"openrknn-.*\.tar\.gz", name):
         return "sdist", ""
     if found := re.fullmatch(r"openrknn_[^_]*\+deb(\d+)_(arm64|amd64)\.deb", name):

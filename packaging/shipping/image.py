@@ -148,7 +148,7 @@ class Compiler:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         machine = platform.machine()
-        architecture = {machine: name for name, machine in site.MACHINES.items()}.get(machine)
+        architecture = site.ARCHITECTURES.get(machine)
         if architecture is None:
             raise PackingError(f"images are made on {' and '.join(site.MACHINES.values())}, not on {machine}")
         packages = debs.Packages(SUITE, architecture, folder / "apt")

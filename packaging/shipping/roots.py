@@ -14,9 +14,8 @@ from pathlib import Path
 from packing.errors import PackingError
 
 from shipping.emulation import emulated
+from shipping.site import ARCHITECTURES
 
-ARCHITECTURES = {"aarch64": "arm64", "x86_64": "amd64"}
-"""What the kernel calls a processor, and what Debian calls it."""
 USER = 1000
 """Nobody installs a wheel as root: the roots have a user of this number."""
 # No ca-certificates: pip is given those of this machine, and under emulation its scripts take minutes.

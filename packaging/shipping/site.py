@@ -10,7 +10,8 @@ from pathlib import Path
 from packing.errors import PackingError
 
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
-"""Debian's name of an architecture, and the wheels'."""
+"""Debian's name of an architecture, and the wheels' and the kernel's."""
+ARCHITECTURES = {machine: name for name, machine in MACHINES.items()}
 EXTRAS = ("images", "kubernetes", "serve")
 """What boards and clusters use."""
 CONSTRAINTS = "deploy/constraints.txt"

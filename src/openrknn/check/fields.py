@@ -5,7 +5,6 @@ A misspelt budget that is silently ignored would be a check that never fails.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from openrknn.check.errors import GoldenError
+from openrknn.names import meant
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -46,8 +46,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
 def near(word: str, known: Iterable[str]) -> str:
     """ "; did you mean 'budget'?", or which there are."""
     names = list(known)
-    found = difflib.get_close_matches(word, names, 1, 0.6)
-    return f"; did you mean {found[0]!r}?" if found else f"; there are {', '.join(names)}"
+    return meant(word, names) or f"; there are {', '.join(names)}"
 
 
 def inside(folder: Path, name: str, path: str, line: int = 0) -> Path:

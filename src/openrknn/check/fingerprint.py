@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from openrknn.analysis.explain import BOUNDARY
+from openrknn.backports import file_digest
 from openrknn.check.result import OperatorPlace
 from openrknn.check.subject import Subject
 from openrknn.container.model import Model, Operator
@@ -126,14 +127,11 @@ def _texts(data: Any) -> dict[str, str]:
 def _whole(subject: Subject) -> str:
     if subject.is_voice:
         return ""
-    hasher = hashlib.sha256()
     try:
         with open(subject.path, "rb") as file:
-            while block := file.read(1 << 20):
-                hasher.update(block)
+            return file_digest(file, "sha256").hex()
     except OSError:
         return ""  # a model that was never a file
-    return hasher.hexdigest()
 
 
 def _spec(spec: Any) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from openrknn.check.errors import CannotCheckError, GoldenError
 from openrknn.check.golden import FILE, Golden, load_golden
-from openrknn.check.subject import VOICE_FILE
+from openrknn.voice.sets import FILE as VOICE_FILE
 
 __all__ = ["Pair", "golden_for", "models_in", "pairs"]
 

@@ -12,10 +12,10 @@ from openrknn.container.bundle import SUFFIX, Bundle, is_bundle, read_bundle
 from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.errors import NotRknnError, RknnError
+from openrknn.voice.sets import FILE as VOICE_FILE
+from openrknn.voice.sets import open_set
 
-__all__ = ["VOICE_FILE", "Subject", "open_subject"]
-
-VOICE_FILE = "voice.json"
+__all__ = ["Subject", "open_subject"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,6 @@ def _parts(bundle: Bundle, prefix: str = "") -> dict[str, Model]:
 def _voice(folder: Path) -> Subject:
     if not (folder / VOICE_FILE).is_file():
         raise CannotCheckError(f"{folder}: a folder without models; give .rknn files, or a voice made by `voice get`")
-    from openrknn.voice.sets import open_set
-
     found: dict[str, Model] = {}
     size = 0
     voice = open_set(folder)

@@ -17,9 +17,11 @@ from typing import Any
 from openrknn.folders import data_folder
 from openrknn.voice.errors import VoiceSetError
 
-__all__ = ["VoiceSet", "home", "installed", "open_set", "write_set"]
+__all__ = ["FILE", "VoiceSet", "home", "installed", "open_set", "write_set"]
 
 FORMAT = 1
+FILE = "voice.json"
+"""A folder that has it is a set."""
 KINDS = ("transcriber", "speaker", "activity", "denoiser", "wake", "pitch", "notes")
 _LARGEST = 1 << 20
 """Bytes of `voice.json`. The numbers are in other files."""
@@ -68,7 +70,7 @@ def home() -> Path:
 def installed(kind: str | None = None) -> list[VoiceSet]:
     """The sets at home, by name; broken ones are left out."""
     found = []
-    for folder in sorted(home().glob("*/voice.json")):
+    for folder in sorted(home().glob(f"*/{FILE}")):
         try:
             one = _read(folder.parent)
         except VoiceSetError:
@@ -82,7 +84,7 @@ def open_set(where: str | Path | VoiceSet, kind: str | None = None) -> VoiceSet:
     """A set by its folder, or by the name of one at home."""
     if isinstance(where, VoiceSet):
         found = where
-    elif (Path(where) / "voice.json").is_file():
+    elif (Path(where) / FILE).is_file():
         found = _read(Path(where))
     elif (home() / where / "voice.json").is_file():
         found = _read(home() / where)
@@ -103,8 +105,8 @@ def write_set(made: VoiceSet) -> Path:
     """Write `voice.json`, last of all: a folder without it is no set."""
     row = {"format": FORMAT, **asdict(made)}
     del row["folder"]
-    path = made.folder / "voice.json"
-    half = path.with_name(".voice.json.part")
+    path = made.folder / FILE
+    half = path.with_name(f".{FILE}.part")
     half.write_text(json.dumps(row, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     half.replace(path)
     return path

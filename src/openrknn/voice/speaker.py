@@ -27,7 +27,7 @@ from openrknn.voice.piper.config import PiperConfig, read_config
 from openrknn.voice.piper.engine import Scales, open_engine
 from openrknn.voice.piper.ids import ids_of, pieces
 from openrknn.voice.piper.phonemes import phonemes_of
-from openrknn.voice.sets import VoiceSet, home, open_set
+from openrknn.voice.sets import FILE, VoiceSet, home, open_set
 
 __all__ = ["Speaker"]
 
@@ -196,7 +196,7 @@ def _compiled(path: Path, config: Path | None, target: str, *, exact: bool) -> V
         with part.open("rb") as file:
             digest.update(file_digest(file, "sha256"))
     folder = home() / f"{path.stem}-{digest.hexdigest()[:12]}"
-    if (folder / "voice.json").is_file():
+    if (folder / FILE).is_file():
         return open_set(folder, "speaker")
     from openrknn.voice.make.piper import make
 
@@ -208,7 +208,7 @@ def _compiled(path: Path, config: Path | None, target: str, *, exact: bool) -> V
         try:
             os.rename(half, folder)
         except OSError:
-            if not (folder / "voice.json").is_file():  # another process was not first
+            if not (folder / FILE).is_file():  # another process was not first
                 raise
     finally:
         shutil.rmtree(half, ignore_errors=True)

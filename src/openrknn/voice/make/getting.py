@@ -11,7 +11,7 @@ from typing import Any, cast
 from openrknn.packages import fetched
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.known import FAMILIES, KNOWN, Family
-from openrknn.voice.sets import VoiceSet, home
+from openrknn.voice.sets import FILE, VoiceSet, home
 
 __all__ = ["Progress", "family_of", "get"]
 
@@ -96,6 +96,6 @@ def _prepare(place: Path) -> None:
     """A folder without `voice.json`: while a set is made anew it is no set."""
     try:
         place.mkdir(parents=True, exist_ok=True)
-        (place / "voice.json").unlink(missing_ok=True)
+        (place / FILE).unlink(missing_ok=True)
     except OSError as error:
         raise VoiceSetError(f"{place}: cannot be written: {error.strerror or error}") from error
