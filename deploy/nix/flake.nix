@@ -31,6 +31,9 @@
         inherit (pkgs.python312Packages) rknn-toolkit-lite2;
       });
 
+      # In virtual machines; they need KVM, and no board.
+      checks = forAll (pkgs: import ./tests { inherit pkgs; module = self.nixosModules.default; });
+
       devShells = forAll (pkgs: {
         default = pkgs.mkShell {
           packages = [ pkgs.python3 pkgs.cmake pkgs.ninja pkgs.gcc ];

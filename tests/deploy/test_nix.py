@@ -6,11 +6,15 @@ of our own takes its place, which knows what our modules use.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +161,86 @@ def test_the_services(library: str, tmp_path: Path) -> None:
     assert units["openrknn"]["DynamicUser"]
     assert "/nix/store/openrknn-models-yolo/1/model.rknn=/srv/yolo.rknn" in units["openrknn"]["ExecStart"]
     assert units["openrknn"]["LoadCredential"] == ["token:/etc/token"]
+    assert "without TLS" in result["warnings"][0]
+    check_units(units, tmp_path)
+
+
+def check_units(units: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    """By the program that reads them: systemd itself."""
+    tool = shutil.which("systemd-analyze")
+    if tool is None:
+        pytest.skip("systemd-analyze is not here (Debian: apt install systemd)")
+    for name, unit in units.items():
+        lines = ["[Service]", *(f"Environment={key}={value}" for key, value in unit["environment"].items())]
+        for key, value in unit.items():
+            if key not in {"environment", "wantedBy"}:
+                lines += [f"{key}={_word(one)}" for one in (value if isinstance(value, list) else [value])]
+        path = tmp_path / f"{name}.service"
+        # The program has to exist for the check; any will do.
+        path.write_text("\n".join(lines).replace("/nix/store/openrknn/bin/openrknn", sys.executable) + "\n")
+        done = subprocess.run(
+            [tool, "verify", "--man=no", "--recursive-errors=no", str(path)], capture_output=True, text=True, check=False
+        )
+        complaints = [line for line in done.stderr.splitlines() if path.name in line]
+        assert (done.returncode, complaints) == (0, []), done.stderr
+
+
+def _word(value: object) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+def test_secrets_models_with_labels_and_sources(library: str, tmp_path: Path) -> None:
+    text = """services.openrknn = {
+        enable = true; memoryMax = "1G"; environmentFile = "/run/secrets/s3.env"; sources = [ "s3://models/board" ];
+        models.street = { path = "/a.rknn"; labels = "/a.txt"; settings = { instances = 2; threshold = 0.5; }; };
+        tokenFile = /etc/token; tls = { certificate = "/c.pem"; key = "/k.pem"; clientCa = "/ca.pem"; };
+    };"""
+    result = evaluate(library, tmp_path, text)
+    assert (result["failed"], result["warnings"]) == ([], [])
+    unit = result["services"]["openrknn"]
+    assert unit["LoadCredential"] == ["token:/etc/token", "certificate:/c.pem", "key:/k.pem", "client-ca:/ca.pem"]
+    assert (unit["MemoryMax"], unit["EnvironmentFile"]) == ("1G", "/run/secrets/s3.env")
+    words = [word.strip("'") for word in shlex.split(unit["ExecStart"])]
+    chosen = build_parser((words[1],)).parse_args(words[1:])
+    assert chosen.tls_key == "/run/credentials/openrknn.service/key"
+    assert chosen.poll == 10
+    assert "s3://models/board" in words
+    farm = next(word for word in words if "openrknn-models" in word)
+    assert "street/labels.txt=/a.txt" in farm
+    assert 'street-model.toml-{"instances":2,"threshold":0.5}' in farm
+    check_units(result["services"], tmp_path)
+
+
+def test_the_dra_driver_outside_of_a_pod(library: str, tmp_path: Path) -> None:
+    text = """services.openrknn.devicePlugin = { enable = true; dra = {
+        enable = true; apiServer = "https://10.0.0.1:6443"; tokenFile = "/t"; caFile = "/ca";
+    }; };"""
+    result = evaluate(library, tmp_path, text)
+    unit = result["services"]["openrknn-device-plugin"]
+    words = shlex.split(unit["ExecStart"])
+    chosen = build_parser((words[1],)).parse_args(words[1:])
+    assert (chosen.dra, chosen.node, chosen.api_server) == (True, "board1", "https://10.0.0.1:6443")
+    assert "-/var/lib/kubelet/plugins_registry" in unit["ReadWritePaths"]
+    check_units(result["services"], tmp_path)
+
+
+@pytest.mark.parametrize("vm", ["server", "plugin"])
+def test_virtual_machines(vm: str, library: str, tmp_path: Path) -> None:
+    """They need KVM to run; here they are evaluated, their scripts compiled and their units checked."""
+    result = evaluate(library, tmp_path, "", vm=vm)
+    for node in result["nodes"].values():
+        assert node["failed"] == []
+        check_units(node["services"], tmp_path)
+        for unit in node["services"].values():
+            words = shlex.split(unit["ExecStart"])
+            build_parser((words[1],)).parse_args(words[1:])
+    tree = ast.parse(textwrap.dedent(result["script"]))
+    made = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    made |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    made |= {argument.arg for node in ast.walk(tree) if isinstance(node, ast.arguments) for argument in node.args}
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    driver = {"start_all", "subtest", "json", "print"}
+    assert used - made - driver == set(result["nodes"])
 
 
 def test_a_model_beside_the_configuration_belongs_to_the_system(library: str, tmp_path: Path) -> None:
@@ -197,6 +281,8 @@ def test_a_kernel_without_a_driver_gets_none_and_a_warning(
     ("configuration", "message"),
     [
         ("", "name models"),
+        ('models.a = "/a"; tls.certificate = "/c";', "set both"),
+        ('models.a = "/a"; tls.clientCa = "/c";', "no TLS"),
         ('models.a = "/a"; host = "0.0.0.0"; openFirewall = true;', "without a token"),
     ],
 )

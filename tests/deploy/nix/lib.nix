@@ -35,6 +35,16 @@ let
     enum = allowed: simple "one of ${builtins.toJSON allowed}" (value: elem value allowed);
     nullOr = inner: inner // { name = "null or ${inner.name}"; check = value: value == null || inner.check value; };
     listOf = inner: { name = "list of ${inner.name}"; check = value: isList value && all inner.check value; merge = _: concatLists; };
+    coercedTo = from: change: to: to // {
+      name = "${from.name} or ${to.name}";
+      check = value: from.check value || to.check value;
+      merge = where: values: to.merge where (map (value: if from.check value then change value else value) values);
+    };
+    submodule = module: {
+      name = "submodule";
+      check = isAttrs;
+      merge = where: values: decide where module.options (concatLists (map pushDown values));
+    };
     attrsOf = inner: {
       name = "attributes of ${inner.name}";
       check = isAttrs;
@@ -78,7 +88,7 @@ let
 
   lib = {
     inherit types;
-    inherit (builtins) any genList replaceStrings;
+    inherit (builtins) any concatLists filter genList replaceStrings;
     mkOption = attributes: attributes // { _type = "option"; };
     mkEnableOption = text: lib.mkOption { type = types.bool; default = false; description = text; };
     mkIf = condition: content: { _type = "if"; inherit condition content; };
@@ -87,6 +97,7 @@ let
     literalMD = text: text;
     optional = condition: value: if condition then [ value ] else [ ];
     optionals = condition: values: if condition then values else [ ];
+    optionalAttrs = condition: values: if condition then values else { };
     remove = unwanted: filter (value: value != unwanted);
     genAttrs = names: make: listToAttrs (map (name: { inherit name; value = make name; }) names);
     mapAttrsToList = make: attributes: map (name: make name attributes.${name}) (attrNames attributes);
