@@ -233,7 +233,7 @@ GOOD: dict[str, Any] = {"name": "image", "shape": [1, 16, 16, 3], "datatype": "U
         json.dumps({"inputs": [{**GOOD, "parameters": []}]}),
         json.dumps({"inputs": [{**GOOD, "parameters": {"layout": "sideways"}}]}),
         json.dumps({"inputs": [GOOD], "outputs": [{"name": "nothing"}]}),
-        json.dumps({"inputs": [GOOD], "outputs": [{"name": "features", "parameters": {"classification": 3}}]}),
+        json.dumps({"inputs": [GOOD], "outputs": [{"name": "features", "parameters": {"classification": -3}}]}),
         json.dumps({"inputs": [GOOD], "parameters": {"timeout": "soon"}}),
         json.dumps({"inputs": [GOOD], "parameters": {"raw_outputs": 1}}),
         json.dumps({"inputs": [GOOD], "id": 7}),

@@ -94,6 +94,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--token-file", metavar="FILE", help=f"file with the token that clients must send (or {_TOKEN_VARIABLE})"
     )
     safety.add_argument("--require-token", action="store_true", help="do not start without a token")
+    safety.add_argument(
+        "--shared-memory",
+        choices=("auto", "on", "off"),
+        default="auto",
+        help="let clients leave tensors in /dev/shm (default: if only this machine reaches the server)",
+    )
     safety.add_argument("--tls-cert", metavar="PEM", help="certificate (chain)")
     safety.add_argument("--tls-key", metavar="PEM", help="private key of the certificate")
     safety.add_argument("--tls-client-ca", metavar="PEM", help="require client certificates signed by this authority")
@@ -164,6 +170,7 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         strict_readiness=arguments.strict_readiness,
         poll_seconds=arguments.poll,
         allow_repository=not arguments.fixed,
+        shared_memory={"auto": None, "on": True, "off": False}[arguments.shared_memory],
         token=_token(arguments.token_file),
         tls=Tls(arguments.tls_cert, arguments.tls_key, arguments.tls_client_ca) if arguments.tls_cert else None,
         limits=limits,

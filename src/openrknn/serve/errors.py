@@ -8,6 +8,7 @@
         ├── NotFoundError           404  NOT_FOUND              no such model, version or page
         ├── SlowError               408  DEADLINE_EXCEEDED      the body came too slowly
         ├── ConflictError           409  FAILED_PRECONDITION    not possible in this state
+        │   └── ExistsError         409  ALREADY_EXISTS         there is one of that name
         ├── TooLargeError           413  INVALID_ARGUMENT       more bytes than allowed
         ├── MediaError              415  INVALID_ARGUMENT       a body in a form that is not known
         ├── FullError               429  RESOURCE_EXHAUSTED     the queue is full; try again later
@@ -24,6 +25,7 @@ __all__ = [
     "BadRequestError",
     "ConflictError",
     "DeadlineError",
+    "ExistsError",
     "ForbiddenError",
     "FullError",
     "MediaError",
@@ -78,6 +80,12 @@ class ConflictError(ServeError):
     """Not possible in this state."""
 
     status, code = 409, "FAILED_PRECONDITION"
+
+
+class ExistsError(ConflictError):
+    """There is one of that name."""
+
+    code = "ALREADY_EXISTS"
 
 
 class TooLargeError(ServeError):

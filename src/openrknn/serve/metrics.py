@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from openrknn.monitor import Npu
 from openrknn.monitor.merge import merged
-from openrknn.serve.plane.describe import server_metadata
+from openrknn.serve.plane.describe import version
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.plane.stats import BUCKETS, Histogram
@@ -94,8 +94,7 @@ class _Models(Collector):
 
     def collect(self) -> Iterator[Metric]:
         plane = self._plane
-        version = server_metadata()["version"]
-        yield _gauge("openrknn_build_info", "Always 1; the label is what matters", {"version": version}, 1)
+        yield _gauge("openrknn_build_info", "Always 1; the label is what matters", {"version": version()}, 1)
         yield _gauge("openrknn_ready", "Whether this server should get requests", {}, not plane.ready_problem())
         yield _gauge("openrknn_requests_under_way", "Accepted and not answered yet", {}, plane.under_way)
         served = [((one.name, one.version), one) for one in plane.repository.served()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from openrknn.container.bundle import Bundle
     from openrknn.container.model import Model
 
-__all__ = ["IN_PROCESS", "PROCESSES", "Limits", "Settings", "Tls"]
+__all__ = ["IN_PROCESS", "PROCESSES", "Limits", "Settings", "Tls", "is_loopback"]
 
 _MEBIBYTE = 1024 * 1024
 PROCESSES, IN_PROCESS = "process", "in-process"
@@ -101,6 +102,8 @@ class Settings:
     """How often the repositories are looked at for changes; None: only when asked to."""
     allow_repository: bool = True
     """Whether clients may load and unload models."""
+    shared_memory: bool | None = None
+    """Whether clients may leave tensors in /dev/shm; None: where only programs of this machine reach the server."""
     token: str | None = field(default=None, repr=False)
     tls: Tls | None = None
     certificate_seconds: float = 10.0
@@ -118,3 +121,16 @@ class Settings:
     """Where traces go, for example http://localhost:4318; None: nowhere."""
     describe: Callable[[Model | Bundle], str] | None = field(default=None, repr=False)
     """Makes the page about a model (`openrknn inspect --html`)."""
+
+    @property
+    def has_shared_memory(self) -> bool:
+        """Whether clients may use shared memory."""
+        return is_loopback(self.host) if self.shared_memory is None else self.shared_memory
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches that address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -73,7 +73,7 @@ class _Page:
         return JSONResponse(
             {
                 "server": {
-                    **server_metadata(),
+                    **server_metadata(self._plane),
                     "ready": not plane.ready_problem(),
                     "problem": plane.ready_problem(),
                     "up_seconds": round(time.time() - plane.started, 1),

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from typing import Any
 
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.plane.stats import Stats
 
-__all__ = ["EXTENSIONS", "model_config", "model_metadata", "server_metadata", "statistics"]
+__all__ = ["EXTENSIONS", "model_config", "model_metadata", "server_metadata", "statistics", "version"]
 
-EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
+EXTENSIONS = (
+    "classification", "model_repository", "model_configuration", "binary_tensor_data", "parameters", "statistics",
+)  # fmt: skip
+"""What every server of ours has, by Triton's names."""
 
 
-def server_metadata() -> dict[str, Any]:
+def server_metadata(plane: Plane) -> dict[str, Any]:
     """Name, version and what it can do beside the protocol proper."""
-    from importlib.metadata import version
+    memory = [] if plane.regions.refusal else ["system_shared_memory"]
+    return {"name": "openrknn", "version": version(), "extensions": [*EXTENSIONS, *memory]}
 
-    return {"name": "openrknn", "version": version("openrknn"), "extensions": list(EXTENSIONS)}
+
+def version() -> str:
+    """Of openrknn."""
+    return importlib.metadata.version("openrknn")
 
 
 def model_metadata(plane: Plane, served: Served) -> dict[str, Any]:

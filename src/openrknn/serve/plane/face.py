@@ -6,27 +6,34 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from openrknn.runtime.session import Session
-from openrknn.serve.datatypes import Array
 from openrknn.serve.errors import DeadlineError, NotReadyError, ServeError
 from openrknn.serve.plane.budget import Budget
+from openrknn.serve.plane.classes import Labelled, top_classes
 from openrknn.serve.plane.job import Answer, Job, OutputKind, Stages
 from openrknn.serve.plane.repository import Repository
 from openrknn.serve.plane.served import OpenSession, Served
 from openrknn.serve.settings import Settings
+from openrknn.serve.shared.regions import Part, Regions
+from openrknn.serve.shared.tensor import Output, Tensor, Written
 from openrknn.serve.timeouts import timeout
 from openrknn.serve.voice.booth import OpenVoice, open_voice
 from openrknn.serve.voice.voices import Voices
 
 __all__ = ["Plane", "Request"]
 
+_NO_SHARED_MEMORY = "this server can be reached from other machines; --shared-memory on allows it all the same"
+_SLOW_ELEMENTS = 65536
+"""From here on sorting would hold other requests up; it goes into a thread."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """A parsed request."""
 
-    inputs: Mapping[str, Array]
+    inputs: Mapping[str, Tensor]
     layouts: Mapping[str, str] = field(default_factory=dict)
     outputs: Sequence[str] | None = None
     """None: all."""
@@ -34,6 +41,12 @@ class Request:
     timeout_seconds: float | None = None
     pre_seconds: float = 0.0
     """What parsing took."""
+    places: Mapping[str, Part] = field(default_factory=dict)
+    """Output -> where in shared memory it shall be."""
+    classes: Mapping[str, int] = field(default_factory=dict)
+    """Output -> how many of its highest values, as texts."""
+    priority: int = 0
+    """1: before all others; 0: as the model says."""
 
 
 class Plane:
@@ -46,6 +59,8 @@ class Plane:
         self.repository = Repository(settings, open_session=open_session)
         self.voices = Voices(settings, open_voice)
         self.budget = Budget(settings.limits.total_bytes)
+        refusal = "" if settings.has_shared_memory else _NO_SHARED_MEMORY
+        self.regions = Regions(refusal=refusal, most_bytes=settings.limits.total_bytes)
         self.closers: list[Callable[[], None]] = []
         """What else has to end with it."""
         self.is_draining = False
@@ -84,7 +99,10 @@ class Plane:
         served.signature.check_outputs(request.outputs or ())
         longest = self.settings.limits.request_seconds
         seconds = longest if request.timeout_seconds is None else min(longest, request.timeout_seconds)
-        return Job(request.inputs, request.layouts, request.kind, items, deadline=time.monotonic() + seconds)
+        return Job(
+            request.inputs, request.layouts, request.kind, items, deadline=time.monotonic() + seconds,
+            outputs=request.outputs, places=request.places,
+        )  # fmt: skip
 
     async def infer(self, served: Served, request: Request) -> Answer:
         """Run a request and wait for it. Cancelling the caller takes it out of the queue.
@@ -106,11 +124,19 @@ class Plane:
         finally:
             self.under_way -= 1
         stages.pre += request.pre_seconds
-        chosen = outputs if request.outputs is None else {name: outputs[name] for name in request.outputs}
+        chosen: dict[str, Output | Labelled] = {name: outputs[name] for name in request.outputs or outputs}
+        for name, count in request.classes.items():
+            chosen[name] = await self._top(served, name, outputs[name], count)
         return Answer(chosen, stages, served.name, served.version, job.items)
 
     @staticmethod
-    async def _wait(job: Job) -> tuple[dict[str, Array], Stages]:
+    async def _top(served: Served, name: str, output: Output, count: int) -> Labelled:
+        assert not isinstance(output, Written)  # refused when the request was read
+        work = partial(top_classes, output, count, served.labels, batch=served.signature.batch, name=name)
+        return await asyncio.to_thread(work) if output.size > _SLOW_ELEMENTS else work()
+
+    @staticmethod
+    async def _wait(job: Job) -> tuple[dict[str, Output], Stages]:
         waiting = asyncio.wrap_future(job.future)
         assert job.deadline is not None
         try:

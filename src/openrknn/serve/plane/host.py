@@ -15,6 +15,7 @@ from openrknn.serve.errors import NotFoundError
 from openrknn.serve.plane.card import Card
 from openrknn.serve.plane.contexts import Contexts, OpenSession, run_session
 from openrknn.serve.plane.instance import Context
+from openrknn.serve.shared.tensor import Tensor, loaded
 
 __all__ = ["Host", "InProcessHost", "no_report"]
 
@@ -45,14 +46,16 @@ class _Local:
     """A `Session` of this process. It lives as long as the process does."""
 
     is_alive = True
+    lends_outputs = False
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.set_shapes, self.close = session.set_shapes, session.close
 
-    def run(self, inputs: Mapping[str, Array], *, layout: Mapping[str, str], outputs: str) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Tensor], *, layout: Mapping[str, str], outputs: str) -> dict[str, Array]:
         """As `Session.run`."""
-        found: dict[str, Array] = run_session(self._session, inputs, layout, outputs)
+        given = {name: loaded(tensor) for name, tensor in inputs.items()}
+        found: dict[str, Array] = run_session(self._session, given, layout, outputs)
         return found
 
     @property

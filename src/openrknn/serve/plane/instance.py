@@ -17,6 +17,7 @@ from openrknn.serve.errors import BadRequestError, ModelFailedError, ServeError
 from openrknn.serve.plane.job import Job, Stages
 from openrknn.serve.plane.queue import JobQueue
 from openrknn.serve.plane.stats import Stats
+from openrknn.serve.shared.tensor import Output, Tensor, loaded, put
 
 __all__ = ["Context", "Instance"]
 
@@ -28,12 +29,14 @@ class Context(Protocol):
     """What an instance needs of a `Session`."""
 
     times: RunTimes
+    lends_outputs: bool
+    """True: what `run` gives is true until the next run only."""
 
     @property
     def is_alive(self) -> bool:
         """False: it has to be replaced before it can run anything."""
 
-    def run(self, inputs: Mapping[str, Array], *, layout: Mapping[str, str], outputs: str) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Tensor], *, layout: Mapping[str, str], outputs: str) -> dict[str, Array]:
         """As `Session.run`."""
 
     def set_shapes(self, wanted: Mapping[str, tuple[int, ...]]) -> None:
@@ -117,9 +120,16 @@ class Instance:
     def _serve(self, jobs: list[Job]) -> Exception | None:
         """Run and answer; what went wrong with the context, if anything did."""
         started = time.monotonic()
+        if self._batch > 1:
+            jobs = _loaded(jobs)
+            if not jobs:
+                return None
         try:
             assert self._context is not None
             outputs, times = self._run(jobs, self._context)
+        except ServeError as error:  # a client's memory is not what it said
+            _fail(jobs, error)
+            return None
         except (ValueError, TypeError) as error:
             _fail(jobs, BadRequestError(str(error)))
             return None
@@ -135,14 +145,31 @@ class Instance:
                 mine = {name: array[_rows(array, first, job.items, self._batch)] for name, array in outputs.items()}
                 first += job.items
             stages = Stages(started - job.arrived, times.feed_seconds, times.run_seconds, times.read_seconds, items)
-            job.future.set_result((mine, stages))
+            self._answer(job, mine, stages, lent=self._context.lends_outputs)
         return None
+
+    @staticmethod
+    def _answer(job: Job, outputs: Mapping[str, Array], stages: Stages, *, lent: bool) -> None:
+        """Outputs go where the client wants them; those that nobody wants go nowhere."""
+        began = time.perf_counter()
+        found: dict[str, Output] = {}
+        try:
+            for name, array in outputs.items():
+                if name in job.places:
+                    found[name] = put(array, job.places[name], name)
+                elif job.wants(name):
+                    found[name] = array.copy() if lent else array
+        except ServeError as error:
+            job.future.set_exception(error)
+            return
+        stages.post += time.perf_counter() - began
+        job.future.set_result((found, stages))
 
     def _run(self, jobs: list[Job], context: Context) -> tuple[dict[str, Array], RunTimes]:
         first = jobs[0]
         inputs = first.inputs
         if self._batch > 1:
-            inputs = {name: _joined([job.inputs[name] for job in jobs], self._batch) for name in first.inputs}
+            inputs = {name: _joined([loaded(job.inputs[name]) for job in jobs], self._batch) for name in first.inputs}
         if self._is_dynamic:
             context.set_shapes({name: array.shape for name, array in inputs.items()})
         outputs = context.run(inputs, layout=first.layouts, outputs=first.kind)
@@ -185,6 +212,19 @@ class Instance:
 def _fail(jobs: list[Job], error: ServeError) -> None:
     for job in jobs:
         job.future.set_exception(error)
+
+
+def _loaded(jobs: list[Job]) -> list[Job]:
+    """With inputs in memory of ours; a request whose shared memory is gone fails alone."""
+    good = []
+    for job in jobs:
+        try:
+            job.inputs = {name: loaded(tensor) for name, tensor in job.inputs.items()}
+        except ServeError as error:
+            job.future.set_exception(error)
+        else:
+            good.append(job)
+    return good
 
 
 def _joined(parts: list[Array], batch: int) -> Array:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Literal
 
-from openrknn.serve.datatypes import Array
+from openrknn.serve.plane.classes import Labelled
+from openrknn.serve.shared.regions import Part
+from openrknn.serve.shared.tensor import Output, Tensor
 
 __all__ = ["Answer", "Job", "OutputKind", "Stages"]
 
@@ -37,9 +39,9 @@ class Stages:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Outputs as `Session.run` gave them."""
+    """Outputs as `Session.run` gave them, or as and where the client wanted them."""
 
-    outputs: dict[str, Array]
+    outputs: Mapping[str, Output | Labelled]
     stages: Stages
     model_name: str
     model_version: str
@@ -53,7 +55,7 @@ class Job:
     The future is the only thing that threads share: cancelling it before a context takes the job keeps it from running.
     """
 
-    inputs: Mapping[str, Array]
+    inputs: Mapping[str, Tensor]
     layouts: Mapping[str, str]
     kind: OutputKind = "float"
     items: int = 1
@@ -61,7 +63,15 @@ class Job:
     deadline: float | None = None
     """time.monotonic() after which nobody waits any more."""
     arrived: float = field(default_factory=time.monotonic)
-    future: Future[tuple[dict[str, Array], Stages]] = field(default_factory=Future)
+    future: Future[tuple[dict[str, Output], Stages]] = field(default_factory=Future)
+    outputs: Collection[str] | None = None
+    """That somebody wants; None: all."""
+    places: Mapping[str, Part] = field(default_factory=dict)
+    """Output -> where in shared memory the client wants it."""
+
+    def wants(self, name: str) -> bool:
+        """Whether that output belongs into the answer."""
+        return self.outputs is None or name in self.outputs
 
     @property
     def is_late(self) -> bool:

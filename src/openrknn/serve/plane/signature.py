@@ -19,6 +19,7 @@ from openrknn.runtime.io.tensors import stored_type
 from openrknn.runtime.shapes import allowed_shapes, specs
 from openrknn.serve.datatypes import DATATYPES, Array, datatype_of
 from openrknn.serve.errors import BadRequestError
+from openrknn.serve.shared.tensor import Tensor
 
 __all__ = ["Port", "Signature", "check_shape"]
 
@@ -90,7 +91,7 @@ class Signature:
 
     # -- requests ------------------------------------------------------------------------------------------------
 
-    def check_inputs(self, given: Mapping[str, Array]) -> int:
+    def check_inputs(self, given: Mapping[str, Tensor]) -> int:
         """Refuse what no run could take; how many items of a batch there are."""
         unknown = [name for name in given if name not in self._names]
         if unknown:
@@ -109,7 +110,7 @@ class Signature:
             raise BadRequestError(f"the shapes {shapes} do not fit; the model takes {wanted}")
         return 1
 
-    def _check_parted(self, given: Mapping[str, Array]) -> int:
+    def _check_parted(self, given: Mapping[str, Tensor]) -> int:
         """Types and dimensions; which plan runs, and whether there is one, the session decides."""
         for port in self.inputs:
             array = given[port.name]
@@ -126,7 +127,7 @@ class Signature:
             raise BadRequestError(f"the inputs have more than {most} numbers together")
         return 1
 
-    def _check_batch(self, given: Mapping[str, Array]) -> int:
+    def _check_batch(self, given: Mapping[str, Tensor]) -> int:
         counts = {array.shape[0] if array.ndim else 0 for array in given.values()}
         count = counts.pop()
         if counts or not 1 <= count <= self.batch:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -18,9 +17,10 @@ from openrknn.serve.plane import describe
 from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.plane.served import Served
-from openrknn.serve.rest import audio
+from openrknn.serve.rest import audio, extensions
 from openrknn.serve.rest import infer as infer_format
 from openrknn.serve.rest.body import SHARE, compress, read_body
+from openrknn.serve.rest.extensions import small_json
 from openrknn.serve.rest.gone import unless_gone
 from openrknn.serve.rest.guard import Guard
 from openrknn.serve.rest.openapi import description
@@ -28,7 +28,7 @@ from openrknn.serve.rest.pictures import Pictures
 
 __all__ = ["build"]
 
-_SMALL_BODY = 65536
+_HEADER_LENGTH = "inference-header-content-length"
 _JSON_BYTES_PER_ELEMENT = 40
 _JSON_BYTES = 256 * 1024
 """Beside the numbers. Much more than that, for a model with small inputs, only keeps the server busy."""
@@ -68,6 +68,7 @@ class _Api:
             Route("/v2/repository/index", self._index, methods=["POST"]),
             Route("/v2/repository/models/{name}/load", self._load, methods=["POST"]),
             Route("/v2/repository/models/{name}/unload", self._unload, methods=["POST"]),
+            *extensions.routes(self._plane),
             Route("/metrics", self._prometheus),
             Route("/openapi.json", self._openapi),
             *audio.routes(self._plane),
@@ -78,7 +79,7 @@ class _Api:
     # -- about the server ----------------------------------------------------------------------------------------
 
     async def _server(self, _: Request) -> Response:
-        return JSONResponse(describe.server_metadata())
+        return JSONResponse(describe.server_metadata(self._plane))
 
     async def _live(self, _: Request) -> Response:
         return JSONResponse({"live": True})
@@ -123,7 +124,7 @@ class _Api:
     # -- the repository ------------------------------------------------------------------------------------------
 
     async def _index(self, request: Request) -> Response:
-        words = await self._small_json(request)
+        words = await small_json(request, self._limits)
         only_ready = words.get("ready", False)
         if not isinstance(only_ready, bool):
             raise BadRequestError("'ready' is true or false")
@@ -131,7 +132,7 @@ class _Api:
         return JSONResponse([row for row in rows if not only_ready or row["state"] == "READY"])
 
     async def _load(self, request: Request) -> Response:
-        words = await self._small_json(request)
+        words = await small_json(request, self._limits)
         self._check_may_change()
         parameters = words.get("parameters")
         if parameters:
@@ -140,7 +141,7 @@ class _Api:
         return JSONResponse({})
 
     async def _unload(self, request: Request) -> Response:
-        await self._small_json(request)
+        await small_json(request, self._limits)
         self._check_may_change()
         await asyncio.to_thread(self._plane.repository.unload, request.path_params["name"])
         return JSONResponse({})
@@ -148,11 +149,6 @@ class _Api:
     def _check_may_change(self) -> None:
         if not self._settings.allow_repository:
             raise ForbiddenError("this server was started with --fixed: models cannot be loaded or unloaded")
-
-    async def _small_json(self, request: Request) -> dict[str, Any]:
-        body = await read_body(request, self._limits, _SMALL_BODY)
-        request.scope[SHARE].grow(infer_format.json_bytes(body))
-        return infer_format.load_json(body) if body.strip() else {}
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -164,7 +160,7 @@ class _Api:
         with tracing.request("infer", served, request.headers) as span:
             body = await read_body(request, self._limits, most)
             share: Share = request.scope[SHARE]
-            parsed = infer_format.parse(body, request.headers.get("inference-header-content-length"), share)
+            parsed = infer_format.parse(body, request.headers.get(_HEADER_LENGTH), share, self._plane.regions)
             share.grow(infer_format.answer_bytes(parsed, served.signature))
             answer = await unless_gone(request, self._plane.infer(served, parsed.request))
             started = time.perf_counter()
@@ -175,7 +171,7 @@ class _Api:
             span.stages(answer.stages)
         headers = {"content-type": "application/json" if json_bytes is None else "application/octet-stream"}
         if json_bytes is not None:
-            headers["inference-header-content-length"] = str(json_bytes)
+            headers[_HEADER_LENGTH] = str(json_bytes)
         if encoding:
             headers["content-encoding"] = encoding
         return Response(content, headers=headers)

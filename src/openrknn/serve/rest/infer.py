@@ -15,9 +15,13 @@ import orjson
 from openrknn.serve.datatypes import Array, datatype_of, dtype_of
 from openrknn.serve.errors import BadRequestError
 from openrknn.serve.plane.budget import Share
+from openrknn.serve.plane.classes import Labelled
 from openrknn.serve.plane.face import Request
 from openrknn.serve.plane.job import Answer, OutputKind
 from openrknn.serve.plane.signature import Signature, check_shape
+from openrknn.serve.rest import wishes
+from openrknn.serve.shared.regions import Regions
+from openrknn.serve.shared.tensor import SharedTensor, Tensor, Written
 
 __all__ = ["Parsed", "answer_bytes", "build", "json_bytes", "parse"]
 
@@ -25,6 +29,7 @@ _MAX_TENSORS = 256
 _MAX_ID = 1024
 _COUNTED_BYTES, _OBJECT_BYTES = 72, 256
 _BINARY_BYTES, _TEXT_BYTES = 24, 48
+_NOWHERE = Regions(refusal="nobody said where it is")
 _NUMBERS = frozenset({int, float, bool})
 
 
@@ -53,10 +58,12 @@ def json_bytes(text: bytes | bytearray | memoryview) -> int:
 def answer_bytes(parsed: Parsed, signature: Signature) -> int:
     """The most memory that an answer can take: its arrays, and twice its body."""
     is_binary = parsed.all_binary and all(parsed.binary.values())
-    return signature.answer_elements * (_BINARY_BYTES if is_binary else _TEXT_BYTES)
+    return wishes.answer_bytes(parsed.request, signature, _BINARY_BYTES if is_binary else _TEXT_BYTES)
 
 
-def parse(body: bytes | bytearray, header_length: str | None, share: Share | None = None) -> Parsed:
+def parse(
+    body: bytes | bytearray, header_length: str | None, share: Share | None = None, regions: Regions = _NOWHERE
+) -> Parsed:
     """The body of a request. With `Inference-Header-Content-Length` bytes follow the JSON."""
     started = time.perf_counter()
     view = memoryview(body)
@@ -71,13 +78,13 @@ def parse(body: bytes | bytearray, header_length: str | None, share: Share | Non
         share.grow(json_bytes(view[:size]))
     words = load_json(view[:size])
     tail = _Tail(view[size:])
-    inputs: dict[str, Array] = {}
+    inputs: dict[str, Tensor] = {}
     layouts: dict[str, str] = {}
     for entry in _objects(words, "inputs"):
         name = _text(entry, "name", "an input")
         if name in inputs:
             raise BadRequestError(f"input {name[:80]!r} is there twice")
-        inputs[name] = _tensor(entry, name, tail)
+        inputs[name] = _tensor(entry, name, tail, regions)
         layout = _parameters(entry).get("layout")
         if layout is not None:
             layouts[name] = str(layout)[:16]
@@ -88,6 +95,9 @@ def parse(body: bytes | bytearray, header_length: str | None, share: Share | Non
     identity = words.get("id")
     if identity is not None and (not isinstance(identity, str) or len(identity) > _MAX_ID):
         raise BadRequestError(f"id is a text of at most {_MAX_ID} characters")
+    wished = wishes.wishes(((name, _parameters(entry)) for name, entry in zip(names, outputs, strict=True)), regions)
+    if share is not None:
+        share.grow(sum(tensor.nbytes for tensor in inputs.values() if isinstance(tensor, SharedTensor)))
     request = Request(
         inputs,
         layouts,
@@ -95,20 +105,26 @@ def parse(body: bytes | bytearray, header_length: str | None, share: Share | Non
         kind=output_kind(parameters),
         timeout_seconds=timeout(parameters),
         pre_seconds=time.perf_counter() - started,
+        places=wished.places,
+        classes=wished.classes,
+        priority=wishes.priority(parameters),
     )
     binary = {name: flag(_parameters(entry), "binary_data") for name, entry in zip(names, outputs, strict=True)}
-    if any("classification" in _parameters(entry) for entry in outputs):
-        raise BadRequestError("the classification extension is not offered; send a picture to .../image instead")
     return Parsed(request, identity, flag(parameters, "binary_data_output"), binary)
 
 
 def build(parsed: Parsed, answer: Answer) -> tuple[bytes, int | None]:
     """The body of an answer; the length of its JSON where bytes follow it."""
     outputs: list[dict[str, Any]] = []
-    tail: list[memoryview] = []
+    tail: list[memoryview | bytes] = []
     for name, array in answer.outputs.items():
+        if isinstance(array, Labelled):
+            outputs.append(_labelled(name, array, tail if parsed.binary.get(name, parsed.all_binary) else None))
+            continue
         entry: dict[str, Any] = {"name": name, "datatype": datatype_of(array.dtype), "shape": list(array.shape)}
-        if parsed.binary.get(name, parsed.all_binary):
+        if isinstance(array, Written):
+            entry["parameters"] = array.part.as_json()
+        elif parsed.binary.get(name, parsed.all_binary):
             data = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
             entry["parameters"] = {"binary_data_size": data.nbytes}
             tail.append(data.reshape(-1).view(np.uint8).data)
@@ -122,6 +138,15 @@ def build(parsed: Parsed, answer: Answer) -> tuple[bytes, int | None]:
     # float32 in its shortest form, which reads back as the same float32; NaN and infinity become null.
     text = orjson.dumps(words, option=orjson.OPT_SERIALIZE_NUMPY)
     return (b"".join([text, *tail]), len(text)) if tail else (text, None)
+
+
+def _labelled(name: str, output: Labelled, tail: list[memoryview | bytes] | None) -> dict[str, Any]:
+    """Texts, in the JSON or behind it."""
+    entry: dict[str, Any] = {"name": name, "datatype": "BYTES", "shape": list(output.shape)}
+    if tail is None:
+        return {**entry, "data": output.texts}
+    tail.append(output.raw())
+    return {**entry, "parameters": {"binary_data_size": len(tail[-1])}}
 
 
 class _Tail:
@@ -154,13 +179,16 @@ def load_json(view: memoryview | bytes | bytearray) -> dict[str, Any]:
     return words
 
 
-def _tensor(entry: Mapping[str, Any], name: str, tail: _Tail) -> Array:
+def _tensor(entry: Mapping[str, Any], name: str, tail: _Tail, regions: Regions) -> Tensor:
     dtype = dtype_of(entry.get("datatype"), name)
     shape = check_shape(entry.get("shape"), name)
     elements = math.prod(shape)
     parameters = _parameters(entry)
-    if "shared_memory_region" in parameters:
-        raise BadRequestError("shared memory is not offered; send the tensor itself")
+    part = regions.part(parameters, f"input {name[:80]!r}")
+    if part is not None:
+        if "data" in entry or "binary_data_size" in parameters:
+            raise BadRequestError(f"input {name[:80]!r} has both data and shared_memory_region")
+        return SharedTensor.at(part, dtype, shape, name)
     if "binary_data_size" in parameters:
         if "data" in entry:
             raise BadRequestError(f"input {name[:80]!r} has both data and binary_data_size")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from openrknn.serve.datatypes import DATATYPES
-from openrknn.serve.plane.describe import server_metadata
+from openrknn.serve.plane.describe import version
 from openrknn.serve.rest.openapi_voice import voice_paths, voice_schemas
 
 __all__ = ["description"]
@@ -19,7 +19,7 @@ def description(*, has_token: bool) -> _Words:
         "openapi": "3.1.0",
         "info": {
             "title": "openrknn serve",
-            "version": server_metadata()["version"],
+            "version": version(),
             "description": "The Open Inference Protocol v2 for .rknn models, pictures, and voices as OpenAI's.",
         },
         "paths": {**_paths(), **voice_paths()},

@@ -24,6 +24,7 @@ from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.face import Plane, Request
 from openrknn.serve.plane.job import Job, Stages
 from openrknn.serve.plane.served import Served
+from openrknn.serve.shared.tensor import Written
 from openrknn.vision.errors import SourceError, UnknownFamilyError
 from openrknn.vision.ocr import TextReader
 from openrknn.vision.outcome import Result
@@ -90,7 +91,7 @@ class _Runner:
         visit.stages.pre += stages.pre
         visit.stages.npu += stages.npu
         visit.stages.post += stages.post
-        return outputs
+        return {name: array for name, array in outputs.items() if not isinstance(array, Written)}
 
 
 class Pictures:

@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf import json_format
-
 from openrknn.serve import tracing
 from openrknn.serve.errors import BadRequestError, ForbiddenError, NotFoundError, ServeError
 from openrknn.serve.plane import describe
@@ -18,6 +16,7 @@ from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.rpc import tensors
 from openrknn.serve.rpc.call import Call
+from openrknn.serve.rpc.extensions import Extensions
 from openrknn.serve.rpc.messages import inference
 from openrknn.serve.rpc.streams import Stream
 
@@ -27,16 +26,13 @@ _WINDOW = 8
 """Requests of one stream that may be under way at the same time."""
 
 
-class Service:
+class Service(Extensions):
     """GRPCInferenceService. Streams end after what they have taken when the server drains."""
 
     def __init__(self, plane: Plane) -> None:
-        self._plane = plane
+        super().__init__(plane)
         self._answer = inference().message("ModelInferResponse")
         self._stream_answer = inference().message("ModelStreamInferResponse")
-
-    def _fill(self, name: str, words: dict[str, Any]) -> Any:
-        return json_format.ParseDict(words, inference().message(name)())
 
     async def ServerLive(self, _: Any, call: Call) -> Any:  # noqa: N802 - the protocol's names
         return self._fill("ServerLiveResponse", {"live": True})
@@ -52,7 +48,7 @@ class Service:
         return self._fill("ModelReadyResponse", {"ready": not problem})
 
     async def ServerMetadata(self, _: Any, call: Call) -> Any:  # noqa: N802
-        return self._fill("ServerMetadataResponse", describe.server_metadata())
+        return self._fill("ServerMetadataResponse", describe.server_metadata(self._plane))
 
     async def ModelMetadata(self, request: Any, call: Call) -> Any:  # noqa: N802
         served = self._plane.repository.find(request.name, request.version)
@@ -98,8 +94,8 @@ class Service:
         """A ModelInferResponse, encoded."""
         served = self._plane.repository.find(request.model_name, request.model_version)
         with tracing.request("infer", served, call.headers) as span:
-            parsed = tensors.parse(request, seconds_left)
-            share.grow(tensors.answer_bytes(served.signature))
+            parsed = tensors.parse(request, seconds_left, share, self._plane.regions)
+            share.grow(tensors.answer_bytes(parsed, served.signature))
             answer = await self._plane.infer(served, parsed)
             started = time.perf_counter()
             response = tensors.build(self._answer(), answer, request.id)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from openrknn.serve.datatypes import DATATYPES, Array, datatype_of
+from openrknn.serve.shared.tensor import SharedTensor, Tensor
 from openrknn.serve.worker.wire import WireError
 
 __all__ = ["Arena", "is_available"]
@@ -49,24 +50,25 @@ class Arena:
             os.close(descriptor)
             raise
 
-    def put_inputs(self, arrays: Mapping[str, Array]) -> list[list[Any]]:
-        """Copy arrays in; the rows that say where they are."""
-        # Booleans are bytes here, as `Session` takes them.
-        given = {name: array.view(np.uint8) if array.dtype.kind == "b" else array for name, array in arrays.items()}
-        return self._put(given, 0, self.input_bytes)
+    def put_inputs(self, arrays: Mapping[str, Tensor]) -> list[list[Any]]:
+        """Copy arrays in, or read them from a client's memory; the rows that say where they are."""
+        return self._put({name: _bytes_for_booleans(array) for name, array in arrays.items()}, 0, self.input_bytes)
 
     def put_outputs(self, arrays: Mapping[str, Array]) -> list[list[Any]]:
         """The same for outputs."""
         return self._put(arrays, self.input_bytes, self.input_bytes + self.output_bytes)
 
-    def _put(self, arrays: Mapping[str, Array], at: int, end: int) -> list[list[Any]]:
+    def _put(self, arrays: Mapping[str, Tensor], at: int, end: int) -> list[list[Any]]:
         rows: list[list[Any]] = []
         for name, given in arrays.items():
             dtype = given.dtype.newbyteorder("<")
             if given.nbytes > end - at:
                 raise ValueError(f"tensor {name!r} has {given.nbytes} bytes; {max(end - at, 0)} are left for it")
-            place = self._bytes[at : at + given.nbytes].view(dtype).reshape(given.shape)
-            place[...] = given
+            place = self._bytes[at : at + given.nbytes]
+            if isinstance(given, SharedTensor):
+                given.part.read_into(place.data)
+            else:
+                place.view(dtype).reshape(given.shape)[...] = given
             rows.append([name, datatype_of(dtype), list(given.shape), at])
             at += -(-given.nbytes // _ALIGNMENT) * _ALIGNMENT
         return rows
@@ -95,3 +97,8 @@ class Arena:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
+
+
+def _bytes_for_booleans(tensor: Tensor) -> Tensor:
+    """As `Session` takes them."""
+    return tensor if isinstance(tensor, SharedTensor) or tensor.dtype.kind != "b" else tensor.view(np.uint8)

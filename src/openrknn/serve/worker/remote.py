@@ -11,6 +11,7 @@ from openrknn.errors import RknnError
 from openrknn.runtime.profile import RunTimes
 from openrknn.serve.datatypes import Array
 from openrknn.serve.plane.card import Card
+from openrknn.serve.shared.tensor import Tensor
 from openrknn.serve.worker.arena import Arena
 from openrknn.serve.worker.process import WorkerDiedError, WorkerProcess
 from openrknn.serve.worker.wire import ClosedWireError, SlowWireError, Wire, WireError
@@ -25,7 +26,12 @@ class ContextFailedError(RknnError):
 
 
 class RemoteContext:
-    """One context. Opening it opens a session in the worker; `run` copies tensors through shared memory."""
+    """One context. Opening it opens a session in the worker; `run` copies inputs into shared memory.
+
+    Outputs are views of that memory: they are what they are until the next run.
+    """
+
+    lends_outputs = True
 
     def __init__(self, worker: WorkerProcess, card: Card, *, load_seconds: float, run_seconds: float) -> None:
         self._worker, self._run_seconds = worker, run_seconds
@@ -52,7 +58,7 @@ class RemoteContext:
         """For the next run."""
         self._shapes = {name: list(shape) for name, shape in wanted.items()}
 
-    def run(self, inputs: Mapping[str, Array], *, layout: Mapping[str, str], outputs: str) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Tensor], *, layout: Mapping[str, str], outputs: str) -> dict[str, Array]:
         """As `Session.run`."""
         started = time.perf_counter()
         words = {
@@ -68,7 +74,7 @@ class RemoteContext:
                 raise ValueError(str(answer["bad"]))
             if "tensors" not in answer:
                 raise ContextFailedError(words_of(answer))
-            found = {name: view.copy() for name, view in self._arena.views(answer["tensors"]).items()}
+            found = self._arena.views(answer["tensors"])
             run, read = _seconds(answer)
         except ClosedWireError:
             raise self._worker.died() from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from openrknn.serve.plane.describe import server_metadata
+from openrknn.serve.plane.describe import version
 from openrknn.serve.voice.voice import Voice
 from openrknn.serve.voice.voices import Voices
 
@@ -44,8 +44,7 @@ def info(voices: Voices) -> dict[str, Any]:
 def _program(text: str, key: str, models: list[dict[str, Any]], **more: Any) -> list[dict[str, Any]]:
     if not models:
         return []
-    version = server_metadata()["version"]
-    head = {"name": PROGRAM, "attribution": _HOME, "installed": True, "description": text, "version": version}
+    head = {"name": PROGRAM, "attribution": _HOME, "installed": True, "description": text, "version": version()}
     return [{**head, key: models, **more}]
 
 
