@@ -1,0 +1,3 @@
+"""Manifests."""
+
+CHECKS = ()
