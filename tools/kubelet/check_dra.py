@@ -199,8 +199,9 @@ def health_and_taints(cluster: Cluster) -> str:
         told = str(error)
     add_node(cluster.board)
     back = wait(lambda: _offered(cluster, "npu0"), "the device's return")
+    remove(cluster, "held")  # the only share
     cluster.result("next")
-    remove(cluster, "held", "next")
+    remove(cluster, "next")
     return f"{'tainted' if shown else 'withdrawn'} after {seconds:.1f} s, {told}, back after {back:.1f} s"
 
 

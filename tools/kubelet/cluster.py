@@ -74,7 +74,8 @@ class Cluster(Node):
             "--bind-address=0.0.0.0", f"--secure-port={PORT}", f"--advertise-address={NODE_ADDRESS}",
             f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}", f"--client-ca-file={pki.ca}",
             "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
-            "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={pki.accounts_public}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={pki.accounts_public}",
             f"--service-account-signing-key-file={pki.accounts}", "--service-cluster-ip-range=10.96.0.0/16",
             f"--kubelet-client-certificate={client}", f"--kubelet-client-key={client_key}",
         )  # fmt: skip
