@@ -1,6 +1,8 @@
 """A stand-in for the kubelet: the real gRPC API over the real sockets, with the real order of calls.
 
-It is written with message classes of its own where that matters: `raw` checks of the wire are in test_messages.py.
+It is as unkind as Kubernetes 1.36's: sockets of dead drivers stay and are tried in vain, a path that failed is not
+tried again, an endpoint is registered once, and when the stream of an older device plugin ends, the newest one of that
+resource is dropped. `raw` checks of the wire are in test_messages.py.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 
 import grpc
 
-from openrknn.kubernetes.messages import DEVICE_PLUGIN, DRA, POD_RESOURCES, REGISTRATION, message
+from openrknn.kubernetes.messages import DEVICE_PLUGIN, DRA, DRA_HEALTH, POD_RESOURCES, REGISTRATION, message
 from openrknn.kubernetes.services import handler, new_server, stub, unix
 
 __all__ = ["Kubelet", "wait_for"]
@@ -44,6 +46,10 @@ class Kubelet:
         self._allocated: set[str] = set()
         self._watching: list[Any] = []
         self._threads: list[threading.Thread] = []
+        self._newest: Any = None
+        self._failed: set[tuple[str, float]] = set()
+        self.drivers: dict[str, Any] = {}
+        """What drivers said of themselves, by the path of their registration; the newest is the last."""
 
     def __enter__(self) -> Kubelet:
         # A real one removes every socket in its folder when it starts.
@@ -85,6 +91,7 @@ class Kubelet:
         assert options.get_preferred_allocation_available
         watch = self.plugin.ListAndWatch(message(DEVICE_PLUGIN, "Empty")())
         self._watching.append((channel, watch))
+        self._newest = watch
         thread = threading.Thread(target=self._watch, args=(watch,))
         self._threads.append(thread)
         thread.start()
@@ -103,6 +110,10 @@ class Kubelet:
                 self.updates += 1
         except grpc.RpcError:
             pass
+        # runClient of the real one asks for the client by the name of the resource, and gets the newest.
+        newest, self._newest = self._newest, None
+        if newest is not None and newest is not watch:
+            newest.cancel()
         self.devices = dict.fromkeys(self.devices, "Unhealthy")
 
     # ------------------------------------------------------------ what a kubelet does with a pod
@@ -134,16 +145,54 @@ class Kubelet:
 
     # ------------------------------------------------------------ DRA
 
-    def find_driver(self) -> Any:
-        """What the plugin watcher does when a socket appears in plugins_registry."""
-        (socket,) = (self.folder / "plugins_registry").glob("*-reg.sock")
+    def scan(self) -> None:
+        """What the plugin watcher does: registers what appeared, forgets what is gone, gives up on what is dead."""
+        there = {str(path): path for path in sorted((self.folder / "plugins_registry").glob("[!.]*.sock"))}
+        for gone in self.drivers.keys() - there.keys():
+            del self.drivers[gone]
+        for path in there.values():
+            try:
+                born = (str(path), path.stat().st_ctime)
+            except FileNotFoundError:
+                continue
+            if str(path) in self.drivers or born in self._failed:
+                continue
+            try:
+                self.drivers[str(path)] = self._meet(path)
+            except grpc.RpcError:
+                self._failed.add(born)
+
+    def _meet(self, socket: Path) -> Any:
         with grpc.insecure_channel(unix(socket)) as channel:
             registration = stub(channel, "pluginregistration.Registration")
-            info = registration.GetInfo(message(REGISTRATION, "InfoRequest")(), timeout=DEADLINE_SECONDS)
-            assert (info.type, list(info.supported_versions)) == ("DRAPlugin", ["v1.DRAPlugin"])
-            status = message(REGISTRATION, "RegistrationStatus")(plugin_registered=True)
-            registration.NotifyRegistrationStatus(status, timeout=DEADLINE_SECONDS)
+            info = registration.GetInfo(message(REGISTRATION, "InfoRequest")(), timeout=10)
+            assert info.type == "DRAPlugin"
+            assert list(info.supported_versions) == ["v1.DRAPlugin", "v1alpha1.DRAResourceHealth"]
+            known = any(info.endpoint == other.endpoint for other in self.drivers.values())
+            text = f"endpoint {info.endpoint} already registered" if known else ""
+            status = message(REGISTRATION, "RegistrationStatus")(plugin_registered=not known, error=text)
+            registration.NotifyRegistrationStatus(status, timeout=10)
         return info
+
+    def find_driver(self) -> Any:
+        """The newest driver that is registered."""
+        self.scan()
+        return list(self.drivers.values())[-1]
+
+    @staticmethod
+    def watch_health(endpoint: str, most: int) -> list[dict[str, tuple[int, str]]]:
+        """The first so many answers of the health stream: device -> status, message."""
+        found: list[dict[str, tuple[int, str]]] = []
+        with grpc.insecure_channel(unix(endpoint)) as channel:
+            stream = stub(channel, "v1alpha1.DRAResourceHealth").NodeWatchResources(
+                message(DRA_HEALTH, "NodeWatchResourcesRequest")(), timeout=DEADLINE_SECONDS
+            )
+            for answer in stream:
+                found.append({one.device.device_name: (one.health, one.message) for one in answer.devices})
+                if len(found) == most:
+                    stream.cancel()
+                    break
+        return found
 
     @staticmethod
     def call_driver(endpoint: str, verb: str, *claims: tuple[str, str, str]) -> Any:

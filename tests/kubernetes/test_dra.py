@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from openrknn.kubernetes.api import ApiServer
 from openrknn.kubernetes.daemon import Daemon, Options, clean_up
 from openrknn.kubernetes.dra import Driver, Folders
 from openrknn.kubernetes.grants import startable
-from openrknn.kubernetes.inventory import Settings, units
+from openrknn.kubernetes.inventory import Offer, Settings, Unit, units
 from openrknn.kubernetes.messages import POD_RESOURCES, message
-from openrknn.kubernetes.slices import parts
+from openrknn.kubernetes.resource_health import ResourceHealth
+from openrknn.kubernetes.slices import pool
 from tests.kubernetes.api_server import StandInApi
-from tests.kubernetes.kubelet import Kubelet
+from tests.kubernetes.kubelet import Kubelet, wait_for
 from tests.machines import rknpu_board, rocket_board
 
 WELL: dict[str, str | None] = {"npu0": None}
@@ -40,6 +42,12 @@ def driver(api: StandInApi, short: Path, root: Path, **more: Any) -> Driver:
     return Driver(settings, "board1", ApiServer(api.url, token), Folders(short, short / "cdi"), clock)
 
 
+def settled(made: Driver, found: tuple[Unit, ...], reasons: Mapping[str, str | None] = WELL) -> None:
+    """A round of the daemon, and what follows from it at the API server."""
+    made.refresh(found, reasons)
+    wait_for(lambda: made.is_published, "publication")
+
+
 def devices(api: StandInApi) -> dict[str, Any]:
     return {one["name"]: one for item in api.slices for one in item["spec"].get("devices", ())}
 
@@ -47,7 +55,7 @@ def devices(api: StandInApi) -> dict[str, Any]:
 def test_slices_have_the_masks_of_rk3588_as_counters(api: StandInApi, short: Path, tmp_path: Path) -> None:
     rknpu_board(tmp_path)
     made = driver(api, short, tmp_path)
-    made.refresh(units(Settings(tmp_path)), WELL)
+    settled(made, units(Settings(tmp_path)))
     made.close()
     assert api.tokens == {"Bearer abc"}
     counters, offered = api.slices
@@ -75,10 +83,30 @@ def test_slices_have_the_masks_of_rk3588_as_counters(api: StandInApi, short: Pat
         kubernetes_validate.validate(plain, "1.36", strict=True)
 
 
+def test_every_device_has_every_attribute(tmp_path: Path) -> None:
+    """An expression that reads one that is not there is an error, and the scheduler then places the pod nowhere."""
+    rknpu_board(tmp_path / "a")
+    rocket_board(tmp_path / "b")
+    found = [
+        set(device["attributes"])
+        for root in ("a", "b")
+        for content in pool(
+            Settings(tmp_path / root), units(Settings(tmp_path / root, software=1)), {}
+        ).contents({})
+        for device in content["devices"]
+    ]
+    assert all(names == {"driver", "driverVersion", "npu", "cores", "shared", "soc"} for names in found)
+    bare = Unit("npu0", "x.npu", "rocket", "accel", None, None, 3, ())
+    (content,) = pool(Settings(tmp_path), [bare], {}).contents({})
+    attributes = content["devices"][0]["attributes"]
+    assert (attributes["soc"], attributes["driverVersion"]) == ({"string": "unknown"}, {"version": "0.0.0"})
+
+
 def test_rocket_is_offered_in_shares(tmp_path: Path) -> None:
     rocket_board(tmp_path)
     settings = Settings(tmp_path, strategy="cores")
-    assert [offer.id for offer in parts(settings, units(settings))] == [f"npu0-share-{n}" for n in range(3)]
+    offered = pool(settings, units(settings), {}).offers
+    assert [offer.id for offer in offered] == [f"npu0-share-{n}" for n in range(3)]
 
 
 def test_claims_are_prepared_and_unprepared(api: StandInApi, short: Path, tmp_path: Path) -> None:
@@ -136,110 +164,195 @@ def test_each_claim_gets_its_own_answer(api: StandInApi, short: Path, tmp_path: 
     made.close()
 
 
-def test_an_npu_that_is_not_well_leaves_the_slices(api: StandInApi, short: Path, tmp_path: Path) -> None:
+def test_an_npu_that_is_not_well_gets_a_taint(api: StandInApi, short: Path, tmp_path: Path) -> None:
     rknpu_board(tmp_path)
     found = units(Settings(tmp_path))
     made = driver(api, short, tmp_path)
+    settled(made, found)
+    made.refresh(found, {"npu0": "npu-thermal has 112 °C"})
+    wait_for(lambda: all("taints" in one for one in devices(api).values()), "the taints")
+    taint = devices(api)["npu0-core-0"]["taints"][0]
+    assert (taint["key"], taint["value"], taint["effect"]) == ("npu.rockchip.com/unhealthy", "too-hot", "NoSchedule")
+    writes = len([call for call in api.calls if call.startswith("PUT")])
+    wait_for(lambda: made.is_published, "publication")
+    made.refresh(found, {"npu0": "npu-thermal has 113 °C"})
     made.refresh(found, WELL)
-    made.refresh(found, WELL)
-    assert len([call for call in api.calls if call.startswith("POST")]) == 2
+    wait_for(lambda: not any("taints" in one for one in devices(api).values()), "the end of the taints")
+    assert len([call for call in api.calls if call.startswith("PUT")]) <= writes + 2, "a degree is no news"
+    made.close()
+
+
+def test_without_taints_it_leaves_the_slices(api: StandInApi, short: Path, tmp_path: Path) -> None:
+    api.gates -= {"DRADeviceTaints"}
+    rknpu_board(tmp_path)
+    found = units(Settings(tmp_path))
+    made = driver(api, short, tmp_path)
+    settled(made, found)
+    assert len(devices(api)) == 5
     made.refresh(found, {"npu0": "too hot"})
-    assert devices(api) == {}
+    wait_for(lambda: len(api.slices) == 1, "the empty slice")
     (only,) = api.slices
     assert only["spec"]["pool"] == {"name": "board1", "generation": 2, "resourceSliceCount": 1}
     made.refresh(found, WELL)
-    assert len(devices(api)) == 5
+    wait_for(lambda: len(devices(api)) == 5, "the return")
     made.close()
 
 
-def test_what_fails_is_tried_again(api: StandInApi, short: Path, tmp_path: Path) -> None:
+def test_without_counters_nothing_that_is_offered_overlaps(api: StandInApi, short: Path, tmp_path: Path) -> None:
+    api.gates = frozenset()
     rknpu_board(tmp_path)
     made = driver(api, short, tmp_path)
-    api.fail = True
-    made.refresh(units(Settings(tmp_path)), WELL)
-    assert api.slices == []
-    api.fail = False
-    made.refresh(units(Settings(tmp_path)), WELL)
-    assert len(api.slices) == 2
-    (short / "plugins_registry/npu.rockchip.com-reg.sock").unlink()
-    made.refresh(units(Settings(tmp_path)), WELL)
-    assert (short / "plugins_registry/npu.rockchip.com-reg.sock").exists()
+    settled(made, units(Settings(tmp_path)))
     made.close()
+    assert [(one["name"], "consumesCounters" in one) for one in devices(api).values()] == [
+        (f"npu0-core-{core}", False) for core in range(3)
+    ]
+    assert not [call for call in api.calls if "dryRun" not in call and "PUT" in call], "asked before, not mended after"
+
+
+def test_shares_as_capacity(api: StandInApi, short: Path, tmp_path: Path) -> None:
+    rknpu_board(tmp_path)
+    made = driver(api, short, tmp_path, strategy="shares", dra_shares="capacity", shares=4)
+    settled(made, units(Settings(tmp_path)))
+    (device,) = devices(api).values()
+    assert device["name"] == "npu0"
+    assert device["allowMultipleAllocations"] is True
+    policy = {"default": "1", "validRange": {"min": "1", "step": "1"}}
+    assert device["capacity"] == {"shares": {"value": "4", "requestPolicy": policy}}
+    with Kubelet(short) as kubelet:
+        endpoint = kubelet.find_driver().endpoint
+        api.claim("two", "uid-1", "npu0", "npu0", requests=("left", "right/fast"), shares=("s1", "s2"))
+        answer = kubelet.call_driver(endpoint, "NodePrepareResources", ("home", "two", "uid-1")).claims["uid-1"]
+    made.close()
+    assert [(list(one.request_names), one.share_id, list(one.cdi_device_ids)) for one in answer.devices] == [
+        (["left"], "s1", ["npu.rockchip.com/claim=uid-1-npu0-left"]),
+        (["right"], "s2", ["npu.rockchip.com/claim=uid-1-npu0-right"]),
+    ]
+    for item in api.slices:
+        kubernetes_validate.validate(item, "1.36", strict=True)
+
+
+def test_many_devices_are_cut_into_slices(tmp_path: Path) -> None:
+    settings = Settings(tmp_path, software=3, shares=50)
+    contents = pool(settings, units(settings), {}).contents({})
+    assert [len(one["devices"]) for one in contents] == [64, 64, 22]
 
 
 def test_a_driver_that_was_killed_is_replaced(api: StandInApi, short: Path, tmp_path: Path) -> None:
-    """Its sockets stay behind, and nobody answers on them."""
+    """Its sockets stay behind, and nobody answers on them: those of this version and those of older ones."""
     rknpu_board(tmp_path)
-    for name in ("plugins_registry/npu.rockchip.com-reg.sock", "plugins/npu.rockchip.com/dra.sock"):
-        (short / name).parent.mkdir(parents=True)
+    for name in (
+        "plugins_registry/npu.rockchip.com-reg.sock", "plugins/npu.rockchip.com/dra.sock",
+        "plugins_registry/npu.rockchip.com-00000000010000-reg.sock", "plugins/npu.rockchip.com/dra-00000000010000.sock",
+    ):  # fmt: skip
+        (short / name).parent.mkdir(parents=True, exist_ok=True)
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(str(short / name))
     made = driver(api, short, tmp_path)
     with Kubelet(short) as kubelet:
-        made.refresh(units(Settings(tmp_path)), WELL)
+        kubelet.scan()
+        assert kubelet.drivers == {}
+        settled(made, units(Settings(tmp_path)))
         assert kubelet.find_driver().name == "npu.rockchip.com"
         assert made.is_registered
+    assert len(list(short.rglob("*.sock"))) == 2
+    made.close()
+    assert list(short.rglob("*.sock")) == []
+
+
+def test_sockets_that_somebody_removed_are_made_again(api: StandInApi, short: Path, tmp_path: Path) -> None:
+    rknpu_board(tmp_path)
+    made = driver(api, short, tmp_path)
+    settled(made, units(Settings(tmp_path)))
+    (path,) = (short / "plugins_registry").iterdir()
+    path.unlink()
+    made.refresh(units(Settings(tmp_path)), WELL)
+    assert path.exists()
     made.close()
 
 
-def test_an_older_driver_that_leaves_lets_the_newer_ones_sockets_be(
-    api: StandInApi, short: Path, tmp_path: Path
-) -> None:
-    rknpu_board(tmp_path)
-    older, newer = driver(api, short, tmp_path), driver(api, short, tmp_path)
-    older.refresh(units(Settings(tmp_path)), WELL)
-    newer.refresh(units(Settings(tmp_path)), WELL)
-    older.close()
-    with Kubelet(short) as kubelet:
-        assert kubelet.find_driver().name == "npu.rockchip.com"
-    assert (newer.is_registered, older.is_registered) == (True, False)
-    newer.close()
-    assert list((short / "plugins_registry").iterdir()) == []
-
-
-def test_slices_that_a_kubelet_deleted_are_published_again(api: StandInApi, short: Path, tmp_path: Path) -> None:
+def test_a_kubelet_that_does_not_come_gets_another_socket(api: StandInApi, short: Path, tmp_path: Path) -> None:
+    """It tries a path that failed again only after a while, up to two minutes."""
     rknpu_board(tmp_path)
     now = [0.0]
     made = driver(api, short, tmp_path, clock=lambda: now[0])
-    found = units(Settings(tmp_path))
-    made.refresh(found, WELL)
-    api.wipe()
-    made.refresh(found, WELL)  # nobody has told us, and it is not time to compare
-    assert api.slices == []
-    with Kubelet(short) as kubelet:
-        kubelet.find_driver()
-        made.refresh(found, WELL)
-        assert len(devices(api)) == 5
-    api.wipe()
-    now[0] = 11
-    made.refresh(found, WELL)
-    assert len(devices(api)) == 5
-    calls = len(api.calls)
-    now[0] = 22
-    made.refresh(found, WELL)
-    assert {call.split()[0] for call in api.calls[calls:]} == {"GET"}, "nothing is written while nothing differs"
-    made.close()
-
-
-def test_slices_of_others_are_not_even_read(api: StandInApi, short: Path, tmp_path: Path) -> None:
-    rknpu_board(tmp_path)
-    api.add_foreign(2000)
-    made = driver(api, short, tmp_path)
     made.refresh(units(Settings(tmp_path)), WELL)
-    assert len(api.slices) == 2002
-    assert api.listed == 0
+    (before,) = (short / "plugins_registry").iterdir()
+    now[0] = 61
+    made.refresh(units(Settings(tmp_path)), WELL)
+    (after,) = (short / "plugins_registry").iterdir()
     made.close()
+    assert before != after
 
 
-def test_the_log_counts_devices_that_may_be_used(
-    api: StandInApi, short: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
+def test_a_rolling_upgrade_has_no_gap(api: StandInApi, short: Path, tmp_path: Path) -> None:
     rknpu_board(tmp_path)
+    found = units(Settings(tmp_path))
+    older = driver(api, short, tmp_path)
+    with Kubelet(short) as kubelet:
+        settled(older, found)
+        first = kubelet.find_driver().endpoint
+        newer = driver(api, short, tmp_path, strategy="shares")
+        settled(newer, found)
+        second = kubelet.find_driver().endpoint
+        assert first != second
+        assert (older.is_registered, newer.is_registered) == (True, True)
+        wait_for(lambda: "npu0-share-0" in devices(api), "the newer one's slices")
+        older.refresh(found, WELL)  # it sees the newer one, and lets its slices be
+        older.refresh(found, {"npu0": "too hot"})
+        api.claim("eyes", "uid-1", "npu0-core-1")
+        for endpoint in (first, second):  # whichever the kubelet takes, and names of before the upgrade
+            answer = kubelet.call_driver(endpoint, "NodePrepareResources", ("home", "eyes", "uid-1"))
+            assert answer.claims["uid-1"].error == ""
+        older.close()
+        assert kubelet.find_driver().endpoint == second
+        kubelet.call_driver(second, "NodeUnprepareResources", ("home", "eyes", "uid-1"))
+        assert "npu0-share-0" in devices(api)
+        assert not any("taints" in one for one in devices(api).values())
+    newer.close()
+    assert list(short.rglob("*.sock")) == []
+    assert list((short / "cdi").iterdir()) == []
+
+
+def test_an_upgrade_that_crashes_leaves_the_older_one_in_charge(api: StandInApi, short: Path, tmp_path: Path) -> None:
+    rknpu_board(tmp_path)
+    found = units(Settings(tmp_path))
+    older, newer = driver(api, short, tmp_path), driver(api, short, tmp_path, strategy="shares")
+    settled(older, found)
+    settled(newer, found)
+    wait_for(lambda: "npu0-share-0" in devices(api), "the newer one's slices")
+    older.refresh(found, WELL)
+    newer.close()
+    older.refresh(found, WELL)
+    wait_for(lambda: "npu0-core-0" in devices(api), "the older one's slices")
+    older.close()
+
+
+def test_the_health_of_each_device_reaches_the_kubelet(api: StandInApi, short: Path, tmp_path: Path) -> None:
+    rknpu_board(tmp_path)
+    found = units(Settings(tmp_path))
     made = driver(api, short, tmp_path)
-    made.refresh(units(Settings(tmp_path)), {"npu0": "too hot"})
+    with Kubelet(short) as kubelet:
+        made.refresh(found, WELL)
+        endpoint = kubelet.find_driver().endpoint
+        with ThreadPoolExecutor(1) as pool:
+            heard = pool.submit(kubelet.watch_health, endpoint, 2)
+            wait_for(lambda: made._health.streams == 1, "the stream")
+            made.refresh(found, {"npu0": "/dev/dri/renderD129 is gone"})
+            well, ill = heard.result()
     made.close()
-    assert "published 0 devices" in caplog.text
+    assert well["npu0-core-0"] == (1, "")
+    assert ill["npu0-core-0"] == (2, "/dev/dri/renderD129 is gone")
+    assert {"npu0-cores-012", "npu0-share-0", "npu0"} <= set(ill), "by every name that a claim may have"
+
+
+def test_health_that_was_not_looked_at_is_unknown() -> None:
+    now = [100.0]
+    health = ResourceHealth("board1", lambda: now[0])
+    health.update([Offer("npu0", Unit("npu0", "x", "rknpu", "drm", None, None, 3, ()))], {"npu0": None})
+    assert health._answer().devices[0].health == 1
+    now[0] = 161.0
+    assert (health._answer().devices[0].health, health._answer().devices[0].last_updated_time) == (0, 100)
 
 
 def test_each_request_of_a_claim_has_its_own_mask(api: StandInApi, short: Path, tmp_path: Path) -> None:

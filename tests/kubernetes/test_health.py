@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from openrknn.doctor.kernel_log import NewLines
 from openrknn.kubernetes.health import Health, self_test
 from openrknn.kubernetes.inventory import Settings, Unit, units
+from openrknn.monitor.kernel_log import NewLines
 from tests.machines import Machine, rknpu_board
 
 

@@ -21,16 +21,15 @@ from pathlib import Path
 from openrknn.chips import Chip, chip_named
 from openrknn.monitor.board import soc
 from openrknn.monitor.nodes import find
+from openrknn.monitor.variables import NPU_VARIABLE
 
-__all__ = ["AUTO", "DEVICE_VARIABLE", "NPU_VARIABLE", "automatic_device"]
+__all__ = ["AUTO", "DEVICE_VARIABLE", "automatic_device"]
 
 _LOG = logging.getLogger(__name__)
 AUTO = "auto"
 DEVICE_VARIABLE = "OPENRKNN_DEVICE"
 """What "auto" means in this process, by the user's choice. A path names an emulated board, not a device: older versions
 of `openrknn exec` set it so (now: OPENRKNN_EMULATED), and such a value chooses nothing."""
-NPU_VARIABLE = "OPENRKNN_NPU"
-"""What "auto" means in this process, by the choice of whoever made the container."""
 
 
 def automatic_device(chip: Chip, root: Path = Path("/"), has_library: Callable[[], bool] = lambda: False) -> str:

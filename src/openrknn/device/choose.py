@@ -10,12 +10,11 @@ from openrknn.device.automatic import AUTO, automatic_device
 from openrknn.device.protocol import Device
 from openrknn.device.software import SoftwareDevice
 from openrknn.errors import UnsupportedError
+from openrknn.monitor.variables import MASK_VARIABLE
 
-__all__ = ["MASK_VARIABLE", "open_device"]
+__all__ = ["open_device"]
 
 _LOG = logging.getLogger(__name__)
-MASK_VARIABLE = "OPENRKNN_CORE_MASK"
-"""The cores that this process was given: 1, 2, 4, 3 or 7 on RK3588. Obeyed, not enforced."""
 _FORMS = "auto, software, software:CHIP (for example software:rk3588), rknpu[:NODE], rocket[:NODE], vendor[:LIBRARY]"
 
 

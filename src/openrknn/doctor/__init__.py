@@ -5,7 +5,7 @@
         print(finding.severity, finding.what, *finding.fix, sep="\\n  ")
 
     facts       what is on the machine, collected once, below a root path
-    libraries, distributions, kernel_log, container    parts of the facts
+    libraries, distributions, container    parts of the facts
     checks/     one file per subject; each turns facts into findings
     fixes       udev rules, groups and modules as text; nothing is ever applied
     bundle      a zip for bug reports, with nothing private in it

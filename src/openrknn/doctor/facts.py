@@ -13,9 +13,9 @@ from pathlib import Path
 from openrknn import monitor
 from openrknn.doctor.container import container_kind
 from openrknn.doctor.distributions import Distribution, find_distributions
-from openrknn.doctor.kernel_log import kernel_log
 from openrknn.doctor.libraries import Library, Teflon, find_libraries, find_teflon
 from openrknn.monitor import files
+from openrknn.monitor.kernel_log import kernel_log
 
 __all__ = ["Facts", "Who"]
 

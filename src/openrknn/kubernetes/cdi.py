@@ -11,6 +11,7 @@ import json
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +20,12 @@ from typing import Any
 from openrknn.kubernetes.grants import Grant, grant
 from openrknn.kubernetes.inventory import Offer, Unit
 
-__all__ = ["KIND", "edits", "needed_version", "specification", "write"]
+__all__ = ["KIND", "edits", "needed_version", "remove_halves", "specification", "write"]
 
 KIND = "rockchip.com/npu"
 _OLDEST = "0.3.0"
+_HALF = ".openrknn-"
+"""How the names of files begin that are being written; readers of CDI take names that end in .json or .yaml."""
 
 
 def specification(
@@ -71,19 +74,29 @@ def needed_version(content: Mapping[str, Any]) -> str:
 
 
 def write(path: Path, content: Mapping[str, Any]) -> None:
-    """Replace the file at once: a runtime never reads half of it."""
+    """Replace the file at once: a runtime never reads half of it, and neither kill nor power cut leaves half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".openrknn-")
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_HALF)
     try:
         with os.fdopen(descriptor, "w") as stream:
             json.dump(content, stream, indent=2)
             stream.write("\n")
+            stream.flush()
+            os.fsync(stream.fileno())
         os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
+
+
+def remove_halves(folder: Path, older_than_seconds: float = 10.0) -> None:
+    """What a process that was killed in `write` left; another one may be writing now, so only after a while."""
+    for path in folder.glob(f"{_HALF}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > older_than_seconds:
+                path.unlink()
 
 
 def _whole(unit: Unit) -> Offer:

@@ -1,25 +1,38 @@
-"""Claims on this node: from what the scheduler decided to a CDI file that the runtime reads."""
+"""Claims on this node: from what the scheduler decided to a CDI file that the runtime reads.
+
+The state is on the disk and at the API server, never in this process: two instances may serve the same claims, and each
+may be killed at any moment. A claim has two files, the CDI file and a record of which claim it was written for. The
+record is written first and removed last, so that whoever finds a file knows whose it is.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import logging
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from openrknn.errors import RknnError
 from openrknn.kubernetes import cdi
-from openrknn.kubernetes.api import ApiServer
+from openrknn.kubernetes.api import ApiError, ApiServer
 from openrknn.kubernetes.grants import grant
 from openrknn.kubernetes.inventory import Offer
 
 __all__ = ["FILES", "KIND", "ClaimError", "Claims", "Prepared"]
 
+_LOG = logging.getLogger(__name__)
 KIND = "npu.rockchip.com/claim"
 FILES = KIND.replace("/", "-") + "-"
 """How the names of the claims' CDI files begin."""
 _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
+_MOST_RECORD_BYTES = 4096
+_ATTEMPTS, _LONGEST_SECONDS = 4, 4.0
+"""The kubelet waits 45 seconds for an answer, and asks again later."""
 
 
 class ClaimError(RknnError):
@@ -33,51 +46,138 @@ class Prepared(NamedTuple):
     pool: str
     device: str
     cdi_id: str
+    share: str | None = None
+    """Which share of a device that is given out several times."""
 
 
 class Claims:
     """One CDI file per claim; preparing twice gives the same, unpreparing twice is fine."""
 
-    def __init__(self, api: ApiServer, driver: str, node: str, folder: Path) -> None:
-        self._api, self._driver, self._node, self._folder = api, driver, node, folder
+    def __init__(self, api: ApiServer, driver: str, node: str, folder: Path, records: Path) -> None:
+        self._api, self._driver, self._node = api, driver, node
+        self._folder, self._records = folder, records
 
     def prepare(self, namespace: str, name: str, uid: str, offered: Mapping[str, Offer]) -> list[Prepared]:
         """Write the file, and say which devices are in it."""
         path = self._path(uid)
-        claim = self._api.get(f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}")
+        claim = self._claim(namespace, name)
         if claim["metadata"]["uid"] != uid:
             raise ClaimError(f"the claim {namespace}/{name} was made again meanwhile (another uid)")
-        results = [one for one in _results(claim) if one["driver"] == self._driver and one["pool"] == self._node]
+        results = self._results(claim)
         if not results:
             raise ClaimError(f"the claim {namespace}/{name} has no device of {self._driver} on {self._node}")
         missing = [one["device"] for one in results if one["device"] not in offered]
         if missing:
             raise ClaimError(f"this node has no {missing[0]} (any more)")
-        names = {one["device"]: f"{uid}-{one['device']}" for one in results}
         # Variables are for the container, and a container names requests: each device carries those of its request.
         joint = {
-            request: grant(offered[one["device"]] for one in results if one["request"] == request)
-            for request in dict.fromkeys(one["request"] for one in results)
+            request: grant(offered[one["device"]] for one in results if _request(one) == request)
+            for request in dict.fromkeys(map(_request, results))
         }
+        made: dict[tuple[str, str], str] = {}
+        for one in results:
+            made.setdefault((_request(one), one["device"]), _device_name(uid, one, len(joint) > 1))
         devices = [
-            {"name": names[one["device"]], "containerEdits": cdi.edits(joint[one["request"]])} for one in results
+            {"name": device, "containerEdits": cdi.edits(joint[request])} for (request, _), device in made.items()
         ]
+        cdi.write(self._record(uid), {"namespace": namespace, "name": name, "uid": uid})
         cdi.write(path, cdi.with_version({"kind": KIND, "devices": devices}))
         return [
-            Prepared(one["request"], one["pool"], one["device"], f"{KIND}={names[one['device']]}") for one in results
-        ]
+            Prepared(
+                _request(one), one["pool"], one["device"], f"{KIND}={made[_request(one), one['device']]}",
+                one.get("shareID"),
+            )
+            for one in results
+        ]  # fmt: skip
 
     def unprepare(self, uid: str) -> None:
-        """Remove the file."""
-        with contextlib.suppress(FileNotFoundError):
-            self._path(uid).unlink()
+        """Remove the files."""
+        for path in (self._path(uid), self._record(uid)):
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+
+    def prepared(self) -> set[str]:
+        """The uids of claims that have a file."""
+        return {path.name[len(FILES) : -len(".json")] for path in self._folder.glob(f"{FILES}*.json")}
+
+    def sweep(self) -> list[str]:
+        """Remove what nobody will ever unprepare; uids of the claims that were removed.
+
+        A claim goes only if the API server itself says that it does not exist, or that it is another one now. Files
+        without a record are of older versions, and stay.
+        """
+        for folder in (self._folder, self._records):
+            cdi.remove_halves(folder)
+        removed = []
+        for path in sorted(self._records.glob("*.json")):
+            uid = path.stem
+            if _UID.fullmatch(uid) and self._is_orphan(path, uid):
+                _LOG.info("removing the files of claim %s, which does not exist any more", uid)
+                self.unprepare(uid)
+                removed.append(uid)
+        return removed
+
+    # ------------------------------------------------------------ inside
+
+    def _is_orphan(self, path: Path, uid: str) -> bool:
+        try:
+            with path.open("rb") as stream:
+                record = json.loads(stream.read(_MOST_RECORD_BYTES))
+            namespace, name = str(record["namespace"]), str(record["name"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        try:
+            claim = self._api.get(_address(namespace, name))
+        except ApiError as error:
+            return error.status == 404
+        try:
+            return bool(claim["metadata"]["uid"] != uid)
+        except (KeyError, TypeError):
+            return False
+
+    def _claim(self, namespace: str, name: str) -> Any:
+        """A server that is busy or being replaced is asked again: the pod waits for this."""
+        pause = 0.2
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                claim = self._api.get(_address(namespace, name))
+                if not isinstance(claim, dict) or "uid" not in claim.get("metadata", {}):
+                    raise ClaimError(f"the API server's answer for {namespace}/{name} is not a claim")
+                return claim
+            except ApiError as error:
+                if attempt == _ATTEMPTS or error.status not in (0, 429, 500, 502, 503, 504):
+                    raise
+                time.sleep(min(max(error.retry_after, pause), _LONGEST_SECONDS))
+                pause *= 2
+        raise AssertionError
+
+    def _results(self, claim: Mapping[str, Any]) -> list[dict[str, Any]]:
+        allocation = (claim.get("status") or {}).get("allocation") or {}
+        results = (allocation.get("devices") or {}).get("results") or ()
+        return [one for one in results if one["driver"] == self._driver and one["pool"] == self._node]
 
     def _path(self, uid: str) -> Path:
-        if not _UID.fullmatch(uid):
-            raise ClaimError(f"{uid!r} is not the uid of a claim")
-        return self._folder / f"{FILES}{uid}.json"
+        return self._folder / f"{FILES}{_checked(uid)}.json"
+
+    def _record(self, uid: str) -> Path:
+        return self._records / f"{_checked(uid)}.json"
 
 
-def _results(claim: Mapping[str, Any]) -> list[dict[str, str]]:
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    return list((allocation.get("devices") or {}).get("results") or ())
+def _checked(uid: str) -> str:
+    if not _UID.fullmatch(uid):
+        raise ClaimError(f"{uid!r} is not the uid of a claim")
+    return uid
+
+
+def _address(namespace: str, name: str) -> str:
+    return f"/apis/resource.k8s.io/v1/namespaces/{quote(namespace, safe='')}/resourceclaims/{quote(name, safe='')}"
+
+
+def _request(result: Mapping[str, Any]) -> str:
+    """Without the alternative that the scheduler took of it ("npu/fast"): containers and the kubelet name requests."""
+    return str(result["request"]).partition("/")[0]
+
+
+def _device_name(uid: str, result: Mapping[str, Any], several: bool) -> str:
+    """One device may be in two requests (shares of it): then each has its own name, with its own variables."""
+    return f"{uid}-{result['device']}" + (f"-{_request(result)}" if several and result.get("shareID") else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Daemon", "Options", "clean_up"]
 
 _LOG = logging.getLogger(__name__)
+_WOKEN_SECONDS = 0.1
+"""Somebody who hangs up again and again must not keep us busy."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,10 @@ class Daemon:
     def __init__(self, options: Options, driver: Driver | None = None) -> None:
         self.options = options
         self._driver = driver
-        self._stop = threading.Event()
+        self._stopped = False
+        self._wake = threading.Event()
         self._health = Health(options.settings, options.self_test_seconds)
-        self._plugin = DevicePlugin(cdi.KIND if options.cdi_folder else "")
+        self._plugin = DevicePlugin(cdi.KIND if options.cdi_folder else "", self._wake.set)
         self._link = KubeletLink(self._plugin, options.settings.resource, options.plugin_folder)
         self._units: tuple[Unit, ...] = ()
         self._offers: tuple[Offer, ...] = ()
@@ -62,7 +66,8 @@ class Daemon:
 
     def stop(self) -> None:
         """May be called from a signal handler."""
-        self._stop.set()
+        self._stopped = True
+        self._wake.set()
 
     def run(self) -> None:
         """Until `stop`."""
@@ -77,8 +82,12 @@ class Daemon:
                     self.look()
                 except OSError as error:  # a folder that is full or not there; the next round may see it better
                     _LOG.warning("%s; trying again", error)
-                if self._stop.wait(self.options.interval_seconds if self.is_registered() else 1.0):
+                self._wake.wait(self.options.interval_seconds if self.is_registered() else 1.0)
+                if self._stopped:
                     return
+                if self._wake.is_set():
+                    time.sleep(_WOKEN_SECONDS)
+                    self._wake.clear()
 
     def is_registered(self) -> bool:
         """Whether every side knows of us."""
@@ -109,7 +118,8 @@ class Daemon:
         self._reading = monitor.read(self.options.settings.root, self._reading)
         name = self._driver.name if self._driver else ""
         found = pods.uses(self.options.pod_resources, self.options.settings.resource, name)
-        return prometheus.text(self._reading, pods.samples(found, self._offered(), self._reasons))
+        more = [*pods.samples(found, self._offered(), self._reasons), *(self._driver.samples() if self._driver else ())]
+        return prometheus.text(self._reading, more)
 
     def _offered(self) -> tuple[Offer, ...]:
         """By the names of each side: the device plugin and the DRA driver cut an NPU in different parts."""

@@ -1,45 +1,50 @@
 """The DRA driver: publishes to the API server what the node has, and prepares claims for the kubelet.
 
 What is published is compared with what the API server holds, never with what this process remembers: a kubelet that
-starts again deletes the slices of its node.
+starts again deletes the slices of its node (`publisher`, `watch`, `known`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from openrknn.errors import RknnError
-from openrknn.kubernetes.api import ApiError, ApiServer
+from openrknn.kubernetes.api import ApiServer
 from openrknn.kubernetes.claims import Claims
+from openrknn.kubernetes.features import Features
+from openrknn.kubernetes.health import code
+from openrknn.kubernetes.instances import Family, new_token
 from openrknn.kubernetes.inventory import Offer, Settings, Unit
 from openrknn.kubernetes.messages import DRA, REGISTRATION, message
+from openrknn.kubernetes.publisher import Publisher
+from openrknn.kubernetes.resource_health import ResourceHealth
 from openrknn.kubernetes.services import Socket
-from openrknn.kubernetes.slices import parts, slices
+from openrknn.kubernetes.slices import parts, pool
+from openrknn.monitor.prometheus import Sample
 
 __all__ = ["NAME", "Driver", "Folders"]
 
 _LOG = logging.getLogger(__name__)
 NAME = "npu.rockchip.com"
-_SLICES = "/apis/resource.k8s.io/v1/resourceslices"
-_PAGE = 500
-"""Objects per answer of the API server."""
-_RESYNC_SECONDS = 10.0
-"""From one comparison with the API server to the next while nothing seems to have changed."""
+_SWEEP_SECONDS = 60.0
+_REGISTER_SECONDS = 60.0
+"""A kubelet that has not found us by then has missed our socket, and gets another one."""
+_SERVICES = {"v1.DRAPlugin": "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", "v1alpha1.DRAResourceHealth": ""}
+"""As the kubelet calls them -> as they are called on the wire, where that is something else."""
 
 
 class Folders:
-    """Where the kubelet looks."""
+    """Where the kubelet looks. The sockets of each instance have names of their own."""
 
     def __init__(self, kubelet: Path = Path("/var/lib/kubelet"), cdi: Path = Path("/var/run/cdi")) -> None:
-        self.registration = kubelet / "plugins_registry" / f"{NAME}-reg.sock"
-        self.service = kubelet / "plugins" / NAME / "dra.sock"
+        self.registrations = Family(kubelet / "plugins_registry", NAME, "-reg.sock")
+        self.services = Family(kubelet / "plugins" / NAME, "dra", ".sock")
+        self.claims = kubelet / "plugins" / NAME / "claims"
         self.cdi = cdi
 
 
@@ -56,60 +61,97 @@ class Driver:
         folders: Folders | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._settings, self._node, self._api = settings, node, api
+        self._settings, self._node, self._clock = settings, node, clock
         self._folders = folders or Folders()
-        self._claims = Claims(api, NAME, node, self._folders.cdi)
+        self._claims = Claims(api, NAME, node, self._folders.cdi, self._folders.claims)
+        self._publisher = Publisher(api, NAME, node, clock)
+        self._health = ResourceHealth(node)
         self._lock = threading.Lock()
-        self._offered: dict[str, Offer] = {}
-        self._clock = clock
-        self._published: tuple[object, ...] | None = None
-        self._compare_at = 0.0
+        self._known: dict[str, Offer] = {}
+        self._offered: tuple[Offer, ...] = ()
+        self._token = new_token()
         self._sockets: list[Socket] = []
+        self._served_at = self._swept_at = float("-inf")
+        self._started = False
+        self._counts = {"prepared": 0, "failed": 0, "unprepared": 0, "registered": 0}
         self.is_registered = False
 
     @property
     def offered(self) -> tuple[Offer, ...]:
         """The devices of this node, by the names that claims use."""
         with self._lock:
-            return tuple(self._offered.values())
+            return self._offered
 
-    def refresh(self, units: Sequence[Unit], reasons: Mapping[str, str | None]) -> None:
-        """Serve, and publish what differs; what fails is tried again in the next round."""
-        offered = parts(self._settings, units)
+    @property
+    def is_published(self) -> bool:
+        """Whether the API server holds what this node has."""
+        return self._publisher.is_published
+
+    def refresh(
+        self, units: Sequence[Unit], reasons: Mapping[str, str | None], settings: Settings | None = None
+    ) -> None:
+        """Serve, and say what there is; the publisher writes what differs, in a thread of its own."""
+        self._settings = settings = settings or self._settings
+        known = parts(settings, units)
         with self._lock:
-            self._offered = {offer.id: offer for offer in offered}
-        if not self._sockets or not all(socket.is_reachable for socket in self._sockets):
+            self._known = {offer.id: offer for offer in known}
+            self._offered = pool(settings, units, {}).offers
+        self._health.update(known, reasons)
+        late = not self.is_registered and self._clock() - self._served_at > _REGISTER_SECONDS
+        if late:
+            self._token = new_token()
+        if late or not self._sockets or not all(socket.is_reachable for socket in self._sockets):
             self._serve()
-        state = (offered, tuple(sorted((name, bool(reason)) for name, reason in reasons.items())))
-        if state != self._published or self._clock() >= self._compare_at:
-            try:
-                self._publish(offered, reasons)
-                self._published = state
-                self._compare_at = self._clock() + _RESYNC_SECONDS
-            except (ApiError, OSError) as error:
-                self._published = None
-                _LOG.warning("the slices could not be published: %s; trying again", error)
+        shown = dict(reasons)
+
+        def contents(features: Features) -> Sequence[Mapping[str, Any]]:
+            return pool(settings, units, shown, features).contents(shown)
+
+        codes = tuple((name, reason and code(reason)) for name, reason in sorted(shown.items()))
+        self._publisher.want((settings, tuple(units), codes), contents)
+        self._publisher.be_quiet(self._folders.services.has_newer(self._token))
+        if not self._started:
+            self._started = True
+            self._publisher.start()
+        self._sweep()
 
     def close(self) -> None:
         """Stop serving. Slices stay: a driver that is updated must not take its pods' devices away."""
-        for socket in reversed(self._sockets):
-            socket.close()
-        self._sockets.clear()
+        self._health.close()
+        self._publisher.close()
+        self._close_sockets()
+
+    def samples(self) -> Iterator[Sample]:
+        """For Prometheus."""
+        for what, count in self._counts.items():
+            name = f"openrknn_dra_{'claims' if what != 'registered' else 'kubelet'}_{what}_total"
+            yield name, "counter", f"DRA: how often ({what})", {}, count
+        publisher = self._publisher
+        held = int(self.is_published)
+        yield "openrknn_dra_published", "gauge", "DRA: 1 while the API server holds our slices", {}, held
+        yield "openrknn_dra_devices", "gauge", "DRA: devices that claims may get", {}, publisher.published_devices
+        yield "openrknn_dra_writes_total", "counter", "DRA: slices written or deleted", {}, publisher.writes
+        yield "openrknn_dra_watch_breaks_total", "counter", "DRA: watches that broke", {}, publisher.watch_breaks
+        yield "openrknn_dra_claims", "gauge", "DRA: claims prepared on this node", {}, len(self._claims.prepared())
 
     # ------------------------------------------------------------ the kubelet's registration
 
     def GetInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
         return message(REGISTRATION, "PluginInfo")(
-            type="DRAPlugin", name=NAME, endpoint=str(self._folders.service), supported_versions=["v1.DRAPlugin"]
+            type="DRAPlugin",
+            name=NAME,
+            endpoint=str(self._folders.services.path(self._token)),
+            supported_versions=list(_SERVICES),
         )
 
     def NotifyRegistrationStatus(self, request: Any, context: Any) -> Any:  # noqa: N802
         self.is_registered = request.plugin_registered
-        self._compare_at = 0.0  # a kubelet that was started again has deleted the slices
         if request.plugin_registered:
+            self._counts["registered"] += 1
             _LOG.info("registered the DRA driver %s", NAME)
         else:
             _LOG.warning("the kubelet rejects the DRA driver: %s", request.error)
+        self._publisher.wake()
         return message(REGISTRATION, "RegistrationStatusResponse")()
 
     # ------------------------------------------------------------ claims
@@ -118,17 +160,20 @@ class Driver:
         """Every claim gets an answer; what is wrong with one says nothing about the others."""
         answer = message(DRA, "NodePrepareResourcesResponse")()
         with self._lock:
-            offered = dict(self._offered)
+            known = dict(self._known)
         for claim in request.claims:
             response = answer.claims[claim.uid]
             try:
-                for made in self._claims.prepare(claim.namespace, claim.name, claim.uid, offered):
+                for made in self._claims.prepare(claim.namespace, claim.name, claim.uid, known):
                     response.devices.add(
                         request_names=[made.request], pool_name=made.pool, device_name=made.device,
-                        cdi_device_ids=[made.cdi_id],
+                        cdi_device_ids=[made.cdi_id], share_id=made.share,
                     )  # fmt: skip
+                self._counts["prepared"] += 1
                 _LOG.info("prepared the claim %s/%s", claim.namespace, claim.name)
-            except (RknnError, OSError, KeyError) as error:
+            except (RknnError, OSError, KeyError, TypeError) as error:
+                self._counts["failed"] += 1
+                response.ClearField("devices")
                 response.error = f"{type(error).__name__}: {error}"
                 _LOG.warning("the claim %s/%s cannot be prepared: %s", claim.namespace, claim.name, error)
         return answer
@@ -139,6 +184,8 @@ class Driver:
             response = answer.claims[claim.uid]
             try:
                 self._claims.unprepare(claim.uid)
+                self._counts["unprepared"] += 1
+                _LOG.info("unprepared the claim %s/%s", claim.namespace, claim.name)
             except (RknnError, OSError) as error:
                 response.error = str(error)
         return answer
@@ -147,57 +194,30 @@ class Driver:
 
     def _serve(self) -> None:
         """The service first: the kubelet calls it as soon as it sees the registration's socket."""
-        self.close()
-        self.is_registered = False
-        for path, service in (
-            (self._folders.service, "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"),
-            (self._folders.registration, "pluginregistration.Registration"),
-        ):
-            self._sockets.append(Socket(path, service, self, workers=4))
+        self._close_sockets()
+        self.is_registered, self._served_at = False, self._clock()
+        services = {wire or name: self._health if wire == "" else self for name, wire in _SERVICES.items()}
+        service = Socket(self._folders.services.path(self._token), services, workers=6)
+        self._sockets.append(service)
+        registration = self._folders.registrations.path(self._token)
+        self._sockets.append(Socket(registration, {"pluginregistration.Registration": self}, workers=2))
+        for family in (self._folders.registrations, self._folders.services):
+            for path in family.remove_dead(self._token):
+                _LOG.info("removed %s, which a driver that was killed left", path.name)
 
-    def _publish(self, offered: Sequence[Offer], reasons: Mapping[str, str | None]) -> None:
-        """Make the slices of the API server those of this node, if they are not."""
-        old = {item["metadata"]["name"]: item for item in self._published_slices()}
-        generation = max((item["spec"]["pool"]["generation"] for item in old.values()), default=0)
-        node = {"name": self._node, "uid": ""}
-        wanted = slices(NAME, node, offered, reasons, generation)
-        have = {name: item["spec"] for name, item in old.items()}
-        want = {item["metadata"]["name"]: item["spec"] for item in wanted}
-        if have.keys() == want.keys() and _holds(have, want):
-            return
-        node["uid"] = self._api.get(f"/api/v1/nodes/{self._node}")["metadata"]["uid"]
-        for item in slices(NAME, node, offered, reasons, generation + 1):
-            name = item["metadata"]["name"]
-            if name in old:
-                item["metadata"]["resourceVersion"] = old.pop(name)["metadata"]["resourceVersion"]
-                self._api.call("PUT", f"{_SLICES}/{name}", item)
-            else:
-                self._api.call("POST", _SLICES, item)
-        for name in old:
-            with contextlib.suppress(ApiError):
-                self._api.call("DELETE", f"{_SLICES}/{name}")
-        count = sum(len(item["spec"].get("devices", ())) for item in wanted)
-        _LOG.info("published %d devices, generation %d", count, generation + 1)
+    def _close_sockets(self) -> None:
+        for socket in reversed(self._sockets):
+            socket.close()
+        self._sockets.clear()
 
-    def _published_slices(self) -> Iterator[dict[str, Any]]:
-        """Ours alone, page by page: a cluster may have thousands of slices of other drivers and nodes."""
-        selector = f"fieldSelector=spec.driver%3D{NAME},spec.nodeName%3D{self._node}&limit={_PAGE}"
-        token = ""
-        while True:
-            answer = self._api.get(f"{_SLICES}?{selector}" + (f"&continue={quote(token)}" if token else ""))
-            yield from (item for item in answer["items"] if self._is_ours(item))
-            token = (answer.get("metadata") or {}).get("continue") or ""
-            if not token:
-                return
+    def _sweep(self) -> None:
+        """Now and then, and only once the API server is known to answer."""
+        if self._publisher.is_published and self._clock() - self._swept_at > _SWEEP_SECONDS:
+            self._swept_at = self._clock()
+            threading.Thread(target=self._swept, name="openrknn-sweep", daemon=True).start()
 
-    def _is_ours(self, item: Mapping[str, Any]) -> bool:
-        return bool(item["spec"]["driver"] == NAME and item["spec"].get("nodeName") == self._node)
-
-
-def _holds(have: object, want: object) -> bool:
-    """Whether everything wanted is there; the API server may add fields of its own."""
-    if isinstance(have, dict) and isinstance(want, dict):
-        return all(name in have and _holds(have[name], value) for name, value in want.items())
-    if isinstance(have, list) and isinstance(want, list):
-        return len(have) == len(want) and all(map(_holds, have, want))
-    return have == want
+    def _swept(self) -> None:
+        try:
+            self._claims.sweep()
+        except OSError as error:
+            _LOG.warning("leftovers of claims could not be removed: %s", error)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from openrknn.device.automatic import NPU_VARIABLE
-from openrknn.device.choose import MASK_VARIABLE
 from openrknn.kubernetes.inventory import Offer
 from openrknn.monitor.board import COMPATIBLE
+from openrknn.monitor.variables import MASK_VARIABLE, NPU_VARIABLE
 
 __all__ = ["Grant", "grant", "prefer", "startable"]
 

@@ -11,17 +11,30 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from openrknn import monitor
-from openrknn.doctor.kernel_log import NewLines
 from openrknn.kubernetes.inventory import Settings, Unit
 from openrknn.monitor import files
+from openrknn.monitor.kernel_log import NewLines
 
-__all__ = ["Health", "self_test"]
+__all__ = ["Health", "code", "self_test"]
 
 _LOG = logging.getLogger(__name__)
 _TIMEOUT = re.compile(r"(rknpu|rocket|npu).*(job timeout|job timed out|failed to wait job)", re.IGNORECASE)
 _BAD_FOR_SECONDS = 300.0
 """How long a timeout in the kernel's log counts; after that the NPU gets another chance."""
 _SELF_TEST_SECONDS = 120.0
+_CODES = {
+    "/dev/": "node-gone",
+    "device node": "node-gone",
+    "has let": "driver-gone",
+    "°C": "too-hot",
+    "timeout": "job-timeout",
+    "self-test": "self-test",
+}
+
+
+def code(reason: str) -> str:
+    """The kind of trouble in a word, for labels and taints; it stays the same while a temperature changes."""
+    return next((word for part, word in _CODES.items() if part in reason), "unhealthy")
 
 
 def self_test(unit: Unit) -> str | None:

@@ -37,6 +37,10 @@ class Settings:
     software: int = 0
     """How many software NPUs to offer, for laptops and tests."""
     software_chip: str = "rk3588"
+    dra_shares: str = "devices"
+    """DRA: each share is a device (devices), or the NPU is one that may be given out several times (capacity)."""
+    taint_effect: str = "NoSchedule"
+    """DRA: what an NPU that is not well does to claims: NoSchedule, NoExecute (its pods are evicted) or None."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,8 @@ class Offer:
     unit: Unit
     core_mask: int = 0
     """0: all."""
+    is_alone: bool = False
+    """DRA: no counters, because nothing that is offered overlaps."""
 
 
 def units(settings: Settings) -> tuple[Unit, ...]:

@@ -3,7 +3,8 @@
 Why not generated code: files that protoc writes are tied to one version of protobuf, need a build step, and hide forty
 field numbers in a thousand lines. Here each message is one line, and whoever installs openrknn needs no compiler.
 
-Facts: k8s.io/kubelet/pkg/apis/{deviceplugin/v1beta1, pluginregistration/v1, dra/v1, podresources/v1}.
+Facts: k8s.io/kubelet/pkg/apis/{deviceplugin/v1beta1, pluginregistration/v1, dra/v1, dra-health/v1alpha1,
+podresources/v1}.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-__all__ = ["DEVICE_PLUGIN", "DRA", "POD_RESOURCES", "REGISTRATION", "Messages", "message"]
+__all__ = ["DEVICE_PLUGIN", "DRA", "DRA_HEALTH", "POD_RESOURCES", "REGISTRATION", "Messages", "message"]
 
 DEVICE_PLUGIN = "v1beta1"
 REGISTRATION = "pluginregistration"
 DRA = "k8s.io.kubelet.pkg.apis.dra.v1"
+DRA_HEALTH = "v1alpha1"
 POD_RESOURCES = "v1"
 Messages = Mapping[str, str]
 """Name of a message -> its fields, "NUMBER NAME TYPE", separated by semicolons."""
@@ -57,11 +59,20 @@ TABLES: Mapping[str, Messages] = {
         "NodePrepareResourcesRequest": "1 claims *Claim",
         "NodePrepareResourcesResponse": "1 claims %NodePrepareResourceResponse",
         "NodePrepareResourceResponse": "1 devices *Device; 2 error string",
-        "Device": "1 request_names *string; 2 pool_name string; 3 device_name string; 4 cdi_device_ids *string",
+        "Device": "1 request_names *string; 2 pool_name string; 3 device_name string; 4 cdi_device_ids *string; "
+        "5 share_id ?string",
         "NodeUnprepareResourcesRequest": "1 claims *Claim",
         "NodeUnprepareResourcesResponse": "1 claims %NodeUnprepareResourceResponse",
         "NodeUnprepareResourceResponse": "1 error string",
         "Claim": "1 namespace string; 2 uid string; 3 name string",
+    },
+    DRA_HEALTH: {
+        "NodeWatchResourcesRequest": "",
+        "NodeWatchResourcesResponse": "1 devices *DeviceHealth",
+        "DeviceIdentifier": "1 pool_name string; 2 device_name string",
+        # On the wire an enum is a number: 0 unknown, 1 healthy, 2 unhealthy.
+        "DeviceHealth": "1 device DeviceIdentifier; 2 health int32; 3 last_updated_time int64; "
+        "4 health_check_timeout_seconds int64; 5 message string",
     },
     POD_RESOURCES: {
         "ListPodResourcesRequest": "",
@@ -76,9 +87,9 @@ TABLES: Mapping[str, Messages] = {
         "AllocatableResourcesResponse": "1 devices *ContainerDevices",
     },
 }
-"""In a type, `*` is a list and `%` a map from text."""
+"""In a type, `*` is a list, `%` a map from text, and `?` a value whose absence is not the same as its emptiness."""
 
-_FIELD = re.compile(r"(\d+) (\w+) ([*%]?)(\w+)")
+_FIELD = re.compile(r"(\d+) (\w+) ([*%?]?)(\w+)")
 _SCALARS = {"bool": 8, "string": 9, "int32": 5, "int64": 3}
 _MESSAGE, _OPTIONAL, _REPEATED = 11, 1, 3
 
@@ -104,7 +115,11 @@ def _classes(package: str) -> Mapping[str, Any]:
 
 def _describe(made: Any, text: str, scope: str) -> None:
     for number, name, many, kind in _fields(text):
-        field = made.field.add(name=name, number=number, label=_REPEATED if many else _OPTIONAL)
+        field = made.field.add(name=name, number=number, label=_REPEATED if many in ("*", "%") else _OPTIONAL)
+        if many == "?":
+            # What protoc makes of `optional` in proto3: a oneof of one.
+            field.proto3_optional, field.oneof_index = True, len(made.oneof_decl)
+            made.oneof_decl.add(name=f"_{name}")
         if many == "%":
             entry = made.nested_type.add(name="".join(part.title() for part in name.split("_")) + "Entry")
             entry.options.map_entry = True

@@ -1,7 +1,9 @@
 """The device plugin (v1beta1): tells the kubelet which NPUs there are, and what containers get.
 
 The kubelet removes every socket in its folder when it starts. The plugin notices that its own is gone, or that the
-kubelet's is another one, serves again and registers again; containers that run are not touched.
+kubelet's is another one, serves again and registers again; containers that run are not touched. It also registers again
+when the kubelet stops listening: at the end of an older instance's stream a kubelet drops whichever instance is the
+newest by then.
 """
 
 from __future__ import annotations
@@ -9,11 +11,13 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from openrknn.kubernetes.grants import grant, prefer
+from openrknn.kubernetes.instances import Family, new_token
 from openrknn.kubernetes.inventory import Offer
 from openrknn.kubernetes.messages import DEVICE_PLUGIN, message
 from openrknn.kubernetes.services import Socket, identity, load_grpc, stub, unix
@@ -25,13 +29,16 @@ FOLDER = Path("/var/lib/kubelet/device-plugins")
 """Hard-wired in the kubelet."""
 _VERSION = "v1beta1"
 _REGISTER_SECONDS = 10
+_LISTEN_SECONDS = 5.0
+"""How long a kubelet may take from a registration to its call for the devices."""
 
 
 class DevicePlugin:
     """The service. `cdi_kind` names CDI devices instead of nodes, where the runtime knows CDI."""
 
-    def __init__(self, cdi_kind: str = "") -> None:
-        self._cdi_kind = cdi_kind
+    def __init__(self, cdi_kind: str = "", left: Callable[[], None] = lambda: None) -> None:
+        self._cdi_kind, self._left = cdi_kind, left
+        self._watchers = 0
         self._changed = threading.Condition()
         self._offers: tuple[Offer, ...] = ()
         self._reasons: Mapping[str, str | None] = {}
@@ -59,17 +66,32 @@ class DevicePlugin:
     def GetDevicePluginOptions(self, request: Any, context: Any) -> Any:  # noqa: N802
         return message(DEVICE_PLUGIN, "DevicePluginOptions")(get_preferred_allocation_available=True)
 
+    @property
+    def watchers(self) -> int:
+        """How many kubelets listen; one is right."""
+        with self._changed:
+            return self._watchers
+
     def ListAndWatch(self, request: Any, context: Any) -> Iterator[Any]:  # noqa: N802
         seen = -1
-        while context.is_active():
+        with self._changed:
+            self._watchers += 1
+        # Each stream holds a worker: it has to end when the kubelet does, not at the next change.
+        context.add_callback(self._wake)
+        try:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(
+                        lambda: self._closed or self._generation != seen or not context.is_active()  # noqa: B023
+                    )
+                    if self._closed or not context.is_active():
+                        return
+                    seen, answer = self._generation, self._devices()
+                yield answer
+        finally:
             with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._generation != seen, timeout=5)  # noqa: B023
-                if self._closed:
-                    return
-                if self._generation == seen:
-                    continue
-                seen, answer = self._generation, self._devices()
-            yield answer
+                self._watchers -= 1
+            self._left()
 
     def GetPreferredAllocation(self, request: Any, context: Any) -> Any:  # noqa: N802
         answer = message(DEVICE_PLUGIN, "PreferredAllocationResponse")()
@@ -90,6 +112,10 @@ class DevicePlugin:
 
     def PreStartContainer(self, request: Any, context: Any) -> Any:  # noqa: N802
         return message(DEVICE_PLUGIN, "PreStartContainerResponse")()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def _devices(self) -> Any:
         answer = message(DEVICE_PLUGIN, "ListAndWatchResponse")()
@@ -122,13 +148,24 @@ class DevicePlugin:
 
 
 class KubeletLink:
-    """Serves the plugin in the kubelet's folder, and registers it again whenever the kubelet was started again."""
+    """Serves the plugin in the kubelet's folder, and registers it again whenever the kubelet does not listen."""
 
-    def __init__(self, plugin: DevicePlugin, resource: str, folder: Path = FOLDER) -> None:
-        self._plugin, self._resource, self._folder = plugin, resource, folder
-        self._name = "openrknn-" + re.sub(r"[^a-zA-Z0-9.-]+", "-", resource) + ".sock"
+    def __init__(
+        self,
+        plugin: DevicePlugin,
+        resource: str,
+        folder: Path = FOLDER,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._plugin, self._resource, self._folder, self._clock = plugin, resource, folder, clock
+        self._family = Family(folder, "openrknn-" + re.sub(r"[^a-zA-Z0-9.-]+", "-", resource), ".sock")
+        self._token = new_token()
         self._socket: Socket | None = None
         self._kubelet: tuple[int, int] | None = None
+        self._registered_at = 0.0
+        self._was_watched = False
+        self._problem = ""
+        self.registrations = 0
 
     @property
     def is_registered(self) -> bool:
@@ -144,9 +181,14 @@ class KubeletLink:
             self._kubelet = None
             return False
         if self._socket is None:
-            self._socket = Socket(self._folder / self._name, "v1beta1.DevicePlugin", self._plugin)
+            self._socket = Socket(self._family.path(self._token), {"v1beta1.DevicePlugin": self._plugin})
             self._kubelet = None
-        if kubelet != self._kubelet:
+            for path in self._family.remove_dead(self._token):
+                _LOG.info("removed %s, which a plugin that was killed left", path.name)
+        if self._family.has_newer(self._token):
+            # The newer pod of a rolling upgrade is registered, or will be; this one stays until it is told to go.
+            self._kubelet = kubelet
+        elif kubelet != self._kubelet or not self._is_heard():
             self._kubelet = kubelet if self._register() else None
         return self.is_registered
 
@@ -156,18 +198,30 @@ class KubeletLink:
             self._socket.close()
             self._socket = None
 
+    def _is_heard(self) -> bool:
+        """Whether the kubelet listens, or was told so recently that it may not have begun."""
+        if self._plugin.watchers:
+            self._was_watched = True
+            return True
+        return not self._was_watched and self._clock() - self._registered_at < _LISTEN_SECONDS
+
     def _register(self) -> bool:
         """The kubelet calls back at once: the service is up before."""
         grpc = load_grpc()
+        assert self._socket is not None
         request = message(DEVICE_PLUGIN, "RegisterRequest")(
-            version=_VERSION, endpoint=self._name, resource_name=self._resource
+            version=_VERSION, endpoint=self._socket.path.name, resource_name=self._resource
         )
         request.options.get_preferred_allocation_available = True
         with grpc.insecure_channel(unix(self._folder / "kubelet.sock")) as channel:
             try:
                 stub(channel, "v1beta1.Registration").Register(request, timeout=_REGISTER_SECONDS)
             except grpc.RpcError as error:
-                _LOG.warning("the kubelet does not take %s: %s; trying again", self._resource, error.details())
+                if error.details() != self._problem:
+                    _LOG.warning("the kubelet does not take %s: %s; trying again", self._resource, error.details())
+                self._problem = error.details()
                 return False
+        self._registered_at, self._was_watched, self._problem = self._clock(), False, ""
+        self.registrations += 1
         _LOG.info("registered %s", self._resource)
         return True

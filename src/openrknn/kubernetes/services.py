@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from openrknn.errors import UnsupportedError
 from openrknn.extras import missing
-from openrknn.kubernetes.messages import DEVICE_PLUGIN, DRA, POD_RESOURCES, REGISTRATION, message
+from openrknn.kubernetes.messages import DEVICE_PLUGIN, DRA, DRA_HEALTH, POD_RESOURCES, REGISTRATION, message
 
 __all__ = ["SERVICES", "Method", "Socket", "handler", "identity", "load_grpc", "new_server", "stub", "unix"]
 
@@ -49,6 +49,10 @@ SERVICES: Mapping[str, tuple[str, Mapping[str, Method]]] = {
             "NodePrepareResources": Method("NodePrepareResourcesRequest", "NodePrepareResourcesResponse"),
             "NodeUnprepareResources": Method("NodeUnprepareResourcesRequest", "NodeUnprepareResourcesResponse"),
         },
+    ),
+    "v1alpha1.DRAResourceHealth": (
+        DRA_HEALTH,
+        {"NodeWatchResources": Method("NodeWatchResourcesRequest", "NodeWatchResourcesResponse", streams=True)},
     ),
     "v1.PodResourcesLister": (
         POD_RESOURCES,
@@ -123,19 +127,20 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 class Socket:
-    """One service on a socket file. It knows its own file from one that another process left or made there."""
+    """Services on a socket file. It knows its own file from one that another process left or made there."""
 
-    def __init__(self, path: Path, service: str, implementation: object, workers: int = 8) -> None:
-        """Take the path over, from a process that was killed or is leaving.
+    def __init__(self, path: Path, services: Mapping[str, object], workers: int = 8) -> None:
+        """Take the path over, if a process that was killed left it.
 
         gRPC deletes the path it was given when it stops, whoever serves there by then. So it gets a name of its own,
-        hidden (the kubelet passes over those), and the file is moved into its place.
+        hidden (the kubelet passes over those), and the file is moved into its place once somebody listens on it.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
-        own = path.with_name(f".{path.name}.{os.getpid()}.{id(self):x}")
-        self._path = path
+        own = path.with_name(f".{path.name}")
+        own.unlink(missing_ok=True)
+        self.path = path
         self._server = new_server(workers)
-        self._server.add_generic_rpc_handlers((handler(service, implementation),))
+        self._server.add_generic_rpc_handlers(tuple(handler(name, one) for name, one in services.items()))
         self._server.add_insecure_port(unix(own))
         self._server.start()
         os.replace(own, path)
@@ -144,11 +149,10 @@ class Socket:
     @property
     def is_reachable(self) -> bool:
         """Whether the file at the path is still ours."""
-        return identity(self._path) == self._identity
+        return identity(self.path) == self._identity
 
     def close(self) -> None:
-        """Stop. The file goes only if it is ours: a newer process may serve there already."""
-        ours = self.is_reachable
+        """Stop. The file goes first, and only if it is ours; calls that run are given their time."""
+        if self.is_reachable:
+            self.path.unlink(missing_ok=True)
         self._server.stop(grace=0.5).wait()
-        if ours and self.is_reachable:
-            self._path.unlink(missing_ok=True)
