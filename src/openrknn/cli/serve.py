@@ -25,6 +25,8 @@ EXAMPLES = (
     "openrknn serve yolo.rknn                          then open http://127.0.0.1:8000",
     "openrknn serve models/                            a folder of models; see docs/serve.md",
     "openrknn serve models/ --poll 5                   follow changes in the folder",
+    "openrknn serve s3://models/boards --poll 30       S3-compatible storage (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID ...)",
+    "openrknn serve https://example.org/yolo.rknn#sha256=...",
     "OPENRKNN_TOKEN=... openrknn serve models/ --host 0.0.0.0 --tls-cert c.pem --tls-key k.pem",
     "openrknn serve --voice moonshine-tiny --wyoming tcp://0.0.0.0:10300   speech to text; Home Assistant finds it",
     "curl --data-binary @cat.jpg http://127.0.0.1:8000/v2/models/yolo/image",
@@ -36,7 +38,7 @@ _TOKEN_VARIABLE = "OPENRKNN_TOKEN"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    sources = ".rknn and .rknnz files and model repositories"
+    sources = ".rknn and .rknnz files, model repositories, s3://BUCKET/PREFIX, https://HOST/MODEL.rknn[#sha256=...]"
     parser.add_argument("sources", metavar="MODEL_OR_FOLDER", nargs="*", help=sources)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument("--port", type=_port, default=8000, help="HTTP port; 0 takes any free one (default: 8000)")
@@ -56,6 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     models.add_argument("--versions", choices=("latest", "all"), default="latest", help="which versions to load")
     models.add_argument("--poll", type=seconds, metavar="S", help="look for changes in the folders this often")
+    models.add_argument("--require-checksum", action="store_true",
+                        help="serve nothing from the network without a SHA-256 that was promised for it")  # fmt: skip
+    models.add_argument("--model-cache", metavar="DIR", help="where those are kept (default: the user's cache)")
+    models.add_argument(
+        "--max-model", type=positive, metavar="MIB", default=4096, help="largest file to fetch (default: 4096)"
+    )
     models.add_argument("--fixed", action="store_true", help="do not let clients load and unload models")
     models.add_argument("--no-warm-up", action="store_true", help="report ready before the first run")
     models.add_argument("--strict-readiness", action="store_true", help="ready only while every model is")
@@ -116,6 +124,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         from openrknn.serve import logs
         from openrknn.serve.plane.index import scan
         from openrknn.serve.server import Server
+        from openrknn.serve.sources.address import is_remote, parse
     except ImportError as error:
         raise CommandError(missing(error, "serve")) from None
     if not arguments.sources and not arguments.voice:
@@ -125,7 +134,10 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     settings = settings_from(arguments)
     if arguments.require_token and settings.token is None:
         raise CommandError(f"there is no token: set {_TOKEN_VARIABLE}, or give --token-file")
-    is_empty = not scan(settings.sources, settings.name)  # complains about what is not there before anything starts
+    # Complain about what is not there, or is no address, before anything starts.
+    remote = [parse(str(source)) for source in settings.sources if is_remote(source)]
+    is_empty = not scan([one for one in settings.sources if not is_remote(one)], None if remote else settings.name)
+    is_empty = is_empty and not remote
     logs.set_up(arguments.log_format, arguments.log_level)
     for warning in _warnings(settings, is_empty=is_empty):
         _LOG.warning(warning)
@@ -169,6 +181,9 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         workers=arguments.workers,
         strict_readiness=arguments.strict_readiness,
         poll_seconds=arguments.poll,
+        require_checksum=arguments.require_checksum,
+        model_cache=arguments.model_cache,
+        model_bytes=arguments.max_model * _MEBIBYTE,
         allow_repository=not arguments.fixed,
         shared_memory={"auto": None, "on": True, "off": False}[arguments.shared_memory],
         token=_token(arguments.token_file),
@@ -192,6 +207,10 @@ def _token(file: str | None) -> str | None:
 
 def _warnings(settings: Settings, *, is_empty: bool) -> list[str]:
     lines = []
+    plain = [one for one in map(str, settings.sources) if one.startswith("http://") and "#sha256=" not in one]
+    if plain:
+        address = plain[0].partition("?")[0]
+        lines.append(f"{address} comes unencrypted and without a checksum; add #sha256=..., or use https")
     if is_empty and settings.sources:  # a folder may be filled later
         lines.append(f"there is no model in {', '.join(map(str, settings.sources))} yet; see docs/serve.md")
     if settings.host not in {"127.0.0.1", "::1", "localhost"} and settings.token is None:

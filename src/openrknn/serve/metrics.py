@@ -73,6 +73,7 @@ def registry(plane: Plane) -> CollectorRegistry:
     ProcessCollector(namespace="openrknn", registry=made)
     made.register(_Models(plane))
     made.register(_Voices(plane))
+    made.register(_Sources(plane))
     made.register(_Npus(Watch(plane)))
     return made
 
@@ -129,6 +130,31 @@ class _Voices(Collector):
         yield _outcomes("openrknn_voice_requests", "By outcome", _VOICE, voices)
         yield from _families(CounterMetricFamily, _VOICE_COUNTERS, _VOICE, voices)
         yield from _families(GaugeMetricFamily, _VOICE_GAUGES, _VOICE, voices)
+
+
+class _Sources(Collector):
+    """Models from the network."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        remote = self._plane.repository.sources.remote
+        if not remote:
+            return
+        errors = CounterMetricFamily("openrknn_source_errors", "What went wrong", labels=["source", "reason"])
+        when = GaugeMetricFamily(
+            "openrknn_source_last_success_seconds", "When a source could last be read, since 1970", labels=["source"]
+        )
+        for one in remote:
+            when.add_metric([one.address.text], one.last_success)
+            for reason, count in sorted(one.errors.items()):
+                errors.add_metric([one.address.text, reason], count)
+        yield errors
+        yield when
 
 
 class _Npus(Collector):

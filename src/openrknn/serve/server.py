@@ -174,7 +174,8 @@ class Server:
 
     def _missing(self) -> RknnError | None:
         """A model that was named itself has to load; those of a folder may have problems of their own."""
-        named = scan((source for source in self.settings.sources if Path(source).is_file()), self.settings.name)
+        paths = self.plane.repository.sources.paths()
+        named = scan((source for source in paths if Path(source).is_file()), self.settings.name)
         bad = [entry for entry in self.plane.repository.entries() if entry.name in named and entry.served is None]
         return UnsupportedError(f"{named[bad[0].name].versions[1]}: {bad[0].reason}") if bad else None
 

@@ -67,7 +67,7 @@ class Settings:
     """A server. The defaults are those of `openrknn serve MODEL_OR_FOLDER`."""
 
     sources: Sequence[str | os.PathLike[str]]
-    """Models (.rknn, .rknnz) and model repositories (folders)."""
+    """Models (.rknn, .rknnz) and model repositories: files, folders, s3://BUCKET/PREFIX, https://HOST/MODEL.rknn."""
     voices: Sequence[str | os.PathLike[str]] = ()
     """Voice sets by folder or name, and Piper voices (.onnx)."""
     voice_streams: int = 4
@@ -100,6 +100,12 @@ class Settings:
     """Ready only while every model is; else while any model is."""
     poll_seconds: float | None = None
     """How often the repositories are looked at for changes; None: only when asked to."""
+    require_checksum: bool = False
+    """Nothing from the network is served without a checksum that somebody promised."""
+    model_cache: str | None = None
+    """The folder where models from the network are kept; None: the user's cache."""
+    model_bytes: int = 4 << 30
+    """The largest file that is fetched."""
     allow_repository: bool = True
     """Whether clients may load and unload models."""
     shared_memory: bool | None = None

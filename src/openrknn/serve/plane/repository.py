@@ -8,12 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from openrknn.errors import RknnError
+from openrknn.errors import RknnError, UnsupportedError
 from openrknn.runtime.session import Session
 from openrknn.serve.errors import ConflictError, NotFoundError, NotReadyError
 from openrknn.serve.plane.index import FoundModel, Stamp, scan
 from openrknn.serve.plane.served import OpenSession, Served
 from openrknn.serve.settings import Settings
+from openrknn.serve.sources import Sources
+from openrknn.serve.sources.wire import Bounds
 
 __all__ = ["Entry", "Repository"]
 
@@ -43,6 +45,12 @@ class Repository:
 
     def __init__(self, settings: Settings, *, open_session: OpenSession = Session) -> None:
         self._settings, self._open_session = settings, open_session
+        self.sources = Sources(
+            settings.sources,
+            cache=settings.model_cache,
+            require_checksum=settings.require_checksum,
+            bounds=Bounds(file_bytes=settings.model_bytes),
+        )
         self._loading = threading.RLock()
         self._models: dict[str, dict[int, Entry]] = {}
         """Replaced as a whole, never changed: readers need no lock."""
@@ -90,7 +98,7 @@ class Repository:
         problems = [self._problem(name) for name in sorted(self._wanted)]
         broken = [problem for problem in problems if problem]
         if not broken:
-            return "" if problems else "there is no model"
+            return "" if problems else f"there is no model{': ' if self.sources.problem else ''}{self.sources.problem}"
         return broken[0] if self._settings.strict_readiness or len(broken) == len(problems) else ""
 
     def _problem(self, name: str) -> str:
@@ -110,20 +118,19 @@ class Repository:
     def load_all(self) -> None:
         """At the start: everything there is. What cannot be loaded is logged and listed with its reason."""
         with self._loading:
-            try:
-                found = scan(self._settings.sources, self._settings.name)
-                for model in found.values():
-                    self._note(model)
-                for model in found.values():
-                    self._wanted.add(model.name)
-                    self._load(model)
-            finally:
-                self.is_loading = False
+            found = self._find()  # where it raises, the server ends; nobody may take it for loaded before that
+            for model in found.values():
+                self._note(model)
+            for model in found.values():
+                self._wanted.add(model.name)
+                self._load(model)
+            self.is_loading = False
 
     def load(self, name: str) -> None:
         """Load a model, or load it again: new versions, changed files. The old one answers until the new one can."""
+        self.sources.sync()
         with self._loading:
-            found = scan(self._settings.sources, self._settings.name)
+            found = scan(self.sources.paths(), self._settings.name)
             if name not in found:
                 if name in self._models:
                     self.unload(name)
@@ -149,8 +156,9 @@ class Repository:
 
     def poll(self) -> None:
         """Follow what has changed in the folders."""
+        self.sources.sync()  # before the lock: who loads something else does not wait for a slow server
         with self._loading:
-            found = scan(self._settings.sources, self._settings.name)
+            found = scan(self.sources.paths(), self._settings.name)
             for name in [name for name in self._models if name not in found]:
                 _LOG.info("model %s is gone from the repository", name)
                 self.unload(name)
@@ -170,10 +178,19 @@ class Repository:
 
     def close(self) -> None:
         """Unload everything."""
+        self.sources.close()
         with self._loading:
             for name in list(self._models):
                 for entry in self._models[name].values():
                     self._retire(entry, "the server has stopped")
+
+    def _find(self) -> dict[str, FoundModel]:
+        """At the start; there must be something, or a later look that may find it."""
+        self.sources.sync()
+        found = scan(self.sources.paths(), self._settings.name)
+        if not found and self.sources.problem and self._settings.poll_seconds is None:
+            raise UnsupportedError(f"there is nothing to serve: {self.sources.problem} (--poll 30 would try again)")
+        return found
 
     def _note(self, found: FoundModel) -> None:
         """Make the versions known; those whose file is gone go."""
