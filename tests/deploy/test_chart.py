@@ -1,0 +1,337 @@
+"""The Helm chart: every set of values gives valid objects that fit together, with the kustomizations' defaults."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+import openrknn
+from openrknn.cli.main import build_parser
+from tests.deploy import kustomize
+from tests.deploy.helm.cases import CASES, WRONG
+from tests.deploy.helm.parse import TemplateError
+from tests.deploy.helm.render import Chart
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+FOLDER = DEPLOY / "helm/openrknn"
+VERSION = "1.36"
+FOREIGN = ("keda.sh/", "serving.kserve.io/", "monitoring.coreos.com/", "cert-manager.io/")
+"""Their schemas are not Kubernetes' own."""
+Object = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def rendered() -> dict[str, list[Object]]:
+    chart = Chart(FOLDER)
+    return {name: chart.objects(values) for name, values in CASES.items()}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_objects_are_valid(case: str, rendered: dict[str, list[Object]]) -> None:
+    for one in rendered[case]:
+        if not one["apiVersion"].startswith(FOREIGN):
+            kubernetes_validate.validate(one, VERSION, strict=True)
+    names = [(one["kind"], one["metadata"]["name"]) for one in rendered[case]]
+    assert len(set(names)) == len(names) > 0
+
+
+def pods(objects: list[Object]) -> Iterator[tuple[Object, Object]]:
+    """Objects with containers, and the specification of their pods."""
+    for one in objects:
+        if one["kind"].endswith("ServingRuntime"):
+            yield one, one["spec"]
+        elif one["kind"] in {"DaemonSet", "Deployment"}:
+            yield one, one["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_commands_exist_and_nobody_is_privileged(case: str, rendered: dict[str, list[Object]]) -> None:
+    for one, spec in pods(rendered[case]):
+        for container in spec["containers"]:
+            program, command, *more = container["command"]
+            assert program == "openrknn"
+            build_parser((command,)).parse_args([command, *more, *container["args"]])
+            security = container["securityContext"]
+            assert not security.get("privileged", False), one["kind"]
+            assert security["capabilities"] == {"drop": ["ALL"]}
+            assert not security["allowPrivilegeEscalation"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_named_is_there(case: str, rendered: dict[str, list[Object]]) -> None:
+    """Volumes of mounts, ports of probes and policies, pods of selectors, Secrets, accounts."""
+    objects = rendered[case]
+    made = {(one["kind"], one["metadata"]["name"]) for one in objects}
+    labels = [one["spec"]["template"]["metadata"]["labels"] for one, _ in pods(objects) if "template" in one["spec"]]
+    for _, spec in pods(objects):
+        volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
+        assert len(volumes) == len(spec.get("volumes", ()))
+        for container in spec["containers"]:
+            assert {mount["name"] for mount in container.get("volumeMounts", ())} == set(volumes)
+        for volume in volumes.values():
+            if "secret" in volume:
+                name = volume["secret"]["secretName"]
+                assert ("Secret", name) in made or name.startswith("mine") or ("Certificate", "openrknn") in made
+    for one in objects:
+        spec = one.get("spec", {})
+        chosen = spec.get("podSelector", spec.get("selector", {}) if one["kind"] == "PodDisruptionBudget" else None)
+        if chosen is not None:
+            assert any(chosen["matchLabels"].items() <= found.items() for found in labels), one["kind"]
+        if one["kind"] == "Service":
+            assert any(spec["selector"].items() <= found.items() for found in labels)
+        for subject in one.get("subjects", ()):
+            assert (subject["kind"], subject["name"]) in made
+
+
+def test_every_object_carries_the_common_labels(rendered: dict[str, list[Object]]) -> None:
+    assert all(one["metadata"]["labels"]["owner"] == "me" for one in rendered["cores, k3s, labels"])
+
+
+# One truth with the kustomizations
+
+_OURS = ("app.kubernetes.io/instance", "app.kubernetes.io/component", "app.kubernetes.io/part-of",
+         "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart")  # fmt: skip
+"""Labels that Helm's users expect, and that a kustomization has no values for."""
+
+
+def plain(one: Any) -> Any:
+    """Without what only one of the two can have."""
+    if isinstance(one, dict):
+        return {key: plain(value) for key, value in one.items() if key not in _OURS}
+    return [plain(value) for value in one] if isinstance(one, list) else one
+
+
+def by_name(objects: list[Object], *leave: str) -> dict[tuple[str, str], Object]:
+    found = {}
+    for one in plain(objects):
+        if one["kind"] in leave:
+            continue
+        labels = one["metadata"].get("labels", {})
+        labels.pop("app.kubernetes.io/name", None)  # of the object; those of pods and selectors stay
+        if not labels:
+            one["metadata"].pop("labels", None)
+        if one["kind"] == "PersistentVolumeClaim":
+            one["metadata"].pop("annotations", None)  # Helm's own: the claim outlives the release
+        if one["kind"] == "DeviceClass" or one["kind"].startswith("Validating"):
+            one["metadata"].pop("namespace", None)  # kustomize does not know that it has none
+        found[one["kind"], one["metadata"]["name"]] = one
+    return found
+
+
+_SERVE = {"devicePlugin": {"enabled": False}, "serve": {"enabled": True}}
+_KEDA = {"autoscaling": {"kind": "keda"}}
+_FOLDER = {"hostPath": "/var/lib/openrknn/models"}
+_MANAGER = {"certManager": {"enabled": True, "issuer": {"name": "my-issuer"}}}
+SAME: dict[str, dict[str, Any]] = {
+    "base": {},
+    "overlays/cores": {"devicePlugin": {"strategy": "cores"}},
+    "overlays/software": {"devicePlugin": {"software": {"count": 2}}},
+    "overlays/nfd": {"devicePlugin": {"nodeFeatures": True}},
+    "overlays/dra": {"dra": {"enabled": True}},
+    "overlays/dra-software": {"dra": {"enabled": True}, "devicePlugin": {"software": {"count": 2}}},
+    "overlays/extended-resource": {
+        "dra": {"enabled": True, "deviceClass": {"extendedResourceName": "rockchip.com/npu"}}
+    },
+    "overlays/monitoring": {"monitoring": {"monitors": {"enabled": True}}},
+    "serve/base": _SERVE,
+    "serve/overlays/hpa": {**_SERVE, "serve": {"enabled": True, "autoscaling": {"kind": "hpa"}}},
+    "serve/overlays/keda": {**_SERVE, "serve": {"enabled": True, **_KEDA}},
+    "serve/overlays/software": {**_SERVE, "serve": {"enabled": True, "models": _FOLDER}},
+    "serve/overlays/cert-manager": {**_SERVE, "serve": {"enabled": True, "tls": _MANAGER}},
+    "serve/overlays/monitoring": {**_SERVE, "monitoring": {"monitors": {"enabled": True}}},
+}
+
+
+@pytest.mark.parametrize("folder", SAME)
+def test_chart_and_kustomization_say_the_same(folder: str) -> None:
+    values = {**SAME[folder], "image": {"tag": "latest"}}
+    chart = by_name(Chart(FOLDER).objects(values), "Secret")
+    other = by_name(kustomize.build(DEPLOY / "kubernetes" / folder), "Namespace")
+    assert set(chart) == set(other)
+    for name, one in chart.items():
+        assert one == other[name], name
+
+
+# Values
+
+def keys(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, inner in value.items():
+        yield (*path, key)
+        if isinstance(inner, dict):
+            yield from keys(inner, (*path, key))
+
+
+_THEIRS = r" *(type|rollingUpdate|max\w+|requests|limits|cpu|memory|operator|effect|grafana_dashboard):"
+
+
+def test_every_value_is_documented() -> None:
+    """A comment stands above each key, or above the first of keys that follow each other without a comment."""
+    lines = (FOLDER / "values.yaml").read_text().splitlines()
+    for number, line in enumerate(lines):
+        match = re.match(r"( *)[A-Za-z]\w*:", line)
+        if match is None or re.match(_THEIRS, line):
+            continue  # the last are Kubernetes' own words
+        above = lines[number - 1]
+        beside = re.match(rf"{match.group(1)}[A-Za-z]\w*: ", above)
+        assert above.lstrip().startswith("#") or beside, f"values.yaml:{number + 1}: {line.strip()} has no comment"
+
+
+def test_schema_and_values_have_the_same_keys() -> None:
+    schema = json.loads((FOLDER / "values.schema.json").read_text())
+    jsonschema.Draft7Validator.check_schema(schema)
+
+    def named(part: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        for key, inner in part.get("properties", {}).items():
+            yield (*path, key)
+            yield from named(inner, (*path, key))
+        if "properties" in part:
+            assert part["additionalProperties"] is False, path
+
+    defaults = set(keys(yaml.safe_load((FOLDER / "values.yaml").read_text())))
+    closed = set(named(schema))
+    assert closed - {("global",)} <= defaults
+    # What the schema leaves open is Kubernetes' own.
+    assert all(any(path[:n] in closed for n in range(1, len(path))) for path in defaults - closed)
+
+
+@pytest.mark.parametrize("values", [
+    {"devicePlugins": {}}, {"devicePlugin": {"strategy": "threads"}}, {"devicePlugin": {"metricsPort": 70000}},
+    {"serve": {"tls": {"enabled": "yes"}}}, {"serve": {"models": {"sources": ["ftp://x/y"]}}},
+    {"image": {"digest": "sha256:1"}}, {"serve": {"autoscaling": {"kind": "vpa"}}},
+    {"serve": {"maxUnavailable": "half"}},
+    {"dra": {"deviceClass": {"extendedResourceName": "npu"}}}, {"networkPolicy": {"apiServerPorts": ["https"]}},
+])  # fmt: skip
+def test_the_schema_refuses(values: Object) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        Chart(FOLDER).values(values)
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_contradictions_are_refused(words: str) -> None:
+    with pytest.raises(TemplateError, match=re.escape(words)):
+        Chart(FOLDER).objects(WRONG[words])
+
+
+def test_claims_need_a_new_cluster() -> None:
+    with pytest.raises(TemplateError, match=r"needs Kubernetes 1\.34"):
+        Chart(FOLDER, kubernetes="v1.33.4").objects({"dra": {"enabled": True}})
+
+
+# Details
+
+def one_of(objects: list[Object], kind: str, name: str) -> Object:
+    (found,) = [one for one in objects if (one["kind"], one["metadata"]["name"]) == (kind, name)]
+    return found
+
+
+def test_the_server_has_token_and_tls_by_default() -> None:
+    objects = Chart(FOLDER).objects({"serve": {"enabled": True}})
+    token = base64.b64decode(one_of(objects, "Secret", "openrknn-token")["data"]["token"])
+    assert len(token) == 48
+    secret = one_of(objects, "Secret", "openrknn-tls")
+    assert set(secret["data"]) == {"ca.crt", "tls.crt", "tls.key"}
+    made = json.loads(base64.b64decode(secret["data"]["tls.crt"]))
+    assert {"openrknn.openrknn.svc", "openrknn-grpc.openrknn", "localhost"} <= set(made["hosts"])
+    (container,) = one_of(objects, "Deployment", "openrknn-serve")["spec"]["template"]["spec"]["containers"]
+    probes = [container[f"{name}Probe"]["httpGet"]["scheme"] for name in ("startup", "readiness", "liveness")]
+    assert set(probes) == {"HTTPS"}
+
+
+def test_secrets_stay_over_upgrades() -> None:
+    files = {"tls.crt": "YQ==", "tls.key": "Yg=="}
+    old = {"openrknn-token": {"data": {"token": "b2xk"}}, "openrknn-tls": {"data": files}}
+    objects = Chart(FOLDER, existing=old).objects({"serve": {"enabled": True}})
+    assert one_of(objects, "Secret", "openrknn-token")["data"] == {"token": "b2xk"}
+    assert one_of(objects, "Secret", "openrknn-tls")["data"] == files
+
+
+def test_rights_are_only_those_that_are_needed(rendered: dict[str, list[Object]]) -> None:
+    def kinds(case: str) -> set[str]:
+        return {one["kind"] for one in rendered[case]}
+
+    assert not kinds("defaults") & {"ClusterRole", "ClusterRoleBinding", "DeviceClass", "ValidatingAdmissionPolicy"}
+    account = one_of(rendered["defaults"], "ServiceAccount", "openrknn-device-plugin")
+    assert account["automountServiceAccountToken"] is False
+    role = one_of(rendered["dra"], "ClusterRole", "openrknn-dra")
+    verbs = {resource: set(rule["verbs"]) for rule in role["rules"] for resource in rule["resources"]}
+    assert not any("*" in found for found in verbs.values())
+    assert verbs["nodes"] == {"get"}
+    assert "ValidatingAdmissionPolicyBinding" in kinds("dra")
+    with_config = Chart(FOLDER).objects({"devicePlugin": {"configMap": "mine"}})
+    assert [rule["resources"] for rule in one_of(with_config, "ClusterRole", "openrknn-dra")["rules"]] == [["nodes"]]
+
+
+def test_names_follow_the_release() -> None:
+    chart = Chart(FOLDER, release="edge", namespace="npus")
+    objects = chart.objects({"serve": {"enabled": True}, "dra": {"enabled": True}})
+    assert one_of(objects, "Deployment", "edge-openrknn-serve")
+    policy = one_of(objects, "ValidatingAdmissionPolicy", "edge-openrknn-own-slices")
+    condition = policy["spec"]["matchConditions"][0]["expression"]
+    assert '"system:serviceaccount:npus:edge-openrknn-device-plugin"' in condition
+    assert {one["metadata"]["namespace"] for one in objects if "namespace" in one["metadata"]} == {"npus"}
+
+
+def test_versions_are_openrknns() -> None:
+    about = yaml.safe_load((FOLDER / "Chart.yaml").read_text())
+    assert about["appVersion"] == openrknn.__version__
+    assert about["version"] == re.sub(r"\.dev(\d+)$", r"-dev.\1", openrknn.__version__)
+
+
+def test_notes_are_for_what_was_installed() -> None:
+    chart = Chart(FOLDER)
+    assert "rockchip.com/npu: 1" in chart.text("NOTES.txt")
+    notes = chart.text("NOTES.txt", {"serve": {"enabled": True, "token": {"enabled": False}}})
+    assert "WARNING: no token" in notes
+    assert "https://openrknn.openrknn.svc:8000" in notes
+    assert "resourceslices" in chart.text("NOTES.txt", {"dra": {"enabled": True}})
+
+
+# Helm itself, where it is
+
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    tool = shutil.which("helm")
+    if tool is None:
+        pytest.skip("helm is not here")
+    return subprocess.run([tool, *arguments], capture_output=True, text=True, check=False)
+
+
+def _known(one: Any) -> Any:
+    """Without what is made by chance."""
+    if isinstance(one, dict) and one.get("kind") == "Secret":
+        return {**one, "data": sorted(one["data"])}
+    return one
+
+
+@pytest.mark.parametrize("case", CASES if shutil.which("helm") else ["defaults"])
+def test_helm_renders_the_same(case: str, rendered: dict[str, list[Object]], tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump(CASES[case]))
+    options = ("-n", "openrknn", "--kube-version", "v1.36.0", "-f", str(values))
+    done = helm("template", *options, "openrknn", str(FOLDER))
+    assert done.returncode == 0, done.stderr
+    theirs = [_known(one) for one in yaml.safe_load_all(done.stdout) if one]
+    ours = [_known(one) for one in rendered[case]]
+    order = lambda one: (one["kind"], one["metadata"]["name"])  # noqa: E731
+    assert sorted(theirs, key=order) == sorted(ours, key=order)
+    lint = helm("lint", "--strict", *options, str(FOLDER))
+    assert lint.returncode == 0, lint.stdout
+
+
+@pytest.mark.parametrize("words", WRONG if shutil.which("helm") else ["not both"])
+def test_helm_refuses_the_same(words: str, tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump(WRONG[words]))
+    done = helm("template", "--kube-version", "v1.36.0", "-f", str(values), "openrknn", str(FOLDER))
+    assert done.returncode != 0
+    assert words in done.stderr
