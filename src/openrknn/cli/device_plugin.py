@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import signal
 from pathlib import Path
@@ -12,9 +13,11 @@ from openrknn.cli.common.options import positive, seconds
 from openrknn.cli.common.output import CommandError, Output
 
 if TYPE_CHECKING:
+    from openrknn.kubernetes.api import ApiServer
     from openrknn.kubernetes.daemon import Options
     from openrknn.kubernetes.dra import Driver
     from openrknn.kubernetes.inventory import Settings
+    from openrknn.kubernetes.nodeconfig import NodeConfig
 
 NAME = "device-plugin"
 HELP = "offer the NPUs of this node to Kubernetes"
@@ -51,6 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     offer.add_argument(
         "--software-chip", default="rk3588", metavar="CHIP", help="chip of the software NPUs (default: rk3588)"
     )
+    text = "DRA: each share is a device, or one device is given out several times (capacity; default: devices)"
+    offer.add_argument("--dra-shares", choices=("devices", "capacity"), default="devices", help=text)
+    text = "DRA: an NPU that is not well: nothing new on it, its pods evicted, or only told (default: NoSchedule)"
+    effects = ("NoSchedule", "NoExecute", "None")
+    offer.add_argument("--taint-effect", choices=effects, default="NoSchedule", help=text)
+    text = "TOML file that says the same for each kind of node, by name or labels; read again when it changes"
+    offer.add_argument("--config", type=Path, metavar="FILE", help=text)
     offer.add_argument("--list", action="store_true", help="show devices and labels, and exit")
     text = "remove the CDI files and labels that the plugin wrote on this node, and exit (after uninstalling)"
     offer.add_argument("--clean-up", action="store_true", help=text)
@@ -88,10 +98,11 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
     settings = Settings(
         arguments.root, arguments.resource, arguments.strategy, arguments.shares, arguments.software,
-        arguments.software_chip,
+        arguments.software_chip, arguments.dra_shares, arguments.taint_effect,
     )  # fmt: skip
+    config = _config(arguments, settings)
     if arguments.list:
-        return _list(settings, output)
+        return _list(config.settings() if config else settings, output)
     from openrknn.kubernetes.daemon import Daemon, clean_up
     from openrknn.kubernetes.services import load_grpc
 
@@ -101,7 +112,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         output.data({"removed": [str(path) for path in removed]})
         output.line("\n".join(f"removed {path}" for path in removed) or "nothing to remove")
         return 0
-    daemon = Daemon(_options(arguments, settings), _driver(arguments, settings) if arguments.dra else None)
+    daemon = Daemon(_options(arguments, settings), _driver(arguments, settings) if arguments.dra else None, config)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: daemon.stop())
@@ -127,17 +138,37 @@ def _options(arguments: argparse.Namespace, settings: Settings) -> Options:
 
 
 def _driver(arguments: argparse.Namespace, settings: Settings) -> Driver:
-    from openrknn.kubernetes.api import ApiServer
     from openrknn.kubernetes.dra import Driver, Folders
 
     if not arguments.node:
         raise CommandError("--dra needs --node NAME: which node of the cluster this is")
-    if arguments.api_server:
-        api = ApiServer(arguments.api_server, arguments.token_file, arguments.ca_file)
-    else:
-        api = ApiServer.from_pod()
     folders = Folders(arguments.kubelet_dir, _cdi_folder(arguments))
-    return Driver(settings, arguments.node, api, folders)
+    return Driver(settings, arguments.node, _api(arguments), folders)
+
+
+def _api(arguments: argparse.Namespace) -> ApiServer:
+    from openrknn.kubernetes.api import ApiServer
+
+    if arguments.api_server:
+        return ApiServer(arguments.api_server, arguments.token_file, arguments.ca_file)
+    return ApiServer.from_pod()
+
+
+def _config(arguments: argparse.Namespace, settings: Settings) -> NodeConfig | None:
+    """Read once now: a file that is wrong is told at the start."""
+    if not arguments.config:
+        return None
+    from openrknn.kubernetes.api import ApiError
+    from openrknn.kubernetes.nodeconfig import LabelsError, NodeConfig, NodeLabels
+
+    labels = None
+    if arguments.node:
+        with contextlib.suppress(ApiError):  # not in a cluster: entries with labels are refused, others work
+            labels = NodeLabels(_api(arguments), arguments.node)
+    config = NodeConfig(arguments.config, settings, arguments.node, labels)
+    with contextlib.suppress(LabelsError):
+        config.settings()
+    return config
 
 
 def _cdi_folder(arguments: argparse.Namespace) -> Path:

@@ -16,6 +16,7 @@ from openrknn.kubernetes import cdi, labels, plugin, pods
 from openrknn.kubernetes.claims import FILES as CLAIM_FILES
 from openrknn.kubernetes.health import Health
 from openrknn.kubernetes.inventory import Offer, Settings, Unit, offers, units
+from openrknn.kubernetes.nodeconfig import ConfigError, NodeConfig
 from openrknn.kubernetes.plugin import DevicePlugin, KubeletLink
 from openrknn.monitor import prometheus
 from openrknn.monitor.exporter import Exporter
@@ -51,9 +52,10 @@ class Options:
 class Daemon:
     """One node."""
 
-    def __init__(self, options: Options, driver: Driver | None = None) -> None:
+    def __init__(self, options: Options, driver: Driver | None = None, config: NodeConfig | None = None) -> None:
         self.options = options
-        self._driver = driver
+        self._driver, self._config = driver, config
+        self._settings: Settings | None = None
         self._stopped = False
         self._wake = threading.Event()
         self._health = Health(options.settings, options.self_test_seconds)
@@ -80,7 +82,7 @@ class Daemon:
             while True:
                 try:
                     self.look()
-                except OSError as error:  # a folder that is full or not there; the next round may see it better
+                except (OSError, ConfigError) as error:  # a folder that is full or not there; next time it may be
                     _LOG.warning("%s; trying again", error)
                 self._wake.wait(self.options.interval_seconds if self.is_registered() else 1.0)
                 if self._stopped:
@@ -96,22 +98,23 @@ class Daemon:
 
     def look(self) -> None:
         """One round."""
-        settings = self.options.settings
+        settings = self._config.settings() if self._config else self.options.settings
         found = units(settings)
         # An NPU that goes away stays in the list, unhealthy: the kubelet then says so in the pods that have it.
-        gone = [unit for unit in self._units if unit.name not in {one.name for one in found}]
-        found = (*found, *gone)
-        if found != self._units:
+        names = {one.name for one in found}
+        found = (*found, *(unit for unit in self._units if unit.name not in names and unit.driver != "software"))
+        if found != self._units or settings != self._settings:
             offered = offers(settings, found)
             self._write_files(found, offered)
-            self._units, self._offers = found, offered
+            self._units, self._offers, self._settings = found, offered, settings
             _LOG.info("devices: %s", ", ".join(offer.id for offer in offered) or "none")
         self._reasons = self._health.check(self._units)
         self._plugin.update(self._offers, self._reasons)
+        # The driver first: it never waits, while a registration may wait for a kubelet that is busy.
+        if self._driver is not None:
+            self._driver.refresh(self._units, self._reasons, settings)
         if self.options.device_plugin:
             self._link.refresh()
-        if self._driver is not None:
-            self._driver.refresh(self._units, self._reasons)
 
     def metrics(self) -> str:
         """For Prometheus."""
