@@ -57,6 +57,8 @@ class Server:
         self.wyoming_address = ""
         self.grpc_address = ""
         self.listening = threading.Event()
+        self.loaded = threading.Event()
+        """Everything was tried, and `failure` is known."""
         self.failure: BaseException | None = None
         self._stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -158,6 +160,12 @@ class Server:
         _LOG.info("drained")
 
     async def _load(self) -> None:
+        try:
+            await self._load_all()
+        finally:
+            self.loaded.set()
+
+    async def _load_all(self) -> None:
         try:
             await asyncio.to_thread(self.plane.repository.load_all)
             await asyncio.to_thread(self.plane.voices.load_all)
@@ -277,15 +285,6 @@ def running(
 
 
 def _wait_ready(server: Server, thread: threading.Thread, seconds: float | None) -> None:
-    pause = threading.Event()
     waited = 0.0
-    plane = server.plane
-    while (
-        seconds is not None
-        and waited < seconds
-        and thread.is_alive()
-        and (plane.repository.is_loading or plane.voices.is_loading)
-        and server.failure is None
-    ):
-        pause.wait(0.01)
-        waited += 0.01
+    while seconds is not None and waited < seconds and thread.is_alive() and not server.loaded.wait(0.05):
+        waited += 0.05
