@@ -59,7 +59,7 @@ def pod_resources_of_claims(cluster: Cluster) -> str:
     """The driver's metrics say which pod has which core."""
     port = _metrics_port(cluster)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-        text = answer.read().decode()
+        text = str(answer.read(), "utf-8")
     lines = [line for line in text.splitlines() if line.startswith("openrknn_npu_pod{")]
     expect(any('pod="example"' in line and 'npu=""' not in line for line in lines), text)
     remove(cluster, "example")
