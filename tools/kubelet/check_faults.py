@@ -6,9 +6,10 @@ import concurrent.futures
 import os
 import random
 import time
+from pathlib import Path
 from typing import Any
 
-from api import SLICES
+from api import CLAIMS, PODS, SLICES
 from claims import CDI, claim_files, make_claim, pod_of_claim, remove, request, variables
 from cluster import DRIVER, Cluster
 from node import NAME
@@ -167,23 +168,33 @@ def token_that_is_not_valid(cluster: Cluster) -> str:
 
 
 def leftovers(cluster: Cluster) -> str:
-    """CDI files of claims that are no more, and half-written ones, go when the driver starts; other drivers' stay."""
+    """A node whose kubelet forgot a claim, half-written files: they go when the driver starts; other drivers' stay."""
+    uid = make_claim(cluster, "lost", request("npu", *_CORE))
+    pod_of_claim(cluster, "lost", {"": "env"})
+    cluster.result("lost")
+    expect(any(uid in name for name in claim_files()), f"no CDI file: {claim_files()}")
+    kill(cluster.kubelet)
     if cluster.driver is not None:
         kill(cluster.driver)
-    CDI.mkdir(exist_ok=True)
-    old = CDI / f"{DRIVER}-claim-00000000-0000-4000-8000-000000000000.json"
+    for path in Path("/var/lib/kubelet").glob("dra_manager_state*"):
+        path.unlink()
+    cluster.api.delete(f"{PODS}/lost", grace=0)
+    cluster.api.delete(f"{CLAIMS}/lost")
+    wait(lambda: "lost" not in [item["metadata"]["name"] for item in cluster.api.get(CLAIMS)["items"]], "no claim")
     half, others = CDI / ".openrknn-abcdefgh", CDI / "example.com-gpu.json"
-    old.write_text('{"cdiVersion": "0.3.0", "kind": "npu.rockchip.com/claim", "devices": []}')
     half.write_text('{"cdiVersion": "0.3')
     others.write_text('{"cdiVersion": "0.3.0", "kind": "example.com/gpu", "devices": []}')
+    os.utime(half, (1, 1))  # a young one may be another process's work
+    cluster.kubelet = cluster.start_kubelet()
     cluster.start_driver()
     try:
-        wait(lambda: not old.exists() and not half.exists(), "the cleaning", 60)
-        expect(others.exists(), "another driver's file was removed")
+        seconds = wait(lambda: claim_files() == [others.name], "the cleaning", 90)
+    except CheckError as error:
+        raise CheckError(f"{error}: {claim_files()}") from None
     finally:
-        for path in (old, half, others):
+        for path in (half, others):
             path.unlink(missing_ok=True)
-    return ""
+    return f"gone {seconds:.1f} s after the start"
 
 
 def rolling_upgrade(cluster: Cluster) -> str:
