@@ -9,6 +9,9 @@
     task = "detect"             # where the outputs do not tell; also family = "yolov8"
     threshold = 0.4
     reader = "ppocr_rec"        # a finder of text: the model that reads what it finds
+    priority_levels = 10        # of requests: 1 is the highest
+    default_priority = 5        # of those that say nothing
+    timeout_ms = 500            # of requests that say nothing
 """
 
 from __future__ import annotations
@@ -25,9 +28,13 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["ModelConfig", "read_config", "read_labels"]
+__all__ = ["LEVELS", "ModelConfig", "read_config", "read_labels"]
 
 _MAX_LABELS = 100_000
+LEVELS = 10
+"""Of priority, where model.toml does not say it."""
+Declared = tuple[str, str, tuple[int, ...]]
+"""Name, TYPE_..., dims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,20 @@ class ModelConfig:
     family: str | None = None
     threshold: float | None = None
     reader: str | None = None
+    priority_levels: int | None = None
+    default_priority: int | None = None
+    timeout_ms: float | None = None
+    inputs: tuple[Declared, ...] = ()
+    """What a client believes that the model has: checked when it is loaded."""
+    outputs: tuple[Declared, ...] = ()
+    most_batch: int = 0
     folder: Path | None = field(default=None, repr=False)
+
+    def level(self, priority: int) -> int:
+        """The level of a request: 1 is the highest. What is no level of this model is its default, as in Triton."""
+        levels = self.priority_levels or LEVELS
+        default = self.default_priority or (levels + 1) // 2
+        return priority if 1 <= priority <= levels else default
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -58,6 +78,9 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "family": (str,),
     "threshold": (int, float),
     "reader": (str,),
+    "priority_levels": (int,),
+    "default_priority": (int,),
+    "timeout_ms": (int, float),
 }
 
 
@@ -74,6 +97,8 @@ def read_config(path: Path) -> ModelConfig:
             raise FormatError(f"{path}: {key} = {value!r} is not a {_KINDS[key][-1].__name__}")
         if isinstance(value, int | float) and value < (1 if _KINDS[key] == (int,) else 0):
             raise FormatError(f"{path}: {key} = {value!r} is too small")
+    if words.get("default_priority", 1) > words.get("priority_levels", LEVELS):
+        raise FormatError(f"{path}: default_priority = {words['default_priority']} is none of the priority_levels")
     versions = words.get("versions")
     if isinstance(versions, list):
         if not versions or not all(isinstance(number, int) and number > 0 for number in versions):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from typing import Any
 
+from openrknn.serve.plane.config import LEVELS
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.plane.stats import Stats
@@ -50,10 +51,22 @@ def model_config(served: Served) -> dict[str, Any]:
             for port in ports
         ]
 
+    config, queue = served.config, served.queue
+    levels = config.priority_levels or LEVELS
     return {
         "name": served.name,
         "platform": served.card.platform,
         "backend": "openrknn",
+        "dynamic_batching": {
+            "max_queue_delay_microseconds": round(1e6 * served.batch_delay_seconds),
+            "priority_levels": levels,
+            "default_priority_level": config.level(0),
+            "default_queue_policy": {
+                "default_timeout_microseconds": round(1000 * (config.timeout_ms or 0)),
+                "allow_timeout_override": True,
+                "max_queue_size": queue.size,
+            },
+        },
         "max_batch_size": batch,
         "input": ends(True),
         "output": ends(False),

@@ -97,11 +97,13 @@ class Plane:
         """Check a request against its model."""
         items = served.signature.check_inputs(request.inputs)
         served.signature.check_outputs(request.outputs or ())
+        usual = served.config.timeout_ms
+        asked = request.timeout_seconds or (usual / 1000 if usual else None)
         longest = self.settings.limits.request_seconds
-        seconds = longest if request.timeout_seconds is None else min(longest, request.timeout_seconds)
+        seconds = longest if asked is None else min(longest, asked)
         return Job(
             request.inputs, request.layouts, request.kind, items, deadline=time.monotonic() + seconds,
-            outputs=request.outputs, places=request.places,
+            outputs=request.outputs, places=request.places, level=served.config.level(request.priority),
         )  # fmt: skip
 
     async def infer(self, served: Served, request: Request) -> Answer:

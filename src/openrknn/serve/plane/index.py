@@ -25,7 +25,7 @@ from pathlib import Path
 from openrknn.errors import UnsupportedError
 from openrknn.serve.plane.config import ModelConfig, read_config
 
-__all__ = ["FoundModel", "Stamp", "scan"]
+__all__ = ["FoundModel", "Stamp", "is_model_name", "scan"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)
 _VERSION = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
@@ -80,6 +80,11 @@ def scan(sources: Iterable[str | os.PathLike[str]], name: str | None = None) -> 
         raise UnsupportedError(f"{len(found)} models cannot all be called {name!r}")
     (only,) = found.values()
     return {name: replace(only, name=name)}
+
+
+def is_model_name(name: str) -> bool:
+    """Whether a model may be called so."""
+    return _NAME.fullmatch(name) is not None
 
 
 def _single(path: Path) -> FoundModel:

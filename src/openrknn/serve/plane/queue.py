@@ -14,13 +14,13 @@ __all__ = ["JobQueue"]
 
 
 class JobQueue:
-    """First in, first out. `size` jobs may wait beside those that run."""
+    """Those of a higher level first, in a level first in, first out. `size` jobs may wait beside those that run."""
 
-    def __init__(self, size: int, name: str) -> None:
+    def __init__(self, size: int, name: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         if size < 1:
             raise ValueError(f"a queue of {size} places can hold nothing")
         self.size = size
-        self._name = name
+        self._name, self._clock = name, clock
         self._jobs: deque[Job] = deque()
         self._changed = threading.Condition()
         self._refusal: ServeError | None = None
@@ -35,11 +35,28 @@ class JobQueue:
             if self._refusal is not None:
                 raise self._refusal
             if len(self._jobs) >= self.size:
+                self._drop_late()
+            if len(self._jobs) >= self.size:
                 message = f"model {self._name!r} has {self.size} requests waiting; try again later"
                 raise FullError(message, retry_seconds=retry_seconds)
-            self._jobs.append(job)
+            self._jobs.insert(self._place(job), job)
             self._changed.notify()
         job.future.add_done_callback(lambda future: self._forget(job) if future.cancelled() else None)
+
+    def _place(self, job: Job) -> int:
+        """Behind all of its level."""
+        at = len(self._jobs)
+        while at and self._jobs[at - 1].level > job.level:
+            at -= 1
+        return at
+
+    def _drop_late(self) -> None:
+        """Those whose time is over need no place."""
+        now = self._clock()
+        late = [job for job in self._jobs if job.is_late(now)]
+        for job in late:
+            self._jobs.remove(job)
+            self._starts(job)
 
     def take(
         self, *, most_items: int = 1, delay_seconds: float = 0.0, unless: Callable[[], bool] = lambda: False
@@ -66,7 +83,7 @@ class JobQueue:
                 if not self._jobs or items + self._jobs[0].items > most_items or not first.fits(self._jobs[0]):
                     break
                 job = self._jobs.popleft()
-                if _starts(job):
+                if self._starts(job):
                     jobs.append(job)
                     items += job.items
             return jobs
@@ -78,7 +95,7 @@ class JobQueue:
                     return None
                 self._changed.wait()
             job = self._jobs.popleft()
-            if _starts(job):
+            if self._starts(job):
                 return job
 
     def poke(self) -> None:
@@ -110,12 +127,11 @@ class JobQueue:
             if job in self._jobs:
                 self._jobs.remove(job)
 
-
-def _starts(job: Job) -> bool:
-    """Whether somebody still waits for it."""
-    if not job.future.set_running_or_notify_cancel():
-        return False
-    if job.is_late:
-        job.future.set_exception(DeadlineError("the request waited in the queue for longer than its deadline"))
-        return False
-    return True
+    def _starts(self, job: Job) -> bool:
+        """Whether somebody still waits for it."""
+        if not job.future.set_running_or_notify_cancel():
+            return False
+        if job.is_late(self._clock()):
+            job.future.set_exception(DeadlineError("the request waited in the queue for longer than its deadline"))
+            return False
+        return True

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from openrknn.errors import RknnError, UnsupportedError
 from openrknn.runtime.session import Session
-from openrknn.serve.errors import ConflictError, NotFoundError, NotReadyError
+from openrknn.serve.errors import BadRequestError, ConflictError, NotFoundError, NotReadyError
+from openrknn.serve.plane.given import GivenModels
 from openrknn.serve.plane.index import FoundModel, Stamp, scan
 from openrknn.serve.plane.served import OpenSession, Served
 from openrknn.serve.settings import Settings
@@ -20,6 +21,8 @@ from openrknn.serve.sources.wire import Bounds
 __all__ = ["Entry", "Repository"]
 
 _LOG = logging.getLogger(__name__)
+_CANNOT = (RknnError, OSError, ValueError, TypeError, MemoryError)
+"""What opening a model may raise."""
 
 
 @dataclass(slots=True)
@@ -57,6 +60,8 @@ class Repository:
         self._wanted: set[str] = set()
         """Models that were asked for."""
         self.is_loading = True
+        self._given = GivenModels(settings.limits.total_bytes)
+        """What clients sent with their load requests."""
 
     # -- looking -------------------------------------------------------------------------------------------------
 
@@ -126,18 +131,54 @@ class Repository:
                 self._load(model)
             self.is_loading = False
 
+    def load_given(self, name: str, config: object, files: Mapping[str, bytes]) -> None:
+        """Load a model as a client wants it: with another configuration, or from files that it sends.
+
+        Where that fails, what was there goes on answering, and nothing of the new one is left.
+        """
+        with self._loading:
+            given = self._given.make(name, config, files)
+            model = given.over(name, scan(self.sources.paths(), self._settings.name).get(name))
+            if model is None:
+                raise NotFoundError(f"there is no model {_short(name)} in the repository; send its files too")
+            made: dict[int, Served] = {}
+            try:
+                for number in model.wanted(self._settings.versions):
+                    made[number] = Served(model, number, self._settings, open_session=self._open_session)
+            except _CANNOT as error:
+                for one in made.values():
+                    one.close()
+                given.close()
+                raise ConflictError(f"model {name!r} cannot be loaded: {str(error) or type(error).__name__}") from None
+            if not made:
+                given.close()
+                raise BadRequestError(f"model {name!r} has none of the versions that its configuration wants")
+            self._wanted.add(name)
+            self._note(model)
+            stamps = model.stamps()
+            for number, entry in self._models[name].items():
+                if number in made:
+                    self._install(entry, made[number], stamps.get(number))
+                else:
+                    self._retire(entry, "")
+            self._given.keep(name, given)
+
     def load(self, name: str) -> None:
         """Load a model, or load it again: new versions, changed files. The old one answers until the new one can."""
         self.sources.sync()
         with self._loading:
             found = scan(self.sources.paths(), self._settings.name)
+            if name not in found and self._given.has_files(name):
+                raise NotFoundError(f"model {name!r} came from a client's files and is loaded; send them again")
+            is_given = self._given.has(name)
+            self._given.drop(name)
             if name not in found:
                 if name in self._models:
                     self.unload(name)
                 raise NotFoundError(f"there is no model {_short(name)} in the repository")
             self._wanted.add(name)
             self._note(found[name])
-            self._load(found[name])
+            self._load(found[name], always=is_given)
             broken = [entry for entry in self._models[name].values() if entry.state == "UNAVAILABLE" and entry.reason]
             wanted = found[name].wanted(self._settings.versions)
             for entry in broken:
@@ -153,12 +194,15 @@ class Repository:
             self._wanted.discard(name)
             for entry in versions.values():
                 self._retire(entry, "unloaded")
+            if self._given.has_files(name):  # nothing is left that could be loaded again
+                self._models = {other: entries for other, entries in self._models.items() if other != name}
+            self._given.drop(name)
 
     def poll(self) -> None:
         """Follow what has changed in the folders."""
         self.sources.sync()  # before the lock: who loads something else does not wait for a slow server
         with self._loading:
-            found = scan(self.sources.paths(), self._settings.name)
+            found = self._given.over(scan(self.sources.paths(), self._settings.name))
             for name in [name for name in self._models if name not in found]:
                 _LOG.info("model %s is gone from the repository", name)
                 self.unload(name)
@@ -183,6 +227,7 @@ class Repository:
             for name in list(self._models):
                 for entry in self._models[name].values():
                     self._retire(entry, "the server has stopped")
+            self._given.close()
 
     def _find(self) -> dict[str, FoundModel]:
         """At the start; there must be something, or a later look that may find it."""
@@ -201,12 +246,12 @@ class Repository:
         kept = {number: old.get(number) or Entry(found.name, number) for number in found.versions}
         self._models = {**self._models, found.name: kept}
 
-    def _load(self, found: FoundModel) -> None:
+    def _load(self, found: FoundModel, *, always: bool = False) -> None:
         wanted = found.wanted(self._settings.versions)
         stamps = found.stamps()
         for number in wanted:
             entry = self._models[found.name][number]
-            if entry.served is None or entry.served.problem or entry.stamp != stamps.get(number):
+            if always or entry.served is None or entry.served.problem or entry.stamp != stamps.get(number):
                 self._replace(entry, found, stamps.get(number))
         for number, entry in self._models[found.name].items():
             # An older version goes only when a newer one can answer.
@@ -220,13 +265,19 @@ class Repository:
             if found.problem:
                 raise ConflictError(found.problem)
             new = Served(found, entry.version, self._settings, open_session=self._open_session)
-        except (RknnError, OSError, ValueError, TypeError, MemoryError) as error:
+        except _CANNOT as error:
             reason = str(error) or type(error).__name__
             _LOG.error("model %s version %s cannot be loaded: %s", entry.name, entry.version, reason)
             # A version that answers goes on answering when its replacement is bad.
             entry.state, entry.reason = ("READY" if old is not None else "UNAVAILABLE"), reason
             return
-        entry.served, entry.state = new, "READY"
+        self._install(entry, new, stamp)
+
+    @staticmethod
+    def _install(entry: Entry, new: Served, stamp: Stamp | None) -> None:
+        """Let it answer from now on; the old one finishes what it has."""
+        old = entry.served
+        entry.served, entry.state, entry.reason, entry.stamp = new, "READY", "", stamp
         _LOG.info(
             "model %s version %s is ready on %s: %d contexts, %.2f s",
             entry.name, entry.version, new.device_name, len(new.instances), new.load_seconds,

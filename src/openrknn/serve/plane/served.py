@@ -8,14 +8,15 @@ import time
 from pathlib import Path
 
 from openrknn.runtime.session import Session
-from openrknn.serve.errors import NotReadyError
-from openrknn.serve.plane.config import read_labels
+from openrknn.serve.errors import ConflictError, NotReadyError
+from openrknn.serve.plane.config import ModelConfig, read_labels
 from openrknn.serve.plane.contexts import OpenSession
 from openrknn.serve.plane.host import Host, InProcessHost
 from openrknn.serve.plane.index import FoundModel
 from openrknn.serve.plane.instance import Context, Instance
 from openrknn.serve.plane.job import Job
 from openrknn.serve.plane.queue import JobQueue
+from openrknn.serve.plane.signature import Signature
 from openrknn.serve.plane.stats import Stats
 from openrknn.serve.settings import IN_PROCESS, Settings
 from openrknn.serve.worker import arena
@@ -44,8 +45,13 @@ class Served:
         self.host = self._host(found.versions[version], settings, open_session)
         self.card = self.host.card
         self.signature = self.card.signature
+        try:
+            check_declared(self.config, self.signature)
+        except BaseException:
+            self.host.close()
+            raise
         delay = self.config.batch_delay_ms
-        self._delay = settings.batch_delay_seconds if delay is None else delay / 1000
+        self.batch_delay_seconds = settings.batch_delay_seconds if delay is None else delay / 1000
         try:
             self._add_instance()
             count = self.config.instances or settings.instances or self._usual_instances()
@@ -86,7 +92,7 @@ class Served:
             self.queue,
             self.stats,
             batch=self.signature.batch,
-            batch_delay_seconds=self._delay,
+            batch_delay_seconds=self.batch_delay_seconds,
             is_dynamic=self.signature.is_dynamic,
             changed=self._instance_changed,
         )
@@ -135,3 +141,18 @@ class Served:
         for instance in reversed(self.instances):
             instance.close(_CLOSE_SECONDS)
         self.host.close()
+
+
+def check_declared(config: ModelConfig, signature: Signature) -> None:
+    """Refuse a model that is not what a client's configuration says."""
+    batch = signature.batch if signature.batch > 1 else 0
+    if config.most_batch > max(batch, 1):
+        raise ConflictError(f"the configuration has max_batch_size {config.most_batch}, and the model {batch}")
+    for declared, ports in ((config.inputs, signature.inputs), (config.outputs, signature.outputs)):
+        there = {port.name: (f"TYPE_{port.datatype}", port.shape[1 if batch else 0 :]) for port in ports}
+        for name, kind, dims in declared:
+            if there.get(name) != (kind, dims):
+                raise ConflictError(
+                    f"the configuration has {name[:80]!r} {kind[:40]}{list(dims)}, and the model has "
+                    + ", ".join(f"{known!r} {has[0]}{list(has[1])}" for known, has in there.items())
+                )

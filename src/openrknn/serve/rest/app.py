@@ -16,6 +16,7 @@ from openrknn.serve.page import api as page
 from openrknn.serve.plane import describe
 from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.given import files_of
 from openrknn.serve.plane.served import Served
 from openrknn.serve.rest import audio, extensions
 from openrknn.serve.rest import infer as infer_format
@@ -132,17 +133,23 @@ class _Api:
         return JSONResponse([row for row in rows if not only_ready or row["state"] == "READY"])
 
     async def _load(self, request: Request) -> Response:
-        words = await small_json(request, self._limits)
         self._check_may_change()
-        parameters = words.get("parameters")
-        if parameters:
-            raise BadRequestError("load takes no parameters: files and configurations come from the repository only")
-        await asyncio.to_thread(self._plane.repository.load, request.path_params["name"])
+        words = await small_json(request, self._limits, self._limits.body_bytes)
+        name, repository = request.path_params["name"], self._plane.repository
+        parameters = extensions.parameters_of(words)
+        if not parameters:
+            await asyncio.to_thread(repository.load, name)
+            return JSONResponse({})
+        files = files_of(parameters)
+        request.scope[SHARE].grow(sum(len(text) for text in files.values() if isinstance(text, str)))
+        contents = await asyncio.to_thread(extensions.from_base64, files)
+        await asyncio.to_thread(repository.load_given, name, parameters.get("config"), contents)
         return JSONResponse({})
 
     async def _unload(self, request: Request) -> Response:
-        await small_json(request, self._limits)
         self._check_may_change()
+        # unload_dependents is taken, and there are none: no model of ours is made of others.
+        infer_format.flag(extensions.parameters_of(await small_json(request, self._limits)), "unload_dependents")
         await asyncio.to_thread(self._plane.repository.unload, request.path_params["name"])
         return JSONResponse({})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -14,7 +16,7 @@ from openrknn.serve.rest import infer as infer_format
 from openrknn.serve.rest.body import SHARE, read_body
 from openrknn.serve.settings import Limits
 
-__all__ = ["routes", "small_json"]
+__all__ = ["from_base64", "parameters_of", "routes", "small_json"]
 
 _SMALL_BODY = 65536
 
@@ -24,6 +26,25 @@ async def small_json(request: Request, limits: Limits, most_bytes: int = _SMALL_
     body = await read_body(request, limits, most_bytes)
     request.scope[SHARE].grow(infer_format.json_bytes(body))
     return infer_format.load_json(body) if body.strip() else {}
+
+
+def parameters_of(words: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of a load or unload request."""
+    parameters = words.get("parameters")
+    if parameters is not None and not isinstance(parameters, dict):
+        raise BadRequestError("parameters have to be an object")
+    return parameters or {}
+
+
+def from_base64(files: Mapping[str, object]) -> dict[str, bytes]:
+    """The files of a load request."""
+    made = {}
+    for name, text in files.items():
+        try:
+            made[name] = base64.b64decode(text if isinstance(text, str) else "!", validate=True)
+        except ValueError:
+            raise BadRequestError(f"{name[:80]!r} is not base64") from None
+    return made
 
 
 def routes(plane: Plane) -> list[Route]:

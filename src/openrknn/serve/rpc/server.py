@@ -25,7 +25,7 @@ from openrknn.serve.rpc.messages import health, inference
 from openrknn.serve.rpc.schema import Method
 from openrknn.serve.rpc.service import Service
 from openrknn.serve.rpc.streams import Streams
-from openrknn.serve.rpc.weigh import weigh
+from openrknn.serve.rpc.weigh import weigh, weigh_files
 from openrknn.serve.timeouts import timeout
 
 __all__ = ["RpcServer"]
@@ -35,6 +35,7 @@ _OPEN_CALLS = frozenset({"ServerLive", "ServerReady", "Check", "Watch"})
 """What needs no token: probes of a cluster have none."""
 _QUIET_CALLS = _OPEN_CALLS | {"ModelReady"}
 _WITH_TENSORS = frozenset({"ModelInfer", "ModelStreamInfer"})
+_WITH_FILES = "RepositoryModelLoad"
 _CALLS_PER_STREAM = 4
 """Of one connection: short calls have room beside all the streams there may be."""
 _SMALL_MESSAGE = 65536
@@ -144,12 +145,12 @@ class RpcServer:
 
     @staticmethod
     def _parser(method: Method) -> Callable[[bytes, Share], Any]:
-        has_tensors = method.name in _WITH_TENSORS
+        has_tensors, has_files = method.name in _WITH_TENSORS, method.name == _WITH_FILES
 
         def parse(raw: bytes, share: Share) -> Any:
-            if not has_tensors and len(raw) > _SMALL_MESSAGE:
+            if not has_tensors and not has_files and len(raw) > _SMALL_MESSAGE:
                 raise TooLargeError(f"the message has {len(raw)} bytes; {method.name} takes {_SMALL_MESSAGE}")
-            share.grow(len(raw) + weigh(raw, has_tensors=has_tensors))
+            share.grow(len(raw) + (weigh_files(raw) if has_files else weigh(raw, has_tensors=has_tensors)))
             try:
                 return method.request.FromString(raw)
             except Exception:  # noqa: BLE001 - protobuf's error differs between its versions

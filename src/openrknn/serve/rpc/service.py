@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from openrknn.serve import tracing
-from openrknn.serve.errors import BadRequestError, ForbiddenError, NotFoundError, ServeError
+from openrknn.serve.errors import ForbiddenError, NotFoundError, ServeError
 from openrknn.serve.plane import describe
 from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.given import files_of
 from openrknn.serve.rpc import tensors
 from openrknn.serve.rpc.call import Call
 from openrknn.serve.rpc.extensions import Extensions
@@ -69,21 +70,24 @@ class Service(Extensions):
         return self._fill("RepositoryIndexResponse", {"models": rows})
 
     async def RepositoryModelLoad(self, request: Any, call: Call) -> Any:  # noqa: N802
-        self._check_may_change(request)
-        await asyncio.to_thread(self._plane.repository.load, request.model_name)
+        self._check_may_change()
+        repository = self._plane.repository
+        if not request.parameters:
+            await asyncio.to_thread(repository.load, request.model_name)
+            return self._fill("RepositoryModelLoadResponse", {})
+        files = {key: value.bytes_param for key, value in files_of(request.parameters).items()}
+        config = request.parameters["config"].string_param if "config" in request.parameters else None
+        await asyncio.to_thread(repository.load_given, request.model_name, config, files)
         return self._fill("RepositoryModelLoadResponse", {})
 
     async def RepositoryModelUnload(self, request: Any, call: Call) -> Any:  # noqa: N802
-        if not self._plane.settings.allow_repository:
-            raise ForbiddenError("this server was started with --fixed: models cannot be loaded or unloaded")
+        self._check_may_change()  # unload_dependents changes nothing: no model of ours is made of others
         await asyncio.to_thread(self._plane.repository.unload, request.model_name)
         return self._fill("RepositoryModelUnloadResponse", {})
 
-    def _check_may_change(self, request: Any) -> None:
+    def _check_may_change(self) -> None:
         if not self._plane.settings.allow_repository:
             raise ForbiddenError("this server was started with --fixed: models cannot be loaded or unloaded")
-        if request.parameters:
-            raise BadRequestError("load takes no parameters: files and configurations come from the repository only")
 
     # -- running -------------------------------------------------------------------------------------------------
 

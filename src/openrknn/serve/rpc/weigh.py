@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from openrknn.serve.errors import BadRequestError
 
-__all__ = ["weigh"]
+__all__ = ["weigh", "weigh_files"]
 
 _MOST_FIELDS = 4096
 _OBJECT_FACTOR = 64
@@ -20,6 +20,9 @@ _NUMBER_FACTOR = 16
 _RAW_FACTOR = 1
 _INPUTS, _RAW_INPUTS, _CONTENTS = 5, 7, 5
 """Numbers of fields: ModelInferRequest.inputs, .raw_input_contents, InferInputTensor.contents."""
+_PARAMETERS, _VALUE, _FILE = 3, 2, 4
+"""RepositoryModelLoadRequest.parameters, the value of an entry, ModelRepositoryParameter.bytes_param."""
+_FILE_FACTOR = 2
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -36,6 +39,22 @@ def weigh(message: bytes, *, has_tensors: bool) -> int:
                 total += (_NUMBER_FACTOR if inner == _CONTENTS else _OBJECT_FACTOR) * (inner_size + 2)
         else:
             total += _OBJECT_FACTOR * (size + 2)
+    return total
+
+
+def weigh_files(message: bytes) -> int:
+    """The same for a load request, whose parameters may be whole files."""
+    total = 0
+    for number, at, size in _fields(message, 0, len(message)):
+        if number != _PARAMETERS:
+            total += _OBJECT_FACTOR * (size + 2)
+            continue
+        for entry, place, entry_size in _fields(message, at, at + size):
+            if entry != _VALUE:
+                total += _OBJECT_FACTOR * (entry_size + 2)
+                continue
+            for inner, _, inner_size in _fields(message, place, place + entry_size):
+                total += _FILE_FACTOR * inner_size + _OBJECT_FACTOR if inner == _FILE else _OBJECT_FACTOR * inner_size
     return total
 
 
