@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -84,6 +85,34 @@ def test_it_survives_a_restart_of_the_kubelet(short: Path, tmp_path: Path) -> No
                 wait_for(lambda: len(kubelet.devices) == 2, "registration")
                 (answer,) = kubelet.admit(1)
                 assert answer.envs["OPENRKNN_NPU"] == "software"
+
+
+def test_a_rolling_upgrade(short: Path, tmp_path: Path) -> None:
+    """At the end of the older one's stream the kubelet drops the newer one, which registers again."""
+    Machine(tmp_path)
+    settings = Settings(tmp_path, software=2)
+    with Kubelet(short) as kubelet, running(short, settings) as older:
+        wait_for(lambda: len(kubelet.devices) == 2, "the older one")
+        with running(short, settings):
+            wait_for(lambda: len(kubelet.registrations) == 2, "the newer one")
+            first, second = (one.endpoint for one in kubelet.registrations)
+            assert first != second
+            older.stop()
+            wait_for(lambda: len(kubelet.registrations) == 3, "the newer one again")
+            assert kubelet.registrations[2].endpoint == second
+            wait_for(lambda: set(kubelet.devices.values()) == {"Healthy"}, "its devices")
+            (answer,) = kubelet.admit(1)
+            assert answer.envs["OPENRKNN_NPU"] == "software"
+
+
+def test_a_plugin_that_was_killed_leaves_a_socket_that_goes(short: Path, tmp_path: Path) -> None:
+    Machine(tmp_path)
+    with Kubelet(short) as kubelet:
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(kubelet.plugins / "openrknn-rockchip.com-npu-00000000010000.sock"))
+        with running(short, Settings(tmp_path, software=1)):
+            wait_for(lambda: len(kubelet.devices) == 1, "registration")
+            assert len(list(kubelet.plugins.glob("openrknn-*"))) == 1
 
 
 def test_unknown_devices_are_refused(short: Path, tmp_path: Path) -> None:

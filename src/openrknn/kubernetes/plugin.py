@@ -2,12 +2,14 @@
 
 The kubelet removes every socket in its folder when it starts. The plugin notices that its own is gone, or that the
 kubelet's is another one, serves again and registers again; containers that run are not touched. It also registers again
-when the kubelet stops listening: at the end of an older instance's stream a kubelet drops whichever instance is the
-newest by then.
+when the kubelet stops listening: at the end of an older instance's stream a kubelet (1.36: `runClient`) drops whichever
+instance is the newest by then, calls its devices unhealthy, and may do so after it came back. So a plugin that was
+dropped waits for a moment, and says again what it has.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
 import threading
@@ -29,6 +31,8 @@ FOLDER = Path("/var/lib/kubelet/device-plugins")
 """Hard-wired in the kubelet."""
 _VERSION = "v1beta1"
 _REGISTER_SECONDS = 10
+_SAY_AGAIN_SECONDS = (0.0, 1.0, 5.0, 300.0)
+_DROPPED_SECONDS = 0.5
 _LISTEN_SECONDS = 5.0
 """How long a kubelet may take from a registration to its call for the devices."""
 
@@ -38,7 +42,7 @@ class DevicePlugin:
 
     def __init__(self, cdi_kind: str = "", left: Callable[[], None] = lambda: None) -> None:
         self._cdi_kind, self._left = cdi_kind, left
-        self._watchers = 0
+        self._watchers = self._begun = 0
         self._changed = threading.Condition()
         self._offers: tuple[Offer, ...] = ()
         self._reasons: Mapping[str, str | None] = {}
@@ -67,22 +71,24 @@ class DevicePlugin:
         return message(DEVICE_PLUGIN, "DevicePluginOptions")(get_preferred_allocation_available=True)
 
     @property
-    def watchers(self) -> int:
-        """How many kubelets listen; one is right."""
+    def watchers(self) -> tuple[int, int]:
+        """How many kubelets listen (one is right), and how many ever began to."""
         with self._changed:
-            return self._watchers
+            return self._watchers, self._begun
 
     def ListAndWatch(self, request: Any, context: Any) -> Iterator[Any]:  # noqa: N802
-        seen = -1
+        seen, pauses = -1, itertools.chain(_SAY_AGAIN_SECONDS, itertools.repeat(_SAY_AGAIN_SECONDS[-1]))
         with self._changed:
             self._watchers += 1
+            self._begun += 1
         # Each stream holds a worker: it has to end when the kubelet does, not at the next change.
         context.add_callback(self._wake)
         try:
             while True:
                 with self._changed:
                     self._changed.wait_for(
-                        lambda: self._closed or self._generation != seen or not context.is_active()  # noqa: B023
+                        lambda: self._closed or self._generation != seen or not context.is_active(),  # noqa: B023
+                        timeout=next(pauses),
                     )
                     if self._closed or not context.is_active():
                         return
@@ -163,7 +169,7 @@ class KubeletLink:
         self._socket: Socket | None = None
         self._kubelet: tuple[int, int] | None = None
         self._registered_at = 0.0
-        self._was_watched = False
+        self._begun = 0
         self._problem = ""
         self.registrations = 0
 
@@ -189,6 +195,9 @@ class KubeletLink:
             # The newer pod of a rolling upgrade is registered, or will be; this one stays until it is told to go.
             self._kubelet = kubelet
         elif kubelet != self._kubelet or not self._is_heard():
+            if kubelet == self._kubelet:
+                _LOG.info("the kubelet does not listen any more")
+                time.sleep(_DROPPED_SECONDS)
             self._kubelet = kubelet if self._register() else None
         return self.is_registered
 
@@ -200,10 +209,8 @@ class KubeletLink:
 
     def _is_heard(self) -> bool:
         """Whether the kubelet listens, or was told so recently that it may not have begun."""
-        if self._plugin.watchers:
-            self._was_watched = True
-            return True
-        return not self._was_watched and self._clock() - self._registered_at < _LISTEN_SECONDS
+        now, begun = self._plugin.watchers
+        return bool(now) or (begun == self._begun and self._clock() - self._registered_at < _LISTEN_SECONDS)
 
     def _register(self) -> bool:
         """The kubelet calls back at once: the service is up before."""
@@ -213,6 +220,7 @@ class KubeletLink:
             version=_VERSION, endpoint=self._socket.path.name, resource_name=self._resource
         )
         request.options.get_preferred_allocation_available = True
+        begun = self._plugin.watchers[1]
         with grpc.insecure_channel(unix(self._folder / "kubelet.sock")) as channel:
             try:
                 stub(channel, "v1beta1.Registration").Register(request, timeout=_REGISTER_SECONDS)
@@ -221,7 +229,7 @@ class KubeletLink:
                     _LOG.warning("the kubelet does not take %s: %s; trying again", self._resource, error.details())
                 self._problem = error.details()
                 return False
-        self._registered_at, self._was_watched, self._problem = self._clock(), False, ""
+        self._registered_at, self._begun, self._problem = self._clock(), begun, ""
         self.registrations += 1
         _LOG.info("registered %s", self._resource)
         return True
