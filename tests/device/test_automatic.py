@@ -13,8 +13,9 @@ import pytest
 
 from openrknn.chips import CHIPS
 from openrknn.device import open_device
-from openrknn.device.automatic import DEVICE_VARIABLE, NPU_VARIABLE, automatic_device
+from openrknn.device.automatic import DEVICE_VARIABLE, automatic_device
 from openrknn.errors import UnsupportedError
+from openrknn.monitor.variables import NPU_VARIABLE
 from openrknn.runtime import automatic
 from openrknn.runtime.matmul.matmul import Matmul
 from openrknn.runtime.session import Session

@@ -10,10 +10,9 @@ import pytest
 
 from openrknn.chips import CHIPS
 from openrknn.device import open_device
-from openrknn.device.automatic import NPU_VARIABLE
-from openrknn.device.choose import MASK_VARIABLE
 from openrknn.device.kernel import Driver, SystemKernel
 from openrknn.errors import DeviceError, UnsupportedError
+from openrknn.monitor.variables import MASK_VARIABLE, NPU_VARIABLE
 from openrknn.uapi import drm, rknpu
 from tests.container.places import GOLDENS, IS_WHOLE
 from tests.runtime.cases import CORPUS, MODELS
