@@ -114,6 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     logs = parser.add_argument_group("logs and traces")
     logs.add_argument("--log-format", choices=("text", "json"), default="text", help="log format (default: text)")
     logs.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    logs.add_argument("--trace-file", metavar="FILE", help="for the traces that Triton's clients switch on")
     logs.add_argument("--otlp", metavar="URL", default=os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"),
                       help="send OpenTelemetry traces to this endpoint, such as http://localhost:4318")  # fmt: skip
 
@@ -192,6 +193,7 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         drain_delay_seconds=arguments.drain_delay,
         drain_seconds=arguments.drain,
         page=not arguments.no_page,
+        trace_file=arguments.trace_file,
         otlp_endpoint=arguments.otlp,
         describe=report,
     )

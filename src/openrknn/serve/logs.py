@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 
-__all__ = ["JsonFormatter", "TextFormatter", "one_line", "set_up"]
+__all__ = ["JsonFormatter", "TextFormatter", "one_line", "set_up", "text_formatter"]
 
 
 class JsonFormatter(logging.Formatter):
@@ -42,13 +42,21 @@ class TextFormatter(logging.Formatter):
         return super().formatMessage(record)
 
 
+def text_formatter(*, iso: bool = False) -> TextFormatter:
+    """With the time of day, or with date and time as ISO 8601 wants it."""
+    made = TextFormatter("%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%dT%H:%M:%SZ" if iso else "%H:%M:%S")
+    if iso:
+        made.converter = time.gmtime
+    return made
+
+
 def set_up(form: str, level: str) -> None:
     """Everything to stderr; `form` is text or json."""
     handler = logging.StreamHandler(sys.stderr)
     if form == "json":
         handler.setFormatter(JsonFormatter())
     else:
-        handler.setFormatter(TextFormatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S"))
+        handler.setFormatter(text_formatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -123,6 +123,8 @@ class Settings:
     """The web page."""
     root: str = "/"
     """Where /sys and /proc are, for the NPU's load and temperature."""
+    trace_file: str | os.PathLike[str] | None = None
+    """Where Triton's traces go; None: nowhere."""
     otlp_endpoint: str | None = None
     """Where traces go, for example http://localhost:4318; None: nowhere."""
     describe: Callable[[Model | Bundle], str] | None = field(default=None, repr=False)

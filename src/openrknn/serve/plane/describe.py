@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
+import mmap
+from pathlib import Path
 from typing import Any
 
 from openrknn.serve.plane.config import LEVELS
@@ -13,15 +16,16 @@ from openrknn.serve.plane.stats import Stats
 __all__ = ["EXTENSIONS", "model_config", "model_metadata", "server_metadata", "statistics", "version"]
 
 EXTENSIONS = (
-    "classification", "model_repository", "model_configuration", "binary_tensor_data", "parameters", "statistics",
+    "classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
+    "model_configuration", "binary_tensor_data", "statistics", "logging",
 )  # fmt: skip
 """What every server of ours has, by Triton's names."""
 
 
 def server_metadata(plane: Plane) -> dict[str, Any]:
     """Name, version and what it can do beside the protocol proper."""
-    memory = [] if plane.regions.refusal else ["system_shared_memory"]
-    return {"name": "openrknn", "version": version(), "extensions": [*EXTENSIONS, *memory]}
+    some = {"system_shared_memory": not plane.regions.refusal, "trace": plane.traces.is_offered}
+    return {"name": "openrknn", "version": version(), "extensions": [*EXTENSIONS, *(key for key in some if some[key])]}
 
 
 def version() -> str:
@@ -91,7 +95,10 @@ def statistics(served: Served) -> dict[str, Any]:
             "compute_input": _stage(stats, "pre"),
             "compute_infer": _stage(stats, "npu"),
             "compute_output": _stage(stats, "post"),
+            "cache_hit": _duration(0, 0.0),
+            "cache_miss": _duration(0, 0.0),
         },
+        "memory_usage": [{"type": "CPU", "id": 0, "byte_size": size} for size in _memory(served)],
         "batch_stats": [
             {
                 "batch_size": size,
@@ -102,6 +109,15 @@ def statistics(served: Served) -> dict[str, Any]:
             for size, row in sorted(stats.batches.items())
         ],
     }
+
+
+def _memory(served: Served) -> list[int]:
+    """Bytes of the processes that the model runs in; those of the server's own are not told apart."""
+    found = []
+    for pid in served.host.pids():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            found.append(int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * mmap.PAGESIZE)
+    return found
 
 
 def _stage(stats: Stats, name: str) -> dict[str, int]:

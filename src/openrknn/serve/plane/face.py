@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from openrknn.runtime.session import Session
-from openrknn.serve.errors import DeadlineError, NotReadyError, ServeError
+from openrknn.serve.errors import DeadlineError, ForbiddenError, NotReadyError, ServeError
+from openrknn.serve.logsettings import LogSettings
 from openrknn.serve.plane.budget import Budget
 from openrknn.serve.plane.classes import Labelled, top_classes
 from openrknn.serve.plane.job import Answer, Job, OutputKind, Stages
@@ -19,6 +21,7 @@ from openrknn.serve.settings import Settings
 from openrknn.serve.shared.regions import Part, Regions
 from openrknn.serve.shared.tensor import Output, Tensor, Written
 from openrknn.serve.timeouts import timeout
+from openrknn.serve.traces import Traces
 from openrknn.serve.voice.booth import OpenVoice, open_voice
 from openrknn.serve.voice.voices import Voices
 
@@ -61,6 +64,8 @@ class Plane:
         self.budget = Budget(settings.limits.total_bytes)
         refusal = "" if settings.has_shared_memory else _NO_SHARED_MEMORY
         self.regions = Regions(refusal=refusal, most_bytes=settings.limits.total_bytes)
+        self.traces = Traces(Path(settings.trace_file) if settings.trace_file else None)
+        self.logs = LogSettings()
         self.closers: list[Callable[[], None]] = []
         """What else has to end with it."""
         self.is_draining = False
@@ -86,6 +91,11 @@ class Plane:
         except NotReadyError as error:
             return str(error)
         return "the server is shutting down" if self.is_draining and not problem else problem
+
+    def check_may_change(self) -> None:
+        """Refuse a client that wants other models or other settings than the server was started with."""
+        if not self.settings.allow_repository:
+            raise ForbiddenError("this server was started with --fixed: clients cannot change its models and settings")
 
     def worker_pids(self) -> list[int]:
         """The processes that models run in."""
@@ -129,7 +139,7 @@ class Plane:
         chosen: dict[str, Output | Labelled] = {name: outputs[name] for name in request.outputs or outputs}
         for name, count in request.classes.items():
             chosen[name] = await self._top(served, name, outputs[name], count)
-        return Answer(chosen, stages, served.name, served.version, job.items)
+        return Answer(chosen, stages, served.name, served.version, job.items, job.arrived)
 
     @staticmethod
     async def _top(served: Served, name: str, output: Output, count: int) -> Labelled:
@@ -159,3 +169,5 @@ class Plane:
         self.voices.close()
         for close in self.closers:
             close()
+        self.traces.close()
+        self.logs.close()

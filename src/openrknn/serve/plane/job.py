@@ -46,6 +46,8 @@ class Answer:
     model_name: str
     model_version: str
     items: int = 1
+    arrived: float = 0.0
+    """time.monotonic() when it came into the queue."""
 
 
 @dataclass(slots=True, eq=False)

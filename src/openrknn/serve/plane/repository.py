@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 from openrknn.errors import RknnError, UnsupportedError
 from openrknn.runtime.session import Session
 from openrknn.serve.errors import BadRequestError, ConflictError, NotFoundError, NotReadyError
+from openrknn.serve.plane.entry import Entry
 from openrknn.serve.plane.given import GivenModels
 from openrknn.serve.plane.index import FoundModel, Stamp, scan
 from openrknn.serve.plane.served import OpenSession, Served
@@ -23,24 +22,6 @@ __all__ = ["Entry", "Repository"]
 _LOG = logging.getLogger(__name__)
 _CANNOT = (RknnError, OSError, ValueError, TypeError, MemoryError)
 """What opening a model may raise."""
-
-
-@dataclass(slots=True)
-class Entry:
-    """One version of a model, loaded or not."""
-
-    name: str
-    version: int
-    state: str = "UNAVAILABLE"
-    """LOADING, READY, UNLOADING or UNAVAILABLE."""
-    reason: str = ""
-    served: Served | None = field(default=None, repr=False)
-    stamp: Stamp | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        problem = self.served.problem if self.served is not None else ""
-        state, reason = ("UNAVAILABLE", problem) if problem else (self.state, self.reason)
-        return {"name": self.name, "version": str(self.version), "state": state, "reason": reason}
 
 
 class Repository:
@@ -91,6 +72,13 @@ class Repository:
             why = f": {entry.reason}" if entry.reason else ""
             raise NotReadyError(f"model {name!r} version {entry.version} is not loaded ({entry.state.lower()}){why}")
         return entry.served
+
+    def some(self, name: str, version: str = "") -> list[Served]:
+        """All loaded versions of a model, or the one that is asked for."""
+        if version:
+            return [self.find(name, version)]
+        self.find(name)  # says why there is none
+        return [entry.served for _, entry in sorted(self._models[name].items()) if entry.served is not None]
 
     def ready_problem(self) -> str:
         """Why this server should get no requests; empty: it should.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from openrknn.serve import metrics, tracing
-from openrknn.serve.errors import BadRequestError, ForbiddenError, FullError, NotFoundError, NotReadyError
+from openrknn.serve.errors import BadRequestError, FullError, NotFoundError, NotReadyError
 from openrknn.serve.page import api as page
 from openrknn.serve.plane import describe
 from openrknn.serve.plane.budget import Share
@@ -26,6 +27,7 @@ from openrknn.serve.rest.gone import unless_gone
 from openrknn.serve.rest.guard import Guard
 from openrknn.serve.rest.openapi import description
 from openrknn.serve.rest.pictures import Pictures
+from openrknn.serve.traces import Trace
 
 __all__ = ["build"]
 
@@ -117,7 +119,8 @@ class _Api:
         return JSONResponse(describe.model_config(self._find(request)))
 
     async def _stats(self, request: Request) -> Response:
-        return JSONResponse({"model_stats": [describe.statistics(self._find(request))]})
+        some = self._plane.repository.some(request.path_params["name"], request.path_params.get("version", ""))
+        return JSONResponse({"model_stats": [describe.statistics(one) for one in some]})
 
     async def _all_stats(self, _: Request) -> Response:
         return JSONResponse({"model_stats": [describe.statistics(one) for one in self._plane.repository.served()]})
@@ -133,7 +136,7 @@ class _Api:
         return JSONResponse([row for row in rows if not only_ready or row["state"] == "READY"])
 
     async def _load(self, request: Request) -> Response:
-        self._check_may_change()
+        self._plane.check_may_change()
         words = await small_json(request, self._limits, self._limits.body_bytes)
         name, repository = request.path_params["name"], self._plane.repository
         parameters = extensions.parameters_of(words)
@@ -147,15 +150,11 @@ class _Api:
         return JSONResponse({})
 
     async def _unload(self, request: Request) -> Response:
-        self._check_may_change()
+        self._plane.check_may_change()
         # unload_dependents is taken, and there are none: no model of ours is made of others.
         infer_format.flag(extensions.parameters_of(await small_json(request, self._limits)), "unload_dependents")
         await asyncio.to_thread(self._plane.repository.unload, request.path_params["name"])
         return JSONResponse({})
-
-    def _check_may_change(self) -> None:
-        if not self._settings.allow_repository:
-            raise ForbiddenError("this server was started with --fixed: models cannot be loaded or unloaded")
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -164,12 +163,22 @@ class _Api:
         self._check_room(served)
         elements = served.signature.largest_bytes() // 8
         most = _JSON_BYTES + _JSON_BYTES_PER_ELEMENT * elements
+        traced = self._plane.traces.start(served.name, served.version, "HTTP")
+        if traced is not None:
+            traced.mark("HTTP_RECV_START")
         with tracing.request("infer", served, request.headers) as span:
             body = await read_body(request, self._limits, most)
+            if traced is not None:
+                traced.mark("HTTP_RECV_END")
             share: Share = request.scope[SHARE]
             parsed = infer_format.parse(body, request.headers.get(_HEADER_LENGTH), share, self._plane.regions)
             share.grow(infer_format.answer_bytes(parsed, served.signature))
+            if traced is not None:
+                traced.name(parsed.id)
+                traced.mark("REQUEST_START")
             answer = await unless_gone(request, self._plane.infer(served, parsed.request))
+            if traced is not None:
+                traced.answered(answer, parsed.request.pre_seconds)
             started = time.perf_counter()
             content, json_bytes = infer_format.build(parsed, answer)
             accepted = request.headers.get("accept-encoding", "")
@@ -181,7 +190,18 @@ class _Api:
             headers[_HEADER_LENGTH] = str(json_bytes)
         if encoding:
             headers["content-encoding"] = encoding
-        return Response(content, headers=headers)
+        return Response(content, headers=headers, background=self._sending(traced))
+
+    def _sending(self, traced: Trace | None) -> BackgroundTask | None:
+        """The end of a trace: Starlette does it when the answer is sent."""
+        if traced is None:
+            return None
+        traced.mark("HTTP_SEND_START")
+        return BackgroundTask(self._sent, traced)
+
+    async def _sent(self, traced: Trace) -> None:
+        traced.mark("HTTP_SEND_END")
+        self._plane.traces.end(traced)
 
     async def _image(self, request: Request) -> Response:
         served = self._find(request)

@@ -57,6 +57,9 @@ def routes(plane: Plane) -> list[Route]:
         Route(f"{memory}/region/{{name:path}}/register", api.register, methods=["POST"]),
         Route(f"{memory}/unregister", api.unregister, methods=["POST"]),
         Route(f"{memory}/region/{{name:path}}/unregister", api.unregister, methods=["POST"]),
+        Route("/v2/trace/setting", api.trace, methods=["GET", "POST"]),
+        Route("/v2/models/{name}/trace/setting", api.trace, methods=["GET", "POST"]),
+        Route("/v2/logging", api.logging, methods=["GET", "POST"]),
         Route(f"{cuda}/status", api.nothing),
         Route(f"{cuda}/region/{{name:path}}/register", api.no_cuda, methods=["POST"]),
         Route(f"{cuda}/unregister", api.nothing_to_do, methods=["POST"]),
@@ -94,3 +97,20 @@ class _Extensions:
 
     async def no_cuda(self, _: Request) -> Response:
         raise BadRequestError("an NPU has no CUDA memory; use system shared memory")
+
+    # -- settings ------------------------------------------------------------------------------------------------
+
+    async def trace(self, request: Request) -> Response:
+        model = request.path_params.get("name", "")
+        if model:
+            self._plane.repository.find(model)
+        if request.method == "GET":
+            return JSONResponse(self._plane.traces.settings(model))
+        self._plane.check_may_change()
+        return JSONResponse(self._plane.traces.update(await small_json(request, self._limits), model))
+
+    async def logging(self, request: Request) -> Response:
+        if request.method == "GET":
+            return JSONResponse(self._plane.logs.settings())
+        self._plane.check_may_change()
+        return JSONResponse(self._plane.logs.update(await small_json(request, self._limits)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from openrknn.serve.plane.budget import Share
@@ -27,3 +27,5 @@ class Call:
     """Where the call lasts."""
     model: str = ""
     """For the log."""
+    after: list[Callable[[], None]] = field(default_factory=list)
+    """What to do when the answer is sent."""

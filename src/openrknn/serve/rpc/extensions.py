@@ -13,6 +13,8 @@ from openrknn.serve.rpc.messages import inference
 
 __all__ = ["Extensions"]
 
+_LOG_FIELDS = {bool: "bool_param", int: "uint32_param", str: "string_param"}
+
 
 class Extensions:
     """The part of GRPCInferenceService that is about the server and not about models."""
@@ -47,3 +49,33 @@ class Extensions:
 
     async def CudaSharedMemoryUnregister(self, request: Any, call: Call) -> Any:  # noqa: N802
         return self._fill("CudaSharedMemoryUnregisterResponse", {})
+
+    # -- settings ------------------------------------------------------------------------------------------------
+
+    async def TraceSetting(self, request: Any, call: Call) -> Any:  # noqa: N802
+        traces, model = self._plane.traces, request.model_name
+        if model:
+            self._plane.repository.find(model)
+        if request.settings:
+            self._plane.check_may_change()
+            changes = {key: list(value.value) or None for key, value in request.settings.items()}
+            found = traces.update(changes, model)
+        else:
+            found = traces.settings(model)
+        rows = {key: {"value": value if isinstance(value, list) else [value]} for key, value in found.items()}
+        return self._fill("TraceSettingResponse", {"settings": rows})
+
+    async def LogSettings(self, request: Any, call: Call) -> Any:  # noqa: N802
+        logs = self._plane.logs
+        if request.settings:
+            self._plane.check_may_change()
+            found = logs.update({key: _value(given) for key, given in request.settings.items()})
+        else:
+            found = logs.settings()
+        rows = {key: {_LOG_FIELDS[type(value)]: value} for key, value in found.items()}
+        return self._fill("LogSettingsResponse", {"settings": rows})
+
+
+def _value(given: Any) -> Any:
+    choice = given.WhichOneof("parameter_choice")
+    return getattr(given, choice) if choice else None

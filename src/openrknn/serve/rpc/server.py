@@ -124,6 +124,8 @@ class RpcServer:
         """Writing waits until the client takes it; the memory of an answer counts until then."""
         if not method.streams_responses:
             await context.write(_encode(await function(await self._only(messages, call), call)))
+            for done in call.after:
+                done()
             return
         with self._streams.place() as call.stream:
             given = messages if method.streams_requests else await self._only(messages, call)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from openrknn.serve import tracing
-from openrknn.serve.errors import ForbiddenError, NotFoundError, ServeError
+from openrknn.serve.errors import NotFoundError, ServeError
 from openrknn.serve.plane import describe
 from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.face import Plane
@@ -20,6 +21,7 @@ from openrknn.serve.rpc.call import Call
 from openrknn.serve.rpc.extensions import Extensions
 from openrknn.serve.rpc.messages import inference
 from openrknn.serve.rpc.streams import Stream
+from openrknn.serve.traces import Trace
 
 __all__ = ["Service"]
 
@@ -61,7 +63,7 @@ class Service(Extensions):
 
     async def ModelStatistics(self, request: Any, call: Call) -> Any:  # noqa: N802
         repository = self._plane.repository
-        some = [repository.find(request.name, request.version)] if request.name else repository.served()
+        some = repository.some(request.name, request.version) if request.name else repository.served()
         return self._fill("ModelStatisticsResponse", {"model_stats": [describe.statistics(one) for one in some]})
 
     async def RepositoryIndex(self, request: Any, call: Call) -> Any:  # noqa: N802
@@ -70,7 +72,7 @@ class Service(Extensions):
         return self._fill("RepositoryIndexResponse", {"models": rows})
 
     async def RepositoryModelLoad(self, request: Any, call: Call) -> Any:  # noqa: N802
-        self._check_may_change()
+        self._plane.check_may_change()
         repository = self._plane.repository
         if not request.parameters:
             await asyncio.to_thread(repository.load, request.model_name)
@@ -81,31 +83,44 @@ class Service(Extensions):
         return self._fill("RepositoryModelLoadResponse", {})
 
     async def RepositoryModelUnload(self, request: Any, call: Call) -> Any:  # noqa: N802
-        self._check_may_change()  # unload_dependents changes nothing: no model of ours is made of others
+        self._plane.check_may_change()  # unload_dependents changes nothing: no model of ours is made of others
         await asyncio.to_thread(self._plane.repository.unload, request.model_name)
         return self._fill("RepositoryModelUnloadResponse", {})
-
-    def _check_may_change(self) -> None:
-        if not self._plane.settings.allow_repository:
-            raise ForbiddenError("this server was started with --fixed: models cannot be loaded or unloaded")
 
     # -- running -------------------------------------------------------------------------------------------------
 
     async def ModelInfer(self, request: Any, call: Call) -> Any:  # noqa: N802
-        return await self._infer(request, call, call.share, call.seconds_left)
+        return await self._infer(request, call, call.share, call.seconds_left, call.after)
 
-    async def _infer(self, request: Any, call: Call, share: Share, seconds_left: float | None) -> bytes:
-        """A ModelInferResponse, encoded."""
+    async def _infer(
+        self, request: Any, call: Call, share: Share, seconds_left: float | None, after: list[Callable[[], None]]
+    ) -> bytes:
+        """A ModelInferResponse, encoded; `after` is done when it is sent."""
         served = self._plane.repository.find(request.model_name, request.model_version)
+        traced = self._plane.traces.start(served.name, served.version, "GRPC")
+        if traced is not None:
+            traced.mark("GRPC_WAITREAD_END")
+            traced.name(request.id)
         with tracing.request("infer", served, call.headers) as span:
             parsed = tensors.parse(request, seconds_left, share, self._plane.regions)
             share.grow(tensors.answer_bytes(parsed, served.signature))
+            if traced is not None:
+                traced.mark("REQUEST_START")
             answer = await self._plane.infer(served, parsed)
+            if traced is not None:
+                traced.answered(answer, parsed.pre_seconds)
             started = time.perf_counter()
             response = tensors.build(self._answer(), answer, request.id)
             self._plane.done(served, answer, time.perf_counter() - started)
             span.stages(answer.stages)
+        if traced is not None:
+            traced.mark("GRPC_SEND_START")
+            after.append(partial(self._sent, traced))
         return response
+
+    def _sent(self, traced: Trace) -> None:
+        traced.mark("GRPC_SEND_END")
+        self._plane.traces.end(traced)
 
     async def ModelStreamInfer(self, messages: AsyncIterator[bytes], call: Call) -> AsyncIterator[Any]:  # noqa: N802
         """Answers come in the order of the requests; a few are under way at the same time."""
@@ -153,15 +168,18 @@ class Service(Extensions):
         """Errors are answers here: the stream goes on."""
         made = self._stream_answer()
         request = None
+        after: list[Callable[[], None]] = []
         try:
             request = call.parse(raw, share)
-            made.infer_response.MergeFromString(await self._infer(request, call, share, None))
+            made.infer_response.MergeFromString(await self._infer(request, call, share, None, after))
         except ServeError as error:
             made.error_message = str(error)
             if request is not None:
                 made.infer_response.id = request.id
                 made.infer_response.model_name = request.model_name
         made.infer_response.parameters["triton_final_response"].bool_param = True
+        for done in after:  # it waits for its turn in the stream now
+            done()
         return made
 
 
