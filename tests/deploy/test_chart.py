@@ -18,6 +18,8 @@ import yaml
 
 import openrknn
 from openrknn.cli.main import build_parser
+from openrknn.kubernetes.inventory import Settings
+from openrknn.kubernetes.nodeconfig import NodeConfig
 from tests.deploy import kustomize
 from tests.deploy.helm.cases import CASES, WRONG
 from tests.deploy.helm.parse import TemplateError
@@ -161,6 +163,14 @@ def test_chart_and_kustomization_say_the_same(folder: str) -> None:
     assert set(chart) == set(other)
     for name, one in chart.items():
         assert one == other[name], name
+
+
+@pytest.mark.parametrize("case", ["nodes that differ"])
+def test_the_plugin_takes_the_configuration(case: str, rendered: dict[str, list[Object]], tmp_path: Path) -> None:
+    file = tmp_path / "plugin.toml"
+    file.write_text(one_of(rendered[case], "ConfigMap", "openrknn-device-plugin")["data"]["plugin.toml"])
+    assert NodeConfig(file, Settings(), "rock5-1", None).settings().strategy == "cores"
+    assert NodeConfig(file, Settings(), "other", None).settings().strategy == "shares"
 
 
 # Values

@@ -31,6 +31,9 @@ CASES: dict[str, dict[str, Any]] = {
         "networkPolicy": {"metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
     },
     "shares": {"devicePlugin": {"shares": 4, "extraArgs": ["--json"]}},
+    "nodes that differ": {
+        "devicePlugin": {"config": 'strategy = "shares"\n[[node]]\nnames = ["rock5-*"]\nstrategy = "cores"\n'}
+    },
     "dra": {"dra": {"enabled": True}, "networkPolicy": {"apiServerPorts": [443, 6443]}},
     "dra, extended resource": {
         "dra": {"enabled": True, "deviceClass": {
@@ -40,7 +43,9 @@ CASES: dict[str, dict[str, Any]] = {
         "devicePlugin": {"software": {"count": 2}},
     },
     "dra beside the plugin, no policies": {
-        "dra": {"enabled": True, "devicePluginToo": True, "admissionPolicy": False, "deviceClass": {"create": False}},
+        "dra": {"enabled": True, "devicePluginToo": True, "admissionPolicy": False, "deviceClass": {"create": False},
+                "shares": "capacity", "taintEffect": "NoExecute"},
+        "devicePlugin": {"strategy": "shares", "configMap": "nodes"},
         "networkPolicy": {"enabled": False},
     },
     "serve": {"serve": {"enabled": True}},
@@ -71,7 +76,8 @@ CASES: dict[str, dict[str, Any]] = {
     "serve from elsewhere, cert-manager, KEDA": {
         "serve": {
             "enabled": True,
-            "models": {"claim": "", "sources": ["https://models.example/yolo.rknn"], "size": "2Gi"},
+            "models": {"claim": "", "sources": ["https://models.example/yolo.rknn"], "size": "2Gi",
+                       "requireChecksum": True},
             "tls": {"certManager": {"enabled": True, "issuer": {"name": "home"}}, "hosts": ["npu.example"]},
             "autoscaling": {"kind": "keda", "min": 0},
         },
