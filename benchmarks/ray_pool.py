@@ -8,8 +8,8 @@
 2. a job in a process of its own; after a third of the pictures one worker gets SIGKILL
 3. a second job; after half of the pictures the driver gets SIGKILL, and the same call goes on
 
-All of it in one run on one machine, each worker with one thread. A table is right if it has each picture once, in order,
-with the class that a single Session gives.
+All of it in one run on one machine, each worker with one thread. A table is right if it has each picture once, in
+order, with the class that a single Session gives.
 """
 
 from __future__ import annotations
