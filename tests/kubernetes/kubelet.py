@@ -41,7 +41,7 @@ class Kubelet:
         self.plugins = folder / "device-plugins"
         self.registrations: list[Any] = []
         self.devices: dict[str, str] = {}
-        self.updates = 0
+        self.updates = self.streams = 0
         self.pods: list[Any] = []
         self._allocated: set[str] = set()
         self._watching: list[Any] = []
@@ -104,8 +104,11 @@ class Kubelet:
         return message(POD_RESOURCES, "AllocatableResourcesResponse")()
 
     def _watch(self, watch: Any) -> None:
+        is_first = True
         try:
             for answer in watch:
+                self.streams += is_first
+                is_first = False
                 self.devices = {device.ID: device.health for device in answer.devices}
                 self.updates += 1
         except grpc.RpcError:

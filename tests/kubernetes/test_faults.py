@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from openrknn.kubernetes.api import ApiError, ApiServer
-from openrknn.kubernetes.claims import Claims
+from openrknn.kubernetes.claims import ClaimError, Claims
 from openrknn.kubernetes.dra import Driver, Folders
 from openrknn.kubernetes.inventory import Settings, Unit, units
 from openrknn.kubernetes.known import Known
@@ -229,6 +229,53 @@ def test_what_a_killed_driver_left_of_claims_is_removed(api: StandInApi, short: 
     os.utime(half, (past, past))
     claims.sweep()
     assert not half.exists()
+
+
+def test_a_claim_stays_prepared_while_nobody_answers(
+    api: StandInApi, short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kubelet that starts again asks for what its pods have already."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    rknpu_board(tmp_path)
+    settings = Settings(tmp_path)
+    offered = {offer.id: offer for offer in parts(settings, units(settings))}
+    claims = Claims(ApiServer(api.url), "npu.rockchip.com", "board1", short / "cdi", short / "claims")
+    api.claim("eyes", "uid-1", "npu0-core-0", "npu0-core-1", requests=("a", "b"), shares=("s1",))
+    before = claims.prepare("home", "eyes", "uid-1", offered)
+    api.fail = True
+    assert claims.prepare("home", "eyes", "uid-1", offered) == before
+    with pytest.raises(ApiError, match="503"):
+        claims.prepare("home", "ears", "uid-2", offered)
+    (short / "claims/uid-1.json").write_text("{")
+    with pytest.raises(ApiError, match="503"):
+        claims.prepare("home", "eyes", "uid-1", offered)
+
+
+def test_parameters_that_would_do_nothing_are_refused(api: StandInApi, short: Path, tmp_path: Path) -> None:
+    rknpu_board(tmp_path)
+    settings = Settings(tmp_path)
+    offered = {offer.id: offer for offer in parts(settings, units(settings))}
+    claims = Claims(ApiServer(api.url), "npu.rockchip.com", "board1", short / "cdi", short / "claims")
+    api.claim("eyes", "uid-1", "npu0-core-0")
+    allocation = api.objects["/apis/resource.k8s.io/v1/namespaces/home/resourceclaims/eyes"]["status"]["allocation"]
+    others = {"opaque": {"driver": "gpu.example.com", "parameters": {"kind": "GpuConfig"}}}
+    allocation["devices"]["config"] = [others]
+    assert len(claims.prepare("home", "eyes", "uid-1", offered)) == 1
+    ours = {"opaque": {"driver": "npu.rockchip.com", "parameters": {"kind": "NpuConfig"}}}
+    allocation["devices"]["config"] = [others, ours]
+    with pytest.raises(ClaimError, match="NpuConfig"):
+        claims.prepare("home", "eyes", "uid-1", offered)
+
+
+def test_clean_up_touches_nothing_that_lives(node: Node, short: Path) -> None:
+    node.start()
+    node.api.claim("eyes", "uid-1", "npu0-core-0")
+    node.driver._claims.prepare("home", "eyes", "uid-1", node.driver._known)
+    folders = Folders(short, short / "cdi")
+    assert folders.clean_up() == []
+    node.driver.close()
+    assert [path.name for path in folders.clean_up()] == ["uid-1.json"]
+    assert not (short / "plugins/npu.rockchip.com/claims").exists()
 
 
 def test_the_program_needs_no_arrays() -> None:

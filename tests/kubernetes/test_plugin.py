@@ -94,7 +94,7 @@ def test_a_rolling_upgrade(short: Path, tmp_path: Path) -> None:
     with Kubelet(short) as kubelet, running(short, settings) as older:
         wait_for(lambda: len(kubelet.devices) == 2, "the older one")
         with running(short, settings):
-            wait_for(lambda: len(kubelet.registrations) == 2, "the newer one")
+            wait_for(lambda: kubelet.streams == 2, "the newer one")
             first, second = (one.endpoint for one in kubelet.registrations)
             assert first != second
             older.stop()

@@ -108,7 +108,10 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
     load_grpc()
     if arguments.clean_up:
+        from openrknn.kubernetes.dra import Folders
+
         removed = clean_up(_options(arguments, settings), _cdi_folder(arguments))
+        removed += Folders(arguments.kubelet_dir, _cdi_folder(arguments)).clean_up()
         output.data({"removed": [str(path) for path in removed]})
         output.line("\n".join(f"removed {path}" for path in removed) or "nothing to remove")
         return 0

@@ -30,7 +30,9 @@ KIND = "npu.rockchip.com/claim"
 FILES = KIND.replace("/", "-") + "-"
 """How the names of the claims' CDI files begin."""
 _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
-_MOST_RECORD_BYTES = 4096
+_MOST_RECORD_BYTES = 256 * 1024
+_BUSY = (0, 429, 500, 502, 503, 504)
+"""Answers, or none, that say nothing about the claim."""
 _ATTEMPTS, _LONGEST_SECONDS = 4, 4.0
 """The kubelet waits 45 seconds for an answer, and asks again later."""
 
@@ -60,12 +62,20 @@ class Claims:
     def prepare(self, namespace: str, name: str, uid: str, offered: Mapping[str, Offer]) -> list[Prepared]:
         """Write the file, and say which devices are in it."""
         path = self._path(uid)
-        claim = self._claim(namespace, name)
+        try:
+            claim = self._claim(namespace, name)
+        except ApiError as error:
+            if error.status in _BUSY and (before := self._prepared_before(uid)):
+                _LOG.warning("%s; the claim %s/%s was prepared before, and stays so", error, namespace, name)
+                return before
+            raise
         if claim["metadata"]["uid"] != uid:
             raise ClaimError(f"the claim {namespace}/{name} was made again meanwhile (another uid)")
         results = self._results(claim)
         if not results:
             raise ClaimError(f"the claim {namespace}/{name} has no device of {self._driver} on {self._node}")
+        if kinds := _parameters(claim, self._driver):
+            raise ClaimError(f"the claim {namespace}/{name} has parameters ({kinds[0]}), and {self._driver} takes none")
         missing = [one["device"] for one in results if one["device"] not in offered]
         if missing:
             raise ClaimError(f"this node has no {missing[0]} (any more)")
@@ -80,15 +90,17 @@ class Claims:
         devices = [
             {"name": device, "containerEdits": cdi.edits(joint[request])} for (request, _), device in made.items()
         ]
-        cdi.write(self._record(uid), {"namespace": namespace, "name": name, "uid": uid})
-        cdi.write(path, cdi.with_version({"kind": KIND, "devices": devices}))
-        return [
+        answer = [
             Prepared(
                 _request(one), one["pool"], one["device"], f"{KIND}={made[_request(one), one['device']]}",
                 one.get("shareID"),
             )
             for one in results
         ]  # fmt: skip
+        record = {"namespace": namespace, "name": name, "uid": uid, "devices": [one._asdict() for one in answer]}
+        cdi.write(self._record(uid), record)
+        cdi.write(path, cdi.with_version({"kind": KIND, "devices": devices}))
+        return answer
 
     def unprepare(self, uid: str) -> None:
         """Remove the files."""
@@ -111,7 +123,10 @@ class Claims:
         removed = []
         for path in sorted(self._records.glob("*.json")):
             uid = path.stem
-            if _UID.fullmatch(uid) and self._is_orphan(path, uid):
+            is_orphan = self._is_orphan(path, uid) if _UID.fullmatch(uid) else False
+            if is_orphan is None:  # no answer: not now
+                break
+            if is_orphan:
                 _LOG.info("removing the files of claim %s, which does not exist any more", uid)
                 self.unprepare(uid)
                 removed.append(uid)
@@ -119,21 +134,30 @@ class Claims:
 
     # ------------------------------------------------------------ inside
 
-    def _is_orphan(self, path: Path, uid: str) -> bool:
+    def _is_orphan(self, path: Path, uid: str) -> bool | None:
+        """Whether the claim is gone; None if the API server does not say."""
         try:
-            with path.open("rb") as stream:
-                record = json.loads(stream.read(_MOST_RECORD_BYTES))
-            namespace, name = str(record["namespace"]), str(record["name"])
+            record = self._read(path)
+            claim = self._api.get(_address(str(record["namespace"]), str(record["name"])))
+            return bool(claim["metadata"]["uid"] != uid)
+        except ApiError as error:
+            return True if error.status == 404 else None
         except (OSError, ValueError, KeyError, TypeError):
             return False
+
+    def _prepared_before(self, uid: str) -> list[Prepared]:
+        """What was answered then, if the files are still there."""
         try:
-            claim = self._api.get(_address(namespace, name))
-        except ApiError as error:
-            return error.status == 404
-        try:
-            return bool(claim["metadata"]["uid"] != uid)
-        except (KeyError, TypeError):
-            return False
+            if not self._path(uid).exists():
+                return []
+            return [Prepared(**one) for one in self._read(self._record(uid))["devices"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
+
+    @staticmethod
+    def _read(path: Path) -> Any:
+        with path.open("rb") as stream:
+            return json.loads(stream.read(_MOST_RECORD_BYTES))
 
     def _claim(self, namespace: str, name: str) -> Any:
         """A server that is busy or being replaced is asked again: the pod waits for this."""
@@ -145,7 +169,7 @@ class Claims:
                     raise ClaimError(f"the API server's answer for {namespace}/{name} is not a claim")
                 return claim
             except ApiError as error:
-                if attempt == _ATTEMPTS or error.status not in (0, 429, 500, 502, 503, 504):
+                if attempt == _ATTEMPTS or error.status not in _BUSY:
                     raise
                 time.sleep(min(max(error.retry_after, pause), _LONGEST_SECONDS))
                 pause *= 2
@@ -171,6 +195,14 @@ def _checked(uid: str) -> str:
 
 def _address(namespace: str, name: str) -> str:
     return f"/apis/resource.k8s.io/v1/namespaces/{quote(namespace, safe='')}/resourceclaims/{quote(name, safe='')}"
+
+
+def _parameters(claim: Mapping[str, Any], driver: str) -> list[str]:
+    """Kinds of parameters that are meant for us: nobody should believe that they do something."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    given = [one.get("opaque") or {} for one in (allocation.get("devices") or {}).get("config") or ()]
+    ours = [one.get("parameters") or {} for one in given if one.get("driver") == driver]
+    return [str(one.get("kind", "of no kind")) for one in ours]
 
 
 def _request(result: Mapping[str, Any]) -> str:

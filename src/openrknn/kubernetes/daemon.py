@@ -94,7 +94,7 @@ class Daemon:
     def is_registered(self) -> bool:
         """Whether every side knows of us."""
         plugin_well = not self.options.device_plugin or self._link.is_registered
-        return plugin_well and (self._driver is None or self._driver.is_registered)
+        return plugin_well and (self._driver is None or self._driver.is_ready)
 
     def look(self) -> None:
         """One round."""

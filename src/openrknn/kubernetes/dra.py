@@ -6,6 +6,7 @@ starts again deletes the slices of its node (`publisher`, `watch`, `known`).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -41,6 +42,17 @@ _SERVICES = {"v1.DRAPlugin": "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", "v1alph
 class Folders:
     """Where the kubelet looks. The sockets of each instance have names of their own."""
 
+    def clean_up(self) -> list[Path]:
+        """Remove what instances that are gone left; what lives is not touched."""
+        removed = [path for family in (self.registrations, self.services) for path in family.remove_dead("")]
+        if not any(self.services.members()):
+            removed += [path for path in self.claims.glob("*") if path.is_file()]
+            for path in removed:
+                path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.claims.rmdir()
+        return removed
+
     def __init__(self, kubelet: Path = Path("/var/lib/kubelet"), cdi: Path = Path("/var/run/cdi")) -> None:
         self.registrations = Family(kubelet / "plugins_registry", NAME, "-reg.sock")
         self.services = Family(kubelet / "plugins" / NAME, "dra", ".sock")
@@ -72,7 +84,8 @@ class Driver:
         self._token = new_token()
         self._sockets: list[Socket] = []
         self._served_at = self._swept_at = float("-inf")
-        self._started = False
+        self._sweeper: threading.Thread | None = None
+        self._started = self._was_published = False
         self._counts = {"prepared": 0, "failed": 0, "unprepared": 0, "registered": 0}
         self.is_registered = False
 
@@ -86,6 +99,12 @@ class Driver:
     def is_published(self) -> bool:
         """Whether the API server holds what this node has."""
         return self._publisher.is_published
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the kubelet knows us and the cluster has heard of our devices: then an older instance may go."""
+        self._was_published = self._was_published or self.is_published
+        return self.is_registered and self._was_published
 
     def refresh(
         self, units: Sequence[Unit], reasons: Mapping[str, str | None], settings: Settings | None = None
@@ -212,9 +231,11 @@ class Driver:
 
     def _sweep(self) -> None:
         """Now and then, and only once the API server is known to answer."""
-        if self._publisher.is_published and self._clock() - self._swept_at > _SWEEP_SECONDS:
+        is_busy = self._sweeper is not None and self._sweeper.is_alive()
+        if self._publisher.is_published and not is_busy and self._clock() - self._swept_at > _SWEEP_SECONDS:
             self._swept_at = self._clock()
-            threading.Thread(target=self._swept, name="openrknn-sweep", daemon=True).start()
+            self._sweeper = threading.Thread(target=self._swept, name="openrknn-sweep", daemon=True)
+            self._sweeper.start()
 
     def _swept(self) -> None:
         try:
