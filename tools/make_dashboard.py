@@ -231,7 +231,7 @@ def dashboard() -> dict[str, Any]:
         "time": {"from": "now-1h", "to": "now"},
         "templating": {"list": [
             {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus", "refresh": 1,
-             "current": {}},
+             "current": {"text": "default", "value": "default"}},
             _variable("instance", "Node or pod", 'label_values({__name__=~"openrknn_(npu_info|ready)"}, instance)'),
             _variable("model", "Model", "label_values(openrknn_model_info, model)"),
         ]},

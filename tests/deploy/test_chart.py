@@ -173,6 +173,13 @@ def test_the_plugin_takes_the_configuration(case: str, rendered: dict[str, list[
     assert NodeConfig(file, Settings(), "other", None).settings().strategy == "shares"
 
 
+def test_chart_and_kustomization_have_the_same_runtime() -> None:
+    values = {"devicePlugin": {"enabled": False}, "kserve": {"enabled": True}, "image": {"tag": "latest"}}
+    chart = by_name(Chart(FOLDER).objects(values))
+    other = by_name(kustomize.build(DEPLOY / "kubernetes/kserve"), "InferenceService")
+    assert chart == other
+
+
 # Values
 
 def keys(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
