@@ -120,6 +120,21 @@ def test_a_watch_that_talks_nonsense(node: Node, noise: bytes) -> None:
     wait_for(node.is_whole, "the return")
 
 
+def test_an_answer_that_makes_no_sense(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither thread may die of it."""
+    path = "/api/v1/nodes/board1"
+    good = node.api.objects[path]
+    node.api.noise.append(b"[" * 100_000 + b"]" * 100_000)
+    node.api.objects[path] = {"metadata": {"name": "board1"}}
+    node.driver.refresh(node.units, WELL)
+    wait_for(lambda: "could not be published" in caplog.text, "the complaint")
+    node.api.objects[path] = good
+    wait_for(node.is_whole, "publication")
+    wait_for(lambda: not node.api.noise, "the nonsense")
+    node.api.wipe()
+    wait_for(node.is_whole, "the return")
+
+
 def test_versions_that_are_too_old(node: Node) -> None:
     node.api.too_old = 2
     node.start()

@@ -6,7 +6,13 @@
     messages    the kubelet's messages, built at run time from tables
     services    the kubelet's services: handlers and stubs
     plugin      device plugin v1beta1
-    dra, slices, claims, registration    dynamic resource allocation
+    dra         dynamic resource allocation: the driver
+    slices      what is offered, in its words
+    publisher, watch, known, features    keep the API server's slices equal to the node
+    claims      prepared claims: files that outlive this process
+    resource_health    tells the kubelet how devices are
+    instances   sockets of several instances on one node
+    nodeconfig  one file for many kinds of nodes
     api         the few calls to the API server that DRA needs
     cdi         files of the Container Device Interface
     labels      a file for Node Feature Discovery

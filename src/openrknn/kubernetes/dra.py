@@ -190,7 +190,7 @@ class Driver:
                     )  # fmt: skip
                 self._counts["prepared"] += 1
                 _LOG.info("prepared the claim %s/%s", claim.namespace, claim.name)
-            except (RknnError, OSError, KeyError, TypeError) as error:
+            except (RknnError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
                 self._counts["failed"] += 1
                 response.ClearField("devices")
                 response.error = f"{type(error).__name__}: {error}"

@@ -118,6 +118,10 @@ class Publisher:
                 pause = min(pause * 2, _LONGEST_SECONDS)
                 self._tell(error)
                 self._look_again(error)
+            except Exception:  # noqa: BLE001 - as in SliceWatch
+                self.is_published, wait = False, pause
+                pause = min(pause * 2, _LONGEST_SECONDS)
+                _LOG.exception("the slices could not be published; trying again")
 
     def _tell(self, error: ApiError) -> None:
         kind = str(error.status)

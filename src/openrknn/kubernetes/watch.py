@@ -96,6 +96,9 @@ class SliceWatch:
                 self.breaks += 1
                 wait = error.retry_after
                 self._tell(error)
+            except Exception:  # noqa: BLE001 - whatever the server sends, a dead watch would be worse
+                self.breaks += 1
+                _LOG.exception("the slices cannot be followed; trying again")
             if longest == _LONGEST_WATCH_SECONDS and time.monotonic() - since > _LIVED_SECONDS:
                 pause = _SHORTEST_SECONDS
             # Whole clusters lose their watches at the same moment, when an API server is replaced.
