@@ -96,7 +96,7 @@ def test_traces_are_taken_and_written(traced: Server, client: Any, module: Any, 
     for head in heads:
         times = {one["name"]: one["ns"] for row in rows if row["id"] == head["id"] for one in row.get("timestamps", ())}
         assert [name for name in times if name in ORDER] == ORDER
-        started = "HTTP_RECV_START" if protocol == "HTTP" else "GRPC_WAITREAD_END"
+        started = "HTTP_RECV_START" if protocol == "HTTP" else "GRPC_WAITREAD_START"
         way = [started, "REQUEST_START", *ORDER[1:6], f"{protocol}_SEND_START", f"{protocol}_SEND_END"]
         assert [times[name] for name in way] == sorted(times[name] for name in way)
     client.update_trace_settings(settings={"trace_level": None, "trace_rate": None, "trace_count": None})

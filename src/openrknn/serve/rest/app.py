@@ -52,6 +52,7 @@ class _Api:
     def app(self) -> ASGIApp:
         model, version = "/v2/models/{name}", "/v2/models/{name}/versions/{version}"
         routes = [
+            Route(f"{model}/infer", self._infer, methods=["POST"]),  # first: routes are tried one after the other
             Route("/v2", self._server),
             Route("/v2/health/live", self._live),
             Route("/v2/health/ready", self._ready),

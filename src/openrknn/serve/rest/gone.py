@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+import sys
+from collections.abc import Awaitable
+from typing import TypeVar
 
 from starlette.requests import Request
 
@@ -17,19 +18,26 @@ T = TypeVar("T")
 
 async def unless_gone(request: Request, work: Awaitable[T]) -> T:
     """Wait for the work, and give it up when the client goes away."""
-    task = asyncio.ensure_future(work)
-    watch = asyncio.ensure_future(_gone(request.receive))
+    # The work stays in the task that asks: another task would cost as much as all else that is done here.
+    asking = asyncio.current_task()
+    assert asking is not None
+    is_gone = False
+
+    async def watch() -> None:
+        nonlocal is_gone
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        is_gone = True
+        asking.cancel()
+
+    watching = asyncio.ensure_future(watch())
     try:
-        await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientGoneError
-        return task.result()
+        return await work
+    except asyncio.CancelledError:
+        if not is_gone:
+            raise
+        if sys.version_info >= (3, 11):
+            asking.uncancel()
+        raise ClientGoneError from None
     finally:
-        for one in (task, watch):
-            if not one.done():
-                one.cancel()
-
-
-async def _gone(receive: Callable[[], Awaitable[Any]]) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+        watching.cancel()

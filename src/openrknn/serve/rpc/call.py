@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,5 +28,6 @@ class Call:
     """Where the call lasts."""
     model: str = ""
     """For the log."""
+    started: float = field(default_factory=time.monotonic)
     after: list[Callable[[], None]] = field(default_factory=list)
     """What to do when the answer is sent."""

@@ -99,6 +99,7 @@ class Service(Extensions):
         served = self._plane.repository.find(request.model_name, request.model_version)
         traced = self._plane.traces.start(served.name, served.version, "GRPC")
         if traced is not None:
+            traced.mark("GRPC_WAITREAD_START", call.started if call.stream is None else None)
             traced.mark("GRPC_WAITREAD_END")
             traced.name(request.id)
         with tracing.request("infer", served, call.headers) as span:
