@@ -124,7 +124,7 @@ def test_models_come_and_go(tmp_path: Path) -> None:
         answer = ask(server, "POST", "/v2/repository/models/one/load", "{}")
         assert answer.status in {200, 409}
         assert infer(server, "one", INPUTS).status == 200
-        assert ask(server, "POST", "/v2/repository/models/two/load", '{"parameters": {"config": "{}"}}').status == 400
+        assert ask(server, "POST", "/v2/repository/models/two/load", '{"parameters": {"config": "[]"}}').status == 400
         assert ask(server, "POST", "/v2/repository/models/zero/load").status == 404
         client.close()
         calls.close()
