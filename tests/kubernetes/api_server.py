@@ -46,6 +46,8 @@ class StandInApi:
         self.bookmark_seconds = 60.0
         self.too_old = 0
         """So many watches are told 410: every other one by its status, the others by an event."""
+        self.may_watch = True
+        """Whether the account's role has the verb."""
         self.noise: list[bytes] = []
         """Lines that watches send before anything else."""
         self.watches = 0
@@ -67,6 +69,8 @@ class StandInApi:
                 query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
                 if api.valid_token is not None and token != f"Bearer {api.valid_token}":
                     self._answer(401, {"message": "Unauthorized"})
+                elif query.get("watch") and not api.may_watch:
+                    self._answer(403, {"message": "resourceslices is forbidden: cannot watch"})
                 elif query.get("watch") and not api.fail:
                     api.calls.append(f"WATCH {self.path}")
                     self._watch(query)

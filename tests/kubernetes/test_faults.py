@@ -135,6 +135,16 @@ def test_an_answer_that_makes_no_sense(node: Node, caplog: pytest.LogCaptureFixt
     wait_for(node.is_whole, "the return")
 
 
+def test_an_account_that_may_not_watch_lists_now_and_then(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    """As with the role of an older version."""
+    node.api.may_watch = False
+    node.start()
+    node.api.wipe()
+    wait_for(node.is_whole, "the return")
+    assert caplog.text.count("403") == 1
+    assert "ClusterRole openrknn-dra" in caplog.text
+
+
 def test_versions_that_are_too_old(node: Node) -> None:
     node.api.too_old = 2
     node.start()

@@ -86,9 +86,7 @@ class SliceWatch:
             try:
                 items, version = listed(self._api, self._driver, self._node)
                 self._known.replace(items)
-                if self.problem:
-                    _LOG.info("the API server answers again")
-                self.problem, longest, since = "", _LONGEST_WATCH_SECONDS, time.monotonic()
+                longest, since = _LONGEST_WATCH_SECONDS, time.monotonic()
                 self._follow(version)
             except ApiError as error:
                 if self._stop.is_set():
@@ -123,6 +121,9 @@ class SliceWatch:
             f"&allowWatchBookmarks=true&timeoutSeconds={_WATCH_SECONDS}"
         )
         lines = self._api.stream(path, _SILENCE_SECONDS)
+        if self.problem:
+            _LOG.info("the API server answers again")
+        self.problem = ""
         with self._lock:
             self._lines = lines
         try:
