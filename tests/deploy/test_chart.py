@@ -53,6 +53,8 @@ def pods(objects: list[Object]) -> Iterator[tuple[Object, Object]]:
     for one in objects:
         if one["kind"].endswith("ServingRuntime"):
             yield one, one["spec"]
+        elif one["kind"] == "Pod":
+            yield one, one["spec"]
         elif one["kind"] in {"DaemonSet", "Deployment"}:
             yield one, one["spec"]["template"]["spec"]
 
@@ -117,8 +119,8 @@ def plain(one: Any) -> Any:
 def by_name(objects: list[Object], *leave: str) -> dict[tuple[str, str], Object]:
     found = {}
     for one in plain(objects):
-        if one["kind"] in leave:
-            continue
+        if one["kind"] in leave or "helm.sh/hook" in one["metadata"].get("annotations", {}):
+            continue  # `helm test` is Helm's own
         labels = one["metadata"].get("labels", {})
         labels.pop("app.kubernetes.io/name", None)  # of the object; those of pods and selectors stay
         if not labels:
@@ -297,6 +299,17 @@ def test_names_follow_the_release() -> None:
     condition = policy["spec"]["matchConditions"][0]["expression"]
     assert '"system:serviceaccount:npus:edge-openrknn-device-plugin"' in condition
     assert {one["metadata"]["namespace"] for one in objects if "namespace" in one["metadata"]} == {"npus"}
+
+
+def test_the_test_pod_asks_as_pods_do() -> None:
+    def asked(values: Object) -> Any:
+        (container,) = one_of(Chart(FOLDER).objects(values), "Pod", "openrknn-test")["spec"]["containers"]
+        return container["resources"]
+
+    assert asked({}) == {"limits": {"rockchip.com/npu": "1"}}
+    assert asked({"dra": {"enabled": True}}) == {"claims": [{"name": "npu"}]}
+    values = {"dra": {"enabled": True, "deviceClass": {"extendedResourceName": "a.example/npu"}}}
+    assert asked(values) == {"limits": {"a.example/npu": "1"}}
 
 
 def test_versions_are_openrknns() -> None:

@@ -81,6 +81,7 @@ CASES: dict[str, dict[str, Any]] = {
             "tls": {"certManager": {"enabled": True, "issuer": {"name": "home"}}, "hosts": ["npu.example"]},
             "autoscaling": {"kind": "keda", "min": 0},
         },
+        "monitoring": {"monitors": {"enabled": True, "caKey": ""}},
     },
     "monitoring, kserve": {
         "serve": {"enabled": True},
@@ -93,7 +94,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "monitoring without secrets": {
         "serve": {"enabled": True, "token": {"enabled": False}, "tls": {"enabled": False}},
-        "monitoring": {"monitors": {"enabled": True}},
+        "monitoring": {"monitors": {"enabled": True, "caKey": ""}},
         "kserve": {"enabled": True},
         "nameOverride": "npu",
     },
