@@ -51,9 +51,7 @@ def test_objects_are_valid(case: str, rendered: dict[str, list[Object]]) -> None
 def pods(objects: list[Object]) -> Iterator[tuple[Object, Object]]:
     """Objects with containers, and the specification of their pods."""
     for one in objects:
-        if one["kind"].endswith("ServingRuntime"):
-            yield one, one["spec"]
-        elif one["kind"] == "Pod":
+        if one["kind"].endswith("ServingRuntime") or one["kind"] == "Pod":
             yield one, one["spec"]
         elif one["kind"] in {"DaemonSet", "Deployment"}:
             yield one, one["spec"]["template"]["spec"]
