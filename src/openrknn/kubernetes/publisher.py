@@ -22,6 +22,7 @@ from openrknn.kubernetes.watch import SLICES, SliceWatch, listed
 __all__ = ["Publisher"]
 
 _LOG = logging.getLogger(__name__)
+_LEAVE_SECONDS = 3.0
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 0.1, 15.0
 _ASK_AGAIN_SECONDS = 3600.0
 Contents = Callable[[Features], Sequence[Mapping[str, Any]]]
@@ -89,7 +90,7 @@ class Publisher:
             self._changed.notify_all()
         self._watch.close()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(_LEAVE_SECONDS)
 
     # ------------------------------------------------------------ inside
 

@@ -26,6 +26,7 @@ _MOST_PAGES = 1000
 _WATCH_SECONDS = 60
 """After that the server ends the watch, and everything is listed again: nothing is lost for longer."""
 _SILENCE_SECONDS = _WATCH_SECONDS + 15
+_LEAVE_SECONDS = 3.0
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 0.1, 15.0
 _LIVED_SECONDS = 0.5
 """A watch that lived so long is made again at once."""
@@ -71,13 +72,13 @@ class SliceWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """And wait until the thread is gone."""
+        """And wait until the thread is gone, but not for a server that does not answer."""
         self._stop.set()
         with self._lock:
             if self._lines is not None:
                 self._lines.close()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(_LEAVE_SECONDS)
 
     def _run(self) -> None:
         pause = _SHORTEST_SECONDS
