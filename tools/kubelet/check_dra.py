@@ -19,7 +19,7 @@ _OVERLAY = "deploy/kubernetes/overlays/dra-software"
 
 def account_and_rights(cluster: Cluster) -> str:
     """Everything of the overlay but the DaemonSet: the driver runs here on the node, with the account's token."""
-    values = documents(cluster, cluster.kubectl("kustomize", _OVERLAY))
+    values = documents(cluster.kubectl("kustomize", _OVERLAY))
     apply(cluster, [one for one in values if one["kind"] == "Namespace"])
     apply(cluster, [one for one in values if one["kind"] not in ("Namespace", "DaemonSet", "PodMonitor")])
     expect(cluster.token(), f"no token of {NAMESPACE}/{ACCOUNT}")
@@ -44,7 +44,7 @@ def slices_published(cluster: Cluster) -> str:
 
 def claim_of_the_example(cluster: Cluster) -> str:
     """deploy/kubernetes/examples/claim.yaml: its CEL on software devices; an inference with the right mask."""
-    values = documents(cluster, (ROOT / "deploy/kubernetes/examples/claim.yaml").read_text())
+    values = documents((ROOT / "deploy/kubernetes/examples/claim.yaml").read_text())
     template = next(one for one in values if one["kind"] == "ResourceClaimTemplate")
     apply(cluster, [template])
     pod_of_claim(cluster, "example", {"": inference()}, template=template["metadata"]["name"])

@@ -28,7 +28,7 @@ def the_image(cluster: Cluster) -> str:
     """As the kubelet finds it."""
     cluster.stop_driver()
     before = set(cluster.ctr("images", "list", "--quiet").split())
-    cluster.ctr("images", "import", "--base-name", "openrknn.test/given", os.environ["OPENRKNN_IMAGE"])
+    cluster.ctr("images", "import", os.environ["OPENRKNN_IMAGE"])
     made = sorted(set(cluster.ctr("images", "list", "--quiet").split()) - before)
     expect(made, "the file has no image for this machine")
     cluster.ctr("images", "tag", "--force", made[0], IMAGE)
@@ -37,10 +37,14 @@ def the_image(cluster: Cluster) -> str:
 
 def daemon_set(cluster: Cluster) -> str:
     """The overlay `dra-software` as it is: root without capabilities, the account's own token, and slices appear."""
-    values = documents(cluster, cluster.kubectl("kustomize", "deploy/kubernetes/overlays/dra-software"))
+    values = documents(cluster.kubectl("kustomize", "deploy/kubernetes/overlays/dra-software"))
     apply(cluster, [one for one in values if one["kind"] != "PodMonitor"])
     seconds = wait(lambda: _is_rolled_out(cluster), "the DaemonSet")
-    wait(lambda: len(cluster.devices()) >= 5, "the slices")
+    try:
+        wait(lambda: len(cluster.devices()) >= 5, "the slices")
+    except CheckError as error:
+        said = cluster.kubectl("-n", NAMESPACE, "logs", "daemonset/openrknn-device-plugin", "--tail=20", fine=True)
+        raise CheckError(f"{error}, only {sorted(cluster.devices())}: {said}") from None
     pod = _pods(cluster)[0]
     policy = cluster.api.get("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies")["items"]
     kept = [one["metadata"]["name"] for one in policy]
@@ -49,7 +53,7 @@ def daemon_set(cluster: Cluster) -> str:
 
 def example_pod(cluster: Cluster) -> str:
     """deploy/kubernetes/examples/claim.yaml as it is: a picture of a cat, on one core."""
-    values = documents(cluster, cluster.kubectl("kustomize", "deploy/kubernetes/examples"))
+    values = documents(cluster.kubectl("kustomize", "deploy/kubernetes/examples"))
     wanted = [one for one in values if one["metadata"]["name"] in ("one-core", "openrknn-claim")]
     for one in wanted:
         one["metadata"].setdefault("namespace", "default")
@@ -102,7 +106,7 @@ def serve_with_token_and_tls(cluster: Cluster) -> str:
     models = Path("/var/lib/openrknn/models/conv/1")
     models.mkdir(parents=True)
     shutil.copy(MODEL, models / "model.rknn")
-    values = documents(cluster, cluster.kubectl("kustomize", "deploy/kubernetes/serve/overlays/software"))
+    values = documents(cluster.kubectl("kustomize", "deploy/kubernetes/serve/overlays/software"))
     for one in values:
         if one["kind"] == "Deployment":  # the node has claims, and no device plugin
             resources = one["spec"]["template"]["spec"]["containers"][0]["resources"]

@@ -51,7 +51,7 @@ def every_kustomization(cluster: Cluster) -> str:
     ]
     count, unknown = 0, set()
     for folder in folders:
-        found = documents(cluster, cluster.kubectl("kustomize", str(folder)))
+        found = documents(cluster.kubectl("kustomize", str(folder)))
         count += len(found)
         unknown |= _dry_run(cluster, str(folder), found)
     return f"{count} objects of {len(folders)} folders" + _not_checked(unknown)
@@ -68,7 +68,7 @@ def the_chart(cluster: Cluster) -> str:
     if helm is not None:
         words = ["template", "openrknn", "deploy/helm/openrknn", "--namespace", "openrknn"]
         text = subprocess.run([helm, *words], capture_output=True, text=True, check=True, cwd=ROOT).stdout
-        unknown |= _dry_run(cluster, "helm template", documents(cluster, text))
+        unknown |= _dry_run(cluster, "helm template", documents(text))
     count = sum(map(len, cases.values()))
     return f"{count} objects of {len(cases)} sets of values{'' if helm else ' (no helm: rendered by the tests)'}" + (
         _not_checked(unknown)
@@ -85,9 +85,9 @@ def _dry_run(cluster: Cluster, where: str, objects: list[dict[str, Any]]) -> set
             good.append(one)
         else:
             unknown.add(f"{one['apiVersion']} {one['kind']}")
-    for name in {str(one["metadata"].get("namespace", "")) for one in good} - {""}:
-        if f'"{name}"' not in cluster.kubectl("get", "namespaces", "-o", 'jsonpath={.items[*].metadata["name"]}'):
-            cluster.kubectl("create", "namespace", name, fine=True)
+    there = {one["metadata"]["name"] for one in cluster.api.get("/api/v1/namespaces")["items"]}
+    for name in {str(one["metadata"].get("namespace", "")) for one in good} - {"", *there}:
+        cluster.kubectl("create", "namespace", name)  # nothing can be tried in one that is not there
     if good:
         try:
             apply(cluster, good, "--dry-run=server", "--validate=strict")
