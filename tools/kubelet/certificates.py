@@ -1,4 +1,7 @@
-"""Certificates of a cluster that lives for minutes, by openssl."""
+"""Certificates of a cluster that lives for minutes, by openssl.
+
+The authority has no key usage, as those of some clusters: Python 3.13 refuses such a one unless it is told not to.
+"""
 
 from __future__ import annotations
 

@@ -78,6 +78,7 @@ class Cluster(Node):
             f"--service-account-key-file={pki.accounts_public}",
             f"--service-account-signing-key-file={pki.accounts}", "--service-cluster-ip-range=10.96.0.0/16",
             f"--kubelet-client-certificate={client}", f"--kubelet-client-key={client_key}",
+            "--kubelet-preferred-address-types=InternalIP",
         )  # fmt: skip
 
     def kubelet_flags(self) -> list[str]:
