@@ -132,4 +132,4 @@ def test_the_extra_all_has_every_extra_of_users() -> None:
     extras = tomli.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     (inner,) = extras["all"]
     has = set(re.findall(r"[\w-]+", inner.partition("[")[2]))
-    assert set(extras) - has == {"all", "docs", "tensorflow", "test", "torch"}
+    assert set(extras) - has == {"all", "docs", "ray", "tensorflow", "test", "torch"}

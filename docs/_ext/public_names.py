@@ -10,7 +10,7 @@ __all__ = ["PACKAGES", "public_names", "public_objects", "public_objects_of"]
 PACKAGES = (
     "openrknn", "openrknn.errors", "openrknn.chips", "openrknn.compiler", "openrknn.container", "openrknn.partition",
     "openrknn.device", "openrknn.analysis", "openrknn.trace", "openrknn.vision", "openrknn.voice", "openrknn.vendor",
-    "openrknn.onnxruntime", "openrknn.torch",
+    "openrknn.onnxruntime", "openrknn.ray", "openrknn.torch",
 )  # fmt: skip
 """What an earlier one has, a later one need not show again."""
 _OURS = {"openrknn.onnxruntime": ("InferenceSession", "IOBinding", "get_all_providers", "get_available_providers")}

@@ -9,8 +9,8 @@ from openrknn.cli.common.output import Output
 NAME = "cache"
 HELP = "show what is kept for quicker starts, and clear it"
 DESCRIPTION = """Show what openrknn keeps in your cache folder: prepared programs (models that ran once start sooner),
-compiled parts of models, helpers, downloaded packages. All of it can be removed at any time and is made again when it
-is needed. OPENRKNN_CACHE=FOLDER keeps it elsewhere, OPENRKNN_CACHE=off keeps nothing."""
+compiled parts of models, helpers, downloaded packages, mirrored models. All of it can be removed at any time and is
+made again when it is needed. OPENRKNN_CACHE=FOLDER keeps it elsewhere, OPENRKNN_CACHE=off keeps nothing."""
 EXAMPLES = (
     "openrknn cache                    where it is, and how large",
     "openrknn cache --clear            remove what can be made again without a network",
@@ -23,15 +23,18 @@ _KINDS = {
     "parts": "compiled parts of models for NPU and CPU",
     "preload": "helpers for exec and spy, compiled here",
     "packages": "downloaded packages with models",
+    "models": "mirrors of models from the network (serve)",
 }
 """Folders of the cache -> what is in them."""
+_FETCHED = ("packages", "models")
+"""What it takes a network to have again."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument(
         "--clear", metavar="KIND", nargs="?", const=True, choices=[*_KINDS, "all"],
-        help=f"remove {', '.join(_KINDS)} or all (default: all but packages)",
+        help=f"remove {', '.join(_KINDS)} or all (default: all but packages and models)",
     )  # fmt: skip
 
 
@@ -56,7 +59,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 def _chosen(clear: str | bool | None) -> list[str]:
     """`True`: no kind was said."""
     if clear is True:
-        return [kind for kind in _KINDS if kind != "packages"]
+        return [kind for kind in _KINDS if kind not in _FETCHED]
     return list(_KINDS) if clear == "all" else [str(clear)] if clear else []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,7 +123,12 @@ def plan_for(
 
 def _digest(model: bytes | str | Callable[..., Any]) -> str:
     if callable(model):
-        return f"{model.__module__}.{getattr(model, '__qualname__', repr(model))}"
+        try:  # another text is another model; what it calls is nobody's to know
+            text = inspect.getsource(model)
+        except (OSError, TypeError):
+            text = ""
+        name = f"{model.__module__}.{getattr(model, '__qualname__', type(model).__name__)}"
+        return f"{name} {hashlib.sha256(text.encode()).hexdigest()}"
     return hashlib.sha256(model).hexdigest() if isinstance(model, bytes) else model
 
 

@@ -97,8 +97,16 @@ class Actors:
             )
             for row in dataset.iter_rows():
                 yield int(row["part"]), json.loads(row["rows"])
+        except (self._ray.exceptions.RayError, data.exceptions.RayDataUserCodeException) as error:
+            raise ClusterError(f"the workers cannot start or go on: {_cause(error)}") from error
         finally:
             context.max_errored_blocks, context.enable_progress_bars = old
+
+
+def _cause(error: BaseException) -> str:
+    """Ray tells a story with tracebacks in it; its last line says what it was."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:500] if lines else type(error).__name__
 
 
 def _start(ray: Any, workers: int | None, npus: float) -> None:

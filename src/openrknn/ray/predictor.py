@@ -18,7 +18,8 @@ from openrknn.ray.work import make_worker
 
 __all__ = ["Predictor", "predict"]
 
-_PICTURE_COLUMNS = ("path", "bytes", "image")
+_COLUMNS = ("bytes", "image", "path")
+"""What is there counts more than where it came from."""
 
 
 class Predictor:
@@ -60,7 +61,7 @@ class Predictor:
         keys = [str(number) for number in range(count)]
         if self._kind == "array":
             return Work(0, "array", keys, arrays=batch)
-        column = next((name for name in _PICTURE_COLUMNS if name in batch), "")
+        column = next((name for name in _COLUMNS if name in batch), "")
         if not column:
             raise ItemsError(f"the batch has no column path, bytes or image; it has {', '.join(batch)}")
         if column == "bytes":

@@ -8,6 +8,7 @@
     plane       the data plane that both protocols stand on: repository, queues, contexts, statistics
     rest        HTTP: the protocol, pictures, limits, the OpenAPI description
     rpc         gRPC: the same protocol, its health service, messages described at run time
+    sources     models from HTTP(S) and S3-compatible storage
     page        the web page and what it asks for
     metrics     for Prometheus;   tracing: OpenTelemetry;   logs: lines of JSON
     watch       load and temperature of the NPUs;   memory: what malloc keeps;   errors, datatypes
