@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from packing import archives, changelog, environment, sources
+from packing import archives, changelog, chart, environment, sources
 from packing.errors import PackingError
 
 __all__ = ["SUMS", "check", "compare", "prepare", "release", "tag_of", "twine_check", "write_sums"]
@@ -65,6 +65,7 @@ def prepare(root: Path, version: str, date: str) -> None:
     begun = changelog.begin(log.read_text("utf-8"), version, date)
     text = file.read_text("utf-8")
     file.write_text(text.replace(f'__version__ = "{sources.version(root)}"', f'__version__ = "{version}"'), "utf-8")
+    chart.set_version(root, version)
     log.write_text(begun, "utf-8")
 
 

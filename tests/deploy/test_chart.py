@@ -7,12 +7,14 @@ import json
 import re
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import kubernetes_validate
+import packing.chart as packing
 import pytest
 import yaml
 
@@ -313,7 +315,23 @@ def test_the_test_pod_asks_as_pods_do() -> None:
 def test_versions_are_openrknns() -> None:
     about = yaml.safe_load((FOLDER / "Chart.yaml").read_text())
     assert about["appVersion"] == openrknn.__version__
-    assert about["version"] == re.sub(r"\.dev(\d+)$", r"-dev.\1", openrknn.__version__)
+    assert about["version"] == packing.semver(openrknn.__version__)
+
+
+def test_the_chart_as_a_file(tmp_path: Path) -> None:
+    made = packing.build_chart(FOLDER.parents[2], tmp_path)
+    again = packing.build_chart(FOLDER.parents[2], tmp_path)
+    assert again.read_bytes() == made.read_bytes()
+    with tarfile.open(made) as archive:
+        for member in archive:
+            content = archive.extractfile(member)
+            assert content is not None
+            path = tmp_path / member.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.read())
+    assert Chart(tmp_path / "openrknn").objects() == Chart(FOLDER).objects()
+    if shutil.which("helm"):
+        assert helm("template", "openrknn", str(made)).returncode == 0
 
 
 def test_notes_are_for_what_was_installed() -> None:

@@ -92,7 +92,8 @@ def test_panels_fill_their_rows_and_do_not_overlap() -> None:
     ]
     for one, other in itertools.combinations(cells, 2):
         assert not one & other
-    assert max(x for cell in cells for x, _ in cell) == 23
+    covered = set().union(*cells)
+    assert covered == set(itertools.product(range(24), range(max(y for _, y in covered) + 1)))
     assert len({panel["id"] for panel in panels}) == len(panels)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from packing import changelog, release, sources
+from packing import changelog, chart, release, sources
 from packing.errors import PackingError
 
 ROOT = Path(__file__).parents[2]
@@ -60,6 +60,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "repository"
     (root / "src/openrknn").mkdir(parents=True)
     (root / sources.VERSION_FILE).write_text('"""Words."""\n__version__ = "0.1.0.dev0"\n')
+    (root / chart.FOLDER).mkdir(parents=True)
+    (root / chart.FOLDER / "Chart.yaml").write_text("name: openrknn\nversion: 0.1.0-dev.0\nappVersion: 0.1.0.dev0\n")
     (root / "CHANGELOG.md").write_text(HEAD + "## Unreleased\n\n### Added\n\n- Something.\n")
     git(root, "init", "--quiet", "--initial-branch=main")
     git(root, "add", ".")
@@ -96,6 +98,8 @@ def run(root: Path, out: Path, *, maker: release.Build = build, is_dry: bool = F
 def test_a_release(repository: Path, tmp_path: Path) -> None:
     release.prepare(repository, "0.1.0rc1", "2026-11-20")
     assert (repository / sources.VERSION_FILE).read_text() == '"""Words."""\n__version__ = "0.1.0rc1"\n'
+    about = (repository / chart.FOLDER / "Chart.yaml").read_text()
+    assert about == "name: openrknn\nversion: 0.1.0-rc.1\nappVersion: 0.1.0rc1\n"
     text = (repository / "CHANGELOG.md").read_text()
     assert text == HEAD + "## Unreleased\n\n## 0.1.0rc1 - 2026-11-20\n\n### Added\n\n- Something.\n"
     committed(repository)
