@@ -266,6 +266,40 @@ def test_raw_outputs_of_pictures(tmp_path: Path) -> None:
     assert [int(np.argmax(scores)) for scores in columns] == [285, 967]
 
 
+def test_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a transcriber hears, with a stand-in for it: the real ones are models of 40 MB."""
+    import openrknn.voice
+    from openrknn.voice import Segment, Transcript
+
+    class Ears:
+        def __init__(self, name: str, **options: str) -> None:
+            assert (name, options) == ("some-set", {"device": "software"})
+
+        def __call__(self, path: Path) -> Transcript:
+            return Transcript((Segment(0, 0.0, 1.5, path.read_bytes().decode()),), 1.5)
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(openrknn.voice, "Transcriber", Ears)
+    for name, content in (("a.wav", b"hello"), ("b.wav", b"\xff"), ("c.flac", b"again")):
+        (tmp_path / name).write_bytes(content)
+    report = run(
+        tmp_path,
+        "some-set",
+        tmp_path / "job",
+        kind="audio",
+        format="jsonl",
+        local=True,
+        max_errors=1,
+        device="software",
+    )
+    rows = list(report.rows())
+    assert [row["text"] for row in rows] == ["hello", None, "again"]
+    assert rows[0]["segments"][0]["end"] == rows[0]["seconds"] == 1.5
+    assert rows[1]["error"].startswith("UnicodeDecodeError")
+
+
 def test_predictor_with_paths_bytes_and_pixels() -> None:
     from openrknn.pictures import read_picture
 

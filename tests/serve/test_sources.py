@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from openrknn.cli.main import main
 from openrknn.errors import UnsupportedError
 from openrknn.serve.server import running
 from openrknn.serve.settings import Settings
@@ -490,6 +491,29 @@ def test_credentials_that_are_refused(
     assert sources.remote[0].errors == {"credentials": 2}
     assert caplog.text.count(says) == 1  # a problem that stays is told once
     assert "hush" not in caplog.text
+
+
+def test_new_credentials_are_read_before_each_look(web: Storage, tmp_path: Path) -> None:
+    web.files, web.code = {"/box/a.rknn": b"x"}, "ExpiredToken"
+    file = tmp_path / "credentials"
+    file.write_text("[default]\naws_access_key_id = OLD\naws_secret_access_key = s\naws_session_token = t\n")
+    variables = {"AWS_ENDPOINT_URL": web.url, "AWS_SHARED_CREDENTIALS_FILE": str(file)}
+    sources = Sources(["s3://box"], cache=str(tmp_path / "cache"), environment=variables)
+    sources.sync()
+    assert "have expired" in sources.problem
+    file.write_text("[default]\naws_access_key_id = NEW\naws_secret_access_key = s\n")
+    web.code = ""
+    sources.sync()
+    assert sources.problem == ""
+    assert "Credential=OLD/" in web.asked[0][1]["authorization"]
+    assert web.asked[0][1]["x-amz-security-token"] == "t"
+    assert "Credential=NEW/" in web.asked[-1][1]["authorization"]
+
+
+def test_the_command_refuses_addresses_before_it_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    for source in ("ftp://host/a.rknn", "https://host/folder/", "s3://bucket#sha256=1"):
+        assert main(["serve", source]) != 0
+        assert source.partition("#")[0] in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
