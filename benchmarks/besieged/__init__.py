@@ -1,0 +1,1 @@
+"""What `siege.py` and `drain.py` share: a cage of memory, a server inside it, good clients and bad ones."""
