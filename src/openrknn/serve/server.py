@@ -8,6 +8,7 @@ import logging
 import signal
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ __all__ = ["Server", "running"]
 _LOG = logging.getLogger(__name__)
 _KEEP_ALIVE_SECONDS = 75
 _BACKLOG = 1024
+_SWITCH_SECONDS = 0.0005
 
 
 class _Uvicorn(uvicorn.Server):
@@ -68,6 +70,8 @@ class Server:
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
         keep_freed_memory()
+        # Threads that read pictures and texts hold Python's lock for as long: the loop gets it back sooner.
+        sys.setswitchinterval(_SWITCH_SECONDS)
         asyncio.run(self._main(signals=True))
 
     def stop(self) -> None:

@@ -35,6 +35,12 @@ class Limits:
     """Of HTTP at the same time."""
     streams: int = 256
     """Calls of gRPC at the same time."""
+    client_connections: int = 256
+    """Of one client at the same time, of HTTP and of gRPC each; a client is an IPv4 address or an IPv6 /64."""
+    client_streams: int = 64
+    """Streams of gRPC of one client at the same time."""
+    client_rate: float = 0.0
+    """Requests of one client a second; 0: as many as it likes. Probes are not counted."""
     header_seconds: float = 10.0
     """From the first byte of a connection to the end of the headers."""
     body_seconds: float = 30.0

@@ -14,10 +14,14 @@ __all__ = ["Budget", "Share"]
 
 
 class Budget:
-    """Bytes of all requests: bodies, what they unfold to, decoded pictures, messages, answers until they are sent."""
+    """Bytes of all requests: bodies, what they unfold to, decoded pictures, messages, answers until they are sent.
 
-    def __init__(self, total_bytes: int) -> None:
+    `reserve_bytes` is what requests of more than half as much cannot take.
+    """
+
+    def __init__(self, total_bytes: int, reserve_bytes: int = 0) -> None:
         self.total_bytes = total_bytes
+        self._reserve = reserve_bytes
         self._left = total_bytes
         self._changed = threading.Condition()
 
@@ -36,15 +40,22 @@ class Budget:
             share.grow(size_bytes)
             yield share
 
-    def _take(self, size_bytes: int, wait_seconds: float) -> None:
-        if size_bytes > self.total_bytes:
+    def check(self, size_bytes: int, held_bytes: int = 0) -> int:
+        """Refuse what can never fit, beside what is held already; what has to be left for others."""
+        # Large ones leave something for small ones: bombs that fill the memory do not keep a photo out.
+        kept = self._reserve if size_bytes + held_bytes > self._reserve // 2 else 0
+        if size_bytes > self.total_bytes - kept:
             raise TooLargeError(
-                f"this takes {_mebibytes(size_bytes)} of memory; the server has {_mebibytes(self.total_bytes)} for all "
-                "requests together (--max-memory)"
+                f"this takes {_mebibytes(size_bytes)} of memory; the server has {_mebibytes(self.total_bytes - kept)} "
+                "for all requests together (--max-memory)"
             )
+        return kept
+
+    def _take(self, size_bytes: int, held_bytes: int, wait_seconds: float) -> None:
+        kept = self.check(size_bytes, held_bytes)
         until = time.monotonic() + wait_seconds
         with self._changed:
-            while size_bytes > self._left:
+            while size_bytes > self._left - kept:
                 left = until - time.monotonic()
                 if left <= 0:
                     raise FullError("the requests under way fill the server's memory; try again later")
@@ -71,7 +82,7 @@ class Share:
 
     def grow(self, size_bytes: int, *, wait_seconds: float = 0.0) -> None:
         """Take more. Refuse what never fits (413), and what does not fit now or within `wait_seconds` (429)."""
-        self._budget._take(size_bytes, wait_seconds)
+        self._budget._take(size_bytes, self._size, wait_seconds)
         self._size += size_bytes
         if self._is_closed:  # the request was given up while a thread waited for it
             self.close()

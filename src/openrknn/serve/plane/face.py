@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,10 @@ from openrknn.serve.errors import DeadlineError, ForbiddenError, NotReadyError, 
 from openrknn.serve.logsettings import LogSettings
 from openrknn.serve.plane.budget import Budget
 from openrknn.serve.plane.classes import Labelled, top_classes
+from openrknn.serve.plane.clients import Rates
+from openrknn.serve.plane.heavy import Heavy
 from openrknn.serve.plane.job import Answer, Job, OutputKind, Stages
+from openrknn.serve.plane.pacer import Pacer
 from openrknn.serve.plane.repository import Repository
 from openrknn.serve.plane.served import OpenSession, Served
 from openrknn.serve.settings import Settings
@@ -26,6 +30,12 @@ from openrknn.serve.voice.booth import OpenVoice, open_voice
 from openrknn.serve.voice.voices import Voices
 
 __all__ = ["Plane", "Request"]
+
+_RESERVE = 8
+"""A part of the budget that only small requests can take."""
+_LEAST_TOTAL = 16 << 20
+_MOST_HEAVY = 256
+_LIGHT_SECONDS = 0.05
 
 _NO_SHARED_MEMORY = "this server can be reached from other machines; --shared-memory on allows it all the same"
 _SLOW_ELEMENTS = 65536
@@ -61,17 +71,26 @@ class Plane:
         self.settings = settings
         self.repository = Repository(settings, open_session=open_session)
         self.voices = Voices(settings, open_voice)
-        self.budget = Budget(settings.limits.total_bytes)
+        total = settings.limits.total_bytes
+        self.budget = Budget(total, total // _RESERVE if total >= _LEAST_TOTAL else 0)
+        self.pacer = Pacer(self.is_busy)
+        self.rates = Rates(settings.limits.client_rate)
+        self.heavy = Heavy("heavy", threads=1, most_waiting=_MOST_HEAVY, is_busy=self.is_busy)
+        """Long texts and what is compressed."""
         refusal = "" if settings.has_shared_memory else _NO_SHARED_MEMORY
         self.regions = Regions(refusal=refusal, most_bytes=settings.limits.total_bytes)
         self.traces = Traces(Path(settings.trace_file) if settings.trace_file else None)
         self.logs = LogSettings()
         self.closers: list[Callable[[], None]] = []
         """What else has to end with it."""
+        self.closers.append(self.heavy.close)
         self.is_draining = False
         self.started = time.time()
         self.under_way = 0
         """Requests that were accepted and are not answered yet."""
+        self.light = 0
+        """Those of them that take no time beside the model's."""
+        self._last_light = 0.0
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -96,6 +115,20 @@ class Plane:
         """Refuse a client that wants other models or other settings than the server was started with."""
         if not self.settings.allow_repository:
             raise ForbiddenError("this server was started with --fixed: clients cannot change its models and settings")
+
+    def is_busy(self) -> bool:
+        """Whether requests are under way, or were just now, that heavy work should make room for."""
+        return self.light > 0 or time.monotonic() - self._last_light < _LIGHT_SECONDS
+
+    @contextmanager
+    def light_work(self) -> Iterator[None]:
+        """A request that heavy ones make room for."""
+        self.light += 1
+        try:
+            yield
+        finally:
+            self.light -= 1
+            self._last_light = time.monotonic()
 
     def worker_pids(self) -> list[int]:
         """The processes that models run in."""
@@ -125,8 +158,9 @@ class Plane:
         self.under_way += 1
         try:
             job = self.job(served, request)
-            served.submit(job)
-            outputs, stages = await self._wait(job)
+            with self.light_work():
+                served.submit(job)
+                outputs, stages = await self._wait(job)
         except ServeError as error:
             served.stats.failed(error.code, time.monotonic() - started)
             raise

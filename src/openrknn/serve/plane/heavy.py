@@ -37,7 +37,9 @@ class Heavy:
         self._numbers = itertools.count()
         self._changed = threading.Condition()
         self._is_closed = False
-        self._threads = [threading.Thread(target=self._work, name=f"openrknn-{name}", daemon=True) for _ in range(threads)]
+        self._threads = [
+            threading.Thread(target=self._work, name=f"openrknn-{name}", daemon=True) for _ in range(threads)
+        ]
         self._is_started = False
 
     def submit(self, cost_bytes: int, work: Callable[[], T]) -> Future[T]:

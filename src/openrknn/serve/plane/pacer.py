@@ -1,24 +1,28 @@
 """`Pacer`: what is large, or from somebody new, goes when the loop has time for it.
 
 One thread answers everybody. Moving sixty megabytes through it, or greeting a hundred new connections, would make all
-others wait. So such work is cut into small pieces, and each piece asks for a turn. Turns are given one by one, to the
-client who had least of them lately, and only while the loop is on time; a few are given in any case.
+others wait. So such work is cut into small pieces, and each piece asks for a turn. Turns are given one by one, in the
+order of asking, and while the loop is late with pauses between them. Clients whose requests were refused again and
+again stand aside for a while first, as long as there are others who are served.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import time
+from collections import deque
+from collections.abc import Callable
 
 __all__ = ["Pacer"]
 
-_TICK_SECONDS = 0.005
-_LATE_SECONDS = 0.004
-"""A tick that is later than this means that others wait."""
-_LEAST_SHARE = 0.25
-"""Of the time that goes to turns in any case."""
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.006, 0.015
+_LATE_SECONDS = 0.003
+"""Two rounds of the loop that take longer than this mean that others wait."""
+_PAUSE_PER_TURN = 3.0
+"""Then turns get a quarter of the time."""
+_FREE_REFUSALS, _ASIDE_SECONDS, _MOST_ASIDE = 4.0, 0.25, 5.0
+"""Refusals of the last seconds that cost nothing; what each one more costs; and the most."""
+_LOOK_SECONDS = 0.05
 _MOST_CLIENTS = 4096
 _HALF_LIFE_SECONDS = 5.0
 
@@ -26,23 +30,31 @@ _HALF_LIFE_SECONDS = 5.0
 class Pacer:
     """For the loop that runs."""
 
-    def __init__(self) -> None:
-        self._waiting: list[tuple[float, int, asyncio.Future[None], str]] = []
-        self._numbers = itertools.count()
-        self._had: dict[str, float] = {}
-        """Turns that each client had, by and by forgotten."""
+    def __init__(self, is_busy: Callable[[], bool] = lambda: False) -> None:
+        self._is_busy = is_busy
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._refusals: dict[str, float] = {}
+        """Of each client, by and by forgotten."""
         self._forgot = time.monotonic()
         self._task: asyncio.Task[None] | None = None
         self.lag_seconds = 0.0
         """How late the loop is, smoothed."""
 
-    async def turn(self, client: str, pieces: float = 1.0) -> None:
+    def refused(self, client: str, times: float = 1.0) -> None:
+        """This client has sent what cannot be."""
+        if len(self._refusals) < _MOST_CLIENTS or client in self._refusals:
+            self._refusals[client] = self._refusals.get(client, 0.0) + times
+
+    async def turn(self, client: str) -> None:
         """Wait for a turn."""
-        had = self._had.get(client, 0.0)
-        if len(self._had) < _MOST_CLIENTS or client in self._had:
-            self._had[client] = had + pieces
+        self._forget()
+        over = self._refusals.get(client, 0.0) - _FREE_REFUSALS
+        if over > 0:
+            until = time.monotonic() + min(_MOST_ASIDE, _ASIDE_SECONDS * over)
+            while time.monotonic() < until and self._is_busy():
+                await asyncio.sleep(_LOOK_SECONDS)
         waiting = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (had, next(self._numbers), waiting, client))
+        self._waiting.append(waiting)
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._give())
         await waiting
@@ -51,7 +63,6 @@ class Pacer:
         """Lives while somebody waits."""
         spent = 0.0
         while self._waiting:
-            self._forget()
             started = time.monotonic()
             await asyncio.sleep(0)
             await asyncio.sleep(0)  # what the last turn has set off is done now
@@ -59,12 +70,11 @@ class Pacer:
             self.lag_seconds += 0.2 * (took - self.lag_seconds)
             if self.lag_seconds > _LATE_SECONDS:
                 # Others wait: a pause in proportion to what a turn costs leaves them most of the time.
-                pause = min(0.05, max(_TICK_SECONDS, spent / _LEAST_SHARE - spent))
-                await asyncio.sleep(pause)
-                self.lag_seconds *= 0.7
+                await asyncio.sleep(min(_LONGEST_PAUSE, max(_SHORTEST_PAUSE, _PAUSE_PER_TURN * spent)))
+                self.lag_seconds *= 0.85
             begun = time.monotonic()
             while self._waiting:
-                _, _, waiting, _ = heapq.heappop(self._waiting)
+                waiting = self._waiting.popleft()
                 if not waiting.done():  # done: given up
                     waiting.set_result(None)
                     break
@@ -76,4 +86,4 @@ class Pacer:
         if now - self._forgot < _HALF_LIFE_SECONDS:
             return
         self._forgot = now
-        self._had = {client: had / 2 for client, had in self._had.items() if had >= 1}
+        self._refusals = {client: count / 2 for client, count in self._refusals.items() if count >= 1}

@@ -33,6 +33,8 @@ __all__ = ["build"]
 
 _HEADER_LENGTH = "inference-header-content-length"
 _JSON_BYTES_PER_ELEMENT = 40
+_LONG_TEXT, _TEXT_COST = 32768, 16
+"""JSON of more bytes takes long, and costs so much per byte beside what is merely copied."""
 _JSON_BYTES = 256 * 1024
 """Beside the numbers. Much more than that, for a model with small inputs, only keeps the server busy."""
 
@@ -172,7 +174,7 @@ class _Api:
             if traced is not None:
                 traced.mark("HTTP_RECV_END")
             share: Share = request.scope[SHARE]
-            parsed = infer_format.parse(body, request.headers.get(_HEADER_LENGTH), share, self._plane.regions)
+            parsed = await self._parsed(body, request.headers.get(_HEADER_LENGTH), share)
             share.grow(infer_format.answer_bytes(parsed, served.signature))
             if traced is not None:
                 traced.name(parsed.id)
@@ -203,6 +205,15 @@ class _Api:
     async def _sent(self, traced: Trace) -> None:
         traced.mark("HTTP_SEND_END")
         self._plane.traces.end(traced)
+
+    async def _parsed(self, body: bytes, header_length: str | None, share: Share) -> infer_format.Parsed:
+        """Long texts are taken apart beside the loop: others are answered meanwhile."""
+        plane = self._plane
+        has_length = header_length is not None and header_length.isascii() and header_length.isdigit()
+        if (int(header_length[:18]) if has_length and header_length else len(body)) <= _LONG_TEXT:
+            return infer_format.parse(body, header_length, share, plane.regions)
+        cost = _TEXT_COST * len(body)
+        return await plane.heavy.run(cost, lambda: infer_format.parse(body, header_length, share, plane.regions))
 
     async def _image(self, request: Request) -> Response:
         served = self._find(request)

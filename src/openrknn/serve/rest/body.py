@@ -9,14 +9,19 @@ from starlette.requests import Request
 
 from openrknn.serve.errors import BadRequestError, MediaError, SlowError, TooLargeError
 from openrknn.serve.plane.budget import Share
+from openrknn.serve.plane.clients import client_key
 from openrknn.serve.settings import Limits
 from openrknn.serve.timeouts import timeout
 
-__all__ = ["SHARE", "ClientGoneError", "compress", "read_body"]
+__all__ = ["PLANE", "SHARE", "ClientGoneError", "compress", "read_body"]
 
 _ENCODINGS = {"gzip", "deflate"}
-_SLOW_WORK_BYTES = 65536
-"""From here on (de)compressing would hold other requests up; it goes into a thread."""
+_SLOW_WORK_BYTES, _SLOW_ZIP_BYTES = 65536, 4096
+"""From here on compressing and decompressing would hold other requests up; it goes into a thread."""
+_BULK_BYTES = 1 << 20
+"""From here on a body takes turns with others."""
+_MOST_UNFOLDED = 64
+"""Times its size is what a compressed body may well become."""
 _STEP_BYTES = 256 * 1024
 _FAST = 1
 _GZIP, _ZLIB, _EITHER = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, 32 + zlib.MAX_WBITS
@@ -36,8 +41,8 @@ def declared_length(request: Request) -> int | None:
     return int(text)
 
 
-SHARE = "openrknn.share"
-"""In the ASGI scope: the request's share of the memory. It is given back when the answer is sent."""
+SHARE, PLANE = "openrknn.share", "openrknn.plane"
+"""In the ASGI scope: the request's share of the memory, which is given back when the answer is sent; and the plane."""
 
 
 async def read_body(request: Request, limits: Limits, most_bytes: int | None = None) -> bytes:
@@ -59,10 +64,13 @@ async def read_body(request: Request, limits: Limits, most_bytes: int | None = N
     except TimeoutError:
         raise SlowError(f"the body did not arrive within {limits.body_seconds:g} s") from None
     if encoding in _ENCODINGS:
-        if len(body) < _SLOW_WORK_BYTES:
+        if len(body) < _SLOW_ZIP_BYTES:
             body = _decompressed(body, most, share)
         else:
-            body = await asyncio.to_thread(_decompressed, body, most, share)
+            heavy = request.scope[PLANE].heavy
+            packed = body
+            body = await heavy.run(_MOST_UNFOLDED * len(packed), lambda: _decompressed(packed, most, share))
+            del packed
     share.shrink(share.size_bytes - before - len(body))
     return body
 
@@ -78,6 +86,8 @@ async def _receive(request: Request, length: int | None, most: int, share: Share
         size += len(part)
         if size > most:
             raise TooLargeError(f"the body has more than {most} bytes; no more are accepted here")
+        if size > _BULK_BYTES:
+            await request.scope[PLANE].pacer.turn(client_key(request.client.host if request.client else ""))
         if part:
             if length is None:
                 share.grow(2 * len(part))

@@ -17,10 +17,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openrknn.serve.errors import ForbiddenError, ServeError, UnauthorizedError
 from openrknn.serve.logs import one_line
+from openrknn.serve.plane.clients import client_key
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.rest import openai
-from openrknn.serve.rest.body import SHARE, ClientGoneError
-from openrknn.serve.rest.protocol import ABORT, DRAIN
+from openrknn.serve.rest.body import PLANE, SHARE, ClientGoneError
+from openrknn.serve.rest.protocol import ABORT, DRAIN, KNOWN, MARK
 from openrknn.serve.rest.tickets import is_right_ticket
 from openrknn.serve.timeouts import timeout
 
@@ -30,6 +31,8 @@ _LOG = logging.getLogger("openrknn.serve.access")
 _OPEN_PATHS = frozenset({"/", "/v2/health/live", "/v2/health/ready"})
 """What needs no token: probes of a cluster have none, and the page asks for it."""
 _OPEN_FOLDER = "/page/"
+_BAD = frozenset({400, 401, 403, 408, 413, 415, 499})
+"""What only a client that errs or lies gets; 499: it was gone before its answer."""
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "SAMEORIGIN",
@@ -98,9 +101,9 @@ class Guard:
 
         share = self._plane.budget.open()
         try:
-            self._check(scope, headers)
+            await self._check(scope, headers)
             scope["app"] = self  # Starlette's routes raise instead of answering in words of their own
-            scope[SHARE] = share
+            scope[SHARE], scope[PLANE] = share, self._plane
             await self._app(scope, receive, answer)
             await self._sent(scope)
         except ClientGoneError:
@@ -109,8 +112,7 @@ class Guard:
             if not status:
                 await _refuse(answer, error, scope["path"])
         except HTTPException as error:  # a path that knows other methods
-            headers_of = dict(error.headers or {})
-            await _send_error(answer, error.status_code, str(error.detail), headers_of, scope["path"])
+            await _send_error(answer, error.status_code, str(error.detail), dict(error.headers or {}), scope["path"])
         except Exception:  # the client gets a clean answer, and the log the whole story
             _LOG.exception("request %s failed", identity)
             if status:
@@ -118,19 +120,16 @@ class Guard:
             await _refuse(answer, ServeError("internal error; see the server's log"), scope["path"])
         finally:
             share.close()
-            fields = {
-                "request_id": identity,
-                "method": scope["method"],
-                "path": one_line(scope["path"][:256]),
-                "status": status,
-                "ms": round(1000 * (time.perf_counter() - started), 3),
-                "client": (scope.get("client") or ("",))[0],
-                "model": scope.get("path_params", {}).get("name", ""),
-            }
-            _LOG.log(
-                _level(scope["path"], status), "%(method)s %(path)s %(status)s %(ms)s ms", fields,
-                extra={"fields": fields},
-            )  # fmt: skip
+            self._judge(scope, status)
+            _log(scope, identity, status, time.perf_counter() - started)
+
+    def _judge(self, scope: Scope, status: int) -> None:
+        """Whoever asks for what cannot be takes turns with others."""
+        if _is_open(scope["path"]) or MARK not in scope:
+            return
+        scope[MARK](is_known=0 < status < 400)
+        if status in _BAD:
+            self._plane.pacer.refused(client_key((scope.get("client") or ("",))[0]))
 
     async def _sent(self, scope: Scope) -> None:
         """Wait until the client has taken the answer: until then it is in our memory."""
@@ -143,9 +142,12 @@ class Guard:
         except TimeoutError:
             scope[ABORT]()
 
-    def _check(self, scope: Scope, headers: Headers) -> None:
+    async def _check(self, scope: Scope, headers: Headers) -> None:
         path = scope["path"]
-        is_open = path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER)
+        is_open = _is_open(path)
+        client = client_key((scope.get("client") or ("",))[0])
+        if not is_open and not scope.get(KNOWN, True):  # probes never wait
+            await self._plane.pacer.turn(client)
         if self._token is not None and path.endswith("/inspect"):
             is_open = is_right_ticket(scope["query_string"], self._token)
         if self._token is not None and not is_open and not is_right_token(headers.get("authorization"), self._token):
@@ -156,6 +158,27 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and scope["method"] != "GET" and urlsplit(origin).netloc != host:
             raise ForbiddenError("pages of other servers may not use this one")
+        if not is_open:
+            self._plane.rates.check(client)
+
+
+def _log(scope: Scope, identity: str, status: int, seconds: float) -> None:
+    fields = {
+        "request_id": identity,
+        "method": scope["method"],
+        "path": one_line(scope["path"][:256]),
+        "status": status,
+        "ms": round(1000 * seconds, 3),
+        "client": (scope.get("client") or ("",))[0],
+        "model": scope.get("path_params", {}).get("name", ""),
+    }
+    _LOG.log(
+        _level(scope["path"], status), "%(method)s %(path)s %(status)s %(ms)s ms", fields, extra={"fields": fields}
+    )
+
+
+def _is_open(path: str) -> bool:
+    return path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER)
 
 
 def _level(path: str, status: int) -> int:

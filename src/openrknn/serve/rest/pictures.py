@@ -20,8 +20,8 @@ from openrknn.errors import UnsupportedError
 from openrknn.pictures import PictureError, Pixels, read_picture
 from openrknn.serve.datatypes import Array
 from openrknn.serve.errors import BadRequestError, DeadlineError, FullError, ServeError
-from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.face import Plane, Request
+from openrknn.serve.plane.heavy import Heavy
 from openrknn.serve.plane.job import Job, Stages
 from openrknn.serve.plane.served import Served
 from openrknn.serve.shared.tensor import Written
@@ -38,7 +38,10 @@ __all__ = ["PictureOptions", "Pictures"]
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
 """What browsers and cameras write. Readers for anything else are never called."""
 _QUALITY = 90
+_LIGHT_BYTES = 48 * 1024 * 1024
+"""Pictures that take more memory than this (3 megapixels, 2 as WebP) are heavy work."""
 _MOST_TOP = 1000
+_MOST_HEAVY = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,14 @@ class _Visit:
     @property
     def seconds_left(self) -> float:
         return max(0.0, self.deadline - time.monotonic())
+
+
+class _HeavyPicture(Exception):  # noqa: N818 - it is no error
+    """This picture takes so much memory, and as much time."""
+
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__(size_bytes)
+        self.size_bytes = size_bytes
 
 
 class _Runner:
@@ -101,8 +112,12 @@ class Pictures:
         self._plane = plane
         self._here = threading.local()
         self._pipelines: weakref.WeakKeyDictionary[Served, Pipeline] = weakref.WeakKeyDictionary()
-        self._threads = ThreadPoolExecutor(2 * (os.cpu_count() or 1), thread_name_prefix="openrknn-picture")
-        plane.closers.append(self._threads.shutdown)
+        processors = os.cpu_count() or 1
+        self._threads = ThreadPoolExecutor(2 * processors, thread_name_prefix="openrknn-picture")
+        self._heavy = Heavy(
+            "large-picture", threads=max(1, processors // 2), most_waiting=_MOST_HEAVY, is_busy=plane.is_busy
+        )
+        plane.closers += [self._heavy.close, self._threads.shutdown]
         self._under_way = 0
 
     @staticmethod
@@ -164,10 +179,7 @@ class Pictures:
         self._under_way += 1
         self._plane.under_way += 1
         try:
-            work = asyncio.get_running_loop().run_in_executor(
-                self._threads, self._work, served, options, visit
-            )
-            content, kind = await work
+            content, kind = await self._look_at(served, options, visit)
         except ServeError as error:
             served.stats.failed(error.code, time.monotonic() - started)
             raise
@@ -183,25 +195,45 @@ class Pictures:
         served.stats.succeeded(visit.stages, 1)
         return content, kind, visit.stages
 
+    async def _look_at(self, served: Served, options: PictureOptions, visit: _Visit) -> tuple[bytes, str]:
+        """Small pictures at once; large ones are noticed by their header and wait for each other."""
+        loop = asyncio.get_running_loop()
+        try:
+            with self._plane.light_work():
+                return await loop.run_in_executor(self._threads, self._work, served, options, visit, _LIGHT_BYTES)
+        except _HeavyPicture as found:
+            cost = found.size_bytes
+        self._plane.budget.check(cost)
+        self._under_way -= 1  # those that wait have a bound of their own
+        try:
+            return await self._heavy.run(cost, lambda: self._work(served, options, visit, None))
+        finally:
+            self._under_way += 1
+
     # -- in a thread ---------------------------------------------------------------------------------------------
 
-    def _work(self, served: Served, options: PictureOptions, visit: _Visit) -> tuple[bytes, str]:
+    def _work(self, served: Served, options: PictureOptions, visit: _Visit, most: int | None) -> tuple[bytes, str]:
+        """`most` bytes of memory; a picture that takes more is looked at by somebody else."""
         # A share of its own: the thread goes on for a while when the client is gone.
         with self._plane.budget.open() as share:
-            return self._look(served, options, visit, share)
 
-    def _look(self, served: Served, options: PictureOptions, visit: _Visit, share: Share) -> tuple[bytes, str]:
+            def admit(size: int) -> None:
+                if most is not None and size > most:
+                    raise _HeavyPicture(size)
+                share.grow(size, wait_seconds=visit.seconds_left)
+
+            return self._look(served, options, visit, admit)
+
+    def _look(
+        self, served: Served, options: PictureOptions, visit: _Visit, admit: Callable[[int], None]
+    ) -> tuple[bytes, str]:
         begun = time.perf_counter()
         if visit.is_over:
             raise CancelledError
         self._here.visit = visit
         finder = self.pipeline(served, options.threshold)
         reader_name = options.reader or served.config.reader
-        pixels = read_pixels(
-            visit.data,
-            self._plane.settings.limits.pixels,
-            lambda size: share.grow(size, wait_seconds=visit.seconds_left),
-        )
+        pixels = read_pixels(visit.data, self._plane.settings.limits.pixels, admit)
         read = time.perf_counter()
         try:
             if reader_name and finder.family.task == "text":

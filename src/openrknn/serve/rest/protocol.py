@@ -8,17 +8,20 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from openrknn.serve.plane.clients import client_key
 from openrknn.serve.settings import Limits
 
-__all__ = ["ABORT", "DRAIN", "guarded_protocol"]
+__all__ = ["ABORT", "DRAIN", "KNOWN", "MARK", "guarded_protocol"]
 
 ABORT, DRAIN = "openrknn.abort", "openrknn.drain"
 """In the ASGI scope: end the connection of a client that does not take its answer; wait until it has taken it."""
+KNOWN, MARK = "openrknn.known", "openrknn.mark"
+"""In the ASGI scope: whether the last request of this connection was right, and how to say so for the next one."""
 _GRACE_SECONDS = 5.0
 """The body's reader gives up first and can still say why."""
 _LINGER_SECONDS = 1.0
@@ -47,9 +50,18 @@ def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
         _is_waiting = True
         """For the head of a request."""
         _since = 0.0
+        _key = ""
+        """Who it is, for the limits of one client."""
+        _is_known = False
+        """Somebody whose last request was right."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            if len(self.connections) >= limits.connections and not _make_room(self.connections):
+            peer = transport.get_extra_info("peername")
+            self._key = client_key(peer[0]) if isinstance(peer, tuple) else ""
+            mine = [one for one in cast(set[Any], self.connections) if one._key == self._key]
+            if (len(mine) >= limits.client_connections and not _make_room(self.connections, mine)) or (
+                len(self.connections) >= limits.connections and not _make_room(self.connections, self.connections)
+            ):
                 self._is_surplus = True
                 transport.abort()
                 return
@@ -73,9 +85,13 @@ def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
         def on_message_begin(self) -> None:
             super().on_message_begin()
             scope = cast(dict[str, Any], self.scope)
-            scope[ABORT], scope[DRAIN] = self._abort, self.flow.drain
+            scope[ABORT], scope[DRAIN], scope[KNOWN] = self._abort, self.flow.drain, self._is_known
+            scope[MARK] = self._mark
             self._parsed_bytes, self._is_waiting = 0, True
             self._wind(limits.header_seconds)
+
+        def _mark(self, *, is_known: bool) -> None:
+            self._is_known = is_known
 
         def on_url(self, url: bytes) -> None:
             self._count(len(url))
@@ -214,20 +230,16 @@ class _Transport:
         self._close()
 
 
-def _make_room(connections: set[Any]) -> bool:
-    """End the connection that has been idle longest, of the client that has most; False where none is idle.
+def _make_room(connections: set[Any], among: Collection[Any]) -> bool:
+    """End the one among these that has been idle longest, of the client that has most; False where none is idle.
 
     A client that opens all the connections there are thereby loses its own, and probes of a cluster get through.
     """
-    idle = [one for one in connections if one._is_waiting]
+    idle = [one for one in among if one._is_waiting]
     if not idle:
         return False
-    counts = Counter(_client(one) for one in connections)
-    victim = max(idle, key=lambda one: (counts[_client(one)], -one._since))
+    counts = Counter(one._key for one in among)
+    victim = max(idle, key=lambda one: (counts[one._key], -one._since))
     connections.discard(victim)
     victim._abort()
     return True
-
-
-def _client(connection: Any) -> str:
-    return connection.client[0] if connection.client else ""

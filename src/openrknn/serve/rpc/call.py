@@ -22,8 +22,9 @@ class Call:
     """Until its deadline."""
     share: Share
     """Of the memory; it ends when the answer is written."""
-    parse: Callable[[bytes, Share], Any]
-    """A raw message as an object; asks for the memory first."""
+    parse: Callable[..., Any]
+    """A raw message and a share; the message as an object. Asks for the memory first, beside what a third argument
+    says is held already."""
     stream: Stream | None = None
     """Where the call lasts."""
     model: str = ""

@@ -14,9 +14,11 @@ __all__ = ["Announced", "FrameError", "Frames"]
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEAD, _PREFIX = 9, 5
-_DATA, _HEADERS, _RST_STREAM = 0, 1, 3
+_DATA, _HEADERS, _RST_STREAM, _CONTINUATION = 0, 1, 3, 9
 _END_STREAM, _PADDED = 0x1, 0x8
 _MOST_STREAMS = 4096
+_MOST_HEAD = 65536
+"""Bytes of one call's headers, packed."""
 
 
 class FrameError(ValueError):
@@ -38,12 +40,16 @@ class _Message:
 
     prefix: bytearray = field(default_factory=bytearray)
     missing: int = 0
+    is_silent: bool = True
+    """No message of it has begun."""
 
 
 class Frames:
     """Follows one direction of a connection. `feed` takes bytes as they come, in pieces of any size."""
 
-    def __init__(self, *, is_client: bool) -> None:
+    def __init__(self, *, is_client: bool, most_streams: int = _MOST_STREAMS) -> None:
+        self._most_streams = most_streams
+        self._head_bytes = 0
         self._preface_left = len(PREFACE) if is_client else 0
         self._head = bytearray()
         self._left = 0
@@ -57,6 +63,11 @@ class Frames:
         self.reset: list[int] = []
         """Streams that were given up, likewise."""
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether any call was made."""
+        return bool(self._messages)
+
     def forget(self, stream: int) -> None:
         """A stream that the other side has ended."""
         self._messages.pop(stream, None)
@@ -64,6 +75,16 @@ class Frames:
     @property
     def open_streams(self) -> int:
         return len(self._messages)
+
+    @property
+    def silent_streams(self) -> int:
+        """Calls that were opened and say nothing."""
+        return sum(message.is_silent for message in self._messages.values())
+
+    @property
+    def largest_missing(self) -> int:
+        """Bytes that the largest message on its way still lacks."""
+        return max((message.missing for message in self._messages.values()), default=0)
 
     def is_inside_others(self, stream: int) -> bool:
         """Whether another stream has a message that is not complete."""
@@ -100,8 +121,12 @@ class Frames:
         self._kind, self._flags = self._head[3], self._head[4]
         self._stream = int.from_bytes(self._head[5:9], "big") & 0x7FFFFFFF
         self._padding = -1 if self._flags & _PADDED and self._kind == _DATA else 0
+        if self._kind in {_HEADERS, _CONTINUATION}:
+            self._head_bytes = self._left + (self._head_bytes if self._kind == _CONTINUATION else 0)
+            if self._head_bytes > _MOST_HEAD:
+                raise FrameError("the headers of a call are too large")
         if self._kind == _HEADERS and self._stream not in self._messages:
-            if len(self._messages) >= _MOST_STREAMS:
+            if len(self._messages) >= self._most_streams:
                 raise FrameError("too many streams")
             self._messages[self._stream] = _Message()
         if not self._left:
@@ -134,6 +159,7 @@ class Frames:
             message.prefix += data[at : at + taken]
             at += taken
             if len(message.prefix) == _PREFIX:
+                message.is_silent = False
                 message.missing = int.from_bytes(message.prefix[1:], "big")
                 yield Announced(self._stream, message.missing, bool(message.prefix[0]))
                 message.prefix.clear()

@@ -17,18 +17,27 @@ import ssl
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 
 from openrknn.errors import UnsupportedError
 from openrknn.serve.errors import ServeError
-from openrknn.serve.plane.budget import Budget, Share
-from openrknn.serve.rpc.frames import Announced, FrameError, Frames
+from openrknn.serve.plane.face import Plane
+from openrknn.serve.rpc.frames import Announced, FrameError
+from openrknn.serve.rpc.visits import CHUNK, Charge, Visit, peer_name
 from openrknn.serve.settings import Limits
 from openrknn.serve.timeouts import timeout
 
 __all__ = ["Gate", "private_folder"]
 
-_CHUNK = 256 * 1024
+_FIRST_SILENT = 8
+"""Calls that somebody new may make without a message."""
+_BULK_BYTES = 1 << 20
+"""A message of more bytes takes turns with others, piece by piece."""
+_COST_OF_ABUSE = 8.0
+"""Refusals that breaking the rules of HTTP/2 counts for."""
+_FIRST_RESETS, _MOST_RESETS = 8, 1024
+"""Calls that a client may give up without an answer in between."""
 _COPIES = 2
 """Of a message: in gRPC's buffers, and as the bytes that we get."""
 _SMALL_BYTES = 65535
@@ -49,18 +58,18 @@ def private_folder() -> Path:
 class Gate:
     """Between clients and gRPC's own server, which listens on `target`."""
 
-    def __init__(self, folder: Path, limits: Limits, budget: Budget) -> None:
+    def __init__(self, folder: Path, limits: Limits, plane: Plane) -> None:
         self.target = str(folder / "grpc")
-        self._folder, self._limits, self._budget = folder, limits, budget
+        self._folder, self._limits, self._budget, self._pacer = folder, limits, plane.budget, plane.pacer
         self._numbers = itertools.count()
-        self._visits: set[_Visit] = set()
+        self._visits: set[Visit] = set()
         self._server: asyncio.Server | None = None
-        self._transit: dict[int, list[_Charge]] = {}
+        self._transit: dict[int, list[Charge]] = {}
         """Messages that are let in and did not arrive yet, by size."""
 
     async def start(self, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
         """Begin to take connections."""
-        self._server = await asyncio.start_server(self._visit, sock=listener, ssl=tls, limit=_CHUNK)
+        self._server = await asyncio.start_server(self._visit, sock=listener, ssl=tls, limit=CHUNK)
 
     def stop_listening(self) -> None:
         """New connections are refused; those that are there go on."""
@@ -91,31 +100,40 @@ class Gate:
     # -- one connection ------------------------------------------------------------------------------------------
 
     async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._visits) >= self._limits.connections and not self._make_room():
+        visit = Visit(str(next(self._numbers)), peer_name(writer), writer)
+        mine = [one for one in self._visits if one.key == visit.key]
+        is_full = len(self._visits) >= self._limits.connections
+        if (len(mine) >= self._limits.client_connections and not self._make_room(mine)) or (
+            is_full and not self._make_room(self._visits)
+        ):
             writer.transport.abort()
             return
-        visit = _Visit(str(next(self._numbers)), _name(writer), writer)
         self._visits.add(visit)
         try:
             await self._relay(visit, reader, writer)
-        except (OSError, FrameError, ServeError, asyncio.IncompleteReadError):
-            pass  # somebody is gone, or says what cannot be passed on
+        except FrameError:  # what cannot be passed on
+            self._pacer.refused(visit.key, _COST_OF_ABUSE)
+        except ServeError:  # more than there is memory for, for too long
+            self._pacer.refused(visit.key)
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # somebody is gone
         finally:
             self._visits.discard(visit)
             visit.end()
 
-    def _make_room(self) -> bool:
+    def _make_room(self, among: Collection[Visit]) -> bool:
         """As for HTTP: the client that has most connections loses the one that is idle longest."""
-        idle = [visit for visit in self._visits if not visit.calls.open_streams]
+        idle = [visit for visit in among if not visit.calls.open_streams]
         if not idle:
             return False
-        counts = Counter(visit.client.rpartition(":")[0] for visit in self._visits)
-        victim = max(idle, key=lambda visit: (counts[visit.client.rpartition(":")[0]], -visit.since))
+        counts = Counter(visit.key for visit in among)
+        victim = max(idle, key=lambda visit: (counts[visit.key], -visit.since))
         self._visits.discard(victim)
         victim.abort()
         return True
 
-    async def _relay(self, visit: _Visit, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _relay(self, visit: Visit, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._pacer.turn(visit.key)
         inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             # Its name tells gRPC's server, and so the log, which connection it is.
@@ -127,7 +145,7 @@ class Gate:
         except OSError:
             inner.close()
             raise
-        inner_reader, inner_writer = await asyncio.open_unix_connection(sock=inner, limit=_CHUNK)
+        inner_reader, inner_writer = await asyncio.open_unix_connection(sock=inner, limit=CHUNK)
         visit.inner = inner_writer
         up = asyncio.ensure_future(self._up(visit, reader, inner_writer))
         down = asyncio.ensure_future(self._down(visit, inner_reader, writer))
@@ -135,20 +153,30 @@ class Gate:
             await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
             if up.done() and not down.done() and up.exception() is None:
                 await asyncio.wait({down}, timeout=self._limits.send_seconds)
+            elif up.done():
+                up.result()
         finally:
             for task in (up, down):
                 task.cancel()
             await asyncio.gather(up, down, return_exceptions=True)
 
-    async def _up(self, visit: _Visit, reader: asyncio.StreamReader, inner: asyncio.StreamWriter) -> None:
+    async def _up(self, visit: Visit, reader: asyncio.StreamReader, inner: asyncio.StreamWriter) -> None:
         """From the client. Nothing of a message passes before there is room for all of it."""
         async with timeout(self._limits.header_seconds) as first:
-            while data := await reader.read(_CHUNK):
+            while data := await reader.read(visit.chunk):
                 first.reschedule(None)
+                if (visit.calls.has_begun and not visit.is_known) or visit.calls.largest_missing > _BULK_BYTES:
+                    await self._pacer.turn(visit.key)
                 for message in visit.calls.feed(data):
                     await self._admit(visit, message)
                 for stream in visit.calls.reset:
                     visit.end_stream(stream)
+                visit.resets += len(visit.calls.reset)
+                if visit.resets > (_MOST_RESETS if visit.is_known else _FIRST_RESETS):
+                    raise FrameError("calls are made and given up")
+                if not visit.is_known and visit.calls.silent_streams > _FIRST_SILENT:
+                    raise FrameError("calls without messages")
+                self._check_silent()
                 visit.calls.reset.clear()
                 visit.calls.ended.clear()  # the client has said all; the call goes on
                 inner.write(data)
@@ -156,11 +184,21 @@ class Gate:
         if inner.can_write_eof():
             inner.write_eof()
 
-    async def _down(self, visit: _Visit, inner: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _check_silent(self) -> None:
+        """Calls that say nothing are bounded: the connection that has most of them goes."""
+        counts = {visit: visit.calls.silent_streams for visit in self._visits}
+        while sum(counts.values()) > self._limits.streams:
+            worst = max(counts, key=lambda visit: counts[visit])
+            del counts[worst]
+            self._pacer.refused(worst.key, _COST_OF_ABUSE)
+            worst.abort()
+
+    async def _down(self, visit: Visit, inner: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """To the client, who may take its time but not for ever."""
-        while data := await inner.read(_CHUNK):
+        while data := await inner.read(CHUNK):
             for message in visit.answers.feed(data):
                 visit.answered(message.stream)
+                visit.is_known, visit.resets = True, 0  # errors have no message
             for stream in (*visit.answers.ended, *visit.answers.reset):
                 visit.end_stream(stream)
             visit.answers.ended.clear()
@@ -169,7 +207,7 @@ class Gate:
             async with timeout(self._limits.send_seconds):
                 await writer.drain()
 
-    async def _admit(self, visit: _Visit, message: Announced) -> None:
+    async def _admit(self, visit: Visit, message: Announced) -> None:
         if message.size_bytes > self._limits.body_bytes:
             return  # gRPC's server refuses it by itself, without reading it
         if message.size_bytes <= _SMALL_BYTES and not message.is_compressed:
@@ -188,67 +226,13 @@ class Gate:
                 if time.monotonic() >= until or _COPIES * size > self._budget.total_bytes:
                     raise
                 await asyncio.sleep(_RETRY_SECONDS)
-        charge = _Charge(self, visit, message, share)
+        charge = Charge(self._forget, visit, message, share)
         visit.charges.append(charge)
         self._transit.setdefault(message.size_bytes, []).append(charge)
 
-    def _forget(self, charge: _Charge) -> None:
+    def _forget(self, charge: Charge) -> None:
         waiting = self._transit.get(charge.size_bytes, [])
         if charge in waiting:
             waiting.remove(charge)
         if not waiting:
             self._transit.pop(charge.size_bytes, None)
-
-
-class _Charge:
-    """The memory of one message on its way."""
-
-    def __init__(self, gate: Gate, visit: _Visit, message: Announced, share: Share) -> None:
-        self._gate, self._visit, self._share = gate, visit, share
-        self.stream, self.size_bytes = message.stream, message.size_bytes
-        self.is_compressed = message.is_compressed
-
-    def end(self) -> None:
-        self._share.close()
-        self._gate._forget(self)
-        if self in self._visit.charges:
-            self._visit.charges.remove(self)
-
-
-class _Visit:
-    """One connection of a client."""
-
-    def __init__(self, number: str, client: str, writer: asyncio.StreamWriter) -> None:
-        self.number, self.client, self.since = number, client, time.monotonic()
-        self._writer = writer
-        self.inner: asyncio.StreamWriter | None = None
-        self.calls, self.answers = Frames(is_client=True), Frames(is_client=False)
-        self.charges: list[_Charge] = []
-
-    def answered(self, stream: int) -> None:
-        """One answer for one message. Compressed ones arrive with another size, so this is how they are noticed."""
-        for charge in [one for one in self.charges if one.stream == stream and one.is_compressed][:1]:
-            charge.end()
-
-    def end_stream(self, stream: int) -> None:
-        """The server has answered: whatever is left of its messages is dropped."""
-        self.calls.forget(stream)
-        self.answers.forget(stream)
-        self.since = time.monotonic()
-        for charge in [one for one in self.charges if one.stream == stream]:
-            charge.end()
-
-    def abort(self) -> None:
-        self._writer.transport.abort()
-
-    def end(self) -> None:
-        for charge in list(self.charges):
-            charge.end()
-        for writer in (self._writer, self.inner):
-            if writer is not None:
-                writer.close()
-
-
-def _name(writer: asyncio.StreamWriter) -> str:
-    found = writer.get_extra_info("peername")
-    return f"{found[0]}:{found[1]}" if found else ""

@@ -16,6 +16,7 @@ import grpc.aio
 from openrknn.serve.errors import BadRequestError, ServeError, SlowError, TooLargeError, UnauthorizedError
 from openrknn.serve.logs import one_line
 from openrknn.serve.plane.budget import Share
+from openrknn.serve.plane.clients import client_key
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.rest.guard import is_right_token
 from openrknn.serve.rpc.call import Call
@@ -33,13 +34,18 @@ __all__ = ["RpcServer"]
 _LOG = logging.getLogger("openrknn.serve.access")
 _OPEN_CALLS = frozenset({"ServerLive", "ServerReady", "Check", "Watch"})
 """What needs no token: probes of a cluster have none."""
+_BAD = frozenset({"INVALID_ARGUMENT", "UNAUTHENTICATED", "PERMISSION_DENIED"})
+"""What only a client that errs or lies gets."""
 _QUIET_CALLS = _OPEN_CALLS | {"ModelReady"}
 _WITH_TENSORS = frozenset({"ModelInfer", "ModelStreamInfer"})
 _WITH_FILES = "RepositoryModelLoad"
 _CALLS_PER_STREAM = 4
 """Of one connection: short calls have room beside all the streams there may be."""
+_CALLS_PER_CONNECTION = 128
 _SMALL_MESSAGE = 65536
 """Of calls without tensors."""
+_LONG_MESSAGE = 1 << 20
+"""Reading a longer one would hold others up."""
 
 
 class RpcServer:
@@ -52,13 +58,13 @@ class RpcServer:
     def __init__(self, plane: Plane) -> None:
         self._plane, self._settings = plane, plane.settings
         limits = self._settings.limits
-        self._streams = Streams(limits.streams)
-        self._gate = Gate(private_folder(), limits, plane.budget)
+        self._streams = Streams(limits.streams, limits.client_streams)
+        self._gate = Gate(private_folder(), limits, plane)
         self._server = grpc.aio.server(
             options=[
                 ("grpc.max_receive_message_length", limits.body_bytes),
                 ("grpc.max_send_message_length", -1),
-                ("grpc.max_concurrent_streams", _CALLS_PER_STREAM * limits.streams),
+                ("grpc.max_concurrent_streams", min(_CALLS_PER_CONNECTION, _CALLS_PER_STREAM * limits.streams)),
                 ("grpc.so_reuseport", 0),
                 # A client that is gone without a word is noticed.
                 ("grpc.keepalive_time_ms", 60_000),
@@ -102,6 +108,7 @@ class RpcServer:
             call = Call(_headers(context), context.time_remaining(), self._plane.budget.open(), self._parser(method))
             try:
                 self._check_token(method.name, context)
+                self._check_rate(method.name, context)
                 with call.share:
                     await self._answer(method, function, _Arriving(context, self._gate), call, context)
             except ServeError as error:
@@ -111,6 +118,8 @@ class RpcServer:
                 raise
             finally:
                 self._log(method.name, code, started, context, call)
+            if code in _BAD and method.name not in _OPEN_CALLS:
+                self._plane.pacer.refused(client_key(_host(self._gate.client(context.peer()))))
             if code != "OK":
                 # gRPC keeps the error that this raises in a circle of references. Raised inside `except` it would keep
                 # the message with it, until somebody collects garbage.
@@ -127,7 +136,7 @@ class RpcServer:
             for done in call.after:
                 done()
             return
-        with self._streams.place() as call.stream:
+        with self._streams.place(client_key(_host(self._gate.client(context.peer())))) as call.stream:
             given = messages if method.streams_requests else await self._only(messages, call)
             async for answer in function(given, call):
                 await context.write(_encode(answer))
@@ -141,18 +150,24 @@ class RpcServer:
             raise SlowError("the message did not arrive in time") from None
         if raw is None:
             raise BadRequestError("the call has no message")
-        request = call.parse(raw, call.share)
+        if len(raw) > _LONG_MESSAGE:
+            held = 2 * len(raw) + _SMALL_MESSAGE  # now, so that nobody takes it meanwhile
+            call.share.grow(held)
+            request = await self._plane.heavy.run(len(raw), lambda: call.parse(raw, call.share, held))
+        else:
+            request = call.parse(raw, call.share)
         call.model = getattr(request, "model_name", "")[:128]
         return request
 
     @staticmethod
-    def _parser(method: Method) -> Callable[[bytes, Share], Any]:
+    def _parser(method: Method) -> Callable[..., Any]:
         has_tensors, has_files = method.name in _WITH_TENSORS, method.name == _WITH_FILES
 
-        def parse(raw: bytes, share: Share) -> Any:
+        def parse(raw: bytes, share: Share, held_bytes: int = 0) -> Any:
             if not has_tensors and not has_files and len(raw) > _SMALL_MESSAGE:
                 raise TooLargeError(f"the message has {len(raw)} bytes; {method.name} takes {_SMALL_MESSAGE}")
-            share.grow(len(raw) + (weigh_files(raw) if has_files else weigh(raw, has_tensors=has_tensors)))
+            needed = len(raw) + (weigh_files(raw) if has_files else weigh(raw, has_tensors=has_tensors))
+            share.grow(max(0, needed - held_bytes))
             try:
                 return method.request.FromString(raw)
             except Exception:  # noqa: BLE001 - protobuf's error differs between its versions
@@ -167,6 +182,10 @@ class RpcServer:
         found = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
         if not found or not is_right_token(str(found[0]), token):
             raise UnauthorizedError("this server requires a token: send the metadata `authorization: Bearer TOKEN`")
+
+    def _check_rate(self, name: str, context: Any) -> None:
+        if self._settings.limits.client_rate and name not in _QUIET_CALLS:
+            self._plane.rates.check(client_key(_host(self._gate.client(context.peer()))))
 
     def _log(self, name: str, code: str, started: float, context: Any, call: Call) -> None:
         milliseconds = round(1000 * (time.perf_counter() - started), 3)
@@ -191,6 +210,10 @@ class _Arriving:
             raise StopAsyncIteration
         self._gate.arrived(len(raw))
         return bytes(raw)
+
+
+def _host(client: str) -> str:
+    return client.rpartition(":")[0].strip("[]")
 
 
 def _headers(context: Any) -> dict[str, str]:

@@ -15,7 +15,8 @@ __all__ = ["Stream", "Streams"]
 class Stream:
     """One call that lasts."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: str) -> None:
+        self.client = client
         self.end = asyncio.Event()
         """Set: finish what was taken, and take no more."""
         self.is_displaced = False
@@ -37,27 +38,33 @@ class Stream:
 class Streams:
     """All of them. An idle one makes room for a new one: clients that open many cannot lock the others out."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, most_of_client: int) -> None:
+        self._most, self._most_of_client = most, most_of_client
         self._open: set[Stream] = set()
 
     @contextmanager
-    def place(self) -> Iterator[Stream]:
+    def place(self, client: str) -> Iterator[Stream]:
         """A place for a new stream."""
-        if len(self._open) >= self._most:
-            idle = [stream for stream in self._open if not stream.under_way]
-            if not idle:
-                raise FullError(f"{self._most} streams are under way; try again later")
-            longest = min(idle, key=lambda stream: stream.last)
-            longest.is_displaced = True
-            longest.end.set()
-            self._open.discard(longest)
-        stream = Stream()
+        mine = [stream for stream in self._open if stream.client == client]
+        if len(mine) >= self._most_of_client:
+            self._make_room(mine, f"this client has {self._most_of_client} streams (--client-streams)")
+        elif len(self._open) >= self._most:
+            self._make_room(list(self._open), f"{self._most} streams are under way")
+        stream = Stream(client)
         self._open.add(stream)
         try:
             yield stream
         finally:
             self._open.discard(stream)
+
+    def _make_room(self, among: list[Stream], why: str) -> None:
+        idle = [stream for stream in among if not stream.under_way]
+        if not idle:
+            raise FullError(f"{why}; try again later")
+        longest = min(idle, key=lambda stream: stream.last)
+        longest.is_displaced = True
+        longest.end.set()
+        self._open.discard(longest)
 
     def close(self) -> None:
         """The server stops: all of them finish."""

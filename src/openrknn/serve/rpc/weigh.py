@@ -12,7 +12,7 @@ from openrknn.serve.errors import BadRequestError
 
 __all__ = ["weigh", "weigh_files"]
 
-_MOST_FIELDS = 4096
+_MOST_FIELDS = 8192
 _OBJECT_FACTOR = 64
 """Memory per byte of names, parameters and empty objects; an empty entry of a list takes about 100 bytes for two."""
 _NUMBER_FACTOR = 16
@@ -31,11 +31,12 @@ def weigh(message: bytes, *, has_tensors: bool) -> int:
     if not has_tensors:
         return _OBJECT_FACTOR * len(message)
     total = 0
-    for number, at, size in _fields(message, 0, len(message)):
+    left = [_MOST_FIELDS]  # of the whole message: each is a step of Python
+    for number, at, size in _fields(message, 0, len(message), left):
         if number == _RAW_INPUTS:
             total += _RAW_FACTOR * size + _OBJECT_FACTOR
         elif number == _INPUTS:
-            for inner, _, inner_size in _fields(message, at, at + size):
+            for inner, _, inner_size in _fields(message, at, at + size, left):
                 total += (_NUMBER_FACTOR if inner == _CONTENTS else _OBJECT_FACTOR) * (inner_size + 2)
         else:
             total += _OBJECT_FACTOR * (size + 2)
@@ -44,25 +45,26 @@ def weigh(message: bytes, *, has_tensors: bool) -> int:
 
 def weigh_files(message: bytes) -> int:
     """The same for a load request, whose parameters may be whole files."""
-    total = 0
-    for number, at, size in _fields(message, 0, len(message)):
+    total, left = 0, [_MOST_FIELDS]
+    for number, at, size in _fields(message, 0, len(message), left):
         if number != _PARAMETERS:
             total += _OBJECT_FACTOR * (size + 2)
             continue
-        for entry, place, entry_size in _fields(message, at, at + size):
+        for entry, place, entry_size in _fields(message, at, at + size, left):
             if entry != _VALUE:
                 total += _OBJECT_FACTOR * (entry_size + 2)
                 continue
-            for inner, _, inner_size in _fields(message, place, place + entry_size):
+            for inner, _, inner_size in _fields(message, place, place + entry_size, left):
                 total += _FILE_FACTOR * inner_size + _OBJECT_FACTOR if inner == _FILE else _OBJECT_FACTOR * inner_size
     return total
 
 
-def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+def _fields(data: bytes, at: int, end: int, left: list[int]) -> Iterator[tuple[int, int, int]]:
     """Number, place and size of each field."""
-    for _ in range(_MOST_FIELDS):
+    while left[0]:
         if at == end:
             return
+        left[0] -= 1
         key, at = _varint(data, at, end)
         kind = key & 7
         if kind == _BYTES:
