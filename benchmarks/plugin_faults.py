@@ -259,10 +259,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--keep", action="store_true", help="keep the program's log in plugin_faults.log")
+    parser.add_argument("--seed", type=int, default=20, help="of the moments at which it is killed")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     count = 3 if arguments.quick else 20
-    result = measure(count, count, 1000 if arguments.quick else 10_000)
+    result = measure(count, count, 1000 if arguments.quick else 10_000, arguments.seed)
     for name in ("after_kill", "after_restart", "after_wipe"):
         times = sorted(result[name])
         print(f"{name:16} n {len(times):3}  median {times[len(times) // 2]:6.3f} s  worst {times[-1]:6.3f} s")
