@@ -6,7 +6,8 @@ import subprocess
 import time
 from typing import Any
 
-from claims import make_claim, pod_of_claim, remove, request, variables
+from api import CLAIMS
+from claims import claim_files, make_claim, pod_of_claim, remove, request, variables
 from cluster import Cluster
 from node import NAME, PYTHON
 from processes import CheckError, end, expect, wait
@@ -41,6 +42,42 @@ def shares_as_capacity(cluster: Cluster) -> str:
         cluster.result(f"both-{side}")
     remove(cluster, "two", "full", "both")
     return f"2 + 1 of 3 shares; the next ran {seconds:.1f} s after one was free"
+
+
+def alternatives(cluster: Cluster) -> str:
+    """A request with a first and a second choice: the container names the request, not the choice."""
+    cluster.stop_driver()
+    cluster.start_driver()
+    wait(lambda: "soft0-cores-012" in cluster.devices(), "the slices")
+    choices = [
+        {"name": name, **request("", condition, 'npu == "soft0"', "shared == false")["exactly"]}
+        for name, condition in (("nine", "cores == 9"), ("two", "cores == 2"), ("one", "cores == 1"))
+    ]
+    make_claim(cluster, "choice", {"name": "npu", "firstAvailable": choices})
+    pod_of_claim(cluster, "choice", {"npu": "env"})
+    mask = variables(cluster.result("choice-npu")).get("OPENRKNN_CORE_MASK")
+    expect(mask == "3", f"core mask {mask}")
+    remove(cluster, "choice")
+    return f"the second: core mask {mask}"
+
+
+def eviction(cluster: Cluster) -> str:
+    """--taint-effect NoExecute: a pod whose NPU is not well any more has to go."""
+    cluster.stop_driver()
+    cluster.start_driver("--taint-effect", "NoExecute")
+    wait(lambda: any(name.startswith("npu0") for name in cluster.devices()), "the slices")
+    make_claim(cluster, "evicted", request("npu", 'driver == "rocket"'))
+    pod_of_claim(cluster, "evicted", {"": "env"})
+    cluster.result("evicted")
+    (cluster.board / "dev/accel/accel0").unlink()
+    try:
+        seconds = wait(lambda: "evicted" not in cluster.states(), "the eviction")
+    finally:
+        add_node(cluster.board)
+    cluster.api.delete(f"{CLAIMS}/evicted")
+    wait(lambda: not [item for item in cluster.api.get(CLAIMS)["items"] if item["metadata"]["name"] == "evicted"], "it")
+    wait(lambda: not claim_files(), "the end of its files")
+    return f"gone {seconds:.1f} s after its device node"
 
 
 def gates_off_at_the_api_server(cluster: Cluster) -> str:
@@ -134,4 +171,7 @@ def _delete_slices(cluster: Cluster) -> None:
     cluster.kubectl("delete", "resourceslices", "--all")
 
 
-CHECKS = (shares_as_capacity, gates_off_at_the_api_server, kinds_of_nodes, upgrade_of_the_device_plugin)
+CHECKS = (
+    shares_as_capacity, alternatives, eviction, gates_off_at_the_api_server, kinds_of_nodes,
+    upgrade_of_the_device_plugin,
+)  # fmt: skip
