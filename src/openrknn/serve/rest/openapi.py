@@ -6,6 +6,7 @@ from typing import Any
 
 from openrknn.serve.datatypes import DATATYPES
 from openrknn.serve.plane.describe import version
+from openrknn.serve.rest.openapi_triton import load_body, triton_paths, triton_schemas, unload_body
 from openrknn.serve.rest.openapi_voice import voice_paths, voice_schemas
 
 __all__ = ["description"]
@@ -22,8 +23,8 @@ def description(*, has_token: bool) -> _Words:
             "version": version(),
             "description": "The Open Inference Protocol v2 for .rknn models, pictures, and voices as OpenAI's.",
         },
-        "paths": {**_paths(), **voice_paths()},
-        "components": {"schemas": {**_SCHEMAS, **voice_schemas()}},
+        "paths": {**_paths(), **triton_paths(), **voice_paths()},
+        "components": {"schemas": {**_SCHEMAS, **triton_schemas(), **voice_schemas()}},
     }
     if has_token:
         words["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -46,11 +47,14 @@ def _paths() -> _Words:
         "/metrics": {"get": {"summary": "For Prometheus", "responses": {"200": {"description": "Metrics", "content": {
             "text/plain": {"schema": _TEXT}}}, "default": _ERROR}}},
     }  # fmt: skip
-    for action, text in (("load", "Load a model, or load it again"), ("unload", "Unload a model")):
+    for action, text, body in (
+        ("load", "Load a model, or load it again; with another configuration, or from files", load_body()),
+        ("unload", "Unload a model", unload_body()),
+    ):
         path = f"/v2/repository/models/{{name}}/{action}"
         paths[path] = {
             "parameters": [_NAME],
-            "post": _post(text, _json({"type": "object"}), {"type": "object"}, needs_body=False),
+            "post": _post(text, _json(body), {"type": "object"}, needs_body=False),
         }
     for base, names in (
         ("/v2/models/{name}", [_NAME]),
@@ -136,7 +140,17 @@ def _post(text: str, body: _Words, schema: _Words, *, needs_body: bool = True) -
 
 
 _TENSOR = _object("name", datatype={"type": "string"}, shape=_list({"type": "integer"}))
-_PARAMETERS: _Words = {"type": "object"}
+_MEMORY: _Words = {
+    "shared_memory_region": {"type": "string"},
+    "shared_memory_offset": {"type": "integer", "minimum": 0},
+    "shared_memory_byte_size": {"type": "integer", "minimum": 0},
+}
+_TENSOR_PARAMETERS: _Words = {"type": "object", "properties": {
+    "binary_data_size": {"type": "integer", "minimum": 0}, "layout": {"type": "string"}, **_MEMORY,
+}}  # fmt: skip
+_OUTPUT_PARAMETERS: _Words = {"type": "object", "properties": {
+    "binary_data": {"type": "boolean"}, "classification": {"type": "integer", "minimum": 0}, **_MEMORY,
+}}  # fmt: skip
 _SCHEMAS: _Words = {
     "Error": _object("error"),
     "ModelMetadata": _object("name", "platform", versions=_list(_TEXT), inputs=_list(_TENSOR), outputs=_list(_TENSOR)),
@@ -146,20 +160,25 @@ _SCHEMAS: _Words = {
         "required": ["inputs"],
         "properties": {
             "id": _TEXT,
-            "parameters": _PARAMETERS,
+            "parameters": {"type": "object", "properties": {
+                "priority": {"type": "integer", "minimum": 0, "description": "1 is the highest"},
+                "timeout": {"type": "integer", "minimum": 0, "description": "Microseconds"},
+                "binary_data_output": {"type": "boolean"},
+                "raw_outputs": {"type": "boolean", "description": "Stored elements instead of floats"},
+            }},
             "inputs": {"type": "array", "minItems": 1, "items": {
                 "type": "object",
-                "required": ["name", "datatype", "shape", "data"],
+                "required": ["name", "datatype", "shape"],
                 "properties": {
                     "name": _TEXT,
                     "datatype": {"type": "string", "enum": list(DATATYPES)},
                     "shape": _list({"type": "integer", "minimum": 1}),
                     "data": {"type": "array"},
-                    "parameters": _PARAMETERS,
+                    "parameters": _TENSOR_PARAMETERS,
                 },
             }},
             "outputs": _list({
-                "type": "object", "required": ["name"], "properties": {"name": _TEXT, "parameters": _PARAMETERS},
+                "type": "object", "required": ["name"], "properties": {"name": _TEXT, "parameters": _OUTPUT_PARAMETERS},
             }),
         },
     },
