@@ -24,7 +24,7 @@ __all__ = ["plan_for", "run"]
 
 _ROUNDS = 3
 _WAVE_ITEMS = 1_000_000
-_WAVE_BYTES = 512 << 20
+_WAVE_BYTES = 256 << 20
 _DIED = "WorkerDiedError: every worker that worked on this item died"
 Progress = Callable[[int, int, int], None]
 """Called with: items done, items in all, errors."""
