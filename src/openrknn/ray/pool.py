@@ -72,7 +72,10 @@ class Actors:
             raise ClusterError(missing(error, "ray")) from None
         self._ray, self._npus = ray, npus
         if not ray.is_initialized():
-            _start(ray, workers, npus)
+            try:
+                _start(ray, workers, npus)
+            except Exception as error:  # Ray has no class of its own for this
+                raise ClusterError(f"Ray does not start: {_cause(error)}") from error
         self.workers = workers or _offered(ray, npus)
         self._plan = ray.put(plan)
 
