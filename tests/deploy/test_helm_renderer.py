@@ -14,7 +14,7 @@ from tests.deploy.helm.parse import TemplateError
 from tests.deploy.helm.render import Chart
 
 VALUES: dict[str, Any] = {
-    "a": {"b": "c"}, "list": ["x", "y"], "map": {"two": 2, "one": 1}, "no": False, "big": 1000000, "empty": "",
+    "a": {"b": "c"}, "list": ["x", "y"], "map": {"two": 2, "one": 1}, "no": False, "big": 1000000, "empty": "", "none": [],
 }  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def render(folder: Path, text: str) -> str:
     ("{{ range .Values.list }}<{{ . }}>{{ end }}", "<x><y>"),
     ("{{ range $at, $one := .Values.list }}{{ $at }}{{ $one }}{{ end }}", "0x1y"),
     ("{{ range $key, $value := .Values.map }}{{ $key }}={{ $value }} {{ end }}", "one=1 two=2 "),
-    ("{{ range .Values.empty }}1{{ else }}none{{ end }}", "none"),
+    ("{{ range .Values.none }}1{{ else }}none{{ end }}", "none"),
     ("{{ $x := 1 }}{{ if true }}{{ $x = 2 }}{{ end }}{{ $x }}", "2"),
     ("{{ $x := 1 }}{{ if true }}{{ $x := 2 }}{{ end }}{{ $x }}", "1"),
     ('{{ define "d" }}[{{ .b }}]{{ end }}{{ include "d" .Values.a }}', "[c]"),
@@ -70,6 +70,7 @@ def test_as_go_does_it(text: str, expected: str, tmp_path: Path) -> None:
     ('{{ printf "%v" 1 }}', "only %s and %d"),
     ('{{ define "d" }}{{ include "d" . }}{{ end }}{{ include "d" . }}', "without end"),
     ("{{ range .Values.a.b }}{{ end }}", "range over"),
+    ("{{ range .Values.empty }}{{ end }}", "range over"),
     ("{{ if true }}{{ else }}{{ else }}{{ end }}", "two else"),
 ])  # fmt: skip
 def test_what_is_refused(text: str, words: str, tmp_path: Path) -> None:

@@ -113,6 +113,8 @@ class Chart:
                     return self._run(inside, scope.inner(scope.dot), depth)
             return ""
         value = self._pipe(node.pipe, scope, depth)
+        if isinstance(node, Range) and not isinstance(value, Mapping | list):
+            raise TemplateError(f"range over {value!r}")
         if not is_true(value):
             return self._run(node.otherwise, scope.inner(scope.dot), depth)
         if isinstance(node, With):
@@ -175,12 +177,7 @@ class Chart:
 
 
 def _turns(node: Range, value: Any, scope: _Scope) -> list[_Scope]:
-    if isinstance(value, Mapping):
-        pairs = sorted(value.items())
-    elif isinstance(value, list):
-        pairs = list(enumerate(value))
-    else:
-        raise TemplateError(f"range over {value!r}")
+    pairs = sorted(value.items()) if isinstance(value, Mapping) else list(enumerate(value))
     names = node.pipe.names
     return [scope.inner(one, **dict(zip(names, (key, one)[-len(names) :] if names else (), strict=True)))
             for key, one in pairs]  # fmt: skip
