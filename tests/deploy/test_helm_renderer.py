@@ -14,7 +14,8 @@ from tests.deploy.helm.parse import TemplateError
 from tests.deploy.helm.render import Chart
 
 VALUES: dict[str, Any] = {
-    "a": {"b": "c"}, "list": ["x", "y"], "map": {"two": 2, "one": 1}, "no": False, "big": 1000000, "empty": "", "none": [],
+    "a": {"b": "c"}, "list": ["x", "y"], "map": {"two": 2, "one": 1}, "no": False, "big": 1000000, "empty": "",
+    "none": [],
 }  # fmt: skip
 
 
