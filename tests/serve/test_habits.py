@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import tempfile
@@ -119,17 +118,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def load(server: Server, module: Any, name: str, config: str | None, files: dict[str, bytes]) -> None:
-    """`load_model(config=, files=)`; the HTTP one cannot write bytes as JSON, so what it means is said by hand."""
-    if module is triton_grpc:
-        with triton_grpc.InferenceServerClient(server.grpc_address) as client:
-            client.load_model(name, config=config, files=files or None)
-        return
-    parameters: dict[str, Any] = {key: base64.b64encode(data).decode() for key, data in files.items()}
-    if config is not None:
-        parameters["config"] = config
-    answer = ask(server, "POST", f"/v2/repository/models/{name}/load", json.dumps({"parameters": parameters}))
-    if answer.status != 200:
-        raise InferenceServerException(answer.error, str(answer.status))
+    with module.InferenceServerClient(address(server, module)) as client:
+        client.load_model(name, config=config, files=files or None)
 
 
 def folders() -> set[str]:
