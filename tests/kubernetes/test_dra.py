@@ -297,8 +297,8 @@ def test_a_rolling_upgrade_has_no_gap(api: StandInApi, short: Path, tmp_path: Pa
         second = kubelet.find_driver().endpoint
         assert first != second
         assert (older.is_registered, newer.is_registered) == (True, True)
-        wait_for(lambda: "npu0-share-0" in devices(api), "the newer one's slices")
-        older.refresh(found, WELL)  # it sees the newer one, and lets its slices be
+        wait_for(lambda: older._publisher.is_held, "that the older one sees the newer one's slices")
+        assert set(devices(api)) == {f"npu0-share-{share}" for share in range(3)}, "and lets them be"
         older.refresh(found, {"npu0": "too hot"})
         api.claim("eyes", "uid-1", "npu0-core-1")
         for endpoint in (first, second):  # whichever the kubelet takes, and names of before the upgrade
@@ -320,8 +320,7 @@ def test_an_upgrade_that_crashes_leaves_the_older_one_in_charge(api: StandInApi,
     older, newer = driver(api, short, tmp_path), driver(api, short, tmp_path, strategy="shares")
     settled(older, found)
     settled(newer, found)
-    wait_for(lambda: "npu0-share-0" in devices(api), "the newer one's slices")
-    older.refresh(found, WELL)
+    wait_for(lambda: older._publisher.is_held, "that the older one lets the newer one's slices be")
     newer.close()
     older.refresh(found, WELL)
     wait_for(lambda: "npu0-core-0" in devices(api), "the older one's slices")

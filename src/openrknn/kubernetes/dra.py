@@ -76,7 +76,7 @@ class Driver:
         self._settings, self._node, self._clock = settings, node, clock
         self._folders = folders or Folders()
         self._claims = Claims(api, NAME, node, self._folders.cdi, self._folders.claims)
-        self._publisher = Publisher(api, NAME, node, clock)
+        self._publisher = Publisher(api, NAME, node, clock, lambda: not self._folders.services.has_newer(self._token))
         self._health = ResourceHealth(node)
         self._lock = threading.Lock()
         self._known: dict[str, Offer] = {}
@@ -128,7 +128,8 @@ class Driver:
 
         codes = tuple((name, reason and code(reason)) for name, reason in sorted(shown.items()))
         self._publisher.want((settings, tuple(units), codes), contents)
-        self._publisher.be_quiet(self._folders.services.has_newer(self._token))
+        if self._publisher.is_held:  # the newer instance may be gone by now
+            self._publisher.wake()
         if not self._started:
             self._started = True
             self._publisher.start()

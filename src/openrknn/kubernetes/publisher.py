@@ -33,11 +33,16 @@ class Publisher:
     """One pool: the devices of one driver on one node."""
 
     def __init__(
-        self, api: ApiServer, driver: str, node: str, clock: Callable[[], float] = time.monotonic
+        self,
+        api: ApiServer,
+        driver: str,
+        node: str,
+        clock: Callable[[], float] = time.monotonic,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._api, self._driver, self._node, self._clock = api, driver, node, clock
+        self._api, self._driver, self._node, self._clock, self._may_write = api, driver, node, clock, may_write
         self._changed = threading.Condition()
-        self._is_dirty = self._closed = self._is_quiet = False
+        self._is_dirty = self._closed = False
         self._wanted: tuple[object, Contents] | None = None
         self._known = Known(driver, node, self.wake)
         self._watch = SliceWatch(api, driver, node, self._known)
@@ -49,6 +54,8 @@ class Publisher:
         self._problem = ""
         self.writes = 0
         self.published_devices = 0
+        self.is_held = False
+        """Whether something differs, and we may not write it: a newer instance on this node does."""
         self.is_published = False
         """Whether the API server held what is wanted when it was last looked at."""
 
@@ -67,14 +74,6 @@ class Publisher:
             if self._wanted is not None and self._wanted[0] == key:
                 return
             self._wanted = key, contents
-        self.wake()
-
-    def be_quiet(self, quiet: bool) -> None:
-        """A newer instance on this node writes: watch, and write nothing."""
-        with self._changed:
-            if quiet == self._is_quiet:
-                return
-            self._is_quiet = quiet
         self.wake()
 
     def wake(self) -> None:
@@ -106,9 +105,9 @@ class Publisher:
                 if self._closed:
                     return
                 self._is_dirty = False
-                wanted, quiet = self._wanted, self._is_quiet
+                wanted = self._wanted
             wait = 0.0
-            if wanted is None or quiet or not self._known.is_complete:
+            if wanted is None or not self._known.is_complete:
                 continue
             try:
                 self._reconcile(wanted[1])
@@ -153,7 +152,12 @@ class Publisher:
             specs = self._specs(names, generations.pop())
             if all(self._is_so(name, have[name]["spec"], spec) for name, spec in specs.items()):
                 self._say_published(wanted)
+                self.is_held = False
                 return
+        # Asked at the last moment: what differs may be the first thing that a newer instance wrote.
+        self.is_held = not self._may_write()
+        if self.is_held:
+            return
         self.is_published = False
         generation = self._known.generation + 1
         uid = self._api.get(f"/api/v1/nodes/{quote(self._node)}")["metadata"]["uid"]
