@@ -46,7 +46,6 @@ def main() -> int:
     parser.add_argument("--drive", nargs=2, metavar=("PICTURES", "OUTPUT"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     os.environ.setdefault("OPENRKNN_THREADS", "1")
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")  # on a machine that is busy, Ray gives up after 60
     if arguments.drive:
         return drive(arguments)
     with tempfile.TemporaryDirectory(prefix="openrknn-ray-") as name:

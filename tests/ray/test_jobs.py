@@ -14,12 +14,14 @@ import pytest
 from openrknn.ray import (
     BusyJobError,
     ChangedJobError,
+    ClusterError,
     IncompleteJobError,
     ItemsError,
     Predictor,
     Report,
     TooManyErrorsError,
     job,
+    pool,
     run,
 )
 from openrknn.ray.items import Items, Work, items_of
@@ -171,10 +173,10 @@ class Chaos:
 def test_workers_that_die(tmp_path: Path) -> None:
     """A lost part is found again; an item that kills is found among its neighbours, which get their answers."""
     items = items_of(NUMBERS)
-    pool = Chaos({"9"}, {0, 5}, {1, 6})
+    chaos = Chaos({"9"}, {0, 5}, {1, 6})
     with Ledger.open(tmp_path, items, {}, part_size=4) as ledger:
         work = job._Job(items, ledger, 3, progress=False)
-        work.run(pool)
+        work.run(chaos)
         rows = list(ledger.complete(items.keys))
     assert [row["item"] for row in rows] == list(items.keys)
     assert {row["item"]: row["error"] for row in rows if row["error"]} == {
@@ -182,7 +184,7 @@ def test_workers_that_die(tmp_path: Path) -> None:
         "13": "ValueError: 13 brings bad luck",
     }
     assert (work.duplicates, work.rounds, work.errors) == (2, 3, 2)
-    assert pool.asked == [7, 12, 1]
+    assert chaos.asked == [7, 12, 1]
 
 
 # -- items ---------------------------------------------------------------------------------------------------------
@@ -313,3 +315,39 @@ def test_predictor_with_paths_bytes_and_pixels() -> None:
         assert predictor(batch)["class"].tolist() == by_path["class"].tolist() == [285, 967]
     with pytest.raises(ItemsError, match="no column path"):
         predictor({"name": content})
+
+
+# -- Ray, as a stand-in --------------------------------------------------------------------------------------------
+
+
+class _SlowRay:
+    """Comes up at the `good`th try."""
+
+    def __init__(self, good: int) -> None:
+        self.tries, self._good = 0, good
+
+    def init(self, **_: object) -> None:
+        self.tries += 1
+        if self.tries < self._good:
+            raise Exception("Traceback ...\nThe current node timed out during startup.")
+
+    def shutdown(self) -> None:
+        pass
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 8.0, "npu": 3.0}
+
+
+def test_a_busy_machine_starts_ray_at_the_second_try() -> None:
+    ray = _SlowRay(2)
+    pool._started(ray, 4, 1.0)
+    assert ray.tries == 2
+    with pytest.raises(ClusterError, match=r"does not start: The current node timed out"):
+        pool._started(_SlowRay(9), 4, 1.0)
+
+
+def test_workers_are_as_many_as_there_are_npus() -> None:
+    ray = _SlowRay(1)
+    assert [pool._offered(ray, npus) for npus in (1.0, 1.5, 0.0)] == [3, 2, 8]
+    with pytest.raises(ClusterError, match="ray start --resources"):
+        pool._offered(ray, 4.0)

@@ -20,6 +20,7 @@ RESOURCE = "npu"
 _RETRIES = 1
 """Times that Ray gives a part to another worker after one has died over it; then the job looks closer."""
 _BLOCKS = 4096
+_STARTS = 3
 
 
 class Pool(Protocol):
@@ -72,10 +73,7 @@ class Actors:
             raise ClusterError(missing(error, "ray")) from None
         self._ray, self._npus = ray, npus
         if not ray.is_initialized():
-            try:
-                _start(ray, workers, npus)
-            except Exception as error:  # Ray has no class of its own for this
-                raise ClusterError(f"Ray does not start: {_cause(error)}") from error
+            _started(ray, workers, npus)
         self.workers = workers or _offered(ray, npus)
         self._plan = ray.put(plan)
 
@@ -110,6 +108,18 @@ def _cause(error: BaseException) -> str:
     """Ray tells a story with tracebacks in it; its last line says what it was."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:500] if lines else type(error).__name__
+
+
+def _started(ray: Any, workers: int | None, npus: float) -> None:
+    """Ray gives its own processes 30 seconds to come up; on a machine that is busy, that may take a second try."""
+    for tries in range(_STARTS, 0, -1):
+        try:
+            _start(ray, workers, npus)
+            return
+        except Exception as error:  # Ray has no class of its own for this
+            ray.shutdown()
+            if tries == 1:
+                raise ClusterError(f"Ray does not start: {_cause(error)}") from error
 
 
 def _start(ray: Any, workers: int | None, npus: float) -> None:
