@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -89,6 +90,7 @@ _WORD = re.compile(
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 
 
+@functools.lru_cache
 def parse(text: str, where: str) -> tuple[list[Node], dict[str, list[Node]]]:
     """The tree of a file, and the templates that it defines."""
     parser = _Parser(list(_pieces(text)), where)
