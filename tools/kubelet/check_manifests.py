@@ -66,7 +66,7 @@ def the_chart(cluster: Cluster) -> str:
     for name, objects in cases.items():
         unknown |= _dry_run(cluster, f"the chart, {name}", objects)
     if helm is not None:
-        words = ["template", "openrknn", "deploy/helm/openrknn", "--namespace", "openrknn"]
+        words = ["template", "-n", "openrknn", "openrknn", "deploy/helm/openrknn"]
         text = subprocess.run([helm, *words], capture_output=True, text=True, check=True, cwd=ROOT).stdout
         unknown |= _dry_run(cluster, "helm template", documents(text))
     count = sum(map(len, cases.values()))
