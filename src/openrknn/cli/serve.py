@@ -97,6 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     limits.add_argument("--drain-delay", type=_zero_or_more, metavar="S", default=0.0,
                         help="after SIGTERM: keep taking requests this long, but report not ready")  # fmt: skip
+    _add_client_limits(limits)
     safety = parser.add_argument_group("security")
     safety.add_argument(
         "--token-file", metavar="FILE", help=f"file with the token that clients must send (or {_TOKEN_VARIABLE})"
@@ -117,6 +118,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     logs.add_argument("--trace-file", metavar="FILE", help="for the traces that Triton's clients switch on")
     logs.add_argument("--otlp", metavar="URL", default=os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"),
                       help="send OpenTelemetry traces to this endpoint, such as http://localhost:4318")  # fmt: skip
+
+
+def _add_client_limits(limits: argparse._ArgumentGroup) -> None:
+    limits.add_argument("--client-connections", type=positive, metavar="N", default=256,
+                        help="connections of one client (address, IPv6 /64) to each port (default: 256)")  # fmt: skip
+    limits.add_argument("--client-streams", type=positive, metavar="N", default=64,
+                        help="gRPC streams of one client (default: 64)")  # fmt: skip
+    limits.add_argument("--client-rate", type=_zero_or_more, metavar="N", default=0.0,
+                        help="requests of one client a second (default: no limit)")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
@@ -162,6 +172,9 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         request_seconds=arguments.timeout,
         run_seconds=arguments.run_timeout or arguments.timeout,
         audio_seconds=arguments.max_audio,
+        client_connections=arguments.client_connections,
+        client_streams=arguments.client_streams,
+        client_rate=arguments.client_rate,
     )
     return Settings(
         sources=arguments.sources,
@@ -188,6 +201,7 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         allow_repository=not arguments.fixed,
         shared_memory={"auto": None, "on": True, "off": False}[arguments.shared_memory],
         token=_token(arguments.token_file),
+        token_file=arguments.token_file,
         tls=Tls(arguments.tls_cert, arguments.tls_key, arguments.tls_client_ca) if arguments.tls_cert else None,
         limits=limits,
         drain_delay_seconds=arguments.drain_delay,

@@ -10,7 +10,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -201,12 +201,15 @@ class Server:
                     _LOG.error("the repository cannot be read: %s", error)
 
     async def _renew(self, *contexts: ssl.SSLContext | None) -> None:
-        if self.settings.tls is None:
-            return
-        certificates = Certificates(self.settings.tls, *(one for one in contexts if one is not None))
-        while True:
+        files: list[Callable[[], bool]] = []
+        if self.settings.token_file is not None:
+            files.append(self.plane.tokens.refresh)
+        if self.settings.tls is not None:
+            files.append(Certificates(self.settings.tls, *(one for one in contexts if one is not None)).refresh)
+        while files:
             await asyncio.sleep(self.settings.certificate_seconds)
-            await asyncio.to_thread(certificates.refresh)
+            for refresh in files:
+                await asyncio.to_thread(refresh)
 
     def _signalled(self, number: int) -> None:
         _LOG.info("got %s", signal.Signals(number).name)

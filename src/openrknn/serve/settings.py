@@ -117,9 +117,13 @@ class Settings:
     shared_memory: bool | None = None
     """Whether clients may leave tensors in /dev/shm; None: where only programs of this machine reach the server."""
     token: str | None = field(default=None, repr=False)
+    token_file: str | None = None
+    """Where the token came from; it is read again when it changes."""
+    token_grace_seconds: float = 60.0
+    """That the old token stays good after that."""
     tls: Tls | None = None
     certificate_seconds: float = 10.0
-    """How often the files of the certificate are looked at."""
+    """How often the files of the certificate and of the token are looked at."""
     limits: Limits = Limits()
     drain_delay_seconds: float = 0.0
     """After SIGTERM: how long requests are still taken (not ready any more, so that balancers can notice)."""

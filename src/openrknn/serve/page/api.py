@@ -138,7 +138,7 @@ class _Page:
 
     async def ticket(self, _: Request) -> Response:
         """A frame cannot send the token: this lets it show a report, for a minute."""
-        token = self._plane.settings.token
+        token = self._plane.tokens.current
         return JSONResponse({"ticket": make_ticket(token) if token is not None else ""})
 
     async def doctor(self, _: Request) -> Response:

@@ -25,6 +25,7 @@ from openrknn.serve.settings import Settings
 from openrknn.serve.shared.regions import Part, Regions
 from openrknn.serve.shared.tensor import Output, Tensor, Written
 from openrknn.serve.timeouts import timeout
+from openrknn.serve.tokens import Tokens
 from openrknn.serve.traces import Traces
 from openrknn.serve.voice.booth import OpenVoice, open_voice
 from openrknn.serve.voice.voices import Voices
@@ -73,6 +74,7 @@ class Plane:
         self.voices = Voices(settings, open_voice)
         total = settings.limits.total_bytes
         self.budget = Budget(total, total // _RESERVE if total >= _LEAST_TOTAL else 0)
+        self.tokens = Tokens(settings.token, settings.token_file, grace_seconds=settings.token_grace_seconds)
         self.pacer = Pacer(self.is_busy)
         self.rates = Rates(settings.limits.client_rate)
         self.heavy = Heavy("heavy", threads=1, most_waiting=_MOST_HEAVY, is_busy=self.is_busy)

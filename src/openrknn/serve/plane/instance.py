@@ -23,6 +23,8 @@ __all__ = ["Context", "Instance"]
 
 _LOG = logging.getLogger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_PATIENCE_SECONDS = 3.0
+"""That a context may be away before its model is not ready: requests wait for it meanwhile."""
 
 
 class Context(Protocol):
@@ -177,7 +179,7 @@ class Instance:
 
     def _revive(self, error: Exception) -> bool:
         """Replace the context; False when the server closes meanwhile."""
-        pause = _FIRST_PAUSE
+        pause, since = _FIRST_PAUSE, time.monotonic()
         _LOG.error("context %s failed and is being replaced: %s: %s", self.name, type(error).__name__, error)
         self._stats.restarted()
         while True:
@@ -185,7 +187,9 @@ class Instance:
             try:
                 self._context = self._open()
             except Exception as again:  # noqa: BLE001 - it is tried again until it works
-                self._tell(f"{type(again).__name__}: {again}")
+                # A process that starts again at once costs those who wait a moment, and not their answer.
+                if time.monotonic() - since > _PATIENCE_SECONDS or self.problem:
+                    self._tell(f"{type(again).__name__}: {again}")
                 _LOG.error("context %s cannot be opened: %s; next try in %.1f s", self.name, again, pause)
             else:
                 self._tell("")

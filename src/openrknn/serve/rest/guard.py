@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import ipaddress
 import json
 import logging
@@ -25,7 +24,7 @@ from openrknn.serve.rest.protocol import ABORT, DRAIN, KNOWN, MARK
 from openrknn.serve.rest.tickets import is_right_ticket
 from openrknn.serve.timeouts import timeout
 
-__all__ = ["Guard", "error_body", "is_right_token"]
+__all__ = ["Guard", "error_body"]
 
 _LOG = logging.getLogger("openrknn.serve.access")
 _OPEN_PATHS = frozenset({"/", "/v2/health/live", "/v2/health/ready"})
@@ -50,20 +49,13 @@ def error_body(message: str, path: str = "", status: int = 500) -> bytes:
     return json.dumps(words).encode()
 
 
-def is_right_token(given: str | None, token: str) -> bool:
-    """`Bearer TOKEN`, compared without telling by the time how much of it is right."""
-    kind, _, value = (given or "").partition(" ")
-    # Headers are bytes; Starlette reads them as Latin-1.
-    return kind.lower() == "bearer" and hmac.compare_digest(value.strip().encode("latin-1", "replace"), token.encode())
-
-
 class Guard:
     """ASGI around the application."""
 
     def __init__(self, app: ASGIApp, plane: Plane) -> None:
         settings = plane.settings
         self._plane = plane
-        self._app, self._token = app, settings.token
+        self._app = app
         self._send_seconds = settings.limits.send_seconds
         # Without a token, a page that a browser shows must not reach a server of this machine by another name for it.
         self._only_local_names = settings.token is None and settings.host in {"127.0.0.1", "::1", "localhost"}
@@ -148,9 +140,10 @@ class Guard:
         client = client_key((scope.get("client") or ("",))[0])
         if not is_open and not scope.get(KNOWN, True):  # probes never wait
             await self._plane.pacer.turn(client)
-        if self._token is not None and path.endswith("/inspect"):
-            is_open = is_right_ticket(scope["query_string"], self._token)
-        if self._token is not None and not is_open and not is_right_token(headers.get("authorization"), self._token):
+        tokens = self._plane.tokens
+        if tokens.current is not None and path.endswith("/inspect"):
+            is_open = any(is_right_ticket(scope["query_string"], token) for token in tokens.valid)
+        if not is_open and not tokens.is_right(headers.get("authorization")):
             raise UnauthorizedError("this server requires a token: send the header `Authorization: Bearer TOKEN`")
         host = headers.get("host", "")
         if self._only_local_names and not _is_local_name(host):

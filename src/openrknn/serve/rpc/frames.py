@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Announced", "FrameError", "Frames"]
+__all__ = ["Announced", "FrameError", "Frames", "Sieve", "goaway"]
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEAD, _PREFIX = 9, 5
-_DATA, _HEADERS, _RST_STREAM, _CONTINUATION = 0, 1, 3, 9
+_DATA, _HEADERS, _RST_STREAM, _GOAWAY, _CONTINUATION = 0, 1, 3, 7, 9
 _END_STREAM, _PADDED = 0x1, 0x8
 _MOST_STREAMS = 4096
 _MOST_HEAD = 65536
@@ -44,6 +44,45 @@ class _Message:
     """No message of it has begun."""
 
 
+def goaway(last_stream: int) -> bytes:
+    """The frame that says: no calls after this one are taken here (and none of them was)."""
+    payload = last_stream.to_bytes(4, "big") + bytes(4)
+    return len(payload).to_bytes(3, "big") + bytes([_GOAWAY, 0]) + bytes(4) + payload
+
+
+class Sieve:
+    """Takes frames of later calls out of what a client sends; it begins between two frames."""
+
+    def __init__(self, last_stream: int) -> None:
+        self._last = last_stream
+        self._head = b""
+        self._left = 0
+        self._is_dropped = False
+
+    def feed(self, data: bytes) -> bytes:
+        """What may pass."""
+        kept, at = bytearray(), 0
+        while at < len(data):
+            if not self._left:
+                taken = _HEAD - len(self._head)
+                self._head += data[at : at + taken]
+                at += taken
+                if len(self._head) < _HEAD:
+                    break
+                self._left = int.from_bytes(self._head[:3], "big")
+                self._is_dropped = int.from_bytes(self._head[5:9], "big") & 0x7FFFFFFF > self._last
+                if not self._is_dropped:
+                    kept += self._head
+                self._head = b""
+                continue
+            piece = data[at : at + self._left]
+            if not self._is_dropped:
+                kept += piece
+            self._left -= len(piece)
+            at += len(piece)
+        return bytes(kept)
+
+
 class Frames:
     """Follows one direction of a connection. `feed` takes bytes as they come, in pieces of any size."""
 
@@ -58,6 +97,8 @@ class Frames:
         """Of the current DATA frame: bytes at its end; -1: not read yet."""
         self._kind = self._flags = self._stream = 0
         self._messages: dict[int, _Message] = {}
+        self.last_stream = 0
+        """The highest number so far."""
         self.ended: list[int] = []
         """Streams whose last frame has passed since somebody cleared the list."""
         self.reset: list[int] = []
@@ -67,6 +108,11 @@ class Frames:
     def has_begun(self) -> bool:
         """Whether any call was made."""
         return bool(self._messages)
+
+    @property
+    def is_between(self) -> bool:
+        """Whether the last frame is complete and the next one has not begun."""
+        return not self._left and not self._head and not self._preface_left
 
     def forget(self, stream: int) -> None:
         """A stream that the other side has ended."""
@@ -129,6 +175,7 @@ class Frames:
             if len(self._messages) >= self._most_streams:
                 raise FrameError("too many streams")
             self._messages[self._stream] = _Message()
+            self.last_stream = max(self.last_stream, self._stream)
         if not self._left:
             self._finish()
 

@@ -64,6 +64,7 @@ class Gate:
         self._numbers = itertools.count()
         self._visits: set[Visit] = set()
         self._server: asyncio.Server | None = None
+        self._is_leaving = False
         self._transit: dict[int, list[Charge]] = {}
         """Messages that are let in and did not arrive yet, by size."""
 
@@ -75,6 +76,20 @@ class Gate:
         """New connections are refused; those that are there go on."""
         if self._server is not None:
             self._server.close()
+
+    async def leave(self, seconds: float) -> None:
+        """Every connection ends by word: its client hears which call was the last one, and gets all answers."""
+        self._is_leaving = True
+        for visit in self._visits:
+            visit.leave()
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and any(one.calls.open_streams for one in self._visits):
+            await asyncio.sleep(_RETRY_SECONDS)
+        until = time.monotonic() + _SHORT_SECONDS
+        while time.monotonic() < until and self._visits:  # clients close, as they were told
+            await asyncio.sleep(_RETRY_SECONDS)
+        for visit in self._visits:
+            visit.close()
 
     def close(self) -> None:
         """End everything."""
@@ -165,6 +180,8 @@ class Gate:
         async with timeout(self._limits.header_seconds) as first:
             while data := await reader.read(visit.chunk):
                 first.reschedule(None)
+                if visit.sieve is not None:
+                    data = visit.sieve.feed(data)
                 if (visit.calls.has_begun and not visit.is_known) or visit.calls.largest_missing > _BULK_BYTES:
                     await self._pacer.turn(visit.key)
                 for message in visit.calls.feed(data):
@@ -181,6 +198,8 @@ class Gate:
                 visit.calls.ended.clear()  # the client has said all; the call goes on
                 inner.write(data)
                 await inner.drain()
+                if self._is_leaving:
+                    visit.leave()
         if inner.can_write_eof():
             inner.write_eof()
 
@@ -204,6 +223,8 @@ class Gate:
             visit.answers.ended.clear()
             visit.answers.reset.clear()
             writer.write(data)
+            if self._is_leaving:
+                visit.leave()
             async with timeout(self._limits.send_seconds):
                 await writer.drain()
 

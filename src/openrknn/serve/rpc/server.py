@@ -18,7 +18,6 @@ from openrknn.serve.logs import one_line
 from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.clients import client_key
 from openrknn.serve.plane.face import Plane
-from openrknn.serve.rest.guard import is_right_token
 from openrknn.serve.rpc.call import Call
 from openrknn.serve.rpc.gate import Gate, private_folder
 from openrknn.serve.rpc.health import Health
@@ -90,7 +89,9 @@ class RpcServer:
         """Take nothing more; wait for what was taken."""
         self._gate.stop_listening()
         self._streams.close()
-        await self._server.stop(grace_seconds)
+        until = time.monotonic() + grace_seconds
+        await self._gate.leave(grace_seconds)
+        await self._server.stop(max(0.0, until - time.monotonic()))
         self._gate.close()
 
     # -- calls ---------------------------------------------------------------------------------------------------
@@ -176,11 +177,11 @@ class RpcServer:
         return parse
 
     def _check_token(self, name: str, context: Any) -> None:
-        token = self._settings.token
-        if token is None or name in _OPEN_CALLS:
+        tokens = self._plane.tokens
+        if tokens.current is None or name in _OPEN_CALLS:
             return
         found = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
-        if not found or not is_right_token(str(found[0]), token):
+        if not found or not tokens.is_right(str(found[0])):
             raise UnauthorizedError("this server requires a token: send the metadata `authorization: Bearer TOKEN`")
 
     def _check_rate(self, name: str, context: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.clients import client_key
-from openrknn.serve.rpc.frames import Announced, Frames
+from openrknn.serve.rpc.frames import Announced, Frames, Sieve, goaway
 
 __all__ = ["CHUNK", "Charge", "Visit", "peer_name"]
 
@@ -43,6 +43,8 @@ class Visit:
         self.is_known = False
         """Somebody who was answered before; others take turns."""
         self.resets = 0
+        self.sieve: Sieve | None = None
+        """Where it was told to go."""
         self._writer = writer
         self.inner: asyncio.StreamWriter | None = None
         self.calls, self.answers = Frames(is_client=True, most_streams=_MOST_STREAMS), Frames(is_client=False)
@@ -65,6 +67,16 @@ class Visit:
         self.since = time.monotonic()
         for charge in [one for one in self.charges if one.stream == stream]:
             charge.end()
+
+    def leave(self) -> None:
+        """Tell the client to make no more calls here, between two frames; what was taken is answered."""
+        if self.sieve is None and self.calls.is_between and self.answers.is_between:
+            self.sieve = Sieve(self.calls.last_stream)
+            self._writer.write(goaway(self.calls.last_stream))
+
+    def close(self) -> None:
+        """After what was written."""
+        self._writer.close()
 
     def abort(self) -> None:
         """At once."""
