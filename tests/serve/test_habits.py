@@ -31,6 +31,12 @@ from tests.serve.parts import FILES, expected, random_inputs
 MODULES = {"http": triton_http, "grpc": triton_grpc}
 
 
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Temporary folders of this test only."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
 @pytest.fixture(params=MODULES)
 def module(request: pytest.FixtureRequest) -> Any:
     return MODULES[request.param]

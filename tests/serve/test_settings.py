@@ -30,6 +30,9 @@ ORDER = [
     "INFER_RESPONSE_COMPLETE", "REQUEST_END",
 ]  # fmt: skip
 
+LAST: list[str] = []
+"""Requests whose traces nobody has written before the server stops."""
+
 
 @pytest.fixture(params=MODULES)
 def module(request: pytest.FixtureRequest) -> Any:
@@ -49,8 +52,9 @@ def traced(folder: Path) -> Iterator[Server]:
     )  # fmt: skip
     with running(settings) as started:
         yield started
-    left = json.loads((folder / "trace.json").read_text())  # what nothing else had written when it stopped
-    assert [row["request_id"] for row in left if "model_name" in row] == ["last"]
+    if LAST:  # what nothing else had written when it stopped
+        left = json.loads((folder / "trace.json").read_text())
+        assert [row["request_id"] for row in left if "model_name" in row] == LAST
 
 
 @pytest.fixture
@@ -120,6 +124,7 @@ def test_the_last_one_is_written_at_the_end(traced: Server) -> None:
     with triton_http.InferenceServerClient(traced.url.removeprefix("http://")) as client:
         client.update_trace_settings(settings={"trace_level": ["TIMESTAMPS"], "trace_rate": "1", "log_frequency": "0"})
         infer(client, triton_http, "last")
+        LAST.append("last")
         client.update_trace_settings(settings={"trace_level": ["OFF"]})
 
 
