@@ -9,8 +9,10 @@ import pytest
 
 from openrknn.serve.page.report import report
 from openrknn.serve.server import Server, running
-from openrknn.serve.settings import Settings
-from tests.serve.parts import fill
+from openrknn.serve.settings import Limits, Settings
+from tests.serve.bombs import MIB
+from tests.serve.parts import FILES, fill
+from tests.serve.sessions import until
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +26,13 @@ def server(repository: Path) -> Iterator[Server]:
     with running(settings) as started:
         assert started.plane.ready_problem() == ""
         yield started
+
+
+@pytest.fixture(scope="session")
+def small() -> Iterator[Server]:
+    """A server with little memory and few places."""
+    limits = Limits(body_bytes=8 * MIB, total_bytes=32 * MIB, connections=16, streams=4, header_bytes=16384)
+    settings = Settings([FILES["picture"]], http_port=0, grpc_port=0, instances=1, limits=limits)
+    with running(settings) as server:
+        yield server
+        until(lambda: server.plane.budget.used_bytes == 0)
