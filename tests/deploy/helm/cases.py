@@ -60,6 +60,7 @@ CASES: dict[str, dict[str, Any]] = {
     "serve with all of it": {
         "serve": {
             "enabled": True, "replicas": 3, "maxUnavailable": "50%", "otlp": "http://collector:4318",
+            "limits": {"clientConnections": 1000, "clientStreams": 500, "clientRate": 2.5},
             "npu": {"claimTemplate": "one-core"},
             "token": {"existingSecret": "mine"}, "tls": {"existingSecret": "mine-tls"},
             "autoscaling": {"kind": "hpa", "max": 4},
