@@ -493,6 +493,19 @@ def test_credentials_that_are_refused(
     assert "hush" not in caplog.text
 
 
+def test_what_did_not_verify_is_not_fetched_again_until_it_changes(web: Storage, tmp_path: Path) -> None:
+    web.files = {"/box/a.rknn": b"without a checksum"}
+    variables = {"AWS_ENDPOINT_URL": web.url}
+    sources = Sources(["s3://box"], cache=str(tmp_path), require_checksum=True, environment=variables)
+    for _ in range(3):
+        sources.sync()
+        assert "no checksum" in sources.problem
+    assert web.paths().count("/box/a.rknn") == 1
+    web.files["/box/a.rknn.sha256"] = _sum(b"without a checksum").encode()
+    sources.sync()
+    assert sources.problem == ""
+
+
 def test_new_credentials_are_read_before_each_look(web: Storage, tmp_path: Path) -> None:
     web.files, web.code = {"/box/a.rknn": b"x"}, "ExpiredToken"
     file = tmp_path / "credentials"

@@ -54,6 +54,8 @@ class Mirror:
     def __init__(self, folder: Path, bounds: Bounds, *, require_checksum: bool = False, sha256: str = "") -> None:
         self.folder, self._bounds, self._require, self._sha256 = folder, bounds, require_checksum, sha256
         self._is_checked = False
+        self._refused: dict[str, tuple[Sequence[Item], ChecksumError]] = {}
+        """Models that did not verify: the same bytes would not the next time either, and are not fetched again."""
 
     def verified(self) -> int:
         """Look at what is there without asking anybody; what is not as it was left is removed. -> how many files."""
@@ -98,6 +100,8 @@ class Mirror:
 
     def _follow(self, name: str, items: Sequence[Item], state: _State, remote: Remote) -> bool:
         """Bring one model to what the source has. -> whether something changed."""
+        if name in self._refused and self._refused[name][0] == items:
+            raise self._refused[name][1]
         halves: dict[str, Path] = {}
         try:
             fresh: _State = {}
@@ -111,6 +115,10 @@ class Mirror:
                 return False
             self._commit(old, fresh, halves, state)
             return any(path not in old or old[path].sha256 != kept.sha256 for path, kept in fresh.items())
+        except ChecksumError as error:
+            if all(item.tag for item in items):
+                self._refused[name] = (items, error)
+            raise
         except OSError as error:
             raise CacheError(f"{name}: the cache cannot be written: {error}") from None
         finally:
