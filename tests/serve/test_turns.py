@@ -152,14 +152,12 @@ def test_after_goaway_later_calls_do_not_pass() -> None:
         sieve = Sieve(5)
         assert b"".join(sieve.feed(data[at : at + size]) for at in range(0, len(data), size)) == known * 2
     frames = Frames(is_client=True)
-    assert not frames.is_between
-    list(frames.feed(PREFACE + frame(1, 5, b"head")))
-    assert frames.is_between
+    states = [frames.is_between]
+    for data in (PREFACE + frame(1, 5, b"head"), frame(0, 5, b"\0\0\0\0\2x")[:-1]):
+        list(frames.feed(data))
+        states += [frames.is_between, frames.silent_streams == 1]
+    assert states == [False, True, True, False, False]
     assert frames.last_stream == 5
-    assert frames.silent_streams == 1
-    list(frames.feed(frame(0, 5, b"\0\0\0\0\2x")[:-1]))
-    assert not frames.is_between
-    assert frames.silent_streams == 0
 
 
 def test_headers_of_a_call_have_a_limit() -> None:
