@@ -221,6 +221,22 @@ def test_what_is_not_the_protocol_ends_the_connection(server: Server, line: byte
     assert (error.type, error.data["code"]) == ("error", "INVALID_ARGUMENT")
 
 
+def test_idle_connections_make_room(server: Server) -> None:
+    where = urlsplit(server.wyoming_address)
+    place = (where.hostname or "", where.port or 0)
+    many = [socket.create_connection(place, timeout=PATIENCE) for _ in range(70)]
+    try:
+
+        async def ping(client: AsyncClient) -> Event | None:
+            await client.write_event(Ping("there?").event())
+            return await client.read_event()
+
+        assert Pong.from_event(talk(server, ping)).text == "there?"
+    finally:
+        for one in many:
+            one.close()
+
+
 def test_a_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "voice.sock"
     settings = Settings(

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import logging
 import os
+from collections import Counter
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from openrknn.errors import UnsupportedError
 from openrknn.serve.errors import ServeError
+from openrknn.serve.plane.clients import client_key
 from openrknn.serve.plane.face import Plane
 from openrknn.serve.timeouts import timeout
 from openrknn.serve.wyoming.codec import Decoder, Event, encode
@@ -29,6 +31,7 @@ _READ_BYTES = 64 * 1024
 class _Connection:
     task: asyncio.Task[None]
     talk: Talk
+    client: str
 
 
 class WyomingServer:
@@ -88,8 +91,9 @@ class WyomingServer:
             async with timeout(self._plane.settings.limits.send_seconds):
                 await writer.drain()
 
-        connection = _Connection(task, Talk(self._plane, send))
-        if len(self._connections) >= _MOST_CONNECTIONS:
+        peer = writer.get_extra_info("peername")
+        connection = _Connection(task, Talk(self._plane, send), client_key(peer[0]) if isinstance(peer, tuple) else "")
+        if len(self._connections) >= _MOST_CONNECTIONS and not self._make_room():
             _LOG.warning("Wyoming: %d connections are open; one more is sent away", len(self._connections))
             writer.close()
             return
@@ -103,6 +107,17 @@ class WyomingServer:
             with contextlib.suppress(Exception):
                 await connection.talk.close()
             writer.close()
+
+    def _make_room(self) -> bool:
+        """An idle connection of the client that has most of them goes; False where none is idle."""
+        idle = [one for one in self._connections if not one.talk.is_busy]
+        if not idle:
+            return False
+        counts = Counter(one.client for one in self._connections)
+        victim = max(idle, key=lambda one: counts[one.client])
+        self._connections.discard(victim)
+        victim.task.cancel()
+        return True
 
     async def _converse(self, reader: asyncio.StreamReader, talk: Talk, send: Send) -> None:
         decoder = Decoder()
