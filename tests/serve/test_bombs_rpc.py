@@ -17,7 +17,7 @@ from openrknn.serve.rpc import gate
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import Settings
 from tests.serve.asking import PATIENCE
-from tests.serve.bombs import MIB, flood
+from tests.serve.bombs import MIB, flood, infer_message
 from tests.serve.parts import FILES
 from tests.serve.sessions import until
 
@@ -66,3 +66,14 @@ def test_a_read_only_system_without_tmp_can_serve(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(gate, "_PLACES", ("/nowhere",))
     with pytest.raises(UnsupportedError, match="writable folder"):
         gate.private_folder()
+
+
+def test_what_no_model_can_need_is_not_read(small: Server) -> None:
+    """8 MiB and 16 bytes per number: refused when it is announced. The connection goes on."""
+    with grpc.insecure_channel(small.grpc_address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+        for size in (9 * MIB, 16 * MIB):
+            with pytest.raises(grpc.RpcError) as caught:
+                call(bytes(size), timeout=PATIENCE)
+            assert caught.value.code() in {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED}
+        assert call(infer_message(), timeout=PATIENCE)

@@ -35,6 +35,8 @@ __all__ = ["Plane", "Request"]
 _RESERVE = 8
 """A part of the budget that only small requests can take."""
 _LEAST_TOTAL = 16 << 20
+_BESIDE_BYTES, _NUMBER_BYTES = 8 << 20, 16
+"""Of a message: names and parameters, and the longest way to write a number."""
 _MOST_HEAVY = 256
 _LIGHT_SECONDS = 0.05
 
@@ -131,6 +133,11 @@ class Plane:
         finally:
             self.light -= 1
             self._last_light = time.monotonic()
+
+    def largest_message(self) -> int:
+        """More bytes than a request to any model that is loaded can need."""
+        most = max((one.signature.largest_bytes() for one in self.repository.served()), default=0)
+        return _BESIDE_BYTES + most // 8 * _NUMBER_BYTES
 
     def worker_pids(self) -> list[int]:
         """The processes that models run in."""

@@ -20,7 +20,7 @@ _LATE_SECONDS = 0.003
 """Two rounds of the loop that take longer than this mean that others wait."""
 _PAUSE_PER_TURN = 3.0
 """Then turns get a quarter of the time."""
-_FREE_REFUSALS, _ASIDE_SECONDS, _MOST_ASIDE = 4.0, 0.25, 5.0
+_FREE_REFUSALS, _ASIDE_SECONDS, _MOST_ASIDE = 1.0, 1.0, 5.0
 """Refusals of the last seconds that cost nothing; what each one more costs; and the most."""
 _LOOK_SECONDS = 0.05
 _MOST_CLIENTS = 4096

@@ -103,6 +103,20 @@ class Gate:
         number = peer.rpartition("-")[2]
         return next((visit.client for visit in self._visits if visit.number == number), "")
 
+    async def announced(self, peer: str) -> int:
+        """Bytes of the message that is on its way to the only call of a connection; 0: it has several, or says nothing.
+
+        Somebody new is waited for: gRPC's server begins a call before its message comes.
+        """
+        number = peer.rpartition("-")[2]
+        visit = next((one for one in self._visits if one.number == number), None)
+        until = time.monotonic() + _SHORT_SECONDS
+        while visit is not None and visit.calls.open_streams == 1:
+            if visit.announced or visit.is_known or time.monotonic() > until:
+                return max(visit.announced.values(), default=0)
+            await asyncio.sleep(_RETRY_SECONDS / 4)
+        return 0
+
     def arrived(self, size_bytes: int) -> None:
         """A message was handed to us: from now on the call answers for its memory.
 
@@ -185,6 +199,7 @@ class Gate:
                 if (visit.calls.has_begun and not visit.is_known) or visit.calls.largest_missing > _BULK_BYTES:
                     await self._pacer.turn(visit.key)
                 for message in visit.calls.feed(data):
+                    visit.announced[message.stream] = message.size_bytes
                     await self._admit(visit, message)
                 for stream in visit.calls.reset:
                     visit.end_stream(stream)

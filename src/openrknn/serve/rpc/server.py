@@ -133,15 +133,25 @@ class RpcServer:
     ) -> None:
         """Writing waits until the client takes it; the memory of an answer counts until then."""
         if not method.streams_responses:
+            if method.name in _WITH_TENSORS:
+                await self._check_size(context)
             await context.write(_encode(await function(await self._only(messages, call), call)))
             for done in call.after:
                 done()
             return
         with self._streams.place(client_key(_host(self._gate.client(context.peer())))) as call.stream:
+            if method.name in _WITH_TENSORS:
+                await self._check_size(context)
             given = messages if method.streams_requests else await self._only(messages, call)
             async for answer in function(given, call):
                 await context.write(_encode(answer))
             call.stream.check()
+
+    async def _check_size(self, context: Any) -> None:
+        """What no model can need is not read at all."""
+        size, most = await self._gate.announced(context.peer()), self._plane.largest_message()
+        if size > most:
+            raise TooLargeError(f"the message has {size} bytes; no model here can need more than {most}")
 
     async def _only(self, messages: AsyncIterator[bytes], call: Call) -> Any:
         try:

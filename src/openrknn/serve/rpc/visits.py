@@ -43,6 +43,8 @@ class Visit:
         self.is_known = False
         """Somebody who was answered before; others take turns."""
         self.resets = 0
+        self.announced: dict[int, int] = {}
+        """Call -> bytes of its last message."""
         self.sieve: Sieve | None = None
         """Where it was told to go."""
         self._writer = writer
@@ -63,6 +65,7 @@ class Visit:
     def end_stream(self, stream: int) -> None:
         """The server has answered: whatever is left of its messages is dropped."""
         self.calls.forget(stream)
+        self.announced.pop(stream, None)
         self.answers.forget(stream)
         self.since = time.monotonic()
         for charge in [one for one in self.charges if one.stream == stream]:
