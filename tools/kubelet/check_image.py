@@ -63,7 +63,7 @@ def example_pod(cluster: Cluster) -> str:
     expect(cluster.states()["openrknn-claim"]["phase"] == "Succeeded", said)
     cluster.delete("openrknn-claim")
     wait(lambda: not claim_files(), "the end of the claim")
-    return said.strip().splitlines()[0][:100]
+    return " ".join(said.split())[:160]
 
 
 def rolling_update(cluster: Cluster) -> str:
