@@ -51,3 +51,10 @@ def test_without_a_compiler_the_wheel_is_plain_python(tmp_path: Path) -> None:
         assert not any(name.endswith(("librknnrt.so", "rknn_api.h")) for name in wheel.namelist())
         assert "openrknn/compute/native.py" in wheel.namelist()
         assert tag(wheel) == "py3-none-any"
+
+
+def test_a_clone_puts_only_itself_on_the_path() -> None:
+    """A folder beside the clone, called `torch` or `ray`, must not pass for the package of that name."""
+    program = "import sys; print(*sys.path, sep='\\n')"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd="/").stdout
+    assert str(ROOT.parent) not in found.splitlines()
