@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import socket
 
@@ -97,3 +98,11 @@ def test_frames_are_followed_in_pieces_of_any_size() -> None:
         assert (frames.ended, frames.reset) == ([1], [3])
     with pytest.raises(FrameError):
         list(Frames(is_client=True).feed(b"GET / HTTP/1.1"))
+
+
+def test_many_tiny_chunks_end_the_connection(small: Server) -> None:
+    with knock(small) as connection, contextlib.suppress(ConnectionError):
+        connection.sendall(b"POST /v2/models/x/image HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        connection.sendall(b"1\r\nx\r\n" * 200_000)
+        assert b"HTTP/1.1 200" not in read_all(connection)
+    assert ask(small, "GET", "/v2/health/live").status == 200

@@ -28,6 +28,8 @@ _LINGER_SECONDS = 1.0
 """While the server drains, a connection without a request stays for so long: one may be on its way. And a client that
 was answered before it had sent its whole request may go on sending for so long."""
 _MOST_HEADERS = 256
+_MOST_PIECES, _SMALL_PIECE = 4096, 256
+"""A body may come in so many chunks before small ones end its connection."""
 _SHORT_BYTES = 16384
 """A body that leaves together with its head; copying more costs as much as a second packet."""
 _TOO_LARGE = ("431 Request Header Fields Too Large", "the request line and headers are too large")
@@ -46,7 +48,7 @@ def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
         """The last answer is written, and what the client still sends is thrown away."""
         _is_body_open = False
         """A request has begun and not ended."""
-        _head_bytes = _parsed_bytes = 0
+        _head_bytes = _parsed_bytes = _pieces = 0
         _is_waiting = True
         """For the head of a request."""
         _since = 0.0
@@ -87,7 +89,7 @@ def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
             scope = cast(dict[str, Any], self.scope)
             scope[ABORT], scope[DRAIN], scope[KNOWN] = self._abort, self.flow.drain, self._is_known
             scope[MARK] = self._mark
-            self._parsed_bytes, self._is_waiting = 0, True
+            self._parsed_bytes, self._pieces, self._is_waiting = 0, 0, True
             self._wind(limits.header_seconds)
 
         def _mark(self, *, is_known: bool) -> None:
@@ -143,6 +145,14 @@ def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
             super().on_headers_complete()
             ours = _Transport(self.transport, self.close_after_answer, self.loop)
             self.cycle.transport = cast(asyncio.Transport, ours)
+
+        def on_body(self, body: bytes) -> None:
+            self._pieces += 1
+            if self._pieces > _MOST_PIECES and len(body) < _SMALL_PIECE:
+                # Each is a call of Python: a hundred thousand chunks of a byte would keep everybody waiting.
+                self._abort()
+                raise ValueError("the chunks of the body are too small")
+            super().on_body(body)
 
         def on_message_complete(self) -> None:
             self._stop()
