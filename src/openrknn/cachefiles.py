@@ -44,6 +44,8 @@ _ABANDONED_SECONDS = 3600
 """After this long, half a file is of a process that ended in between."""
 _PART_OF_CACHE, _PART_OF_DISK = 4, 10
 """A file takes a quarter of the cache at the most, and never what would leave the disk less than a tenth free."""
+_ENOUGH_FREE = 2 << 30
+"""On large disks this is enough; a tenth of a quarter of a terabyte is more than anybody misses."""
 _TOUCH_SECONDS = 60
 
 
@@ -166,7 +168,8 @@ def _files(folder: Path) -> list[Stored]:
 
 def _has_room(folder: Path, size: int) -> bool:
     disk = os.statvfs(folder)
-    return disk.f_bavail * disk.f_frsize - size > disk.f_blocks * disk.f_frsize // _PART_OF_DISK
+    least = min(disk.f_blocks * disk.f_frsize // _PART_OF_DISK, _ENOUGH_FREE)
+    return disk.f_bavail * disk.f_frsize - size > least
 
 
 def _opened(path: Path) -> memoryview | None:
