@@ -207,6 +207,8 @@ def test_folders_patterns_and_lists(tmp_path: Path) -> None:
     for nothing in empty:
         with pytest.raises(ItemsError):
             items_of(nothing)
+    with pytest.raises(ItemsError, match=r"gone: there is no such file or folder"):
+        items_of(tmp_path / "gone")
 
 
 def test_a_changed_file_is_another_item(tmp_path: Path) -> None:

@@ -99,6 +99,8 @@ def items_of(source: object, kind: str = "picture") -> Items:
         raise TypeError(f"a {type(source).__name__} names no items; give paths, arrays or a Ray dataset")
     if kind not in _ENDINGS:
         raise ItemsError(f"there are no items of kind {kind!r}; there are picture and audio, and arrays")
+    if isinstance(source, str | os.PathLike) and not os.path.exists(source) and not glob.has_magic(os.fspath(source)):
+        raise ItemsError(f"{os.fspath(source)}: there is no such file or folder")
     found = [path for word in words for path in _paths(os.fspath(word), _ENDINGS[kind])]
     unique = list(dict.fromkeys(found))
     if not unique:
