@@ -193,10 +193,14 @@ def test_a_forked_process_has_a_status_of_its_own(tmp_path: Path, monkeypatch: p
 
 def test_what_is_killed_is_cleaned_up_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(software.VARIABLE, str(tmp_path))
-    (tmp_path / "4194999-0").write_bytes(b"")
+    ours = os.stat("/proc/self/ns/pid").st_ino
+    for name in ("4194999-0", f"4194999-0-{ours}"):
+        (tmp_path / name).write_bytes(b"")
+    foreign = tmp_path / f"4194999-0-{ours + 1}"  # of another container, where that process may live
+    foreign.write_bytes(b"")
     status = software.publish(CHIPS["rk3588"])
     assert status is not None
-    assert list(tmp_path.iterdir()) == [status.path]
+    assert set(tmp_path.iterdir()) == {status.path, foreign}
     status.close()
 
 

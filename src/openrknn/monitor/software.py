@@ -2,7 +2,7 @@
 
 The file has fixed places for counters, is mapped into memory, and costs two stores per job:
 
-    /run/user/UID/openrknn/PID-N    or /tmp/openrknn-UID/PID-N where there is no such folder
+    /run/user/UID/openrknn/PID-N-NAMESPACE    or /tmp/openrknn-UID/... where there is no such folder
 
 Only its owner can read it, and it goes away with the device. `OPENRKNN_STATUS=off` switches it off; any other value
 names the folder. Nothing depends on the file: where it cannot be written, or where the disk is full, there is none. A
@@ -198,7 +198,15 @@ def _folder_for_us() -> Path | None:
 
 
 def _next_path(place: Path) -> Path:
-    return place / f"{os.getpid()}-{next(_numbers)}"
+    return place / f"{os.getpid()}-{next(_numbers)}-{_namespace()}"
+
+
+def _namespace() -> int:
+    """Of process numbers: containers that share a folder have the same numbers for different processes."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
 
 
 def read(root: Path) -> Iterator[Npu]:
@@ -261,9 +269,10 @@ def _started(root: Path, pid: int) -> int | None:
 
 
 def _remove_stale(place: Path) -> None:
-    """What processes left behind that were killed."""
+    """What processes left behind that were killed. Those of another container may live: we cannot see them."""
+    here = str(_namespace())
     for entry in place.iterdir():
-        pid = entry.name.partition("-")[0]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+        pid, *more = entry.name.split("-")
+        if pid.isdigit() and more[1:] in ([], [here]) and not Path(f"/proc/{pid}").exists():
             with contextlib.suppress(OSError):
                 entry.unlink()
