@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +17,7 @@ from typing import Any
 
 from openrknn.kubernetes.grants import Grant, grant
 from openrknn.kubernetes.inventory import Offer, Unit
+from openrknn.wholefiles import write_atomically
 
 __all__ = ["KIND", "edits", "needed_version", "remove_halves", "specification", "write"]
 
@@ -76,19 +75,7 @@ def needed_version(content: Mapping[str, Any]) -> str:
 def write(path: Path, content: Mapping[str, Any]) -> None:
     """Replace the file at once: a runtime never reads half of it, and neither kill nor power cut leaves half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_HALF)
-    try:
-        with os.fdopen(descriptor, "w") as stream:
-            json.dump(content, stream, indent=2)
-            stream.write("\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+    write_atomically(path, json.dumps(content, indent=2) + "\n", mode=0o644, half=_HALF)
 
 
 def remove_halves(folder: Path, older_than_seconds: float = 10.0) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from openrknn.kubernetes.inventory import Unit
+from openrknn.wholefiles import write_atomically
 
 __all__ = ["FOLDER", "file", "labels", "write_labels"]
 
@@ -39,9 +39,7 @@ def write_labels(folder: Path, units: Sequence[Unit]) -> None:
     """Replace the file at once; NFD must not read half of it."""
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{name}={value}\n" for name, value in labels(units).items())
-    temporary = folder / f".{_FILE}"
-    temporary.write_text(text)
-    os.replace(temporary, file(folder))
+    write_atomically(file(folder), text, mode=0o644)
 
 
 def file(folder: Path) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from openrknn.folders import data_folder
 from openrknn.models.errors import GettingError
+from openrknn.wholefiles import write_atomically
 
 __all__ = ["VARIABLE", "Got", "best", "home", "installed", "write_note"]
 
@@ -52,10 +53,8 @@ def write_note(got: Got) -> None:
     row = asdict(got)
     del row["path"]
     path = got.path.with_suffix(".json")
-    half = path.with_name(f".{path.name}.part")
     try:
-        half.write_text(json.dumps(row, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        half.replace(path)
+        write_atomically(path, json.dumps(row, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         raise GettingError(f"{path}: cannot be written: {error.strerror or error}") from error
 

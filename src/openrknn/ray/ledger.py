@@ -26,6 +26,7 @@ from typing import Any
 
 from openrknn.ray.errors import BusyJobError, ChangedJobError, IncompleteJobError, JobError
 from openrknn.ray.items import Items
+from openrknn.wholefiles import write_atomically
 
 __all__ = ["Ledger", "Row"]
 
@@ -98,12 +99,7 @@ class Ledger:
         data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8", "surrogateescape")
         name = f"{part:08}-{hashlib.sha256(data).hexdigest()}.jsonl"
         folder = self.folder / _PARTS
-        half = folder / f".half-{name}"
-        with half.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        half.rename(folder / name)
+        write_atomically(folder / name, data)
         self._done[part] = folder / name
         return True
 
@@ -150,9 +146,7 @@ def _agreed(folder: Path, wanted: dict[str, Any], part_size: int) -> int:
     except FileNotFoundError:
         if any((folder / _PARTS).glob("[!.]*")):
             raise ChangedJobError(f"{folder} has parts and no {_JOB}; give another folder, or restart=True") from None
-        half = folder / f".half-{_JOB}"
-        half.write_text(json.dumps({**wanted, "part_size": part_size}, indent=1), "utf-8")
-        half.rename(folder / _JOB)
+        write_atomically(folder / _JOB, json.dumps({**wanted, "part_size": part_size}, indent=1))
         return part_size
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise ChangedJobError(f"{folder / _JOB} cannot be read ({error}); restart=True begins anew") from None

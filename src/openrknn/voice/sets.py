@@ -16,6 +16,7 @@ from typing import Any
 
 from openrknn.folders import data_folder
 from openrknn.voice.errors import VoiceSetError
+from openrknn.wholefiles import write_atomically
 
 __all__ = ["FILE", "VoiceSet", "home", "installed", "open_set", "write_set"]
 
@@ -106,9 +107,7 @@ def write_set(made: VoiceSet) -> Path:
     row = {"format": FORMAT, **asdict(made)}
     del row["folder"]
     path = made.folder / FILE
-    half = path.with_name(f".{FILE}.part")
-    half.write_text(json.dumps(row, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    half.replace(path)
+    write_atomically(path, json.dumps(row, indent=1, ensure_ascii=False) + "\n")
     return path
 
 

@@ -7,7 +7,6 @@ import fcntl
 import json
 import logging
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from openrknn.backports import file_digest
 from openrknn.serve.sources.address import relative_path
 from openrknn.serve.sources.errors import CacheError
+from openrknn.wholefiles import write_atomically
 
 __all__ = ["HALF", "LOCK", "STATE", "Kept", "locked", "matching", "read_state", "write_state"]
 
@@ -41,12 +41,7 @@ def write_state(folder: Path, state: Mapping[str, Kept], coming: Mapping[str, Ke
     pages = (state, coming) if coming is not None else (state,)
     content = {name: [asdict(page[name]) for page in pages if name in page] for name in sorted(names)}
     try:
-        descriptor, half = tempfile.mkstemp(prefix=HALF, dir=folder)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(half).rename(folder / STATE)
+        write_atomically(folder / STATE, json.dumps(content), mode=0o600, half=HALF)
     except OSError as error:
         raise CacheError(f"{folder} cannot be written: {error}") from None
 
