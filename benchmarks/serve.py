@@ -168,15 +168,23 @@ def caller(module: Any, address: str, model: str, array: Array, **input_options:
     return call
 
 
+@contextlib.contextmanager
+def identity() -> Iterator[tuple[Path, int, int]]:
+    """A server whose model gives back what it gets: its folder, and the ports of REST and gRPC."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copy(PICTURE, folder / "identity.rknn")
+        port, rpc = free_port(), free_port()
+        command = [sys.executable, "-c", _IDENTITY, str(folder / "identity.rknn"), str(port), str(rpc)]
+        with program(command, f"127.0.0.1:{port}"):
+            yield folder, port, rpc
+
+
 def overhead(rounds: int, peer_python: str | None) -> bool:
     """Median milliseconds over a direct run."""
     array = np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        shutil.copy(PICTURE, folder / "identity.rknn")
-        port, rpc = free_port(), free_port()
-        command = [sys.executable, "-c", _IDENTITY, str(folder / "identity.rknn"), str(port), str(rpc)]
-        stack.enter_context(program(command, f"127.0.0.1:{port}"))
+        folder, port, rpc = stack.enter_context(identity())
         calls: dict[str, Callable[[], Any]] = {
             "direct": array.copy,
             "REST binary": plain_rest(port, "identity", array),

@@ -20,10 +20,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +34,7 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 import tritonclient.utils.shared_memory as shm
 
-from benchmarks.serve import _IDENTITY, PICTURE, SHAPE, Array, free_port, program
+from benchmarks.serve import SHAPE, Array, identity
 from openrknn.serve.memory import keep_freed_memory
 
 LEAST_RATIO = 1.5
@@ -107,11 +105,7 @@ def main() -> int:
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=SHAPE).astype(np.float32) for _ in range(8)]
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        shutil.copy(PICTURE, folder / "identity.rknn")
-        port, rpc = free_port(), free_port()
-        command = [sys.executable, "-c", _IDENTITY, str(folder / "identity.rknn"), str(port), str(rpc)]
-        stack.enter_context(program(command, f"127.0.0.1:{port}"))
+        _, port, rpc = stack.enter_context(identity())
         calls: dict[tuple[str, str], tuple[Ways, Call]] = {}
         for what, module, address in (("REST", triton_http, port), ("gRPC", triton_grpc, rpc)):
             ways = Ways(module, f"127.0.0.1:{address}", what)

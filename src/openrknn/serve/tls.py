@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import ssl
-from pathlib import Path
 
 from openrknn.errors import UnsupportedError
 from openrknn.serve.settings import Tls
+from openrknn.serve.stamps import FileStamp, stamp_of
 
 __all__ = ["Certificates"]
 
@@ -51,12 +51,6 @@ class Certificates:
         _LOG.info("the certificate has changed; new connections use the new one")
         return True
 
-    def _look(self) -> list[tuple[int, int, int]]:
-        found = []
-        for file in (self._tls.certificate, self._tls.key):
-            try:
-                status = Path(file).stat()
-            except OSError:  # it is being replaced just now
-                continue
-            found.append((status.st_ino, status.st_size, status.st_mtime_ns))
-        return found
+    def _look(self) -> list[FileStamp]:
+        stamps = map(stamp_of, (self._tls.certificate, self._tls.key))
+        return [stamp for stamp in stamps if stamp is not None]

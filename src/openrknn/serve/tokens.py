@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from openrknn.serve.stamps import stamp_of
+
 __all__ = ["Tokens", "is_right_token", "read_token"]
 
 _LOG = logging.getLogger(__name__)
@@ -42,7 +44,7 @@ class Tokens:
         self._file, self._grace, self._clock = file, grace_seconds, clock
         self._old: str | None = None
         self._old_until = 0.0
-        self._stamp = self._look()
+        self._stamp = stamp_of(file)
 
     @property
     def valid(self) -> tuple[str, ...]:
@@ -58,7 +60,7 @@ class Tokens:
 
     def refresh(self) -> bool:
         """Read the file again where it has changed; whether there is a new token."""
-        stamp = self._look()
+        stamp = stamp_of(self._file)
         if self._file is None or self.current is None or stamp is None or stamp == self._stamp:
             return False
         self._stamp = stamp
@@ -76,12 +78,3 @@ class Tokens:
         self.current = token
         _LOG.info("the token has changed; the old one is good for another %g s", self._grace)
         return True
-
-    def _look(self) -> tuple[int, int, int] | None:
-        if self._file is None:
-            return None
-        try:
-            status = Path(self._file).stat()
-        except OSError:  # it is being replaced just now
-            return None
-        return status.st_ino, status.st_size, status.st_mtime_ns

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 import time
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ from typing import Any
 
 from openrknn.serve.errors import BadRequestError, ConflictError
 from openrknn.serve.plane.job import Answer
+from openrknn.wholefiles import write_atomically
 
 __all__ = ["Trace", "Traces"]
 
@@ -179,10 +179,8 @@ class Traces:
         if self._written_bytes + len(text) > _MOST_BYTES:
             _LOG.warning("%d traces are lost: the trace files have %d bytes already", len(traces), self._written_bytes)
             return
-        beside = Path(f"{name}.{os.getpid()}.part")
         try:
-            beside.write_text(text, "utf-8")
-            beside.replace(name)  # whole, or not there
+            write_atomically(name, text)
         except OSError as error:
             _LOG.error("%d traces cannot be written to %s: %s", len(traces), name, error.strerror)
             return

@@ -24,14 +24,15 @@ from pathlib import Path
 
 from openrknn.errors import UnsupportedError
 from openrknn.serve.plane.config import ModelConfig, read_config
+from openrknn.serve.stamps import FileStamp, stamp_of
 
 __all__ = ["FoundModel", "Stamp", "is_model_name", "scan"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)
 _VERSION = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 _SUFFIXES, _CONFIG = (".rknn", ".rknnz"), "model.toml"
-Stamp = tuple[tuple[int, int, int] | None, ...]
-"""Inode, size and time of the model, its labels and its model.toml: another one means another model."""
+Stamp = tuple[FileStamp | None, ...]
+"""Of the model, its labels and its model.toml: another one means another model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,8 @@ class FoundModel:
 
     def stamps(self) -> dict[int, Stamp]:
         """Version -> what tells whether its files have changed; versions whose file is gone are left out."""
-        beside = [_stamp(self.labels), _stamp(self.config.folder / _CONFIG if self.config.folder else None)]
-        stamps = {number: _stamp(path) for number, path in self.versions.items()}
+        beside = [stamp_of(self.labels), stamp_of(self.config.folder / _CONFIG if self.config.folder else None)]
+        stamps = {number: stamp_of(path) for number, path in self.versions.items()}
         return {number: (stamp, *beside) for number, stamp in stamps.items() if stamp is not None}
 
     def wanted(self, policy: str) -> list[int]:
@@ -147,14 +148,6 @@ def _only(files: Sequence[Path], folder: Path) -> tuple[Path, str]:
 def _stem(path: Path) -> str:
     """The name without the suffix of a model."""
     return path.stem if path.suffix in _SUFFIXES else path.name
-
-
-def _stamp(path: Path | None) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat() if path is not None else None
-    except OSError:
-        return None
-    return (status.st_ino, status.st_size, status.st_mtime_ns) if status is not None else None
 
 
 def _existing(paths: Iterable[Path]) -> Path | None:

@@ -10,12 +10,12 @@ import numpy as np
 
 from openrknn.serve.datatypes import Array, datatype_of, dtype_of
 from openrknn.serve.errors import BadRequestError
+from openrknn.serve.plane import wishes
 from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.classes import Labelled
 from openrknn.serve.plane.face import Request
 from openrknn.serve.plane.job import Answer
 from openrknn.serve.plane.signature import Signature, check_shape
-from openrknn.serve.rest import wishes
 from openrknn.serve.rest.infer import cast_to, from_bytes, output_kind, timeout
 from openrknn.serve.shared.regions import Regions
 from openrknn.serve.shared.tensor import SharedTensor, Tensor, Written

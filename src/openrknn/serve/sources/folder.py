@@ -43,6 +43,8 @@ class Outcome:
     """Models whose files are new."""
     removed: Sequence[str] = ()
     problems: Sequence[SourceError] = ()
+    files: int = 0
+    """That are there now."""
 
 
 _State = dict[str, Kept]
@@ -87,7 +89,7 @@ class Mirror:
                     problems.append(error)
             gone = {path for path in state if _group(path) not in groups}
             self._drop(gone, state)
-            return Outcome(changed, sorted({_group(path) for path in gone}), problems)
+            return Outcome(changed, sorted({_group(path) for path in gone}), problems, len(state))
 
     def _bound(self, items: Sequence[Item]) -> None:
         if len(items) > self._bounds.files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -50,13 +51,13 @@ class Followed:
         with self._lock:
             problems: Sequence[SourceError]
             try:
-                self.files = self.mirror.verified()
                 outcome = self.mirror.sync(self._remote(pause))
-                self.files = self.mirror.verified()
             except SourceError as error:
                 problems = [error]
+                with contextlib.suppress(SourceError):
+                    self.files = self.mirror.verified()
             else:
-                problems, self.last_success = outcome.problems, time.time()
+                problems, self.files, self.last_success = outcome.problems, outcome.files, time.time()
                 for name in outcome.changed:
                     _LOG.info("%s: model %s is new", self.address.text, name)
                 for name in outcome.removed:
