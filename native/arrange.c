@@ -270,6 +270,9 @@ int32_t openrknn_dequantize(const void *source, float32 *target, int64_t count, 
         for (int64_t i = 0; i < count; i++)
             target[i] = widened(((const uint16_t *)source)[i]);
         return 0;
+    case OPENRKNN_FP32:
+        memcpy(target, source, (size_t)count * sizeof *target);
+        return 0;
     default:
         return -1;
     }

@@ -241,6 +241,11 @@ static void copy_float_row(const convolution *c, int32_t atom, int32_t row)
     double *target = (double *)(c->copy + atom * c->plane_bytes + row * c->row_bytes);
     const double pad = decode(step->format, bits);
 
+    /* Units that compute two atoms also ask for the one behind an odd number of them: memory may end before it. */
+    if (!count) {
+        memset(target, 0, (size_t)c->row_bytes);
+        return;
+    }
     if (!step->picture && step->format == OPENRKNN_FP16 && step->spread_x == 1 && from >= 0) {
         copy_halves_row(c, source, target, count, pad);
         return;

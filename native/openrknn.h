@@ -168,7 +168,7 @@ OPENRKNN_API int32_t openrknn_multiply(const openrknn_product *step);
 
 OPENRKNN_API void openrknn_arrange(const openrknn_arrangement *step);
 
-/* (source - zero) * scale, or 16-bit floats widened; -1 for a format that it does not know. */
+/* (source - zero) * scale, or floats, widened where they have 16 bits; -1 for a format that it does not know. */
 OPENRKNN_API int32_t openrknn_dequantize(const void *source, float *target, int64_t count, int32_t format, int32_t zero,
                                          float scale);
 

@@ -117,4 +117,5 @@ __getattr__, __dir__ = lazy_names(
         "runtime.runner": "NodeArg",
         "runtime.session": "Session",
     },
+    has_modules=True,
 )

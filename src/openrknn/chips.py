@@ -14,7 +14,19 @@ from typing import NamedTuple
 
 from openrknn.errors import UnsupportedError
 
-__all__ = ["CHIPS", "TARGETS", "Cbuf", "Chip", "TaskList", "chip_for", "chip_named"]
+__all__ = [
+    "CHIPS",
+    "TARGETS",
+    "VARIANTS",
+    "Cbuf",
+    "Chip",
+    "TaskList",
+    "chip_for",
+    "chip_in",
+    "chip_named",
+    "find_chip",
+    "known_chips",
+]
 
 
 class TaskList(NamedTuple):
@@ -327,12 +339,50 @@ TARGETS: Mapping[str, tuple[Chip, ...]] = MappingProxyType(
 """The chips that share a target string; the first one stands for all of them."""
 
 
+_DIE = "the same die: device trees of its boards describe RK3588's three NPU cores (rockchip,rk3588-rknn-core)"
+_GRADE = "the same chip for another range of temperatures"
+_ALIASES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "rk3588s": ("rk3588", f"{_DIE}; three cores measured on Orange Pi 5B (airockchip/rknn-toolkit2#138)"),
+        "rk3588s2": ("rk3588", _DIE),
+        "rk3582": ("rk3588", "RK3588S with fewer CPU cores and no GPU; its data sheet says 5 TOPS instead of 6. The "
+                             "driver says how many NPU cores a board has"),
+        "rk3588j": ("rk3588", _GRADE),
+        "rk3588m": ("rk3588", _GRADE),
+        "rk3576j": ("rk3576", _GRADE),
+        "rk3576m": ("rk3576", _GRADE),
+        "rk3568j": ("rk3568", _GRADE),
+        "rk3562j": ("rk3562", _GRADE),
+    }
+)  # fmt: skip
+"""Name of a variant -> the chip whose NPU it has, and why we say so."""
+VARIANTS: Mapping[str, str] = MappingProxyType({name: chip for name, (chip, _) in _ALIASES.items()})
+"""Other names that people and device trees use, and the chip in `CHIPS` whose models they run."""
+
+
+def find_chip(name: str) -> Chip | None:
+    """The chip with this name, or whose variant has it, in any case: "rk3588", "RK3588S"; None for others."""
+    key = name.strip().lower()
+    return CHIPS.get(VARIANTS.get(key, key))
+
+
+def known_chips() -> str:
+    """All names, for messages."""
+    return f"{', '.join(CHIPS)} (and {', '.join(VARIANTS)})"
+
+
 def chip_named(name: str) -> Chip:
-    """The chip with this name, in any case: "rk3588", "RK3568"."""
-    try:
-        return CHIPS[name.lower()]
-    except KeyError:
-        raise UnsupportedError(f"no chip is called {name!r}; known are {', '.join(CHIPS)}") from None
+    """The chip with this name, in any case: "rk3588", "RK3568", "rk3588s"."""
+    chip = find_chip(name)
+    if chip is None:
+        raise UnsupportedError(f"no chip is called {name!r}; known are {known_chips()}")
+    return chip
+
+
+def chip_in(compatible: str) -> str | None:
+    """The chip's name from a device tree's text: "radxa,rock-5b\\0rockchip,rk3588\\0"."""
+    found = (find_chip(entry.rpartition(",")[2]) for entry in compatible.split("\0"))
+    return next((chip.name for chip in found if chip is not None), None)
 
 
 def chip_for(target: str, platform: str = "") -> Chip:
@@ -345,4 +395,5 @@ def chip_for(target: str, platform: str = "") -> Chip:
     except KeyError:
         known = ", ".join(f"{target!r}" for target in TARGETS)
         raise UnsupportedError(f"the model is for an NPU called {target!r}; known are {known}") from None
-    return next((chip for chip in chips if chip.name == platform.lower()), chips[0])
+    wanted = find_chip(platform)
+    return wanted if wanted in chips else chips[0]

@@ -23,8 +23,10 @@
     │   ├── BudgetError             a task asks for more work or memory than a run may have
     │   ├── AccessError             a block reads or writes outside every buffer
     │   ├── UnreadRegisterError     a register was written that no block of the task read
+    │   ├── UnwrittenTableError     a task uses a lookup table that no task has loaded
     │   ├── UndeclaredBitsError     bits are set that the register table does not declare
     │   └── UnknownModeError        a mode that the software NPU does not implement
+    ├── OutputError                 a file may not be written: an input, a device node, another file; an OSError as well
     ├── DeviceError                 a kernel driver said no; has .errno and .call
     └── VendorError                 the vendor's library said no; has .code and .name
 
@@ -55,6 +57,7 @@ __all__ = [
     "NotRknnError",
     "OtherGenerationError",
     "OutOfBoundsError",
+    "OutputError",
     "RknnError",
     "TooComplexError",
     "TruncatedError",
@@ -63,6 +66,7 @@ __all__ = [
     "UnknownNameError",
     "UnreadRegisterError",
     "UnsupportedError",
+    "UnwrittenTableError",
     "VendorError",
 ]
 
@@ -221,8 +225,16 @@ class UndeclaredBitsError(ExecutionError):
     """Bits are set that the register table does not declare."""
 
 
+class UnwrittenTableError(ExecutionError):
+    """A task uses a lookup table that no task has loaded."""
+
+
 class UnknownModeError(ExecutionError):
     """A mode that the software NPU does not implement."""
+
+
+class OutputError(RknnError, OSError):
+    """A file may not be written: an input of the same command, no regular file, or a file that is not ours."""
 
 
 class DeviceError(RknnError):

@@ -8,14 +8,21 @@ from __future__ import annotations
 import shlex
 import sys
 
-__all__ = ["how_to_install", "missing"]
+__all__ = ["SOURCE", "how_to_install", "missing"]
 
 _PACKAGES = {"google": "protobuf", "google.protobuf": "protobuf", "grpc": "grpcio"}
 """Module -> the package that brings it, where the names differ."""
 
 
+SOURCE = "git+https://github.com/openrknn/openrknn"
+"""Where pip gets the package itself; there is no release on PyPI."""
+
+
 def how_to_install(extra: str) -> str:
-    """ "install it with `/usr/bin/python3 -m pip install 'openrknn[serve]'`"."""
+    """ "install it with `/usr/bin/python3 -m pip install 'openrknn[serve]'`".
+
+    openrknn is installed, from wherever, so that pip fetches the packages of the extra only.
+    """
     return f"install it with `{shlex.quote(sys.executable or 'python3')} -m pip install 'openrknn[{extra}]'`"
 
 

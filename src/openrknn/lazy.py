@@ -9,11 +9,13 @@ from importlib import import_module
 __all__ = ["lazy_names"]
 
 
-def lazy_names(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+def lazy_names(
+    package: str, names: Mapping[str, str], *, has_modules: bool = False
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package.
 
     `names`: module below the package -> the public names that it has, with spaces between them; "compile=compile_onnx"
-    is a name that is another one there.
+    is a name that is another one there. `has_modules`: modules are names as well, as if imported (`openrknn.vision`).
     """
     homes = {}
     for module, words in names.items():
@@ -22,6 +24,11 @@ def lazy_names(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], 
             homes[public] = (f"{package}.{module}", other or public)
 
     def find(name: str) -> object:
+        if name not in homes and has_modules and not name.startswith("_"):
+            from importlib.util import find_spec  # here: it takes as long as all the rest
+
+            if find_spec(f"{package}.{name}") is not None:
+                return import_module(f"{package}.{name}")
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, other = homes[name]

@@ -204,7 +204,7 @@ def quantize_affine(
 ) -> npt.NDArray[Any]:  # fmt: skip
     """`round(value / scale + zero_point)` in float32, ties to even, saturated; NaN becomes the lowest number.
 
-    This is what the vendor's runtime does with float inputs. `dtype` is int8, uint8 or int16.
+    Inputs of a model take another order of operations (`runtime.io.inputs`). `dtype` is int8, uint8 or int16.
     """
     kind = np.dtype(dtype)
     if values.dtype != np.float32 or kind not in FORMATS or kind.itemsize > 2 or kind.kind == "f":

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
-__all__ = ["count_of", "count_text", "duration", "numbers_text", "shape_text", "size_text"]
+__all__ = [
+    "FACTORS", "count_of", "count_text", "duration", "number_from_environment", "numbers_text", "shape_text",
+    "size_text",
+]  # fmt: skip
+
+FACTORS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+"""Suffixes of numbers that people write."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _PREFIXES = ("", "k", "M", "G", "T", "P")
@@ -53,3 +60,18 @@ def numbers_text(values: Iterable[float]) -> str:
     """ "123.675 116.28 103.53"; one number when all are the same."""
     texts = [f"{value:.6g}" for value in values]
     return texts[0] if len(set(texts)) == 1 else " ".join(texts)
+
+
+def number_from_environment(name: str) -> int | None:
+    """The variable's number, such as 500M, 2G or 3T; None if it is not set."""
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    number, factor = (text[:-1], FACTORS[text[-1].upper()]) if text[-1].upper() in FACTORS else (text, 1)
+    try:
+        value = int(float(number) * factor)
+    except (ValueError, OverflowError):
+        value = -1
+    if value < 1:
+        raise ValueError(f"{name}={text!r} is not a number such as 500M, 2G or 3T")
+    return value

@@ -53,7 +53,7 @@ FLAGS = {
     "dotprod": ["-march=armv8.2-a+dotprod"],
     "i8mm": ["-march=armv8.2-a+dotprod+i8mm"],
 }
-OTHERS = {"avx2", "vnni"}
+OTHERS = {"amx", "avx2", "vnni"}
 
 
 def build(folder: Path) -> None:
@@ -118,4 +118,4 @@ def test_the_kernels_for_arm_give_the_bytes_of_numpy(tmp_path: Path) -> None:
         env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split() == [str(len(cases)), "SCALAR", "NEON", "DOTPROD", "I8MM"]
+    assert done.stdout.split() == [str(len(cases)), "TILES", "SCALAR", "NEON", "DOTPROD", "I8MM"]

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from typing import Protocol
 
-from openrknn.chips import CHIPS
+from openrknn.chips import CHIPS, find_chip
 from openrknn.errors import UnsupportedError
 from openrknn.isa.blocks import Block, RegisterMap
 from openrknn.isa.errors import DeclarationError
@@ -28,15 +28,17 @@ class Named(Protocol):
 def map_for(chip: str | Named) -> RegisterMap:
     """The register map of a chip, given as a `Chip` or by its name."""
     name = chip if isinstance(chip, str) else chip.name
-    if name not in CHIPS:
+    found = find_chip(name)
+    if found is None:
         raise UnsupportedError(f"no register map for {name!r}; there is one for {', '.join(sorted(CHIPS))}")
-    return _family_map(CHIPS[name].family)
+    return _family_map(found.family)
 
 
 def features_block(chip: str | Named) -> Block:
     """CNA, whose registers the inputs of a model patch. RK3588's is a module of its own: the other blocks stay away."""
     name = chip if isinstance(chip, str) else chip.name
-    if name in CHIPS and CHIPS[name].family == "rk3588":
+    found = find_chip(name)
+    if found is not None and found.family == "rk3588":
         from openrknn.isa.cna import CNA
 
         return CNA

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from openrknn.chips import chip_named
 from openrknn.container.model import Model
 from openrknn.models.errors import GettingError
 from openrknn.models.home import Got, home, write_note
@@ -36,6 +37,7 @@ def get(
         raise GettingError(f"no precision {precision!r:.60}; there are {', '.join(PRECISIONS)}")
     if precision == "int8" and (calibrate is None or not calibrate.exists()):
         raise GettingError(f"{calibrate or 'int8'}: no photos to calibrate with; give a folder of some, or take fp16")
+    target = chip_named(target).name
     report = progress or (lambda *_: None)
     path = to or home() / f"{name}-{target}.rknn"
     folder, origin = _files(known, source, report)
@@ -48,6 +50,8 @@ def get(
         known.to_onnx(network), target, calibration=calibrate if precision == "int8" else None, mean=known.mean,
         std=known.std, fit=known.fit, progress=report,
     )  # fmt: skip
+    if to is None:
+        path.with_suffix(".json").unlink(missing_ok=True)  # the note of the model that is replaced
     _save(made, path)
     got = Got(path, name, known.task, target, precision, known.licence, known.credit, origin)
     if to is None:
@@ -70,7 +74,6 @@ def _save(made: Model, path: Path) -> None:
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.with_suffix(".json").unlink(missing_ok=True)
         save(made, path)
     except OSError as error:
         raise GettingError(f"{path}: cannot be written: {error.strerror or error}") from error

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from openrknn.errors import BudgetError
 from openrknn.npu.asked import Demand
+from openrknn.quantities import FACTORS, number_from_environment
 
 if TYPE_CHECKING:
     from openrknn.npu.task import Step
@@ -27,7 +28,6 @@ MEMORY_VARIABLE = "OPENRKNN_MAX_MEMORY"
 _FREE_WORK, _WORK_PER_BYTE = 32 * 10**9, 200_000
 _FREE_MEMORY, _MEMORY_PER_BYTE = 1 << 30, 256
 _PART_OF_MACHINE = 0.75
-_SUFFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Budget:
     def for_file(cls, size_bytes: int, *, work: int | None = None, memory: int | None = None) -> Budget:
         """The limits for a file of this size: as given, as the environment says, or generous ones."""
         if work is None:
-            work = _from_environment(WORK_VARIABLE)
+            work = number_from_environment(WORK_VARIABLE)
         if memory is None:
-            memory = _from_environment(MEMORY_VARIABLE)
+            memory = number_from_environment(MEMORY_VARIABLE)
         usual = min(_FREE_MEMORY + _MEMORY_PER_BYTE * size_bytes, int(_PART_OF_MACHINE * _machine_bytes()))
         return cls(
             _FREE_WORK + _WORK_PER_BYTE * size_bytes if work is None else work, usual if memory is None else memory
@@ -95,27 +95,13 @@ def demand(step: Step, *, natively: bool = False) -> Demand:
     return demand_of(step, natively=natively)
 
 
-def _from_environment(name: str) -> int | None:
-    text = os.environ.get(name, "").strip()
-    if not text:
-        return None
-    number, factor = (text[:-1], _SUFFIXES[text[-1].upper()]) if text[-1].upper() in _SUFFIXES else (text, 1)
-    try:
-        value = int(float(number) * factor)
-    except (ValueError, OverflowError):
-        value = -1
-    if value < 1:
-        raise ValueError(f"{name}={text!r} is not a number such as 500M, 2G or 3T")
-    return value
-
-
 def _machine_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _rounded(asked: int) -> str:
     """A little more, in the form that the environment takes."""
-    for suffix, factor in reversed(_SUFFIXES.items()):
+    for suffix, factor in reversed(FACTORS.items()):
         if asked >= factor:
             return f"{-(-asked // factor) + 1}{suffix}"
     return str(asked)

@@ -39,17 +39,18 @@ class CoreState:
         groups, tables = self.groups, self.tables
         values = {name: [sorted(group.items()) for group in both] for name, both in sorted(groups.values.items())}
         rest = (sorted(groups.pointers.items()), sorted(groups.ping_pong.items()))
-        return json.dumps([values, *rest, tables.entries.hex(), tables.table, tables.address, tables.writing])
+        texts = (tables.entries.hex(), tables.written.hex())
+        return json.dumps([values, *rest, *texts, tables.table, tables.address, tables.writing])
 
     @classmethod
     def from_text(cls, text: str) -> CoreState:
         """What `to_text` wrote."""
-        values, pointers, ping_pong, entries, table, address, writing = json.loads(text)
+        values, pointers, ping_pong, entries, written, table, address, writing = json.loads(text)
         groups = GroupsState(
             {name: (dict(first), dict(second)) for name, (first, second) in values.items()},
             dict(pointers), dict(ping_pong),
         )  # fmt: skip
-        return cls(groups, lut.TablesState(bytes.fromhex(entries), table, address, writing))
+        return cls(groups, lut.TablesState(bytes.fromhex(entries), bytes.fromhex(written), table, address, writing))
 
 
 class Groups:

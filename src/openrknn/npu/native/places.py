@@ -87,14 +87,15 @@ class Places:
         self._writes.append(self._use(span))
         return int(self._keep(view).ctypes.data)
 
-    def check_order(self, *, in_place: bool) -> Span | None:
+    def check_order(self, *, in_place: bool, operand_in_place: bool) -> Span | None:
         """NumPy reads everything before it writes; a kernel does not.
 
         `in_place`: each place of the result depends on the main data of that place alone (or of its surface, where a
-        kernel copies that before it writes), so that work on the same walk is the same. Main data that have to be
-        copied before, or None.
+        kernel copies that before it writes), so that work on the same walk is the same; `operand_in_place`: so does
+        the operand. Main data that have to be copied before, or None.
         """
-        if any(_collide(target, source) for target in self._writes for source in self._reads):
+        reads = [(target, source) for target in self._writes for source in self._reads]
+        if any(_collide(target, source, in_place=operand_in_place) for target, source in reads):
             raise RefusedError("what is written overlaps what is read")
         if not any(_collide(target, source, in_place=in_place) for target in self._writes for source in self._main):
             return None
@@ -201,7 +202,7 @@ def _span(address: int, shape: Sequence[int], steps: Sequence[int]) -> Span:
     return Span(start, end, (address, *walk))
 
 
-def _collide(target: Span, source: Span, *, in_place: bool = True) -> bool:
+def _collide(target: Span, source: Span, *, in_place: bool) -> bool:
     """Whether writing one may destroy what is still to be read of the other."""
     if source.start >= target.end or target.start >= source.end:
         return False

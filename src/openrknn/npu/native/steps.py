@@ -62,7 +62,7 @@ def build(step: Step, places: Places, context: Context) -> StepStructure:
     structure = builder(reading, places, context)
     reading.refuse_unread()
     structure.kind, structure.kernels = structure.KIND, context.kernels
-    overlap = places.check_order(in_place=_looks_at_one_place(step))
+    overlap = places.check_order(in_place=_looks_at_one_place(step), operand_in_place=_operand_keeps_places(step))
     if overlap is not None:
         _read_first(structure, overlap, places)
     return structure
@@ -112,12 +112,29 @@ def _refuse_standing(step: Step) -> None:
 
 
 def _looks_at_one_place(step: Step) -> bool:
-    """Whether the result at a place needs no main data but that place's (depthwise: that surface's)."""
+    """Whether the result at a place needs no main data but that place's (depthwise: that surface's).
+
+    Elements of another size are in other atoms than the result, and a packed result has places of its own.
+    """
     if isinstance(step, Convolution):
-        return step.source.depthwise
+        return step.source.depthwise and _written_bytes(step.dpu) == element_bytes(step.source.precision)
     if isinstance(step, Pooling):
         return (step.config.kernel_height, step.config.kernel_width) == (1, 1)
-    return True
+    return isinstance(step, Flying) and _written_bytes(step.dpu) == element_bytes(step.reader.precision)
+
+
+def _operand_keeps_places(step: Step) -> bool:
+    """The same for the operand of EW."""
+    if not isinstance(step, Convolution | Flying) or step.reader is None or step.reader.operand is None:
+        return True
+    return _written_bytes(step.dpu) == step.reader.operand.bytes_each
+
+
+def _written_bytes(dpu: pipeline.Config) -> int:
+    """Bytes of an element in the atoms of the result; 0 where it is packed."""
+    if dpu.write.packed_bytes is not None:
+        return 0
+    return element_bytes(dpu.in_precision if dpu.is_copy else dpu.out.precision)
 
 
 def _read_first(structure: StepStructure, overlap: Span, places: Places) -> None:

@@ -123,7 +123,17 @@ def _build(config: ew.Config, out: out_cvt.Config, low: int, high: int) -> Table
         changes = np.array([first])
     start, end = int(changes[0]) - 1, int(changes[-1])
     start = max(start, low)
-    return _pieces(value, changes[changes > start], start, end)
+
+    def known(numbers: Int64s) -> Int8s:
+        """`value`, of numbers that were computed above: the stages are the most expensive part of a first run."""
+        is_inside = (numbers >= first) & (numbers <= last)
+        result = np.empty(len(numbers), np.int8)
+        result[is_inside] = bytes_inside[numbers[is_inside] - first]
+        if not is_inside.all():
+            result[~is_inside] = value(numbers[~is_inside])
+        return result
+
+    return _pieces(known, changes[changes > start], start, end)
 
 
 def _changes(value: Callable[[Int64s], Int8s], low: int, high: int) -> Int64s:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn import numerics
-from openrknn.errors import UnknownModeError
+from openrknn.errors import UnknownModeError, UnwrittenTableError
 from openrknn.isa import dpu_lut
 from openrknn.npu.blocks.formats import Numbers
 
@@ -36,6 +36,8 @@ class TablesState(NamedTuple):
     """The contents of both tables, and where the next entry goes: table, address, whether it is written."""
 
     entries: bytes
+    written: bytes
+    """One byte per entry: whether a task has written it."""
     table: int
     address: int
     writing: bool
@@ -46,6 +48,7 @@ class Tables:
 
     def __init__(self) -> None:
         self.entries: npt.NDArray[np.int64] = np.zeros((2, 1024), np.int64)
+        self._written: npt.NDArray[np.bool_] = np.zeros((2, 1024), np.bool_)
         self._table = 0
         self._address = 0
         self._writing = False
@@ -58,6 +61,7 @@ class Tables:
         """A write to LUT_ACCESS_DATA: one entry, then on to the next."""
         if self._writing:
             self.entries[self._table, self._address % 1024] = ((value & 0xFFFF) ^ 0x8000) - 0x8000
+            self._written[self._table, self._address % 1024] = True
             self._address += 1
 
     def store_all(self, values: npt.NDArray[np.int64]) -> None:
@@ -67,19 +71,30 @@ class Tables:
             first = self._address + len(values) - len(last)
             places = (first + np.arange(len(last))) % len(self.entries[0])
             self.entries[self._table, places] = ((last & 0xFFFF) ^ 0x8000) - 0x8000
+            self._written[self._table, places] = True
             self._address += len(values)
 
     def snapshot(self) -> npt.NDArray[np.int64]:
-        """A copy of the entries as they are now."""
+        """A copy of the entries as they are now; `UnwrittenTableError` if no task has written some of them."""
+        missing = ENTRIES - np.count_nonzero(self._written[:, :ENTRIES], axis=1)
+        if missing.any():
+            counts = zip(("LE", "LO"), missing, strict=True)
+            text = " and ".join(f"{count} of {ENTRIES} entries of {table}" for table, count in counts if count)
+            raise UnwrittenTableError(
+                f"this task uses a lookup table that no task has loaded ({text}), so its result would not depend on "
+                "its input as it should. The file or the program lacks a task that loads the table",
+                register="LUT_ACCESS_DATA",
+            )
         return self.entries[:, :ENTRIES].copy()
 
     def save(self) -> TablesState:
         """Everything, as a value."""
-        return TablesState(self.entries.tobytes(), self._table, self._address, self._writing)
+        return TablesState(self.entries.tobytes(), self._written.tobytes(), self._table, self._address, self._writing)
 
     def restore(self, state: TablesState) -> None:
         """Become what `save` saw."""
         self.entries = np.frombuffer(state.entries, np.int64).reshape(self.entries.shape).copy()
+        self._written = np.frombuffer(state.written, np.bool_).reshape(self.entries.shape).copy()
         self._table, self._address, self._writing = state.table, state.address, state.writing
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -105,7 +106,8 @@ def run_flying(config: Config, reader: rdma.Config, memory: Memory) -> None:
     if config.write.transposed_lanes is not None:
         write.place(write.transpose_lanes(atoms, config.write.transposed_lanes), config.write, memory)
     elif config.write.transposes_atoms:
-        write.place(np.ascontiguousarray(atoms).reshape(-1, config.write.atom_bytes), config.write, memory)
+        # A copy: a task may write on top of what it reads, and it reads everything first.
+        write.place(np.array(atoms, order="C").reshape(-1, config.write.atom_bytes), config.write, memory)
     elif config.reduction & ChannelReduction.ENABLE:
         _reduce(atoms, config, reader, memory)
     elif reader.repeats:
@@ -227,7 +229,9 @@ def _reduce(atoms: Bytes, config: Config, reader: rdma.Config, memory: Memory) -
     """The largest (or smallest) channel of each pixel, packed."""
     values = decode(atoms, reader.precision)
     flat = values.transpose(0, 3, 1, 2).reshape(-1, reader.height * reader.width)[: reader.channels]
-    reduced = flat.max(0) if config.reduction & ChannelReduction.MAXIMUM else flat.min(0)
+    # Not flat.max(0): which of two zeros that gives depends on the processor.
+    better = numerics.larger if config.reduction & ChannelReduction.MAXIMUM else numerics.smaller
+    reduced = functools.reduce(better, flat)
     whole = np.where(np.isnan(reduced), reduced.dtype.type(np.nan), reduced) if reduced.dtype.kind == "f" else reduced
     packed = np.ascontiguousarray(whole).view(np.uint8)
     memory.view(config.write.address, packed.size, "DPU packed write")[...] = packed
