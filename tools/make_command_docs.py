@@ -19,6 +19,18 @@ _WIDTH = "100"
 _HEAD = """# All commands
 
 What `openrknn COMMAND --help` prints. This page is made by `python tools/make_command_docs.py`.
+
+Files that commands write follow one rule:
+
+- An input of the same command is never overwritten, under any name that it has, not even with `--force`
+  (`edit --in-place` says so itself).
+- Only regular files are written: no device nodes, FIFOs, sockets or directories. Standard output is `-`, for the
+  options that say so.
+- A file that exists is overwritten with `--force`, or if it is empty. Reports and traces that openrknn wrote are
+  replaced without it; they are recognised by their content, not by their name. Models, sounds and subtitles always
+  need `--force`.
+- A file is complete or not there: it is written beside its place and then renamed. If the disk is full, or you press
+  Ctrl-C, the old file stays.
 """
 
 

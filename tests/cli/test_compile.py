@@ -162,7 +162,7 @@ def test_places_are_looked_at_before_the_work(source: Path, tmp_path: Path, caps
         (["-o", tmp_path], "this is a directory; give a file name"),
         (["-o", tmp_path / "none" / "a.rknn"], "no such directory"),
         (["-o", tmp_path / "a.rknn", "--report", tmp_path], "this is a directory"),
-        (["-o", tmp_path / "a.rknn", "--report", tmp_path / "a.rknn"], "would overwrite the model"),
+        (["-o", tmp_path / "a.rknn", "--report", tmp_path / "a.rknn"], "would both write to it"),
     ):
         result = run(capsys, "compile", source, *words)
         assert (result.code, result.out) == (2, "")

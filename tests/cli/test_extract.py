@@ -136,7 +136,7 @@ def test_places_where_nothing_can_be_written(tmp_path: Path, capsys: Capture, mo
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", denied)
+    monkeypatch.setattr("tempfile.mkstemp", denied)
     result = run(capsys, "extract", golden("conv_rk3588_i8"), "-o", tmp_path / "parts")
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert "permission denied" in result.err

@@ -90,7 +90,7 @@ def test_a_missing_package_goes_by_the_name_that_pip_knows(capsys: Capture, monk
 _INTERRUPTED = """
 import builtins, os, signal, sys
 true_import = builtins.__import__
-def importing(name, *rest):
+def importing(name, *rest, **more):
     if name == {name!r} and not done:
         done.append(name)
         if {wrapped}:
@@ -99,7 +99,7 @@ def importing(name, *rest):
             except KeyboardInterrupt:
                 raise ImportError("as NumPy says it") from None
         os.kill(os.getpid(), signal.SIGINT)
-    return true_import(name, *rest)
+    return true_import(name, *rest, **more)
 done = []
 builtins.__import__ = importing
 from openrknn.cli.__main__ import start

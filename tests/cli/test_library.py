@@ -56,7 +56,7 @@ def test_install_and_uninstall_say_what_they_did(capsys: Capture, tmp_path: Path
         (["--engine", "x"], "--force and --engine belong to --install"),
         (["--machine", "riscv"], "invalid choice"),
         (["--uninstall", "/nowhere"], "/nowhere: nothing of openrknn's library is installed there"),
-        (["--install", "/dev/null"], "nothing was changed; --install takes a folder"),
+        (["--install", "/dev/null"], "/dev/null: this is not a directory"),
     ],
 )
 def test_what_is_not_possible_is_one_line(words: list[str], text: str, capsys: Capture) -> None:

@@ -149,3 +149,34 @@ def test_a_full_disk_is_one_line() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, "openrknn: No space left on device\n")
+
+
+_ENDED = {">&-": 0, "2>&-": 0, "<&-": 0, "<&- >&- 2>&-": 0, "| head -n 1": 0, "2>/dev/full": 0, ">/dev/full": 2}
+
+
+def test_standard_streams_may_be_closed() -> None:
+    """`openrknn COMMAND >&-` ended with AttributeError: Python has None for a closed stream."""
+    text = (
+        "import os, sys\n"
+        "for name in ('stdin', 'stdout', 'stderr'): setattr(sys, name, None); setattr(sys, f'__{name}__', None)\n"
+        "for number in (0, 1, 2): os.close(number)\n"
+        "from openrknn.cli.main import main\n"
+        "from openrknn.cli.commands import NAMES\n"
+        "code = main([]) - 2\n"
+        "for name in NAMES:\n"
+        "    try: code += main([name, '--help'])\n"
+        "    except SystemExit as stop: code += stop.code\n"
+        "assert all(os.fstat(number).st_rdev == os.stat(os.devnull).st_rdev for number in (0, 1, 2))\n"
+        "os._exit(code)"
+    )
+    assert subprocess.run([sys.executable, "-c", text], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("redirection", "code"), _ENDED.items())
+def test_redirections(redirection: str, code: int) -> None:
+    model = golden("conv_rk3588_i8")
+    line = f"{sys.executable} -m openrknn.cli inspect {model} {redirection}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done
+    bad = subprocess.run(["bash", "-c", line.replace(str(model), "none")], capture_output=True, text=True, check=False)
+    assert (bad.returncode, "Traceback" in bad.stderr) == (0 if "|" in redirection else 2, False), bad

@@ -59,8 +59,9 @@ def test_inspect_of_a_damaged_part(capsys: Capture, tmp_path: Path) -> None:
     files = {**whole.files, whole.parts[1].file: b"\x3a\xff\xff\xff\xff\x0f"}
     (tmp_path / "bad.rknnz").write_bytes(write_bundle(dataclasses.replace(whole, files=files)))
     result = run(capsys, "inspect", tmp_path / "bad.rknnz", "--quiet")
-    assert result.code == 1
-    assert "ends inside a field" in result.out
+    assert result.code == 2
+    assert f"part 1 ({whole.parts[1].file}) of" in result.err
+    assert "field 7 of 4294967295 bytes" in result.err
     with pytest.raises(FormatError):
         operator_types(b"\x3a" + b"\xff" * 11)
 

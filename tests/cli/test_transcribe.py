@@ -102,7 +102,8 @@ def test_silence_says_so(tmp_path: Path, capsys: Capture) -> None:
 
 def test_what_cannot_be_read_writes_nothing(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "old.srt").write_text("from yesterday")
-    done = run(capsys, "transcribe", tmp_path / "nothing.wav", "--model", "fake", "--srt", tmp_path / "old.srt")
+    done = run(capsys, "transcribe", tmp_path / "nothing.wav", "--model", "fake", "--srt", tmp_path / "old.srt",
+               "--force")  # fmt: skip
     assert (done.code, done.out) == (2, "")
     assert "nothing.wav: cannot be read" in done.err
     assert (tmp_path / "old.srt").read_text() == "from yesterday"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
 
+from openrknn.errors import OutputError
 from openrknn.trace.archive import Trace, TraceError, TraceWriter
 from openrknn.trace.difference import first_divergence
 from openrknn.trace.records import CallRecord
@@ -41,8 +43,20 @@ def test_pointers_do_not_count_and_what_they_point_to_does(tmp_path: Path) -> No
                 assert (found and found.number) == number
 
 
-def test_a_full_disk_is_an_error_with_a_name(capfd: pytest.CaptureFixture[str]) -> None:
-    """FINDINGS 26: `exec --trace` ended in a traceback."""
-    with pytest.raises(TraceError, match="/dev/full: No space left on device; the trace is incomplete"):
-        TraceWriter("/dev/full")
+def test_a_full_disk_is_an_error_with_a_name(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """`exec --trace` on a full disk ended in a traceback. Nothing stays there."""
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    writer = TraceWriter(tmp_path / "a.trace")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, old[1]))
+    try:
+        with pytest.raises(TraceError, match=r"a\.trace: File too large; no trace was written"):
+            writer.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
     assert capfd.readouterr().err == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trace_is_a_regular_file() -> None:
+    with pytest.raises(OutputError, match="/dev/full: this is a device node; give a file name"):
+        TraceWriter("/dev/full")

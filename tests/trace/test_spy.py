@@ -204,15 +204,16 @@ for target in (a, c, c):  # the first job overwrites what the second reads
     body = streams.product_body(a["dma_address"], b["dma_address"], target["dma_address"])
     data = streams.to_bytes(body + streams.tail(streams.PRODUCT_MASK))
     memory[:len(data)] = data
-    entries.append((commands, len(body) + 4))
+    entries.append((commands, len(body) + 4, target["handle"]))
 keep, jobs = [], b""
-for commands, count in entries:
+for commands, count, target in entries:
+    read = [one["handle"] for one in (a, b) if one["handle"] != target]  # the kernel drops jobs that name one twice
     tasks = ctypes.create_string_buffer(words(commands["dma_address"], count))
-    handles = ctypes.create_string_buffer(words(a["handle"], b["handle"], c["handle"]))
-    keep += [tasks, handles]
+    inputs, outputs = (ctypes.create_string_buffer(words(*handles)) for handles in (read, [target]))
+    keep += [tasks, inputs, outputs]
     jobs += rocket.JOB.pack({"tasks": ctypes.addressof(tasks), "task_count": 1, "task_struct_size": 8,
-        "in_bo_handles": ctypes.addressof(handles), "in_bo_handle_count": 3,
-        "out_bo_handles": ctypes.addressof(handles), "out_bo_handle_count": 3})
+        "in_bo_handles": ctypes.addressof(inputs), "in_bo_handle_count": len(read),
+        "out_bo_handles": ctypes.addressof(outputs), "out_bo_handle_count": 1})
 array = ctypes.create_string_buffer(jobs, len(jobs))
 call(rocket.SUBMIT, jobs=ctypes.addressof(array), job_count=3, job_struct_size=rocket.JOB.size)
 call(rocket.PREP_BO, handle=c["handle"], timeout_ns=time.monotonic_ns() + 10**11)

@@ -277,7 +277,7 @@ def test_command(
     ("words", "message"),
     [
         (["abc"], "nowhere to speak to"),
-        (["abc", "-o", "/nowhere/at/all.wav"], "cannot be written"),
+        (["abc", "-o", "/nowhere/at/all.wav"], "no such directory"),
         (["abc", "-o", "a.wav", "--speaker", "9"], "speaker '9'"),
         (["abc", "-o", "a.wav", "--length-scale", "-1"], "length_scale"),
         (["abc", "-o", "-", "--json"], "choose one"),

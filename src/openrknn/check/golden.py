@@ -12,7 +12,7 @@ from openrknn.check.answer import Answer, read_answer
 from openrknn.check.errors import GoldenError
 from openrknn.check.fields import Fields, inside, near, read_toml
 from openrknn.check.tolerance import Tolerance, read_tolerance
-from openrknn.chips import CHIPS
+from openrknn.chips import CHIPS, find_chip
 
 __all__ = ["AMOUNTS", "FILE", "FORMAT", "Budget", "Case", "Golden", "Integrity", "LintRules", "load_golden"]
 
@@ -142,9 +142,10 @@ def load_golden(folder: str | Path) -> Golden:
 
 
 def _chip(fields: Fields, name: str, key: str) -> str:
-    if name and name not in CHIPS:
+    chip = find_chip(name)
+    if name and chip is None:
         raise fields.wrong(key, f"there is no chip {name!r:.40}{near(name, CHIPS)}")
-    return name
+    return "" if chip is None else chip.name
 
 
 def _cases(fields: Fields, root: Path, top: Tolerance) -> tuple[Case, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,7 +28,8 @@ from openrknn.check.tensors import Trace, trace
 from openrknn.check.text import golden_text
 from openrknn.check.tolerance import Tolerance
 from openrknn.container.model import Model
-from openrknn.errors import RknnError, UnsupportedError
+from openrknn.errors import OutputError, RknnError, UnsupportedError
+from openrknn.wholefiles import write_atomically
 
 __all__ = ["FINGERPRINT", "Source", "record", "update"]
 
@@ -92,7 +93,7 @@ def record(
     _write_fingerprint(root / FINGERPRINT, subject, traces)
     rows = [(entry.case, entry.tolerance, entry.notes) for entry in made]
     text = golden_text(subject, rows, costs_of(subject), FINGERPRINT, root)
-    (root / FILE).write_text(text, "utf-8")
+    write_atomically(root / FILE, text)
     return load_golden(root)
 
 
@@ -159,7 +160,9 @@ def _with_inputs(root: Path, name: str, source: Source, options: Mapping[str, An
             inputs[key] = _copied(base, f"{name}.{_safe(key)}", value)
         if arrays:
             target = base / f"{name}.npz"
-            np.savez_compressed(target, allow_pickle=False, **arrays)
+            file = BytesIO()
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+            _write(target, file.getvalue())
             inputs |= dict.fromkeys(arrays, target) if inputs else {"": target}
     else:
         inputs[""] = _copied(base, name, source)
@@ -178,9 +181,10 @@ def _copied(base: Path, stem: str, source: str | os.PathLike[str] | Array) -> Pa
     path = Path(os.fspath(source))  # type: ignore[arg-type]
     target = base / f"{stem}{path.suffix.lower()}"
     try:
-        shutil.copyfile(path, target)
-    except shutil.SameFileError:
-        pass
+        if not (target.exists() and target.samefile(path)):
+            write_atomically(target, path.read_bytes())
+    except OutputError as error:
+        raise GoldenError(str(error)) from None
     except OSError as error:
         raise CannotCheckError(f"{path}: {error.strerror or error}") from None
     return target
@@ -279,13 +283,12 @@ def _line(value: object) -> str:
 
 def _save(path: Path, arrays: Mapping[str, Array]) -> bool:
     """Whether the numbers are new."""
+    file = BytesIO()
     if path.suffix.lower() == ".npy":
-        old = path.read_bytes() if path.is_file() else b""
-        np.save(path, next(iter(arrays.values())), allow_pickle=False)
-        return path.read_bytes() != old
-    old = path.read_bytes() if path.is_file() else b""
-    np.savez_compressed(path, allow_pickle=False, **{name: _narrow(value) for name, value in arrays.items()})
-    return path.read_bytes() != old
+        np.save(file, next(iter(arrays.values())), allow_pickle=False)
+    else:
+        np.savez_compressed(file, allow_pickle=False, **{name: _narrow(value) for name, value in arrays.items()})
+    return _write(path, file.getvalue())
 
 
 def _narrow(values: Array) -> Array:
@@ -295,5 +298,5 @@ def _narrow(values: Array) -> Array:
 def _write(path: Path, data: bytes) -> bool:
     if path.is_file() and path.read_bytes() == data:
         return False
-    path.write_bytes(data)
+    write_atomically(path, data)
     return True

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from openrknn.cli.common.options import positive
 from openrknn.cli.common.output import Output
+from openrknn.cli.common.outputs import CDI, OutputFile
 
 NAME = "cdi"
 HELP = "describe the NPUs for container runtimes (Container Device Interface)"
@@ -25,7 +26,10 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("action", choices=("generate", "list"), help="print the file, or the names of its devices")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="file to write (default: standard output)")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", action=OutputFile, kind=CDI, stdout=True, makes_folder=True,
+        help="file to write (default: standard output, as is -)",
+    )  # fmt: skip
     parser.add_argument(
         "--strategy",
         choices=("shares", "cores"),
@@ -58,7 +62,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         if not names:
             output.line("no NPU here; --software 1 adds a software NPU")
         return 0
-    if arguments.output is not None:
+    if arguments.output is not None and str(arguments.output) != "-":
         cdi.write(arguments.output, content)
         output.value(f"wrote {arguments.output} with {len(names)} devices, CDI {content['cdiVersion']}")
         return 0

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import OutputFile
 
 if TYPE_CHECKING:
     from openrknn.voice import Audio, Denoiser
@@ -30,7 +31,8 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("audio", metavar="IN", help="a file, - for standard input, or mic")
-    parser.add_argument("output", metavar="OUT", help="a WAV file; -: samples (s16le) to standard output")
+    out = "a WAV file; -: samples (s16le) to standard output"
+    parser.add_argument("output", metavar="OUT", action=OutputFile, stdout=True, help=out)
     parser.add_argument("--model", metavar="SET", default="dtln", help="a set by name or folder (dtln)")
     parser.add_argument("--rate", metavar="HZ", type=int, default=16_000, help="of raw samples on standard input")
     parser.add_argument("--device", metavar="NAME", default="auto", help="auto, rknpu, rocket or software")
@@ -47,8 +49,6 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     if not 1000 <= arguments.rate <= 1_000_000:
         raise CommandError(f"--rate {arguments.rate}: raw samples have 1000 to 1000000 a second")
     place = Path(arguments.output)
-    if not is_raw and Path(arguments.audio).exists() and place.exists() and place.samefile(arguments.audio):
-        raise CommandError(f"{place}: is read while it would be written; choose another name")
     with Denoiser(arguments.model, arguments.device) as clean:
         begun = perf_counter()
         if is_raw:

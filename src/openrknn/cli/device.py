@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openrknn.cli.common.output import Output
+from openrknn.cli.common.outputs import OutputFolder
 from openrknn.cli.exec import add_device_arguments, open_device, show_kernel_log
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ _CLEAR = "\r\x1b[K"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     add_device_arguments(parser)
-    parser.add_argument("--folder", metavar="FOLDER", help="folder of the device (default: a new temporary folder)")
+    folder = "folder of the device (default: a new temporary folder)"
+    parser.add_argument("--folder", metavar="FOLDER", action=OutputFolder, help=folder)
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:

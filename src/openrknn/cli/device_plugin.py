@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from openrknn.cli.common.options import positive, seconds
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import OutputFolder
 
 if TYPE_CHECKING:
     from openrknn.kubernetes.api import ApiServer
@@ -73,8 +74,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     sides.add_argument("--token-file", type=Path, metavar="FILE", help="DRA: bearer token for --api-server")
     sides.add_argument("--ca-file", type=Path, metavar="FILE", help="DRA: certificate authority of --api-server")
-    sides.add_argument("--cdi-dir", type=Path, metavar="FOLDER", help="hand out CDI devices, described in this folder")
-    sides.add_argument("--features-dir", type=Path, metavar="FOLDER", help="write labels for Node Feature Discovery")
+    cdi = "hand out CDI devices, described in this folder"
+    sides.add_argument("--cdi-dir", type=Path, metavar="FOLDER", action=OutputFolder, help=cdi)
+    features = "write labels for Node Feature Discovery"
+    sides.add_argument("--features-dir", type=Path, metavar="FOLDER", action=OutputFolder, help=features)
     sides.add_argument("--metrics-port", type=positive, metavar="N", help="serve /metrics and /healthz on this port")
     sides.add_argument(
         "--metrics-host", default="127.0.0.1", metavar="HOST", help="address for --metrics-port (default: 127.0.0.1)"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import os
 from typing import TYPE_CHECKING
 
 from openrknn.cli.common.files import load_model
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import OutputFile
 
 if TYPE_CHECKING:
     from openrknn.container.model import Model
@@ -27,7 +27,7 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("file", metavar="FILE", help="a .rknn model")
-    parser.add_argument("-o", "--output", metavar="OUT", help="the file to write")
+    parser.add_argument("-o", "--output", metavar="OUT", action=OutputFile, help="the file to write")
     parser.add_argument("--in-place", action="store_true", help="change FILE itself")
     parser.add_argument("--force", action="store_true", help="overwrite OUT if it exists")
     parser.add_argument("--custom-string", metavar="TEXT", help="what RKNN_QUERY_CUSTOM_STRING answers")
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         raise CommandError(f"{arguments.file}: {error}") from error
     data = encode(edited)
     _check(data, edited)
-    save_atomically(target, data)
+    save_atomically(target, data, replaces_input=arguments.in_place)
     output.value(f"wrote {target}")
     output.data({"written": target, "size_bytes": len(data), "renamed": names, "custom_string": edited.custom_string})
     return 0
@@ -70,13 +70,6 @@ def _target(arguments: argparse.Namespace) -> str:
         return source
     if wanted is None:
         raise CommandError("give -o OUT, or --in-place to change the file itself")
-    if os.path.isdir(wanted):
-        raise CommandError(f"{wanted}: this is a directory; give a file name")
-    if os.path.exists(wanted):
-        if os.path.exists(source) and os.path.samefile(source, wanted):
-            raise CommandError(f"{wanted}: this is the model itself; use --in-place to change it")
-        if not arguments.force:
-            raise CommandError(f"{wanted}: already exists; choose another name, or use --force to overwrite it")
     return wanted
 
 

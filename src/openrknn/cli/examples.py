@@ -9,7 +9,9 @@ from typing import Any
 from openrknn.cli.common.examples import example_files, find_examples
 from openrknn.cli.common.files import os_problem
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import OutputFolder
 from openrknn.quantities import size_text
+from openrknn.wholefiles import write_atomically
 
 NAME = "examples"
 HELP = "lay the files that the guides use into a folder"
@@ -23,9 +25,16 @@ EXAMPLES = (
 )
 
 
+def _copies(arguments: argparse.Namespace) -> bool:
+    return not arguments.list
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    parser.add_argument("directory", metavar="DIR", nargs="?", default="examples", help="where to (default: examples)")
+    parser.add_argument(
+        "directory", metavar="DIR", nargs="?", default="examples", action=OutputFolder, is_used=_copies,
+        help="where to (default: examples)",
+    )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="say what there is, and write nothing")
     parser.add_argument("--force", action="store_true", help="overwrite files of these names")
 
@@ -67,8 +76,9 @@ def _copy(source: Path, target: Path, names: list[Path], *, force: bool) -> list
     for name in missing:
         place = target / name
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.unlink(missing_ok=True)  # never through a link of that name
-        place.write_bytes((source / name).read_bytes())
+        if place.is_symlink():
+            place.unlink()  # never through a link of that name
+        write_atomically(place, (source / name).read_bytes())
     return missing
 
 

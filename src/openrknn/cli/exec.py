@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import TRACE, OutputFile
 
 if TYPE_CHECKING:
     from openrknn.fakekernel.device import Device
@@ -43,7 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     add_device_arguments(parser)
     parser.add_argument("--device", metavar="FOLDER", help="use the device that `openrknn device` runs there")
-    parser.add_argument("--trace", metavar="FILE", help="record everything, for `openrknn trace`")
+    parser.add_argument(
+        "--trace", metavar="FILE", action=OutputFile, kind=TRACE,
+        help="record everything, for `openrknn trace`",
+    )
     parser.add_argument("--open", action="store_true", help="openrknn's librknnrt.so in the place of the vendor's")
     parser.add_argument("program", metavar="PROGRAM ARGS...", nargs=argparse.REMAINDER, help="what to run, after --")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import OutputFolder
 
 if TYPE_CHECKING:
     from openrknn.capi.install import Installed
@@ -37,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     build.add_argument("--cflags", action="store_true", help="print the options for the compiler")
     build.add_argument("--libs", action="store_true", help="print the options for the linker")
     place = parser.add_argument_group("to install it")
-    place.add_argument("--install", metavar="PREFIX", help="put library, headers and build files below this folder")
+    below = "put library, headers and build files below this folder"
+    place.add_argument("--install", metavar="PREFIX", action=OutputFolder, help=below)
     place.add_argument("--uninstall", metavar="PREFIX", help="remove them again")
     place.add_argument("--force", action="store_true", help="replace files that are not openrknn's")
     place.add_argument("--engine", metavar="PROGRAM", help="what the installed library starts as its engine")

@@ -20,7 +20,9 @@ from openrknn import __version__
 from openrknn.cli.commands import GROUPS, NAMES, Command, load_command
 from openrknn.cli.common.files import os_problem
 from openrknn.cli.common.output import CommandError, Mode, Output
+from openrknn.cli.common.outputs import add_force, check_outputs, input_paths
 from openrknn.errors import InputWarning, RknnError
+from openrknn.wholefiles import protected
 
 __all__ = ["build_parser", "main"]
 
@@ -83,6 +85,7 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _open_streams()
     _tolerant_streams()
     debug = "--debug" in words
     try:
@@ -161,7 +164,9 @@ def _run(words: list[str]) -> int:
         parser.print_help(sys.stderr)
         return EXIT_IMPOSSIBLE
     command: Command = arguments.command_module
-    return command.run(arguments, _output(arguments))
+    check_outputs(arguments.command_parser, arguments)
+    with protected(input_paths(arguments)):
+        return command.run(arguments, _output(arguments))
 
 
 def _unknown(word: str) -> str:
@@ -224,12 +229,34 @@ def _add_command(subparsers: argparse._SubParsersAction[_Parser], command: Comma
     common.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="auto honours NO_COLOR")
     common.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks")
     command.add_arguments(parser)
-    parser.set_defaults(command_module=command)
+    add_force(parser)
+    parser.set_defaults(command_module=command, command_parser=parser)
 
 
 def _output(arguments: argparse.Namespace) -> Output:
     mode = Mode.JSON if arguments.json else Mode.QUIET if arguments.quiet else Mode.HUMAN
     return Output(mode, color=arguments.color)
+
+
+def _open_streams() -> None:
+    """`openrknn ... >&-` closes a standard stream, and Python has None in its place: /dev/null takes it.
+
+    The descriptor is filled as well. Otherwise the next file that is opened would be number 0, 1 or 2, and what any
+    library prints would go into it.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is not None:
+            continue
+        found = os.open(os.devnull, os.O_RDWR)
+        try:
+            os.fstat(number)  # another file has the number by now
+        except OSError:
+            os.dup2(found, number)
+            os.close(found)
+            found = number
+        stream = open(found, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 - for the whole program
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
 
 
 def _tolerant_streams() -> None:

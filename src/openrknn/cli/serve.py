@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from openrknn.cli.common.options import positive, seconds
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import TIMESTAMPS, OutputFile, OutputFolder
 from openrknn.extras import missing
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     models.add_argument("--poll", type=seconds, metavar="S", help="look for changes in the folders this often")
     models.add_argument("--require-checksum", action="store_true",
                         help="serve nothing from the network without a SHA-256 that was promised for it")  # fmt: skip
-    models.add_argument("--model-cache", metavar="DIR", help="where those are kept (default: the user's cache)")
+    models.add_argument("--model-cache", metavar="DIR", action=OutputFolder,
+                        help="where those are kept (default: the user's cache)")  # fmt: skip
     models.add_argument(
         "--max-model", type=positive, metavar="MIB", default=4096, help="largest file to fetch (default: 4096)"
     )
@@ -115,7 +117,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     logs = parser.add_argument_group("logs and traces")
     logs.add_argument("--log-format", choices=("text", "json"), default="text", help="log format (default: text)")
     logs.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
-    logs.add_argument("--trace-file", metavar="FILE", help="for the traces that Triton's clients switch on")
+    logs.add_argument("--trace-file", metavar="FILE", action=OutputFile, kind=TIMESTAMPS,
+                      help="for the traces that Triton's clients switch on")  # fmt: skip
     logs.add_argument("--otlp", metavar="URL", default=os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"),
                       help="send OpenTelemetry traces to this endpoint, such as http://localhost:4318")  # fmt: skip
 

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import OutputFile
 
 if TYPE_CHECKING:
     from openrknn.voice.audio import Audio
@@ -34,7 +35,8 @@ _LONGEST_LINE = 1 << 16
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("text", metavar="TEXT", nargs="?", default="-", help="what to say; -: standard input")
-    parser.add_argument("-o", "--output", metavar="OUT", help="a WAV file; -: samples (s16le) to standard output")
+    out = "a WAV file; -: samples (s16le) to standard output"
+    parser.add_argument("-o", "--output", metavar="OUT", action=OutputFile, stdout=True, help=out)
     parser.add_argument("--play", action="store_true", help="let the speakers of this machine say it")
     parser.add_argument(
         "--voice", metavar="VOICE", default=os.environ.get("OPENRKNN_VOICE"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import TRACE, OutputFile
 from openrknn.cli.exec import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, show_kernel_log
 
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    parser.add_argument("--trace", metavar="FILE", default="spy.trace", help="where to write (default: spy.trace)")
+    parser.add_argument(
+        "--trace", metavar="FILE", action=OutputFile, kind=TRACE, default="spy.trace",
+        help="where to write (default: spy.trace)",
+    )  # fmt: skip
     parser.add_argument("--chip", help="the board's chip (default: read from its device tree)")
     parser.add_argument("program", metavar="PROGRAM ARGS...", nargs=argparse.REMAINDER, help="what to run, after --")
 

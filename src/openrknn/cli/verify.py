@@ -8,7 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openrknn.cli.common.files import save_atomically
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import VERDICTS, OutputFile
 
 if TYPE_CHECKING:
     from openrknn.verify.battery import Verdict
@@ -34,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("models", metavar="MODEL.rknn", type=Path, nargs="*", help="compare these, for any chip")
     devices = "software, rknpu[:NODE], rocket[:NODE] or auto (default: software)"
     parser.add_argument("--device", default="software", metavar="DEVICE", help=devices)
-    parser.add_argument("--report", metavar="FILE", type=Path, help="write the answers as JSON")
+    parser.add_argument("--report", metavar="FILE", action=OutputFile, kind=VERDICTS, help="write the answers as JSON")
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
@@ -62,7 +64,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         table.add_row(verdict.name, verdict.question, verdict.error or verdict_text, verdict.rule)
     report = {"device": name, "cases": [asdict(verdict) for verdict in verdicts]}
     if arguments.report is not None:
-        arguments.report.write_text(json.dumps(report, indent=2) + "\n")
+        save_atomically(arguments.report, json.dumps({"tool": f"openrknn {NAME}", **report}, indent=2).encode() + b"\n")
     wrong = sum(not verdict.is_equal for verdict in verdicts)
     output.show(table)
     output.line(f"{len(verdicts)} cases on {name}: {wrong or 'none'} differ from the software NPU")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import OutputFile
 from openrknn.cli.common.progress import stages
 from openrknn.quantities import size_text
 
@@ -32,7 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("action", choices=("get", "list"), metavar="get|list", help="get a model, or list them")
     parser.add_argument("name", nargs="?", metavar="NAME", help="get: which; `vision list` has the names")
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="where to write it (default: at home)")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, action=OutputFile, makes_folder=True,
+        help="where to write it (default: at home)",
+    )  # fmt: skip
     parser.add_argument("--target", metavar="CHIP", help="chip to compile for (default: this board's, else rk3588)")
     parser.add_argument("--precision", choices=("int8", "fp16"), default="int8", help="numbers on the NPU (int8)")
     photos = "photos to see the ranges of int8 with (default: openrknn's examples)"

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import OutputFolder
 from openrknn.cli.common.progress import stages
 from openrknn.quantities import size_text
 
@@ -29,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("action", choices=("get", "list"), metavar="get|list", help="make a set, or list them")
     parser.add_argument("what", nargs="?", metavar="NAME|FOLDER|FILE", help="get: what to make a set of")
-    parser.add_argument("-o", "--output", metavar="FOLDER", help="where to put it (default: at home, by its name)")
+    parser.add_argument(
+        "-o", "--output", metavar="FOLDER", action=OutputFolder, help="where to put it (default: at home, by its name)"
+    )
     parser.add_argument("--target", metavar="CHIP", default="rk3588", help="chip to compile for (rk3588)")
     parser.add_argument("--family", metavar="NAME", help="get: which models of a folder that has several kinds")
     # No `choices`: the family says what it can do, and why it is not int8.

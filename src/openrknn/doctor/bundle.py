@@ -14,6 +14,7 @@ from typing import Any
 
 from openrknn.doctor.facts import Facts
 from openrknn.doctor.finding import Finding
+from openrknn.wholefiles import new_file
 
 __all__ = ["scrub", "write_bundle"]
 
@@ -64,7 +65,7 @@ def write_bundle(path: Path, facts: Facts, findings: Sequence[Finding], version:
             parts[f"files{name}"] = text.replace("\0", "\n")
     lines = [line for line in facts.log or () if _LOG.search(line)]
     parts["kernel.log"] = "\n".join(lines[-_MOST_LINES:]) + "\n"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with new_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in parts.items():
             archive.writestr(name, scrub(text, hosts))
 

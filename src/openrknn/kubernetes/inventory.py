@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openrknn import monitor
-from openrknn.chips import CHIPS
+from openrknn.chips import CHIPS, chip_named
 from openrknn.monitor import Npu, files
 
 __all__ = ["Offer", "Settings", "Unit", "offers", "units"]
@@ -87,7 +87,7 @@ def units(settings: Settings) -> tuple[Unit, ...]:
     reading = monitor.read(settings.root)
     real = [npu for npu in reading.npus if npu.driver != "software"]
     found = [_unit(settings, number, npu, reading.soc) for number, npu in enumerate(real)]
-    chip = CHIPS[settings.software_chip]
+    chip = chip_named(settings.software_chip)
     for number in range(settings.software):
         found.append(Unit(f"soft{number}", chip.name, "software", "process", chip.name, None, chip.cores, ()))
     return tuple(found)

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from openrknn.chips import CHIPS
+from openrknn.chips import CHIPS, VARIANTS
 from openrknn.errors import RknnError
 from openrknn.kubernetes.api import ApiError, ApiServer
 from openrknn.kubernetes.inventory import Settings
@@ -42,7 +42,7 @@ _LOG = logging.getLogger(__name__)
 _MOST_BYTES = 256 * 1024
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "strategy": ("shares", "cores"),
-    "software_chip": tuple(CHIPS),
+    "software_chip": (*CHIPS, *VARIANTS),
     "dra_shares": ("devices", "capacity"),
     "taint_effect": ("NoSchedule", "NoExecute", "None"),
 }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from openrknn.chips import CHIPS
+from openrknn.chips import chip_in
 from openrknn.monitor import files
 from openrknn.monitor.reading import Temperature
 
-__all__ = ["COMPATIBLE", "chip_in", "soc", "temperatures"]
+__all__ = ["COMPATIBLE", "soc", "temperatures"]
 
 COMPATIBLE = (
     "/run/openrknn/compatible",
@@ -28,16 +28,6 @@ def soc(root: Path) -> str | None:
         found = files.text(root, path)
         if found is not None:
             return chip_in(found)
-    return None
-
-
-def chip_in(compatible: str) -> str | None:
-    """From the device tree's text: "radxa,rock-5b\\0rockchip,rk3588\\0"."""
-    for entry in compatible.split("\0"):
-        name = entry.rpartition(",")[2].strip().lower()
-        for candidate in (name, name.rstrip("sj")):  # RK3588S and RK3588J have the NPU of RK3588
-            if candidate in CHIPS:
-                return candidate
     return None
 
 

@@ -26,6 +26,7 @@ def document(title: str, body: Markup, *, style: str, script: str = "", pictures
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
+        tag("meta", name="generator", content="openrknn"),  # by it a later command knows that it may replace the page
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", http_equiv="Content-Security-Policy", content=_policy(script, pictures=pictures)),
         tag("meta", name="color-scheme", content="light dark"),

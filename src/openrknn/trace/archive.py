@@ -27,6 +27,7 @@ from openrknn.trace.records import (
     OpenRecord,
     SubmitRecord,
 )
+from openrknn.wholefiles import new_file
 
 __all__ = ["Trace", "TraceError", "TraceWriter"]
 
@@ -58,7 +59,9 @@ class TraceWriter(Closing):
 
     def __init__(self, path: str | os.PathLike[str], **about: str) -> None:
         self._path = Path(path)
-        self._archive = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+        self._stack = contextlib.ExitStack()
+        file = self._stack.enter_context(new_file(path))
+        self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
         try:
             self._archive.writestr(_HEAD, json.dumps({"version": _VERSION, **about}))
         except OSError as error:
@@ -109,17 +112,17 @@ class TraceWriter(Closing):
             try:
                 self._archive.writestr(_EVENTS, "\n".join(self._lines))
                 self._archive.close()
+                self._stack.close()
             except (OSError, ValueError) as error:  # ValueError: a member before could not be written
                 raise self._gave_up(error) from None
 
     def _gave_up(self, error: OSError | ValueError) -> TraceError:
         """Let go of the file, which the archive would try to finish again."""
-        stream, self._archive.fp = self._archive.fp, None
-        with contextlib.suppress(OSError):
-            if stream is not None:
-                stream.close()
+        self._archive.fp = None
+        with contextlib.suppress(OSError):  # to close the file writes once more what could not be written
+            self._stack.__exit__(type(error), error, None)
         reason = error.strerror if isinstance(error, OSError) else error
-        return TraceError(f"{self._path}: {reason}; the trace is incomplete and cannot be read")
+        return TraceError(f"{self._path}: {reason}; no trace was written")
 
 
 class Trace(Closing):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from openrknn.chips import CHIPS, Chip
+from openrknn.chips import CHIPS, Chip, chip_in
 from openrknn.device.kernel import Driver, SystemKernel
 from openrknn.errors import DeviceError
 from openrknn.uapi.tables import RKNPU, RKNPU_MISC, ROCKET, Table
@@ -68,11 +68,10 @@ def find_nodes() -> Iterator[Node]:
 def chip_of_this_board() -> Chip | None:
     """What the device tree says."""
     try:
-        words = _COMPATIBLE.read_bytes().decode(errors="replace").split("\0")
+        name = chip_in(_COMPATIBLE.read_bytes().decode(errors="replace"))
     except OSError:
         return None
-    names = (word.rpartition(",")[2] for word in words)
-    return next((CHIPS[name] for name in names if name in CHIPS), None)
+    return None if name is None else CHIPS[name]
 
 
 def is_same_file(process: int, theirs: int, ours: int) -> bool:

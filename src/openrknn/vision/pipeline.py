@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from openrknn.analysis.feed import input_reports
 from openrknn.closing import Closing
 from openrknn.container.load import load
+from openrknn.container.metadata import Metadata, metadata_of
 from openrknn.container.model import Model, TensorSpec
 from openrknn.device import Device
 from openrknn.errors import UnsupportedError
@@ -35,6 +36,8 @@ __all__ = ["Pipeline", "Runner"]
 
 _PICTURE_CHANNELS = (1, 3, 4)
 _FITS = {"classify": "crop", "read": "line"}
+_TASKS = {"detect": "detect", "segment": "segment", "classify": "classify", "pose": "pose", "obb": "detect"}
+"""Task in a model's metadata -> task here."""
 _SCORED = ("detect", "segment", "pose")
 _LARGEST_RANKING = 1000
 
@@ -93,11 +96,15 @@ class Pipeline(Closing):
         self.model: PictureModel = whole
         self.frame, self.channels = _picture_input(self.model)
         shapes = [original_shape(spec) for spec in self.model.outputs]
-        count = len(labels) if labels is not None else None
+        metadata = metadata_of(whole) if isinstance(whole, Model) else Metadata()
+        count = len(labels) if labels is not None else len(metadata.names) or None
+        task = task or _TASKS.get(metadata.task)
         self.family: Family
         self.family, note = recognize(shapes, self.frame, task=task, family=family, classes=count)
         self.classes = self.family.classes(shapes)
         """How many classes it knows; 0 where that means nothing."""
+        if labels is None and metadata.names and len(metadata.names) == self.classes:
+            labels = metadata.names
         self.labels = tuple(labels) if labels is not None else _names(self.family, self.classes)
         self.fit = fit or self.family.fit or _FITS.get(self.family.task, "letterbox")
         self.order = order or _order(whole)

@@ -14,6 +14,7 @@ import numpy as np
 
 from openrknn.voice.audio import Audio
 from openrknn.voice.errors import AudioError
+from openrknn.wholefiles import new_file
 
 __all__ = ["player", "raw_writer", "wav_writer"]
 
@@ -43,19 +44,14 @@ def raw_writer(stream: BinaryIO) -> Sink:
 @contextlib.contextmanager
 def wav_writer(path: Path, rate: int) -> Iterator[Sink]:
     """A WAV file of 16 bits, written as the pieces come and put in place when the last one is there."""
-    half = path.with_name(f".{path.name}.part")
     try:
-        with half.open("wb") as stream, wave.open(stream, "wb") as file:
+        with new_file(path) as stream, wave.open(stream, "wb") as file:
             file.setnchannels(1)
             file.setsampwidth(2)
             file.setframerate(rate)
             yield lambda audio: file.writeframesraw(_pcm(audio))
-        half.replace(path)
     except OSError as error:
         raise AudioError(f"{path}: cannot be written: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            half.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openrknn.cli.common.options import add_device_arguments
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import JUNIT, SARIF, TEXT, OutputFile, OutputFolder
 
 if TYPE_CHECKING:
     from openrknn.check.result import Outcome
@@ -41,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", metavar="CASE", action="append", default=[], help="this case alone (repeatable)")
     add_device_arguments(parser)
     made = parser.add_argument_group("make and refresh golden folders")
-    made.add_argument("--record", metavar="DIR", help="make a golden folder from this model, which is good")
+    made.add_argument(
+        "--record", metavar="DIR", action=OutputFolder, help="make a golden folder from this model, which is good"
+    )
     made.add_argument(
         "-i", "--input", metavar="[NAME=]FILE", action="append", default=[], help="each file is a case (.npy, .npz, "
         ".bin, picture, sound; or a folder of them); with NAME=, all together are one. Default: random numbers",
@@ -49,7 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made.add_argument("--reference", metavar="MODEL.onnx", help="expect what this ONNX model computes")
     made.add_argument("--expect", choices=("both", "outputs", "answers"), default="both", help="what is recorded")
     made.add_argument("--update", action="store_true", help="show what differs, then record it again")
-    made.add_argument("--force", action="store_true", help="--record into a folder that has a golden.toml")
+    made.add_argument(
+        "--force", action="store_true",
+        help="replace a golden folder, or reports that openrknn did not write",
+    )
     fits = ("auto", "stretch", "letterbox", "crop")
     made.add_argument("--fit", choices=fits, default="auto", help="pictures: crop for classifiers, else letterbox")
     made.add_argument("--order", choices=("auto", "rgb", "bgr"), default="auto", help="pictures: colour order")
@@ -60,9 +66,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made.add_argument("--labels", metavar="FILE", help="answers: names of the classes, one per line")
     made.add_argument("--reader", metavar="MODEL", help="answers: the model that reads what a PP-OCR detector finds")
     reports = parser.add_argument_group("reports")
-    reports.add_argument("--junit", metavar="FILE", help="write a JUnit report: tests for most pipelines")
-    reports.add_argument("--sarif", metavar="FILE", help="write SARIF 2.1.0: findings for code scanning")
-    reports.add_argument("--summary", metavar="FILE", help="append a table in Markdown ($GITHUB_STEP_SUMMARY)")
+    reports.add_argument(
+        "--junit", metavar="FILE", action=OutputFile, kind=JUNIT,
+        help="write a JUnit report: tests for most pipelines",
+    )
+    reports.add_argument(
+        "--sarif", metavar="FILE", action=OutputFile, kind=SARIF,
+        help="write SARIF 2.1.0: findings for code scanning",
+    )
+    summary = "append a table in Markdown ($GITHUB_STEP_SUMMARY)"
+    reports.add_argument("--summary", metavar="FILE", action=OutputFile, kind=TEXT, help=summary)
     reports.add_argument("--github", action="store_true", help="print annotations for GitHub Actions")
 
 
@@ -74,7 +87,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         if arguments.golden or arguments.update:
             raise CommandError("--record makes a new folder; leave out --golden and --update")
         return record_one(arguments, output)
-    for name in ("input", "reference", "force"):
+    for name in ("input", "reference"):
         if getattr(arguments, name):
             raise CommandError(f"--{name} belongs to --record DIR")
     from openrknn.check.result import exit_code
@@ -139,10 +152,10 @@ def _reports(arguments: argparse.Namespace, outcomes: list[Outcome], output: Out
         save_atomically(arguments.sarif, text.encode() + b"\n")
     if arguments.summary:
         from openrknn.check.markdown import markdown
+        from openrknn.wholefiles import append
 
         try:
-            with open(arguments.summary, "a", encoding="utf-8", errors="replace") as file:
-                file.write(markdown(outcomes))
+            append(arguments.summary, markdown(outcomes).encode("utf-8", "replace"))
         except OSError as error:
             raise CommandError(os_problem(error, arguments.summary)) from error
     if output.is_json:

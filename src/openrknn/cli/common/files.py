@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from openrknn.cli.common.output import CommandError
-from openrknn.errors import EmptyFileError, FormatError, ModelInPartsError, NotRknnError, RknnError
+from openrknn.errors import EmptyFileError, FormatError, ModelInPartsError, NotRknnError, OutputError, RknnError
 
 if TYPE_CHECKING:
     from openrknn.container.model import Model
@@ -31,12 +31,12 @@ def load_model(path: str, *, strict: bool = True) -> Model:
         raise CommandError(f"{path}: {error}{_hint(error)}") from error
 
 
-def save_atomically(path: str, data: bytes) -> None:
+def save_atomically(path: str, data: bytes, *, replaces_input: bool = False) -> None:
     """Write a file; `CommandError` names it and the reason."""
-    from openrknn.container.save import write_atomically  # here: commands start fast
+    from openrknn.wholefiles import write_atomically  # here: commands start fast
 
     try:
-        write_atomically(path, data)
+        write_atomically(path, data, replaces_input=replaces_input)
     except OSError as error:
         raise CommandError(os_problem(error, path)) from error
 
@@ -46,6 +46,8 @@ def os_problem(error: OSError, path: str = "") -> str:
     name = path or (str(error.filename) if error.filename else "")
     where = f"{name}: " if name else ""
     match error:
+        case OutputError():
+            return str(error)
         case FileNotFoundError():
             return f"{where}no such file; check the path"
         case IsADirectoryError():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.files import os_problem
 from openrknn.cli.common.output import CommandError
+from openrknn.wholefiles import is_input, write_atomically
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,10 +72,15 @@ class Folder:
     def add_bytes(self, path: str, data: bytes | memoryview, what: str, **about: Any) -> None:
         """Write a file and note what it is."""
         target = self.root / path
+        if target.is_symlink() or (target.exists() and not target.is_file()):
+            raise CommandError(f"{target}: already exists and is not a regular file; choose another directory")
+        if target.exists() and not (self.force or path in self._mine):
+            raise CommandError(f"{target}: already exists; choose another directory")
+        if target.exists() and is_input(target):
+            raise CommandError(f"{target}: the command reads this file, or its directory; choose another directory")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("wb" if self.force or path in self._mine else "xb") as file:
-                file.write(data)
+            write_atomically(target, bytes(data))
         except OSError as error:
             raise CommandError(os_problem(error, str(target))) from error
         self.files.append({"path": path, "what": what, "size_bytes": os.path.getsize(target), **about})

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.analysis.dependence import random_arrays
 from openrknn.analysis.feed import input_reports
-from openrknn.analysis.reports import InputReport
 from openrknn.cli.common.files import os_problem
 from openrknn.cli.common.output import CommandError
 from openrknn.container.model import Model, TensorSpec
@@ -62,20 +62,8 @@ def arrays_for(model: Model, words: Sequence[str], *, fit: str, order: str) -> l
 
 
 def random_inputs(model: Model, seed: int = 0) -> list[Fed]:
-    """Numbers as the model could meet them: pixels for pictures, else what calibration saw."""
-    chance = np.random.default_rng(seed)
-    batch = max(model.batch_size, 1)
-    return [Fed(report.name, "random", _random(report, batch, chance), "") for report in input_reports(model)]
-
-
-def _random(report: InputReport, batch: int, chance: np.random.Generator) -> Array:
-    shape = (report.shape[0] * batch, *report.shape[1:]) if report.shape else ()
-    if report.is_image:
-        return chance.integers(0, 256, shape, np.uint8)
-    if report.scale is None and not report.dtype.startswith("float"):
-        return np.zeros(shape, report.dtype)
-    low, high = report.calibrated or report.range or (-1.0, 1.0)
-    return chance.uniform(low, high, shape).astype(np.float32)
+    """Numbers as the model could meet them."""
+    return [Fed(name, "random", array, "") for name, array in random_arrays(model, seed).items()]
 
 
 def _names(model: Model) -> str:

@@ -6,11 +6,15 @@ import glob
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from openrknn.cli.common.files import os_problem
 from openrknn.cli.common.output import CommandError
 
-__all__ = ["Labels", "find_labels", "read_labels"]
+if TYPE_CHECKING:
+    from openrknn.container.model import Model
+
+__all__ = ["Labels", "find_labels", "labels_in", "read_labels"]
 
 _LARGEST_LABEL_FILE = 1 << 24
 
@@ -37,10 +41,23 @@ def read_labels(path: str, classes: int | None) -> Labels:
     return Labels(names, path)
 
 
+def labels_in(model: Model, shapes: Sequence[tuple[int, ...]]) -> Labels | None:
+    """Names that training wrote into the model, if it has as many classes."""
+    from openrknn.container.metadata import metadata_of
+
+    names = metadata_of(model).names
+    return Labels(names, str(model.path)) if names and {len(names)} == _classes(shapes) else None
+
+
+def _classes(shapes: Sequence[tuple[int, ...]]) -> set[int]:
+    found = {max(shape, default=0) for shape in shapes if sum(size != 1 for size in shape) == 1}
+    return found if len(shapes) == 1 else set()
+
+
 def find_labels(model_path: str, shapes: Sequence[tuple[int, ...]]) -> Labels | None:
     """A file of names beside the model with as many lines as the model has classes; None if none or several fit."""
-    classes = {max(shape, default=0) for shape in shapes if sum(size != 1 for size in shape) == 1}
-    if len(shapes) != 1 or not classes:
+    classes = _classes(shapes)
+    if not classes:
         return None
     folder, name = os.path.split(model_path)
     stem = os.path.join(folder, os.path.splitext(name)[0])

@@ -6,6 +6,7 @@ the terminal, and rich's markup is switched off.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -124,7 +125,8 @@ class Output:
         """One line on standard error; red in front on a terminal that has colours."""
         stream = sys.stderr
         paints = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        stream.write(f"{_paint('openrknn:', 'red' if paints else '')} {printable(text)}\n")
+        with contextlib.suppress(OSError):  # nothing reads it; the exit code remains
+            stream.write(f"{_paint('openrknn:', 'red' if paints else '')} {printable(text)}\n")
 
 
 _PAINT = {"bold": "1", "dim": "2", "red": "1;31"}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openrknn.cli.common.files import load_model
 from openrknn.cli.common.options import add_input_arguments
 from openrknn.cli.common.output import Output
+from openrknn.cli.common.outputs import PAGE, OutputFile
 from openrknn.cli.common.parts import bundle_in
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     limit = "cosine below which a tensor has drifted (default: 0.99)"
     parser.add_argument("--limit", type=_share, metavar="C", default=0.99, help=limit)
-    parser.add_argument("--html", metavar="OUT", help="write a self-contained HTML page with plots of both modes")
+    parser.add_argument(
+        "--html", action=OutputFile, kind=PAGE, metavar="OUT",
+        help="write a self-contained HTML page with plots of both modes",
+    )
     parser.add_argument("--device", default="auto", help="auto, software[:CHIP], rknpu or rocket (default: auto)")
 
 

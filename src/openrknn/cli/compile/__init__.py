@@ -87,12 +87,15 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
             tell("report", 0, 1)
             page = render(compiled, facts)
-    # Both or none: what goes wrong before leaves nothing behind.
-    save_atomically(target, compiled.data)
+    is_kept = arguments.keep or all(entry["is_good"] for entry in facts.get("verify", ()))
+    if is_kept:  # both or none: what goes wrong before leaves nothing behind
+        save_atomically(target, compiled.data)
     if arguments.report:
         save_atomically(arguments.report, page.encode())
-    _tell(output, compiled, facts, target, arguments)
-    return 0
+    _tell(output, compiled, facts, target if is_kept else "", arguments)
+    if not is_kept:
+        output.complain(f"{target} was not written: --verify found too little accuracy; --keep writes it anyway")
+    return 0 if is_kept else 1
 
 
 def _run_cache(
@@ -167,6 +170,7 @@ def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) ->
         **_precision(compiled, arguments),
         "advice": advice(compiled),
         "check": compiled.checked,
+        "check_result": compiled.check.as_json(),
     }
 
 
@@ -220,7 +224,7 @@ def cores_text(facts: dict[str, Any]) -> str:
 def _tell(
     output: Output, compiled: Compiled, facts: dict[str, Any], target: str, arguments: argparse.Namespace
 ) -> None:
-    output.data({**facts, "written": target})
+    output.data({**facts, "written": target or None})
     if output.is_human:
         if arguments.show_graph:
             from openrknn.compiler.ir import format_graph
@@ -249,13 +253,13 @@ def _tell(
             output.line(line)
         if arguments.report:
             output.line(f"report   {arguments.report}")
-    output.value(f"wrote {target} ({size_text(facts['size_bytes'])}, {facts['seconds']:.1f} s)")
+    if target:
+        output.value(f"wrote {target} ({size_text(facts['size_bytes'])}, {facts['seconds']:.1f} s)")
 
 
 def _notes(facts: dict[str, Any]) -> Iterator[str]:
     yield from (f"note     {text}" for text in facts["advice"])
-    if facts["check"]:
-        yield f"check    {facts['check']}"
+    yield f"check    {facts['check']}"
     if "verified_with" in facts:
         yield f"verify   on {facts['verified_with']}"
     for entry in (*facts.get("verify", ()), *facts.get("vendor", ())):

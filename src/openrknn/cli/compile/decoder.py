@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.quantities import size_text
+
+if TYPE_CHECKING:
+    from openrknn.compiler.found import CheckResult
 
 __all__ = ["add_cache", "run_cache", "tell_cache"]
 
@@ -50,8 +53,10 @@ def run_cache(
 
     _refuse_others(arguments)
     started = time.perf_counter()
+    checks: dict[str, CheckResult] = {}
     data = compile_decoder(
         source, arguments.target, capacity=arguments.cache, first=arguments.first, frames=arguments.frames,
+        checks=checks,
         **changed_options(compile_options(arguments, tell)),
     )  # fmt: skip
     made = read_decoder(data)
@@ -67,6 +72,7 @@ def run_cache(
         "caches": [cache.input for cache in made.caches],
         "tables": [{"input": one.input, "by": one.by, "rows": one.rows, "type": one.type} for one in made.tables],
         "cross": made.states,
+        "checks": {name: found.as_json() for name, found in checks.items()},
         "written": target,
     }
     return data, facts
@@ -96,7 +102,8 @@ def tell_cache(output: Output, facts: dict[str, Any]) -> None:
         if facts["frames"]:
             how = f"computed of {facts['cross']!r}" if facts["cross"] else "given by name"
             output.line(f"encoder  up to {facts['frames']} frames; keys and values of cross attention are {how}")
-        output.line(
-            f"equal    the step gives the numbers of {facts['model']} in float; compiled in {facts['seconds']:.1f} s"
-        )
-        output.line(f"wrote    {facts['written']} ({size_text(facts['size_bytes'])}) for openrknn.Decoder")
+        output.line(f"rewrite  with its cache the step equals {facts['model']} in float, before it is compiled")
+        for name, found in facts["checks"].items():
+            output.line(f"check    {name}: {found['text']}")
+        size = f"{size_text(facts['size_bytes'])}, {facts['seconds']:.1f} s"
+        output.line(f"wrote    {facts['written']} ({size}) for openrknn.Decoder")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.output import CommandError
+from openrknn.cli.common.outputs import PAGE, OutputFile, check_file
 from openrknn.cli.compile.decoder import add_cache
 from openrknn.cli.compile.parts import add_partition
 
@@ -27,9 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the model to compile: .onnx, .tflite, .ort, .cfg and .weights (Darknet), .prototxt and .caffemodel "
         "(Caffe), .pt2, .pt, .pb, .keras, .h5, or a SavedModel's folder; - reads standard input",
     )  # fmt: skip
-    parser.add_argument("-o", "--output", metavar="OUT.rknn", help="the file to write (default: beside the model)")
+    parser.add_argument(
+        "-o", "--output", metavar="OUT.rknn", action=OutputFile, help="the file to write (default: beside the model)"
+    )
     parser.add_argument("--force", action="store_true", help="overwrite OUT if it exists")
-    parser.add_argument("--target", default="rk3588", help="the chip: rk3588, rk3568, rv1106 ... (default: rk3588)")
+    chips = "the chip: rk3588 (also named rk3588s, rk3582), rk3568, rv1106 ... (default: rk3588)"
+    parser.add_argument("--target", default="rk3588", help=chips)
     _model(parser.add_argument_group("the model"))
     _pictures(parser.add_argument_group("input pictures"))
     _int8(parser.add_argument_group("int8"))
@@ -127,18 +131,21 @@ def _npu(group: argparse._ArgumentGroup) -> None:
 def _look(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--verify", action="store_true",
-        help="run the result and compare it with the float ONNX model, and with the vendor's runtime if there is one",
+        help="run the result and compare it with the float ONNX model, and with the vendor's runtime if there is one; "
+        "an output below 40 dB (fp16) or 20 dB (int8), or other answers than float's: nothing is written, exit code 1",
     )  # fmt: skip
     group.add_argument(
         "--verify-with", metavar="DATA", nargs="+", default=[],
         help="--verify with these pictures or arrays (as for --calibrate) instead of calibration data or noise",
     )  # fmt: skip
     group.add_argument(
-        "--no-check", action="store_true", help="write the file without running it once against the float ONNX model"
-    )
+        "--no-check", action="store_true",
+        help="write the file without running it against the float ONNX model; the result says so",
+    )  # fmt: skip
+    group.add_argument("--keep", action="store_true", help="write the file even if --verify finds too little accuracy")
     group.add_argument("--library", metavar="PATH", help="the vendor's librknnrt.so for --verify")
     group.add_argument(
-        "--report", metavar="OUT.html",
+        "--report", metavar="OUT.html", action=OutputFile, kind=PAGE,
         help="write an HTML report: what runs where, tiles, bytes, cycles, and the SNR of each layer",
     )  # fmt: skip
     group.add_argument("--show-graph", action="store_true", help="print the normalised graph")
@@ -193,28 +200,10 @@ def target_of(arguments: argparse.Namespace) -> str:
     """Where to write: asked before the work, not after it."""
     suffix = ".rknnz" if arguments.partition or arguments.cache else ".rknn"
     wanted: str = arguments.output or os.path.splitext(arguments.model.rstrip("/"))[0] + suffix
-    _writable(wanted, "OUT.rknn")
-    if os.path.exists(wanted):
-        if os.path.exists(arguments.model) and os.path.samefile(wanted, arguments.model):
-            raise CommandError(f"{wanted}: this is the model itself; choose another name with -o")
-        if not arguments.force:
-            raise CommandError(f"{wanted}: already exists; choose another name with -o, or use --force to overwrite it")
-    if arguments.report:
-        _writable(arguments.report, "OUT.html")
-        models = [path for path in (wanted, arguments.model, arguments.weights) if path]
-        if os.path.realpath(arguments.report) in {os.path.realpath(path) for path in models}:
-            raise CommandError(f"{arguments.report}: the report would overwrite the model; choose another name")
+    check_file(wanted, arguments)
+    if arguments.report and os.path.realpath(arguments.report) == os.path.realpath(wanted):
+        raise CommandError(f"{wanted}: the report would overwrite the model; choose another name")
     return wanted
-
-
-def _writable(path: str, example: str) -> None:
-    if os.path.isdir(path):
-        raise CommandError(f"{path}: this is a directory; give a file name, such as {os.path.join(path, example)}")
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
-        raise CommandError(f"{folder}: no such directory; create it, or choose another")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise CommandError(f"{folder}: not writable; choose another place with -o or --report")
 
 
 def _calibration(given: list[str]) -> Any:

@@ -91,9 +91,9 @@ _DEVICES = ("auto", "software", "rknpu", "rocket", "vendor")
 
 @cache
 def _chips() -> Values:
-    from openrknn.chips import CHIPS
+    from openrknn.chips import CHIPS, VARIANTS
 
-    return Values(tuple(CHIPS))
+    return Values((*CHIPS, *VARIANTS))
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from openrknn.cli.common.output import Output
+from openrknn.cli.common.outputs import OutputFolder
 
 NAME = "demo"
 HELP = "run the example models on the example pictures and sounds"
@@ -18,7 +19,8 @@ EXAMPLES = ("openrknn demo", "openrknn demo --save my-demo", "openrknn demo --vo
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument(
-        "--save", metavar="DIR", default="openrknn-demo", help="where to write (default: openrknn-demo)"
+        "--save", metavar="DIR", action=OutputFolder, default="openrknn-demo",
+        help="where to write (default: openrknn-demo)",
     )
     parser.add_argument("--voice", action="store_true", help="also write down a spoken sentence (fetches its models)")
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import BUNDLE, OutputFile
 
 NAME = "doctor"
 HELP = "find out why the NPU does not work, and what to do about it"
@@ -31,7 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", nargs="?", type=Path, help=model)
     parser.add_argument("--fix", action="store_true", help="print what would fix permissions and modules, and exit")
     bundle = f"write a zip for a bug report (default: {_BUNDLE})"
-    parser.add_argument("--bundle", "--report", metavar="FILE", nargs="?", const=_BUNDLE, type=Path, help=bundle)
+    parser.add_argument(
+        "--bundle", "--report", metavar="FILE", nargs="?", const=_BUNDLE, type=Path, action=OutputFile, kind=BUNDLE,
+        help=bundle,
+    )  # fmt: skip
     parser.add_argument(
         "--root", metavar="FOLDER", type=Path, default=Path("/"), help="root of the system to check (default: /)"
     )

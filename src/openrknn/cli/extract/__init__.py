@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.files import load_model
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import OutputFolder
 from openrknn.cli.common.parts import bundle_in
 from openrknn.quantities import size_text
 
@@ -35,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("file", metavar="FILE", help="a .rknn model, or a .rknnz in parts")
     parser.add_argument(
-        "-o", "--output", metavar="DIR", required=True, help="directory to write to; created if necessary"
+        "-o", "--output", metavar="DIR", action=OutputFolder, required=True,
+        help="directory to write to; created if necessary",
     )
     parser.add_argument("--float", action="store_true", help="quantised weights and biases as float32 too")
     parser.add_argument("--only", choices=PARTS, action="append", metavar="PART", help=f"only {', '.join(PARTS)}")

@@ -6,6 +6,7 @@ import argparse
 
 from openrknn.cli.common.files import load_model
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import PAGE, OutputFile
 from openrknn.cli.common.parts import bundle_in
 
 NAME = "inspect"
@@ -27,7 +28,10 @@ EXIT_DAMAGED = 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("file", metavar="FILE", help="a .rknn model, or a .rknnz in parts")
-    parser.add_argument("--html", metavar="OUT", help="write one self-contained HTML page instead of text")
+    parser.add_argument(
+        "--html", action=OutputFile, kind=PAGE, metavar="OUT",
+        help="write one self-contained HTML page instead of text",
+    )
     parser.add_argument("--graph", type=int, metavar="N", help="dynamic shapes: which graph to show (default: 0)")
     parser.add_argument("--all", action="store_true", help="every operator and every tensor in memory")
     parser.add_argument("--json", action="store_true", help="JSON, as described in docs/inspect-json.md")

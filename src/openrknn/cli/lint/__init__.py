@@ -16,13 +16,15 @@ NAME = "lint"
 HELP = "find conversion mistakes that a board would run without an error"
 DESCRIPTION = """Look for mistakes in the commands, weights and scales of models: tensors that are read in a different
 layout than they were written in, or that are never written; multipliers that overflowed; outputs that can never cross
-their decision point; constant channels; sums in which one operand vanishes. Nothing is run and no board is needed. Each
-finding says where it is, why it matters, and what to change in the network or its conversion. Exit code 0: nothing
-serious; 1: an error, or a warning with --strict; 2: a file could not be read."""
+their decision point; constant channels; sums in which one operand vanishes. No board is needed, and nothing is run
+unless --run is given: it also finds outputs that do not depend on the input. Each finding says where it is, why it
+matters, and what to change in the network or its conversion. Exit code 0: nothing serious; 1: an error, or a warning
+with --strict; 2: a file could not be read."""
 EXAMPLES = (
     "openrknn lint yolo.rknn",
     "openrknn lint models/*.rknn --quiet         one line for each error and warning",
     "openrknn lint yolo.rknn --strict            fail on warnings too, in a pipeline",
+    "openrknn lint yolo.rknn --run               also: does the output depend on the input?",
     "openrknn lint yolo.rknn --ignore cpu-island --ignore constant-channels",
     "openrknn lint --explain layout-mismatch     what a code means",
     "openrknn lint yolo.rknn --json | jq '.files[].findings[].code'",
@@ -40,6 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("models", metavar="MODEL", nargs="*", help=".rknn files")
     parser.add_argument("--strict", action="store_true", help="exit code 1 for warnings too")
+    parser.add_argument(
+        "--run",
+        action="store_true",
+        help="also run the model on the software NPU, with four inputs, and find outputs that do not depend on them",
+    )
     parser.add_argument(
         "--ignore",
         metavar="CODE",
@@ -67,12 +74,12 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     results: list[tuple[str, tuple[Finding, ...] | str]] = []
     for path in arguments.models:
         try:
-            found = lint(load_model(path, strict=False))
+            found = lint(load_model(path, strict=False), run=arguments.run)
             results.append((path, tuple(finding for finding in found if finding.code not in arguments.ignore)))
         except CommandError as error:
             Output.complain(str(error))
             results.append((path, str(error)))
-    _tell(results, output)
+    _tell(results, output, ran=arguments.run)
     return max(_exit_code(result, strict=arguments.strict) for _, result in results)
 
 
@@ -85,7 +92,7 @@ def _exit_code(result: tuple[Finding, ...] | str, *, strict: bool) -> int:
     return EXIT_FOUND if any(finding.severity in bad for finding in result) else 0
 
 
-def _tell(results: list[tuple[str, tuple[Finding, ...] | str]], output: Output) -> None:
+def _tell(results: list[tuple[str, tuple[Finding, ...] | str]], output: Output, *, ran: bool) -> None:
     from openrknn.analysis.lint import Severity
 
     if output.is_json:
@@ -95,7 +102,7 @@ def _tell(results: list[tuple[str, tuple[Finding, ...] | str]], output: Output) 
             else {"file": path, "findings": [finding.as_json() for finding in result]}
             for path, result in results
         ]
-        output.data({"schema_version": SCHEMA_VERSION, "files": files})
+        output.data({"schema_version": SCHEMA_VERSION, "ran": ran, "files": files})
         return
     for path, result in results:
         if isinstance(result, str):
@@ -103,7 +110,7 @@ def _tell(results: list[tuple[str, tuple[Finding, ...] | str]], output: Output) 
         if output.is_human:
             from openrknn.cli.lint.text import show
 
-            show(path, result, output)
+            show(path, result, output, ran=ran)
             continue
         for finding in result:
             if finding.severity is not Severity.NOTE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from openrknn.cli.common.options import add_device_arguments, positive
+from openrknn.cli.common.outputs import OutputFolder
 
 __all__ = ["add_picture_arguments", "add_score_arguments", "share"]
 
@@ -31,7 +32,9 @@ def add_picture_arguments(parser: argparse.ArgumentParser, *, needs_model: bool 
             "model", metavar="MODEL", nargs="?", help="a .rknn model (default: what `openrknn vision get` has got)"
         )
         parser.add_argument("sources", metavar="SOURCE", nargs="*", help=sources)
-    parser.add_argument("--save", metavar="DIR", help="write the annotated pictures to this directory")
+    parser.add_argument(
+        "--save", metavar="DIR", action=OutputFolder, help="write the annotated pictures to this directory"
+    )
     parser.add_argument("--show", action="store_true", help="also show them in a browser, until Ctrl-C")
     parser.add_argument("--force", action="store_true", help="overwrite files in a directory that is not empty")
     parser.add_argument("--labels", metavar="FILE", help="file with the class names, one per line")

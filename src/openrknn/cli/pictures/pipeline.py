@@ -35,6 +35,7 @@ def open_pipeline(path: str, arguments: argparse.Namespace, task: str | None) ->
         raise CommandError(
             f"{arguments.labels}: {len(labels)} lines for {pipeline.classes} classes; give one class name per line"
         )
+    # What the user put beside the model counts more than what training wrote into it.
     beside = find_labels(path, [(1, pipeline.classes)]) if labels is None and pipeline.classes > 1 else None
     if beside is not None:
         pipeline.labels = beside.names

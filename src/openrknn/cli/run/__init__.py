@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from openrknn.cli.common.files import load_model
 from openrknn.cli.common.options import add_device_arguments, add_input_arguments, open_session, positive
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import OutputFolder
 from openrknn.cli.common.parts import bundle_in
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("model", metavar="MODEL", help="a .rknn model, or a .rknnz in parts")
     add_input_arguments(parser)
-    parser.add_argument("-o", "--output", metavar="DIR", help="save every output as .npy")
+    parser.add_argument("-o", "--output", metavar="DIR", action=OutputFolder, help="save every output as .npy")
     parser.add_argument("--force", action="store_true", help="overwrite files in a directory that is not empty")
     parser.add_argument("--raw", action="store_true", help="save outputs as the NPU stores them, not as float32")
     parser.add_argument("--top", type=positive, metavar="N", help="show the N best classes (default: 5)")
@@ -124,12 +125,13 @@ def _outputs(session: Session, fed: list[Fed], arguments: argparse.Namespace) ->
 
 
 def _labels(model: Model, arguments: argparse.Namespace) -> Labels | None:
-    from openrknn.cli.common.labels import find_labels, read_labels
+    from openrknn.cli.common.labels import find_labels, labels_in, read_labels
 
     if arguments.labels:
         classes = max(model.outputs[0].shape, default=0) if len(model.outputs) == 1 else None
         return read_labels(arguments.labels, classes)
-    return find_labels(arguments.model, [spec.shape for spec in model.outputs])
+    shapes = [spec.shape for spec in model.outputs]
+    return find_labels(arguments.model, shapes) or labels_in(model, shapes)
 
 
 def _save(results: dict[str, Array], arguments: argparse.Namespace) -> dict[str, str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openrknn.cli.common.files import save_atomically
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import PAGE, OutputFile, check_file
 from openrknn.cli.trace.jobs import gems, jobs_of, regs, tasks
 from openrknn.quantities import count_of
 
@@ -36,7 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=sorted(_ACTIONS), help="what to do")
     parser.add_argument("file", metavar="FILE", help="a trace")
     parser.add_argument("other", metavar="OTHER", nargs="?", help="diff: the trace to compare with")
-    parser.add_argument("-o", "--output", metavar="FILE", help="timeline: the page; gems: a folder for their contents")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", action=OutputFile, kind=PAGE, is_folder=lambda given: given.what == "gems",
+        help="timeline: the page; gems: a folder for their contents",
+    )  # fmt: skip
     parser.add_argument("--log", metavar="FILE", help="gems, tasks: the vendor's log, which names buffers and tensors")
     parser.add_argument("--model", metavar="FILE", help="gems, tasks: the .rknn that ran; its relocations name tensors")
     parser.add_argument("--raw", action="store_true", help="regs: with address, word, offset and value in hex")
@@ -47,6 +51,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     """Do what was asked for."""
     from openrknn.trace.archive import Trace
 
+    if arguments.output and arguments.what not in ("timeline", "gems"):
+        raise CommandError(f"trace {arguments.what} writes no file; -o belongs to timeline and gems")
     with Trace(arguments.file) as trace:
         return _ACTIONS[arguments.what](trace, arguments, output)
 
@@ -160,13 +166,14 @@ def _timeline(trace: Trace, arguments: argparse.Namespace, output: Output) -> in
     from openrknn.pages.timeline import render
     from openrknn.trace.timeline import timeline_of
 
-    target = Path(arguments.output or f"{arguments.file}.html")
+    target = arguments.output or f"{arguments.file}.html"
+    check_file(target, arguments, PAGE)
     timeline = timeline_of(trace)
     about = f"{trace.chip}, driver {trace.about.get('driver', 'unknown')}"
-    target.write_text(render(timeline, trace.path.name, about), encoding="utf-8")
+    save_atomically(target, render(timeline, trace.path.name, about).encode("utf-8", "backslashreplace"))
     jobs = sum(1 for _ in trace.jobs())
     output.line(f"{target}: {count_of(jobs, 'job')}, {count_of(sum(call.count for call in timeline.calls), 'ioctl')}")
-    output.data({"page": str(target), "jobs": jobs})
+    output.data({"page": target, "jobs": jobs})
     return 0
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openrknn.cli.common.folder import Folder
 from openrknn.cli.common.output import CommandError, Output
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def gems(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
     from rich.table import Table
 
     rows = []
+    folder = Folder(arguments.output, force=arguments.force) if arguments.output else None
     for number, job, _ in loaded(trace, arguments):
         names = _names(arguments, job)
         heads = ("buffer", "device address", "size", "role", *(("what is in it",) if names.ranges else ()))
@@ -57,11 +59,12 @@ def gems(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
             table.add_row(*cells, *((_some(inside),) if names.ranges else ()))
             place = {"address": state.address, "size": state.size}
             rows.append({"job": number, "buffer": state.serial, **place, "role": role, "names": inside})
-            if arguments.output:
-                folder = Path(arguments.output)
-                folder.mkdir(parents=True, exist_ok=True)
-                (folder / f"job{number}_buffer{state.serial}.bin").write_bytes(trace.contents(state))
+            if folder is not None:
+                name = f"job{number}_buffer{state.serial}.bin"
+                folder.add_bytes(name, trace.contents(state), role, job=number, buffer=state.serial)
         output.show(table)
+    if folder is not None:
+        folder.finish(trace=str(trace.path))
     output.data({"buffers": rows})
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from openrknn.cli.common.output import Output
+from openrknn.cli.common.outputs import PAGE, OutputFile
 
 NAME = "transcribe"
 HELP = "write down what is said in a recording, a stream or at the microphone"
@@ -25,9 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("audio", metavar="AUDIO", help="a file, - for standard input, or mic")
     parser.add_argument("--model", metavar="SET", default="moonshine-tiny", help="a set by name or folder")
-    parser.add_argument("--srt", metavar="OUT", help="write SubRip subtitles")
-    parser.add_argument("--vtt", metavar="OUT", help="write WebVTT subtitles")
-    parser.add_argument("--report", metavar="OUT", help="write a page that shows sound and words over time")
+    parser.add_argument("--srt", metavar="OUT", action=OutputFile, help="write SubRip subtitles")
+    parser.add_argument("--vtt", metavar="OUT", action=OutputFile, help="write WebVTT subtitles")
+    report = "write a page that shows sound and words over time"
+    parser.add_argument("--report", metavar="OUT", action=OutputFile, kind=PAGE, help=report)
     parser.add_argument("--live", action="store_true", help="show words while they are spoken; with --json: JSON lines")
     parser.add_argument("--partial", metavar="S", type=_partial, default=0.25, help="between partial results (0.25)")
     parser.add_argument("--beam", metavar="N", type=_beam, default=1, help="texts followed side by side (1: greedy)")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from openrknn.doctor.facts import Facts
 from openrknn.doctor.finding import Finding, Severity
 from openrknn.errors import UnsupportedError
+from openrknn.extras import SOURCE
 
 __all__ = ["check_software"]
 
@@ -21,7 +22,7 @@ def check_software(facts: Facts) -> Iterator[Finding]:
         kernels = native.choose() if native.load() is not None else None
     except UnsupportedError as error:
         yield Finding("software-npu", Severity.ERROR, f"the software NPU does not start: {error}", "nothing runs here",
-                      ("$ pip install --force-reinstall openrknn",))  # fmt: skip
+                      (f"$ pip install --force-reinstall 'openrknn @ {SOURCE}'",))  # fmt: skip
         return
     if kernels is None:
         yield Finding(

@@ -37,6 +37,7 @@ def render(compiled: Compiled, facts: dict[str, Any]) -> str:
         "main",
         tag("header", tag("p", "openrknn compile", class_="brand"), tag("h1", title),
             tag("p", _lead(facts, rows), class_="lead"), _numbers(facts, rows)),
+        _checked(facts["check_result"]),
         _verdicts(facts, rows),
         _first(changes(rows, can_mix=compiled.lowering.program.target.can_mix)),
         section("time", "Where the time goes", time_chart(rows), note=_TIME),
@@ -111,6 +112,20 @@ def _times(facts: dict[str, Any]) -> tuple[tuple[str, str, str], ...]:
     """Nothing where no board figure exists."""
     time, low, high = facts["time_ms"], facts["low_ms"], facts["high_ms"]
     return () if time is None else (("Time on a board", f"{time:.2f} ms", f"{low:.2f} to {high:.2f}" if low else ""),)
+
+
+def _checked(found: dict[str, Any]) -> Markup:
+    """What was run before the file was written, on what, and what came of it."""
+    said: list[tuple[str, str]] = [("poor", text) for text in found["warnings"]]
+    if not found["checked"]:
+        said = [("poor", found["text"])]
+    else:
+        if not said:
+            said.append((grade(found["snr_db"]), found["verdict"]))
+        said += [("fair", text) for text in found["notes"]]
+        said.append(("run", found["extent"]))
+    lines = join(tag("li", tag("span", mark, class_=f"mark {mark}"), clean(text, 600)) for mark, text in said)
+    return tag("section", tag("h2", "The check of this build"), tag("ul", lines, class_="verdicts"), id="check")
 
 
 def _verdicts(facts: dict[str, Any], rows: Sequence[Row]) -> Markup:

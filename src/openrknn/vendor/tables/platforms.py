@@ -12,8 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from openrknn.backports import flags_in
-from openrknn.chips import CHIPS, Chip
-from openrknn.monitor.board import chip_in
+from openrknn.chips import CHIPS, Chip, chip_in
 from openrknn.vendor.tables.enums import QueryCommand
 from openrknn.vendor.tables.flags import InitFlag
 from openrknn.vendor.tables.functions import FUNCTIONS

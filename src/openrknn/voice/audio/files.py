@@ -15,6 +15,7 @@ import numpy as np
 from openrknn.voice.audio.sound import Audio, Samples
 from openrknn.voice.audio.wav import WavStream, is_wav
 from openrknn.voice.errors import AudioError
+from openrknn.wholefiles import write_atomically
 
 __all__ = ["read_audio", "wav_bytes", "write_wav"]
 
@@ -119,6 +120,6 @@ def wav_bytes(audio: Audio) -> bytes:
 def write_wav(path: str | os.PathLike[str], audio: Audio) -> None:
     """Write a WAV file of 16-bit integers."""
     try:
-        Path(path).write_bytes(wav_bytes(audio))
+        write_atomically(path, wav_bytes(audio))
     except OSError as error:
         raise AudioError(f"{os.fspath(path)}: cannot be written: {error.strerror or error}") from error

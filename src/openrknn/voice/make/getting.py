@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+from openrknn.chips import chip_named
 from openrknn.packages import fetched
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.known import FAMILIES, KNOWN, Family
@@ -15,6 +16,8 @@ from openrknn.voice.sets import FILE, VoiceSet, home
 
 __all__ = ["Progress", "family_of", "get"]
 
+_UNFINISHED = ".unfinished"
+"""In a folder whose set is being made: it is ours, and may be written to again."""
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, done, of)."""
 
@@ -40,6 +43,7 @@ def get(
         raise VoiceSetError("sound to calibrate with is for mixed precision; fp16 needs none")
     if calibrate is not None and not Path(calibrate).is_dir():
         raise VoiceSetError(f"{calibrate}: no such folder; sound to calibrate with is a folder of WAV files")
+    target = chip_named(target).name
     report = progress or (lambda *_: None)
     known = KNOWN.get(str(what))
     options: dict[str, Any] = {"precision": precision, "progress": report}
@@ -72,7 +76,9 @@ def get(
         raise VoiceSetError(f"{name}: no precision {precision!r}. {module.WHY}")
     _prepare(place)
     given = {key: value for key, value in options.items() if key in accepted}
-    return cast(VoiceSet, module.make(source, place, target, name=name, origin=origin, **given))
+    made = cast(VoiceSet, module.make(source, place, target, name=name, origin=origin, **given))
+    (place / _UNFINISHED).unlink(missing_ok=True)
+    return made
 
 
 def family_of(source: Path) -> str:
@@ -93,9 +99,12 @@ def _fits(source: Path, family: Family) -> bool:
 
 
 def _prepare(place: Path) -> None:
-    """A folder without `voice.json`: while a set is made anew it is no set."""
+    """A folder without `voice.json`: while a set is made anew it is no set. Other folders are not written to."""
     try:
         place.mkdir(parents=True, exist_ok=True)
+        if any(place.iterdir()) and not (place / FILE).exists() and not (place / _UNFINISHED).exists():
+            raise VoiceSetError(f"{place}: not empty, and no set of `openrknn voice get`; choose another folder")
+        (place / _UNFINISHED).touch()
         (place / FILE).unlink(missing_ok=True)
     except OSError as error:
         raise VoiceSetError(f"{place}: cannot be written: {error.strerror or error}") from error

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.container.onnxdata import check_onnx_file
 from openrknn.voice.decoding import most_tokens
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.moonshine_graphs import GROUP, decoder_graph, encoder_graph, filled_rows
@@ -122,6 +123,7 @@ def _read(path: Path) -> Any:
     import onnx
 
     try:
+        check_onnx_file(path)
         return onnx.load(str(path))
     except Exception as error:  # protobuf's own classes differ between its versions
         raise VoiceSetError(f"{path}: not an ONNX model: {error}") from error
@@ -165,7 +167,7 @@ def _decoder_file(decoder: Weights, target: str, sizes: Sequence[tuple[int, int]
     }
     return pack_decoder(
         step, target, capacity=min(_POSITIONS, max(tokens for _, tokens in rows)),
-        frames=max(time for time, _ in rows), fp16=True, cores=1, check=False, shapes=shapes,
+        frames=max(time for time, _ in rows), fp16=True, cores=1, shapes=shapes,
     )  # fmt: skip
 
 
@@ -191,4 +193,4 @@ def _compile(
     from openrknn.compiler import compile_onnx
     from openrknn.container.save import save
 
-    save(compile_onnx(graph, target, cores=1, check=False, shapes=shapes, **chosen), to)
+    save(compile_onnx(graph, target, cores=1, shapes=shapes, **chosen), to)

@@ -12,7 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.container.onnxdata import check_onnx_file
 from openrknn.extras import missing
+from openrknn.installed_onnxruntime import installed
 from openrknn.runtime.session import Session
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.nets import open_net
@@ -266,13 +268,14 @@ def _table(path: Path) -> Floats:
 
 def _cpu(path: Path) -> Any:
     try:
-        import onnxruntime as runtime
+        runtime = installed()
     except ImportError as error:
         raise VoiceSetError(f"durations of a voice are computed in ONNX Runtime: {missing(error, 'parts')}") from None
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
     try:
+        check_onnx_file(path)
         return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # it raises types of its own
         raise VoiceSetError(f"{path}: ONNX Runtime does not take it: {error}; make the set again") from error
