@@ -24,7 +24,7 @@ def bundle() -> Bundle:
         Part("npu", "parts/00.rknn", ("x",), ("a",), {"x": (1, 4), "a": (1, 4)}, 3, 100, 90, 12.5, 50.0, "faster"),
         Part("cpu", "parts/01.onnx", ("a",), ("y",), {}, 1, 0, 0, None, 1.0, "the NPU has no Det"),
     )
-    files = {"parts/00.rknn": b"RKNN", "parts/01.onnx": b"onnx"}
+    files = {"parts/00.rknn": b"RKNN", "parts/01.onnx": b"\x08\x08"}  # a model of nothing but its IR version
     return Bundle("rk3588", (X,), (Y,), parts, (Plan((0, 1), {"x": (1, 4)}),), files, "openrknn 1", "fp16", {"x": 0})
 
 

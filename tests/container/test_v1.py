@@ -38,11 +38,12 @@ def tensor(build: Builder, name: str, kind: int, blob: int = 0, size: int = 64) 
 
 
 def register_task(
-    build: Builder, source: int, relocations: list[tuple[int, int, int]], core: int, cores: int
+    build: Builder, source: int, relocations: list[tuple[int, int, int]], core: int, cores: int, *, lut: int = 0
 ) -> list[Slot]:
     packed = b"".join(struct.pack("<IIqII", register, index, addend, 0, 0) for register, index, addend in relocations)
     return [
         build.scalar(0, "i", source),
+        build.scalar(1, "i", lut),
         build.scalar(3, "i", 0x1D),
         build.scalar(4, "i", 0x300),
         build.raw(5, packed, 24),
@@ -52,8 +53,15 @@ def register_task(
 
 
 def model_bytes(
-    relocations: list[tuple[int, int, int]] | None = None, *, source: int = 3, container: int = 2, core: int = 0
+    relocations: list[tuple[int, int, int]] | None = None,
+    *,
+    source: int = 3,
+    container: int = 2,
+    core: int = 0,
+    lut: int = 0,
+    undivided: bool = False,
 ) -> bytes:
+    """A convolution for one and for two cores; with `undivided` another one that has a list for one core alone."""
     build = Builder(b"RKNN")
     lists = struct.pack("<3Q", word(0x1014, 9), word(FEATURE_ADDRESS, 0), word(DESTINATION, 0))
     relocations = [(FEATURE_ADDRESS, 1, 0), (DESTINATION, 2, 16)] if relocations is None else relocations
@@ -68,7 +76,7 @@ def model_bytes(
             build.tables(
                 6,
                 [
-                    register_task(build, source, relocations, core, 1),
+                    register_task(build, source, relocations, core, 1, lut=lut),
                     register_task(build, source, relocations, 0, 1),
                     register_task(build, source, relocations, 0, 2),
                     register_task(build, source, relocations, 1, 2),
@@ -76,6 +84,11 @@ def model_bytes(
             ),
         ],
     ]
+    if undivided:
+        nodes.append(
+            [*nodes[1][:1], build.text(2, "Conv:d"), *nodes[1][2:5],
+             build.tables(6, [register_task(build, source, relocations, 0, 1)])]
+        )  # fmt: skip
     tensors = [
         [build.text(5, "")],
         tensor(build, "x", 1),

@@ -20,6 +20,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from openrknn.container.onnxdata import refuse_external_data
 from openrknn.errors import BadTextError, FormatError, NotRknnError, UnsupportedError
 
 __all__ = [
@@ -293,6 +294,8 @@ def _check(bundle: Bundle, name: str) -> None:
             raise FormatError(f"part {number} of {name} is for {part.kind!r}; there are npu and cpu")
         if part.file not in bundle.files:
             raise FormatError(f"part {number} of {name} is {part.file!r}, which is not in the zip")
+        if part.kind == "cpu":
+            refuse_external_data(bundle.files[part.file], f"part {number} ({part.file}) of {name}")
         missing = [value for value in (*part.inputs, *part.outputs) if value not in part.shapes]
         if part.kind == "npu" and missing:
             raise FormatError(f"part {number} of {name} does not say which shape {missing[0]!r} has")

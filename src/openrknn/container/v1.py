@@ -4,6 +4,10 @@ Each operator names register lists ("regcfg"), and the runtime turns them into c
 reader does the same, so that every tool sees one shape: commands, task records, relocations, task lists.
 
 A register word holds the value in bits 63:32 and the register in bits 31:16.
+
+A register list that uses a lookup table names a tensor of kind LUT, whose data are the register lists that load the
+table: one on RK3588, on RK3566 one for each half. The file's lists never load a table themselves. The vendor's runtime
+1.5.2 inserts the loading tasks before each list that names one, and so does this reader.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 
 from openrknn.chips import Chip, TaskList
@@ -31,6 +36,10 @@ __all__ = ["read_graphs"]
 _RELOCATION = struct.Struct("<IIiIII")
 """Register, tensor, addend; the first column and the first row that the task reads; 0."""
 _INT_CLEAR = 0x1FFFF
+_LOAD_BLOCKS, _LOAD_INTERRUPTS = 0x18, 0x300
+"""A task that loads a table: DPU and DPU_RDMA copy one atom of the commands onto itself."""
+_LOAD_START = "DPU.S_POINTER"
+_LOAD_ADDRESSES = ("DPU.DST_BASE_ADDR", "DPU_RDMA.RDMA_SRC_BASE_ADDR")
 _FEATURE_ADDRESS = "CNA.FEATURE_DATA_ADDR"
 
 
@@ -65,7 +74,8 @@ def _graph(table: Table, index: int, blobs: tuple[memoryview, ...], reader: Tabl
     listed: list[_Listed] = []
     for number, entry in enumerate(table.tables(slots["nodes"])):
         nodes.append(reader.node(entry, number, len(tensors)))
-        listed += [_listed(task, number, tensors) for task in entry.tables(reader.generation.node["tasks"])]
+        for task in entry.tables(reader.generation.node["tasks"]):
+            listed += _listed(task, number, tensors, reader.chip)
     table.buffer.section = f"graph {index}"
     reader.note_filled(table, reader.generation.empty_graph, table.buffer.section)
     commands, tasks, relocations, lists = _assemble(listed, tensors, reader)
@@ -89,15 +99,10 @@ def _graph(table: Table, index: int, blobs: tuple[memoryview, ...], reader: Tabl
     )
 
 
-def _listed(table: Table, node: int, tensors: tuple[Tensor, ...]) -> _Listed:
+def _listed(table: Table, node: int, tensors: tuple[Tensor, ...], chip: Chip) -> list[_Listed]:
+    """A register list, after the lists that load the table that it uses."""
     section = table.buffer.section = f"operator {node}, register list"
-    source = table.i32(0)
-    if not 0 <= source < len(tensors) or tensors[source].data is None:
-        raise BadReferenceError(f"register list {source} is not there", offset=table.file_offset, section=section)
-    data = tensors[source].data or memoryview(b"")
-    if tensors[source].kind is not Kind.REGISTER_LIST or len(data) % 8:
-        raise BadTaskError(f"tensor {source} is not a register list", offset=table.file_offset, section=section)
-    table.buffer.charge(len(data) * 8)
+    words = _register_words(table, table.i32(0), Kind.REGISTER_LIST, tensors)
     relocations = []
     for register, tensor, addend, *_ in _RELOCATION.iter_unpack(table.structs(5, _RELOCATION.size)):
         if tensor >= len(tensors):
@@ -106,14 +111,42 @@ def _listed(table: Table, node: int, tensors: tuple[Tensor, ...]) -> _Listed:
     count, core = max(table.i32(8), 1), table.i32(6)
     if not 0 <= core < count <= 8:
         raise BadTaskError(f"core {core} of {count}", offset=table.file_offset, section=section)
-    return _Listed(
-        node=node,
-        words=tuple(data.cast("Q")),
-        relocations=tuple(relocations),
-        enable_mask=table.i32(3) & 0xFFFFFFFF,
-        int_mask=table.i32(4) & 0xFFFFFFFF,
-        place=TaskList(count, core),
-    )
+    place = TaskList(count, core)
+    enable_mask, int_mask = table.i32(3) & 0xFFFFFFFF, table.i32(4) & 0xFFFFFFFF
+    own = _Listed(node, words, tuple(relocations), enable_mask, int_mask, place)
+    lut = table.i32(1)  # tensor 0 is never a table
+    return [*_table_loads(own, table, lut, tensors, chip), own] if lut else [own]
+
+
+def _register_words(table: Table, source: int, kind: Kind, tensors: tuple[Tensor, ...]) -> tuple[int, ...]:
+    """The data of a tensor that holds register lists."""
+    offset, section = table.file_offset, table.buffer.section
+    if not 0 <= source < len(tensors) or tensors[source].data is None:
+        raise BadReferenceError(f"register list {source} is not there", offset=offset, section=section)
+    data = tensors[source].data or memoryview(b"")
+    if tensors[source].kind is not kind or len(data) % 8:
+        raise BadTaskError(
+            f"tensor {source} is not a register list of kind {kind.name}", offset=offset, section=section
+        )
+    table.buffer.charge(len(data) * 8)
+    return tuple(data.cast("Q"))
+
+
+def _table_loads(user: _Listed, table: Table, lut: int, tensors: tuple[Tensor, ...], chip: Chip) -> Iterator[_Listed]:
+    """The tasks that load the table of `user`: each list of its tensor starts with the same register."""
+    registers = map_for(chip)
+    words = _register_words(table, lut, Kind.LUT, tensors)
+    start = registers.find(_LOAD_START).offset
+    starts = [number for number, word in enumerate(words) if _register(word)[0] == start]
+    if not words or starts[:1] != [0]:
+        raise BadTaskError(
+            f"table {tensors[lut].name!r} does not start with {_LOAD_START}",
+            offset=table.file_offset,
+            section=table.buffer.section,
+        )
+    relocations = tuple((registers.find(name).offset, lut, 0) for name in _LOAD_ADDRESSES)
+    for first, end in pairwise([*starts, len(words)]):
+        yield _Listed(user.node, words[first:end], relocations, _LOAD_BLOCKS, _LOAD_INTERRUPTS, user.place)
 
 
 def _assemble(
@@ -125,7 +158,7 @@ def _assemble(
     patches: dict[int, list[tuple[int, int]]] = defaultdict(list)
     lists: dict[TaskList, range] = {}
     for place in sorted({entry.place for entry in listed}):
-        members = [entry for entry in listed if entry.place == place]
+        members = _members(listed, place)
         lists[place] = range(len(tasks), len(tasks) + len(members))
         for number, entry in enumerate(members):
             words.extend([0] * (-len(words) % 8))
@@ -147,6 +180,13 @@ def _assemble(
         for index in sorted(patches)
     )
     return memoryview(words.tobytes()).cast("Q"), tuple(tasks), groups, lists
+
+
+def _members(listed: list[_Listed], place: TaskList) -> list[_Listed]:
+    """The register lists of one core. Core 0 does operators alone that the file does not divide."""
+    divided = {entry.node for entry in listed if entry.place.core_count == place.core_count}
+    alone = TaskList(1, 0) if place.core == 0 else place
+    return [entry for entry in listed if entry.place == place or (entry.place == alone and entry.node not in divided)]
 
 
 def _picture_tasks(
