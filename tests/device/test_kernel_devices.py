@@ -90,11 +90,14 @@ def test_the_profile_says_what_rocket_could_not_do() -> None:
     assert result.stdout == "['AveragePool']\n", result.stderr
 
 
-CHIP_PROGRAM = """
+CHIP_PROGRAM = (
+    """
 import os
 print(open("/proc/device-tree/compatible").read().rstrip("\\0").split("\\0")[-1])
 print([path for path in ("/dev/dri/card1", "/dev/dri/renderD129", "/dev/rknpu") if os.path.exists(path)])
-""" + PROGRAM
+"""
+    + PROGRAM
+)
 
 
 @pytest.mark.parametrize("chip", sorted(set(CHIPS) - {"rk3588"}))

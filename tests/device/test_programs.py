@@ -64,9 +64,7 @@ def _count_decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("family", ["conv", "image", "matmul", "[adg]", "[blno]", "[p-z]"])
-def test_goldens_answer_the_same_from_the_cache(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, family: str
-) -> None:
+def test_goldens_answer_the_same_from_the_cache(folder: Path, monkeypatch: pytest.MonkeyPatch, family: str) -> None:
     """The witness is the program that was decoded here, without a cache."""
     found = 0
     for path in sorted(GOLDENS.glob(f"{family}*.rknn")):
@@ -246,11 +244,13 @@ def test_folders_that_cannot_be_used(folder: Path, monkeypatch: pytest.MonkeyPat
         folder.mkdir()
         folder.chmod(0o777)
     elif kind == "full":
+
         def fails(*_: object, **__: object) -> Any:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr("tempfile.mkstemp", fails)
     else:
+
         def refuses(*_: object, **__: object) -> Any:
             raise PermissionError(30, "Read-only file system")
 

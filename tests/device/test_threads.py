@@ -38,7 +38,9 @@ class Counting(SystemKernel):
 kernel = Counting()
 device = {"rknpu": RknpuDevice, "rocket": RocketDevice}[sys.argv[1]](CHIPS["rk3588"], kernel=kernel)
 """
-THREADS = COUNTING + """
+THREADS = (
+    COUNTING
+    + """
 values = np.load(sys.argv[2][:-5] + ".npz")
 inputs = [values[name] for name in sorted(values) if name.startswith("x")]
 errors, same = [], []
@@ -64,7 +66,10 @@ with device:
             thread.join()
 print(errors, len(same), all(same), kernel.counts["made"] == kernel.counts["gone"] > 0)
 """
-PRODUCTS = COUNTING + """
+)
+PRODUCTS = (
+    COUNTING
+    + """
 from openrknn import Matmul
 rng = np.random.default_rng(0)
 right = 0
@@ -75,6 +80,7 @@ with device, Matmul(4, 64, 32, "int8", device=device) as product:
     alive = kernel.counts["made"] - kernel.counts["gone"]
 print(right, alive, kernel.counts["made"] - kernel.counts["gone"])
 """
+)
 
 
 def run(driver: str, program: str, *words: str) -> str:

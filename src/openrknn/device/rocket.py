@@ -2,6 +2,15 @@
 
 rocket runs one task after the other, each as a run of its own, and waits for the DPU alone. A task that ends in the PPU
 (pooling) would time out, so those are executed by the software NPU on the same memory, and `software_tasks` says which.
+
+Three rules of the driver that it does not report when they are broken (drivers/accel/rocket of the mainline kernel):
+
+- a buffer that is in the lists of a job twice, or in both, makes it drop the job: SUBMIT and PREP_BO return 0. So a
+  buffer is either an input (constants) or an output;
+- a job has 500 ms for all of its tasks. Afterwards the core is reset, and PREP_BO returns 0. So tasks are split into
+  jobs by their estimated time at the clock of the mainline device tree, with a margin;
+- both leave the outputs as they were. So `Proof` looks whether a job ran. A time-out cannot come before its 500 ms,
+  so that a job that took less and began has ended; one that took longer has to have written its last result.
 """
 
 from __future__ import annotations
@@ -12,7 +21,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import NamedTuple
 
 from openrknn.chips import Chip
 from openrknn.container.parts import Task
@@ -20,6 +28,7 @@ from openrknn.device.base import BaseDevice, Work
 from openrknn.device.kernel import Kernel, SystemKernel, open_driver
 from openrknn.device.memory import SharedMemory
 from openrknn.device.protocol import Bytes, DeviceBuffer, Job
+from openrknn.device.rocket_jobs import LIMIT_SECONDS, Entry, RocketJob, entries_of, jobs_of
 from openrknn.errors import DeviceError, UnsupportedError
 from openrknn.isa.words import TAIL_WORDS
 from openrknn.npu import Buffer, Machine, TaskRef
@@ -96,30 +105,67 @@ class RocketDevice(BaseDevice[RocketBuffer]):
         references = [TaskRef(number, task.address, task.amount, task.op_index) for number, task in tasks]
         steps = {step.task: step for step in self._machine.prepare([references]).steps}
         chosen = [(task, steps[number]) for number, task in tasks if number in steps]
-        return Work(partial(self._run, _runs(chosen), frozenset(job.constants)))
+        runs: list[RocketJob | list[Step]] = []
+        for on_npu, members in groupby(entries_of(chosen, self._memory, self.chip), key=_ends_in_dpu):
+            entries = list(members)
+            if on_npu:
+                runs += jobs_of(entries, self._memory)
+            else:
+                runs.append([entry.step for entry in entries])
+        return Work(partial(self._run, runs, frozenset(job.constants)))
 
     def _shut_down(self) -> None:
         self._driver.close()
 
-    def _run(self, runs: Sequence[_Run], constants: frozenset[DeviceBuffer], buffers: Sequence[RocketBuffer]) -> None:
+    def _run(
+        self,
+        runs: Sequence[RocketJob | list[Step]],
+        constants: frozenset[DeviceBuffer],
+        buffers: Sequence[RocketBuffer],
+    ) -> None:
+        """Jobs of the driver, and between them what the software NPU does on the same memory."""
+        read = [buffer for buffer in buffers if buffer in constants]
         written = [buffer for buffer in buffers if buffer not in constants]
         for run in runs:
-            if run.on_npu:
-                self._submit(run.tasks, buffers, written)
+            if isinstance(run, RocketJob):
+                self._submit_checked(run, read, written)
                 continue
-            for step in run.steps:
+            for step in run:
                 step.run()
             with self._lock:
-                self.software_tasks += len(run.steps)
+                self.software_tasks += len(run)
 
-    def _submit(self, tasks: Sequence[Task], buffers: Sequence[RocketBuffer], written: Sequence[RocketBuffer]) -> None:
-        """Run tasks on the NPU and wait for them. Jobs that only read a buffer do not wait for each other."""
+    def _submit_checked(self, job: RocketJob, read: Sequence[RocketBuffer], written: Sequence[RocketBuffer]) -> None:
+        """Run a job and make sure that it ran."""
+        proof, tasks = job.proof, len(job.tasks)
+        # A result of one or two bytes can equal its mark by accident: it cannot do so twice.
+        for _ in range(1 if proof.is_sure or tasks > 1 else 2):
+            proof.set()
+            seconds = self._submit(job.tasks, read, written)
+            if proof.began or not proof.can_tell or seconds >= LIMIT_SECONDS:
+                break
+        else:
+            raise DeviceError(
+                f"{self.name} dropped a job of {tasks} tasks: SUBMIT and PREP_BO reported success, but no task wrote "
+                "its result. The kernel log (dmesg) may say why",
+                call=rocket.SUBMIT.name,
+            )
+        if seconds >= LIMIT_SECONDS and not proof.ended:
+            raise DeviceError(
+                f"{self.name} took {seconds:.2f} s for a job of {tasks} tasks, and there is no evidence that it ended: "
+                f"the driver stops jobs after {LIMIT_SECONDS:g} s and reports success. The kernel log (dmesg) says "
+                "\"NPU job timed out\" if it did; device='software' runs the model without the NPU",
+                call=rocket.PREP_BO.name,
+            )
+
+    def _submit(self, tasks: Sequence[Task], read: Sequence[RocketBuffer], written: Sequence[RocketBuffer]) -> float:
+        """Run tasks on the NPU and wait for them; seconds. Jobs that only read a buffer do not wait for each other."""
         words = (ctypes.c_uint32 * (2 * len(tasks)))()
         for number, task in enumerate(tasks):
             words[2 * number], words[2 * number + 1] = task.address, task.amount + TAIL_WORDS
-        inputs = (ctypes.c_uint32 * len(buffers))(*(buffer.handle for buffer in buffers))
+        inputs = (ctypes.c_uint32 * len(read))(*(buffer.handle for buffer in read))
         outputs = (ctypes.c_uint32 * len(written))(*(buffer.handle for buffer in written))
-        for buffer in buffers:
+        for buffer in (*read, *written):
             self._driver.call(rocket.FINI_BO, {"handle": buffer.handle})
         entry = rocket.JOB.pack(
             {
@@ -134,24 +180,14 @@ class RocketDevice(BaseDevice[RocketBuffer]):
         )
         jobs = ctypes.create_string_buffer(entry, len(entry))
         request = {"jobs": ctypes.addressof(jobs), "job_count": 1, "job_struct_size": rocket.JOB.size}
+        begun = time.monotonic_ns()
         self._driver.call(rocket.SUBMIT, request)
-        deadline = time.monotonic_ns() + _WAIT_NS
+        deadline = begun + _WAIT_NS
         for buffer in written:
             self._driver.call(rocket.PREP_BO, {"handle": buffer.handle, "timeout_ns": deadline})
+        return (time.monotonic_ns() - begun) / 1e9
 
 
-class _Run(NamedTuple):
-    """Consecutive tasks that the same side executes: the driver, or the software NPU on the same memory."""
-
-    on_npu: bool
-    tasks: list[Task]
-    steps: list[Step]
-
-
-def _runs(tasks: Sequence[tuple[Task, Step]]) -> list[_Run]:
-    """The driver can finish a task whose last block is the DPU."""
-    groups = groupby(tasks, key=lambda entry: entry[0].int_mask == rocket.INTERRUPT_MASK)
-    return [
-        _Run(on_npu, [task for task, _ in members], [step for _, step in members])
-        for on_npu, members in ((on_npu, list(group)) for on_npu, group in groups)
-    ]
+def _ends_in_dpu(entry: Entry) -> bool:
+    """Whether the driver can finish the task."""
+    return entry.task.int_mask == rocket.INTERRUPT_MASK

@@ -2,7 +2,9 @@
 
 Each open file has addresses of its own. SUBMIT returns 0 whatever becomes of single jobs; a job waits for earlier
 jobs that write its buffers, and PREP_BO waits for the jobs that write a buffer. A task that does not end in the DPU
-raises no interrupt that the driver waits for: the core is reset, the job is dropped, its fence is signalled.
+raises no interrupt that the driver waits for: the core is reset, the job is dropped, its fence is signalled. So is a
+job that takes longer than 500 ms. A job that names a buffer twice, in one list or in both, is dropped: the kernel
+locks all of them, and none twice (drm_gem_lock_reservations). PREP_BO returns 0 in each of these cases.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class Rocket(DrmDriver):
 
     def _create_bo(self, file: OpenFile, values: dict[str, int], call: Call) -> None:
         if not values["size"]:
-            raise refuse(errno.EINVAL, "a buffer of 0 bytes")
+            raise refuse(errno.ENOSPC, "a buffer of 0 bytes")  # drm_mm has no node of this size
         with self.system.buffers.lock:
             buffer = self.system.buffers.create(values["size"], 0, self._space(file), self.name)
             values["handle"] = self.handles(file).add(buffer)
@@ -90,9 +92,9 @@ class Rocket(DrmDriver):
         if not values["task_count"] or values["task_struct_size"] < rocket.TASK.size:
             raise refuse(errno.EINVAL, "no tasks, or task_struct_size is too small")
         raw = _tasks(blocks["tasks"], values["task_count"])
-        for name in ("in_bo_handles", "out_bo_handles"):
-            self._handles_in(file, blocks[name])
-        written = self._handles_in(file, blocks["out_bo_handles"])
+        read, written = (self._handles_in(file, blocks[name]) for name in ("in_bo_handles", "out_bo_handles"))
+        if len({id(buffer) for buffer in (*read, *written)}) < len(read) + len(written):
+            raise refuse(errno.EALREADY, "a buffer is in the lists twice")
         job = Job(
             file, self._space(file), rocket.DRIVER_NAME, {self._core(file): (0, raw)}, values["task_count"],
             rocket.JOB_TIMEOUT_MS / 1000,

@@ -1,0 +1,182 @@
+"""The mainline driver's silent failures: dropped and timed-out jobs are errors, and lists are as the kernel wants them.
+
+A kernel in this process stands in for the real one: it follows drivers/accel/rocket (a buffer that is named twice, and
+500 ms for a job), on a clock that tasks advance by what each is said to take.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import openrknn.device.rocket as module
+import openrknn.device.rocket_jobs as jobs
+from openrknn.chips import CHIPS
+from openrknn.device.rocket import RocketDevice
+from openrknn.errors import DeviceError
+from openrknn.isa.words import TAIL_WORDS
+from openrknn.npu import Buffer, Machine, Memory, TaskRef
+from openrknn.runtime.session import Session
+from openrknn.uapi import drm, rocket
+from tests.container.places import GOLDENS
+
+MODELS = [path for path in GOLDENS if "_rk3588_" in path.stem and path.with_suffix(".npz").exists()]
+MODEL = next(path for path in MODELS if path.stem.startswith("projection"))
+
+
+class MainlineKernel:
+    """`seconds`: of each task. `drops`: jobs whose numbers are in it never run."""
+
+    def __init__(self, seconds: float = 0.0001) -> None:
+        self.seconds = seconds
+        self.drops: set[int] = set()
+        self.jobs: list[tuple[int, list[int], list[int]]] = []
+        self.clock = 0.0
+        self.buffers: dict[int, Buffer] = {}
+        self._memory = Memory()
+
+    def monotonic_ns(self) -> int:
+        return int(self.clock * 1e9)
+
+    def open(self, path: str) -> int:
+        return 5
+
+    def close(self, descriptor: int) -> None:
+        pass
+
+    def nodes(self, folder: str) -> Iterator[str]:
+        yield "/dev/accel/accel0"
+
+    def map(self, descriptor: int, size_bytes: int, offset: int) -> Any:
+        return next(one.data for one in self.buffers.values() if one.address == offset)
+
+    def ioctl(self, descriptor: int, request: int, argument: bytearray) -> None:
+        for ioctl in (*rocket.IOCTLS, drm.VERSION, drm.GEM_CLOSE):
+            if ioctl.request == request:
+                values = ioctl.argument.unpack(argument)
+                getattr(self, f"_{ioctl.name.lower()}")(values)
+                argument[:] = ioctl.argument.pack(values)
+                return
+        raise OSError(errno.ENOTTY, "unknown")
+
+    def _version(self, values: dict[str, int]) -> None:
+        ctypes.memmove(values["name"], b"rocket\0", 7)
+
+    def _create_bo(self, values: dict[str, int]) -> None:
+        address = max((one.end for one in self.buffers.values()), default=0x1000)
+        values["handle"], values["dma_address"], values["offset"] = len(self.buffers) + 1, address, address
+        self.buffers[values["handle"]] = self._memory.add(Buffer(address, np.zeros(values["size"], np.uint8)))
+
+    def _gem_close(self, values: dict[str, int]) -> None:
+        pass
+
+    _prep_bo = _fini_bo = _gem_close
+
+    def _submit(self, values: dict[str, int]) -> None:
+        job = rocket.JOB.unpack(ctypes.string_at(values["jobs"], rocket.JOB.size))
+        raw = ctypes.string_at(job["tasks"], job["task_count"] * rocket.TASK.size)
+        tasks = [rocket.TASK.unpack(raw, at) for at in range(0, len(raw), rocket.TASK.size)]
+        read, written = (
+            list((ctypes.c_uint32 * job[f"{name}_count"]).from_address(job[f"{name}s"])) if job[f"{name}_count"] else []
+            for name in ("in_bo_handle", "out_bo_handle")
+        )
+        self.jobs.append((len(tasks), read, written))
+        if len({*read, *written}) < len(read) + len(written) or len(self.jobs) in self.drops:
+            return
+        begun = self.clock
+        references = [
+            TaskRef(number, task["regcmd"], task["regcmd_count"] - TAIL_WORDS) for number, task in enumerate(tasks)
+        ]
+        for step in Machine(CHIPS["rk3588"], self._memory).prepare([references]).steps:
+            self.clock += self.seconds
+            if self.clock - begun >= 0.5:
+                self.clock = begun + 0.501
+                return
+            step.run()
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> MainlineKernel:
+    made = MainlineKernel()
+    monkeypatch.setattr(module, "time", made)
+    return made
+
+
+def run(kernel: MainlineKernel, model: Any = MODEL) -> tuple[Any, Any]:
+    """On the driver and on the software NPU."""
+    answers = np.load(model.with_suffix(".npz"))
+    inputs = [answers[name] for name in sorted(answers) if name.startswith("x")]
+    with Session(model, device="software") as session:
+        wanted = session.run(inputs, outputs="raw")
+    with RocketDevice(CHIPS["rk3588"], kernel=kernel) as device, Session(model, device=device) as session:
+        found = session.run(inputs, outputs="raw")
+    return [found[name].tobytes() for name in wanted], [wanted[name].tobytes() for name in wanted]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda path: path.stem)
+def test_a_kernel_that_drops_jobs_with_double_buffers_runs_ours(kernel: MainlineKernel, model: Any) -> None:
+    found, wanted = run(kernel, model)
+    assert found == wanted
+    for _, read, written in kernel.jobs:
+        assert not set(read) & set(written)
+        assert len(set(read)) == len(read)
+        assert len(set(written)) == len(written)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda path: path.stem)
+def test_a_dropped_job_is_an_error(kernel: MainlineKernel, model: Any) -> None:
+    run(kernel, model)
+    jobs = len(kernel.jobs)
+    if not jobs:
+        pytest.skip("all of its tasks are the software's")
+    for number in {1, jobs}:
+        kernel.jobs.clear()
+        kernel.drops = {number, number + 1}  # a job with a tiny result is tried twice
+        with pytest.raises(DeviceError, match="dropped a job"):
+            run(kernel, model)
+
+
+def test_a_job_that_times_out_is_an_error(kernel: MainlineKernel) -> None:
+    kernel.seconds = 0.6
+    with pytest.raises(DeviceError, match=r"no evidence that it ended|dropped a job"):
+        run(kernel)
+
+
+def test_a_job_that_times_out_at_its_last_task_is_an_error(kernel: MainlineKernel) -> None:
+    run(kernel)
+    most = max(tasks for tasks, _, _ in kernel.jobs)
+    assert most > 1
+    kernel.seconds = 0.51 / most
+    with pytest.raises(DeviceError, match="no evidence that it ended"):
+        run(kernel)
+
+
+def test_a_job_that_waits_for_others_and_ends_is_no_error(kernel: MainlineKernel, monkeypatch: Any) -> None:
+    """The time that a job waits in the queue does not count against its limit."""
+    submit = MainlineKernel._submit
+
+    def late(self: MainlineKernel, values: dict[str, int]) -> None:
+        self.clock += 2.0
+        submit(self, values)
+
+    monkeypatch.setattr(MainlineKernel, "_submit", late)
+    found, wanted = run(kernel, next(path for path in MODELS if path.stem.startswith("conv")))
+    assert found == wanted
+
+
+def test_tasks_are_split_into_jobs_by_their_time(kernel: MainlineKernel, monkeypatch: Any) -> None:
+    run(kernel)
+    whole = [tasks for tasks, _, _ in kernel.jobs]
+    kernel.jobs.clear()
+    monkeypatch.setattr(jobs, "_TASK_SECONDS", 0.1)  # two of them fit into half of the limit
+    found, wanted = run(kernel)
+    assert found == wanted
+    parts = [tasks for tasks, _, _ in kernel.jobs]
+    assert sum(parts) == sum(whole)
+    assert len(parts) > len(whole)
+    assert max(parts) <= 2
