@@ -157,6 +157,77 @@ def test_a_model_in_parts_carries_arrays() -> None:
     assert kept["h"].shape == (1, 1, 16)
 
 
+SHAPES = {
+    "nchw": (1, 3, 4, 5), "nhwc": (1, 3, 4, 5), "cube": (1, 4, 4, 4), "cube-nhwc": (1, 4, 4, 4), "many": (1, 20, 2, 3),
+    "many-nhwc": (1, 20, 2, 3), "plain": (1, 24), "rows": (1, 6, 8), "five": (1, 2, 3, 4, 5),
+    "pixel-nhwc": (1, 16, 1, 1),
+}  # fmt: skip
+
+
+@cache
+def stateful(kind: str, precision: str, *, is_parted: bool) -> tuple[Any, Any]:
+    """A model whose state goes in as [N, C, H, W] and, for nhwc, comes out as [N, H, W, C], as TFLite's do."""
+    net = Net()
+    shape = SHAPES[kind]
+    made = net.add("Tanh", net.add("Add", net.add("Mul", "h", net.constant(np.full(1, 0.75, np.float32))), "x"))
+    if kind.endswith("nhwc"):
+        made = net.add("Transpose", made, perm=[0, 2, 3, 1])
+    model = net.model({"x": shape, "h": shape}, [made])
+    if is_parted:
+        from openrknn.container.bundle import write_bundle
+        from openrknn.partition import PartitionOptions, make_bundle
+
+        return write_bundle(make_bundle(model, PartitionOptions(prefer="npu", cache=False))), made
+    chance = np.random.default_rng(0)
+    data = [{name: chance.uniform(-1, 1, shape).astype(np.float32) for name in "xh"} for _ in range(4)]
+    return compile_model(model, calibration=data if precision == "int8" else None, check=False).model, made
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("precision", ["fp16", "int8", "parts"])
+def test_carrying_is_feeding_by_hand_in_every_layout(kind: str, precision: str) -> None:
+    """The evidence is `run` itself, given each state in the input's own order."""
+    model, out = stateful(kind, precision, is_parted=precision == "parts")
+    shape = SHAPES[kind]
+    is_turned, is_whole = kind.endswith("nhwc"), precision == "parts"
+    layout = ("nhwc" if is_turned else "nchw") if kind.startswith("cube") else None
+    form = (shape[0], *shape[2:], shape[1]) if is_turned else shape
+    chance = np.random.default_rng(1)
+    frames = chance.uniform(-1, 1, (4, *shape)).astype(np.float32)
+    start = chance.uniform(-1, 1, shape).astype(np.float32)
+    options: dict[str, Any] = {} if is_whole or len(shape) != 4 else {"layout": "nchw"}
+
+    def in_order(value: Any) -> Any:
+        return value.transpose(0, 3, 1, 2) if is_turned else value
+
+    with Session(model, "software") as session, session.carry({out: "h"}, layout=layout) as carried:
+        for first in (None, start):
+            if first is not None:
+                carried.reset({"h": first.transpose(0, 2, 3, 1) if is_turned else first})
+            state = np.zeros(shape, np.float32) if first is None else first
+            for frame in frames:
+                assert carried.step({"x": frame}, **options) == {}
+                state = in_order(session.run({"x": frame, "h": state}, **options)[out])
+                kept = carried.state()["h"]
+                assert kept.shape == form
+                assert np.abs(in_order(kept) - state).max() <= (0.02 if precision == "int8" else 0.002)
+        states = carried.state()
+        carried.reset(states)
+        assert np.abs(carried.state()["h"] - states["h"]).max() <= (0.02 if precision == "int8" else 0.002)
+
+
+def test_a_state_that_could_lie_in_two_ways_is_asked_for() -> None:
+    model, out = stateful("cube", "fp16", is_parted=False)
+    with Session(model, "software") as session:
+        with pytest.raises(ValueError, match="can be NHWC and NCHW"):
+            session.carry({out: "h"})
+        with pytest.raises(ValueError, match="names 'z'"):
+            session.carry({out: "h"}, layout={"z": "nchw"})
+    model, out = stateful("nhwc", "fp16", is_parted=False)
+    with Session(model, "software") as session, pytest.raises(ValueError, match="is nhwc and not nchw"):
+        session.carry({out: "h"}, layout="nchw")
+
+
 PROGRAM = """
 import sys
 import numpy as np

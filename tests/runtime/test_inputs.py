@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import openrknn
 from openrknn.container.patch import converter_for
+from openrknn.errors import BadTensorError
 from openrknn.runtime.session import Session
+from tests.container.places import golden
 from tests.runtime.cases import GOLDENS, Array, program_of
 
 PICTURE = np.random.default_rng(5).integers(0, 256, (1, 16, 16, 3), dtype=np.uint8)
@@ -293,3 +297,16 @@ def test_arrays_need_not_be_contiguous_or_writable(features: Session) -> None:
     spread = np.zeros((1, 8, 7, 10), np.int8)[:, :, :, ::2]
     with pytest.raises(ValueError, match="contiguous bytes"):
         features.run(spread.reshape(1, 8, 7, 5)[:, ::-1], pass_through=True)
+
+
+def test_a_file_whose_input_has_height_and_width_swapped() -> None:
+    """The number of elements is right, so that only the first run failed: with NumPy's error about broadcasting."""
+    model = openrknn.load(golden("conv_rk3588_i8"))
+    graph = model.graphs[0]
+    number = next(number for number, tensor in enumerate(graph.tensors) if tensor.name == "x")
+    batches, surfaces, height, width, atom = graph.tensors[number].native_shape
+    swapped = replace(graph.tensors[number], native_shape=(batches, surfaces, width, height, atom))
+    tensors = (*graph.tensors[:number], swapped, *graph.tensors[number + 1 :])
+    wrong = replace(model, graphs=(replace(graph, tensors=tensors),))
+    with pytest.raises(BadTensorError, match=r"\[1, 8, 7, 5\] \(NCHW\) in the model .* height and width are swapped"):
+        openrknn.Session(wrong)

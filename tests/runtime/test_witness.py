@@ -124,6 +124,35 @@ def test_ties_of_pictures_are_the_same(witness: Witness) -> None:
         assert np.array_equal(ours, theirs)
 
 
+def near_ties(shape: tuple[int, ...], scale: float, zero: int) -> Array:
+    """Numbers half way between two steps, and up to two float32 numbers beside that."""
+    steps = np.arange(-127, 127) - zero + 0.5
+    bits = (steps * np.float64(np.float32(scale))).astype(np.float32).view(np.int32)
+    numbers = (bits[:, None] + np.arange(-2, 3)).astype(np.int32).view(np.float32)
+    return np.resize(numbers, shape)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        GOLDENS / "gemm_rk3588_i8.rknn",
+        GOLDENS / "conv_rk3566_i8.rknn",
+        GOLDENS / "average_pool_rk3588_i8.rknn",
+        CORPUS / "rk3588" / "dw_rk3588_i8.rknn",
+        CORPUS / "rk3588" / "gemm_rk3588_i8.rknn",
+    ],
+    ids=lambda path: f"{path.parent.name}-{path.stem}",
+)
+def test_ties_of_maps_and_flat_inputs_are_the_same(witness: Witness, path: Path) -> None:
+    with Session(shared_case(path)) as session:
+        spec = session.inputs[0]
+        assert spec.quantization is not None
+        values = [near_ties(spec.shape, spec.quantization.scale[0], spec.quantization.zero_point[0])]
+        session.run(values, layout="nhwc" if values[0].ndim == 4 else None)
+        ((ours, theirs),) = buffers(session, tell(witness, session, values, ["float32"]))
+        assert np.array_equal(ours, theirs)
+
+
 def test_only_the_ends_of_padded_int8_rows_differ(witness: Witness) -> None:
     with Session(GOLDENS / "two_inputs_rk3588_i8.rknn") as session:
         values = random_inputs(session, "int8", 4)

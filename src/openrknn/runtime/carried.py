@@ -3,6 +3,10 @@
 Two programs of the same graph take turns. They share all memory, but the state that one of them writes is where the
 other one reads: nothing is copied, converted or rounded between steps. Where an output and the input that it becomes do
 not lie in memory in the same way, the state is read and fed again, once a step.
+
+Models from TFLite and TensorFlow have inputs that are [N, C, H, W] for us and outputs that are [N, H, W, C]: which of
+the two a state is, follows from the shapes, or from `layout=` where they do not say it. A state has the shape of its
+output wherever a program sees it.
 """
 
 from __future__ import annotations
@@ -15,16 +19,17 @@ from openrknn.closing import Closing
 from openrknn.runtime.engine import Engine, Runnable
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.feed import feed, in_order, layouts_in_order
+from openrknn.runtime.io.arrange import shape_in, state_layout
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.outputs import OutputPort
 from openrknn.runtime.io.results import Outputs
 from openrknn.runtime.io.tensors import Array, stored_bytes
 from openrknn.runtime.program.program import Program
 
-__all__ = ["Carried", "CarriedProgram", "alike", "check_pairs", "initial_states"]
+__all__ = ["Carried", "CarriedProgram", "Layouts", "alike", "check_pairs", "initial_states", "state_forms"]
 
 Execute = Callable[[Runnable, frozenset[str]], None]
-_RANK_OF_PICTURES = 4
+Layouts = str | Mapping[str, str] | None
 
 
 class Carried(Closing):
@@ -61,7 +66,9 @@ class Carried(Closing):
 class CarriedProgram(Carried):
     """`Carried` on a device."""
 
-    def __init__(self, engine: Engine, graph: int, pairs: Mapping[str, str], execute: Callable[..., None]) -> None:
+    def __init__(
+        self, engine: Engine, graph: int, pairs: Mapping[str, str], execute: Callable[..., None], layout: Layouts = None
+    ) -> None:
         self._execute = execute
         first = engine.program_in(graph, {})
         self._turns: list[Runnable] = [first]
@@ -72,9 +79,14 @@ class CarriedProgram(Carried):
             shapes = {name: port.stored.tensor.shape for name, port in inputs.items()}
             shapes.update({name: port.stored.tensor.shape for name, port in outputs.items()})
             self.pairs = check_pairs(pairs, list(inputs), list(outputs), shapes)
+            self._layouts, self._shapes = state_forms(self.pairs, shapes, layout)
             self.joined = ()
             if isinstance(first, Program):
-                self.joined = tuple(one for one, other in pairs.items() if alike(outputs[one], inputs[other]))
+                self.joined = tuple(
+                    one
+                    for one, other in pairs.items()
+                    if self._layouts[other] != "nhwc" and alike(outputs[one], inputs[other])
+                )
             if self.joined and isinstance(first, Program):
                 self._turns.append(engine.program_in(graph, _exchanged(first, {n: pairs[n] for n in self.joined})))
             self._free = [name for name in inputs if name not in set(pairs.values())]
@@ -97,27 +109,38 @@ class CarriedProgram(Carried):
         following = self._ports[self.steps % len(self._turns)]
         for name, becomes in self.pairs.items():
             if name not in self.joined:
-                _put(following[becomes], results[name].read("float"))
+                self._put(following[becomes], results[name].read("float"))
         return Outputs((name, port.read("float")) for name, port in results.items() if name not in self.pairs)
 
     def state(self) -> dict[str, Array]:
         self._check_open()
         ports = self._ports[self.steps % len(self._turns)]
-        return {name: OutputPort(ports[name].stored).read("float").copy() for name in self.pairs.values()}
+        return {name: self._taken(ports[name]) for name in self.pairs.values()}
 
     def reset(self, initial: Mapping[str, object] | None = None) -> None:
         self._check_open()
-        shapes = {name: port.stored.tensor.shape for name, port in self._ports[0].items()}
-        states = initial_states(initial or {}, {name: shapes[name] for name in self.pairs.values()})
+        ports = self._ports[0]
+        states = initial_states(initial or {}, self._shapes)
         self.steps = 0
         for name, value in states.items():
-            self._ports[0][name].stored.clear_lanes()
-            _put(self._ports[0][name], value)
+            ports[name].stored.clear_lanes()
+            self._put(ports[name], value)
 
     def close(self) -> None:
         self._closed = True
         while self._turns:
             self._turns.pop().close()
+
+    def _put(self, port: InputPort, value: Array) -> None:
+        """A state into the input; `value` has its numbers in the order of the output."""
+        port.feed(value.reshape(self._shapes[port.name]), self._layouts[port.name])
+
+    def _taken(self, port: InputPort) -> Array:
+        """A state as the output gave it."""
+        value = port.unnormalized(OutputPort(port.stored).read("float"))
+        if self._layouts[port.name] == "nhwc":
+            value = value.transpose(0, 2, 3, 1)
+        return np.array(value.reshape(self._shapes[port.name]))
 
     def _check_open(self) -> None:
         if self._closed:
@@ -161,9 +184,18 @@ def initial_states(given: Mapping[str, object], shapes: Mapping[str, tuple[int, 
     return found
 
 
-def _put(port: InputPort, value: Array) -> None:
-    shape = port.stored.tensor.shape
-    port.feed(value.reshape(shape), "nchw" if len(shape) == _RANK_OF_PICTURES else None)
+def state_forms(
+    pairs: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]], given: Layouts
+) -> tuple[dict[str, str | None], dict[str, tuple[int, ...]]]:
+    """Layout and shape of the state of each input, by the shapes of output and input."""
+    wanted = dict(zip(pairs.values(), layouts_in_order(given, list(pairs.values())), strict=True))
+    layouts: dict[str, str | None] = {}
+    forms: dict[str, tuple[int, ...]] = {}
+    for name, becomes in pairs.items():
+        made, read = shapes[name], shapes[becomes]
+        layouts[becomes] = state_layout(becomes, made, read, wanted[becomes])
+        forms[becomes] = shape_in(read, "nhwc") if layouts[becomes] == "nhwc" else read
+    return layouts, forms
 
 
 def alike(made: OutputPort, read: InputPort) -> bool:

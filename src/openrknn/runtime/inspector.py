@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,19 @@ from openrknn.runtime.io.values import decode, encode
 from openrknn.runtime.program.program import Program
 from openrknn.runtime.program.weights import WeightStore
 
-__all__ = ["Captured", "Inspector", "stored_as"]
+__all__ = ["Captured", "Inspector", "Window", "stored_as"]
 
 Array: TypeAlias = npt.NDArray[Any]
+
+
+class Window(NamedTuple):
+    """Where a tensor lies that is a part of another one. Files do not say how far apart its surfaces are."""
+
+    root: str
+    start: int
+    """Bytes into the root."""
+    pitch: int
+    """Atoms from one surface to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +53,13 @@ class Captured:
 class Inspector:
     """A model on a device whose operators are run one by one."""
 
-    def __init__(self, model: Model, device: str = "auto") -> None:
+    def __init__(
+        self, model: Model, device: str = "auto", *, graph: int = 0, windows: Mapping[str, Window] | None = None
+    ) -> None:
+        """`windows`: by name, for tensors whose place the compiler of the file knows better than the file."""
         self.model = model
-        self.graph = model.graphs[0]
+        self.graph = model.graphs[graph]
+        self._windows = windows or {}
         self._store = WeightStore(model, open_device(device, model.chip), owns_device=True)
         size = max(internal_bytes(self.graph), 1)
         self._internal = self._store.device.allocate(size, "internal")
@@ -86,6 +100,7 @@ class Inspector:
     def isolated(self, teacher: Mapping[str, Array]) -> Iterator[Captured]:
         """Give every operator the teacher's numbers, stored as the file says; tensors without a teacher stay ours."""
         kept: dict[str, Array] = {}
+        last = {tensor.name: operator.index for operator in self.operators for tensor in operator.inputs}
         for port in self._program.inputs:
             port.fill_row_ends("stored")
 
@@ -93,15 +108,18 @@ class Inspector:
             for tensor in operator.inputs:
                 if not tensor.kind.is_activation:
                     continue
-                memory = self._memory(tensor)
                 if tensor.name in kept:
-                    memory[...] = kept[tensor.name]
+                    self._whole(tensor)[...] = kept[tensor.name]
                 if tensor.name in teacher:
                     self._stored(tensor).write(stored_as(teacher[tensor.name], tensor))
 
         for operator in self._steps(prepare):
+            for tensor in operator.inputs:
+                if last[tensor.name] <= operator.index:
+                    kept.pop(tensor.name, None)
             for tensor in operator.outputs:
-                kept[tensor.name] = self._memory(tensor).copy()
+                if last.get(tensor.name, -1) > operator.index:
+                    kept[tensor.name] = self._whole(tensor).copy()
                 yield self._look(tensor, operator)
 
     def _steps(self, prepare: Callable[[Operator], None]) -> Iterator[Operator]:
@@ -119,9 +137,20 @@ class Inspector:
         """All bytes of a tensor, the ones between its elements included."""
         if tensor.name in self._own:
             return self._own[tensor.name]
-        return self._internal.array[tensor.offset : tensor.offset + stored_bytes(tensor)]
+        window = self._windows.get(tensor.name)
+        if window is not None and window.root in self._own:
+            return self._own[window.root][window.start :]
+        size = None if window is not None else tensor.offset + stored_bytes(tensor)
+        return self._internal.array[tensor.offset : size]
+
+    def _whole(self, tensor: Tensor) -> Array:
+        """All that belongs to a tensor: of a part of another one only its own elements."""
+        return self._stored(tensor).native if tensor.name in self._windows else self._memory(tensor)
 
     def _stored(self, tensor: Tensor) -> StoredTensor:
+        window = self._windows.get(tensor.name)
+        if window is not None:  # its surfaces are as far apart as those of the whole
+            tensor = replace(tensor, pixel_alignment=window.pitch)
         return StoredTensor(tensor, self._memory(tensor))
 
     def _look(self, tensor: Tensor, operator: Operator | None) -> Captured:

@@ -221,17 +221,18 @@ class Session(Runner):
             self._bindings.append(Binding(program, self._run_bound, pixels=pixels, owned=bool(places)))
             return self._bindings[-1]
 
-    def carry(self, pairs: Mapping[str, str]) -> Carried:
+    def carry(self, pairs: Mapping[str, str], *, layout: str | Mapping[str, str] | None = None) -> Carried:
         """Steps of a recurrent model: outputs that become inputs of the next step stay on the device; see `Carried`.
 
         `pairs`: output -> input. Several can be carried at once, each with states of its own; `run` does not touch
-        them. They are good until the session is closed or gets other shapes.
+        them. They are good until the session is closed or gets other shapes. `layout`, for all states or by input:
+        "nchw" or "nhwc", where a state of four dimensions can be both by its shape.
         """
         with self._lock:
             self._check_open()
             if self.model.batch_size > 1:
                 raise ValueError("the items of a batch (rknn_batch_size) take turns in the same memory; use run")
-            self._carried.append(CarriedProgram(self._engine, self._graph, pairs, self._run_bound))
+            self._carried.append(CarriedProgram(self._engine, self._graph, pairs, self._run_bound, layout))
             return self._carried[-1]
 
     def profile(self, inputs: object = None, *, runs: int = 1) -> Profile:

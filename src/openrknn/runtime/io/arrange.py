@@ -11,7 +11,7 @@ from openrknn.container.parts import Tensor
 from openrknn.runtime.io.hints import shape_hint
 from openrknn.runtime.io.tensors import Array
 
-__all__ = ["LAYOUTS", "arrange", "wanted_text"]
+__all__ = ["LAYOUTS", "arrange", "shape_in", "state_layout", "wanted_text"]
 
 LAYOUTS = ("nhwc", "nchw")
 _FEATURE_RANK = 4
@@ -51,6 +51,23 @@ def wanted_text(tensor: Tensor) -> str:
     return " or ".join(f"{_shape(tensor, name)} ({name})" for name in LAYOUTS)
 
 
+def state_layout(name: str, made: Sequence[int], read: Sequence[int], given: str | None) -> str | None:
+    """How an output of shape `made` becomes the input `name` of shape `read`; None where there are no two layouts."""
+    if len(read) != _FEATURE_RANK:
+        return None
+    fitting = [layout for layout in LAYOUTS if tuple(made) == shape_in(read, layout)]
+    if given is not None:
+        if fitting and given not in fitting:
+            raise ValueError(f"state {name!r}: the output is {tuple(made)}, which is {fitting[0]} and not {given}")
+        return given
+    if len(fitting) > 1 and not _same_order(read):
+        raise ValueError(
+            f"state {name!r}: {tuple(made)} can be NHWC and NCHW; say which the model gives with layout='nchw' (ONNX) "
+            "or 'nhwc' (TFLite, TensorFlow)"
+        )
+    return fitting[0] if len(fitting) == 1 else "nchw"
+
+
 def _plain(array: Array, tensor: Tensor) -> Array:
     if array.shape != tensor.shape and not _fits(array.shape, tensor.shape):
         raise ValueError(f"{_given(array, tensor)}; it has to be {tensor.shape}{_hint(array, tensor)}")
@@ -62,9 +79,14 @@ def _fits(given: Sequence[int], wanted: Sequence[int]) -> bool:
     return tuple(given) == tuple(wanted) or (wanted[0] == 1 and tuple(given) == tuple(wanted[1:]))
 
 
+def shape_in(shape: Sequence[int], layout: str) -> tuple[int, ...]:
+    """[N, C, H, W] in this layout."""
+    batches, channels, height, width = shape
+    return (batches, height, width, channels) if layout == "nhwc" else tuple(shape)
+
+
 def _shape(tensor: Tensor, layout: str) -> tuple[int, ...]:
-    batches, channels, height, width = tensor.shape
-    return (batches, height, width, channels) if layout == "nhwc" else tensor.shape
+    return shape_in(tensor.shape, layout)
 
 
 def _same_order(shape: Sequence[int]) -> bool:

@@ -7,7 +7,10 @@
 Numbers become what the vendor's runtime 1.5.2 makes of them (tests/runtime/test_witness.py): for pictures with the
 multiplier and the whole-number offset of the NPU's converter in one fused multiply-add, so that the same picture as
 float and as uint8 gives the same result; so too for what the CPU reads first (plain NCHW) with up to four channels. For
-other inputs it is round((x - mean) / std / scale + zero point) in float32, ties to even.
+other inputs it is, with each operation rounded to float32 and ties to even:
+
+    feature maps                    round(((x - mean) / std + zero point * scale) / scale)
+    flat inputs                     round(((x - mean) / std + zero point * scale) * (1 / scale))
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import numpy as np
 from openrknn import numerics
 from openrknn.container.parts import Layout, Normalization, Tensor
 from openrknn.container.patch import Lane, converter_for
-from openrknn.errors import UnsupportedError
+from openrknn.errors import BadTensorError, UnsupportedError
 from openrknn.runtime.io.arrange import arrange
 from openrknn.runtime.io.tensors import Array, StoredTensor
 
@@ -29,6 +32,8 @@ _UINT8 = np.dtype(np.uint8)
 _PICTURE_CHANNELS = (1, 3, 4)
 _NORMALIZED_CHANNELS = 4
 """The file has mean and std for four channels."""
+_MAP_DIMENSIONS = 4
+"""NC1HWC2, and plain NCHW that the CPU reads first."""
 
 
 def as_numbers(value: object, name: str) -> Array:
@@ -49,6 +54,18 @@ def as_numbers(value: object, name: str) -> Array:
     return array
 
 
+def _check_memory(stored: StoredTensor) -> None:
+    """Height and width of an input are the same in the model and in memory: arrays are stored row by row."""
+    shape, native = stored.tensor.shape, stored.native.shape
+    if not stored.is_feature or len(shape) != 4 or (native[0], *native[2:4]) == (shape[0], *shape[2:]):
+        return
+    swapped = "height and width are swapped" if native[2:4] == (shape[3], shape[2]) else "the file is damaged"
+    raise BadTensorError(
+        f"input {stored.tensor.name!r} is {list(shape)} (NCHW) in the model and {[native[0], *native[2:4]]} (items, "
+        f"rows, columns) in memory: {swapped}; convert the model again"
+    )
+
+
 class InputPort:
     """One input: its buffer, and everything about it that can be worked out before the first run."""
 
@@ -56,6 +73,7 @@ class InputPort:
         self.stored = stored
         self.tensor = tensor = stored.tensor
         self.name = tensor.name
+        _check_memory(stored)
         self.takes_pixels = takes_pixels
         """Whether the NPU can be given raw uint8 pixels."""
         self.pixels: Array = stored.native.view(np.uint8) if takes_pixels else stored.native
@@ -122,6 +140,18 @@ class InputPort:
             return unscaled.astype(np.float32)
         if self._limits is not None:
             values = (values - self._zero) * self._scale
+        return (values * self._std + self._mean).astype(np.float32)
+
+    def unnormalized(self, values: Array) -> Array:
+        """Numbers of the stored elements, in the tensor's shape, as the numbers that `feed` would store as these."""
+        if self.keeps_numbers:
+            return values
+        if self._factor is not None:
+            steps = values.astype(np.float64) / self._scale + self._zero
+            real: Array = ((np.moveaxis(steps, 1, -1) - self._offset) / self._factor).astype(np.float32)
+            return real.transpose(0, 3, 1, 2)
+        if values.ndim == 4:
+            return (np.moveaxis(values, 1, -1) * self._std + self._mean).astype(np.float32).transpose(0, 3, 1, 2)
         return (values * self._std + self._mean).astype(np.float32)
 
     def fill_row_ends(self, kind: str) -> None:
@@ -208,8 +238,12 @@ class InputPort:
         steps = np.subtract(values, self._mean, dtype=np.float32, casting="same_kind")
         steps /= self._std
         if self._limits is not None:
-            steps /= self._scale
-            steps += self._offset
+            # As the vendor's runtime 1.5.2 does it, step by step in float32: this decides at ties.
+            steps += self._offset * self._scale
+            if self.stored.native.ndim >= _MAP_DIMENSIONS:
+                steps /= self._scale
+            else:
+                steps *= np.float32(1) / self._scale
         return steps
 
     def _whole_numbers(self, values: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from openrknn.container.bundle import Port
-from openrknn.runtime.carried import Carried, check_pairs, initial_states
+from openrknn.runtime.carried import Carried, Layouts, check_pairs, initial_states, state_forms
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.feed import in_order
 from openrknn.runtime.io.results import Outputs
@@ -26,7 +26,7 @@ class CarriedArrays(Carried):
 
     def __init__(
         self, pairs: Mapping[str, str], ports: tuple[Sequence[Port], Sequence[Port]], shapes: Shapes,
-        run: Callable[[dict[str, Any]], Outputs],
+        run: Callable[[dict[str, Any]], Outputs], layout: Layouts = None,
     ) -> None:  # fmt: skip
         """`ports`: inputs and outputs; `shapes`: of all of them, 0 where only a run decides."""
         inputs, outputs = ([port.name for port in some] for some in ports)
@@ -37,6 +37,7 @@ class CarriedArrays(Carried):
         unknown = next((name for name, shape in self._shapes.items() if 0 in shape), None)
         if unknown is not None:
             raise ValueError(f"input {unknown!r} has an open dimension; say its shape with set_shapes first")
+        self._layouts, self._shapes = state_forms(self.pairs, shapes, layout)
         self._free = [name for name in inputs if name not in self._shapes]
         self.reset()
 
@@ -44,7 +45,7 @@ class CarriedArrays(Carried):
         """Arrays have the shapes of the model that was cut, so `layout` says nothing new."""
         self._check_open()
         given = dict(zip(self._free, in_order(inputs if self._free or inputs else {}, self._free), strict=True))
-        found = self._run({**given, **self._states})
+        found = self._run({**given, **{name: self._as_input(name, value) for name, value in self._states.items()}})
         for name, becomes in self.pairs.items():
             self._states[becomes] = np.asarray(found.pop(name)).reshape(self._shapes[becomes])
         self.steps += 1
@@ -60,6 +61,9 @@ class CarriedArrays(Carried):
         self._states: dict[str, Any] = {name: as_type(_kept(value, self._types[name]), self._types[name], name)
                                         for name, value in found.items()}  # fmt: skip
         self.steps = 0
+
+    def _as_input(self, name: str, value: Any) -> Any:
+        return value.transpose(0, 3, 1, 2) if self._layouts[name] == "nhwc" else value
 
     def close(self) -> None:
         self._closed = True

@@ -18,6 +18,7 @@ from openrknn.container.parts import Layout
 from openrknn.container.specs import Specs, TensorSpec
 from openrknn.device import Device
 from openrknn.forks import in_child
+from openrknn.npu.budget import Budget
 from openrknn.runtime.binding import Binding
 from openrknn.runtime.carried import Carried
 from openrknn.runtime.errors import PartsError
@@ -27,6 +28,7 @@ from openrknn.runtime.io.results import Outputs
 from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.options import core_count
 from openrknn.runtime.parted.carried import CarriedArrays
+from openrknn.runtime.parted.isolated import CpuHost, IsolatedStep
 from openrknn.runtime.parted.measure import PartedProfile, memory_of, profile_of
 from openrknn.runtime.parted.steps import CpuStep, NpuStep, Step, run_plan
 from openrknn.runtime.parted.types import DTYPES, as_type
@@ -59,15 +61,23 @@ class PartedSession(Session):
         device: str | Device = "auto",
         *,
         session_options: Any = None,
+        in_process: bool = False,
         **options: Any,
     ) -> None:
-        """`session_options`: an `onnxruntime.SessionOptions` for the parts of the CPU; the others as for `Session`."""
+        """The parts of the CPU run in a process of their own, within the limits `max_memory` and `max_work`.
+
+        `session_options`: an `onnxruntime.SessionOptions` for them; they then run in this process without limits. So
+        they do with `in_process`, which is for models that this process has cut itself. The others as for `Session`.
+        """
         self._donor = _donor(options.pop("share_weights_with", None))
         self.bundle = model if isinstance(model, Bundle) else read_bundle(model)
         if self._donor is not None and self._donor.bundle.files != self.bundle.files:
             raise ValueError("weights can be shared only by sessions of the same model in parts")
         self.cores = core_count(options.get("cores"), options.get("core_mask"), chip_named(self.bundle.target))
         self._device, self._options, self._cpu_options = device, options, session_options
+        self._in_process = in_process or session_options is not None
+        shared: CpuHost | None = None if self._donor is None else self._donor._host
+        self._host: CpuHost | None = self._new_host() if self._donor is None else shared and shared.join()
         self._lock = threading.RLock()
         self._steps: dict[int, Step] = {}
         self._plan = self.bundle.plans[0]
@@ -257,12 +267,12 @@ class PartedSession(Session):
         """Not possible: the memory of inputs and outputs belongs to several parts."""
         raise PartsError(f"the tensors of a model in parts have no memory to bind; use run(); {_ALONE}")
 
-    def carry(self, pairs: Mapping[str, str]) -> Carried:
-        """As `Session.carry`; the states are arrays that go back in."""
+    def carry(self, pairs: Mapping[str, str], *, layout: str | Mapping[str, str] | None = None) -> Carried:
+        """As `Session.carry`; the states are arrays that go back in, in the shapes of the model that was cut."""
         with self._lock:
             self._check_open()
             shapes = {spec.name: spec.shape for spec in (*self.inputs, *self.outputs)}
-            return CarriedArrays(pairs, (self.bundle.inputs, self.bundle.outputs), shapes, self.run)
+            return CarriedArrays(pairs, (self.bundle.inputs, self.bundle.outputs), shapes, self.run, layout)
 
     def profile(self, inputs: object = None, *, runs: int = 1) -> PartedProfile:
         """Seconds of each part, and of each operator of the NPU's; on `inputs`, or on what the last run was given."""
@@ -293,10 +303,12 @@ class PartedSession(Session):
         if self._worker is not None:
             self._worker.shutdown(wait=True, cancel_futures=True)
         with self._lock:
-            self._closed = True
+            was_closed, self._closed = self._closed, True
             for step in self._steps.values():
                 step.close()
             self._steps.clear()
+            if self._host is not None and not was_closed:
+                self._host.leave()
 
     def __repr__(self) -> str:
         kinds = [part.kind for part in self.bundle.parts]
@@ -314,14 +326,27 @@ class PartedSession(Session):
         part = self.bundle.parts[number]
         data = self.bundle.files[part.file]
         donor = self._donor._step(number) if self._donor is not None else None
-        if isinstance(donor, CpuStep):
+        if isinstance(donor, CpuStep | IsolatedStep):
             return donor.shared()
         if isinstance(donor, NpuStep):
             shared = donor.session
             return NpuStep(part, data, lambda _: Session(shared.model, share_weights_with=shared, **self._options))
         if part.kind == "npu":
             return NpuStep(part, data, lambda data: Session(data, self._device, **self._options))
+        if self._host is not None:
+            return IsolatedStep(part, number, self._host)
         return CpuStep(part, data, self._cpu_options)
+
+    def _new_host(self) -> CpuHost | None:
+        """One process for all CPU parts of the file, started by the first one that runs."""
+        if self._in_process:
+            return None
+        files = {
+            number: self.bundle.files[part.file] for number, part in enumerate(self.bundle.parts) if part.kind == "cpu"
+        }
+        size = sum(len(data) for data in self.bundle.files.values())
+        work, memory = self._options.get("max_work"), self._options.get("max_memory")
+        return CpuHost(Budget.for_file(size, work=work, memory=memory), files) if files else None
 
 
 def _donor(other: object) -> PartedSession | None:

@@ -10,8 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from openrknn.container.bundle import Bundle, Part, Plan
-from openrknn.errors import FormatError, UnsupportedError
+from openrknn.container.onnxdata import refuse_external_data
+from openrknn.errors import FormatError, RknnError, UnsupportedError
 from openrknn.extras import missing
+from openrknn.installed_onnxruntime import installed
 from openrknn.numerics import MASKED
 from openrknn.runtime.session import Session
 
@@ -20,7 +22,7 @@ __all__ = ["CpuStep", "NpuStep", "Step", "UnfitError", "run_plan"]
 _QUIET = 3
 
 
-class UnfitError(ValueError):
+class UnfitError(RknnError, ValueError):
     """A value that has no place in the NPU: NaN on the way there, or more than 65504 inside."""
 
 
@@ -78,8 +80,9 @@ class CpuStep:
     def __init__(self, part: Part, data: bytes, options: Any = None) -> None:
         """`options`: an `onnxruntime.SessionOptions`."""
         self.part = part
+        refuse_external_data(data, part.file)
         try:
-            import onnxruntime
+            onnxruntime = installed()
         except ImportError as error:
             raise UnsupportedError(f"parts of the CPU run in ONNX Runtime: {missing(error, 'parts')}") from None
         if options is None:

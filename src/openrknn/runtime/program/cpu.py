@@ -146,6 +146,7 @@ class CpuCall:
             raise ValueError(f"operator {self.operator.name!r} has {len(self._outputs)} outputs, not {len(results)}")
         return [np.asarray(value) for value in results]
 
+    @np.errstate(all="ignore")  # infinities and NaN are data like any other, as on the NPU
     def _ours(self, operator: CpuOperator | SeveralOutputs, arrays: Sequence[Array]) -> Sequence[Array]:
         try:
             if isinstance(operator, CpuOperator):
