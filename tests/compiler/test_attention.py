@@ -287,3 +287,26 @@ def test_the_vendors_runtime_agrees(
     value = feeds(shape, 1)[0]
     value = np.ascontiguousarray(value.transpose(0, 2, 3, 1)) if value.ndim == 4 else value
     check(device, witness, made.data, value, tmp_path, picture=False)
+
+
+def test_rotary_embeddings_in_int8() -> None:
+    """Sums of two turned projections have no name in the model: calibration computes them. Stands on ONNX Runtime."""
+    net, shape, heads = Net(), (1, 8, 64), 2
+    size = shape[2] // heads
+
+    def rotated(source: str) -> str:
+        split = net.add("Reshape", source, net.constant([1, shape[1], heads, size], np.int64))
+        now = net.add("Transpose", split, perm=[0, 2, 1, 3])
+        angles = np.arange(shape[1])[:, None] * 1e4 ** (-np.arange(size // 2) / (size // 2))
+        cos, sin = (net.constant(np.concatenate([of(angles)] * 2, -1)) for of in (np.cos, np.sin))
+        ends = [net.constant([number], np.int64) for number in (0, size // 2, size, 3)]
+        one, two = (net.add("Slice", now, ends[at], ends[at + 1], ends[3]) for at in (0, 1))
+        turned = net.add("Concat", net.add("Neg", two), one, axis=3)
+        return net.add("Add", net.add("Mul", now, cos), net.add("Mul", turned, sin))
+
+    query, key = (rotated(net.add("MatMul", "x", net.weights(shape[2], shape[2]))) for _ in range(2))
+    scores = net.add("MatMul", query, net.add("Transpose", key, perm=[0, 1, 3, 2]))
+    model = net.model({"x": shape}, [net.add("Softmax", net.add("Mul", scores, net.constant(0.2)), axis=-1)])
+    x = np.random.default_rng(1).normal(0, 1, shape).astype(np.float32)
+    made = compile_model(model, calibration=[x])
+    assert min(verdict.decibels for verdict in verify(made, [{"x": x}])) > 25

@@ -10,12 +10,15 @@ import onnx
 import pytest
 
 from openrknn.cli.main import main
-from openrknn.compiler import check as module
-from openrknn.compiler import compile_model, lower
+from openrknn.compiler import compile_model, lower, pipeline
 from openrknn.compiler.errors import WrongResultError
+from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.lower import convolution
+from openrknn.compiler.rounded import rounded_model
 from openrknn.compiler.verify import verify
+from openrknn.runtime.session import Session
 from tests.compiler.nets import Net, feeds
+from tests.compiler.test_attention import attention
 
 SHAPE = (1, 16, 8, 8)
 
@@ -31,7 +34,13 @@ def network() -> onnx.ModelProto:
 def test_what_is_right_is_said(form: str) -> None:
     compiled = compile_model(network(), calibration=feeds(SHAPE) if form == "int8" else None)
     assert compiled.checked.startswith("right against ONNX in float on ")
-    assert compile_model(network(), check=False).checked == ""
+    found = compiled.check
+    assert (found.operators, found.of_operators) == (3, 3)
+    assert found.tasks == found.of_tasks > 0
+    assert not found.warnings
+    skipped = compile_model(network(), check=False)
+    assert not skipped.check.is_checked
+    assert skipped.checked == "not checked against float: --no-check (check=False) was given"
 
 
 @pytest.mark.parametrize("form", ["fp16", "int8"])
@@ -54,18 +63,42 @@ def test_a_mistake_is_found_and_its_operator_named(form: str, monkeypatch: pytes
     assert compile_model(network(), calibration=data, check=False).data
 
 
-def test_honest_loss_is_not_a_mistake() -> None:
+def lossy() -> onnx.ModelProto:
     """Half of what int8 can do is noise here: a difference of two numbers that are nearly the same."""
     net = Net()
     a, b = (net.add("Add", "x", net.constant(30.0 + more)) for more in (0.0, 0.5))
     out = net.add("Sub", net.add("Relu", a), net.add("Mul", net.add("Relu", b), net.constant(0.98)))
-    compiled = compile_model(net.model({"x": SHAPE}, [out]), calibration=feeds(SHAPE))
-    assert compiled.checked
+    return net.model({"x": SHAPE}, [out])
 
 
-def test_what_takes_long_is_left_to_verify(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SECONDS", 0.0)
-    assert compile_model(network()).checked.startswith("not checked against float: running it here would take")
+def test_honest_loss_is_a_warning_and_no_mistake(caplog: pytest.LogCaptureFixture) -> None:
+    compiled = compile_model(lossy(), calibration=feeds(SHAPE))
+    (warning,) = compiled.check.warnings
+    assert "dB of float in int8 on 3 calibration inputs, as rounding alone costs" in warning
+    assert warning in caplog.text
+    assert not compiled.checked.startswith("right")
+
+
+def test_verify_below_its_limit_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx.save(lossy(), tmp_path / "net.onnx")
+    np.save(tmp_path / "data.npy", feeds(SHAPE)[0])
+    words = ["compile", str(tmp_path / "net.onnx"), "--calibrate", str(tmp_path / "data.npy")]
+    assert main([*words, "--verify"]) == 1
+    assert "was not written" in capsys.readouterr().err
+    assert not (tmp_path / "net.rknn").exists()
+    assert main([*words, "--verify", "--keep"]) == 0
+    assert (tmp_path / "net.rknn").exists()
+
+
+def test_what_takes_long_is_run_on_one_input() -> None:
+    assert len(compile_model(network()).check.data) == 3
+    short = compile_model(network(), check_seconds=0.025).check
+    assert len(short.data) == 1
+    assert short.operators == 3
+    shortest = compile_model(network(), check_seconds=0.001).check
+    assert shortest.runs == 1
+    assert shortest.operators == 0
+    assert "0 of 3 operators compared one by one; " in shortest.text
 
 
 def test_the_command_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,7 +106,16 @@ def test_the_command_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["compile", str(tmp_path / "net.onnx")]) == 0
     assert "check    right against ONNX in float on random numbers" in capsys.readouterr().out
     assert main(["compile", str(tmp_path / "net.onnx"), "--force", "--no-check"]) == 0
-    assert "check    " not in capsys.readouterr().out
+    assert "check    not checked against float: --no-check" in capsys.readouterr().out
+
+
+def test_parts_and_decoders_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx.save(network(), tmp_path / "net.onnx")
+    words = ["compile", str(tmp_path / "net.onnx"), "--partition", "--prefer", "npu", "-o"]
+    assert main([*words, str(tmp_path / "a.rknnz")]) == 0
+    assert "; right against ONNX in float on random numbers" in capsys.readouterr().out
+    assert main([*words, str(tmp_path / "b.rknnz"), "--no-check"]) == 0
+    assert "; not checked against float: --no-check" in capsys.readouterr().out
 
 
 def test_a_residual_counts_in_the_range_of_half_a_sum() -> None:
@@ -101,7 +143,78 @@ def test_inputs_that_are_too_large_for_fp16_are_told() -> None:
     net = Net()
     power = net.add("Mul", "x", "x")
     model = net.model({"x": SHAPE}, [net.conv(power, 16, 8)])
-    assert "inputs 32 times as large" not in compile_model(model).checked
+    assert not compile_model(model).check.warnings
     wide = net.model({"x": SHAPE}, [net.add("Mul", power, net.constant(40.0))])
-    assert "inputs 32 times as large" in compile_model(wide).checked
-    assert "inputs 32 times as large" not in compile_model(wide, calibration=feeds(SHAPE)).checked
+    (note,) = compile_model(wide).check.notes
+    assert "infinite" in note
+    assert "on inputs 100 times as large" in note
+    assert not compile_model(wide, calibration=feeds(SHAPE)).check.notes
+
+
+def test_fp16_is_checked_on_calibration_data_too() -> None:
+    compiled = compile_model(network(), calibration=feeds(SHAPE), fp16=True)
+    assert compiled.format_name == "fp16"
+    assert compiled.check.data == ["3 calibration inputs"]
+
+
+def test_a_file_that_does_not_run_names_its_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+
+    def outside(*words: Any) -> Any:
+        lowering = lower.lower(*words)
+        for task in lowering.program.steps[1].tasks:
+            task.registers["DPU.DST_SURF_STRIDE"]["dst_surf_stride"] = 1 << 20
+        return lowering
+
+    monkeypatch.setattr(pipeline, "lower", outside)
+    with pytest.raises(WrongResultError, match=r"does not run on the software NPU \(operator ConvRelu 'Conv_t3, Rel"):
+        compile_model(network())
+
+
+def test_channels_that_a_common_scale_erases_are_told() -> None:
+    """One convolution for boxes and scores: there are no parts that could get scales of their own."""
+    net = Net()
+    weight = np.concatenate([np.full((4, 16, 1, 1), 100.0), np.full((12, 16, 1, 1), 0.001)])
+    model = net.model({"x": SHAPE}, [net.add("Conv", "x", net.constant(weight), kernel_shape=[1, 1])])
+    (warning,) = compile_model(model, calibration=feeds(SHAPE)).check.warnings
+    assert "12 of 16 channels of output 't1' are constant" in warning
+    assert not compile_model(model).check.warnings
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_infinite_numbers_on_the_cpu_are_data(axis: int) -> None:
+    """RK3566 has no softmax on its NPU. NumPy's warnings are errors in these tests."""
+    net = Net()
+    scores = net.add("Mul", "x", net.constant(2000.0))
+    compiled = compile_model(net.model({"x": (1, 20, 6)}, [net.add("Softmax", scores, axis=axis)]), "rk3566")
+    assert compiled.check.is_checked
+    assert "exSoftmax13" in [step.type for step in compiled.lowering.program.steps if step.is_cpu]
+    value = np.zeros((1, 20, 6), np.float32)
+    value[0, 0, 0] = 1000
+    with Session(compiled.model, "software") as session:
+        (found,) = session.run(value).values()
+    rows = np.moveaxis(found.reshape(value.shape), axis, -1).reshape(-1, value.shape[axis])
+    assert np.isnan(rows[0]).all()
+    assert np.allclose(rows[1:], 1 / value.shape[axis], rtol=1e-3)
+
+
+def test_truths_are_not_rounded() -> None:
+    """A rounded truth is no truth for ONNX Runtime, which refused to say what rounding costs."""
+    net = Net()
+    scores = net.conv("x", 16, 16, 3, pads=[1, 1, 1, 1])
+    is_hidden = net.add("Equal", "mask", net.constant(0.0))
+    out = net.add("Where", is_hidden, net.constant(-1e4), net.add("Mul", scores, scores))
+    compiled = compile_model(net.model({"x": SHAPE, "mask": SHAPE}, [out]))
+    (variant,) = compiled.variants
+    assert any(value.whole == "bool" for value in variant.graph.values.values())
+    model = FloatModel(rounded_model(variant, (), is_int8=False), variant.graph.outputs)
+    assert model.engine.startswith("onnxruntime")
+    assert not compiled.check.warnings
+
+
+@pytest.mark.parametrize("chip", ["rk3588", "rk3566"])
+def test_scores_beyond_fp16_are_no_mistake(chip: str) -> None:
+    """Scores of an attention are stored in another layout alone, where they overflow as anywhere else."""
+    check = compile_model(attention(40, 2, 64)[0], chip).check
+    assert not check.warnings
+    (note,) = check.notes
+    assert "on inputs 100 times as large, as rounding alone costs" in note

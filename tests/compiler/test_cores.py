@@ -10,7 +10,8 @@ import pytest
 from openrknn.chips import TaskList
 from openrknn.compiler import compile_model
 from openrknn.compiler.cost import cost_of
-from openrknn.compiler.formats import FP16, INT8
+from openrknn.compiler.targets import RK3588
+from openrknn.compiler.targets.target import FP16, INT8
 from openrknn.compiler.tile import Shape, share_bands, shares
 from openrknn.container.check import problems
 from openrknn.container.model import Model
@@ -198,7 +199,7 @@ def test_lists_are_written_when_they_are_worth_it() -> None:
 def test_shares_cover_every_row_once(form: Any, cores: int) -> None:
     shape = Shape(
         channels=64, height=57, width=80, out_height=29, kernel=(3, 3), stride=2, dilation=1, pad_top=1,
-        depthwise=False, stored_kernels=48, kernel_channels=64, picture_row=0,
+        depthwise=False, stored_kernels=48, kernel_channels=64, picture_row=0, buffer=RK3588.buffer,
     )  # fmt: skip
     parts = shares(shape, form, 48, 48 * 9 * 64, cores)
     assert parts is not None
@@ -215,7 +216,7 @@ def test_shares_cover_every_row_once(form: Any, cores: int) -> None:
 def test_heavy_weights_share_channels() -> None:
     shape = Shape(
         channels=512, height=6, width=6, out_height=6, kernel=(3, 3), stride=1, dilation=1, pad_top=1,
-        depthwise=False, stored_kernels=500, kernel_channels=512, picture_row=0,
+        depthwise=False, stored_kernels=500, kernel_channels=512, picture_row=0, buffer=RK3588.buffer,
     )  # fmt: skip
     parts = shares(shape, INT8, 500, 500 * 9 * 512, 3)
     assert parts is not None

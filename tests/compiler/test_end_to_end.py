@@ -251,7 +251,8 @@ def test_a_quantised_model_keeps_its_scales() -> None:
     np.testing.assert_array_equal(np.frombuffer(weights.data, np.int8), stored.reshape(-1).astype(np.int8))
 
 
-def test_boxes_and_scores_can_have_scales_of_their_own() -> None:
+def test_boxes_and_scores_do_not_share_a_scale() -> None:
+    """One int8 scale for both leaves nothing of the scores: the joined output is fp16, or two outputs when asked."""
     net = Net()
     boxes = net.add("Mul", net.conv("x", 16, 16), net.constant(600.0))
     scores = net.add("Sigmoid", net.conv("x", 16, 16))
@@ -261,7 +262,7 @@ def test_boxes_and_scores_can_have_scales_of_their_own() -> None:
     split = compile_model(model, calibration=data, split_outputs=True)
     assert split.graph.outputs == [boxes, scores]
     with Session(joined.model, "software") as session:
-        assert len(np.unique(session.run(data[0], layout="nchw")[out][0, 16:])) <= 2
+        assert len(np.unique(session.run(data[0], layout="nchw")[out][0, 16:])) > 200
     assert min(verdict.decibels for verdict in verify(split, [{"x": data[0]}])) > 30
 
 

@@ -17,6 +17,7 @@ from openrknn.compiler.importer import import_model
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.normalise import normalise
 from openrknn.compiler.quantise.equalise import equalise, pairs_of
+from openrknn.compiler.targets import RK3588
 from openrknn.compiler.verify import verify
 from tests.compiler.nets import Net, feeds
 
@@ -69,7 +70,7 @@ def run(graph: Graph, value: Array) -> Array:
 def test_nothing_changes_in_float(seed: int, spread: float, relu: bool, group: int) -> None:
     imported = import_model(uneven(seed, spread, relu=relu, group=group))
     graph = imported.graph
-    normalise(graph, atom=16)
+    normalise(graph, atom=16, target=RK3588)
     value = feeds(SHAPE, 1, seed)[0]
     before = run(graph, value)
     found = equalise(graph, imported.model, [{"x": value}])
@@ -81,7 +82,7 @@ def test_nothing_changes_in_float(seed: int, spread: float, relu: bool, group: i
 def test_channels_before_a_depthwise_convolution_become_alike() -> None:
     imported = import_model(uneven())
     graph, value = imported.graph, {"x": feeds(SHAPE, 1)[0]}
-    normalise(graph, atom=16)
+    normalise(graph, atom=16, target=RK3588)
     old = pairs_of(graph)[0][0].output
     equalise(graph, imported.model, [value])
     new = graph.ops[0].output
@@ -122,5 +123,5 @@ def test_what_cannot_be_divided_stays() -> None:
     c = net.conv(b, 16, 16)
     out = net.conv(net.add("Add", c, b), 16, 8)  # b is read twice, and c is part of a sum
     graph = import_model(net.model({"x": SHAPE}, [out])).graph
-    normalise(graph, atom=16)
+    normalise(graph, atom=16, target=RK3588)
     assert pairs_of(graph) == []

@@ -7,7 +7,7 @@ import pytest
 
 from openrknn.compiler import Compiled, compile_model
 from openrknn.compiler.errors import UnsupportedOperatorError
-from openrknn.compiler.lower.elementwise import ROOT_CONSTANT
+from openrknn.compiler.lower.bits import ROOT_CONSTANT
 from openrknn.distance import measure
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Array, Net
@@ -152,3 +152,86 @@ def test_one_row_that_is_only_centred() -> None:
     out = net.add("Sub", "x", net.add("ReduceMean", "x", axes=[-1]))
     x = np.random.default_rng(2).normal(5, 20, (1, CHANNELS)).astype(np.float32)
     assert snr(x - x.mean(), run(compile_model(net.model({"x": x.shape}, [out], opset=11)), x)) > 50
+
+
+@pytest.mark.parametrize("chip", ["rk3588", "rk3576", "rk3566", "rk3562"])
+def test_numbers_of_any_size(chip: str) -> None:
+    """Rows from 0.003 to 300 and one with a residual of 25,000, without calibration. Stands on float64."""
+    shape = (1, LENGTH, CHANNELS)
+    x = np.random.default_rng(2).normal(0, 1, shape) * np.geomspace(0.003, 300, LENGTH)[None, :, None]
+    x[0, 3, 7], x[0, 4] = 25000, 0
+    x = x.astype(np.float16).astype(np.float32)
+    model, gamma, beta = make(shape)
+    wanted, found = expected(x, gamma, beta), run(compile_model(model, chip), x)
+    assert min(snr(wanted[0, row], found[0, row]) for row in range(LENGTH)) > 57
+
+
+@pytest.mark.parametrize(("mean", "deviation"), [(5, 1), (200, 10), (-1000, 10)])
+def test_a_mean_far_above_the_deviation(mean: float, deviation: float) -> None:
+    """The mean has eleven bits in fp16: one subtraction leaves 54, 45 and 30 dB. Stands on float64."""
+    shape = (1, LENGTH, CHANNELS)
+    x = np.random.default_rng(2).normal(mean, deviation, shape).astype(np.float16).astype(np.float32)
+    model, gamma, beta = make(shape)
+    assert snr(expected(x, gamma, beta), run(compile_model(model), x)) > 60
+
+
+@pytest.mark.parametrize("form", ["Div", "Reciprocal", "Pow"])
+def test_rms_norms_of_any_size(form: str) -> None:
+    """As language models have them: position 0 reaches 25,000, and its square is beyond fp16. Stands on float64."""
+    net, shape = Net(), (1, LENGTH, 64)
+    mean = net.add("ReduceMean", net.add("Pow", "x", net.constant(2.0)), axes=[-1])
+    mean = net.add("Add", mean, net.constant(1e-5))
+    if form == "Pow":
+        root = net.add("Pow", mean, net.constant(-0.5))
+    elif form == "Div":
+        root = net.add("Div", net.constant(1.0), net.add("Sqrt", mean))
+    else:
+        root = net.add("Reciprocal", net.add("Sqrt", mean))
+    gamma = net.random.normal(1, 0.2, 64).astype(np.float32)
+    model = net.model({"x": shape}, [net.add("Mul", net.constant(gamma), net.add("Mul", "x", root))])
+    x = np.random.default_rng(3).normal(0, 1, shape) * np.geomspace(0.003, 300, LENGTH)[None, :, None]
+    x[0, 0, 5], x[0, 1], x[0, 2, 9] = 25000, 0, -60000
+    x = x.astype(np.float16).astype(np.float64)
+    wanted = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * gamma
+    compiled = compile_model(model)
+    assert {step.type for step in compiled.lowering.program.steps if step.is_cpu} <= {"Reshape", "Transpose"}
+    found = run(compiled, x.astype(np.float32))
+    assert min(snr(wanted[0, row], found[0, row]) for row in range(LENGTH)) > 57
+    calibrated = run(compile_model(model, calibration=[x.astype(np.float32)]), x.astype(np.float32))
+    assert np.isfinite(calibrated).all()
+
+
+@pytest.mark.parametrize("eps", [1e-3, 1e-5, 1e-12])
+def test_epsilon_is_of_the_true_size(eps: float) -> None:
+    """Beside numbers whose variance is as small as epsilon, and smaller. Stands on float64."""
+    shape = (1, LENGTH, CHANNELS)
+    x = np.random.default_rng(2).normal(0, 1, shape) * np.geomspace(0.0005, 1, LENGTH)[None, :, None]
+    x = x.astype(np.float16).astype(np.float32)
+    model, gamma, beta = make(shape, eps=eps, beta=False)
+    wanted, found = expected(x, gamma, beta, eps), run(compile_model(model), x)
+    assert min(snr(wanted[0, row], found[0, row]) for row in range(LENGTH)) > 50
+
+
+def test_a_quantised_model_without_calibration() -> None:
+    """A model that states its ranges (QDQ): differences above 16 once overflowed. Stands on ONNX Runtime."""
+    shape, scale = (1, LENGTH, CHANNELS), 1.0
+    net = Net()
+    pair = net.constant(scale), net.constant(0, np.int8)
+    held = net.add("DequantizeLinear", net.add("QuantizeLinear", "x", *pair), *pair)
+    normed = net.add("LayerNormalization", held, net.constant(np.ones(CHANNELS)), net.constant(np.zeros(CHANNELS)))
+    pair = net.constant(0.04), net.constant(0, np.int8)
+    out = net.add("DequantizeLinear", net.add("QuantizeLinear", normed, *pair), *pair)
+    x = np.random.default_rng(4).normal(0, 30, shape).astype(np.float32)
+    compiled = compile_model(net.model({"x": shape}, [out]))
+    assert compiled.format_name == "int8"
+    stored = np.clip(np.rint(x / scale), -128, 127) * scale
+    wanted = expected(stored, np.ones(CHANNELS), np.zeros(CHANNELS))
+    assert snr(wanted, run(compiled, x)) > 35
+
+
+def test_int8_of_small_numbers() -> None:
+    """Calibrated on numbers of 0.001, which once was refused with the advice to compile in int8."""
+    shape = (1, LENGTH, CHANNELS)
+    x = np.random.default_rng(5).normal(0, 0.001, shape).astype(np.float32)
+    model, gamma, beta = make(shape)
+    assert snr(expected(x, gamma, beta), run(compile_model(model, calibration=[x]), x)) > 30

@@ -11,13 +11,14 @@ from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.importer import import_model
 from openrknn.compiler.ir import Graph, diff_graphs
 from openrknn.compiler.normalise import normalise
+from openrknn.compiler.targets import RK3588
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Net, feeds
 
 
 def normalised(net: Net, outputs: list[str], shape: tuple[int, ...] = (1, 16, 8, 8), atom: int = 16) -> Graph:
     graph = import_model(net.model({"x": shape}, outputs)).graph
-    normalise(graph, atom=atom)
+    normalise(graph, atom=atom, target=RK3588)
     return graph
 
 
@@ -118,7 +119,7 @@ def test_two_stages_can_be_compared() -> None:
     graph = import_model(net.model({"x": (1, 16, 8, 8)}, [net.add("Relu", net.conv("x", 16, 8))])).graph
     before = copy.deepcopy(graph)
     assert diff_graphs(before, graph) == ""
-    normalise(graph, atom=16)
+    normalise(graph, atom=16, target=RK3588)
     assert "-  %t2[1,8,8,8] = Relu(%t1)" in diff_graphs(before, graph)
 
 

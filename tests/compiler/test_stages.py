@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from openrknn.compiler.errors import UnsupportedOperatorError
-from openrknn.compiler.formats import FP16, INT8
 from openrknn.compiler.functions import FUNCTIONS, function_for
 from openrknn.compiler.link.plan import plan
 from openrknn.compiler.program import Program, Step, Tensor
@@ -14,6 +13,8 @@ from openrknn.compiler.quantise.ranges import METHODS, quantization_for, squared
 from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.quantise.weights import quantize_weights
 from openrknn.compiler.recipes.fixed_point import factor
+from openrknn.compiler.targets import RK3588
+from openrknn.compiler.targets.target import FP16, INT8
 from openrknn.compiler.tile import Shape, stripes, tile
 from openrknn.container.parts import DataType, Kind
 
@@ -79,6 +80,7 @@ def shape(**changes: object) -> Shape:
     values: dict[str, object] = {
         "channels": 64, "height": 56, "width": 56, "out_height": 56, "kernel": (3, 3), "stride": 1, "dilation": 1,
         "pad_top": 1, "depthwise": False, "stored_kernels": 64, "kernel_channels": 64, "picture_row": 0,
+        "buffer": RK3588.buffer,
     }  # fmt: skip
     return Shape(**{**values, **changes})  # type: ignore[arg-type]
 
@@ -125,10 +127,11 @@ def test_stripes_cover_every_column() -> None:
 
 
 def test_tensors_that_live_together_do_not_share_memory() -> None:
-    program = Program("p", INT8, ["a"], ["d"])
+    program = Program("p", INT8, ["a"], ["d"], RK3588)
     for name, size in (("a", 640), ("b", 1280), ("c", 640), ("d", 64)):
         kind = Kind.INPUT if name == "a" else Kind.OUTPUT if name == "d" else Kind.INTERNAL
-        program.tensors[name] = Tensor(name, kind, DataType.INT8, (1, size, 1, 1), "feature", size_bytes=size)
+        shape = (1, size, 1, 1)
+        program.tensors[name] = Tensor(name, kind, DataType.INT8, shape, "feature", size_bytes=size, atom_bytes=16)
     program.steps = [Step("s", "s", [x], [y]) for x, y in (("a", "b"), ("b", "c"), ("c", "d"))]
     plan(program)
     places = {name: range(t.offset, t.offset + t.size_bytes) for name, t in program.tensors.items()}

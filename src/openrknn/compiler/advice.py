@@ -27,9 +27,11 @@ def advice(compiled: Compiled) -> list[str]:
     seen = variant.lowering.statistics
     if not seen or compiled.format_name == "fp16":
         return []
+    mixed = variant.graph.mixed
     return [
         *_about_data(compiled, seen),
-        *_about_outputs(variant.source, variant.graph.outputs, seen),
+        *(f"{why}: it is fp16, as is everything behind the last convolutions" for why in mixed.values()),
+        *_about_outputs(variant.source, [name for name in variant.graph.outputs if name not in mixed], seen),
         *_about_scores(variant.graph, seen),
         *_about_precision(compiled),
     ]

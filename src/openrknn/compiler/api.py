@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 from openrknn.backports import Unpack
 from openrknn.compiler.errors import CompileError
+from openrknn.compiler.found import skipped
 from openrknn.compiler.importer.read import read_model
 from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, model_inputs
 from openrknn.compiler.options import CompileKeywords, CompileOptions
@@ -19,6 +21,8 @@ from openrknn.compiler.result import Compiled, Variant
 from openrknn.container.model import Model
 
 __all__ = ["Compiled", "Variant", "compile_model", "compile_onnx", "compile_with", "input_names"]
+
+_LOG = logging.getLogger(__name__)
 
 
 def compile_onnx(
@@ -58,12 +62,14 @@ def input_names(
 def compile_with(onnx: str | os.PathLike[str] | bytes | Any, options: CompileOptions) -> Compiled:
     """The same for options that are there already."""
     made = _compile(onnx, options)
-    if options.check:
-        from openrknn.compiler.check import check
+    if not options.check:
+        made.check = skipped()
+        return made
+    from openrknn.compiler.check import check
 
-        if options.progress is not None:
-            options.progress("check", 0, 1)
-        made.checked = check(made)
+    made.check = check(made, seconds=options.check_seconds, tell=options.progress)
+    for text in made.check.warnings:
+        _LOG.warning("openrknn: warning: %s", text)
     return made
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from openrknn.compiler.formats import ceil_div
 from openrknn.compiler.link import Linked
 from openrknn.compiler.program import Program, Task
-from openrknn.compiler.targets import RK3588, Target
+from openrknn.compiler.targets import Target
 from openrknn.cost import Cost, Kind, OperatorCost, Shape, Work, board_of, operator_cost, work_of
 from openrknn.isa import TAIL_WORDS, WORD_BYTES
 from openrknn.isa.enums import ArgbInput, CombineUse, ConvMode, OperandMode, PixelBits, Precision
@@ -20,7 +20,9 @@ _FIRST_LIST = {1: 0, 2: 1, 3: 3}
 
 def linked_costs(program: Program, linked: Linked) -> dict[int, Cost]:
     """Number of cores -> the same numbers as `cost_of` finds in the written file."""
-    return {cores: _cost(program, linked, cores) for cores in _FIRST_LIST if _FIRST_LIST[cores] < len(linked.lists)}
+    # Files of RK3576 have lists for three cores as those of RK3588 do; the chip has two.
+    counts = [count for count in _FIRST_LIST if count <= program.target.chip.cores]
+    return {count: _cost(program, linked, count) for count in counts if _FIRST_LIST[count] < len(linked.lists)}
 
 
 def _cost(program: Program, linked: Linked, cores: int) -> Cost:
@@ -51,12 +53,12 @@ _WIDTHS = {int(precision): element_bytes(precision)
                              Precision.FP32)}  # fmt: skip
 
 
-def work_of_task(task: Task, target: Target = RK3588, command_bytes: int = 0) -> Work:
+def work_of_task(task: Task, target: Target, command_bytes: int = 0) -> Work:
     """What one task gives the chip to do."""
     return work_of(shape_of(task, target)._replace(command_bytes=command_bytes), target.chip)
 
 
-def shape_of(task: Task, target: Target = RK3588) -> Shape:
+def shape_of(task: Task, target: Target) -> Shape:
     """Of one task; loading a table costs its commands only."""
     if task.table is not None:
         return Shape(Kind.TABLE_LOAD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -65,7 +66,11 @@ def about(*names: str) -> Iterator[None]:
 
 
 def in_terms_of(error: CompileError, known: Collection[str]) -> None:
-    """Say `operators` with names that the given model has: what was written in place of one begins with its name."""
+    """Say `operators`, and tensors in the text, with names that the given model has.
+
+    What the compiler writes in place of an operator begins with its name. Text: what stands in quotes, or is advised as
+    a place to cut (--outputs).
+    """
     found: dict[str, None] = {}
     for name in error.operators:
         start = name
@@ -74,3 +79,18 @@ def in_terms_of(error: CompileError, known: Collection[str]) -> None:
         if start:
             found[start] = None
     error.operators = tuple(found)
+    if error.args and isinstance(error.args[0], str):
+        error.args = (_NAMED.sub(lambda match: _in_text(match, known), error.args[0]), *error.args[1:])
+
+
+_NAMED = re.compile(r"(?P<before>--outputs )(?P<cut>[^\s();,]*[^\s();,.])|'(?P<quoted>[^'\n]+)'")
+
+
+def _in_text(match: re.Match[str], known: Collection[str]) -> str:
+    name = match["cut"] or match["quoted"]
+    start = name
+    while start and start not in known:
+        start = start.rpartition("_")[0]
+    if match["cut"]:
+        return f"{match['before']}{name if name == 'heads' or name in known else start or 'NAME'}"
+    return f"'{start}'" if start else match[0]

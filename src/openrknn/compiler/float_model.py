@@ -9,12 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from openrknn.compiler.errors import CalibrationError, CompileError
 from openrknn.compiler.ir import Array
+from openrknn.container.onnxdata import refuse_external_data
+from openrknn.errors import FormatError
 from openrknn.extras import how_to_install
+from openrknn.installed_onnxruntime import installed
 
 __all__ = ["FloatModel", "onnx_package"]
 
+_LONGEST_REASON = 200
 _QUIET = 4
 
 
@@ -41,7 +47,12 @@ class FloatModel:
         try:
             results = self._run(dict(feed))
         except Exception as error:  # noqa: BLE001  (both engines raise types of their own)
-            raise CalibrationError(f"the float model cannot be run on the calibration data: {error}") from None
+            shapes = ", ".join(f"{name} {list(np.shape(value))}" for name, value in feed.items())
+            said = str(error).splitlines()[0][:_LONGEST_REASON] if str(error) else type(error).__name__
+            raise CalibrationError(
+                f"the model cannot be run in float on {shapes} ({self.engine}: {said}); check it with onnx.checker, "
+                "and give inputs as in real use: --calibrate, --verify-with"
+            ) from None
         yield from zip(self.names, results, strict=True)
         yield from feed.items()
 
@@ -64,7 +75,11 @@ def _engine(model: bytes, names: list[str], *, fuses: bool) -> tuple[str, Any]:
     if not names:
         return "none", lambda feed: []
     try:
-        import onnxruntime
+        refuse_external_data(model, "the model")
+    except FormatError as error:
+        raise CalibrationError(str(error)) from None
+    try:
+        onnxruntime = installed()
     except ImportError:
         return _reference(model, names)
     options = onnxruntime.SessionOptions()
@@ -94,4 +109,9 @@ def _reference(model: bytes, names: list[str]) -> tuple[str, Any]:
     from onnx.reference import ReferenceEvaluator
 
     evaluator = ReferenceEvaluator(onnx_package().load_model_from_string(model))
-    return "onnx reference evaluator", lambda feed: evaluator.run(names, feed)
+
+    @np.errstate(all="ignore")  # overflow is a result: ONNX Runtime does not mention it either
+    def run(feed: Mapping[str, Array]) -> list[Array]:
+        return list(evaluator.run(names, dict(feed)))
+
+    return "onnx reference evaluator", run

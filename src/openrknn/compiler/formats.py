@@ -1,17 +1,19 @@
-"""The two number formats that models are compiled for, and the sizes that follow from them and the chip's atoms."""
+"""A number format that models are compiled for, and the sizes that follow from it and the chip's atoms.
+
+Which formats a chip has: `targets.Target.int8` and `.fp16`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openrknn.chips import CHIPS
 from openrknn.container.parts import DataType
 from openrknn.isa import Precision
 
-__all__ = ["ATOM_BYTES", "FP16", "INT8", "Format", "align", "ceil_div"]
+__all__ = ["HEAD_CHANNELS", "Format", "align", "ceil_div"]
 
-ATOM_BYTES = CHIPS["rk3588"].atom_bytes
-"""Of most chips; `Format.atom_bytes` says it for the one at hand."""
+HEAD_CHANNELS = 16
+"""Channels of a head of attention are padded to a multiple of these, on every chip."""
 
 
 def align(number: int, multiple: int) -> int:
@@ -32,7 +34,7 @@ class Format:
     precision: Precision
     dtype: DataType
     element_bytes: int
-    atom_bytes: int = ATOM_BYTES
+    atom_bytes: int
     group_atoms: int = 2
     """Atoms of output channels that a convolution makes together."""
 
@@ -53,8 +55,3 @@ class Format:
 
     def surfaces(self, channels: int) -> int:
         return ceil_div(channels, self.atom)
-
-
-INT8 = Format("int8", Precision.INT8, DataType.INT8, 1)
-FP16 = Format("fp16", Precision.FP16, DataType.FLOAT16, 2)
-"""For atoms of 16 bytes."""

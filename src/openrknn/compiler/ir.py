@@ -110,6 +110,8 @@ class Graph:
     """Values whose quantization the model itself states (QuantizeLinear)."""
     floats: set[str] = field(default_factory=set)
     """Values that are fp16 in int8 models too."""
+    mixed: dict[str, str] = field(default_factory=dict)
+    """Outputs of int8 models that are fp16, and why."""
     logits: set[str] = field(default_factory=set)
     """Values of which a Sigmoid makes scores of the model: 0 decides."""
     scores: set[str] = field(default_factory=set)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["CPU_ANY", "CPU_OPERATORS", "NPU_OPERATORS", "Row"]
+__all__ = ["CPU_ANY", "CPU_OPERATORS", "NPU_OPERATORS", "ONNX_ON_NPU", "QUANTISERS", "Row"]
 
 
 class Row(NamedTuple):
@@ -33,8 +33,8 @@ NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
             "CNA with pad values between the pixels",
         ),
         "LayerNormalization": Row(
-            "LayerNormalization of [1, T, C] or [1, H, W, C] over C",
-            "in fp16, in int8 models too: convolutions, products, and Newton's method for the root",
+            "LayerNormalization and RMSNormalization of [1, T, C] or [1, H, W, C] over C, also written out",
+            "in fp16, in int8 models too: convolutions, products, and Newton's method for the root; rows of any size",
         ),
         "Softmax": Row(
             "Softmax over channels, or over the last dimension of attention scores, where something follows it",
@@ -71,6 +71,22 @@ NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
         "Reshape": Row("Reshape, Flatten, Squeeze, Unsqueeze", "no task where memory stays as it is, else the CPU"),
     }
 )
+
+ONNX_ON_NPU = frozenset({
+    "Abs", "Add", "Attention", "AveragePool", "BatchNormalization", "Celu", "CenterCropPad", "Clip", "Concat", "Conv",
+    "ConvTranspose", "Cos", "DepthToSpace", "Div", "Dropout", "Einsum", "Elu", "Erf", "Exp", "Flatten", "GRU", "Gelu",
+    "Gemm", "GlobalAveragePool", "GlobalMaxPool", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity",
+    "InstanceNormalization", "LSTM", "LayerNormalization", "LeakyRelu", "Log", "LogSoftmax", "LpNormalization",
+    "MatMul", "Max", "MaxPool", "Mean", "MeanVarianceNormalization", "Min", "Mish", "Mul", "Neg", "PRelu", "Pad",
+    "Pow", "RMSNormalization", "RNN", "Reciprocal", "ReduceMean", "Relu", "Reshape", "Resize", "RotaryEmbedding",
+    "Selu", "Shrink", "Sigmoid", "Sin", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt",
+    "Squeeze", "Sub", "Sum", "SwiGLU", "Swish", "Tanh", "ThresholdedRelu", "Transpose", "Unsqueeze", "Upsample",
+})  # fmt: skip
+"""ONNX operators of floats that become tasks of the NPU, or nothing at all: by name, for who looks at one alone.
+
+tests/compiler/test_operator_names.py compiles every operator that onnx has a test of, and compares.
+"""
+QUANTISERS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 CPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
     {

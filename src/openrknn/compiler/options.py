@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypedDict
 
-from openrknn.chips import CHIPS, Chip
+from openrknn.chips import CHIPS, Chip, find_chip, known_chips
 from openrknn.compiler.calibration import FITS, Calibration
 from openrknn.compiler.errors import CalibrationError, OptionError
 from openrknn.compiler.importer.batch import MOST_ITEMS
@@ -56,6 +56,7 @@ class CompileKeywords(TypedDict, total=False):
     custom_string: str
     cores: int | None
     check: bool
+    check_seconds: float
     progress: Progress | None
 
 
@@ -111,7 +112,9 @@ class CompileOptions:
     """1 for the one-core task list only, 3 for lists of two and three cores with everything shared that can be; left
     alone, these are there if they are worth it."""
     check: bool = True
-    """Run the result once on the software NPU and compare it with ONNX in float, if that takes a second or two."""
+    """Run the result on the software NPU and compare it with ONNX in float: outputs, and every operator."""
+    check_seconds: float = 60.0
+    """What the check may take by estimate; beyond that it looks at less, and says so."""
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
@@ -145,16 +148,16 @@ class CompileOptions:
     @property
     def chip(self) -> Chip:
         """What the model is for."""
-        name = str(self.target).lower()
-        if name not in CHIPS:
-            raise OptionError(f"target {self.target!r} is not a chip that openrknn knows; there are {', '.join(CHIPS)}")
-        if CHIPS[name].family not in TARGETS:
+        found = find_chip(str(self.target))
+        if found is None:
+            raise OptionError(f"target {self.target!r} is not a chip that openrknn knows; there are {known_chips()}")
+        if found.family not in TARGETS:
             known = ", ".join(chip.name for chip in CHIPS.values() if chip.family in TARGETS)
             raise OptionError(
-                f"the compiler makes models for {known}; {CHIPS[name].title} has other registers, and no recipes for "
+                f"the compiler makes models for {known}; {found.title} has other registers, and no recipes for "
                 "it yet. Use the vendor's toolkit for it"
             )
-        return CHIPS[name]
+        return found
 
     @property
     def shape_sets(self) -> list[dict[str, tuple[int, ...]]]:

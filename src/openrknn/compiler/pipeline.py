@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from openrknn.compiler.calibration import Preprocess, feeds_for
+from openrknn.compiler.calibration import Feeds, Preprocess, feeds_for
 from openrknn.compiler.cores import CORE_COUNTS, choose_shares
 from openrknn.compiler.cost import Cost, linked_costs
 from openrknn.compiler.errors import CompileError, OptionError, in_terms_of
@@ -24,9 +24,11 @@ from openrknn.compiler.measured import is_rounding_better
 from openrknn.compiler.normalise import normalise
 from openrknn.compiler.normalise.clean import split_final_concats
 from openrknn.compiler.options import CompileOptions, Progress
+from openrknn.compiler.program import Program
 from openrknn.compiler.quantise import quantise
 from openrknn.compiler.quantise.gradient import channel_costs
 from openrknn.compiler.quantise.groups import moves
+from openrknn.compiler.quantise.mixed_outputs import free_mixed_outputs
 from openrknn.compiler.quantise.precision import Choice, find_operators, set_precision
 from openrknn.compiler.quantise.rounding import adapt, samples_for
 from openrknn.compiler.quantise.shapes import Shaped, calibrate, equalise_together
@@ -90,6 +92,9 @@ def _compiled(
     fronts = [_front(imported, options, form) for imported in imports]
     if not is_fp16:
         _quantise(fronts, options, preprocess, seen)
+    elif options.calibration is not None:  # to check the result with
+        for front in fronts:
+            front.samples = list(islice(_feeds(front, options, preprocess, len(fronts)), _SAMPLES))
     tell("lower", 0, 1)
     back = _Back(options, form, preprocess, batch)
     way = {"method": options.method, "adaptive_rounding": _settle(fronts, back)}
@@ -105,10 +110,13 @@ def _compiled(
         back.build(front.graph, front.statistics, options.cores, count)
         for front, count in zip(fronts, items, strict=True)
     ]
-    data = encode(_finished([entry.model for entry in built]))
+    notes = imports[0].metadata.as_notes()
+    data = encode(replace(_finished([entry.model for entry in built]), notes_text=notes))
     tell("write", 1, 1)
     variants = tuple(
-        Variant(front.graph, entry.lowering, front.imported.model, front.samples, entry.costs, count)
+        Variant(
+            front.graph, entry.lowering, front.imported.model, front.samples, entry.costs, entry.program, count
+        )
         for front, entry, count in zip(fronts, built, items, strict=True)
     )
     return Compiled(
@@ -150,14 +158,19 @@ def _front(imported: Imported, options: CompileOptions, form: Format) -> _Front:
     return _Front(imported, graph)
 
 
+def _feeds(front: _Front, options: CompileOptions, preprocess: Preprocess, count: int) -> Feeds:
+    """The calibration data that fit one of so many choices of shapes."""
+    batch = options.batch or front.imported.batch
+    return feeds_for(options.calibration, front.graph, preprocess, batch=batch, is_choosy=count > 1)
+
+
 def _quantise(
     fronts: list[_Front], options: CompileOptions, preprocess: Preprocess, seen: dict[str, Statistics]
 ) -> None:
     if options.calibration is not None:
         parts = []
         for front in fronts:
-            batch = options.batch or front.imported.batch
-            feeds = feeds_for(options.calibration, front.graph, preprocess, batch=batch, is_choosy=len(fronts) > 1)
+            feeds = _feeds(front, options, preprocess, len(fronts))
             front.more = list(islice(feeds, samples_for(front.graph)))
             front.samples = front.more[:_SAMPLES]
             parts.append(Shaped(front.graph, front.imported.model, feeds, front.samples))
@@ -167,6 +180,8 @@ def _quantise(
             total = sum(len(part.feeds) for part in parts)
             tell = options.progress or (lambda stage, done, of: None)
             seen.update(calibrate(parts, lambda done: tell("calibrate", done, total)))
+        for front in fronts:
+            front.graph.mixed = free_mixed_outputs(front.graph, seen, can_mix=target_of(options.chip).can_mix)
     costs = _costs(fronts) if options.method == "cost" else {}
     for front in fronts:
         known = {name: seen[name] for name in front.graph.values if name in seen}
@@ -242,6 +257,7 @@ class _Built(NamedTuple):
     model: Model
     lowering: Lowering
     costs: dict[int, Cost]
+    program: Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,4 +294,4 @@ class _Back:
             program, linked, chip, self.preprocess.pairs, version=f"openrknn {__version__}",
             custom_string=self.options.custom_string, batch=self.batch,
         )  # fmt: skip
-        return _Built(model, lowering, linked_costs(program, linked))
+        return _Built(model, lowering, linked_costs(program, linked), program)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from openrknn.compiler.formats import ATOM_BYTES, Format
+from openrknn.compiler.formats import Format
 from openrknn.compiler.ir import Quantization
 from openrknn.compiler.registers import CONVOLUTION, ELEMENTWISE, POOLING, Place, Registers
-from openrknn.compiler.targets import RK3588, Target
+from openrknn.compiler.targets import Target
 from openrknn.container.parts import DataType, Kind
 
 __all__ = [
@@ -61,7 +61,8 @@ class Tensor:
     offset: int = 0
     """In internal memory; filled by the plan."""
     element_bytes: int = 1
-    atom_bytes: int = ATOM_BYTES
+    atom_bytes: int = field(kw_only=True)
+    """Of the target's atoms, or of the fp32 atoms that RK3566 writes for lookup tables."""
 
     def at(self, channel: int = 0, row: int = 0, column: int = 0) -> Place:
         """The atom of a channel and pixel."""
@@ -101,7 +102,7 @@ class Program:
     format: Format
     inputs: list[str]
     outputs: list[str]
-    target: Target = RK3588
+    target: Target
     tensors: dict[str, Tensor] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     internal_bytes: int = 0

@@ -91,6 +91,7 @@ def _copy(made: Program, source: str, target: str) -> Step:
     made.tensors[name] = Tensor(
         name, Kind.CPU_CONSTANT, DataType.INT64, (len(shape),), "data", native_shape=(len(shape),),
         data=struct.pack(f"<{len(shape)}q", *shape), size_bytes=8 * len(shape), element_bytes=8,
+        atom_bytes=made.target.atom_bytes,
     )  # fmt: skip
     return Step("Reshape", f"Reshape:{target}", [source, name], [target], is_cpu=True)
 

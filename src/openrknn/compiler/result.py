@@ -7,8 +7,10 @@ from typing import Any
 
 from openrknn.compiler.calibration import Preprocess
 from openrknn.compiler.cost import Cost
+from openrknn.compiler.found import CheckResult
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.lower import Lowering
+from openrknn.compiler.program import Program
 from openrknn.compiler.quantise.precision import Choice
 from openrknn.compiler.quantise.why import RangeChoice
 from openrknn.container.model import Model
@@ -28,6 +30,9 @@ class Variant:
     """The first calibration inputs, as the ONNX model takes them."""
     costs: dict[int, Cost] = field(default_factory=dict)
     """Number of cores -> what a run costs on a board, for each number that there are task lists for."""
+
+    program: Program | None = None
+    """Its tensors and tasks for all items, with their places in memory."""
 
     batch: int = 1
     """Items that this graph takes; graph and source are for one of them."""
@@ -60,12 +65,17 @@ class Compiled:
     """Mixed models that were searched for: what the model costs with everything in fp16."""
     way: dict[str, Any] = field(default_factory=dict)
     """Options that `method="auto"` chose between."""
-    checked: str = ""
-    """What running the file once has shown, in words; empty: it was not asked for."""
+    check: CheckResult = field(default_factory=CheckResult)
+    """What running the file has shown, or why it was not run."""
     ranges: tuple[RangeChoice, ...] = ()
     """int8: the range of each value, and why."""
     rounding_db: dict[str, float] = field(default_factory=dict)
     """int8: what adaptive rounding of its weights gained each convolution on the calibration data, in decibels."""
+
+    @property
+    def checked(self) -> str:
+        """What running the file has shown, in words."""
+        return self.check.text
 
     @property
     def graph(self) -> Graph:

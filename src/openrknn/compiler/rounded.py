@@ -6,6 +6,7 @@ has; one that is about as bad is right, and its number format is to blame.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from openrknn.compiler.ir import Array, Graph, Value
 from openrknn.compiler.quantise.weights import quantize_weights
 from openrknn.compiler.result import Variant
 
-__all__ = ["round_feed", "rounded_model"]
+__all__ = ["local_model", "round_feed", "round_value", "rounded_model"]
 
 _OLDEST_INT8 = 10
 """The first operator set with QuantizeLinear."""
@@ -24,8 +25,11 @@ _WEIGHTED = {"Conv": 0, "MatMul": 1, "Gemm": 1}
 """Operators with weights as their second input -> the axis of the outputs."""
 
 
-def rounded_model(variant: Variant, *, is_int8: bool) -> Any:
-    """The folded ONNX model of a variant with its values and weights rounded; None where the model is too old."""
+def rounded_model(variant: Variant, moved: Collection[str], *, is_int8: bool) -> Any:
+    """The folded ONNX model of a variant with its values and weights rounded; None where the model is too old.
+
+    `moved`: values with the numbers of an ONNX value, some of them in another layout.
+    """
     onnx = onnx_package()
     version = max((entry.version for entry in variant.source.opset_import if not entry.domain), default=1)
     if is_int8 and version < _OLDEST_INT8:
@@ -33,14 +37,14 @@ def rounded_model(variant: Variant, *, is_int8: bool) -> Any:
     model = onnx.ModelProto()
     model.CopyFrom(variant.source)
     _round_weights(model, variant.graph, is_int8=is_int8)
-    stored = _stored_values(variant.graph)
+    stored = _stored_values(variant.graph, moved)
     nodes = list(model.graph.node)
     del model.graph.node[:]
     for node in nodes:
         added = []
         for at, name in enumerate(node.output):
             value = stored.get(name)
-            if value is not None:
+            if value is not None and not value.whole:
                 node.output[at] = f"{name}.exact"
                 added += _rounding(onnx, model, value)
         model.graph.node.append(node)
@@ -48,16 +52,18 @@ def rounded_model(variant: Variant, *, is_int8: bool) -> Any:
     return model
 
 
-def _stored_values(graph: Graph) -> dict[str, Value]:
+def _stored_values(graph: Graph, moved: Collection[str]) -> dict[str, Value]:
     """Values by the names of the ONNX model; one that is kept in another layout only is rounded as it is there."""
     found = dict(graph.values)
     for name, (source, _) in graph.derived.items():
         value = graph.values.get(name)
-        numbers = None if value is None else value.quantization
-        if value is None or numbers is None or source in graph.values:
+        if value is None or source in graph.values:
             continue
-        known = found.get(source)
-        if known is None or known.quantization is None or numbers.scale > known.quantization.scale:
+        numbers, known = value.quantization, found.get(source)
+        if numbers is None:  # fp16
+            if name in moved:
+                found.setdefault(source, replace(value, name=source))
+        elif known is None or known.quantization is None or numbers.scale > known.quantization.scale:
             found[source] = replace(value, name=source)
     return found
 
@@ -122,3 +128,62 @@ def _int8_weights(array: Array, axis: int) -> Array:
     first = np.moveaxis(array, axis, 0)
     real = quantize_weights(np.ascontiguousarray(first)).real.astype(np.float32)
     return np.ascontiguousarray(np.moveaxis(real, 0, axis))
+
+
+def local_model(variant: Variant, moved: Collection[str], *, is_int8: bool) -> tuple[Any, dict[str, str]]:
+    """(a model, value -> the name of what its operator makes of rounded inputs); (None, {}) where it is too old.
+
+    Every operator is there twice: in float, and on the float numbers of its inputs as the file stores them. The
+    difference is what honest rounding costs one operator alone.
+    """
+    onnx = onnx_package()
+    version = max((entry.version for entry in variant.source.opset_import if not entry.domain), default=1)
+    if is_int8 and version < _OLDEST_INT8:
+        return None, {}
+    model, rounded = onnx.ModelProto(), onnx.ModelProto()
+    model.CopyFrom(variant.source)
+    rounded.CopyFrom(variant.source)
+    _round_weights(rounded, variant.graph, is_int8=is_int8)
+    weights = {entry.name: entry.SerializeToString() for entry in model.graph.initializer}
+    changed: dict[str, str] = {}
+    for entry in rounded.graph.initializer:
+        if entry.SerializeToString() != weights.get(entry.name):
+            changed[entry.name] = f"{entry.name}.rounded"
+            entry.name = changed[entry.name]
+            model.graph.initializer.append(entry)
+    stored = _stored_values(variant.graph, moved)
+    inputs = [entry.name for entry in model.graph.input if entry.name in stored]
+    nodes = list(model.graph.node)
+    del model.graph.node[:]
+    seen = dict(changed)
+    for name in inputs:
+        if stored[name].whole:
+            continue
+        model.graph.node.extend(_seen(onnx, model, stored[name]))
+        seen[name] = f"{name}.seen"
+    made: dict[str, str] = {}
+    for node in nodes:
+        copy = onnx.NodeProto.FromString(node.SerializeToString())
+        copy.name = f"{node.name}.local"
+        copy.input[:] = [seen.get(name, name) for name in node.input]
+        copy.output[:] = [f"{name}.local" if name else "" for name in node.output]
+        model.graph.node.extend([node, copy])
+        for name in filter(None, node.output):
+            made[name] = seen[name] = f"{name}.local"
+            if name in stored and not stored[name].whole:
+                model.graph.node.extend(_seen(onnx, model, stored[name]))
+                seen[name] = f"{name}.seen"
+    return model, made
+
+
+def _seen(onnx: Any, model: Any, value: Value) -> list[Any]:
+    """name -> name.seen: as the file stores it."""
+    nodes = _rounding(onnx, model, value)
+    nodes[0].input[0] = value.name
+    nodes[-1].output[0] = f"{value.name}.seen"
+    return nodes
+
+
+def round_value(values: Array, value: Value) -> Array:
+    """Numbers as the file stores them."""
+    return _rounded(values, value)

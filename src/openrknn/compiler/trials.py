@@ -13,7 +13,10 @@ from openrknn.container.model import Model
 from openrknn.runtime.io.outputs import OutputKind
 from openrknn.runtime.session import Session
 
-__all__ = ["Feeds", "choose_shapes", "grouped", "items_of", "named", "raw_inputs", "run_items", "shapes_text", "trials"]
+__all__ = [
+    "Feeds", "choose_shapes", "grouped", "items_of", "named", "noise", "raw_inputs", "run_items", "shapes_text",
+    "trials",
+]  # fmt: skip
 
 Feeds: TypeAlias = list[dict[str, Array]]
 
@@ -25,7 +28,7 @@ def trials(compiled: Compiled, feeds: Feeds | None, count: int) -> Iterator[tupl
         fitting = [feed for feed in feeds or () if all(feed[name].shape == shape for name, shape in shapes.items())]
         used = fitting if feeds else variant.samples[:count]
         if not used and not feeds and not any(other.samples for other in compiled.variants):
-            used = [_noise(variant.graph)]
+            used = [noise(variant.graph)]
         if used:
             yield number, variant, used
 
@@ -85,7 +88,7 @@ def raw_inputs(compiled: Compiled, feed: dict[str, Array]) -> dict[str, Array]:
     return {name: compiled.preprocess.undo(name, values) for name, values in feed.items()}
 
 
-def _noise(graph: Graph) -> dict[str, Array]:
+def noise(graph: Graph) -> dict[str, Array]:
     """Around 0, with a spread of 1; where the model says what an input's range is, all over that."""
     generator = np.random.default_rng(0)
     feed = {}

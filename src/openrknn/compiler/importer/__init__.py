@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from openrknn.compiler.errors import CompileError, in_terms_of
@@ -17,9 +18,11 @@ from openrknn.compiler.importer.inline import inline_functions
 from openrknn.compiler.importer.masks import soften_masks
 from openrknn.compiler.importer.qdq import stored_weights
 from openrknn.compiler.importer.read import read_model
-from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, find_scores, known_shapes
+from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, find_scores, known_shapes, picture_shape
 from openrknn.compiler.importer.types import as_float, refuse_integers, widen_outputs
 from openrknn.compiler.ir import Graph
+from openrknn.container.metadata import Metadata, read_metadata
+from openrknn.errors import InputWarning
 
 __all__ = ["Imported", "import_model"]
 
@@ -34,6 +37,8 @@ class Imported:
     """Items that the ONNX model takes at once; graph and model are for one of them."""
     known: frozenset[str] = frozenset()
     """Names of operators and values of the model that was given."""
+    metadata: Metadata = field(default_factory=Metadata)
+    """What the file says about classes and pictures."""
 
 
 def import_model(
@@ -47,8 +52,13 @@ def import_model(
     model = read_model(source, outputs=outputs, shapes=shapes)
     known = {name for node in model.graph.node for name in (node.name, *node.output)}
     known.update(entry.name for entry in model.graph.input)
+    metadata, problems = read_metadata({entry.key: entry.value for entry in model.metadata_props})
+    for problem in problems:
+        warnings.warn(problem, InputWarning, stacklevel=2)
+    shapes = {**picture_shape(model, metadata.imgsz), **(shapes or {})}
     try:
-        return replace(_imported(model, shapes or {}, outputs, constants or {}), known=frozenset(known))
+        imported = _imported(model, shapes, outputs, constants or {})
+        return replace(imported, known=frozenset(known), metadata=metadata)
     except CompileError as error:
         in_terms_of(error, known)
         raise

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
+from openrknn.compiler.budget import LARGEST_VALUE, MOST_CHANNELS
 from openrknn.compiler.errors import ModelError, UnsupportedOperatorError
 from openrknn.compiler.ir import Graph, Op
 
 __all__ = ["check_graph", "check_sizes"]
 
-_LARGEST = 2**30
-"""Elements of one value: the NPU addresses 4 GB."""
 _FLOATS = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"}
 _WHOLE = {"INT64", "INT32", "BOOL"}
 """Of truths and indices, on the CPU."""
@@ -23,12 +22,23 @@ _POSITIVE = ("strides", "dilations", "kernel_shape")
 def check_sizes(shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Before anything is done with them that takes time or memory."""
     for name, shape in shapes.items():
-        if prod(shape) > _LARGEST:
+        if len(shape) > 1 and shape[1] > MOST_CHANNELS:
+            raise ModelError(
+                f"{name!r} has the shape {list(shape)}: more than {MOST_CHANNELS} channels. Export the model for "
+                "smaller sizes",
+                operators=[name],
+            )
+        if _stored(shape) > LARGEST_VALUE:
             raise ModelError(
                 f"{name!r} has the shape {list(shape)}: more than the 4 GB that the NPU can address. Bind the inputs "
                 "to smaller shapes (--shapes), or export the model for them",
                 operators=[name],
             )
+
+
+def _stored(shape: tuple[int, ...]) -> int:
+    """Elements with those that fill up the channels of a picture: the NPU stores 8 halves at once."""
+    return prod((*shape[:1], -(-shape[1] // 8) * 8, *shape[2:])) // 2 if len(shape) == 4 else prod(shape)
 
 
 def check_graph(graph: Graph, types: Any) -> None:
@@ -41,6 +51,8 @@ def check_graph(graph: Graph, types: Any) -> None:
                                  operators=(op.name, op.output))
         if op.type in {"Conv", "ConvTranspose"}:
             _convolution(graph, op)
+        elif op.type == "Gemm":
+            _gemm(graph, op)
         elif op.type == "BatchNormalization":
             _batch_norm(graph, op)
         elif op.type in _RESHAPES:
@@ -75,6 +87,28 @@ def _convolution(graph: Graph, op: Op) -> None:
     if bias is not None and bias.shape != (outputs,):
         raise ModelError(
             f"{op.type} {op.name!r}: a bias of shape {list(bias.shape)} for {outputs} outputs; export the model again",
+            operators=(op.name, op.output),
+        )
+
+
+def _gemm(graph: Graph, op: Op) -> None:
+    weight, shape = graph.constants.get(op.inputs[1]), graph.shape(op.inputs[0])
+    if weight is None:
+        return
+    is_turned = bool(op.attributes.get("transB"))
+    inner = shape[0 if op.attributes.get("transA") else -1] if len(shape) == 2 else -1
+    bias = graph.constants.get(op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else None
+    if weight.ndim != 2 or not weight.size or inner != weight.shape[int(is_turned)]:
+        raise ModelError(
+            f"Gemm {op.name!r}: weights {list(weight.shape)} do not fit an input of the shape {list(shape)}; export "
+            "the model again",
+            operators=(op.name, op.output),
+        )
+    outputs = weight.shape[1 - int(is_turned)]
+    sizes = (1, 1, *bias.shape)[-2:] if bias is not None else (1, 1)
+    if bias is not None and (bias.ndim > 2 or sizes[0] not in {1, shape[0]} or sizes[1] not in {1, outputs}):
+        raise ModelError(
+            f"Gemm {op.name!r}: a bias of shape {list(bias.shape)} for {outputs} outputs; export the model again",
             operators=(op.name, op.output),
         )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.budget import LARGEST_CONSTANT
 from openrknn.compiler.errors import OptionError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.shapes import model_inputs, set_size
@@ -18,7 +19,7 @@ from openrknn.numpyfiles import read_npy
 
 __all__ = ["fix_inputs", "read_constant"]
 
-_LARGEST = 64 * 1024 * 1024
+_LARGEST = LARGEST_CONSTANT
 """Elements of one constant."""
 _WRITTEN_OUT = 1 << 16
 """Elements up to which one number is repeated in the model; larger ones stay one number and an Expand."""

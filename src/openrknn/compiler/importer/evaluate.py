@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.budget import LARGEST_CONSTANT
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.lazy import computed
@@ -15,11 +16,12 @@ from openrknn.compiler.ir import Array
 
 __all__ = ["LARGEST", "bomb", "evaluate", "shape_of"]
 
-LARGEST = 64 * 1024 * 1024
+LARGEST = LARGEST_CONSTANT
 """Elements that folding may create: a ConstantOfShape of a hostile file asks for more."""
 _GROWING = {"ConstantOfShape", "Expand", "Tile"}
 _WRITTEN_OUT = {"Concat", "Gather"}
 """Moves whose results are no views."""
+_LONGEST_REASON = 200
 _BROADCASTING = 7
 """The version of ONNX from which on operators broadcast without being told."""
 _REFUSALS = (
@@ -35,8 +37,10 @@ def evaluate(
     """The results of a node whose operands are `constants`; repetitions may be views."""
     if node.op_type == "DequantizeLinear":  # the evaluator has it for the newest models only
         return [_dequantized(node, constants)]
+    if node.op_type == "Constant" and (sparse := [entry for entry in node.attribute if entry.name == "sparse_value"]):
+        return [_dense(model, node, sparse[0].sparse_tensor)]
     if node.op_type == "GatherElements":  # the evaluator has it for up to 32 elements only
-        return [_picked(node, constants)]
+        return [_picked(model, node, constants)]
     names = list(node.input)
     operands = [constants[name] for name in names if name]
     if all(names) and (node.domain in {"", "ai.onnx"}) and _opset(model) >= _BROADCASTING:
@@ -50,9 +54,29 @@ def evaluate(
 
         made = computed(node, operands, refer)
         if made is not None:
-            return made
+            return _numbers(model, node, made)
     _refuse_bomb(node, shapes, constants)
-    return _referred(model, node, {name: constants[name] for name in names if name})
+    return _numbers(model, node, _referred(model, node, {name: constants[name] for name in names if name}))
+
+
+def _numbers(model: Any, node: Any, results: list[Array]) -> list[Array]:
+    if any(result.dtype.kind not in "biuf" for result in results):
+        raise _refused(model, node, "it holds texts, and the NPU computes with numbers")
+    return results
+
+
+def _dense(model: Any, node: Any, sparse: Any) -> Array:
+    """A constant that lists the places of its numbers: zeros elsewhere."""
+    numpy_helper = onnx_package().numpy_helper
+    if prod(sparse.dims) > LARGEST:
+        raise bomb(node)
+    try:
+        values, places = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+        whole = np.zeros(tuple(sparse.dims), values.dtype)
+        whole.reshape(-1)[places if places.ndim == 1 else np.ravel_multi_index(tuple(places.T), whole.shape)] = values
+    except (IndexError, ValueError, TypeError) as error:
+        raise _refused(model, node, error) from None
+    return whole
 
 
 def _refuse_bomb(node: Any, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Array]) -> None:
@@ -89,7 +113,7 @@ def _dequantized(node: Any, constants: dict[str, Array]) -> Array:
     return real.astype(scale.dtype)
 
 
-def _picked(node: Any, constants: Mapping[str, Array]) -> Array:
+def _picked(model: Any, node: Any, constants: Mapping[str, Array]) -> Array:
     data, places = constants[node.input[0]], constants[node.input[1]]
     axis = next((entry.i for entry in node.attribute if entry.name == "axis"), 0)
     try:
@@ -97,7 +121,7 @@ def _picked(node: Any, constants: Mapping[str, Array]) -> Array:
         part = data[tuple(slice(None if at == axis else size) for at, size in enumerate(places.shape))]
         return np.take_along_axis(part, np.where(places < 0, places + data.shape[axis], places), axis)
     except (IndexError, ValueError, ZeroDivisionError) as error:
-        raise _refused(node, error) from None
+        raise _refused(model, node, error) from None
 
 
 def _size(node: Any, constants: Mapping[str, Array]) -> float:
@@ -134,12 +158,20 @@ def _referred(model: Any, node: Any, operands: Mapping[str, Array]) -> list[Arra
     try:
         results = ReferenceEvaluator(single).run(None, dict(operands))
     except _REFUSALS as error:
-        raise _refused(node, error) from None
+        raise _refused(model, node, error) from None
     return [np.asarray(result) for result in results]
 
 
-def _refused(node: Any, error: Exception) -> ModelError:
+def _refused(model: Any, node: Any, reason: object) -> ModelError:
+    """Constants have names that exporters make up; operators that read them are known to the user."""
+    reader = next((other for other in model.graph.node if set(node.output) & set(other.input)), None)
+    read, cut = "", "export the model again"
+    if reader is not None:
+        read = f", which {reader.op_type} {reader.name or reader.output[0]!r} reads,"
+        data = next((name for name in reader.input if name and name not in node.output), "")
+        cut += f", or cut it before that operator (--outputs {data})" if data else ""
+    said = str(reason).splitlines()[0][:_LONGEST_REASON] if str(reason) else type(reason).__name__
     return ModelError(
-        f"{node.op_type} {node.name or node.output[0]!r} is constant, but cannot be computed: {error}",
+        f"the constant {node.name or node.output[0]!r} ({node.op_type}){read} cannot be computed: {said}; {cut}",
         operators=(node.name, *node.output),
     )

@@ -9,8 +9,10 @@ from typing import Any
 
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
+from openrknn.compiler.importer.external import load_external_data, refuse_external_data
 from openrknn.compiler.importer.formats import format_of, read_foreign
 from openrknn.compiler.importer.formats.pairs import name_of
+from openrknn.compiler.importer.wellformed import check_well_formed
 
 __all__ = ["read_model"]
 
@@ -40,6 +42,8 @@ def read_model(
             model, name = _parse(onnx, source)
         else:
             model, name = read_foreign(source, foreign, outputs, shapes), name_of(source)
+    refuse_external_data(model, name)
+    check_well_formed(model, name)
     if not model.graph.node and not model.graph.output:
         raise ModelError(f"{name} is not an ONNX model, or an empty one")
     _name_outputs(model)
@@ -108,10 +112,7 @@ def _parse(onnx: Any, source: str | os.PathLike[str] | bytes) -> tuple[Any, str]
     except (DecodeError, ValueError) as error:
         raise ModelError(f"{name} is not an ONNX model: {error}") from None
     if path is not None:
-        try:
-            onnx.external_data_helper.load_external_data_for_model(model, str(path.parent))
-        except (OSError, ValueError, onnx.checker.ValidationError) as error:
-            raise ModelError(f"{name}: its external weights cannot be read: {error}") from None
+        load_external_data(model, path.parent, name)
     return model, name
 
 

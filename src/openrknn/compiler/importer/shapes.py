@@ -16,6 +16,8 @@ __all__ = ["attach", "bind_shapes", "cut_outputs", "detach",
 
 
 _LARGE = 1 << 14
+_PICTURE_RANK = 4
+_PICTURE_CHANNELS = (1, 3, 4)
 """Elements."""
 
 
@@ -28,6 +30,17 @@ def model_inputs(model: Any) -> list[Any]:
 def set_size(entry: Any, axis: int, size: int) -> None:
     """One dimension of an input."""
     entry.type.tensor_type.shape.dim[axis].dim_value = size
+
+
+def picture_shape(model: Any, size: tuple[int, int] | None) -> dict[str, tuple[int, ...]]:
+    """The shape of the one picture that a model takes, where height and width are open and the file says which."""
+    inputs = model_inputs(model)
+    if size is None or len(inputs) != 1 or not inputs[0].type.HasField("tensor_type"):
+        return {}
+    dims = [dim.dim_value for dim in inputs[0].type.tensor_type.shape.dim]
+    if len(dims) != _PICTURE_RANK or dims[1] not in _PICTURE_CHANNELS or all(dims[2:]):
+        return {}
+    return {inputs[0].name: (dims[0] or 1, dims[1], dims[2] or size[0], dims[3] or size[1])}
 
 
 def bind_shapes(model: Any, shapes: Mapping[str, Sequence[int]]) -> None:

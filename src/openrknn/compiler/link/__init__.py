@@ -151,8 +151,9 @@ def load_tasks(program: Program, table: Table) -> list[Task]:
     name = "lut_scratch"
     if name not in program.tensors:
         program.tensors[name] = Tensor(
-            name, Kind.WEIGHT, DataType.INT8, (64,), "data", native_shape=(64,), data=bytes(64), size_bytes=64
-        )
+            name, Kind.WEIGHT, DataType.INT8, (64,), "data", native_shape=(64,), data=bytes(64), size_bytes=64,
+            atom_bytes=program.target.atom_bytes,
+        )  # fmt: skip
     cube = Cube(Place(name), 1)
     form = program.target.int8
     registers = elementwise_registers(form, (form.atom, 1, 1), cube, cube, {})

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from openrknn.compiler.formats import INT8
 from openrknn.compiler.link import Linked, LinkedTask, append, chain, cleared, load_tasks
 from openrknn.compiler.link.emit import Commands, emit_task
 from openrknn.compiler.program import POOLING, Place, Program, Step, Table, Task, Tensor
@@ -100,14 +99,16 @@ def _convolves(step: Step) -> bool:
 
 
 def _meeting(program: Program) -> Task:
+    form = program.target.int8
     for name in _NAMES:
         program.tensors[name] = Tensor(
             name, Kind.WEIGHT, DataType.INT8, (1, _CHANNELS, 1, 1), "feature", cube=(_CHANNELS, 1, 1), pitch=1,
-            native_shape=(1, 2, 1, 1, 16), data=bytes(_SCRATCH_BYTES), size_bytes=_SCRATCH_BYTES,
+            native_shape=(1, form.surfaces(_CHANNELS), 1, 1, form.atom), data=bytes(_SCRATCH_BYTES),
+            size_bytes=_SCRATCH_BYTES, atom_bytes=form.atom_bytes,
         )  # fmt: skip
     target, source = (Place(name) for name in _NAMES)
     task = PoolingTask(
-        format=INT8, average=False, channels=_CHANNELS, rows=1, columns=1, out_rows=1, out_columns=1, kernel=(1, 1),
+        format=form, average=False, channels=_CHANNELS, rows=1, columns=1, out_rows=1, out_columns=1, kernel=(1, 1),
         strides=(1, 1), pads=(0, 0, 0, 0), source=source, line_pixels=1, source_pitch=1, target=target, target_pitch=1,
         target_notch=0, zero_point=0,
     )  # fmt: skip

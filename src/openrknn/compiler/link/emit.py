@@ -129,8 +129,9 @@ def _stored(program: Program, base: str, data: bytes) -> str:
     if name not in program.tensors:
         shape = (len(data) // 2,)
         program.tensors[name] = Tensor(
-            name, Kind.WEIGHT, DataType.INT16, shape, "data", native_shape=shape, data=data, size_bytes=len(data)
-        )
+            name, Kind.WEIGHT, DataType.INT16, shape, "data", native_shape=shape, data=data, size_bytes=len(data),
+            atom_bytes=program.target.atom_bytes,
+        )  # fmt: skip
     return name
 
 

@@ -14,17 +14,12 @@ from openrknn.compiler.formats import Format
 from openrknn.compiler.functions import FUNCTIONS, function_for
 from openrknn.compiler.identity import TooManyError, identity_conv, selection_conv
 from openrknn.compiler.ir import Graph, Op, Value
+from openrknn.compiler.lower.bits import lower_estimate
 from openrknn.compiler.lower.context import Lowering, Options
 from openrknn.compiler.lower.convert import lower_convert
 from openrknn.compiler.lower.convolution import lower_convolution
 from openrknn.compiler.lower.cpu import lower_cpu, lower_reshape
-from openrknn.compiler.lower.elementwise import (
-    copy_task,
-    lower_activation,
-    lower_binary,
-    lower_repeat,
-    lower_root_estimate,
-)
+from openrknn.compiler.lower.elementwise import copy_task, lower_activation, lower_binary, lower_repeat
 from openrknn.compiler.lower.pooling import lower_pool
 from openrknn.compiler.lower.product import lower_product
 from openrknn.compiler.lower.schedule import schedule
@@ -41,7 +36,7 @@ from openrknn.compiler.lower.turn import lower_turn
 from openrknn.compiler.lower.views import place_views
 from openrknn.compiler.program import Program, Tensor
 from openrknn.compiler.quantise.statistics import Statistics
-from openrknn.compiler.targets import RK3588, Target
+from openrknn.compiler.targets import Target
 from openrknn.container.parts import Kind
 
 __all__ = ["Lowering", "Options", "lower"]
@@ -53,20 +48,20 @@ _LOWER: Mapping[str, Callable[[Lowering, Op], None]] = {
     "ConvTranspose": lower_convolution,
     "Convert": lower_convert,
     "Cpu": lower_cpu,
-    "RootEstimate": lower_root_estimate,
+    "InverseEstimate": lower_estimate,
     "Pool": lower_pool,
     "Product": lower_product,
     "Repeat": lower_repeat,
     "Reshape": lower_reshape,
+    "RootEstimate": lower_estimate,
     "Softmax": lower_softmax,
     "Turn": lower_turn,
 }
 
 
 def lower(
-    graph: Graph, form: Format, options: Options, statistics: Mapping[str, Statistics] | None = None,
-    target: Target = RK3588,
-) -> Lowering:  # fmt: skip
+    graph: Graph, form: Format, options: Options, statistics: Mapping[str, Statistics] | None, target: Target
+) -> Lowering:
     """The program of a normalised (and, for int8, quantised) graph. Steps are in execution order."""
     pictures = _free_pictures(graph, form)
     if target.aligned_inputs:
@@ -97,7 +92,7 @@ def _lower_one(low: Lowering, op: Op, copies: Mapping[str, list[str]]) -> None:
     if op.type == "Concat":
         _copy_parts(low, op, copies[op.output])
     elif op.type == "Slice":
-        if op.output in low.graph.outputs or op.attributes.get("copied"):
+        if op.attributes.get("copied"):
             _copy_slice(low, op)
     elif op.type != "Reshape" or low.tensor(op.output).parent is None:
         _LOWER[op.type](low, op)
@@ -232,11 +227,6 @@ def _copy_slice(low: Lowering, op: Op) -> None:
     """An output of the model is a buffer of its own, and so is what the CPU reads, or another map holds."""
     window = f"{op.output}_window"
     low.program.tensors[window] = _window(low, window, op.output, op.inputs[0], op, op.attributes["start"])
-    if not op.attributes.get("copied"):
-        target = low.tensor(op.output)
-        target.parent, target.parent_offset = None, 0
-        pixels = target.cube[1] * target.cube[2]
-        target.pitch = -(-pixels // 4) * 4 if pixels > 1 else 1
     low.add_rows(low.step(op, "Slice"), copy_task(low, window, op.output))
 
 

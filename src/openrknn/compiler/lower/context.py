@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.budget import MOST_TASKS
+from openrknn.compiler.errors import ModelError
 from openrknn.compiler.formats import Format, align
 from openrknn.compiler.functions import Function
 from openrknn.compiler.ir import Array, Graph, Op, Quantization
@@ -90,6 +92,12 @@ class Lowering:
 
     def add(self, step: Step, task: Task) -> None:
         step.tasks.append(task)
+        if len(step.tasks) > MOST_TASKS:
+            raise ModelError(
+                f"{step.name} needs more than {MOST_TASKS} tasks of the NPU: its input is too large. Choose smaller "
+                "input shapes",
+                operators=step.fused,
+            )
 
     def add_rows(self, step: Step, task: Task) -> None:
         """A task of the DPU that works pixel by pixel: cores share its rows, or the columns of its only row."""
@@ -97,12 +105,16 @@ class Lowering:
         size = next((side for side in sides if isinstance(side, int) and side > 1), 1)
         if size > LARGEST_SIDE:  # one row, of a number of pixels that has no factors
             for part in parts(size, 1, -(-size // LARGEST_SIDE)):
-                self.add_rows(step, replace(task, registers=band_registers(task.registers, *part)))
+                self.add_rows(step, self._band(task, *part))
             return
         self.add(step, task)
         for cores in self.options.core_counts:
-            bands = [replace(task, registers=band_registers(task.registers, *part)) for part in parts(size, 1, cores)]
+            bands = [self._band(task, *part) for part in parts(size, 1, cores)]
             self.share(step, cores, [[band] for band in bands] or [[task]])
+
+    def _band(self, task: Task, first: int, count: int) -> Task:
+        made = band_registers(task.registers, first, count, self.program.tensors, self.target.atom_bytes)
+        return replace(task, registers=made)
 
     def share(self, step: Step, cores: int, lists: list[list[Task]]) -> None:
         """More tasks for each core; what cannot be shared is for the first."""
@@ -124,8 +136,9 @@ class Lowering:
             number += 1
             name = f"{base}_{number}"
         self.program.tensors[name] = Tensor(
-            name, kind, dtype, shape, layout, native_shape=native or shape, data=data, size_bytes=len(data)
-        )
+            name, kind, dtype, shape, layout, native_shape=native or shape, data=data, size_bytes=len(data),
+            atom_bytes=self.target.atom_bytes,
+        )  # fmt: skip
         if key is not None:
             self.known[key] = name
         return name
@@ -139,8 +152,7 @@ class Lowering:
         packed = pack_features(array, self.format, quantization, pitch)
         made = self.data(f"{name}_map", packed, (1, *cube), self.format.dtype)
         tensor = self.program.tensors[made]
-        tensor.cube, tensor.element_bytes, tensor.atom_bytes = cube, self.format.element_bytes, self.target.atom_bytes
-        tensor.pitch = pitch
+        tensor.cube, tensor.element_bytes, tensor.pitch = cube, self.format.element_bytes, pitch
         return made
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from openrknn.compiler.formats import FP16, INT8, align
+from openrknn.compiler.formats import align
 from openrknn.compiler.ir import Op, Quantization
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.program import ELEMENTWISE, Place, Registers, Task
@@ -17,6 +17,7 @@ from openrknn.compiler.recipes.base import merge
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
 from openrknn.compiler.recipes.finish import Finish, fp16_bits, fp32_bits
 from openrknn.compiler.recipes.fixed_point import factor
+from openrknn.isa import Precision
 from openrknn.isa.enums import AluAlgorithm, CombineUse, OperandMode, PixelBits
 
 __all__ = ["lower_convert"]
@@ -26,7 +27,8 @@ _EXPONENT = 14
 _STEPS = 32
 """Units of the pipe for one step of int8, at least: rounding to them must not show."""
 _LARGEST_FP16_POWER = 15
-_RATIO = FP16.element_bytes // INT8.element_bytes
+_RATIO = 2
+"""Bytes of fp16 for one of int8."""
 
 
 def lower_convert(low: Lowering, op: Op) -> None:
@@ -86,7 +88,7 @@ def _to_fp16(source: Quantization) -> Registers:
     if shift < 0:  # steps of more than one: the multiplier has room
         shift, exponent = 0, exponent + shift
     return {
-        "DPU.DATA_FORMAT": {"out_precision": FP16.precision},
+        "DPU.DATA_FORMAT": {"out_precision": Precision.FP16},
         "DPU.BN_CFG": {"bn_bypass": 0, "bn_alu_bypass": 0, "bn_alu_algo": AluAlgorithm.ADD},
         "DPU.BN_ALU_CFG": {"bn_alu_operand": -source.zero_point & 0xFFFFFFFF},
         # The vendor's streams have the offset 1 wherever integers become floats; it is not added.
@@ -101,7 +103,7 @@ def _to_int8(target: Quantization) -> Registers:
     gain = 1 / target.scale
     power = max(0, math.frexp(gain)[1] - _LARGEST_FP16_POWER)
     registers: Registers = {
-        "DPU.DATA_FORMAT": {"out_precision": INT8.precision},
+        "DPU.DATA_FORMAT": {"out_precision": Precision.INT8},
         "DPU.BS_CFG": {"bs_bypass": 0, "bs_mul_bypass": 0},
         "DPU.BS_MUL_CFG": {"bs_mul_operand": fp16_bits(gain / 2.0**power)},
         "DPU.BN_CFG": {"bn_bypass": 0, "bn_alu_bypass": 0, "bn_alu_algo": AluAlgorithm.ADD},

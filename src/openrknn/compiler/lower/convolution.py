@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from openrknn.compiler.budget import filled
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import align, ceil_div
 from openrknn.compiler.ir import Array, Op
@@ -68,7 +69,7 @@ def lower_convolution(low: Lowering, op: Op) -> None:
     if activation and id(activation) in low.functions:
         step.table = low.functions[id(activation)].key
         if written is not target:
-            low.add(step, scale_task(low, written, op.output, low.functions[id(activation)]))
+            low.add_rows(step, scale_task(low, written, op.output, low.functions[id(activation)]))
 
 
 def _correct_edges(low: Lowering, op: Op, step: Step) -> None:
@@ -135,7 +136,7 @@ def _groups(
         together = group
     found = []
     for first in range(0, group, together):
-        dense = np.zeros((outputs * together, inputs * together, *weights.shape[2:]))
+        dense = filled((outputs * together, inputs * together, *weights.shape[2:]), "Conv")
         for number in range(together):
             rows = slice(number * outputs, (number + 1) * outputs)
             columns = slice(number * inputs, (number + 1) * inputs)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import align
 from openrknn.compiler.ir import Op, Quantization
@@ -12,15 +14,14 @@ from openrknn.compiler.lower.convolution import apply_activation
 from openrknn.compiler.lower.guard import guard_tasks
 from openrknn.compiler.lower.pointwise import scratch
 from openrknn.compiler.lower.wide import is_wide, scale_task, wide_tensor
-from openrknn.compiler.program import ELEMENTWISE, Place, Registers, Step, Task
+from openrknn.compiler.program import ELEMENTWISE, Place, Step, Task
 from openrknn.compiler.quantise.ranges import quantization_for
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers, repeat_registers
 from openrknn.compiler.recipes.finish import Finish
 from openrknn.compiler.tile import parts
-from openrknn.isa import Precision
-from openrknn.isa.enums import AluAlgorithm, EwAlgorithm, EwOperation
+from openrknn.isa.enums import EwAlgorithm, EwOperation
 
-__all__ = ["ROOT_CONSTANT", "copy_task", "lower_activation", "lower_binary", "lower_repeat", "lower_root_estimate"]
+__all__ = ["copy_task", "lower_activation", "lower_binary", "lower_repeat"]
 
 _ALGORITHMS = {
     "add": EwAlgorithm.ADD, "sub": EwAlgorithm.ADD, "max": EwAlgorithm.MAX, "min": EwAlgorithm.MIN,
@@ -52,7 +53,7 @@ def lower_activation(low: Lowering, op: Op) -> None:
         written = wide_tensor(low, op.output)
         factor = written.atom_bytes // low.format.atom_bytes
         _flying(low, step, op.inputs[0], op.output, finish, Cube(written.at(), factor * written.pitch))
-        low.add(step, scale_task(low, written, op.output, low.functions[id(op.attributes)]))
+        low.add_rows(step, scale_task(low, written, op.output, low.functions[id(op.attributes)]))
     else:
         _flying(low, step, op.inputs[0], op.output, finish)
 
@@ -76,6 +77,8 @@ def lower_binary(low: Lowering, op: Op) -> None:
         second, other = low.quantization(right), low.cube(right)
     names = [left, other.place.tensor]
     step = low.step(op, method.capitalize() + ("Relu" if op.attributes.get("post_relu") else ""), inputs=names)
+    if per_channel and method == "add" and op.attributes["method"] == "sub" and right not in low.graph.constants:
+        other = _negated(low, op, step, other)
     relu = bool(op.attributes.get("post_relu"))
     source = low.cube(left)
     can_swap = first is not None and second is not None and not per_channel and method in {"add", "max", "min"}
@@ -114,21 +117,37 @@ def _alike(low: Lowering, op: Op, step: Step, other: Cube, pitch: int) -> Cube:
     size = low.format.surfaces(cube[0]) * pitch * low.format.atom_bytes
     made = Cube(Place(scratch(low, f"{op.output}_alike", size)), pitch)
     finish = Finish(1.0, None, flying=True)
+    low.add_rows(step, Task(ELEMENTWISE, elementwise_registers(low.format, cube, other, made, finish.registers)))
+    return made
+
+
+def _negated(low: Lowering, op: Op, step: Step, other: Cube) -> Cube:
+    """A copy of one number for each channel, times -1."""
+    cube = (low.tensor(op.output).cube[0], 1, 1)
+    size = low.format.surfaces(cube[0]) * other.pitch * low.format.atom_bytes
+    made = Cube(Place(scratch(low, f"{op.output}_negated", size)), other.pitch)
+    finish = Finish(1.0, None, flying=True)
+    finish.multiply(-1.0)
     low.add(step, Task(ELEMENTWISE, elementwise_registers(low.format, cube, other, made, finish.registers)))
     return made
 
 
 def _without_difference(low: Lowering, op: Op) -> tuple[str, str, str]:
-    """x - y as -y + x: the unit adds, but does not subtract."""
+    """x - y as -y + x: the unit adds, but does not subtract. One y for each channel is negated before (`_negated`)."""
     left, right = op.inputs
-    is_plain = op.attributes["broadcast"] != "channel" and right not in low.graph.constants
-    if is_plain and op.attributes["method"] == "div":
-        return left, right, "div"
-    if op.attributes["method"] == "sub" and is_plain:
-        return right, left, "negate"
+    method = op.attributes["method"]
+    if right in low.graph.constants:
+        array = low.graph.constants[right].astype(np.float64)
+        if method == "sub" or array.all():
+            other = low.graph.add_constant(f"{op.output}_other", -array if method == "sub" else 1 / array)
+            return left, other, "add" if method == "sub" else "mul"
+    elif op.attributes["broadcast"] != "channel":
+        return (left, right, "div") if method == "div" else (right, left, "negate")
+    elif method == "sub":
+        return left, right, "add"
     raise UnsupportedOperatorError(
-        f"{op.name!r}: the NPU of {low.target.name} subtracts and divides tensors of one size only; compile "
-        "for int8, or cut the model before it (outputs)"
+        f"{op.name!r}: the NPU of {low.target.name} divides by tensors of the same size only; compile for "
+        "int8, or cut the model before it (outputs)"
     )
 
 
@@ -142,7 +161,8 @@ def lower_repeat(low: Lowering, op: Op) -> None:
     def made(channel: int, row: int, count: int) -> Task:
         cube = Cube(source.at(channel, row), source.pitch)
         place = target.at(channel, row * factors[0])
-        return Task(ELEMENTWISE, repeat_registers(low.format, count, columns, factors, cube, place))
+        as_bytes = low.target.repeats_bytes
+        return Task(ELEMENTWISE, repeat_registers(low.format, count, columns, factors, cube, place, as_bytes=as_bytes))
 
     every = range(0, align(channels, low.format.atom), low.format.atom)
     guards = guard_tasks(low) if low.target.repeat_guards else []
@@ -174,27 +194,4 @@ def _flying(
     if cube[0] > _MOST_CHANNELS:
         raise UnsupportedOperatorError(f"{step.name}: {cube[0]} channels are more than the NPU's {_MOST_CHANNELS}")
     registers = elementwise_registers(low.format, cube, low.cube(source), written or low.cube(target), finish.registers)
-    low.add_rows(step, Task(ELEMENTWISE, registers))
-
-
-ROOT_CONSTANT = 0x59BB
-"""The constant of fp16 with the smallest largest error: 3.5 %."""
-_MINUS_ONE = 0xFFFF
-
-
-def lower_root_estimate(low: Lowering, op: Op) -> None:
-    """One task that takes the bits for integers: ROOT_CONSTANT - x / 2."""
-    step = low.step(op, "exNorm")
-    integers = {"proc_precision": Precision.INT16, "in_precision": Precision.INT16}
-    finish: Registers = {
-        "DPU.DATA_FORMAT": {**integers, "out_precision": Precision.INT16, "bs_mul_shift_value_neg": 1},
-        "DPU.BS_CFG": {"bs_bypass": 0, "bs_mul_bypass": 0},
-        "DPU.BS_MUL_CFG": {"bs_mul_operand": _MINUS_ONE, "bs_mul_shift_value": 1},
-        "DPU.BN_CFG": {"bn_bypass": 0, "bn_alu_bypass": 0, "bn_alu_algo": AluAlgorithm.ADD},
-        "DPU.BN_ALU_CFG": {"bn_alu_operand": ROOT_CONSTANT},
-        "DPU.OUT_CVT_SCALE": {"fp32tofp16_en": 0},
-        "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {**integers, "mrdma_fp16tofp32_en": 0},
-    }
-    cube = low.tensor(op.output).cube
-    registers = elementwise_registers(low.target.fp16, cube, low.cube(op.inputs[0]), low.cube(op.output), finish)
     low.add_rows(step, Task(ELEMENTWISE, registers))

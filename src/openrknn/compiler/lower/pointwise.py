@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from openrknn.compiler.formats import ATOM_BYTES, align, ceil_div
+from openrknn.compiler.formats import align, ceil_div
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.program import CONVOLUTION, Place, Registers, Task, Tensor
 from openrknn.compiler.recipes.base import merge
@@ -29,13 +29,13 @@ class Line:
     place: Place
     pitch: int
     channels: int
-    atom_bytes: int = ATOM_BYTES
+    atom_bytes: int
 
     def at(self, pixel: int) -> Line:
         return replace(self, place=moved(self.place, pixel, self.atom_bytes))
 
 
-def moved(place: Place, atoms: int, atom_bytes: int = ATOM_BYTES) -> Place:
+def moved(place: Place, atoms: int, atom_bytes: int) -> Place:
     """So many atoms further on."""
     return Place(place.tensor, place.offset + atom_bytes * atoms)
 
@@ -97,6 +97,6 @@ def scratch(low: Lowering, base: str, size_bytes: int) -> str:
     size = align(size_bytes, 64)
     low.program.tensors[name] = Tensor(
         name, Kind.INTERNAL, DataType.FLOAT16, (size // 2,), "data", native_shape=(size // 2,), size_bytes=size,
-        element_bytes=2,
+        element_bytes=2, atom_bytes=low.target.atom_bytes,
     )  # fmt: skip
     return name

@@ -9,8 +9,9 @@ Where the second operand has its channels where the kernels want them (keys), it
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from openrknn.compiler.formats import ATOM_BYTES, FP16, align
+from openrknn.compiler.formats import HEAD_CHANNELS, align
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch, stored_channels
@@ -21,33 +22,33 @@ from openrknn.compiler.recipes.rearrange import Read, Write, atoms_registers, la
 
 __all__ = ["lower_product"]
 
-_ROOM = FP16.group
-"""Channels of heads are padded to these."""
 _ATOMS = 4
 """Atoms of one group of weights' channels."""
-_RUN = FP16.atom
+_RUN = 8
+"""Pixels that become one atom: the lanes of fp16 where the DPU turns them."""
 
 
 def lower_product(low: Lowering, op: Op) -> None:
     """One step: weights, then a convolution for each head."""
     heads, kernels, depth, rows, gain = (op.attributes[name] for name in ("heads", "kernels", "depth", "rows", "gain"))
     left, right, target = low.tensor(op.inputs[0]), low.tensor(op.inputs[1]), low.tensor(op.output)
-    step = low.step(op, "exMatMul")
+    step, form = low.step(op, "exMatMul"), low.target.fp16
     windows = op.attributes["windows"]
     step.macs = windows * heads * kernels * depth * rows
     if not low.target.turns_lanes:
         multiply_by_tiles(low, op, step)
         return
-    room = align(depth, _ROOM)
+    room = align(depth, HEAD_CHANNELS)
     channels = room if op.attributes["left"] == "channels" else depth
     if op.attributes["turned"]:
         weights = list(_turned(low, op, right, stored_channels(low.target, channels), step.tasks))
     else:
         weights = list(_straight(low, op, right, step.tasks))
-    stored = align(kernels, _ROOM) if op.attributes["turned"] else kernels
+    stored = align(kernels, HEAD_CHANNELS) if op.attributes["turned"] else kernels
     for number in range(windows * heads):
-        source = Line(_head(op, left, op.attributes["left"], number, room), left.pitch, channels)
-        made = Line(_head(op, target, op.attributes["out"], number, align(kernels, _ROOM)), target.pitch, kernels)
+        source = Line(_head(op, left, op.attributes["left"], number, room), left.pitch, channels, form.atom_bytes)
+        place = _head(op, target, op.attributes["out"], number, align(kernels, HEAD_CHANNELS))
+        made = Line(place, target.pitch, kernels, form.atom_bytes)
         for first, count in line_pixels(low.target, channels, rows):
             low.add(
                 step,
@@ -67,35 +68,38 @@ def _straight(low: Lowering, op: Op, tensor: Tensor, tasks: list[Task]) -> Itera
     """Pixels are kernels: atoms in another order."""
     kernels, form = op.attributes["kernels"], op.attributes["right"]
     count_all = op.attributes["windows"] * op.attributes["heads"]
-    room, group = align(op.attributes["depth"], _ROOM), low.target.fp16.group
-    each = align(kernels * room * FP16.element_bytes, 64)
+    room, group = align(op.attributes["depth"], HEAD_CHANNELS), low.target.fp16.group
+    numbers, skip = low.target.fp16, partial(moved, atom_bytes=low.target.atom_bytes)
+    each = align(kernels * room * numbers.element_bytes, 64)
     made = scratch(low, f"{op.output}_kernels", count_all * each)
-    atoms = room // FP16.atom
+    atoms = room // numbers.atom
     whole = kernels // group
     for number in range(count_all):
         source, target = _head(op, tensor, form, number, room), Place(made, number * each)
         for at in range(0, atoms, _ATOMS):
             count = min(_ATOMS, atoms - at)
-            lines = moved(source, at * tensor.pitch)
+            lines = skip(source, at * tensor.pitch)
             if whole:
-                place, blocks = moved(target, at * group), group // _RUN * whole
-                tasks.append(_blocks(lines, tensor.pitch, _RUN, blocks, place, count, atoms * group, group // _RUN))
+                place, blocks = skip(target, at * group), group // _RUN * whole
+                per = group // _RUN
+                tasks.append(_blocks(low, lines, tensor.pitch, _RUN, blocks, place, count, atoms * group, per))
             left, done = kernels % group, whole * group
-            place = moved(target, done * atoms + at * left)
+            place = skip(target, done * atoms + at * left)
             for run in (_RUN, left % _RUN) if left >= _RUN else (left,):
                 if run:
-                    tasks.append(_blocks(moved(lines, done), tensor.pitch, run, 1, place, count, 0, 1))
-                    place, done = moved(place, run * count), done + run
+                    tasks.append(_blocks(low, skip(lines, done), tensor.pitch, run, 1, place, count, 0, 1))
+                    place, done = skip(place, run * count), done + run
         yield target
 
 
 def _blocks(
-    source: Place, pitch: int, run: int, blocks: int, target: Place, atoms: int, group: int, together: int
-) -> Task:
+    low: Lowering, source: Place, pitch: int, run: int, blocks: int, target: Place, atoms: int, group: int,
+    together: int,
+) -> Task:  # fmt: skip
     """Blocks of `run` pixels by `atoms` surfaces, each turned to pixels of atoms; `together` are a group of kernels."""
     read = Read(source, run, atoms, blocks, pitch, run)
     write = Write(target, run, atoms, atoms, min(blocks, together), run * atoms, group)
-    return Task(ELEMENTWISE, atoms_registers(read, write))
+    return Task(ELEMENTWISE, atoms_registers(low.target.fp16, read, write))
 
 
 def _turned(low: Lowering, op: Op, tensor: Tensor, stored: int, tasks: list[Task]) -> Iterator[Place]:
@@ -106,32 +110,35 @@ def _turned(low: Lowering, op: Op, tensor: Tensor, stored: int, tasks: list[Task
 
 def _turned_window(low: Lowering, op: Op, tensor: Cube, stored: int, tasks: list[Task]) -> Iterator[Place]:
     heads, depth = op.attributes["heads"], op.attributes["depth"]
-    room, group = align(op.attributes["kernels"], _ROOM), low.target.fp16.group
+    room, group = align(op.attributes["kernels"], HEAD_CHANNELS), low.target.fp16.group
+    form, skip = low.target.fp16, partial(moved, atom_bytes=low.target.atom_bytes)
     per = group // _RUN
-    surfaces = heads * room // FP16.atom
+    surfaces = heads * room // form.atom
     source, pitch = tensor.place, tensor.pitch
     if stored != depth:
         source, pitch = _filled(low, op, tensor, surfaces, stored, tasks), stored
     atoms = stored // _RUN
-    made = scratch(low, f"{op.output}_kernels", surfaces * FP16.atom * stored * FP16.element_bytes)
+    made = scratch(low, f"{op.output}_kernels", surfaces * form.atom * stored * form.element_bytes)
     whole = atoms // _ATOMS
     if atoms <= _ATOMS:
         read = Read(source, stored, 1, surfaces, stored, pitch)
-        tasks.append(Task(ELEMENTWISE, lanes_registers(read, _lanes(Place(made), atoms, 1, _RUN * atoms, group))))
+        tasks.append(Task(ELEMENTWISE, lanes_registers(form, read, _lanes(Place(made), atoms, 1, _RUN * atoms, group))))
     else:
         for odd in range(per):
-            first = moved(source, odd * pitch)
-            place = moved(Place(made), odd * _RUN * _ATOMS)
+            first = skip(source, odd * pitch)
+            place = skip(Place(made), odd * _RUN * _ATOMS)
             read = Read(first, whole * _ATOMS * _RUN, 1, surfaces // per, whole * _ATOMS * _RUN, per * pitch)
-            tasks.append(Task(ELEMENTWISE, lanes_registers(read, _lanes(place, _ATOMS, whole, group * atoms, group))))
+            write = _lanes(place, _ATOMS, whole, group * atoms, group)
+            tasks.append(Task(ELEMENTWISE, lanes_registers(form, read, write)))
             rest = atoms % _ATOMS
             if rest:
-                place = moved(Place(made), whole * _ATOMS * group + odd * _RUN * rest)
-                start, run = moved(first, whole * _ATOMS * _RUN), rest * _RUN
+                place = skip(Place(made), whole * _ATOMS * group + odd * _RUN * rest)
+                start, run = skip(first, whole * _ATOMS * _RUN), rest * _RUN
                 read = Read(start, run, 1, surfaces // per, run, per * pitch)
-                tasks.append(Task(ELEMENTWISE, lanes_registers(read, _lanes(place, rest, 1, group * atoms, group))))
+                write = _lanes(place, rest, 1, group * atoms, group)
+                tasks.append(Task(ELEMENTWISE, lanes_registers(form, read, write)))
     for head in range(heads):
-        yield moved(Place(made), head * room * atoms)
+        yield skip(Place(made), head * room * atoms)
 
 
 def _lanes(place: Place, atoms: int, groups: int, step: int, kernels: int) -> Write:
@@ -141,11 +148,11 @@ def _lanes(place: Place, atoms: int, groups: int, step: int, kernels: int) -> Wr
 
 def _filled(low: Lowering, op: Op, tensor: Cube, surfaces: int, pixels: int, tasks: list[Task]) -> Place:
     """A copy with zeros behind the last pixel."""
-    there = op.attributes["depth"]
-    copy = scratch(low, f"{op.output}_filled", surfaces * pixels * ATOM_BYTES)
-    size = (surfaces * FP16.atom, 1, there)
-    registers: Registers = elementwise_registers(FP16, size, tensor, Cube(Place(copy), pixels), {})
+    there, form = op.attributes["depth"], low.target.fp16
+    copy = scratch(low, f"{op.output}_filled", surfaces * pixels * form.atom_bytes)
+    size = (surfaces * form.atom, 1, there)
+    registers: Registers = elementwise_registers(form, size, tensor, Cube(Place(copy), pixels), {})
     tasks.append(Task(ELEMENTWISE, registers))
-    read = Read(moved(Place(copy), there), pixels - there, 1, surfaces, pixels - there, pixels)
-    tasks.append(Task(ELEMENTWISE, zero_registers(read)))
+    read = Read(moved(Place(copy), there, form.atom_bytes), pixels - there, 1, surfaces, pixels - there, pixels)
+    tasks.append(Task(ELEMENTWISE, zero_registers(form, read)))
     return Place(copy)

@@ -1,17 +1,19 @@
-"""Softmax over channels, in fp16:  e = exp(x - max(x));  y = e / sum(e).
+"""Softmax over channels, in fp16:  h = x/2 - max(x)/2;  r = exp(h);  e = r * r;  y = e / sum(e).
 
-The vendor's converter has the same steps, but takes the exponential from the bits of a rounded number, which is up to
-4 % wrong; here it comes from a table that is right to 2**-16. The maximum of each pixel is packed, one number after the
+The vendor's converter has similar steps, but takes the exponential from the bits of a rounded number, which is up to
+4 % wrong; here it comes from a table that is right to 2**-16. Small exponentials would have few digits left of that:
+the table has their roots, which are larger. The maximum of each pixel is packed, one number after the
 other; a 1x1 convolution with ones spreads it over the channels. Another one adds up, and spreads too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from openrknn.compiler.formats import FP16, align
+from openrknn.compiler.formats import Format, align, ceil_div
 from openrknn.compiler.functions import SOFTMAX_REACH, Function
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
@@ -21,7 +23,7 @@ from openrknn.compiler.recipes.base import merge
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
 from openrknn.compiler.recipes.finish import Finish, fp16_bits, fp32_bits
 from openrknn.container.parts import DataType
-from openrknn.isa.enums import ChannelReduction, EwAlgorithm, Rounding
+from openrknn.isa.enums import ChannelReduction, EwAlgorithm, EwOperation, Rounding
 from openrknn.layout.weights import pack_weights
 
 __all__ = ["lower_softmax", "softmax_table"]
@@ -29,6 +31,8 @@ __all__ = ["lower_softmax", "softmax_table"]
 _LOWEST = 0xFBFF
 """-65504, the lowest number of fp16."""
 _TABLE_UNITS = 1 << 14
+_HALF = 0.5
+"""Of the distance from the maximum: that of masked scores (-65504) is beyond fp16."""
 _TOGETHER = 64
 """Up to so many channels, one convolution adds up and spreads: its weights are a square."""
 
@@ -44,77 +48,81 @@ def lower_softmax(low: Lowering, op: Op) -> None:
     channels, rows, columns = source.cube
     pixels, groups = rows * columns, int(op.attributes["groups"])
     size = channels // groups
-    padded = align(channels, FP16.atom)
+    form = low.target.fp16
+    padded = align(channels, form.atom)
     pitch = align(pixels, 4)
-    x, y = Line(source.at(), source.pitch, channels), Line(target.at(), target.pitch, channels)
-    wide = padded // FP16.atom * pitch * 16 * (2 if channels % FP16.group else 1)
-    spread = Line(Place(scratch(low, f"{op.output}_spread", wide)), pitch, channels)
-    power = Line(Place(scratch(low, f"{op.output}_power", wide)), pitch, channels)
+    x, y = (Line(tensor.at(), tensor.pitch, channels, form.atom_bytes) for tensor in (source, target))
+    wide = padded // form.atom * pitch * form.atom_bytes * (2 if channels % form.group else 1)
+    spread, power = (Line(Place(scratch(low, f"{op.output}_{name}", wide)), pitch, channels, form.atom_bytes)
+                     for name in ("spread", "power"))  # fmt: skip
     peaks = scratch(low, f"{op.output}_peaks", groups * align(pixels, 8) * 2)
     lines = line_pixels(low.target, channels, pixels)
 
     step = low.step(op, "exSoftmax13", outputs=[power.place.tensor])
-    if channels % FP16.atom:
+    if channels % form.atom:
         # In place, unless somebody else reads what would be there then.
         readers = [other for other in low.graph.ops if op.inputs[0] in other.inputs]
         alone = len(readers) == 1 and op.inputs[0] not in low.graph.outputs
         guarded = x if alone else power
-        low.add(step, _guard(x, guarded, pixels, whole=not alone))
+        low.add(step, _guard(form, x, guarded, pixels, whole=not alone))
         x = guarded
     for group in range(groups):
-        part, wide_part = (_channels(line, group * size, size) for line in (x, spread))
+        part, wide_part = (_channels(form, line, group * size, size) for line in (x, spread))
         if not low.target.reduces_channels:
             for first, count in lines:
                 for task in _largest(low, op, part.at(first), wide_part.at(first), count):
                     low.add(step, task)
             continue
-        ones = _weights(low, f"{op.name}_spread", np.ones((size, 1)), packed=True)
+        halves = _weights(low, f"{op.name}_spread", np.full((size, 1), _HALF), packed=True)
         for first, count in lines:
             peak = Place(peaks, 2 * (group * align(pixels, 8) + first))
-            low.add(step, _peak(part.at(first), count, peak))
-            spreading = pointwise_task(low.target, Line(peak, 1, 1), wide_part.at(first), count, ones, packed=True)
-            low.add(step, spreading)
+            low.add(step, _peak(form, part.at(first), count, peak))
+            peaked = Line(peak, 1, 1, form.atom_bytes)
+            low.add(step, pointwise_task(low.target, peaked, wide_part.at(first), count, halves, packed=True))
     for first, count in lines:
-        low.add(step, _two(x.at(first), spread.at(first), power.at(first), count, EwAlgorithm.MINUS))
+        minus = _two(form, x.at(first), spread.at(first), power.at(first), count, EwAlgorithm.MINUS, gain=_HALF)
+        low.add(step, minus)
 
     step = low.step(op, "Exp", inputs=[power.place.tensor], outputs=[power.place.tensor])
     function = low.functions[id(op.attributes)]
     step.table = function.key
     for first, count in lines:
         low.add(step, _exponential(low, power.at(first), count, function))
+        now = power.at(first)
+        low.add(step, _two(form, now, now, now, count, EwOperation.MUL))
 
     step = low.step(op, "exSoftmaxDiv", inputs=[power.place.tensor])
     for first, count in lines:
         for task in _sums(low, op, power.at(first), spread.at(first), count, groups):
             low.add(step, task)
-        low.add(step, _two(power.at(first), spread.at(first), y.at(first), count, EwAlgorithm.DIV))
+        low.add(step, _two(form, power.at(first), spread.at(first), y.at(first), count, EwAlgorithm.DIV))
 
 
-def _channels(line: Line, first: int, count: int) -> Line:
-    return Line(moved(line.place, first // FP16.atom * line.pitch), line.pitch, count)
+def _channels(form: Format, line: Line, first: int, count: int) -> Line:
+    place = moved(line.place, first // form.atom * line.pitch, form.atom_bytes)
+    return Line(place, line.pitch, count, form.atom_bytes)
 
 
-def _guard(x: Line, target: Line, pixels: int, *, whole: bool) -> Task:
+def _guard(form: Format, x: Line, target: Line, pixels: int, *, whole: bool) -> Task:
     """Lanes of the last atom that are no channels must not win: they become the lowest number."""
-    rest = x.channels if whole else x.channels % FP16.atom
-    last, made = (_channels(line, x.channels - rest, rest) for line in (x, target))
-    size = (align(rest, FP16.atom), 1, pixels)
-    registers = elementwise_registers(FP16, size, Cube(last.place, x.pitch), Cube(made.place, target.pitch), {})
+    rest = x.channels if whole else x.channels % form.atom
+    last, made = (_channels(form, line, x.channels - rest, rest) for line in (x, target))
+    size = (align(rest, form.atom), 1, pixels)
+    registers = elementwise_registers(form, size, Cube(last.place, x.pitch), Cube(made.place, target.pitch), {})
     merge(registers, {
         "DPU.OFFSET_PEND": {"offset_pend": _LOWEST},
-        "DPU.DATA_CUBE_CHANNEL": {"channel": rest, "orig_channel": rest},
-        "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL": {"channel": rest},
+        "DPU.DATA_CUBE_CHANNEL": {"orig_channel": rest},
     })  # fmt: skip
     return Task(ELEMENTWISE, registers)
 
 
-def _peak(x: Line, pixels: int, target: Place) -> Task:
+def _peak(form: Format, x: Line, pixels: int, target: Place) -> Task:
     """The largest channel of each pixel, packed."""
-    padded = align(x.channels, FP16.atom)
+    padded = align(x.channels, form.atom)
     size = (padded, 1, pixels)
-    registers = elementwise_registers(FP16, size, Cube(x.place, x.pitch), Cube(target, 0), {})
+    registers = elementwise_registers(form, size, Cube(x.place, x.pitch), Cube(target, 0), {})
     merge(registers, {
-        "DPU.FEATURE_MODE_CFG": {"nonalign": 1, "surf_len": align(pixels * FP16.element_bytes, 16) // 16},
+        "DPU.FEATURE_MODE_CFG": {"nonalign": 1, "surf_len": ceil_div(pixels * form.element_bytes, form.atom_bytes)},
         "DPU.OFFSET_PEND": {"offset_pend": _LOWEST},
         "DPU.DATA_CUBE_HEIGHT": {
             "minmax_ctl": ChannelReduction.ENABLE | ChannelReduction.MAXIMUM | ChannelReduction.VALUE_ONLY
@@ -134,41 +142,46 @@ def _largest(low: Lowering, op: Op, x: Line, target: Line, pixels: int) -> Itera
     The larger of two halves of the surfaces, until one is left; then of its lanes and the same turned by 4, 2 and 1,
     which convolutions do; one more convolution spreads the first lane.
     """
-    surfaces = align(x.channels, FP16.atom) // FP16.atom
+    form = low.target.fp16
+    surfaces = form.surfaces(x.channels)
     pitch = align(pixels, 4)
-    room = max(2, -(-surfaces // 2)) * pitch * 16
+    room = max(2, -(-surfaces // 2)) * pitch * form.atom_bytes
     buffers = [Place(scratch(low, f"{op.output}_half{number}", room)) for number in range(3)]
     now = x
     while surfaces > 1:
         half = -(-surfaces // 2)
-        first, second = (Line(moved(now.place, skip * now.pitch), now.pitch, half * FP16.atom)
-                         for skip in (0, surfaces - half))  # fmt: skip
-        made = Line(buffers[0], pitch, half * FP16.atom)
-        yield _two(first, second, made, pixels, EwAlgorithm.MAX)
+        first, second = (_channels(form, now, skip * form.atom, half * form.atom) for skip in (0, surfaces - half))
+        made = Line(buffers[0], pitch, half * form.atom, form.atom_bytes)
+        yield _two(form, first, second, made, pixels, EwAlgorithm.MAX)
         now, surfaces = made, half
         buffers = [buffers[1], buffers[0], buffers[2]]
     for shift in (4, 2, 1):
-        turned, made = Line(buffers[2], pitch, FP16.atom), Line(buffers[0], pitch, FP16.atom)
-        lanes = np.roll(np.eye(FP16.atom), shift, axis=1)
-        now = Line(now.place, now.pitch, FP16.atom)
+        turned, made = (Line(buffers[number], pitch, form.atom, form.atom_bytes) for number in (2, 0))
+        lanes = np.roll(np.eye(form.atom), shift, axis=1)
+        now = replace(now, channels=form.atom)
         yield pointwise_task(low.target, now, turned, pixels, _weights(low, f"{op.name}_turn{shift}", lanes))
-        yield _two(now, turned, made, pixels, EwAlgorithm.MAX)
+        yield _two(form, now, turned, made, pixels, EwAlgorithm.MAX)
         now = made
         buffers = [buffers[1], buffers[0], buffers[2]]
-    each = np.zeros((x.channels, FP16.atom))
-    each[:, 0] = 1.0
+    each = np.zeros((x.channels, form.atom))
+    each[:, 0] = _HALF
     yield pointwise_task(low.target, now, target, pixels, _weights(low, f"{op.name}_each_lane", each))
 
 
-def _two(left: Line, right: Line, target: Line, pixels: int, method: EwAlgorithm) -> Task:
+def _two(
+    form: Format, left: Line, right: Line, target: Line, pixels: int, method: EwAlgorithm | EwOperation, *,
+    gain: float = 1.0,
+) -> Task:  # fmt: skip
     finish = Finish(1.0, None, flying=True)
+    if gain != 1:
+        finish.multiply(gain)
     finish.operand(method, None, per_channel=False, relu=False)
     if method is EwAlgorithm.DIV:  # as the vendor has it: fp16 all the way
         finish.set("DPU.EW_CFG", ew_op_cvt_bypass=1)
         finish.set("DPU.OUT_CVT_SCALE", fp32tofp16_en=0)
         finish.set("DPU_RDMA.RDMA_FEATURE_MODE_CFG", mrdma_fp16tofp32_en=0)
     registers = elementwise_registers(
-        FP16, (left.channels, 1, pixels), Cube(left.place, left.pitch), Cube(target.place, target.pitch),
+        form, (left.channels, 1, pixels), Cube(left.place, left.pitch), Cube(target.place, target.pitch),
         finish.registers, Cube(right.place, right.pitch),
     )  # fmt: skip
     return Task(ELEMENTWISE, registers)
@@ -180,8 +193,8 @@ def _exponential(low: Lowering, line: Line, pixels: int, function: Function) -> 
     if low.target.continues_tables:
         finish.set("DPU.LUT_ENDS", first=function.table.low[0], last=function.table.high[-1])
     finish.set("DPU.BN_ALU_CFG", bn_alu_operand=fp32_bits(float(_TABLE_UNITS)))
-    cube = Cube(line.place, line.pitch)
-    return Task(ELEMENTWISE, elementwise_registers(FP16, (line.channels, 1, pixels), cube, cube, finish.registers))
+    cube, size = Cube(line.place, line.pitch), (line.channels, 1, pixels)
+    return Task(ELEMENTWISE, elementwise_registers(low.target.fp16, size, cube, cube, finish.registers))
 
 
 def _sums(low: Lowering, op: Op, power: Line, target: Line, pixels: int, groups: int) -> list[Task]:
@@ -191,7 +204,9 @@ def _sums(low: Lowering, op: Op, power: Line, target: Line, pixels: int, groups:
     if channels <= _TOGETHER:
         square = np.kron(np.eye(groups), np.ones((size, size)))
         return [pointwise_task(low.target, power, target, pixels, _weights(low, f"{op.name}_sum", square), fill=one)]
-    few = Line(Place(scratch(low, f"{op.output}_few", 2 * align(groups, 8) // 8 * pixels * 16)), pixels, groups)
+    form = low.target.fp16
+    room = 2 * form.surfaces(groups) * pixels * form.atom_bytes
+    few = Line(Place(scratch(low, f"{op.output}_few", room)), pixels, groups, form.atom_bytes)
     rows = np.kron(np.eye(groups), np.ones((1, size)))
     return [
         pointwise_task(low.target, power, few, pixels, _weights(low, f"{op.name}_add", rows)),
@@ -202,6 +217,6 @@ def _sums(low: Lowering, op: Op, power: Line, target: Line, pixels: int, groups:
 def _weights(low: Lowering, name: str, matrix: Array, *, packed: bool = False) -> Place:
     outputs, inputs = matrix.shape
     make = (low.target.picture_weights if packed else None) or low.target.weights
-    tiles = make((outputs, inputs, 1, 1), FP16.element_bytes)
+    tiles = make((outputs, inputs, 1, 1), low.target.fp16.element_bytes)
     stored = pack_weights(matrix.astype(np.float16)[:, :, None, None], tiles, np.zeros(outputs, np.float16))
     return Place(low.data(name, stored.tobytes(), (outputs, inputs, 1, 1), DataType.FLOAT16, "weights"))

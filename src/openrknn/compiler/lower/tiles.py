@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from openrknn.compiler.formats import Format, align
+from openrknn.compiler.formats import HEAD_CHANNELS, Format, align
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch, stored_channels
@@ -26,8 +26,6 @@ from openrknn.layout.weights import pack_weights
 
 __all__ = ["multiply_by_tiles"]
 
-_ROOM = 16
-"""Channels of heads are padded to these."""
 _RUN = 8
 _ATOMS = 4
 """Atoms of a tile's kernel."""
@@ -38,7 +36,7 @@ def multiply_by_tiles(low: Lowering, op: Op, step: Step) -> None:
     heads, kernels, depth, rows, gain = (op.attributes[name] for name in ("heads", "kernels", "depth", "rows", "gain"))
     left, right, target = low.tensor(op.inputs[0]), low.tensor(op.inputs[1]), low.tensor(op.output)
     form = low.target.fp16
-    room, kernel_room = align(depth, _ROOM), align(kernels, _ROOM)
+    room, kernel_room = align(depth, HEAD_CHANNELS), align(kernels, HEAD_CHANNELS)
     channels = room if op.attributes["left"] == "channels" else depth
     stored = stored_channels(low.target, channels)
     if op.attributes["turned"]:
@@ -75,7 +73,7 @@ def _weights(low: Lowering, op: Op, source: Line, kernels: int, stored: int, tas
         beside = place if apart is made else apart
         read = Read(source.at(first).place, count, 1, atoms, count, source.pitch)
         write = Write(beside, count, atoms, atoms, 1, atoms, count * atoms)
-        tasks.append(Task(ELEMENTWISE, atoms_registers(read, write, form.atom)))
+        tasks.append(Task(ELEMENTWISE, atoms_registers(form, read, write)))
         if apart is not made:
             tasks += _tiles(form, apart, place, count, atoms)
     return made
@@ -105,7 +103,7 @@ def _turned(low: Lowering, op: Op, tensor: Tensor, stored: int, tasks: list[Task
 def _turned_window(low: Lowering, op: Op, tensor: Cube, stored: int, tasks: list[Task]) -> Iterator[Line]:
     form = low.target.fp16
     heads, depth = op.attributes["heads"], op.attributes["depth"]
-    room = align(op.attributes["kernels"], _ROOM)
+    room = align(op.attributes["kernels"], HEAD_CHANNELS)
     source, pitch = tensor.place, tensor.pitch
     if stored != depth:
         source, pitch = _filled(low, op, tensor, heads * room, stored, tasks), stored
@@ -155,5 +153,5 @@ def _filled(low: Lowering, op: Op, tensor: Cube, channels: int, pixels: int, tas
         form, (channels, 1, there), tensor, Cube(copy, pixels), {}
     )
     read = Read(moved(copy, there, form.atom_bytes), pixels - there, 1, surfaces, pixels - there, pixels)
-    tasks += [Task(ELEMENTWISE, registers), Task(ELEMENTWISE, zero_registers(read, form.atom))]
+    tasks += [Task(ELEMENTWISE, registers), Task(ELEMENTWISE, zero_registers(form, read))]
     return copy

@@ -6,12 +6,14 @@ runs of 8 (fp16) or 16 (int8) pixels become atoms, as in the vendor's transposit
 
 from __future__ import annotations
 
-from openrknn.compiler.formats import ATOM_BYTES
+from functools import partial
+
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import moved
 from openrknn.compiler.program import ELEMENTWISE, Task
 from openrknn.compiler.recipes.rearrange import Read, Write, atoms_registers, lanes_registers
+from openrknn.isa.enums import TransposeLanes
 
 __all__ = ["lower_turn"]
 
@@ -27,12 +29,13 @@ def lower_turn(low: Lowering, op: Op) -> None:
     order = list(op.attributes["perm"])
     channels, height, width = source.cube
     step = low.step(op, "Transpose")
-    atom = low.format.atom
+    atom, whole = low.format.atom, low.target.fp16  # atoms move as they are
+    skip = partial(moved, atom_bytes=low.target.atom_bytes)
     if order == _SPATIAL:
         for channel in range(0, channels, atom):
             read = Read(source.at(channel), 1, height, width, width, 1)
             write = Write(target.at(channel), 1, 1, height, width, height, height * width)
-            low.add(step, Task(ELEMENTWISE, atoms_registers(read, write)))
+            low.add(step, Task(ELEMENTWISE, atoms_registers(whole, read, write)))
         return
     by_columns = order[1] == 3
     runs, lines = (width, height) if by_columns else (height, width)
@@ -40,23 +43,23 @@ def lower_turn(low: Lowering, op: Op) -> None:
     channel_step, line_step = (1, channels) if order[3] == 1 else (lines, 1)
     for line in range(lines):
         first = source.at(0, line) if by_columns else source.at(0, 0, line)
-        place = moved(target.at(), line * line_step)
+        place = skip(target.at(), line * line_step)
         columns, rows, row_step = (runs, 1, runs) if by_columns else (1, runs, width)
         if atom == _HALF and target.pitch > _FARTHEST:  # surface by surface
             for run in range(runs // atom):
-                start = moved(first, run * atom * (1 if by_columns else width))
+                start = skip(first, run * atom * (1 if by_columns else width))
                 shape = (atom, 1, atom) if by_columns else (1, atom, width)
                 read = Read(start, shape[0], shape[1], channels // atom, shape[2], source.pitch)
-                write = Write(moved(place, run * target.pitch), _HALF, channel_step, 1, 1, 1, _HALF * channel_step)
-                low.add(step, Task(ELEMENTWISE, lanes_registers(read, write)))
+                write = Write(skip(place, run * target.pitch), _HALF, channel_step, 1, 1, 1, _HALF * channel_step)
+                low.add(step, Task(ELEMENTWISE, lanes_registers(whole, read, write)))
             continue
         if atom == _HALF:
             read = Read(first, columns, rows, channels // atom, row_step, source.pitch)
             write = Write(place, _HALF, channel_step, 1, runs // atom, target.pitch, _HALF * channel_step)
-            low.add(step, Task(ELEMENTWISE, lanes_registers(read, write)))
+            low.add(step, Task(ELEMENTWISE, lanes_registers(whole, read, write)))
             continue
         for surface in range(channels // atom):
-            read = Read(moved(first, surface * source.pitch), columns, rows, 1, row_step, source.pitch)
-            start = moved(place, surface * atom * channel_step)
+            read = Read(skip(first, surface * source.pitch), columns, rows, 1, row_step, source.pitch)
+            start = skip(place, surface * atom * channel_step)
             write = Write(start, _HALF, channel_step, 1, 2, _HALF * channel_step, target.pitch)
-            low.add(step, Task(ELEMENTWISE, lanes_registers(read, write, lanes=ATOM_BYTES)))
+            low.add(step, Task(ELEMENTWISE, lanes_registers(whole, read, write, TransposeLanes.BITS8)))

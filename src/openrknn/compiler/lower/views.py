@@ -18,13 +18,13 @@ def place_views(low: Lowering) -> dict[str, list[str]]:
     for op in graph.ops:
         if op.type == "Reshape" and _is_same_memory(low, views, op):
             views.put(op.output, op.inputs[0])
-    for op in graph.ops:
+    for op in reversed(graph.ops):  # windows of a window come first: what reads them decides about it
         if op.type == "Slice":
-            if op.attributes.get("along") == "pixels":
-                if views.is_by_cpu(op.output):
-                    op.attributes["copied"] = True
-                else:
-                    views.put(op.output, op.inputs[0], pixel=op.attributes["start"])
+            along_pixels = op.attributes.get("along") == "pixels"
+            if _needs_copy(views, op):
+                op.attributes["copied"] = True
+            elif along_pixels:
+                views.put(op.output, op.inputs[0], pixel=op.attributes["start"])
             else:
                 views.put(op.output, op.inputs[0], channel=op.attributes["start"])
     copies: dict[str, list[str]] = {}
@@ -69,11 +69,34 @@ class _Views:
             return True
         return any(self.is_by_cpu(child) for child in self._children.get(name, ()))
 
+    def source(self, op: Op) -> str:
+        """The map that a slice, and what it is a slice of, are windows into."""
+        name = op.inputs[0]
+        while name not in self.low.graph.outputs and name in self.makers:
+            maker = self.makers[name]
+            if maker.type != "Slice" and (maker.type != "Reshape" or self.low.tensor(name).parent is None):
+                break
+            name = maker.inputs[0]
+        return name
+
     def origin(self, name: str) -> str:
         """The value that this one is another shape of."""
         while name in self.makers and self.makers[name].type == "Reshape" and self.low.tensor(name).parent is not None:
             name = self.makers[name].inputs[0]
         return name
+
+
+def _needs_copy(views: _Views, op: Op) -> bool:
+    """Whether a slice is a buffer of its own.
+
+    An output of the model always is. The CPU reads no run of pixels, and no window into an output: that memory may be
+    the user's.
+    """
+    outputs = views.low.graph.outputs
+    if op.output in outputs:
+        return True
+    reaches_outside = op.attributes.get("along") == "pixels" or views.source(op) in outputs
+    return reaches_outside and views.is_by_cpu(op.output)
 
 
 def _pixels(low: Lowering, views: _Views, op: Op) -> list[str]:
@@ -126,6 +149,8 @@ def _concat(low: Lowering, views: _Views, op: Op) -> list[str]:
             copied.append(name)
         elif op.inputs.count(name) > 1 or not _may_move(low, name, target):
             source = _whole_source(low, op, number)
+            if source is not None and _is_read_from_outside(low, source[0], target):
+                source = None
             if source is not None and placed.get(source[0], source[1]) == source[1]:
                 if source[0] not in placed:
                     views.put(source[0], target, channel=source[1])

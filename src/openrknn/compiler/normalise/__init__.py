@@ -13,14 +13,16 @@ from openrknn.compiler.normalise.bilinear import normalise_linear_resize
 from openrknn.compiler.normalise.binary import normalise_binary
 from openrknn.compiler.normalise.clean import clean
 from openrknn.compiler.normalise.ends import flatten_ends, join_ends
+from openrknn.compiler.normalise.find_norms import find_layer_norms
 from openrknn.compiler.normalise.finish import finish
 from openrknn.compiler.normalise.floors import raise_floors
 from openrknn.compiler.normalise.forward import fold_forward
 from openrknn.compiler.normalise.fp16_regions import mark_fp16_regions
 from openrknn.compiler.normalise.fuse import fuse, fuse_pads
 from openrknn.compiler.normalise.heads import take_heads_apart
-from openrknn.compiler.normalise.layer_norm import find_layer_norms, normalise_layer_norms
+from openrknn.compiler.normalise.layer_norm import normalise_layer_norms
 from openrknn.compiler.normalise.linear import cut_outputs, normalise_convolutions, normalise_linear
+from openrknn.compiler.normalise.masks import bound_masks
 from openrknn.compiler.normalise.mixtures import find_mixtures
 from openrknn.compiler.normalise.moves import normalise_moves
 from openrknn.compiler.normalise.pads import narrow_pads
@@ -28,13 +30,14 @@ from openrknn.compiler.normalise.pooling import normalise_pools
 from openrknn.compiler.normalise.qdq import take_quantization
 from openrknn.compiler.normalise.quotients import fill_divisors, find_quotients
 from openrknn.compiler.normalise.ranks import three_dimensions
-from openrknn.compiler.normalise.roots import find_roots
+from openrknn.compiler.normalise.roots import divide_channels, find_roots
 from openrknn.compiler.normalise.scale import fold_scales
 from openrknn.compiler.normalise.selections import fold_selections
+from openrknn.compiler.normalise.squares import scale_squares
 from openrknn.compiler.normalise.turns import find_turns
 from openrknn.compiler.normalise.volume import cut_volumes
 from openrknn.compiler.normalise.wholes import follow_wholes, place_wholes
-from openrknn.compiler.targets import RK3588, Target
+from openrknn.compiler.targets import Target
 
 __all__ = ["PASSES", "Pass", "Situation", "normalise"]
 
@@ -65,6 +68,8 @@ def _plain(function: Callable[[Graph], None]) -> Pass:
 PASSES: tuple[Pass, ...] = (
     _plain(place_wholes),
     _plain(find_layer_norms),
+    Pass(lambda graph, _: scale_squares(graph), lambda now: not now.calibrated),
+    Pass(lambda graph, _: bound_masks(graph), lambda now: not now.calibrated),
     Pass(lambda graph, _: raise_floors(graph), lambda now: not now.calibrated),
     _plain(take_heads_apart),
     _plain(clean),
@@ -75,6 +80,10 @@ PASSES: tuple[Pass, ...] = (
     Pass(lambda graph, now: normalise_layer_norms(graph, calibrated=now.calibrated, can_mix=now.target.can_mix)),
     Pass(lambda graph, _: find_roots(graph), lambda now: not now.calibrated),
     Pass(lambda graph, now: find_quotients(graph, calibrated=now.calibrated)),
+    Pass(
+        lambda graph, _: divide_channels(graph),
+        lambda now: not now.calibrated and now.target.has_short_algorithms,
+    ),
     Pass(lambda graph, now: find_activations(graph, calibrated=now.calibrated)),
     _plain(normalise_linear),
     _plain(clean),
@@ -111,7 +120,7 @@ PASSES: tuple[Pass, ...] = (
 
 
 def normalise(
-    graph: Graph, *, atom: int, calibrated: bool = True, kernel_volume: int = 0, target: Target = RK3588
+    graph: Graph, *, atom: int, target: Target, calibrated: bool = True, kernel_volume: int = 0
 ) -> None:
     """Rewrite the graph in place; `Situation` says what the options mean."""
     now = Situation(atom, calibrated, kernel_volume, target)

@@ -16,6 +16,8 @@ from math import prod
 
 import numpy as np
 
+from openrknn.compiler.budget import filled
+from openrknn.compiler.formats import HEAD_CHANNELS
 from openrknn.compiler.identity import POINT
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.axes import View
@@ -25,8 +27,6 @@ from openrknn.compiler.normalise.parts import place_concat, place_convolution, p
 
 __all__ = ["normalise_softmax", "place_attention"]
 
-_DEPTH = 16
-"""Channels of a head are padded to whole groups: two atoms of fp16, one of int8."""
 _LARGEST_DEPTH = 3072
 _MOST_CHANNELS = 8192
 _MOST_PADDED = 1024
@@ -72,7 +72,7 @@ def _softmax(layouts: Layouts, op: Op, *, on_cpu: bool = False) -> bool:
         return False
     size = shape[axis]
     groups = base[1] // size
-    if groups > 1 and size % _DEPTH:
+    if groups > 1 and size % HEAD_CHANNELS:
         return False
     if on_cpu and (groups > 1 or len(base) != _PLANES):
         return False
@@ -114,12 +114,12 @@ def _matmul(layouts: Layouts, op: Op) -> bool:
     if min(rows, depth, columns) < 2 and not (
         _lies(layouts.view(left), (windows, heads, rows, depth))
         and _lies(layouts.view(right), (windows, heads, depth, columns), True)
-        and (layouts.view(right).base not in graph.inputs or depth % _DEPTH == columns % _DEPTH == 0)
+        and (layouts.view(right).base not in graph.inputs or depth % HEAD_CHANNELS == columns % HEAD_CHANNELS == 0)
     ):
         return False  # one row is not worth moving or filling up the other operand
     b, b_form, turned = _placed(layouts, right, (windows, heads, depth, columns), is_right=True)
     a, a_form, _ = _placed(layouts, left, (windows, heads, rows, depth), any_depth=turned)
-    padded = -(-columns // _DEPTH) * _DEPTH
+    padded = -(-columns // HEAD_CHANNELS) * HEAD_CHANNELS
     out_form = "rows" if to_softmax and windows * heads > 1 else "channels"
     if out_form == "channels" and heads == 1:
         padded = columns
@@ -174,7 +174,7 @@ def _windows(layouts: Layouts, left: str, right: str, to_softmax: bool) -> tuple
     whole = prod(first[:-2])
 
     def score(split: tuple[int, int]) -> tuple[bool, int]:
-        padded = bool(depth % _DEPTH or columns % _DEPTH)
+        padded = bool(depth % HEAD_CHANNELS or columns % HEAD_CHANNELS)
         lying = _lies(one, (*split, rows, depth)) + _lies(other, (*split, depth, columns), True)
         # Scores come out with heads as rows; values that are turned have only their own channels filled up.
         straight = other.transposed((*split, depth, columns), (1, 2, 0, 3))
@@ -214,7 +214,7 @@ def _ways(sizes: tuple[int, int, int, int], is_right: bool, any_depth: bool) -> 
     """
     inner, outer = (2, 3) if is_right else (3, 2)
     ways: list[tuple[tuple[int, ...], str, bool]] = [((1, inner, 0, outer), "channels", False)]
-    if any_depth or sizes[inner] % _DEPTH == 0:
+    if any_depth or sizes[inner] % HEAD_CHANNELS == 0:
         ways.insert(0 if sizes[1] == 1 else 1, ((inner, 0, 1, outer), "rows", False))
     if is_right:
         ways.append(((1, outer, 0, inner), "channels", True))
@@ -313,7 +313,7 @@ def _padded(
     """[1, heads * depth, windows, pixels], each head filled up with zeros to whole groups of channels."""
     graph = layouts.graph
     plain = layouts.arranged(view, (1, heads * depth, *pixels), name)
-    room = -(-depth // _DEPTH) * _DEPTH
+    room = -(-depth // HEAD_CHANNELS) * HEAD_CHANNELS
     if room == depth:
         return plain
     whole = _unpicked(layouts, plain, heads, depth, room) if is_right else None
@@ -346,7 +346,7 @@ def _unpicked(layouts: Layouts, name: str, heads: int, depth: int, room: int) ->
 
 def _pick(graph: Graph, source: str, target: str, picks: Array) -> Op:
     """Channel picks[o] of the source, or zero where it is -1."""
-    weight = np.zeros((len(picks), graph.shape(source)[1], 1, 1))
+    weight = filled((len(picks), graph.shape(source)[1], 1, 1), target)
     there = np.flatnonzero(picks >= 0)
     weight[there, picks[there]] = 1
     attributes = {**POINT, "from": "Pick"}

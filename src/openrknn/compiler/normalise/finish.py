@@ -21,9 +21,9 @@ _MARKS = {
     "Binary": "broadcast", "Activation": "function", "Repeat": "factors",
     "Softmax": "groups", "Product": "heads",
 }  # fmt: skip
-_OURS = {"Convert", "RootEstimate"}
-"""Operators that no model has."""
 """What only a normalised operator has."""
+_OURS = {"Convert", "InverseEstimate", "RootEstimate"}
+"""Operators that no model has."""
 
 
 def finish(graph: Graph) -> None:

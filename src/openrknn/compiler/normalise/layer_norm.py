@@ -1,15 +1,20 @@
 """Layer normalisation over the last dimension, with channels where the NPU wants them; always in fp16.
 
-    m = mean(x)                a 1x1 convolution with the weights 1/C
-    d = x - m                  a 1x1 convolution that spreads -m over the channels, x as its residual
-    v = s^2 (mean(d * d) + e)  a product (times q), and a 1x1 convolution with the weights 1/(qC)
-    r = 1 / sqrt(v)            a guess from the bits of v, and two steps of Newton: r (1.5 - 0.5 v r^2)
-    y = d * (r s gamma) + beta
+    d = x - mean(x)             1x1 convolutions: the weights 1/C, then -1 with x as residual; not in an RMS norm
+    d = d - mean(d)             what the first mean lost when it was rounded to fp16: much where it is large
+    i = 4 / max(mean(|d|), t)   about: from the bits of the divisor
+    z = d * i / 4
+    v = mean(z * z) + e i^2/16  a product (times q), and a 1x1 convolution with the weights 1/(qC)
+    r = 1 / sqrt(v)             a guess from the bits of v, and two steps of Newton: r (1.5 - 0.5 v r^2)
+    y = z * (r gamma) + beta
+
+Squares of fp16 leave its range below 0.0002 and above 256. Each row is divided by a number of about its own size first,
+so that rows of any size are equally exact: v is at least 1 and at most C, however large x is. `i` need not be exact,
+because it is the same number everywhere. `t` keeps rows of zeros from being divided by zero, and is so small beside
+sqrt(e) that it does not matter elsewhere. `q` keeps the square of a single large channel inside of fp16.
 
 In int8 the small differences that all this is about would drown, so int8 models compute it in fp16 too, as the vendor's
-do; nothing is left to the CPU. `s` is a power of two that keeps the variance inside of fp16: `quantise` sets it
-when ranges are known. Trained networks have single channels that are far larger than the others, so single squares are
-far larger than their mean: they are stored times `q`.
+do; nothing is left to the CPU.
 """
 
 from __future__ import annotations
@@ -17,17 +22,10 @@ from __future__ import annotations
 import numpy as np
 
 from openrknn.compiler.ir import Array, Graph, Op
-from openrknn.compiler.normalise.common import axes_of, replace_op
+from openrknn.compiler.normalise.common import replace_op
+from openrknn.compiler.normalise.squares import NEWTON_STEPS, epsilon_gain, least_size, square_gain
 
-__all__ = ["find_layer_norms", "normalise_layer_norms"]
-
-_NEWTON_STEPS = 2
-"""The guess is 3.5 % off, one step leaves 0.2 %, two 5e-6: less than fp16 can tell."""
-_UNKNOWN_SCALE = 0.25
-"""Without calibration: standard deviations from 0.03 to 1000 are exact."""
-_SQUARES = 1 / 16
-"""Differences up to 4000 are safe. Small squares lose digits, each by chance, and only their mean counts."""
-_MARK = "norm"
+__all__ = ["normalise_layer_norms"]
 
 
 def normalise_layer_norms(graph: Graph, *, calibrated: bool, can_mix: bool = True) -> None:
@@ -96,29 +94,48 @@ class _Parts:
         """From [1, C, H, W] to the same, all in fp16."""
         channels = self.cube[0]
         share = np.full((1, channels), 1 / channels)
-        mean = self._dense("mean", turned, share, np.zeros(1))
-        spread_mean = self._dense("spread_mean", mean, np.full((channels, 1), -1.0), np.zeros(channels))
-        difference = self._value("difference", channels)
-        self.steps.append(Op("Add", difference, [spread_mean, turned], [difference], {}, (self.op.name,)))
-        self.graph.derived[difference] = (self.op.inputs[0], lambda x: x - x.mean(-1, keepdims=True))
-        scale = _UNKNOWN_SCALE
-        square = self._binary("square", "mul", difference, difference, channels, gain=scale**2 * _SQUARES)
-        variance = self._dense("variance", square, share / _SQUARES, np.full(1, eps * scale**2))
-        root = self._value("guess", 1)
-        self.steps.append(Op("RootEstimate", root, [variance], [root], {}, (self.op.name,)))
-        for number in range(_NEWTON_STEPS):
+        now = turned
+        if self.op.attributes.get("centred", True):
+            now = self._centre("", now, share)
+            now = self._centre("rest_", now, share)
+        size = self._binary("size", "max", now, now, channels, gain=-1.0)
+        mean_size = self._dense("mean_size", size, share, np.zeros(1))
+        inverse = self._estimate("InverseEstimate", "inverse", mean_size, least=least_size(eps))
+        every = self._dense("inverses", inverse, np.ones((channels, 1)), np.zeros(channels))
+        now = self._binary("unit", "mul", every, now, channels, gain=0.25)
+        gain = square_gain(channels)
+        square = self._binary("square", "mul", now, now, channels, gain=gain)
+        variance = self._dense("variance", square, share / gain, np.zeros(1))
+        if epsilon_gain(eps):
+            small = self._binary("epsilon", "mul", inverse, inverse, 1, gain=epsilon_gain(eps))
+            variance = self._add("variance_epsilon", variance, small, 1)
+        root = self._estimate("RootEstimate", "guess", variance)
+        for number in range(NEWTON_STEPS):
             half = self._binary(f"half_{number}", "mul", variance, root, 1, gain=-0.5)
             error = self._binary(f"error_{number}", "mul", half, root, 1)
             root = self._binary(f"root_{number}", "mul", error, root, 1, offset=1.5)
-        weights = gamma.astype(np.float64).reshape(channels, 1)
-        factor = self._dense("factor", root, weights * scale, np.zeros(channels))
-        result = self._binary("scaled", "mul", factor, difference, channels)
-        product = next(step for step in self.steps if step.output == square)
-        product.attributes[_MARK] = {"scale": scale, "squares": _SQUARES, "variance": variance, "factor": factor}
+        factor = self._dense("factor", root, gamma.astype(np.float64).reshape(channels, 1), np.zeros(channels))
+        result = self._binary("scaled", "mul", factor, now, channels)
         if np.any(beta):
             summand = self.graph.add_constant(f"{result}_beta", beta.astype(np.float64).reshape(1, channels, 1, 1))
             result = self._binary("shifted", "add", result, summand, channels, broadcast="channel")
         return result
+
+    def _centre(self, name: str, source: str, share: Array) -> str:
+        channels = share.size
+        mean = self._dense(f"{name}mean", source, share, np.zeros(1))
+        spread_mean = self._dense(f"{name}spread_mean", mean, np.full((channels, 1), -1.0), np.zeros(channels))
+        return self._add(f"{name}difference", spread_mean, source, channels)
+
+    def _add(self, name: str, left: str, right: str, channels: int) -> str:
+        target = self._value(name, channels)
+        self.steps.append(Op("Add", target, [left, right], [target], {}, (self.op.name,)))
+        return target
+
+    def _estimate(self, kind: str, name: str, source: str, **attributes: float) -> str:
+        target = self._value(name, 1)
+        self.steps.append(Op(kind, target, [source], [target], attributes, (self.op.name,)))
+        return target
 
     def _value(self, name: str, channels: int) -> str:
         made = self.graph.add_value(f"{self.op.output}_{name}", (1, channels, *self.cube[1:]))
@@ -139,72 +156,3 @@ class _Parts:
         attributes = {"method": method, "broadcast": broadcast, "gain": gain, "offset": offset}
         self.steps.append(Op("Binary", target, [left, right], [target], attributes, (self.op.name,)))
         return target
-
-
-def find_layer_norms(graph: Graph) -> None:
-    """They become one operator each, before anything else moves their parts."""
-    for kind in ("Add", "Div", "Mul"):  # with scale and bias first, then those that have none
-        for op in list(graph.ops):
-            if op.type == kind:
-                _recognise(graph, op)
-    graph.prune()
-
-
-def _recognise(graph: Graph, op: Op) -> None:
-    """(x - mean) / sqrt(mean((x - mean) ** 2) + eps) [* gamma + beta], as exporters before opset 17 write it.
-
-    TensorFlow Lite has a product with the power of -0.5, which is a reciprocal root here.
-    """
-    makers = graph.producers()
-
-    def maker(name: str, kind: str) -> Op | None:
-        found = makers.get(name)
-        return found if found is not None and found.type == kind else None
-
-    def over_last(entry: Op | None) -> bool:
-        rank = len(graph.shape(entry.inputs[0])) if entry is not None else 0
-        return entry is not None and axes_of(graph, entry, rank) == (rank - 1,)
-
-    def constant_of(entry: Op) -> tuple[str, str] | None:
-        """(activation, constant) of an operator with one of each."""
-        names = [name for name in entry.inputs if name in graph.constants]
-        others = [name for name in entry.inputs if name not in graph.constants]
-        return (others[0], names[0]) if len(names) == len(others) == 1 else None
-
-    shifted = constant_of(op) if op.type == "Add" else None
-    product = maker(shifted[0], "Mul") if shifted else None
-    scaled = constant_of(product) if product is not None else None
-    quotient = op if op.type != "Add" else makers.get(scaled[0]) if scaled else None
-    difference: Op | None = None
-    root: Op | None = None
-    if quotient is not None and quotient.type == "Div":
-        difference, root = maker(quotient.inputs[0], "Sub"), maker(quotient.inputs[1], "Sqrt")
-    elif quotient is not None and quotient.type == "Mul":
-        for one, other in (quotient.inputs, quotient.inputs[::-1]):
-            inverse = maker(other, "Reciprocal")
-            if inverse is not None and difference is None:
-                difference, root = maker(one, "Sub"), maker(inverse.inputs[0], "Sqrt")
-    padded = maker(root.inputs[0], "Add") if root is not None else None
-    eps = constant_of(padded) if padded is not None else None
-    variance = maker(eps[0], "ReduceMean") if eps else None
-    power = makers.get(variance.inputs[0]) if variance is not None else None
-    if eps is None or difference is None or power is None:
-        return
-    mean = maker(difference.inputs[1], "ReduceMean")
-    is_square = power.inputs[0] == difference.output and (
-        (power.type == "Pow" and power.inputs[1] in graph.constants and graph.constants[power.inputs[1]].item() == 2)
-        or (power.type == "Mul" and power.inputs[1] == difference.output)
-    )
-    if not is_square or not over_last(mean) or not over_last(variance) or mean is None:
-        return
-    if mean.inputs[0] != difference.inputs[0] or graph.constants[eps[1]].size != 1:
-        return
-    channels = graph.shape(op.output)[-1]
-    if shifted is not None and scaled is not None:
-        gamma, beta = scaled[1], shifted[1]
-    else:
-        gamma = graph.add_constant(f"{op.output}_ones", np.ones(channels))
-        beta = graph.add_constant(f"{op.output}_zeros", np.zeros(channels))
-    attributes = {"axis": -1, "epsilon": float(graph.constants[eps[1]].reshape(-1)[0])}
-    made = Op("LayerNormalization", op.name, [difference.inputs[0], gamma, beta], [op.output], attributes, (op.name,))
-    replace_op(graph, op, made)

@@ -122,6 +122,20 @@ def _become_conv(graph: Graph, op: Op, matrix: Array, bias: Array) -> None:
     op.attributes = {"kernel_shape": list(shape[1:]), "from": "Gemm"}
 
 
+def _several_items(graph: Graph, name: str) -> str:
+    """Items that the inputs of the model have, or another dimension that was moved to the front."""
+    count = graph.shape(name)[0]
+    fed = next((given for given in graph.inputs if graph.shape(given)[:1] == (count,)), None)
+    if fed is not None:
+        sizes = ",".join(map(str, (1, *graph.shape(fed)[1:])))
+        return f"a batch of {count}; compile for one item: --shapes {fed}={sizes}"
+    return (
+        f"it reads {name!r} of shape {list(graph.shape(name))}: {count} items, where the model takes one. A Reshape or "
+        f"Transpose before it made items of another dimension, and the NPU convolves one item at a time. Cut the model "
+        f"before it (--outputs {name}), or leave it to the CPU (--partition)"
+    )
+
+
 def normalise_convolutions(graph: Graph) -> None:
     """Kernel, strides, pads (top, left, bottom, right), dilations and group of every convolution."""
     for op in graph.ops:
@@ -136,7 +150,7 @@ def normalise_convolutions(graph: Graph) -> None:
         elif weight.ndim != 4:
             refuse(op, f"weights of {weight.ndim} dimensions; the NPU convolves over one or two")
         if graph.shape(op.inputs[0])[0] != 1:
-            refuse(op, f"a batch of {graph.shape(op.inputs[0])[0]}; compile for batch 1 with --shapes")
+            refuse(op, _several_items(graph, op.inputs[0]))
         outputs = weight.shape[0] if op.type == "Conv" else weight.shape[1] * int(op.attributes.get("group", 1))
         bias = graph.constants.get(op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else None
         # Single precision stays so: whoever computes with the weights widens them, layer by layer.

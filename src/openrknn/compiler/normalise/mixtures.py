@@ -323,9 +323,13 @@ class _Writer:
         """A sum or product; calibration computes it from what is left and right of it."""
         made = self.graph.add_value(f"{self._op.output}_mixed", self.graph.shape(left))
         array = self.graph.constants.get(right)
+        combine = np.add if kind == "Add" else np.multiply
+        one, other = self.graph.derived.get(left), self.graph.derived.get(right)
         if array is not None:
-            combine = np.add if kind == "Add" else np.multiply
             self._derive(made, left, lambda x: combine(x, array))
+        elif one is not None and other is not None and one[0] == other[0]:  # of the same projection
+            first, second = one[1], other[1]
+            self.graph.derived[made] = (one[0], lambda x: combine(first(x), second(x)))
         else:
             self.graph.partial[made] = self._op.output
         self._now.append(Op(kind, made, [left, right], [made], {}, (self._op.name,)))

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.budget import filled
 from openrknn.compiler.identity import identity_conv, selection_conv
 from openrknn.compiler.ir import Array, Graph, Op
-from openrknn.compiler.normalise.common import constant, replace_op
+from openrknn.compiler.normalise.common import constant, refuse, replace_op
 from openrknn.compiler.normalise.wholes import as_cpu
 
 __all__ = ["normalise_moves", "windows_of"]
@@ -178,7 +179,8 @@ def _concat(graph: Graph, op: Op, atom: int) -> None:
     padded = graph.add_value(f"{op.output}_padded", (1, sum(rooms[:-1]) + counts[-1], *shape[2:]))
     graph.derived[padded] = (op.output, lambda values: values)
     picks = np.concatenate([np.arange(start, start + count) for start, count in zip(starts, counts, strict=True)])
-    joined = Op("Concat", f"{op.name}_padded", list(op.inputs), [padded], {"starts": starts}, (op.name,))
+    attributes = {"starts": starts, "atom": atom}
+    joined = Op("Concat", f"{op.name}_padded", list(op.inputs), [padded], attributes, (op.name,))
     replace_op(graph, op, joined, selection_conv(graph, padded, op.output, op.name, picks, "Concat"))
 
 
@@ -254,8 +256,10 @@ def _depth_to_space(graph: Graph, op: Op) -> None:
     """A transposed convolution with 0/1 weights: each input channel lands on one pixel of its block."""
     block = int(op.attributes["blocksize"])
     channels = graph.shape(op.inputs[0])[1]
-    outputs = channels // block**2
-    weight = np.zeros((channels, outputs, block, block))
+    outputs, rest = divmod(channels, block**2)
+    if rest:
+        refuse(op, f"{channels} channels are not whole blocks of {block}x{block} pixels")
+    weight = filled((channels, outputs, block, block), op.name)
     for channel in range(channels):
         if op.attributes.get("mode", "DCR") == "DCR":
             place, output = divmod(channel, outputs)
@@ -270,7 +274,7 @@ def _space_to_depth(graph: Graph, op: Op) -> None:
     """A strided convolution with 0/1 weights."""
     block = int(op.attributes["blocksize"])
     channels = graph.shape(op.inputs[0])[1]
-    weight = np.zeros((channels * block**2, channels, block, block))
+    weight = filled((channels * block**2, channels, block, block), op.name)
     for place in range(block**2):
         each = np.arange(channels)
         rows = place * channels + each if op.attributes.get("mode", "DCR") == "DCR" else each * block**2 + place

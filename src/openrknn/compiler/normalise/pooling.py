@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.budget import filled
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import axes_of, pair, replace_op
 from openrknn.compiler.normalise.linear import _pads
@@ -72,7 +73,7 @@ def _window(graph: Graph, op: Op, largest: int, *, averages: bool) -> None:
             _mean(graph, op)
             return
         channels = graph.values[op.inputs[0]].cube[0]
-        taps = np.full((channels, 1, *kernel), 1 / (kernel[0] * kernel[1]))
+        taps = filled((channels, 1, *kernel), op.name, 1 / (kernel[0] * kernel[1]))
         ends = (pads[0], pads[1], max(reach[0], 0), max(reach[1], 0))
         made = _depthwise(graph, op, op.inputs[0], op.output, taps, kernel, ends)
         made.attributes["strides"] = strides
@@ -135,7 +136,9 @@ def _largest(graph: Graph, op: Op, largest: int) -> None:
 
 
 def _window_of(size: int, largest: int) -> int:
-    return -(-size // -(-size // largest))
+    """Of as few windows as can be, whose last one reaches no further beyond the map than the PPU pads."""
+    windows = (-(-size // count) for count in range(-(-size // largest), size + 1))
+    return next(window for window in windows if -size % window <= _LARGEST_PAD)
 
 
 def _mean(graph: Graph, op: Op) -> None:
@@ -148,13 +151,13 @@ def _mean(graph: Graph, op: Op) -> None:
         kernel = _step(height), _step(width)
         rows, columns = -(-height // kernel[0]), -(-width // kernel[1])
         name = graph.add_value(f"{op.output}_part", (1, channels, rows, columns))
-        taps = np.full((channels, 1, *kernel), 1 / (kernel[0] * kernel[1]))
+        taps = filled((channels, 1, *kernel), op.name, 1 / (kernel[0] * kernel[1]))
         pads = (0, 0, rows * kernel[0] - height, columns * kernel[1] - width)
         steps.append(_depthwise(graph, op, source, name, taps, kernel, pads))
         graph.derived[name] = (source, partial(_block_mean, kernel=kernel))
         gain *= (kernel[0] * rows / height) * (kernel[1] * columns / width)
         source, height, width = name, rows, columns
-    taps = np.full((channels, 1, height, width), gain / (height * width))
+    taps = filled((channels, 1, height, width), op.name, gain / (height * width))
     steps.append(_depthwise(graph, op, source, op.output, taps, (height, width), (0, 0, 0, 0)))
     replace_op(graph, op, *steps)
 
@@ -172,7 +175,7 @@ def _mean_of_blocks(graph: Graph, op: Op, kernel: tuple[int, int]) -> None:
     graph.derived[name] = (source, partial(_block_mean, kernel=(first[0], first[1])))
     steps = []
     for left, right, (high, wide) in ((source, name, first), (name, op.output, second)):
-        taps = np.full((channels, 1, high, wide), 1 / (high * wide))
+        taps = filled((channels, 1, high, wide), op.name, 1 / (high * wide))
         steps.append(_depthwise(graph, op, left, right, taps, (high, wide), (0, 0, 0, 0)))
     replace_op(graph, op, *steps)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -22,8 +21,6 @@ _SPARE = 1.25
 _SURE_LOGIT = 4.0
 """A score of 98 %."""
 _EVEN_SCORE = 0.5
-_LARGEST_SQUARE = 2.0**13
-"""Of a difference from the mean, in a layer normalisation: fp16 holds the sum of such squares over channels."""
 
 
 def quantise(
@@ -76,7 +73,6 @@ def quantise(
             choices += made
     for name, (low, high) in ranges.items():
         graph.values[name].quantization = quantization_for(low, high)
-    _fit_layer_norms(graph)
     _free_ends(graph)
     return seen
 
@@ -151,20 +147,3 @@ def _given_ranges(graph: Graph, model: Any, seen: dict[str, Statistics]) -> dict
         ranges |= dict.fromkeys((name for name in missing if name not in ranges), (0.0, 1.0))
         leave_float(graph, set(missing), ranges)
     return ranges
-
-
-def _fit_layer_norms(graph: Graph) -> None:
-    """Squares as large as fp16 holds, once the ranges are known: then small ones keep their digits."""
-    makers = graph.producers()
-    for op in graph.ops:
-        mark = op.attributes.get("norm")
-        value = graph.values[op.inputs[0]].quantization if mark else None
-        if mark is None or value is None:
-            continue
-        largest = max(abs(value.low), abs(value.high))
-        scale = 2.0 ** math.floor(math.log2(_LARGEST_SQUARE / largest**2) / 2)
-        ratio = scale / mark["scale"]
-        bias, weights = makers[mark["variance"]].inputs[2], makers[mark["factor"]].inputs[1]
-        graph.constants[bias] = graph.constants[bias] * ratio**2
-        graph.constants[weights] = graph.constants[weights] * ratio
-        op.attributes = {**op.attributes, "gain": scale**2 * mark["squares"], "norm": {**mark, "scale": scale}}

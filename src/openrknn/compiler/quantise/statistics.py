@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from openrknn.compiler.budget import LARGEST_MEASURED
 from openrknn.compiler.errors import CalibrationError
 from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.ir import Array, Graph
@@ -97,7 +99,9 @@ class Statistics:
 
 def names_for(graph: Graph) -> list[str]:
     """What the float model is asked for: all values, and what others are derived from."""
-    return list(dict.fromkeys([*graph.values, *(source for source, _ in graph.derived.values())]))
+    return list(
+        dict.fromkeys([*graph.values, *(source for source, _ in graph.derived.values()), *graph.partial.values()])
+    )
 
 
 def derive(graph: Graph, seen: dict[str, Array]) -> None:
@@ -123,8 +127,16 @@ def collect(
     graph: Graph, model: Any, feeds: Iterable[Mapping[str, Array]], progress: Callable[[int], None] | None = None
 ) -> dict[str, Statistics]:
     """Run the float model on every feed."""
+    for name, value in graph.values.items():
+        if prod(value.shape) > LARGEST_MEASURED:
+            raise CalibrationError(
+                f"{name!r} has the shape {list(value.shape)}: too large to measure its range. Choose smaller input "
+                "shapes, or compile in fp16",
+                operators=[name],
+            )
     runner = FloatModel(model, names_for(graph))
     found: dict[str, Statistics] = {}
+    wholes = set(graph.partial.values())
     number = 0
     for number, feed in enumerate(feeds, start=1):
         seen: dict[str, Array] = {}
@@ -133,16 +145,21 @@ def collect(
             derive(graph, seen)
         for name in list(seen):
             values = seen.pop(name)
-            if name in graph.values:
-                entry = found.setdefault(name, Statistics())
-                entry.add(values)
-                if not (np.isfinite(entry.low) and np.isfinite(entry.high)):
+            if name in graph.values or name in wholes:
+                statistics = found.setdefault(name, Statistics())
+                statistics.add(values)
+                if not (np.isfinite(statistics.low) and np.isfinite(statistics.high)):
                     raise CalibrationError(f"the float model gives NaN or infinity in {name!r} on input {number}")
         if progress is not None:
             progress(number)
     if not number:
         raise CalibrationError("there is no calibration data; give pictures or arrays like those of real use")
+    for name in [name for name in graph.values if name not in found and name not in graph.floats]:
+        source = graph.derived[name][0] if name in graph.derived else name
+        whole = graph.partial.get(source, "")
+        if whole in found:  # a sum on the way to a value that was seen
+            found[name] = found[whole]
     missing = [name for name in graph.values if name not in found and name not in graph.floats]
     if missing:
         raise CalibrationError(f"no calibration result for {missing[0]!r}")
-    return found
+    return {name: entry for name, entry in found.items() if name in graph.values}

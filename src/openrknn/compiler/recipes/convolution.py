@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from openrknn.chips import CHIPS
 from openrknn.compiler.formats import Format, align, ceil_div
 from openrknn.compiler.program import Place, Registers
 from openrknn.compiler.recipes.base import dpu_base, merge
-from openrknn.compiler.targets import RK3588, Buffer
+from openrknn.compiler.targets import Buffer
 from openrknn.compiler.tile import Band, row_entries
 from openrknn.isa.enums import ArgbInput, CombineUse, ConvMode
 
@@ -16,7 +15,6 @@ __all__ = ["ConvolutionTask", "Residual", "convolution_registers"]
 
 _PICTURES = {1: ArgbInput.CHANNELS1, 3: ArgbInput.CHANNELS3, 4: ArgbInput.CHANNELS4}
 _LARGEST_GRAINS = 1023
-_BANK_ENTRIES = CHIPS["rk3588"].cbuf_bank_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class ConvolutionTask:
     picture_channels: int = 0
     picture_row: int = 0
     picture_height: int = 0
-    buffer: Buffer = RK3588.buffer
+    buffer: Buffer = field(kw_only=True)
     residual: Residual | None = None
     target_line: int = 0
     """Columns of the output in memory; 0: as many as are written."""
@@ -138,12 +136,12 @@ def _cna(task: ConvolutionTask) -> Registers:
 def _grains(task: ConvolutionTask, entries: int) -> int:
     """Rows that are fetched before the sequencer starts: timing only; the vendor's values where they are understood."""
     height, kernel = task.band.rows, task.kernel[0]
-    most = height + kernel + task.band.pad_top
+    most, bank = height + kernel + task.band.pad_top, task.buffer.bank_entries
     if task.picture_channels:
-        return min(height + (kernel + task.band.pad_top if entries <= _BANK_ENTRIES else 0), _LARGEST_GRAINS)
-    if entries * height <= _BANK_ENTRIES:
+        return min(height + (kernel + task.band.pad_top if entries <= bank else 0), _LARGEST_GRAINS)
+    if entries * height <= bank:
         return min(most, _LARGEST_GRAINS)
-    twice = 2 * -(-_BANK_ENTRIES // entries)
+    twice = 2 * -(-bank // entries)
     enough = min(height, twice) if kernel == 1 else max(twice, kernel + task.band.pad_top + 8)
     return min(most, enough, _LARGEST_GRAINS)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from openrknn.chips import CHIPS
-from openrknn.compiler.formats import ATOM_BYTES, Format, align
-from openrknn.compiler.program import Place, Registers
+from openrknn.compiler.formats import Format, align
+from openrknn.compiler.program import Place, Registers, Tensor
 from openrknn.compiler.recipes.base import dpu_base, merge
 from openrknn.compiler.tile.columns import fold
 from openrknn.isa.enums import OperandMode
@@ -15,7 +15,6 @@ __all__ = ["LARGEST_SIDE", "Cube", "band_registers", "dense_sides", "elementwise
 
 LARGEST_SIDE = 8191
 """Rows and columns of a task of the DPU."""
-_SHORT_ATOM = CHIPS["rk3566"].atom_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +78,22 @@ def elementwise_registers(
     return registers
 
 
-def band_registers(whole: Registers, first: int, count: int) -> Registers:
-    """The same work on some rows only, of a map with several; of a map with one row, on some of its columns."""
+def band_registers(
+    whole: Registers, first: int, count: int, tensors: Mapping[str, Tensor], atom_bytes: int
+) -> Registers:
+    """The same work on some rows only, of a map with several; of a map with one row, on some of its columns.
+
+    Addresses move by atoms of the tensor that they point into; notches count atoms of the chip (`atom_bytes`).
+    """
+
+    def move(register: str, name: str) -> int:
+        """Returns the chip's atoms in one of the tensor's."""
+        place = registers[register][name]
+        assert isinstance(place, Place)
+        each = tensors[place.tensor].atom_bytes
+        registers[register][name] = Place(place.tensor, place.offset + skipped * each)
+        return each // atom_bytes
+
     height, width = (_number(whole, f"DPU.DATA_CUBE_{side.upper()}", side) for side in ("height", "width"))
     side, skipped, left = ("width", first, width - count)
     if height > 1:
@@ -89,16 +102,16 @@ def band_registers(whole: Registers, first: int, count: int) -> Registers:
     registers[f"DPU.DATA_CUBE_{side.upper()}"][side] = count
     registers[f"DPU_RDMA.RDMA_DATA_CUBE_{side.upper()}"][side] = count
     registers["DPU.WDMA_SIZE_1"][f"{side}_wdma"] = count
-    _move(registers["DPU.DST_BASE_ADDR"], "dst_base_addr", skipped)
-    _move(registers["DPU_RDMA.RDMA_SRC_BASE_ADDR"], "src_base_addr", skipped)
+    move("DPU.DST_BASE_ADDR", "dst_base_addr")
+    atoms = move("DPU_RDMA.RDMA_SRC_BASE_ADDR", "src_base_addr")
     registers["DPU_RDMA.RDMA_SURF_NOTCH"] = {
-        "surf_notch_addr": _number(whole, "DPU_RDMA.RDMA_SURF_NOTCH", "surf_notch_addr") + left
+        "surf_notch_addr": _number(whole, "DPU_RDMA.RDMA_SURF_NOTCH", "surf_notch_addr") + left * atoms
     }
     mode = _number(whole, "DPU_RDMA.RDMA_ERDMA_CFG", "erdma_data_mode")
     if "DPU_RDMA.RDMA_EW_BASE_ADDR" in registers and mode != OperandMode.PER_CHANNEL:
-        _move(registers["DPU_RDMA.RDMA_EW_BASE_ADDR"], "ew_base_addr", skipped)
+        atoms = move("DPU_RDMA.RDMA_EW_BASE_ADDR", "ew_base_addr")
         registers["DPU_RDMA.RDMA_EW_SURF_NOTCH"] = {
-            "ew_surf_notch": _number(whole, "DPU_RDMA.RDMA_EW_SURF_NOTCH", "ew_surf_notch") + left
+            "ew_surf_notch": _number(whole, "DPU_RDMA.RDMA_EW_SURF_NOTCH", "ew_surf_notch") + left * atoms
         }
     return registers
 
@@ -108,20 +121,13 @@ def _number(registers: Registers, register: str, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _move(fields: dict[str, int | Place], name: str, atoms: int) -> None:
-    place = fields[name]
-    assert isinstance(place, Place)
-    fields[name] = Place(place.tensor, place.offset + atoms * ATOM_BYTES)
-
-
 def repeat_registers(
-    form: Format, rows: int, columns: int, factors: tuple[int, int], source: Cube, target: Place
+    form: Format, rows: int, columns: int, factors: tuple[int, int], source: Cube, target: Place, *, as_bytes: bool
 ) -> Registers:
-    """Nearest upsampling of one surface: each atom `factors` times. Atoms of 16 bytes are moved as bytes."""
+    """Nearest upsampling of one surface: each atom `factors` times. `as_bytes`: whatever is in them."""
     from openrknn.isa import Precision
 
     high, wide = factors
-    as_bytes = form.atom_bytes > _SHORT_ATOM
     moved = Precision.INT8 if as_bytes else form.precision
     lanes = form.atom_bytes if as_bytes else form.atom
     line = columns * wide

@@ -47,6 +47,10 @@ def fp16_bits(value: float) -> int:
 def fp16_factors(value: float) -> tuple[float, float]:
     """Two numbers of fp16 whose product is as close as can be: one alone may be 0.02 % off, which fp16 results show."""
     mantissa, exponent = math.frexp(abs(value))  # [0.5, 1)
+    if -2 * _FP16_POWERS - 2 <= exponent < -_FP16_POWERS:  # one number would be a subnormal, with few digits
+        half = exponent // 2
+        first, second = fp16_factors(math.ldexp(value, -exponent))
+        return math.ldexp(first, half), math.ldexp(second, exponent - half)
     if not mantissa or abs(exponent) > _FP16_POWERS or np.float16(mantissa) == mantissa:
         return value, 1.0
     firsts = np.arange(_FP16_STEPS, 2 * _FP16_STEPS) / _FP16_STEPS  # [1, 2)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openrknn.compiler.formats import FP16
+from openrknn.compiler.formats import Format
 from openrknn.compiler.program import Place, Registers
 from openrknn.compiler.recipes.base import dpu_base, merge
 from openrknn.isa import Precision
@@ -16,7 +16,6 @@ from openrknn.isa.enums import TransposeLanes
 
 __all__ = ["Read", "Write", "atoms_registers", "lanes_registers", "zero_registers"]
 
-_LANES = 8
 _LONGEST = 0xFFFF
 
 
@@ -45,22 +44,23 @@ class Write:
     g_step: int
 
 
-def atoms_registers(read: Read, write: Write, lanes: int = _LANES) -> Registers:
-    """Atoms of so many lanes in another order."""
-    registers = _moved(read, write, lanes)
+def atoms_registers(form: Format, read: Read, write: Write) -> Registers:
+    """Atoms in another order. `form`: the chip's fp16, whatever is in them."""
+    registers = _moved(form, read, write)
     return merge(registers, {
         "DPU.FEATURE_MODE_CFG": {"tp_en": 1},
         "DPU.WDMA_SIZE_0": {"tp_precision": TransposeLanes.BITS16},
     })  # fmt: skip
 
 
-def lanes_registers(read: Read, write: Write, lanes: int = _LANES) -> Registers:
+def lanes_registers(
+    form: Format, read: Read, write: Write, width: TransposeLanes = TransposeLanes.BITS16
+) -> Registers:
     """Of each 8 atoms in a row: atom n becomes what was lane n of all of them; e counts these.
 
     16 lanes of 8 bits: of each 16 atoms; e counts the first 8 and the last 8 of them, the next counter these halves.
     """
-    registers = _moved(read, write)
-    width = TransposeLanes.BITS16 if lanes == _LANES else TransposeLanes.BITS8
+    registers = _moved(form, read, write)
     return merge(registers, {
         "DPU.FEATURE_MODE_CFG": {"surf_len": min(read.columns * read.rows * read.surfaces, _LONGEST)},
         "DPU.WDMA_SIZE_0": {"tp_precision": width, "size_c_wdma": read.surfaces - 1},
@@ -68,16 +68,16 @@ def lanes_registers(read: Read, write: Write, lanes: int = _LANES) -> Registers:
     })  # fmt: skip
 
 
-def zero_registers(read: Read, lanes: int = _LANES) -> Registers:
+def zero_registers(form: Format, read: Read) -> Registers:
     """Everything that is read becomes zero, in place."""
     write = Write(read.place, 1, read.surface_step, read.columns, read.rows, read.row_step, read.surface_step)
-    registers = _moved(read, write, lanes)
+    registers = _moved(form, read, write)
     return merge(registers, {"DPU.BS_CFG": {"bs_bypass": 0, "bs_mul_bypass": 0}})
 
 
-def _moved(read: Read, write: Write, lanes: int = _LANES) -> Registers:
-    registers = dpu_base(FP16, flying=True)
-    lanes *= read.surfaces
+def _moved(form: Format, read: Read, write: Write) -> Registers:
+    registers = dpu_base(form, flying=True)
+    lanes = form.atom * read.surfaces
     precision = {"proc_precision": Precision.INT16, "in_precision": Precision.INT16}
     notch = write.h_step - write.w
     extent = (read.rows - 1) * read.row_step + read.columns

@@ -13,6 +13,7 @@ import openrknn
 from openrknn.backports import Unpack
 from openrknn.compiler.api import compile_model
 from openrknn.compiler.errors import OptionError, SequenceError
+from openrknn.compiler.found import CheckResult
 from openrknn.compiler.options import CompileKeywords
 from openrknn.compiler.sequence.arrange import GROUP, arranged, arranged_cross, shape_of
 from openrknn.compiler.sequence.compare import compare
@@ -75,9 +76,13 @@ def compile_decoder(
     capacity: int,
     first: Source | None = None,
     frames: int | None = None,
+    checks: dict[str, CheckResult] | None = None,
     **options: Unpack[CompileKeywords],
 ) -> bytes:
-    """`cached`, compiled: the bytes of a `.rknnz` for `openrknn.Decoder`. `options` are those of `openrknn.compile`."""
+    """`cached`, compiled: the bytes of a `.rknnz` for `openrknn.Decoder`. `options` are those of `openrknn.compile`.
+
+    `checks` gets what the check of each compiled file has found.
+    """
     try:
         made = cached(step, _whole(capacity), first=first, frames=frames and _whole(frames))
     except SequenceError:  # a table of positions may end before whole groups do
@@ -92,9 +97,12 @@ def compile_decoder(
         chosen: dict[str, Any] = {"check": options.get("check", True), "progress": options.get("progress")}
         sizes = {cross.states: cross.shape, **{name: value.shape for name, value in cross.constants.items()}}
         constants = {name: value.reshape(-1)[0].item() for name, value in cross.constants.items()}
-        files["cross.rknn"] = compile_model(cross.model, target, shapes=sizes, constants=constants, **chosen).data
+        compiled = compile_model(cross.model, target, shapes=sizes, constants=constants, **chosen)
+        files["cross.rknn"] = compiled.data
+        if checks is not None:
+            checks["cross.rknn"] = compiled.check
     return pack_decoder(arranged_step, target, capacity=capacity, frames=made.frames, states=made.cross, files=files,
-                        **options)  # fmt: skip
+                        checks=checks, **options)  # fmt: skip
 
 
 def pack_decoder(
@@ -105,13 +113,17 @@ def pack_decoder(
     frames: int,
     states: Cross | None = None,
     files: Mapping[str, bytes] | None = None,
+    checks: dict[str, CheckResult] | None = None,
     **options: Unpack[CompileKeywords],
 ) -> bytes:
     """A step that is written already: compile it and put everything into a file.
 
     `frames` are what the encoder gives at the most; a step with `shapes=` for several has a graph for each of them.
     """
-    inside = {"step.rknn": compile_model(step.model, target, **options).data, **(files or {})}
+    compiled = compile_model(step.model, target, **options)
+    if checks is not None:
+        checks["step.rknn"] = compiled.check
+    inside = {"step.rknn": compiled.data, **(files or {})}
     tables = tuple(_entry(name, table, inside) for name, table in step.tables.items())
     inputs = {entry.name for entry in step.model.graph.input}
     return write_decoder(

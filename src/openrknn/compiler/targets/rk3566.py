@@ -12,9 +12,9 @@ from typing import Any
 
 from openrknn.chips import CHIPS
 from openrknn.compiler.errors import UnsupportedOperatorError
-from openrknn.compiler.formats import FP16, INT8, ceil_div
+from openrknn.compiler.formats import ceil_div
 from openrknn.compiler.registers import Place, Registers
-from openrknn.compiler.targets.target import Buffer, Target, Translation
+from openrknn.compiler.targets.target import FP16, INT8, Buffer, Target, Translation
 from openrknn.isa.enums import (
     ArgbInput,
     EwAlgorithm,
@@ -264,4 +264,5 @@ RK3566 = Target(
     has_softmax=False,
     turns_lanes=False,
     has_turns=False,
+    repeats_bytes=False,
 )  # fmt: skip

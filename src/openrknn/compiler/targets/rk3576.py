@@ -10,11 +10,11 @@ from types import MappingProxyType
 
 from openrknn.chips import CHIPS
 from openrknn.compiler.errors import UnsupportedOperatorError
-from openrknn.compiler.formats import FP16, INT8, align, ceil_div
+from openrknn.compiler.formats import align, ceil_div
 from openrknn.compiler.registers import Place, Registers
 from openrknn.compiler.targets import moved
 from openrknn.compiler.targets.moved import Fields
-from openrknn.compiler.targets.target import Buffer, Target, Translation
+from openrknn.compiler.targets.target import FP16, INT8, Buffer, Target, Translation
 from openrknn.isa.enums import (
     AluAlgorithm,
     ArgbInput,

@@ -8,14 +8,20 @@ from types import MappingProxyType
 
 from openrknn import isa
 from openrknn.chips import CHIPS, Chip
-from openrknn.compiler.formats import FP16, INT8, Format
+from openrknn.compiler.formats import Format
 from openrknn.compiler.registers import Registers
+from openrknn.container.parts import DataType
+from openrknn.isa import Precision
 from openrknn.isa.blocks import RegisterMap
 from openrknn.layout.weights import WeightTiles
 
-__all__ = ["RK3588", "Buffer", "Target"]
+__all__ = ["FP16", "INT8", "RK3588", "Buffer", "Target"]
 
 Translation = tuple[tuple[str, ...], Registers]
+
+INT8 = Format("int8", Precision.INT8, DataType.INT8, 1, CHIPS["rk3588"].atom_bytes)
+FP16 = Format("fp16", Precision.FP16, DataType.FLOAT16, 2, CHIPS["rk3588"].atom_bytes)
+"""RK3588's; the files of the other families derive theirs from these. Everything else asks its `Target`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +136,8 @@ class Target:
     """Files are mini containers."""
     picture_weights: Callable[[tuple[int, int, int, int], int], WeightTiles] | None = None
     """How weights of a convolution on a picture are stored; None: as others."""
+    repeats_bytes: bool = True
+    """Tasks that repeat pixels move bytes; else numbers."""
     repeat_guards: int = 0
     """Convolutions of nothing that stand before and after tasks that repeat pixels."""
     continues_tables: bool = False

@@ -8,11 +8,11 @@ asks for more than boards have seen.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import Format, align, ceil_div
-from openrknn.compiler.targets import RK3588, Buffer
+from openrknn.compiler.targets import Buffer
 from openrknn.compiler.tile.columns import LONGEST, Axis, Columns, column_windows, fold
 
 __all__ = ["Band", "Shape", "folded", "row_entries", "tile"]
@@ -45,7 +45,7 @@ class Shape:
     """Transposed: distance of input rows once pad values stand between them."""
     pixels: int = 0
     """Of the output."""
-    buffer: Buffer = RK3588.buffer
+    buffer: Buffer = field(kw_only=True)
     axis: Axis | None = None
     """Along the rows, where they may be cut."""
     can_skip: bool = True

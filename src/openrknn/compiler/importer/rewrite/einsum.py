@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.budget import filled
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 
 __all__ = ["RULES"]
@@ -87,7 +88,7 @@ def _constant_second(writer: Writer, node: Any) -> bool:
     (top, bottom), (left, right) = ((int(entry[0]), int(entry[-1]) + 1) for entry in used)
     name = node.input[0] if (top, bottom) == (0, depth) else writer.cut(node.input[0], 3, top, bottom)
     each, columns = each[:, top:bottom, left:right], weight.shape[-1]
-    blocks = np.zeros((heads * (bottom - top), heads * (right - left)), np.float32)
+    blocks = filled((heads * (bottom - top), heads * (right - left)), "Einsum", 0, np.float32)
     high, wide = bottom - top, right - left
     for head in range(heads):
         blocks[head * high : (head + 1) * high, head * wide : (head + 1) * wide] = each[head]

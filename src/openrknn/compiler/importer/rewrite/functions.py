@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.importer.rewrite.masks import added_mask, chosen_mask, no_nan
+from openrknn.compiler.importer.rewrite.normalisation import cosine
 from openrknn.compiler.importer.rewrite.reductions import variance
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute, rectangle
 
@@ -153,6 +154,7 @@ def _arithmetic(writer: Writer, node: Any) -> None:
         return
     elif node.op_type in {"Sub", "Div"}:
         variance(writer, node)
+        cosine(writer, node)
         if not writer.is_done:
             _constant_first(writer, node)
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.budget import check_array, filled
+from openrknn.compiler.errors import ModelError
 from openrknn.compiler.ir import Array
 
 __all__ = ["matrix", "outside"]
@@ -48,8 +50,12 @@ def outside(size: int, made: int, scale: float, how: Mapping[str, Any], region: 
 
 def matrix(size: int, made: int, scale: float, how: Mapping[str, Any], region: tuple[float, float]) -> Array:
     """Outputs from inputs; beyond the edge is the edge."""
+    if not np.isfinite(scale) or scale <= 0:
+        raise ModelError(f"Resize has the scale {scale}; scales are positive numbers. Export the model again")
+    if not np.isfinite(region).all():
+        raise ModelError(f"Resize has the region {region}, which is no number. Export the model again")
     at = places(size, made, scale, how, region)
-    result = np.zeros((made, size))
+    result = filled((made, size), "Resize")
     rows = np.arange(made)
     if how["mode"] == "nearest":
         result[rows, np.clip(_NEAREST[how["nearest_mode"]](at), 0, size - 1).astype(int)] = 1
@@ -59,6 +65,7 @@ def matrix(size: int, made: int, scale: float, how: Mapping[str, Any], region: t
         reach = 1 if how["mode"] == "linear" else 2
         first = np.floor(at)
         span = int(np.ceil(reach / wide))
+        check_array((made, 2 * span + 2), "Resize")
         taps = np.arange(-span, span + 2)
         there = first[:, None] + taps
         weights = _kernel(np.abs(there - at[:, None]) * wide, how)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.budget import filled
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 from openrknn.compiler.ir import Array
 
@@ -85,7 +86,7 @@ def _weights(weight: Array, at: int, short: int, fold: int, stride: int) -> Arra
     outputs, channels = weight.shape[:2]
     phases, taps = fold // stride, weight.shape[2 + at]
     last = np.moveaxis(weight, 2 + at, -1)  # [M, C, others, K]
-    full = np.zeros((outputs, phases, *last.shape[1:-1], short * fold))
+    full = filled((outputs, phases, *last.shape[1:-1], short * fold), "Conv")
     for phase in range(phases):
         full[:, phase, ..., phase * stride : phase * stride + taps] = last
     parted = full.reshape(*full.shape[:-1], short, fold)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from math import prod
 from typing import Any
@@ -10,10 +11,11 @@ import numpy as np
 
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute, rectangle
 
-__all__ = ["RULES", "variance"]
+__all__ = ["RULES", "reduced_axes", "squared", "variance"]
 
 
-def _axes(writer: Writer, node: Any, rank: int) -> tuple[int, ...] | None:
+def reduced_axes(writer: Writer, node: Any, rank: int) -> tuple[int, ...] | None:
+    """The axes of a reduction, not negative; None where they are computed."""
     given = attribute(node, "axes")
     if given is None and len(node.input) > 1 and node.input[1]:
         array = writer.constant(node.input[1])
@@ -28,7 +30,7 @@ def _axes(writer: Writer, node: Any, rank: int) -> tuple[int, ...] | None:
 def _plain(writer: Writer, node: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
     """(shape, axes without those of size 1, shape with them kept as 1)."""
     shape = writer.shape(node.input[0])
-    axes = _axes(writer, node, len(shape)) if shape else None
+    axes = reduced_axes(writer, node, len(shape)) if shape else None
     if not shape or axes is None:
         return None
     kept = tuple(1 if at in axes else size for at, size in enumerate(shape))
@@ -51,11 +53,13 @@ def _mean_or_sum(writer: Writer, node: Any) -> None:
         writer.reshape(node.input[0], out, to=node.output[0])
         return
     if (rank, axes) == (4, (2, 3)):
-        if node.op_type == "ReduceSum":
+        if node.op_type == "ReduceMean" and reduced_axes(writer, node, rank) != axes:
+            writer.reshape(writer.add("GlobalAveragePool", node.input[0]), out, to=node.output[0])
+        elif node.op_type == "ReduceSum":
             made = writer.add("Mul", writer.add("GlobalAveragePool", node.input[0]), writer.new(factor))
             writer.reshape(made, out, to=node.output[0])
         return
-    if shape[0] != 1 or (axes == (rank - 1,) and _is_layer_norm(writer, node, is_strict=rank == 2)):
+    if shape[0] != 1 or (axes == (rank - 1,) and _is_layer_norm(writer, node)):
         return
     if axes == (1,) and rank >= 2:
         _channels(writer, node, node.input[0], factor, to=node.output[0])
@@ -63,23 +67,14 @@ def _mean_or_sum(writer: Writer, node: Any) -> None:
         _pixels_first(writer, node, axes, kept, factor)
 
 
-def _is_layer_norm(writer: Writer, node: Any, *, is_strict: bool) -> bool:
-    """Whether the mean belongs to a normalisation that is spelled out: that is recognised as a whole, later.
-
-    Strictly, only if the difference is divided by a root as well: one row has other ways to be centred.
-    """
+def _is_layer_norm(writer: Writer, node: Any) -> bool:
+    """Whether the mean belongs to a normalisation that is spelled out: that is recognised as a whole, later."""
     readers = writer.facts.readers.get(node.output[0], [])
     for reader in readers:
         if reader.op_type == "Sub" and reader.input[0] == node.input[0]:
-            return not is_strict or _is_divided(writer, reader.output[0])
-    square = writer.facts.makers.get(node.input[0])
-    if square is None or square.op_type not in {"Pow", "Mul"}:
-        return False
-    difference = writer.facts.makers.get(square.input[0])
-    is_square = square.op_type == "Pow" or square.input[0] == square.input[1]
-    if difference is None or difference.op_type != "Sub" or not is_square:
-        return False
-    return not is_strict or _is_divided(writer, square.input[0])
+            return _is_divided(writer, reader.output[0])
+    source = squared(writer, writer.facts.makers.get(node.input[0]))
+    return source is not None and _is_divided(writer, source)
 
 
 def _is_divided(writer: Writer, difference: str) -> bool:
@@ -90,22 +85,28 @@ def _is_divided(writer: Writer, difference: str) -> bool:
         found = makers.get(name)
         return found if found is not None and found.op_type in kinds else None
 
+    def root(name: str, power: float) -> Any:
+        found = maker(name, "Sqrt", "Pow") if power > 0 else maker(name, "Pow")
+        if found is None or found.op_type == "Sqrt":
+            return found
+        exponent = writer.constant(found.input[1])
+        is_root = exponent is not None and exponent.size == 1 and float(exponent.reshape(-1)[0]) == power
+        return found if is_root else None
+
     def root_of(reader: Any) -> Any:
         if reader.op_type == "Div" and reader.input[0] == difference:
-            return maker(reader.input[1], "Sqrt")
+            return root(reader.input[1], 0.5)
         if reader.op_type != "Mul":
             return None
-        inverse = maker(reader.input[0 if reader.input[1] == difference else 1], "Pow", "Reciprocal")
-        if inverse is None or inverse.op_type == "Reciprocal":
-            return maker(inverse.input[0], "Sqrt") if inverse is not None else None
-        exponent = writer.constant(inverse.input[1])
-        is_root = exponent is not None and exponent.size == 1 and float(exponent.reshape(-1)[0]) == -0.5
-        return inverse if is_root else None
+        other = reader.input[0 if reader.input[1] == difference else 1]
+        inverse = maker(other, "Reciprocal", "Div")
+        return root(other, -0.5) if inverse is None else root(inverse.input[-1], 0.5)
 
     for reader in writer.facts.readers.get(difference, []):
-        root = root_of(reader)
-        total = maker(root.input[0], "Add") if root is not None else None
-        means = [maker(name, "ReduceMean") for name in total.input] if total is not None else []
+        taken = root_of(reader)
+        total = maker(taken.input[0], "Add", "ReduceMean") if taken is not None else None
+        names = [] if total is None else total.input if total.op_type == "Add" else total.output
+        means = [maker(name, "ReduceMean") for name in names]
         squares = [maker(mean.input[0], "Pow", "Mul") for mean in means if mean is not None]
         if any(square is not None and square.input[0] == difference for square in squares):
             return True
@@ -119,7 +120,7 @@ def _pixels_first(
     shape = writer.shape(node.input[0]) or ()
     out = writer.shape(node.output[0]) or ()
     source = node.input[0]
-    full = (1, shape[1], *rectangle(shape[2])) if len(shape) == 3 else shape
+    full = (1, shape[1], *_sides(shape[2])) if len(shape) == 3 else shape
     if len(shape) == 3:
         source = writer.reshape(source, full)
     pixels = [axis for axis in axes if axis > 1]
@@ -138,6 +139,13 @@ def _pixels_first(
     return None
 
 
+def _sides(count: int) -> tuple[int, int]:
+    """(rows, columns) of about the same number: their mean takes the fewest steps, and each of them rounds."""
+    rows = next(size for size in range(math.isqrt(count), 0, -1) if count % size == 0)
+    return (rows, count // rows) if count // rows <= _WIDEST else rectangle(count)
+
+
+_WIDEST = 1024
 _WINDOW = 16
 """The largest window that the PPU has."""
 
@@ -184,20 +192,19 @@ def _axes_operand(writer: Writer, node: Any, given: dict[str, Any]) -> list[str]
     return [name for name in node.input[1:] if name]
 
 
-_SHORTEST = 1e-4
-"""Squares of less vanish in fp16; zeros divided by it stay zeros."""
+_SHORTEST = 1e-12
+"""Below what fp16 has: zeros divided by its root stay zeros."""
 
 
 def _unit_length(writer: Writer, node: Any) -> None:
     """x divided by its length along an axis."""
-    axis = int(attribute(node, "axis", -1))
-    power = int(attribute(node, "p", 2))
-    kind = "ReduceL2" if power == 2 else "ReduceL1"
-    if writer.facts.opset >= 18:
-        length = writer.add(kind, node.input[0], writer.new([axis], np.int64), keepdims=1)
+    axes = [int(attribute(node, "axis", -1))]
+    if int(attribute(node, "p", 2)) == 2:
+        total = writer.mean(writer.add("Mul", node.input[0], node.input[0]), axes, "ReduceSum")
+        length = writer.add("Sqrt", writer.add("Add", total, writer.new(_SHORTEST)))
     else:
-        length = writer.add(kind, node.input[0], axes=[axis], keepdims=1)
-    writer.add("Div", node.input[0], writer.add("Max", length, writer.new(_SHORTEST)), to=node.output[0])
+        length = writer.add("Max", writer.mean(node.input[0], axes, "ReduceL1"), writer.new(1e-4))
+    writer.add("Div", node.input[0], length, to=node.output[0])
 
 
 def variance(writer: Writer, node: Any) -> None:
@@ -208,7 +215,7 @@ def variance(writer: Writer, node: Any) -> None:
     whole, square = (makers.get(name) for name in node.input)
     if whole is None or square is None or whole.op_type != "ReduceMean":
         return
-    source, mean = _squared(writer, makers.get(whole.input[0])), _squared(writer, square)
+    source, mean = squared(writer, makers.get(whole.input[0])), squared(writer, square)
     inner = makers.get(mean or "")
     if source is None or inner is None or inner.op_type != "ReduceMean" or inner.input[0] != source:
         return
@@ -222,7 +229,7 @@ def variance(writer: Writer, node: Any) -> None:
     writer.add("ReduceMean", product, *whole.input[1:], to=node.output[0], **given)
 
 
-def _squared(writer: Writer, node: Any) -> str | None:
+def squared(writer: Writer, node: Any) -> str | None:
     """x, where the node is x^2."""
     if node is None or node.op_type not in {"Mul", "Pow"}:
         return None

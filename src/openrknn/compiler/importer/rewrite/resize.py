@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.budget import filled
 from openrknn.compiler.importer.rewrite.interpolation import matrix, outside
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 from openrknn.compiler.ir import Array
@@ -186,7 +187,7 @@ def _products(writer: Writer, source: str, shape: tuple[int, ...], matrices: dic
 
 def _times(writer: Writer, source: str, weights: Array, inputs: int, run: int) -> str:
     """A product over channels; zeros for what was filled up."""
-    full = np.zeros((-(-len(weights) // run) * run, inputs, 1, 1))
+    full = filled((-(-len(weights) // run) * run, inputs, 1, 1), "Resize")
     full[: len(weights), : weights.shape[1], 0, 0] = weights
     return writer.add("Conv", source, writer.new(full), kernel_shape=[1, 1])
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.budget import filled
+from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.identity import choice
 from openrknn.compiler.importer.rewrite.kernels import drop_taps, fold_dilation, shorten_kernels, split_padding
@@ -60,7 +62,7 @@ def _phases(writer: Writer, node: Any, weight: Array, shape: tuple[int, ...]) ->
     elif length < shape[2]:
         name = writer.cut(name, 2, 0, length)
     rows = writer.transpose(writer.reshape(name, (1, channels, steps, stride)), [0, 1, 3, 2])
-    full = np.zeros((outputs, channels, taps * stride))
+    full = filled((outputs, channels, taps * stride), writer.name)
     full[:, :, :kernel] = weight
     grid = full.reshape(outputs, channels, taps, stride)
     inner = grid.transpose(0, 1, 3, 2).reshape(outputs, channels * stride, taps)
@@ -88,14 +90,14 @@ def _transposed(writer: Writer, node: Any) -> None:
     before, step = int(attribute(node, "pads", [0, 0])[0]), stride // phases
     taps = -(-kernel // phases)
     taps += max(0, -(-(before + out[2]) // phases) - (shape[2] - 1) * step - taps)  # what output_padding adds is 0
-    full = np.zeros((inputs, outputs, taps * phases), np.float32)
+    full = filled((inputs, outputs, taps * phases), writer.name, 0, np.float32)
     full[:, :, :kernel] = weight
     parted = full.reshape(inputs, outputs, taps, phases).transpose(0, 3, 1, 2).reshape(inputs, phases * outputs, taps)
     ahead, rows = before // phases, -(-(before + out[2]) // phases)
     behind = (shape[2] - 1) * step + taps - rows
     made = writer.add("ConvTranspose", node.input[0], writer.new(parted), kernel_shape=[taps], strides=[step],
                       pads=[ahead, behind])  # fmt: skip
-    places = np.zeros((phases, outputs, outputs, phases), np.float32)
+    places = filled((phases, outputs, outputs, phases), writer.name, 0, np.float32)
     for phase in range(phases):
         places[phase, np.arange(outputs), np.arange(outputs), phase] = 1
     moves = places.reshape(phases * outputs, outputs, phases)
@@ -122,7 +124,7 @@ def _patches(writer: Writer, node: Any) -> None:
     if 0 in first or max(second) > _LARGEST_STRIDE:
         return
     channels, block = shape[1], first[0] * first[1]
-    taps = np.zeros((channels * block, channels, *first))
+    taps = filled((channels * block, channels, *first), writer.name)
     for channel in range(channels):
         for place in range(block):
             taps[channel * block + place, channel, place // first[1], place % first[1]] = 1
@@ -158,6 +160,15 @@ def _pad(writer: Writer, node: Any) -> None:
         return
     if any(value < 0 for value in given) or before[0] or after[0] or shape[0] != 1:
         return
+    is_beyond = mode == "reflect" and any(
+        max(ahead, behind) >= size for size, ahead, behind in zip(shape, before, after, strict=True) if ahead or behind
+    )
+    if is_beyond:
+        raise ModelError(
+            f"Pad {node.name or node.output[0]!r} reflects more than there is of {list(shape)}: pads {list(given)}; "
+            "export the model again",
+            operators=(node.name, *node.output),
+        )
     if mode in {"reflect", "edge", "wrap"}:
         _edges(writer, node, shape, before, after, mode)
     elif mode == "constant" and (before[1] or after[1]) and not any((*before[2:], *after[2:])):

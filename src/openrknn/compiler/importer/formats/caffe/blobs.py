@@ -8,17 +8,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.assembly import Array
+from openrknn.compiler.importer.formats.wire import DamagedError, fields, varint
 
 __all__ = ["read_blobs"]
 
 _LAYER, _LAYER_V1 = 100, 2
-_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 _MOST_LAYERS, _MOST_BLOBS, _MOST_AXES = 100_000, 64, 32
 
 
@@ -26,34 +25,30 @@ def read_blobs(data: bytes, file: str) -> dict[str, list[Array]]:
     """Layer -> its arrays; layers without any are left out."""
     try:
         return _net(memoryview(data))
-    except _DamagedError as error:
+    except DamagedError as error:
         raise ModelError(f"{file} is not a .caffemodel, or is cut off: {error}") from None
-
-
-class _DamagedError(Exception):
-    """What is wrong, without the file's name."""
 
 
 def _net(data: memoryview) -> dict[str, list[Array]]:
     found: dict[str, list[Array]] = {}
     count = 0
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number not in {_LAYER, _LAYER_V1} or not isinstance(value, memoryview):
             continue
         count += 1
         if count > _MOST_LAYERS:
-            raise _DamagedError(f"more than {_MOST_LAYERS} layers")
+            raise DamagedError(f"more than {_MOST_LAYERS} layers")
         name, blobs = _layer(value, *((1, 7) if number == _LAYER else (4, 6)))
         if blobs:
             found[name] = blobs
     if not count:
-        raise _DamagedError("there are no layers in it")
+        raise DamagedError("there are no layers in it")
     return found
 
 
 def _layer(data: memoryview, name_at: int, blobs_at: int) -> tuple[str, list[Array]]:
     name, blobs = "", []
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if not isinstance(value, memoryview):
             continue
         if number == name_at:
@@ -61,7 +56,7 @@ def _layer(data: memoryview, name_at: int, blobs_at: int) -> tuple[str, list[Arr
         elif number == blobs_at:
             blobs.append(_blob(value))
             if len(blobs) > _MOST_BLOBS:
-                raise _DamagedError(f"layer {name!r} has more than {_MOST_BLOBS} arrays")
+                raise DamagedError(f"layer {name!r} has more than {_MOST_BLOBS} arrays")
     return name, blobs
 
 
@@ -69,7 +64,7 @@ def _blob(data: memoryview) -> Array:
     old = {1: 0, 2: 0, 3: 0, 4: 0}
     shape: list[int] | None = None
     parts: list[Array] = []
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number in old and isinstance(value, int):
             old[number] = value
         elif number == 7 and isinstance(value, memoryview):
@@ -78,18 +73,18 @@ def _blob(data: memoryview) -> Array:
             kind = "<f4" if number == 5 else "<f8"
             size = np.dtype(kind).itemsize
             if not isinstance(value, memoryview) or len(value) % size:
-                raise _DamagedError("an array of floats has half a float at its end")
+                raise DamagedError("an array of floats has half a float at its end")
             parts.append(np.frombuffer(value, kind))
     numbers = parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.zeros(0, np.float32)
     sizes = shape if shape is not None else [old[1], old[2], old[3], old[4]] if any(old.values()) else [len(numbers)]
     if math.prod(sizes) != len(numbers):
-        raise _DamagedError(f"an array of {len(numbers)} numbers says that it is {sizes}")
+        raise DamagedError(f"an array of {len(numbers)} numbers says that it is {sizes}")
     return numbers.astype(np.float32).reshape(sizes)
 
 
 def _dims(data: memoryview) -> list[int]:
     found: list[int] = []
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number != 1:
             continue
         if isinstance(value, int):
@@ -97,41 +92,8 @@ def _dims(data: memoryview) -> list[int]:
         else:
             at = 0
             while at < len(value) and len(found) <= _MOST_AXES:
-                size, at = _varint(value, at)
+                size, at = varint(value, at)
                 found.append(size)
         if len(found) > _MOST_AXES:
-            raise _DamagedError(f"an array has more than {_MOST_AXES} dimensions")
+            raise DamagedError(f"an array has more than {_MOST_AXES} dimensions")
     return found
-
-
-def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Number and value; floats that stand alone are four or eight bytes."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        number, kind = key >> 3, key & 7
-        if kind == _VARINT:
-            value, at = _varint(data, at)
-            yield number, value
-            continue
-        if kind == _BYTES:
-            size, at = _varint(data, at)
-        elif kind in {_EIGHT, _FOUR}:
-            size = 8 if kind == _EIGHT else 4
-        else:
-            raise _DamagedError(f"a field has the wire type {kind}")
-        if size > len(data) - at:
-            raise _DamagedError(f"a field of {size} bytes, of which {len(data) - at} are there")
-        yield number, data[at : at + size]
-        at += size
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift < 64:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if not byte & 0x80:
-            return value, at
-    raise _DamagedError("a number does not end")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 
 __all__ = ["put_back"]
@@ -23,6 +24,8 @@ class _Writer:
         self.graph, self.node = graph, node
         self.nodes: list[Any] = []
         self.attributes = {entry.name: self.onnx.helper.get_attribute_value(entry) for entry in node.attribute}
+        if not node.output:
+            raise ModelError(f"{node.op_type} {node.name!r} of the .ort file has no output; the file is damaged")
         self._base = node.name or node.output[0]
 
     def new(self, value: Any) -> str:

@@ -1,22 +1,24 @@
 """PyTorch's files: `.pt2` (torch.export) and TorchScript `.pt`, through PyTorch itself.
 
 Both are exchange formats that PyTorch reads: `.pt2` as tensors and a graph in JSON, TorchScript with PyTorch's own
-interpreter. What only Python classes can bring back to life (checkpoints, pickled modules) is not loaded: it would run
-the code inside it. The message says how to export it.
+interpreter. PyTorch never opens the file itself: a new one is written from members that were checked (`archive`), and
+converted in a confined child process (`worker`). What needs Python classes (checkpoints, pickled modules) is not
+loaded: that would run the code inside it. The message says how to export it.
 """
 
 from __future__ import annotations
 
-import io
-import os
+import importlib.util
+from collections.abc import Mapping
 from typing import Any
 
 from openrknn.compiler.errors import ModelError
+from openrknn.compiler.importer.formats.contained import converted
 from openrknn.compiler.importer.formats.pairs import Source, name_of
-from openrknn.compiler.importer.formats.pytorch.archive import check_harmless, kind_of
-from openrknn.compiler.importer.formats.pytorch.exported import ProgramError, program_model, quiet, reason_of
-from openrknn.compiler.importer.formats.pytorch.scripted import Shapes, script_model
+from openrknn.compiler.importer.formats.pytorch.archive import kind_of, rewrite
+from openrknn.compiler.importer.formats.pytorch.scripted import Shapes
 from openrknn.extras import missing
+from openrknn.sandbox import private_folder
 
 __all__ = ["read"]
 
@@ -42,25 +44,18 @@ def read(source: Source, *, shapes: Shapes | None = None) -> Any:
         raise ModelError(f"{name} cannot be read: {error.strerror or error}") from None
     if kind in _INSTEAD:
         raise ModelError(f"{name} {_INSTEAD[kind]}")
-    if kind == "pt2":
-        check_harmless(source)
-    try:
-        import onnxscript  # noqa: F401
-        import torch
-    except ImportError as error:
-        raise ModelError(f"{name} is a PyTorch model: {missing(error, 'torch')}") from None
-    given: Any = io.BytesIO(source) if isinstance(source, bytes) else os.fspath(source)  # type: ignore[arg-type]
-    if kind == "script":
-        return script_model(torch, given, name, shapes)
-    try:
-        with quiet():
-            program = torch.export.load(given)
-    except Exception as error:  # noqa: BLE001  (PyTorch checks versions and graphs with errors of all kinds)
-        raise ModelError(f"{name} is not a .pt2 that this PyTorch can read: {reason_of(error)}") from None
-    try:
-        return program_model(program)
-    except ProgramError as error:
-        raise ModelError(
-            f"{name} cannot be said in ONNX: {error}. In a program, torch.compile(module, backend='openrknn') leaves "
-            "such operators to PyTorch"
-        ) from None
+    with private_folder() as folder:
+        path = folder / ("model.pt2" if kind == "pt2" else "model.pt")
+        rewrite(source, kind, path)
+        for package in ("torch", "onnxscript"):
+            if importlib.util.find_spec(package) is None:
+                raise ModelError(f"{name} is a PyTorch model: {missing(ImportError(name=package), 'torch')}")
+        request = {"path": str(path), "kind": kind, "shapes": _plain(shapes)}
+        return converted(f"{__name__}.worker", request, folder, name, "cannot be converted by PyTorch")
+
+
+def _plain(shapes: Shapes | None) -> Any:
+    """For JSON."""
+    if isinstance(shapes, Mapping):
+        return {str(one): [int(size) for size in shape] for one, shape in shapes.items()}
+    return [[int(size) for size in shape] for shape in shapes] if shapes else None

@@ -17,18 +17,18 @@ Shapes = Mapping[str, Sequence[int]] | Sequence[Sequence[int]]
 _OPSET = 17
 
 
-def script_model(torch: Any, source: Any, name: str, shapes: Shapes | None) -> Any:
-    """The ONNX model for inputs of these shapes."""
+def script_model(torch: Any, source: Any, shapes: Shapes | None) -> Any:
+    """The ONNX model for inputs of these shapes. Errors begin after the name of the file."""
     import onnx
 
     try:
         module = torch.jit.load(source, map_location="cpu").eval()
         arguments = [one for one in module.forward.schema.arguments[1:] if "Tensor" in str(one.type)]
-    except (RuntimeError, ValueError, OSError, AttributeError) as error:
-        raise ModelError(f"{name} is not a TorchScript model that PyTorch can read: {reason_of(error)}") from None
+    except (RuntimeError, ValueError, OSError, AttributeError, TypeError, IndexError) as error:
+        raise ModelError(f"is not a TorchScript model that PyTorch can read: {reason_of(error)}") from None
     names = [one.name for one in arguments]
     needed = [one.name for one in arguments if not one.has_default_value()]
-    sizes = _sizes(name, names, needed, shapes)
+    sizes = _sizes(names, needed, shapes)
     last: BaseException | None = None
     # The file does not say what kind of numbers an input has: token ids are found out by trying.
     for kind in (torch.float32, torch.int64):
@@ -47,26 +47,26 @@ def script_model(torch: Any, source: Any, name: str, shapes: Shapes | None) -> A
         return model
     assert last is not None
     raise ModelError(
-        f"{name}: PyTorch cannot export this TorchScript model: {reason_of(last)}. Check the shapes, or save the model "
+        f"cannot be exported by PyTorch: {reason_of(last)}. Check the shapes, or save the model "
         "with torch.export.save as a .pt2"
     )
 
 
-def _sizes(name: str, names: Sequence[str], needed: Sequence[str], shapes: Shapes | None) -> dict[str, tuple[int, ...]]:
+def _sizes(names: Sequence[str], needed: Sequence[str], shapes: Shapes | None) -> dict[str, tuple[int, ...]]:
     told = ", ".join(names)
     if not shapes:
         raise ModelError(
-            f"{name} is a TorchScript model, which does not say the shapes of its inputs ({told}). Give them, as in "
+            f"is a TorchScript model, which does not say the shapes of its inputs ({told}). Give them, as in "
             f"`--shapes {names[0] if names else 'x'}=1,3,224,224`"
         )
     if not isinstance(shapes, Mapping):
         if len(shapes) > len(names):
-            raise ModelError(f"{name} has {len(names)} inputs ({told}), and {len(shapes)} shapes were given")
+            raise ModelError(f"has {len(names)} inputs ({told}), and {len(shapes)} shapes were given")
         shapes = dict(zip(names, shapes, strict=False))
     given = {one: tuple(int(size) for size in shapes[one]) for one in names if one in shapes}
     unknown = [one for one in shapes if one not in names]
     missing = [one for one in needed if one not in given]
     if unknown or missing:
         what = f"has no input {unknown[0]!r}" if unknown else f"needs the shape of {missing[0]!r}, too"
-        raise ModelError(f"{name} {what}; its inputs are {told}")
+        raise ModelError(f"{what}; its inputs are {told}")
     return given

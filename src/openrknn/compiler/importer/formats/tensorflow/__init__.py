@@ -1,32 +1,29 @@
 """TensorFlow: SavedModel folders, frozen graphs (`.pb`) and Keras files (`.keras`, `.h5`), through tf2onnx.
 
-TensorFlow runs in a process of its own: it is large, takes all threads and much memory, and what it does to the process
-that loads it (signal handlers, logs) stays there. Inputs with four dimensions become [N, C, H, W], which is what the
+TensorFlow never opens the files themselves: members that were checked are copied (`members`), and converted in a
+confined child process (`worker`). Inputs with four dimensions become [N, C, H, W], which is what the
 NPU's pictures are made of; a `.rknn` takes them as [N, H, W, C] again. Outputs keep TensorFlow's order.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from openrknn.compiler.errors import ModelError
-from openrknn.compiler.float_model import onnx_package
+from openrknn.compiler.importer.formats.contained import converted
+from openrknn.compiler.importer.formats.tensorflow.members import copy_model
 from openrknn.extras import how_to_install
+from openrknn.sandbox import private_folder
 
 __all__ = ["kind_of", "read"]
 
-_WORKER = "openrknn.compiler.importer.formats.tensorflow.worker"
+_ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "TF_ENABLE_ONEDNN_OPTS": "0"}
 _HDF, _ZIP = b"\x89HDF", b"PK\x03\x04"
-_ANSWER = "openrknn: "
-"""What the line begins with that the other process answers with; TensorFlow prints as well."""
 
 
 def read(
@@ -47,16 +44,15 @@ def read(
     kind = kind_of(path)
     if path.name == "saved_model.pb":
         path = path.parent
-    _check_installed(path)
-    wish = {
-        "path": os.path.abspath(path), "kind": kind, "inputs": [_bare(name) for name in inputs],
-        "sizes": [list(size) for size in sizes], "outputs": [_bare(name) for name in outputs],
-        "is_nchw": input_is_nchw,
-    }  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        target = os.path.join(folder, "model.onnx")
-        _convert({**wish, "target": target}, path)
-        return onnx_package().load(target)
+    with private_folder() as folder:
+        copy = copy_model(path, kind, folder)
+        _check_installed(path)
+        request = {
+            "path": copy, "kind": kind, "inputs": [_bare(name) for name in inputs],
+            "sizes": [list(size) for size in sizes], "outputs": [_bare(name) for name in outputs],
+            "is_nchw": input_is_nchw,
+        }  # fmt: skip
+        return converted(f"{__name__}.worker", request, folder, str(path), "cannot be converted", _ENVIRONMENT)
 
 
 def kind_of(path: Path) -> str:
@@ -86,18 +82,3 @@ def _check_installed(path: Path) -> None:
             f"installed; {how_to_install('tensorflow')}, or convert it elsewhere: python -m tf2onnx.convert"
         )
 
-
-def _convert(wish: dict[str, Any], path: Path) -> None:
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-    done = subprocess.run(
-        [sys.executable, "-m", _WORKER], input=json.dumps(wish), capture_output=True, text=True, errors="replace",
-        env=environment, check=False,
-    )  # fmt: skip
-    answers = [line for line in done.stdout.splitlines() if line.startswith(_ANSWER)]
-    said = answers[-1].removeprefix(_ANSWER) if answers else ""
-    if said == "done":
-        return
-    if not said:
-        last = done.stderr.strip().splitlines()
-        said = f"TensorFlow ended with code {done.returncode}: {last[-1] if last else 'it said nothing'}"
-    raise ModelError(f"{path} cannot be converted: {said[:500]}")

@@ -1,40 +1,24 @@
-"""The process that runs TensorFlow: a wish as JSON on standard input, an ONNX file as the result.
-
-Everything that TensorFlow or tf2onnx raise on a damaged or strange file becomes one line for the process that asked.
-"""
+"""In the child process: TensorFlow reads a checked copy, and tf2onnx says it in ONNX."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["main"]
+from openrknn.compiler.errors import ModelError
+from openrknn.compiler.importer.formats.tensorflow.rewrite_h5 import keras_path
+
+__all__ = ["convert"]
 
 _OPSET = 17
 _SILENT = {"Const", "NoOp", "Placeholder", "Assert", "VariableV2", "Assign", "SaveV2", "RestoreV2"}
 """Operators that nobody reads and that are no outputs all the same."""
 
 
-class _WishError(Exception):
-    """What the file does not have."""
-
-
-def main() -> None:
-    """Convert, and say how it went."""
-    wish = json.load(sys.stdin)
-    try:
-        model = _model(wish)
-    except _WishError as error:
-        answer = str(error)
-    except Exception as error:  # noqa: BLE001  (the border of a process: whatever it is, the other side says it)
-        answer = f"{type(error).__name__}: {(str(error).strip().splitlines() or ['no reason was given'])[0]}"
-    else:
-        with open(wish["target"], "wb") as file:
-            file.write(model.SerializeToString())
-        answer = "done"
-    sys.stdout.write(f"\nopenrknn: {' '.join(answer.split())}\n")
+def convert(wish: Mapping[str, Any]) -> bytes:
+    """The model of the request, as ONNX. Errors begin after the name of the file."""
+    data: bytes = _model(wish).SerializeToString()
+    return data
 
 
 def _model(wish: Mapping[str, Any]) -> Any:
@@ -49,14 +33,7 @@ def _model(wish: Mapping[str, Any]) -> Any:
 
 def _keras(tensorflow: Any, wish: Mapping[str, Any]) -> Any:
     """Layers give the names: Keras 3 calls its tensors keras_tensor_20. Code in a file (Lambda) is not run."""
-    path = wish["path"]
-    kind = {b"PK\x03\x04": ".keras", b"\x89HDF": ".h5"}[_head(path)]
-    if not path.endswith((".keras", ".h5", ".hdf5")):  # Keras goes by the name alone
-        import os
-        import shutil
-
-        renamed = os.path.join(os.path.dirname(wish["target"]), "model" + kind)
-        path = shutil.copyfile(path, renamed)
+    path = keras_path(wish["path"])
     model = tensorflow.keras.models.load_model(path, compile=False, safe_mode=True)
     names = [value._keras_history.operation.name for value in model.outputs]
     specs = [tensorflow.TensorSpec(value.shape, value.dtype, name=value.name) for value in model.inputs]
@@ -72,7 +49,10 @@ def _saved(tensorflow: Any, wish: Mapping[str, Any]) -> Any:
     loaded = tensorflow.saved_model.load(wish["path"])
     signatures = {name: entry for name, entry in loaded.signatures.items() if not name.startswith("__")}
     if not signatures:
-        raise _WishError("the SavedModel has no signatures; save it with tf.saved_model.save(..., signatures=...)")
+        raise ModelError(
+            "cannot be converted: the SavedModel has no signatures; save it with tf.saved_model.save(..., "
+            "signatures=...)"
+        )
     signature = signatures.get("serving_default") or next(iter(signatures.values()))
     taken = signature.structured_input_signature[1]
     specs = [tensorflow.TensorSpec(spec.shape, spec.dtype, name=name) for name, spec in taken.items()]
@@ -113,7 +93,7 @@ def _frozen(tensorflow: Any, wish: Mapping[str, Any]) -> Any:
         graph.ParseFromString(file.read())
     nodes = {node.name: node for node in graph.node}
     if not nodes:
-        raise _WishError("there are no operators in it")
+        raise ModelError("cannot be converted: there are no operators in it")
     read = {name.removeprefix("^").split(":")[0] for node in graph.node for name in node.input}
     inputs = wish["inputs"] or [node.name for node in graph.node if node.op.startswith("Placeholder")]
     outputs = wish["outputs"] or [
@@ -123,7 +103,7 @@ def _frozen(tensorflow: Any, wish: Mapping[str, Any]) -> Any:
     if unknown or not inputs or not outputs:
         likely = [node.name for node in graph.node if node.op.startswith("Placeholder")]
         missing = f"there is no operator {unknown[0]!r}" if unknown else "inputs or outputs are not to be seen"
-        raise _WishError(f"{missing}; inputs look like {', '.join(likely)}")
+        raise ModelError(f"cannot be converted: {missing}; inputs look like {', '.join(likely)}")
     shapes = {_tensor(name): _batched(size) for name, size in zip(inputs, wish["sizes"], strict=False)}
     known = {name: shapes.get(_tensor(name)) or _placeholder_shape(nodes[name.split(":")[0]]) for name in inputs}
     pictures = [] if wish["is_nchw"] else [_tensor(name) for name, shape in known.items() if _is_picture(shape)]
@@ -132,11 +112,6 @@ def _frozen(tensorflow: Any, wish: Mapping[str, Any]) -> Any:
         opset=_OPSET, shape_override=shapes, inputs_as_nchw=pictures,
     )  # fmt: skip
     return _renamed(model, inputs, outputs)
-
-
-def _head(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(4)
 
 
 def _tensor(name: str) -> str:
@@ -179,6 +154,3 @@ def _renamed(model: Any, inputs: Sequence[str], outputs: Sequence[str]) -> Any:
     graph.input.extend(copies)
     return model
 
-
-if __name__ == "__main__":
-    main()

@@ -228,7 +228,11 @@ class Context:
         self._places[index, is_turned] = self.quantised(value, self.tensor(index), nchw=is_turned)
 
     def quantised(self, value: str, tensor: Tensor, *, nchw: bool = False) -> str:
-        """The value in the steps that the file states."""
+        """The value in the steps that the file states; of 16 bits, between the ends of its range."""
+        if not self.keeps_scales and tensor.is_quantised and tensor.dtype == np.int16 and tensor.scale.size == 1:
+            ends = np.iinfo(tensor.dtype)
+            low, high = (float(tensor.scale[0]) * (end - int(tensor.zero[0])) for end in (ends.min, ends.max))
+            return self.clip(value, low, high)
         if not (self.keeps_scales and tensor.is_quantised and tensor.dtype in _EIGHT_BITS):
             return value
         if tensor.scale.size > 1:

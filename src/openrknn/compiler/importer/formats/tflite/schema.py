@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.errors import ModelError
+from openrknn.compiler.importer.formats.tflite import sparse
 from openrknn.container.flatbuffer import Buffer, Table
 
 __all__ = ["Model", "Operator", "Options", "Subgraph", "Tensor", "parse"]
@@ -208,20 +209,18 @@ def _tensor(entry: Table, number: int, buffers: list[memoryview], name: str) -> 
     made.is_open = any(size < 0 for size in entry.i32s(7, cost=_ITEM_COST))
     if code not in _TYPES and code != _INT4:
         made.problem = f"its type is {_OTHER_TYPES.get(code, code)}"
-    elif entry.table(6) is not None:
-        made.problem = "it is stored as a sparse tensor: export it without sparsity"
     buffer = entry.u32(2)
     if buffer >= max(len(buffers), 1):
         raise ModelError(f"{name}: tensor {label!r} is in buffer {buffer}, there are {len(buffers)}; it is damaged")
     if 0 in shape and not made.problem:  # as good as a constant: there is nothing in it
         made.data = np.zeros(shape, dtype)
     elif buffer and len(buffers[buffer]) and not made.problem:
-        made.data = _constant(made, buffers[buffer], code == _INT4, name)
+        made.data = _constant(made, buffers[buffer], code == _INT4, name, entry.table(6))
     _quantisation(made, entry.table(4), name)
     return made
 
 
-def _constant(tensor: Tensor, stored: memoryview, is_int4: bool, name: str) -> Array:
+def _constant(tensor: Tensor, stored: memoryview, is_int4: bool, name: str, sparsity: Table | None) -> Array:
     count = math.prod(tensor.shape)
     if is_int4:  # two in a byte, the low half first
         pairs = np.frombuffer(stored, np.int8)
@@ -229,6 +228,8 @@ def _constant(tensor: Tensor, stored: memoryview, is_int4: bool, name: str) -> A
     else:
         size = np.dtype(tensor.dtype).itemsize
         numbers = np.frombuffer(stored[: len(stored) // size * size], tensor.dtype)
+    if sparsity is not None and not is_int4:
+        return sparse.dense(numbers, tensor.shape, sparsity, f"{name}: tensor {tensor.name!r}")
     if numbers.size != count:
         raise ModelError(
             f"{name}: tensor {tensor.name!r} of shape {list(tensor.shape)} has {numbers.size} numbers; it is damaged"
@@ -246,6 +247,8 @@ def _quantisation(tensor: Tensor, entry: Table | None, name: str) -> None:
         return
     if not (np.isfinite(scale).all() and (scale >= 0).all()) or np.abs(zero).max(initial=0) >= 2**31:
         raise ModelError(f"{name}: tensor {tensor.name!r} has scales or zero points that no quantizer writes")
+    if len(tensor.shape) == 1:  # a bias: some converters write the dimension of its filters
+        axis = 0
     if scale.size > 1 and not (0 <= axis < len(tensor.shape) and tensor.shape[axis] == scale.size):
         raise ModelError(f"{name}: tensor {tensor.name!r} of shape {list(tensor.shape)} has {scale.size} scales")
     if zero.size not in {0, 1, scale.size}:

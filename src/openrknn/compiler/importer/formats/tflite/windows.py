@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from openrknn.compiler.importer.formats.tflite.schema import Operator
 
 __all__ = ["RULES", "convolve"]
 
+_WORD, _PADDING_SAME = 4, 1
+"""Of the C structures; the schema counts from 0."""
 _SAME = 0
 
 
@@ -88,19 +91,42 @@ def _transposed(context: Context, op: Operator) -> None:
     wanted = context.numbers(op, 0)
     if len(shape) != 4 or len(wanted) != 4:
         raise context.unsupported(op, f"its filters have the shape {list(shape)}, its result {wanted}")
+    is_same, bias = options.small(0) == _SAME, context.optional(op, 3)
+    made = _spread(context, op, index, filters, bias, strides, wanted, is_same=is_same)
+    context.put(op, context.activated(made, options.small(3), op), nchw=True)
+
+
+def _spread(
+    context: Context, op: Operator, index: int, filters: int, bias: int, strides: Sequence[int], wanted: Sequence[int],
+    *, is_same: bool,
+) -> str:  # fmt: skip
+    """A transposed convolution whose result has the size `wanted`."""
+    shape = context.shape(filters)
     pads, extra = [0, 0, 0, 0], [0, 0]
     for side in (0, 1):
         size, kernel, stride = context.shape(index)[side + 1], shape[side + 1], strides[side]
         total = (size - 1) * stride + kernel - wanted[side + 1]
-        begin = max(total, 0) // 2 if options.small(0) == _SAME else 0
+        begin = max(total, 0) // 2 if is_same else 0
         pads[side], pads[side + 2], extra[side] = begin, max(total - begin, 0), max(begin - total, 0)
     weights = context.weights(filters, (3, 0, 1, 2), (shape[3], shape[0], *shape[1:3]), 1)
-    bias = context.bias(context.optional(op, 3), shape[0])
-    made = context.node(
-        "ConvTranspose", [context.value(index, nchw=True), weights, *bias], kernel_shape=list(shape[1:3]), pads=pads,
-        strides=strides, output_padding=extra,
+    operands = [context.value(index, nchw=True), weights, *context.bias(bias, shape[0])]
+    return context.node(
+        "ConvTranspose", operands, kernel_shape=list(shape[1:3]), pads=pads, strides=list(strides),
+        output_padding=extra,
     )  # fmt: skip
-    context.put(op, context.activated(made, options.small(3), op), nchw=True)
+
+
+def _transposed_with_bias(context: Context, op: Operator) -> None:
+    """MediaPipe's: picture, filters, bias; `TfLiteTransposeConvParams` in its options: padding, columns, rows."""
+    filters, index = context.operand(op, 1), _picture(context, op)
+    if len(op.custom) < 3 * _WORD or len(context.shape(filters)) != 4 or len(context.shape(op.outputs[0])) != 4:
+        raise context.unsupported(op, f"its options have {len(op.custom)} bytes, its filters {context.shape(filters)}")
+    padding, columns, rows = struct.unpack_from("<3i", op.custom)
+    strides = _steps(context, op, rows, columns)
+    is_same = padding == _PADDING_SAME
+    wanted = context.shape(op.outputs[0])
+    value = _spread(context, op, index, filters, context.optional(op, 2), strides, wanted, is_same=is_same)
+    context.put(op, value, nchw=True)
 
 
 def _pool(context: Context, op: Operator) -> None:
@@ -162,6 +188,7 @@ RULES: dict[str, Rule] = {
     "CONV_2D": _convolution,
     "DEPTHWISE_CONV_2D": _convolution,
     "TRANSPOSE_CONV": _transposed,
+    "CUSTOM:Convolution2DTransposeBias": _transposed_with_bias,
     "AVERAGE_POOL_2D": _pool,
     "MAX_POOL_2D": _pool,
     "L2_POOL_2D": _pool,

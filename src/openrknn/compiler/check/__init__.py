@@ -1,0 +1,294 @@
+"""Every build is run before it is written: what the file computes has to be what the ONNX model computes.
+
+Calibration data, or inputs of several sizes, go through ONNX in float and through the file on the software NPU: the
+whole file once for each of its task lists, and every operator alone on the float model's numbers. Loss that the number
+format explains is distinguished from a mistake in three steps, each only where the one before it did not suffice:
+
+1. Close enough for the number format: right.
+2. The float model with every value rounded as the file stores it (`rounded`) says what honest loss is here: a file that
+   is about as far from float is right, however far that is. No constant decides, but the model's own sensitivity.
+3. The first operator that departs on exact inputs is named, or else the first one that departs in a whole run.
+
+    feeds        what the file is run on
+    boundaries   operator by operator
+    judge        limits, and what honest rounding costs
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from openrknn.compiler.check.boundaries import Boundary, compared, float_model_of, label_of, teacher_of
+from openrknn.compiler.check.feeds import Trial, trials_of
+from openrknn.compiler.check.judge import CLOSE, decibels_text, departing, honest_outputs, is_close, is_honest
+from openrknn.compiler.errors import CalibrationError, WrongResultError
+from openrknn.compiler.found import CheckResult
+from openrknn.compiler.ir import Array
+from openrknn.compiler.quantise.threads import one_thread
+from openrknn.compiler.result import Compiled, Variant
+from openrknn.compiler.trials import choose_shapes, items_of, named, raw_inputs, run_items, shapes_text
+from openrknn.distance import Distance, measure
+from openrknn.errors import BudgetError, RknnError
+from openrknn.runtime.session import Session
+
+__all__ = ["check"]
+
+_TELLING_DB = 3.0
+"""Rounding alone leaves so little of the signal that nothing can be told at the end."""
+_FAR_DB = 10.0
+"""Between operators that are right one by one int8 keeps more than that, where rounding alone leaves much more."""
+_SCORE = 1e-3
+"""Of 1: a lookup table's step. Scores that are all near 0 are right, however few decibels that is."""
+_MACS_A_SECOND, _TASKS_A_SECOND = {True: 2e9, False: 2e7}, 500.0
+"""Of the software NPU on one core; where ONNX Runtime is not installed the float model takes longer."""
+_MANY, _FLAT_SHARE = 16, 0.25
+"""Numbers that a channel has to have, and the share of such channels that is reported."""
+_ALONE = 2.5
+"""Running operator by operator, with all results compared, in runs of the whole."""
+_ADVICE = (
+    "This is a mistake of the compiler: please report it with the model. Cutting the model before that operator "
+    "(--outputs) avoids it; --no-check writes the file all the same"
+)
+
+Tell = Callable[[str, int, int], None]
+
+
+def check(compiled: Compiled, *, seconds: float = 60.0, tell: Tell | None = None) -> CheckResult:
+    """What was found; raises `WrongResultError` where the file does not compute what the model does."""
+    result = CheckResult(reason="")
+    started = time.perf_counter()
+    try:
+        with one_thread(), np.errstate(all="ignore"):  # large inputs overflow, which the check reports itself
+            for number, variant in enumerate(compiled.variants):
+                share = seconds / len(compiled.variants)
+                _Check(compiled, number, variant, result, tell or (lambda stage, done, of: None)).run(share)
+    except (CalibrationError, BudgetError) as error:
+        result.reason = str(error)
+        result.warnings.append(result.text)
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+@dataclass(slots=True)
+class _Check:
+    """Of one choice of input shapes."""
+
+    compiled: Compiled
+    number: int
+    variant: Variant
+    result: CheckResult
+    tell: Tell
+    sessions: dict[int, Session] = field(default_factory=dict)
+    """The open one, by its number of cores."""
+    lost: dict[tuple[str, bool], tuple[str, Distance]] = field(default_factory=dict)
+    """(output, on real data) -> the words for the worst loss that rounding explains, and the loss."""
+    alone: dict[int, list[Boundary]] = field(default_factory=dict)
+    """By the id of the trial: most of the time goes into decoding the tasks."""
+
+    def run(self, seconds: float) -> None:
+        trials = trials_of(self.compiled, self.variant)
+        counts = sorted(self.variant.costs)
+        one = self._estimate()
+        runs = max(len(trials), len(counts))
+        if one * (runs + _ALONE) > seconds:  # then one input, and one run for each task list
+            trials, runs = trials[:1], len(counts)
+        if one * (runs + _ALONE) > seconds:  # then the list of one core, which has every operator
+            counts, runs = counts[:1], 1
+        is_short = one * (runs + _ALONE) <= seconds
+        model = float_model_of(self.variant)
+        teacher: dict[str, Array] = {}
+        try:
+            for at in range(runs):
+                trial = trials[at % len(trials)]
+                self.tell("check", at, runs + 1)
+                wanted = teacher_of(self.variant.graph, model, trial.feed)
+                if at == 0:
+                    teacher = wanted
+                self._compare(trial, wanted, counts[at % len(counts)])
+                if trial.data not in self.result.data:
+                    self.result.data.append(trial.data)
+        finally:
+            self._close()
+        self.result.runs += runs
+        self.result.tasks += sum(self.variant.costs[count].tasks for count in counts)
+        self.result.of_tasks += sum(cost.tasks for cost in self.variant.costs.values())
+        for (_, is_real), (text, _) in self.lost.items():
+            (self.result.warnings if is_real else self.result.notes).append(text)
+        found = self._alone(trials[0], teacher) if is_short else []
+        self.result.operators += len({entry.operator for entry in found})
+        self.result.of_operators += len(self.variant.lowering.program.steps)
+        worst = min(found, key=lambda entry: entry.distance.snr_db, default=None)
+        if worst is not None and worst.distance.snr_db < self.result.operator_db:
+            self.result.operator, self.result.operator_db = worst.operator, worst.distance.snr_db
+        odd = departing(self.variant, trials[0].feed, teacher, found, self._form)
+        if odd and not self.result.warnings:
+            self.result.warnings.append(
+                f"{odd[0].operator} alone keeps {decibels_text(odd[0].distance)} of float, although the outputs are "
+                f"close; this may be a mistake of the compiler: please report it with the model"
+            )
+
+    @property
+    def _form(self) -> str:
+        return self.compiled.format_name
+
+    def _estimate(self) -> float:
+        """Seconds of one run."""
+        cost = self.variant.costs[1]
+        macs = sum(entry.macs for entry in cost.operators)
+        is_fast = importlib.util.find_spec("onnxruntime") is not None
+        return float(macs / _MACS_A_SECOND[is_fast] + cost.tasks / _TASKS_A_SECOND)
+
+    def _compare(self, trial: Trial, wanted: dict[str, Array], cores: int) -> None:
+        """Run the file and look at its outputs."""
+        found = self._outputs(trial, cores)
+        bad: dict[str, Distance] = {}
+        for name in self.variant.lowering.program.outputs:
+            if name not in wanted:
+                continue
+            if found[name].size != wanted[name].size:
+                raise WrongResultError(
+                    f"the file that was made gives {name!r} {found[name].size} numbers instead of "
+                    f"{wanted[name].size}. {_ADVICE}"
+                )
+            distance = measure(found[name], wanted[name])
+            if trial.is_real and distance.snr_db < self.result.snr_db:
+                self.result.snr_db, self.result.output = distance.snr_db, self._named(name)
+            if trial.is_real:
+                self._flat(name, found[name], wanted[name])
+            is_score = name in self.variant.graph.scores and distance.largest_error <= _SCORE
+            if not is_score and not is_close(distance, self._form):
+                bad[name] = distance
+        if bad:
+            self._explain(trial, wanted, bad, cores)
+
+    def _flat(self, name: str, found: Array, wanted: Array) -> None:
+        """Channels that say nothing, beside others for which the scale is right: decibels do not show it."""
+        if wanted.ndim < 3 or wanted.dtype.kind != "f":
+            return
+        for axis in {1, wanted.ndim - 1}:
+            rows = [np.moveaxis(values.reshape(wanted.shape), axis, 0).reshape(wanted.shape[axis], -1)
+                    for values in (found, wanted)]  # fmt: skip
+            flat = [np.ptp(values.astype(np.float32), axis=1) == 0 for values in rows]
+            lost = int((flat[0] & ~flat[1]).sum())
+            if rows[0].shape[1] >= _MANY and lost >= max(1, _FLAT_SHARE * len(flat[0])):
+                text = (
+                    f"{lost} of {len(flat[0])} channels of output {self._named(name)!r} are constant, which they are "
+                    "not in float: their numbers are too small for the scale of the others. Make outputs of the parts "
+                    "(--outputs), or compile fp16"
+                )
+                if text not in self.result.warnings:
+                    self.result.warnings.append(text)
+                return
+
+    def _outputs(self, trial: Trial, cores: int) -> dict[str, Array]:
+        compiled = self.compiled
+        try:
+            if cores not in self.sessions:  # the last one's memory goes first
+                self._close()
+                self.sessions[cores] = Session(compiled.model, "software", cores=cores)
+                choose_shapes(self.sessions[cores], self.number)
+            raw = raw_inputs(compiled, trial.feed)
+            return run_items(self.sessions[cores], [raw], items_of(compiled.model, self.variant))[0]
+        except BudgetError:  # too large to be run here, which says nothing about it
+            raise
+        except (RknnError, ValueError) as error:  # shapes of the file that are not the model's
+            who = self._who(getattr(error, "operator", None))
+            raise WrongResultError(
+                f"the file that was made does not run on the software NPU{who}: {error}. {_ADVICE}"
+            ) from error
+
+    def _who(self, number: str | None) -> str:
+        """The operator that an error of the NPU is about."""
+        model = self.compiled.model
+        found = [entry for entry in model.operators_of(model.graphs[self.number]) if str(entry.index) == number]
+        program = self.variant.program or self.variant.lowering.program
+        named = {tensor.name for entry in found for tensor in entry.outputs}
+        steps = [step for step in program.steps if named.intersection(step.outputs)]
+        return f" (operator {label_of(steps[0], steps[0].name)})" if steps else ""
+
+    def _close(self) -> None:
+        while self.sessions:
+            self.sessions.popitem()[1].close()
+
+    def _named(self, name: str) -> str:
+        return named(name, shapes_text(self.compiled, self.variant))
+
+    def _explain(self, trial: Trial, wanted: dict[str, Array], bad: dict[str, Distance], cores: int) -> None:
+        """Honest loss is said, a mistake raised."""
+        name = min(bad, key=lambda entry: bad[entry].snr_db)
+        is_int8 = self._form != "fp16"
+        honest = honest_outputs(self.variant, trial.feed, wanted, list(bad), is_int8=is_int8)
+        mistaken = [entry for entry in bad if entry not in honest or not is_honest(bad[entry], honest[entry])]
+        if not mistaken:
+            self._lost(trial, name, bad[name])
+            return
+        name = min(mistaken, key=lambda entry: bad[entry].snr_db)
+        first = self._blamed(trial, wanted)
+        # int8 has values that ONNX does not: they cost something where no operator is wrong.
+        is_far = not is_int8 or bad[name].snr_db < _FAR_DB
+        is_far = is_far and wanted[name].dtype.kind == "f"
+        is_telling = name in honest and is_far and (honest[name].snr_db > _TELLING_DB or not is_int8)
+        if not first and not is_telling:
+            self._lost(trial, name, bad[name])
+            return
+        where = f"the first operator that departs is {first}" if first else "no operator alone departs from it"
+        usual = f" (rounding costs as much as leaves {honest[name].snr_db:.1f} dB)" if name in honest else ""
+        lists = f" on {cores} cores" if cores > 1 else ""
+        text = f"output {self._named(name)!r} has {decibels_text(bad[name])} against ONNX in float{usual}; {where}"
+        if trial.is_real:
+            raise WrongResultError(
+                f"the file that was made does not compute what the model does{lists}: {text}. {_ADVICE}"
+            )
+        self.result.warnings.append(f"on {trial.data} {text}")
+
+    def _lost(self, trial: Trial, name: str, distance: Distance) -> None:
+        """Rounding explains it."""
+        if distance.snr_db >= CLOSE[self._form].decibels:
+            return
+        kind = "fp16" if self._form == "fp16" else "int8"
+        way = "numbers beyond 65504 or lost digits" if kind == "fp16" else "--auto-mixed or more calibration data"
+        text = (
+            f"output {self._named(name)!r} keeps {decibels_text(distance)} of float in {kind} on {trial.data}, as "
+            f"rounding alone costs ({way})"
+        )
+        before = self.lost.get((name, trial.is_real))
+        if before is None or distance.snr_db < before[1].snr_db:
+            self.lost[name, trial.is_real] = text, distance
+
+    def _blamed(self, trial: Trial, wanted: dict[str, Array]) -> str:
+        """The first operator that departs on exact inputs, else the first one in a whole run; "" if there is none."""
+        alone = self._alone(trial, wanted)
+        odd = departing(self.variant, trial.feed, wanted, alone, self._form)
+        if odd:
+            return f"{odd[0].operator} ({decibels_text(odd[0].distance)} alone)"
+        return self._first_in_a_run(trial, wanted, alone)
+
+    def _first_in_a_run(self, trial: Trial, wanted: dict[str, Array], alone: list[Boundary]) -> str:
+        """Where an operator overwrites what another one still needs, each of them alone is right."""
+        right = {entry.value for entry in alone if is_close(entry.distance, self._form)}
+        for entry in compared(self.compiled, self.number, trial.feed, wanted, alone=False):
+            # The smallest rounding moves an index by whole steps: only an operator alone is wrong about those.
+            is_number = entry.value not in wanted or wanted[entry.value].dtype.kind == "f"
+            if is_number and entry.value in right and not is_close(entry.distance, self._form):
+                honest = honest_outputs(
+                    self.variant, trial.feed, wanted, [entry.value], is_int8=self._form != "fp16"
+                )
+                if entry.value in honest and not is_honest(entry.distance, honest[entry.value]):
+                    return f"{entry.operator} ({decibels_text(entry.distance)}; alone it is right)"
+        return ""
+
+    def _alone(self, trial: Trial, teacher: dict[str, Array]) -> list[Boundary]:
+        """Every operator on the float model's numbers."""
+        if id(trial) not in self.alone:
+            self.alone[id(trial)] = list(
+                compared(
+                    self.compiled, self.number, trial.feed, teacher, alone=True,
+                    tell=lambda done, of: self.tell("check", done, of),
+                )
+            )  # fmt: skip
+        return self.alone[id(trial)]

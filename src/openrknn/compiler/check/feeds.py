@@ -1,0 +1,82 @@
+"""What a build is checked on: calibration data, else inputs of several sizes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from openrknn.compiler.ir import Array, Graph
+from openrknn.compiler.result import Compiled, Variant
+from openrknn.compiler.trials import noise
+
+__all__ = ["Trial", "trials_of"]
+
+_SAMPLES = 3
+"""Calibration inputs: as many as there are task lists for one, two and three cores."""
+_SMALLER, _LARGER = 0.01, 100.0
+_PICTURE_CHANNELS = (1, 3, 4)
+_PIXEL = 255
+
+
+class Trial(NamedTuple):
+    """One input, and what it is in words."""
+
+    feed: dict[str, Array]
+    data: str
+    is_real: bool
+    """Calibration data, or numbers of the declared range: what is wrong here is a mistake."""
+
+
+def trials_of(compiled: Compiled, variant: Variant) -> list[Trial]:
+    """The first one decides; the others show what other inputs do."""
+    if variant.samples:
+        count = min(len(variant.samples), _SAMPLES)
+        words = "the first calibration input" if count == 1 else f"{count} calibration inputs"
+        return [Trial(feed, words, is_real=True) for feed in variant.samples[:count]]
+    graph = variant.graph
+    usual = noise(graph)
+    pixels = {name for name in graph.inputs if _is_picture(graph, name) and _is_declared(compiled, name)}
+    usual |= {name: _pixels(compiled, name, usual[name]) for name in pixels}
+    found = [Trial(usual, "random pixels" if pixels else "random numbers", is_real=True)]
+    if compiled.format_name == "fp16" and any(values.dtype.kind == "f" for values in usual.values()):
+        found.append(Trial(_scaled(usual, _SMALLER), f"inputs {_SMALLER:g} times as large", is_real=False))
+        if pixels != set(graph.inputs):  # pixels are never larger than 255
+            found.append(_large(graph, usual, pixels))
+    return found
+
+
+def _scaled(feed: dict[str, Array], factor: float) -> dict[str, Array]:
+    return {name: (values * factor).astype(values.dtype) if values.dtype.kind == "f" else values
+            for name, values in feed.items()}  # fmt: skip
+
+
+def _large(graph: Graph, usual: dict[str, Array], pixels: set[str]) -> Trial:
+    """Pictures as they are before anything is subtracted or divided; everything else 100 times as large."""
+    feed = {**_scaled(usual, _LARGER), **{name: usual[name] for name in pixels}}
+    pictures = [name for name in graph.inputs if _is_picture(graph, name) and name not in pixels]
+    for name in pictures:
+        feed[name] = _noise_of_pixels(usual[name].shape, 1)
+    words = f"pixels of 0 to {_PIXEL}" if pictures else f"inputs {_LARGER:g} times as large"
+    return Trial(feed, words, is_real=False)
+
+
+def _pixels(compiled: Compiled, name: str, like: Array) -> Array:
+    return compiled.preprocess.apply(name, _noise_of_pixels(like.shape, 0))
+
+
+def _noise_of_pixels(shape: tuple[int, ...], seed: int) -> Array:
+    return np.random.default_rng(seed).integers(0, _PIXEL + 1, shape).astype(np.float32)
+
+
+def _is_declared(compiled: Compiled, name: str) -> bool:
+    """An input with a mean or a deviation holds pixels: their range is known."""
+    mean, std = compiled.preprocess.pairs[name]
+    return any(mean) or any(number != 1 for number in std)
+
+
+def _is_picture(graph: Graph, name: str) -> bool:
+    value = graph.values[name]
+    if value.whole or len(value.shape) != 4:
+        return False
+    return value.shape[1] in _PICTURE_CHANNELS and min(value.shape[2:]) > 1

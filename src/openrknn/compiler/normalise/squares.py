@@ -1,0 +1,346 @@
+"""Means and sums of squares in fp16, for numbers of any size, with or without a root behind them.
+
+    s = max or mean of |x|      over what the squares are added up
+    i = 4 / s                   about: from the bits of s
+    z = x * i
+    v = mean(z * z) + e i^2
+    r = 1 / sqrt(v)             a guess from the bits of v, and two steps of Newton: r (1.5 - 0.5 v r^2)
+
+    x / sqrt(mean(x * x) + e) = z * r       sqrt(mean(x * x) + e) = v r / i       mean(x * x) = v / i / i
+
+Squares of fp16 leave its range below 0.0002 and above 256; those of z do not, whatever x is. Norms over pixels and
+channels (InstanceNormalization, GroupNormalization), lengths, deviations and variances are computed so. Norms over the
+last dimension have a form of their own (`layer_norm`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from openrknn.compiler.ir import Array, Graph, Op
+from openrknn.compiler.normalise.common import axes_of, sole_reader
+
+__all__ = ["NEWTON_STEPS", "epsilon_gain", "least_size", "scale_squares", "square_gain"]
+
+NEWTON_STEPS = 2
+"""The guess of a reciprocal root is 3.5 % off, one step leaves 0.2 %, two 5e-6: less than fp16 can tell."""
+_SMALLEST_SIZE = 2.0**-13
+"""Below that the estimate of a reciprocal is beyond fp16."""
+_SMALLEST_GAIN = 2.0**-27
+"""What two factors of fp16 make. A smaller epsilon would only matter beside numbers that fp16 does not have."""
+_LARGEST = 2.0**15
+_LARGEST_UNIT = 4.75
+"""x * i, where x is s: the estimate is up to 12.5 % too large, and s is rounded."""
+_TINY = 2e-6
+"""Bounds that only keep zeros from being divided by zero."""
+_LARGEST_FP16 = 65504.0
+
+
+def least_size(eps: float, gain: float = 1.0) -> float:
+    """The smallest size that numbers are divided by: then epsilon, times `gain`, is not too large for fp16 either."""
+    return max(_SMALLEST_SIZE, math.sqrt(eps) * max(1 / 8, math.sqrt(gain / 1024)))
+
+
+def epsilon_gain(eps: float, gain: float = 1 / 16) -> float:
+    """epsilon over the square of a size, as a factor of the square of the estimate of 4 / size."""
+    return eps * gain if eps * gain >= _SMALLEST_GAIN else 0.0
+
+
+def square_gain(channels: int) -> float:
+    """Numbers divided by the mean of their sizes are at most 1.2 times as large as they are many."""
+    return _power_of_four(_LARGEST / (1.2 * channels) ** 2)
+
+
+def _power_of_four(most: float) -> float:
+    return 4.0 ** min(0, math.floor(math.log(most, 4)))
+
+
+@dataclass(slots=True)
+class _Chain:
+    """What adds squares up: pixels, channels, or both; the squares of `source` in the shape `cube`."""
+
+    source: str
+    cube: tuple[int, ...]
+    square: Op
+    reductions: list[Op] = field(default_factory=list)
+    factor: float = 1.0
+    """The result is so many times the mean."""
+    most: float = 1.0
+    """A number is at most so many times as large as the size that is taken for all of them."""
+    end: str = ""
+
+
+def scale_squares(graph: Graph) -> None:
+    """Reductions of x * x that are there already as pooling, convolutions and changes of shape."""
+    for op in list(graph.ops):
+        is_square = op.type == "Mul" and len(op.inputs) == 2 and op.inputs[0] == op.inputs[1]
+        if not is_square or op.inputs[0] in graph.constants:
+            continue
+        chain = _chain(graph, op)
+        if chain is not None:
+            _Scaled(graph, chain).write()
+    graph.prune()
+
+
+def _chain(graph: Graph, square: Op) -> _Chain | None:
+    """All that is linear behind a square, as far as one operator reads it."""
+    found = _Chain(square.inputs[0], graph.shape(square.output), square, end=square.output)
+    op = sole_reader(graph, square.output)
+    if op is not None and op.type == "Reshape":
+        found.cube, found.end = graph.shape(op.output), op.output
+        op = sole_reader(graph, op.output)
+    while op is not None and _is_linear(graph, op, found):
+        found.end = op.output
+        op = sole_reader(graph, op.output)
+    if not found.reductions or len(found.cube) != 4 or found.cube[0] != 1:
+        return None
+    return found
+
+
+def _is_linear(graph: Graph, op: Op, found: _Chain) -> bool:
+    """Whether an operator is a part of the chain, which it becomes then."""
+    if op.type == "Reshape":
+        return bool(found.reductions)
+    if op.type == "Mul":
+        numbers = [graph.constants[name] for name in op.inputs if name in graph.constants]
+        if len(numbers) != 1 or numbers[0].size != 1 or numbers[0].item() <= 0 or not found.reductions:
+            return False
+        found.factor *= numbers[0].item()
+        return True
+    if found.reductions and _kept(graph, found) != graph.shape(op.inputs[0]):
+        return False  # behind a change of shape it is another matter
+    if op.type == "Conv":
+        weight = graph.constants.get(op.inputs[1])
+        bias = graph.constants.get(op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else np.zeros(1)
+        if weight is None or bias is None or np.any(bias) or weight.shape[2:] != (1, 1) or weight.min() < 0:
+            return False
+        sums = weight.sum((1, 2, 3), dtype=np.float64)
+        if int(op.attributes.get("group", 1)) != 1 or not sums.min() > 0.999 * sums.max():
+            return False
+        found.factor *= float(sums[0])
+        found.most *= float(sums[0] / weight[weight > 0].min())
+    elif not _is_over_pixels(graph, op):
+        return False
+    found.reductions.append(op)
+    return True
+
+
+def _kept(graph: Graph, found: _Chain) -> tuple[int, ...]:
+    return graph.shape(found.reductions[-1].output) if found.reductions else found.cube
+
+
+def _is_over_pixels(graph: Graph, op: Op) -> bool:
+    shape = graph.shape(op.inputs[0])
+    if len(shape) != 4 or graph.shape(op.output) != (*shape[:2], 1, 1):
+        return False
+    return op.type == "GlobalAveragePool" or (op.type == "ReduceMean" and axes_of(graph, op, 4) == (2, 3))
+
+
+class _Scaled:
+    """The operators in the place of one chain and what follows it."""
+
+    def __init__(self, graph: Graph, chain: _Chain) -> None:
+        self.graph, self.chain = graph, chain
+        self.steps: list[Op] = []
+        self.name = chain.square.name
+        has_conv = any(op.type == "Conv" for op in chain.reductions)
+        unit = _LARGEST_UNIT * chain.most
+        self.gain = 4.0 ** math.floor(math.log(_LARGEST / unit**2, 4))
+        """Of squares, as they are stored."""
+        self.mean_gain = _power_of_four(_LARGEST / (_LARGEST_UNIT * unit)) if has_conv else self.gain
+        """Of their mean."""
+
+    def write(self) -> None:
+        """Which of the three forms it is, and all operators of it."""
+        graph, chain = self.graph, self.chain
+        reader = sole_reader(graph, chain.end)
+        eps = _added(graph, reader)
+        root = sole_reader(graph, reader.output) if reader is not None and eps is not None else reader
+        if root is None or root.type != "Sqrt":
+            self._put(chain.end, self._mean(), self._last(chain.end))
+            return
+        quotients = _quotients(graph, chain.source, root.output)
+        if quotients:
+            self._put(quotients[0].output, self._quotient(eps or 0.0), root, *quotients)
+        else:
+            self._put(root.output, self._root(eps or 0.0), root)
+
+    def _put(self, target: str, made: str, *replaced: Op) -> None:
+        """The new operators before the last of those that they replace; the result goes to `target`."""
+        graph = self.graph
+        self.steps.append(Op("Reshape", f"{self.name}_end", [made], [target], {}, (self.name,)))
+        at = min(graph.ops.index(op) for op in replaced)
+        for op in replaced[1:]:
+            graph.ops.remove(op)
+            for other in graph.ops:
+                other.inputs = [target if name == op.output else name for name in other.inputs]
+        if replaced[0] in graph.ops:
+            graph.ops.remove(replaced[0])
+        graph.ops[at:at] = self.steps
+
+    def _last(self, name: str) -> Op:
+        return next(op for op in self.graph.ops if name in op.outputs)
+
+    # -- the three forms --------------------------------------------------------------------------------------
+
+    def _quotient(self, eps: float) -> str:
+        """x / sqrt(mean(x * x) + eps)."""
+        unit, variance, _ = self._measured(eps)
+        return self._plain("Mul", unit, self._inverse_root(variance, math.sqrt(self.mean_gain / self.chain.factor)))
+
+    def _root(self, eps: float) -> str:
+        """sqrt(mean(x * x) + eps)."""
+        _, variance, inverse = self._measured(eps)
+        length = self._product(variance, self._inverse_root(variance, 1.0))
+        return self._over(length, inverse, gain=math.sqrt(self.chain.factor / self.mean_gain))
+
+    def _mean(self) -> str:
+        """mean(x * x)."""
+        _, variance, inverse = self._measured(0.0)
+        gain = math.sqrt(self.chain.factor / self.mean_gain)
+        return self._over(self._over(variance, inverse, gain=gain), inverse, gain=gain)
+
+    def _measured(self, eps: float) -> tuple[str, str, str]:
+        """z, v and i."""
+        eps /= self.chain.factor
+        inverse = self._estimate("InverseEstimate", self._size(), least=least_size(eps, self.mean_gain))
+        unit = self._plain("Mul", self._shaped(), inverse)
+        return unit, self._variance(unit, inverse, eps), inverse
+
+    # -- their parts ------------------------------------------------------------------------------------------
+
+    def _size(self) -> str:
+        """The largest |x| of pixels, the mean of |x| of channels."""
+        source = self._shaped()
+        now = self._value("size", self.graph.shape(source))
+        self._binary(now, "max", source, source, gain=-1.0)
+        for op in self.chain.reductions:
+            made = self._value("size", self.graph.shape(op.output))
+            if op.type == "Conv":
+                self._convolve(now, made, self._share(op))
+            else:
+                self.steps.append(Op("GlobalMaxPool", made, [now], [made], {}, (self.name,)))
+            now = made
+        return now
+
+    def _shaped(self) -> str:
+        if self.graph.shape(self.chain.source) == self.chain.cube:
+            return self.chain.source
+        made = self._value("cube", self.chain.cube)
+        self.steps.append(Op("Reshape", made, [self.chain.source], [made], {}, (self.name,)))
+        self.chain.source = made
+        return made
+
+    def _variance(self, unit: str, inverse: str, eps: float) -> str:
+        now = self._product(unit, unit, gain=self.gain)
+        waits = self.mean_gain / self.gain
+        for op in self.chain.reductions:
+            made = self._value("variance", self.graph.shape(op.output))
+            if op.type == "Conv":
+                self._convolve(now, made, self._share(op) * waits)
+                waits = 1.0
+            else:
+                self.steps.append(Op("GlobalAveragePool", made, [now], [made], {}, (self.name,)))
+            now = made
+        gain = epsilon_gain(eps, self.mean_gain)
+        return self._plain("Add", now, self._product(inverse, inverse, gain=gain)) if gain else now
+
+    def _inverse_root(self, variance: str, factor: float) -> str:
+        """1 / sqrt(v), times a factor."""
+        now = self._estimate("RootEstimate", variance)
+        for number in range(NEWTON_STEPS):
+            last = factor if number == NEWTON_STEPS - 1 else 1.0
+            error = self._product(self._product(variance, now, gain=-0.5), now)
+            now = self._product(error, now, gain=last, offset=1.5)
+        return now
+
+    def _share(self, op: Op) -> Array:
+        weight = self.graph.constants[op.inputs[1]].astype(np.float64)
+        share: Array = weight / weight.sum((1, 2, 3), keepdims=True)
+        return share
+
+    # -- operators --------------------------------------------------------------------------------------------
+
+    def _value(self, name: str, shape: tuple[int, ...]) -> str:
+        return self.graph.add_value(f"{self.chain.square.output}_{name}", shape)
+
+    def _estimate(self, kind: str, source: str, **attributes: float) -> str:
+        made = self._value(kind, self.graph.shape(source))
+        self.steps.append(Op(kind, made, [source], [made], attributes, (self.name,)))
+        return made
+
+    def _product(self, left: str, right: str, *, gain: float = 1.0, offset: float = 0.0) -> str:
+        made = self._value("product", self.graph.shape(left))
+        self._binary(made, "mul", left, right, gain=gain, offset=offset)
+        return made
+
+    def _over(self, left: str, right: str, *, gain: float) -> str:
+        made = self._value("quotient", self.graph.shape(left))
+        self._binary(made, "div", left, right, gain=gain)
+        return made
+
+    def _binary(self, made: str, method: str, left: str, right: str, *, gain: float, offset: float = 0.0) -> None:
+        attributes = {"method": method, "broadcast": "pixel", "gain": gain, "offset": offset}
+        self.steps.append(Op("Binary", made, [left, right], [made], attributes, (self.name,)))
+
+    def _plain(self, kind: str, left: str, right: str) -> str:
+        """An operator of the model's kind: a later pass knows how to broadcast."""
+        made = self._value(kind, np.broadcast_shapes(self.graph.shape(left), self.graph.shape(right)))
+        self.steps.append(Op(kind, made, [left, right], [made], {}, (self.name,)))
+        return made
+
+    def _convolve(self, source: str, made: str, weight: Array) -> None:
+        kept = self.graph.add_constant(f"{made}_weight", weight)
+        attributes = {"kernel_shape": [1, 1]}
+        self.steps.append(Op("Conv", made, [source, kept], [made], attributes, (self.name,)))
+
+
+def _added(graph: Graph, op: Op | None) -> float | None:
+    """The number that an addition adds, if it is positive."""
+    if op is None or op.type != "Add" or len(op.inputs) != 2:
+        return None
+    numbers = [graph.constants[name] for name in op.inputs if name in graph.constants]
+    if len(numbers) != 1 or numbers[0].size != 1 or not numbers[0].item() >= 0:
+        return None
+    return float(numbers[0].item())
+
+
+def _quotients(graph: Graph, source: str, root: str) -> list[Op]:
+    """The division of `source` by a root, first, and what lies between the two; empty if there is none."""
+    between: list[Op] = []
+    now = root
+    while True:
+        op = sole_reader(graph, now)
+        if op is None:
+            return []
+        if op.type == "Div" and op.inputs == [source, now] and graph.shape(op.output) == graph.shape(source):
+            return [op, *between]
+        if op.type == "Reciprocal":
+            product = sole_reader(graph, op.output)
+            is_whole = product is not None and graph.shape(product.output) == graph.shape(source)
+            if product is not None and product.type == "Mul" and source in product.inputs and is_whole:
+                return [product, op, *between]
+            return []
+        if not _is_guard(graph, op):
+            return []
+        between.append(op)
+        now = op.output
+
+
+def _is_guard(graph: Graph, op: Op) -> bool:
+    """What only keeps zeros from being divided by zero, or writes a number several times."""
+    numbers = [graph.constants[name] for name in op.inputs[1:] if name in graph.constants]
+    if op.type == "Reshape":
+        return graph.shape(op.output) == graph.shape(op.inputs[0])
+    if op.type in {"Expand", "Identity"}:
+        return True
+    if op.type == "Max":
+        return len(op.inputs) == 2 and len(numbers) == 1 and numbers[0].size == 1 and numbers[0].item() <= _TINY
+    if op.type == "Clip":
+        low = numbers[0].item() if numbers and numbers[0].size == 1 else op.attributes.get("min", 0.0)
+        high = numbers[1].item() if len(numbers) > 1 and numbers[1].size == 1 else op.attributes.get("max", np.inf)
+        return bool(low <= _TINY and high >= _LARGEST_FP16)
+    return False
