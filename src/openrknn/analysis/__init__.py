@@ -15,6 +15,7 @@
     weights       weights as the network had them;  register_use: coverage;  differences: diff;  accuracy: compare
     parted        models in parts for NPU and CPU: what is in them, and which part loses accuracy
     lint          rules over decoded commands;  lint_codes: their names
+    dependence    random inputs, and whether outputs depend on the inputs
 
 Analysis stands above the runtime, because comparing and decoding need a device, and it prints nothing. What the runtime
 itself has to know is below it: an operator's multiply-accumulates are in `openrknn.cost.macs`, because a Session's

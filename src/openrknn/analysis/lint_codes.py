@@ -18,6 +18,7 @@ RULE_CODES = (
     "normalised-twice",
     "cpu-island",
     "input-rearranged",
+    "input-ignored",
 )
 """In the order of `catalogue.RULES`; a test compares the two."""
 

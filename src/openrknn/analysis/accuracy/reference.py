@@ -13,8 +13,10 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.errors import ComparisonError
+from openrknn.container.onnxdata import check_onnx_file, external_in_model
+from openrknn.errors import BadReferenceError, ComparisonError
 from openrknn.extras import how_to_install
+from openrknn.installed_onnxruntime import installed
 
 __all__ = ["Arrays", "Reference"]
 
@@ -53,9 +55,12 @@ class Reference:
             raise ComparisonError(f"comparing needs the package onnx; {how_to_install('onnx')}") from None
 
         try:
+            check_onnx_file(path)
             model = onnx.load(path)
-        except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
+        except (DecodeError, BadReferenceError, onnx.checker.ValidationError, ValueError) as error:
             raise ComparisonError(f"{path}: not an ONNX file: {str(error).splitlines()[0]}") from None
+        for found in external_in_model(model):
+            raise ComparisonError(f"{path}: its tensor {found.tensor!r} is in another file, which onnx does not read")
         if not model.graph.node:
             raise ComparisonError(f"{path}: not an ONNX file, or one without operators")
         return cls._of(model)
@@ -153,8 +158,7 @@ class Reference:
 
 
 def _with_runtime(model: Any, outputs: Sequence[str], feeds: Mapping[str, npt.NDArray[Any]]) -> list[Any]:
-    import onnxruntime
-
+    onnxruntime = installed()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _SILENT
     # Fused operators would not be the ones that the comparison is about.
@@ -170,6 +174,7 @@ def _with_evaluator(model: Any, outputs: Sequence[str], feeds: Mapping[str, npt.
     from onnx.reference import ReferenceEvaluator
 
     try:
-        return list(ReferenceEvaluator(model).run(list(outputs), dict(feeds)))
+        with np.errstate(all="ignore"):  # overflow is a result: ONNX Runtime does not mention it either
+            return list(ReferenceEvaluator(model).run(list(outputs), dict(feeds)))
     except (TypeError, ValueError, RuntimeError, NotImplementedError) as error:
         raise ComparisonError(f"the onnx package cannot run the model: {error}; install onnxruntime") from error

@@ -21,24 +21,27 @@ _MOST = 8
 """Findings of one code that are listed; the rest are counted."""
 
 
-def lint(model: Model | str | os.PathLike[str]) -> tuple[Finding, ...]:
-    """Look for mistakes in a model or a file; nothing is run and no device is needed."""
+def lint(model: Model | str | os.PathLike[str], *, run: bool = False) -> tuple[Finding, ...]:
+    """Look for mistakes in a model or a file; no device is needed.
+
+    Nothing is run, unless `run` asks whether the outputs depend on the inputs: four runs on the software NPU.
+    """
     loaded = model if isinstance(model, Model) else load(model, strict=False)
-    return _sorted([*_from_report(loaded), *lint_commands(loaded)])
+    return _sorted([*_from_report(loaded), *lint_commands(loaded, run=run)])
 
 
-def lint_commands(model: Model) -> tuple[Finding, ...]:
+def lint_commands(model: Model, *, run: bool = False) -> tuple[Finding, ...]:
     """What the commands and scales alone say, without the findings of `openrknn inspect`."""
     if next(problems(model), None) is not None:
         return ()  # damaged: `inspect` says so, and nothing in it can be trusted
-    return lint_decoded(model, decoded_program(model))
+    return lint_decoded(model, decoded_program(model), run=run)
 
 
-def lint_decoded(model: Model, decoded: Decoded | None) -> tuple[Finding, ...]:
+def lint_decoded(model: Model, decoded: Decoded | None, *, run: bool = False) -> tuple[Finding, ...]:
     """The same for a file that is not damaged and whose first graph is decoded, if it can be."""
     found: list[Finding] = []
     for graph in model.graphs[:1]:
-        context = Context(model, graph, decoded)
+        context = Context(model, graph, decoded, run)
         for rule in RULES:
             found += _shortened(rule.check(context))
     return _sorted(found)

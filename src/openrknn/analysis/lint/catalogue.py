@@ -7,6 +7,7 @@ from openrknn.analysis.lint.rules import (
     bounds,
     channels,
     decisions,
+    dependence,
     inputs,
     islands,
     layout,
@@ -36,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     preprocessing.RULE,
     islands.RULE,
     inputs.RULE,
+    dependence.RULE,
 )
 
 

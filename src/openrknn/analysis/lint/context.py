@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from openrknn.analysis.feed import stored_limits
-from openrknn.analysis.lint.accesses import Access, accesses_of
 from openrknn.analysis.lint.finding import Where
 from openrknn.analysis.lint.history import History, Seen
 from openrknn.analysis.lint.program import Decoded, Work
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Tensor
+from openrknn.npu.accesses import Access, accesses_of
 from openrknn.npu.task import Step
 
 __all__ = ["Context", "limits_of", "place", "scale_of"]
@@ -28,6 +28,8 @@ class Context:
     model: Model
     graph: Graph
     decoded: Decoded | None
+    runs: bool = False
+    """Whether rules may run the model."""
 
     @property
     def is_complete(self) -> bool:

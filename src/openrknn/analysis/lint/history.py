@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.analysis.lint.accesses import Access, accesses_of
 from openrknn.analysis.lint.program import Decoded, Region, Work
 from openrknn.container.parts import Tensor
+from openrknn.npu.accesses import Access, accesses_of
 from openrknn.npu.task import Step
 
 __all__ = ["NOBODY", "OUTSIDE", "History", "Seen", "is_scratch"]
@@ -28,6 +28,8 @@ OUTSIDE = -1
 """The application, which fills the inputs."""
 
 
+_MAP_DIMENSIONS = 5
+"""NC1HWC2."""
 _NOW = 0
 """Row of the labels; row 1 has the label before the last."""
 
@@ -153,6 +155,29 @@ class History:
         first, second = (self.decoded.places.get(tensor.name, -1) for tensor in (one, other))
         return first < second + other.size_bytes and second < first + one.size_bytes
 
+    def _sharers(self, tensor: Tensor) -> set[int]:
+        """Labels of the operators that make parts of a tensor, or a tensor of which it is a part.
+
+        Of a Concat or Split that is done by addresses alone a file may keep no operator: only the places tell.
+        """
+        address = self.decoded.places.get(tensor.name)
+        if address is None:
+            return set()
+        end = address + _extent(tensor)
+        found: set[int] = set()
+        for name, maker in self._makers.items():
+            start = self.decoded.places.get(name)
+            if start is None:
+                continue
+            stop = start + self._extents[name]
+            if address <= start < stop <= end or start <= address < end <= stop:
+                found.add(self.label(maker))
+        return found
+
+    @cached_property
+    def _extents(self) -> Mapping[str, int]:
+        return {tensor.name: _extent(tensor) for tensor in self.decoded.graph.tensors}
+
     @cached_property
     def _makers(self) -> Mapping[str, Work]:
         works = {work.operator.index: work for work in self.decoded.works}
@@ -173,7 +198,7 @@ class History:
             current = waiting.pop()
             maker = self._makers.get(current.name)
             if maker is None:
-                found.add(OUTSIDE)
+                found |= {OUTSIDE, *self._sharers(current)}
                 continue
             found.add(self.label(maker))
             for source in maker.operator.inputs:
@@ -182,6 +207,16 @@ class History:
                     seen.add(source.name)
                     waiting.append(source)
         return found
+
+
+def _extent(tensor: Tensor) -> int:
+    """Bytes of the surfaces of a tensor; its size in the file may be rounded up to an even number of surfaces."""
+    if len(tensor.native_shape) != _MAP_DIMENSIONS:
+        return tensor.size_bytes
+    count, surfaces, height, width, atom = tensor.native_shape
+    step = max(tensor.pixel_alignment, 1)  # surfaces begin at multiples of so many pixels
+    pixels = -(-height * width // step) * step
+    return min(count * surfaces * pixels * atom * tensor.dtype.bits // 8, tensor.size_bytes)
 
 
 def _walk(labels: Labels, start: int, access: Access, *, axes: int) -> Labels:

@@ -1,19 +1,16 @@
-"""The operators of an `.onnx` part, without the onnx package: a walk over the few fields of its protocol buffers."""
+"""The operators of an `.onnx` part, without the onnx package."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openrknn.errors import FormatError
+from openrknn.container.onnxdata import message_fields
 
 __all__ = ["operator_types"]
 
 _MODEL_GRAPH, _GRAPH_NODE, _NODE_TYPE, _NODE_DOMAIN = 7, 1, 4, 7
 _PLAIN = {"", "ai.onnx"}
-_LONGEST_VARINT = 10
 _MOST_CHARACTERS = 200
-_FIXED = {1: 8, 5: 4}
-"""Wire type -> bytes."""
 
 
 def operator_types(data: bytes) -> list[str]:
@@ -35,35 +32,7 @@ def _type(node: memoryview) -> str:
 
 
 def _messages(data: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Number and bytes of each field that has a length; the others are stepped over."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        kind = key & 7
-        if kind == 0:
-            _, at = _varint(data, at)
-            continue
-        if kind == 2:
-            size, at = _varint(data, at)
-        elif kind in _FIXED:
-            size = _FIXED[kind]
-        else:
-            raise FormatError(f"an .onnx part is damaged: a field of the kind {kind}", offset=at)
-        if size > len(data) - at:
-            raise FormatError("an .onnx part ends inside a field", offset=at)
-        if kind == 2:
-            yield key >> 3, data[at : at + size]
-        at += size
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    value = 0
-    for place in range(_LONGEST_VARINT):
-        if at >= len(data):
-            break
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:
-            return value, at
-    raise FormatError("an .onnx part has a number without an end", offset=at)
+    """Number and bytes of each field that has a length."""
+    for number, _, value in message_fields(data):
+        if isinstance(value, memoryview):
+            yield number, value

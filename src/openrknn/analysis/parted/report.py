@@ -10,7 +10,7 @@ from typing import Any
 from openrknn.analysis.inspection import report as model_report
 from openrknn.analysis.parted.onnx_graph import operator_types
 from openrknn.analysis.reports import ModelReport, as_json
-from openrknn.chips import CHIPS
+from openrknn.chips import find_chip
 from openrknn.container.bundle import Bundle, Part, Port
 from openrknn.container.load import load
 from openrknn.container.model import Model
@@ -111,7 +111,7 @@ class Inside:
 
 def describe_parts(bundle: Bundle) -> PartedReport:
     """Read every part; a part whose file is damaged says so."""
-    chip = CHIPS.get(bundle.target.lower())
+    chip = find_chip(bundle.target)
     return PartedReport(
         path=bundle.path,
         size_bytes=sum(map(len, bundle.files.values())),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openrknn.analysis.lint.accesses import Access
 from openrknn.analysis.lint.context import Context, place
 from openrknn.analysis.lint.finding import Finding, Severity
 from openrknn.analysis.lint.history import is_scratch
@@ -12,6 +11,7 @@ from openrknn.analysis.lint.program import Decoded, Work
 from openrknn.analysis.lint.rule import Rule
 from openrknn.analysis.lint.rules.layout import is_picture
 from openrknn.container.parts import Kind, Tensor
+from openrknn.npu.accesses import Access
 
 __all__ = ["RULE"]
 

@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from openrknn.analysis.lint.accesses import accesses_of
 from openrknn.analysis.lint.context import Context, place, scale_of
 from openrknn.analysis.lint.finding import Finding, Severity
 from openrknn.analysis.lint.program import Decoded, Work
 from openrknn.analysis.lint.rule import Rule
 from openrknn.container.parts import Tensor
 from openrknn.errors import RknnError
+from openrknn.npu.accesses import accesses_of
 from openrknn.npu.blocks import rdma
 from openrknn.npu.blocks.dpu import ew
 from openrknn.npu.blocks.formats import is_float
