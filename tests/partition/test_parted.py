@@ -18,6 +18,7 @@ from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.container.bundle import write_bundle
 from openrknn.partition import Parted, PartitionOptions, compiled, make_bundle
 from openrknn.runtime.parted.session import PartedSession
+from openrknn.runtime.parted.steps import UnfitError
 from tests.partition.models import RNG, decibels, interrupted, kernels, model_of, reference, rows, switched
 
 NPU = PartitionOptions(prefer="npu", cache=False, device="software")
@@ -323,7 +324,7 @@ def test_layers_that_quantise_as_they_run_are_floats_on_the_npu() -> None:
 def test_parts_that_stay_far_from_float_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """One odd input does not decide; three do. Every answer is right meanwhile."""
     model = interrupted()
-    monkeypatch.setattr("openrknn.partition.parted.is_far", lambda found, wanted: True)
+    monkeypatch.setattr("openrknn.partition.parted.is_far", lambda *_: True)
     with Parted(model, NPU) as parted:
         for _ in range(3):
             assert kinds(parted) == ["npu", "cpu", "npu"]
@@ -385,3 +386,16 @@ def test_chance_is_no_mistake() -> None:
         assert not np.array_equal(first, second)
         assert kinds(parted) == ["npu", "cpu", "npu"]
         assert parted.plans[0].parts[1].operators == 1
+
+
+def test_one_choice_of_shapes_need_not_be_in_a_list() -> None:
+    model, feed = interrupted(), {"x": picture()}
+    one: Any = {"x": (1, 8, 8, 8)}
+    options = replace(NPU, shapes=one)
+    assert options.shapes == (one,)
+    with Parted(model, options) as parted:
+        assert decibels(parted.run(feed)["y"], reference(model, feed)["y"]) > 50
+
+
+def test_what_does_not_fit_is_an_error_of_ours() -> None:
+    assert issubclass(UnfitError, openrknn.RknnError)

@@ -14,6 +14,7 @@ import torch
 
 from openrknn.torch.errors import EagerWarning
 from openrknn.torch.graph import CompiledGraph, compiled_graphs
+from openrknn.torch.options import TorchOptions
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -355,3 +356,40 @@ def test_calls_are_collected_for_calibration(monkeypatch: pytest.MonkeyPatch) ->
     compiled(model, calibrate=examples)(x)
     assert len(seen[0]) == 3
     assert (seen[0][0]["input0"] == examples[0].numpy()).all()
+
+
+class Recurrent(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.layer = getattr(torch.nn, kind)(6, 8, batch_first=True)
+        self.head = torch.nn.Linear(8, 3)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.layer(x)[0])
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_recurrent_layers_reach_the_backend(kind: str) -> None:
+    """Dynamo skips them without a word unless its setting allow_rnn is on."""
+    model, x = Recurrent(kind).eval(), torch.randn(1, 4, 6)
+    torch._dynamo.reset()
+    before = {graph.number for graph in graphs()}
+    fast = compiled(model)
+    with torch.inference_mode():
+        close(fast(x), model(x))
+    (made,) = [graph for graph in graphs() if graph.number not in before]
+    assert [share.kind for share in made.programs[0].shares] == ["parted"]
+
+
+def test_a_new_shape_at_every_call_is_not_compiled_at_every_call() -> None:
+    """Two sets of shapes are compiled when they come, further ones when they come again."""
+    model = torch.nn.Linear(4, 3).eval()
+    graph = CompiledGraph(torch.fx.symbolic_trace(model), [], TorchOptions.of(OPTIONS))
+    inputs = [torch.ones(1, length, 4) for length in range(1, 7)]
+    with pytest.warns(EagerWarning, match="further ones keep coming"):
+        found = [graph(x) for x in inputs]
+    for x, y in zip(inputs, found, strict=True):
+        close(y, model(x).detach())
+    assert len(graph.programs) == 2
+    graph(torch.ones(1, 6, 4))
+    assert len(graph.programs) == 3

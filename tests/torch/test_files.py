@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from openrknn.compiler.errors import ModelError
-from openrknn.compiler.importer.formats.pytorch.archive import check_harmless, kind_of
+from openrknn.compiler.importer.formats.pytorch.archive import kind_of
 from openrknn.compiler.importer.read import read_model
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -42,18 +42,6 @@ def test_checkpoints_are_told_from_models_without_loading_them() -> None:
         read_model(a_zip(**{"x__data.pkl": pickle.dumps(Evil(), 2)}))
     with pytest.raises(ModelError, match="yolo export"):
         read_model(a_zip(**{"x__data.pkl": b"cultralytics.nn.tasks\nDetectionModel\n."}))
-
-
-@pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_pickles_that_could_run_code_are_refused(protocol: int) -> None:
-    inner = a_zip(**{"x__data.pkl": pickle.dumps(Evil(), protocol)})
-    with pytest.raises(ModelError, match="could run any code"):
-        check_harmless(a_zip(**{"m__archive_format": b"pt2", "m__data__sample_inputs__model.pt": inner}))
-    config = b'{"config": {"w": {"path_name": "weight_0", "use_pickle": true}}}'
-    for data in (inner, pickle.dumps(Evil(), protocol)):
-        members = {"m__archive_format": b"pt2", "m__data__weights__model_weights_config.json": config}
-        with pytest.raises(ModelError, match="could run any code"):
-            check_harmless(a_zip(**members, **{"m__data__weights__weight_0": data}))
 
 
 def test_damaged_archives_are_refused() -> None:

@@ -8,12 +8,14 @@ import pkgutil
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+
+from openrknn.installed_onnxruntime import installed, is_redirected
 
 __all__ = ["install"]
 
-_OURS, _REAL = "openrknn.onnxruntime.", "onnxruntime."
+_OURS, _REAL, _BACKEND = "openrknn.onnxruntime.", "onnxruntime.", "backend"
 
 
 class _Aliases(MetaPathFinder, Loader):
@@ -26,6 +28,8 @@ class _Aliases(MetaPathFinder, Loader):
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Asked before the ordinary finders: these would find the files of the real package, and load them again."""
+        if name.startswith(_REAL):
+            return self._redirected(name)
         if not name.startswith(_OURS) or name.removeprefix(_OURS).partition(".")[0] in self._own:
             return None
         try:
@@ -34,9 +38,18 @@ class _Aliases(MetaPathFinder, Loader):
             return None
         return None if found is None else ModuleSpec(name, self)
 
+    def _redirected(self, name: str) -> ModuleSpec | None:
+        """`onnxruntime.NAME` where `onnxruntime` is ours: our backend, and of all others the files of the real one."""
+        if not is_redirected() or "." in name.removeprefix(_REAL):
+            return None
+        if name == _REAL + _BACKEND:
+            return ModuleSpec(name, self)
+        return PathFinder.find_spec(name, installed().__path__)
+
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The real module. It keeps what the import system is about to overwrite."""
-        module = importlib.import_module(_REAL + spec.name.removeprefix(_OURS))
+        """The real module, or our backend. It keeps what the import system is about to overwrite."""
+        is_ours = spec.name == _REAL + _BACKEND
+        module = importlib.import_module(_OURS + _BACKEND if is_ours else _REAL + spec.name.removeprefix(_OURS))
         spec.loader_state = (module.__spec__, getattr(module, "__loader__", None))
         return module
 

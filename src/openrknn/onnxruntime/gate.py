@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.container.onnxdata import check_external_data, check_onnx_file, refuse_external_data
+from openrknn.errors import BadReferenceError, FormatError
 from openrknn.onnxruntime.real import CPU, onnxruntime, state
 from openrknn.partition import Port
 from openrknn.runtime.parted.types import DTYPES
 
-__all__ = ["Gate", "NodeArg", "unknown_output"]
+__all__ = ["Gate", "NodeArg", "check_files", "unknown_output"]
 
 _ELEMENTS = {
     "float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "string": 8, "bool": 9,
@@ -24,6 +26,9 @@ _ELEMENTS = {
     "float8e4m3fn": 17, "float8e4m3fnuz": 18, "float8e5m2": 19, "float8e5m2fnuz": 20, "uint4": 21, "int4": 22,
 }  # fmt: skip
 """ONNX Runtime's word -> TensorProto.DataType."""
+
+
+_FOLDER = "session.model_external_initializers_file_folder_path"
 
 
 class NodeArg:
@@ -44,6 +49,33 @@ def unknown_output(name: str) -> Exception:
     """ONNX Runtime's exception for an output that is not there."""
     error: Exception = state.InvalidArgument(f"[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Invalid output name:{name}")
     return error
+
+
+def check_files(path: str | None, data: bytes | None, options: Any) -> None:
+    """ONNX Runtime's exception for a model that keeps tensors outside of its folder.
+
+    The folder of a model that is given as bytes is the one that the session's options name; without it there is none.
+    """
+    try:
+        if path is not None:
+            check_onnx_file(path)
+        elif data is not None:
+            folder = _folder_of(options)
+            if folder:
+                check_external_data(data, folder, "the model")
+            else:
+                refuse_external_data(data, "the model")
+    except BadReferenceError as error:
+        raise state.Fail(f"[ONNXRuntimeError] : 1 : FAIL : {error}") from error
+    except FormatError:
+        return  # another format, or no model: ONNX Runtime or a reader of ours says so
+
+
+def _folder_of(options: Any) -> str:
+    try:
+        return str(options.get_session_config_entry(_FOLDER))
+    except (AttributeError, RuntimeError):  # no options, or none of this name
+        return ""
 
 
 class Gate:

@@ -12,6 +12,7 @@ from openrknn.compiler.errors import OptionError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.options import CompileOptions
 from openrknn.container.bundle import Bundle, Plan
+from openrknn.container.onnxdata import refuse_external_data
 from openrknn.errors import RknnError
 from openrknn.onnxruntime.options import partition_options
 from openrknn.onnxruntime.plugin_plan import Planned, is_open, plan
@@ -74,11 +75,13 @@ class Book:
     def plan(self, session: int, data: bytes) -> list[int]:
         """For each node the number of its part, or -1."""
         found = self._session(session)
+        refuse_external_data(data, "the model")
         found.planned = plan(onnx_package().load_from_string(data), found.options)
         return found.planned.numbers
 
     def build(self, session: int, data: bytes) -> int:
         """The number of the part that this model is."""
+        refuse_external_data(data, "the part")
         model = onnx_package().load_from_string(data)
         constants = {tensor.name for tensor in model.graph.initializer}
         inputs = tuple(None if entry.name in constants else entry.name for entry in model.graph.input)
@@ -134,7 +137,7 @@ def _ready(model: Any, session: _Session) -> Parted | PartedSession:
     if found is not None and set(found[0].inputs) == {port.name for port in inputs}:
         part, data = found
         bundle = Bundle(options.target, inputs, outputs, (part,), (Plan((0,)),), {part.file: data})
-        return PartedSession(bundle, options.device)
+        return PartedSession(bundle, options.device, in_process=True)
     announced = session.planned.shapes.get(key, {}) if session.planned is not None else {}
     shapes = (announced,) if announced and set(announced) == {port.name for port in inputs} else ()
     # The calibration data are for the inputs of the whole model.

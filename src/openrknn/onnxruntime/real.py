@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+
 from openrknn.extras import missing
+from openrknn.installed_onnxruntime import installed
 
 try:
-    import onnxruntime
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
+    onnxruntime = installed()
+    state = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
 except ImportError as error:
     raise ImportError(missing(error, "parts"), name=error.name) from None
 

@@ -17,7 +17,7 @@ from openrknn.compiler.errors import OptionError
 from openrknn.compiler.importer.read import read_model
 from openrknn.errors import RknnError
 from openrknn.onnxruntime.binding import IOBinding
-from openrknn.onnxruntime.gate import Gate, NodeArg, unknown_output
+from openrknn.onnxruntime.gate import Gate, NodeArg, check_files, unknown_output
 from openrknn.onnxruntime.metadata import ModelMetadata, overridable
 from openrknn.onnxruntime.options import Request, cpu_options, partition_options, request
 from openrknn.onnxruntime.profiling import Profiling
@@ -65,6 +65,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         else:
             raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
         self._sess_options_initial = sess_options
+        check_files(self._model_path, self._model_bytes, sess_options)
         self._read_config_from_model = int(kwargs.get("read_config_from_model", 0)) == 1
         self._fallback_providers = [CPU]
         self._opening = threading.RLock()

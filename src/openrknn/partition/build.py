@@ -115,6 +115,8 @@ def _assembled(
             npu_us = found.npu_us if found.npu_us is not None else costs.npu
             built.files[file] = found.data
             reason = f"by estimate {_us(npu_us)} on the NPU, {_us(costs.cpu)} on the CPU"
+            if found.check:
+                reason += f"; {found.check}"
             part = Part(
                 "npu", file, inputs, outputs, shapes, len(nodes), macs, max(0, macs - found.cpu_macs), npu_us,
                 costs.cpu, reason, _masks(view, group.nodes),

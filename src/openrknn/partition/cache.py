@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,26 @@ __all__ = ["Cache", "calibration_digest", "compiler_version"]
 
 _LOG = logging.getLogger(__name__)
 _MOST_BYTES = 4 * 2**30
+_COMPUTED_WITH = ("numpy", "onnx", "onnxruntime")
+"""They fold constants and compute what parts are compared with."""
 
 
 @cache
 def compiler_version() -> str:
-    """The version, and what the sources of compiler and partitioner say: in a checkout they change without it."""
+    """The version, all of the package's sources (in a checkout they change without it), and what it computes with.
+
+    All sources, because no list of those that matter stays right: registers, chips, costs and the software NPU that
+    tries parts decide as well as the compiler. Reading them takes a few hundredths of a second, once a process.
+    """
     digest = hashlib.sha256(openrknn.__version__.encode())
     root = Path(openrknn.__file__).parent
-    for folder in ("compiler", "partition", "container", "layout"):
-        for path in sorted((root / folder).rglob("*.py")):
-            digest.update(path.read_bytes())
+    for path in sorted(root.rglob("*.py")):
+        data = path.read_bytes()
+        digest.update(f"{path.relative_to(root)} {len(data)}\0".encode())
+        digest.update(data)
+    for package in _COMPUTED_WITH:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            digest.update(f"{package} {metadata.version(package)}\0".encode())
     return digest.hexdigest()
 
 

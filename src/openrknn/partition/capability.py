@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from openrknn.compiler.float_model import onnx_package
-from openrknn.compiler.operators import CPU_ANY
+from openrknn.compiler.operators import CPU_ANY, ONNX_ON_NPU, QUANTISERS
 from openrknn.partition.view import Node, Value, View
 
 __all__ = ["Fitness", "fitness_of"]
@@ -17,18 +17,7 @@ __all__ = ["Fitness", "fitness_of"]
 _LARGEST = 2**30
 _MOST_STEPS = 64
 """Of a recurrent layer. Each step is a dozen tasks in the file: with hundreds, compiling takes minutes."""
-_HEAVY = {"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Einsum"}
-_LIGHT = {
-    "Abs", "Add", "AveragePool", "BatchNormalization", "Celu", "Clip", "Concat", "Cos", "DepthToSpace", "Div",
-    "Dropout", "Elu", "Erf", "Exp", "Flatten", "Gelu", "GlobalAveragePool", "GlobalMaxPool", "GroupNormalization",
-    "HardSigmoid", "HardSwish", "Identity", "InstanceNormalization", "LayerNormalization", "LeakyRelu", "Log",
-    "LpNormalization", "Max", "MaxPool", "MeanVarianceNormalization", "Min", "Mish", "Mul", "Neg", "PRelu", "Pad",
-    "Pow", "RMSNormalization", "Reciprocal", "ReduceMean", "Relu", "Reshape", "Resize", "Selu", "Sigmoid", "Sin",
-    "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Swish",
-    "Tanh", "ThresholdedRelu", "Transpose", "Unsqueeze", "Upsample",
-}  # fmt: skip
-_QUANTISERS = {"QuantizeLinear", "DequantizeLinear"}
-_BETWEEN = {kind for kinds in CPU_ANY.values() for kind in kinds} - _LIGHT
+_BETWEEN = {kind for kinds in CPU_ANY.values() for kind in kinds} - ONNX_ON_NPU
 
 
 class Fitness(Enum):
@@ -42,11 +31,11 @@ class Fitness(Enum):
 
 def fitness_of(view: View, node: Node) -> tuple[Fitness, str]:
     """With the reason where it is the CPU's."""
-    if node.type not in _HEAVY | _LIGHT | _QUANTISERS | _BETWEEN:
+    if node.type not in ONNX_ON_NPU | QUANTISERS | _BETWEEN:
         return Fitness.CPU, f"the NPU has no {node.type}"
     proto = onnx_package().TensorProto
     known = {proto.FLOAT}
-    if node.type in _QUANTISERS:
+    if node.type in QUANTISERS:
         known |= {proto.INT8, proto.UINT8}
     elif node.type in _BETWEEN:
         known.add(proto.BOOL)  # a guard like Where(IsNaN(x), 0, x) is no reason to cut

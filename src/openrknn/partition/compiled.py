@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from openrknn.compiler.api import compile_with
 from openrknn.compiler.errors import CompileError
 from openrknn.compiler.ir import Array
 from openrknn.compiler.options import CompileOptions
+from openrknn.compiler.result import Compiled
 from openrknn.container.load import load
 from openrknn.container.parts import Placement
 from openrknn.cost.macs import macs
@@ -26,6 +28,8 @@ __all__ = ["Compiler", "Made", "Refusal"]
 
 _PIXELS = {"mean", "std", "order", "fit"}
 """What they say has been done to the calibration data already."""
+_LEAST_SECONDS = 2.0
+"""For the check of one part, however many there are."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -37,6 +41,8 @@ class Made:
     npu_us: float | None
     cpu_macs: int
     """Products that the file leaves to the CPU."""
+    check: str = ""
+    """How close it is to float, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,8 @@ class Compiler:
         """`samples`: for int8."""
         self._view, self._options, self._cache, self._samples = view, options, cache, samples
         self._done: dict[tuple[int, ...], Made | Refusal] = {}
+        self._seconds = float(options.compile.get("check_seconds", CompileOptions().check_seconds))
+        """Left for the check of the parts together."""
 
     def compile(self, nodes: tuple[int, ...]) -> Made | Refusal:
         """The file, or who is to blame."""
@@ -81,16 +89,22 @@ class Compiler:
         calibration = self._calibration(model)
         key = self._cache.key(data, self._options, calibration_digest(calibration))
         stored = self._cache.get(key, ".rknn")
-        try:
-            parsed = load(stored or b"")
-        except FormatError:  # not there, or cut short
-            stored = compile_with(model, self._compile_options(calibration)).data
+        made: Compiled | None = None
+        parsed = None
+        with suppress(FormatError):  # cut short
+            parsed = load(stored) if stored else None
+        if parsed is None:
+            made = compile_with(model, self._compile_options(calibration))
+            self._seconds = max(_LEAST_SECONDS, self._seconds - made.check.seconds)
+            stored = made.data
             self._cache.put(key, ".rknn", stored)
+            self._cache.put(key, ".check", made.check.brief.encode())
             parsed = load(stored)
         assert stored is not None
         left = sum(macs(op) or 0 for op in parsed.operators if op.placement is not Placement.NPU)
         spent = cost_of(parsed).time_ms
-        return Made(stored, None if spent is None else spent * 1e3, left)
+        said = (self._cache.get(key, ".check") or b"").decode(errors="replace") if made is None else made.check.brief
+        return Made(stored, None if spent is None else spent * 1e3, left, said)
 
     def _compile_options(self, calibration: list[dict[str, Array]] | None) -> CompileOptions:
         precision = self._options.precision
@@ -99,6 +113,7 @@ class Compiler:
             more.setdefault("auto_mixed", True)
         if precision:
             more.setdefault("fp16", precision == "fp16")
+        more["check_seconds"] = self._seconds
         return CompileOptions(target=self._options.target, calibration=calibration, **more)
 
     def _calibration(self, model: Any) -> list[dict[str, Array]] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from openrknn.chips import CHIPS, Chip
+from openrknn.chips import Chip, chip_named
 from openrknn.cost import board_of
 from openrknn.partition.view import Node, Value, View
 
@@ -56,7 +56,7 @@ class Costs(NamedTuple):
 
 def costs_of(view: View, nodes: Iterable[Node], target: str, *, is_int8: bool) -> Costs:
     """Of a connected group."""
-    chip = CHIPS[target.lower()]
+    chip = chip_named(target)
     board = board_of(chip)
     group = list(nodes)
     macs = sum(node.macs for node in group)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from openrknn.chips import CHIPS
+from openrknn.chips import find_chip, known_chips
 from openrknn.compiler.errors import OptionError
 
 __all__ = ["PRECISIONS", "PREFERENCES", "PartitionOptions"]
@@ -33,7 +33,7 @@ class PartitionOptions:
     prefer: str = "cost"
     """cost: what is faster by estimate; npu: all that can be, however small; cpu: nothing goes to the NPU."""
     shapes: Sequence[Mapping[str, Sequence[int]]] = ()
-    """Input shapes to compile ahead (buckets), for models with open dimensions."""
+    """Input shapes to compile ahead (buckets), for models with open dimensions. One mapping is one choice."""
     learn_shapes: bool = True
     """Compile for shapes that were not announced, when they are first seen; else they run on the CPU."""
     constants: Mapping[str, Any] = field(default_factory=dict)
@@ -60,11 +60,13 @@ class PartitionOptions:
         return repr((*parts, constants, [sorted(entry.items()) for entry in self.shapes]))
 
     def __post_init__(self) -> None:
+        if isinstance(self.shapes, Mapping):
+            object.__setattr__(self, "shapes", (self.shapes,))
         if self.precision and self.precision not in PRECISIONS:
             raise OptionError(f"precision {self.precision!r} is not known; there are {', '.join(PRECISIONS)}")
-        if str(self.target).lower() not in CHIPS:
-            raise OptionError(
-                f"target {self.target!r} is not a chip that openrknn knows; there are {', '.join(CHIPS)}"
-            )
+        found = find_chip(str(self.target))
+        if found is None:
+            raise OptionError(f"target {self.target!r} is not a chip that openrknn knows; there are {known_chips()}")
+        object.__setattr__(self, "target", found.name)
         if self.prefer not in PREFERENCES:
             raise OptionError(f"prefer={self.prefer!r} is not known; there are {', '.join(PREFERENCES)}")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+import torch._dynamo.config
 
 from openrknn.compiler.errors import OptionError
 from openrknn.torch.errors import warn_once
@@ -15,6 +16,10 @@ from openrknn.torch.options import TorchOptions
 from openrknn.torch.watch import is_constant
 
 __all__ = ["openrknn"]
+
+# Dynamo leaves nn.RNN, nn.LSTM and nn.GRU to PyTorch without a word, so that no backend sees them. The first
+# torch.compile(..., backend="openrknn") loads this module, before anything is traced.
+torch._dynamo.config.allow_rnn = True
 
 
 def openrknn(

@@ -21,6 +21,11 @@ _GRAPHS: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()
 _MOST_CHANGES = 8
 """New parameters that a graph is compiled for again; a training loop would go on for ever."""
 
+_AT_ONCE = 2
+"""Sets of shapes that are compiled when they first come; later ones when they come again. A text that grows by one
+token at each call would wait for the compiler at each call."""
+_MOST_MET = 256
+
 Examples = Callable[[Sequence[Any]], list[list[Any]]]
 """Flat example inputs for a call like this one."""
 
@@ -50,6 +55,7 @@ class CompiledGraph(Closing):
         self._seen: list[list[Any]] = []
         self._programs: dict[tuple[Any, ...], list[tuple[Watch, Program]]] = {}
         self._changes = 0
+        self._met: set[tuple[Any, ...]] = set()
         self._lock = threading.RLock()
         _GRAPHS.add(self)
 
@@ -75,7 +81,7 @@ class CompiledGraph(Closing):
     def prepare(self, inputs: Sequence[Any]) -> None:
         """Compile for these inputs without running."""
         with self._lock, torch.no_grad():
-            self._program(inputs)
+            self._program(inputs, at_once=True)
 
     def forget_parameters(self) -> None:
         """Whoever calls vouches from now on that the parameters are those that were compiled."""
@@ -117,9 +123,10 @@ class CompiledGraph(Closing):
         self._seen.append([one.detach().clone() if isinstance(one, torch.Tensor) else one for one in inputs])
         return True
 
-    def _program(self, inputs: Sequence[Any]) -> Program | None:
+    def _program(self, inputs: Sequence[Any], *, at_once: bool = False) -> Program | None:
         mine = [inputs[at] for at in self._constants]
-        entries = self._programs.get(self._key(inputs), [])
+        key = self._key(inputs)
+        entries = self._programs.get(key, [])
         for at, (watch, program) in enumerate(entries):
             difference = watch.difference(mine)
             if not difference:
@@ -147,7 +154,23 @@ class CompiledGraph(Closing):
                 "in PyTorch. Pad the inputs to a few sizes, or raise the option max_shapes"
             )
             return None
+        if not at_once and self._is_new(key):
+            warn_once(
+                f"openrknn: {self.name} has been compiled for {len(self.programs)} sets of input shapes, and further "
+                "ones keep coming; each runs in PyTorch when it first comes, and is compiled when it comes again. Pad "
+                "the inputs to a few sizes (a language model: a static cache)"
+            )
+            return None
         return self._compiled(inputs)
+
+    def _is_new(self, key: tuple[Any, ...]) -> bool:
+        """Whether these shapes come for the first time, after others that were compiled."""
+        if key in self._met or key in self._programs or len(self.programs) < _AT_ONCE:
+            return False
+        if len(self._met) >= _MOST_MET:
+            self._met.clear()
+        self._met.add(key)
+        return True
 
     def _key(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         constants = set(self._constants)

@@ -1,0 +1,1 @@
+"""A folder for PYTHONPATH: Python programs that start with it have `openrknn.onnxruntime` as `onnxruntime`."""
