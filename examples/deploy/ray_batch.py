@@ -1,6 +1,6 @@
 """Ray: a model over a folder of pictures, on every NPU of the cluster; call it again after a crash, and it goes on.
 
-    pip install "openrknn[ray]"
+    pip install "openrknn[ray] @ git+https://github.com/openrknn/openrknn"
     python examples/deploy/ray_batch.py pictures/ answers/ --workers 4          # on this machine
     ray start --head --resources '{"npu": 3}'                                   # or on boards: each says what it has
     RAY_ADDRESS=auto python examples/deploy/ray_batch.py /mnt/pictures answers/

@@ -241,11 +241,17 @@ def test_a_voice_has_room_for_some_and_hangs_for_nobody(tmp_path: Any) -> None:
         [], voices=make_sets(tmp_path)[:2], http_port=0, grpc_port=None, voice_streams=1, queue_size=1, limits=limits
     )
     with running(settings, open_voice=open_fake) as server:
-        session = ask(server, "POST", "/v1/audio/live").json["id"]
-        waits = ask(server, "POST", "/v1/audio/live")
+        silent = [ask(server, "POST", "/v1/audio/live").json["id"] for _ in range(4)]  # they take no stream
+
+        def speaks(session: str) -> Any:
+            return ask(server, "POST", f"/v1/audio/live/{session}", bytes(3200))
+
+        assert speaks(silent[0]).status == 200
+        waits = speaks(silent[1])
         assert (waits.status, "busy" in waits.json["error"]["message"]) == (504, True)
-        ask(server, "DELETE", f"/v1/audio/live/{session}")
-        until(lambda: ask(server, "POST", "/v1/audio/live").status == 200)
+        assert ask(server, "POST", f"/v1/audio/live/{silent[2]}?end=1").json["done"]  # never said anything
+        ask(server, "DELETE", f"/v1/audio/live/{silent[0]}")
+        until(lambda: speaks(ask(server, "POST", "/v1/audio/live").json["id"]).status == 200)
         words = '{"input": "%s", "response_format": "wav"}'
         mouth = server.plane.voices.find("mouth", "speaker")
         patience, mouth.run_seconds = mouth.run_seconds, 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import socket
@@ -23,6 +24,7 @@ from openrknn.serve.server import running
 from openrknn.serve.settings import Settings
 from openrknn.serve.sources import Sources
 from openrknn.serve.sources import credentials as credentials_module
+from openrknn.serve.sources import wire as wire_module
 from openrknn.serve.sources.address import parse, relative_path
 from openrknn.serve.sources.bucket import Bucket
 from openrknn.serve.sources.credentials import Credentials
@@ -295,9 +297,46 @@ def test_redirects(web: Storage, look: Look) -> None:
         assert look(f"{web.url}/{name}.rknn", fresh=True) == ([], ["redirect"]), name
 
 
+def test_a_redirect_does_not_reach_other_services_of_this_machine(web: Storage, look: Look) -> None:
+    """Another port of the same host is another service, and so is every private address."""
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as secret:
+
+        def listen() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = secret.accept()
+                    with connection:
+                        connection.settimeout(5)
+                        asked.append(connection.recv(100))
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        port = secret.getsockname()[1]
+        places = (f"http://127.0.0.1:{port}/x", f"http://localhost:{port}/x", f"http://[::ffff:127.0.0.1]:{port}/x")
+        for number, place in enumerate(places):
+            web.statuses[f"/{number}.rknn"] = 302
+            web.headers[f"/{number}.rknn"] = {"Location": place}
+            assert look(f"{web.url}/{number}.rknn", fresh=True) == ([], ["redirect"]), place
+        secret.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert not any(asked)
+
+
+@pytest.mark.parametrize(
+    ("address", "is_public"),
+    [("8.8.8.8", True), ("2606:4700::1111", True), ("127.0.0.1", False), ("10.0.0.1", False), ("::1", False),
+     ("169.254.169.254", False), ("fe80::1%eth0", False), ("::ffff:10.0.0.1", False), ("0.0.0.0", False),
+     ("224.0.0.1", False)],
+)  # fmt: skip
+def test_public_addresses(address: str, is_public: bool) -> None:
+    assert wire_module._is_public(address) is is_public
+
+
 def test_https_never_becomes_http_and_passwords_stay_with_their_host(
     web: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(wire_module, "_is_public", lambda address: True)  # both servers of this test are local
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1", "localhost").configure_cert(context)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 import time
 from collections.abc import Mapping
@@ -165,8 +166,15 @@ class Traces:
             if len(kind.waiting) < most and kind["trace_count"]:
                 return
             full, kind.waiting = kind.waiting, []
-            name, self._index = f"{self._file}.{self._index}", self._index + 1
+            name = self._next()
         self._later(full, name)
+
+    def _next(self) -> str:
+        """FILE.0, FILE.1, ...: files of an earlier server stay."""
+        while os.path.lexists(f"{self._file}.{self._index}"):
+            self._index += 1
+        self._index += 1
+        return f"{self._file}.{self._index - 1}"
 
     def _later(self, traces: list[Trace], name: str) -> None:
         try:
@@ -193,7 +201,7 @@ class Traces:
             left = [trace for kind in kinds for trace in kind.waiting]
             for kind in kinds:
                 kind.waiting = []
-            name = f"{self._file}.{self._index}" if self._global["log_frequency"] else str(self._file)
+            name = self._next() if self._global["log_frequency"] else str(self._file)
         if left:
             self._later(left, name)
         self._writer.shutdown(wait=True)

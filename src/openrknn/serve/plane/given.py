@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-import shutil
-import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +18,7 @@ from typing import Any
 from openrknn.serve.errors import BadRequestError, ConflictError
 from openrknn.serve.plane.config import ModelConfig
 from openrknn.serve.plane.index import FoundModel, is_model_name, scan
+from openrknn.serve.plane.leftovers import OwnFolder, remove_leftovers
 from openrknn.serve.plane.tritonconfig import read_triton_config
 
 __all__ = ["Given", "GivenModels", "files_of"]
@@ -34,8 +33,13 @@ class Given:
     """What one load request brought."""
 
     config: ModelConfig
-    folder: Path | None = None
+    own: OwnFolder | None = None
     size_bytes: int = 0
+
+    @property
+    def folder(self) -> Path | None:
+        """Where its files are; None: a configuration alone."""
+        return None if self.own is None else self.own.path
 
     def over(self, name: str, found: FoundModel | None) -> FoundModel | None:
         """The model with it; None: the configuration was for a model that is gone."""
@@ -49,8 +53,8 @@ class Given:
 
     def close(self) -> None:
         """Remove its files."""
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self.own is not None:
+            self.own.close()
 
 
 class GivenModels:
@@ -60,6 +64,10 @@ class GivenModels:
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
         self._given: dict[str, Given] = {}
+        self._making: list[Given] = []
+        """Written, and not kept yet."""
+        for path in remove_leftovers():
+            _LOG.info("removed %s, which a server left that was killed", path)
 
     def make(self, name: str, config: object, files: Mapping[str, bytes]) -> Given:
         """Check a request and write its files."""
@@ -77,12 +85,14 @@ class GivenModels:
             if place is None:
                 raise BadRequestError(f"{key[:80]!r} names no file; write 'file:1/model.rknn' or 'file:labels.txt'")
         size = sum(map(len, files.values()))
-        self._check_room(name, size)
-        try:
-            folder = Path(tempfile.mkdtemp(prefix="openrknn-load-"))  # nobody else may look into it
-        except OSError as error:
-            raise ConflictError(f"the files cannot be kept: {error.strerror}") from None
-        given = Given(read, folder, size)
+        with self._lock:
+            self._check_room(name, size)
+            try:
+                own = OwnFolder()
+            except OSError as error:
+                raise ConflictError(f"the files cannot be kept: {error.strerror}") from None
+            given, folder = Given(read, own, size), own.path
+            self._making.append(given)
         try:
             for key, place in places.items():
                 assert place is not None
@@ -101,7 +111,9 @@ class GivenModels:
         return given
 
     def _check_room(self, name: str, size: int) -> None:
+        self._making = [one for one in self._making if one.folder is not None and one.folder.exists()]
         others = [one for other, one in self._given.items() if other != name and one.folder is not None]
+        others += self._making
         used = sum(one.size_bytes for one in others)
         if len(others) >= _MOST_MODELS or size > self._most_bytes - used:
             raise ConflictError(
@@ -113,6 +125,7 @@ class GivenModels:
         """From now on the model is this one."""
         self.drop(name)
         with self._lock:
+            self._making = [one for one in self._making if one is not given]
             self._given = {**self._given, name: given}
 
     def drop(self, name: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from openrknn.errors import RknnError, UnsupportedError
 from openrknn.runtime.session import Session
@@ -25,7 +26,10 @@ _CANNOT = (RknnError, OSError, ValueError, TypeError, MemoryError)
 
 
 class Repository:
-    """Loading is slow and happens in whatever thread calls; finding a model never waits for it."""
+    """Loading is slow and happens in whatever thread calls; neither finding a model nor loading another one waits.
+
+    A thread that changes a model has the lock of its name; `_changing` is held for moments only.
+    """
 
     def __init__(self, settings: Settings, *, open_session: OpenSession = Session) -> None:
         self._settings, self._open_session = settings, open_session
@@ -35,7 +39,9 @@ class Repository:
             require_checksum=settings.require_checksum,
             bounds=Bounds(file_bytes=settings.model_bytes),
         )
-        self._loading = threading.RLock()
+        self._changing = threading.RLock()
+        self._names: dict[str, tuple[threading.RLock, list[None]]] = {}
+        """Lock of each model that is being changed, and an entry for each thread that has it or waits for it."""
         self._models: dict[str, dict[int, Entry]] = {}
         """Replaced as a whole, never changed: readers need no lock."""
         self._wanted: set[str] = set()
@@ -108,23 +114,42 @@ class Repository:
 
     # -- changing ------------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def _only(self, name: str, *, wait: bool = True) -> Iterator[bool]:
+        """Change one model, after others that do; False where somebody does and `wait` is not set."""
+        with self._changing:
+            lock, users = self._names.setdefault(name, (threading.RLock(), []))
+            users.append(None)
+        try:
+            has = lock.acquire(blocking=wait)
+            try:
+                yield has
+            finally:
+                if has:
+                    lock.release()
+        finally:
+            with self._changing:
+                users.pop()
+                if not users:
+                    del self._names[name]
+
     def load_all(self) -> None:
         """At the start: everything there is. What cannot be loaded is logged and listed with its reason."""
-        with self._loading:
-            found = self._find()  # where it raises, the server ends; nobody may take it for loaded before that
-            for model in found.values():
-                self._note(model)
-            for model in found.values():
+        found = self._find()  # if it raises, the server ends; it must not look loaded before
+        for model in found.values():
+            self._note(model)
+        for model in found.values():
+            with self._only(model.name):
                 self._wanted.add(model.name)
                 self._load(model)
-            self.is_loading = False
+        self.is_loading = False
 
     def load_given(self, name: str, config: object, files: Mapping[str, bytes]) -> None:
         """Load a model as a client wants it: with another configuration, or from files that it sends.
 
         Where that fails, what was there goes on answering, and nothing of the new one is left.
         """
-        with self._loading:
+        with self._only(name):
             given = self._given.make(name, config, files)
             model = given.over(name, scan(self.sources.paths(), self._settings.name).get(name))
             if model is None:
@@ -154,7 +179,7 @@ class Repository:
     def load(self, name: str) -> None:
         """Load a model, or load it again: new versions, changed files. The old one answers until the new one can."""
         self.sources.sync()
-        with self._loading:
+        with self._only(name):
             found = scan(self.sources.paths(), self._settings.name)
             if name not in found and self._given.has_files(name):
                 raise NotFoundError(f"model {name!r} came from a client's files and is loaded; send them again")
@@ -175,7 +200,7 @@ class Repository:
 
     def unload(self, name: str) -> None:
         """Answer what waits, then give everything back."""
-        with self._loading:
+        with self._only(name):
             versions = self._models.get(name)
             if versions is None:
                 raise NotFoundError(f"there is no model {_short(name)}; {self._there()}")
@@ -183,39 +208,48 @@ class Repository:
             for entry in versions.values():
                 self._retire(entry, "unloaded")
             if self._given.has_files(name):  # nothing is left that could be loaded again
-                self._models = {other: entries for other, entries in self._models.items() if other != name}
+                self._forget(name)
             self._given.drop(name)
 
     def poll(self) -> None:
         """Follow what has changed in the folders."""
-        self.sources.sync()  # before the lock: who loads something else does not wait for a slow server
-        with self._loading:
-            found = self._given.over(scan(self.sources.paths(), self._settings.name))
-            for name in [name for name in self._models if name not in found]:
+        self.sources.sync()
+        found = self._there_now()
+        for name in dict.fromkeys([*self._models, *found]):
+            with self._only(name, wait=False) as has:
+                if has:  # otherwise somebody loads it right now: the next look sees the rest
+                    self._follow(name, found.get(name))
+
+    def _follow(self, name: str, model: FoundModel | None) -> None:
+        """One model of the folders; None: it is not there."""
+        if model is None:
+            if name in self._models and not self._given.has_files(name):
                 _LOG.info("model %s is gone from the repository", name)
                 self.unload(name)
-                self._models = {other: entries for other, entries in self._models.items() if other != name}
-            for name, model in found.items():
-                stamps = {number: entry.stamp for number, entry in self._models.get(name, {}).items()}
-                wanted = model.wanted(self._settings.versions)
-                now = model.stamps()
-                is_new = name not in self._models
-                if is_new or set(stamps) != set(model.versions):
-                    self._note(model)
-                if is_new or (
-                    name in self._wanted and any(stamps.get(number) != now.get(number) for number in wanted)
-                ):
-                    self._wanted.add(name)
-                    self._load(model)
+                self._forget(name)
+            return
+        stamps = {number: entry.stamp for number, entry in self._models.get(name, {}).items()}
+        wanted = model.wanted(self._settings.versions)
+        now = model.stamps()
+        is_new = name not in self._models
+        if is_new or set(stamps) != set(model.versions):
+            self._note(model)
+        if is_new or (name in self._wanted and any(stamps.get(number) != now.get(number) for number in wanted)):
+            self._wanted.add(name)
+            # Other models may have been loaded since the look: settings of then do not go with files of now.
+            self._load(self._there_now().get(name, model))
+
+    def _there_now(self) -> dict[str, FoundModel]:
+        return self._given.over(scan(self.sources.paths(), self._settings.name))
 
     def close(self) -> None:
         """Unload everything."""
         self.sources.close()
-        with self._loading:
-            for name in list(self._models):
+        for name in list(self._models):
+            with self._only(name):
                 for entry in self._models[name].values():
                     self._retire(entry, "the server has stopped")
-            self._given.close()
+        self._given.close()
 
     def _find(self) -> dict[str, FoundModel]:
         """At the start; there must be something, or a later look that may find it."""
@@ -232,7 +266,12 @@ class Repository:
             if number not in found.versions:
                 self._retire(entry, "its file is gone")
         kept = {number: old.get(number) or Entry(found.name, number) for number in found.versions}
-        self._models = {**self._models, found.name: kept}
+        with self._changing:
+            self._models = {**self._models, found.name: kept}
+
+    def _forget(self, name: str) -> None:
+        with self._changing:
+            self._models = {other: entries for other, entries in self._models.items() if other != name}
 
     def _load(self, found: FoundModel, *, always: bool = False) -> None:
         wanted = found.wanted(self._settings.versions)

@@ -6,7 +6,8 @@
     DELETE /v1/audio/live/ID                      nobody wants to know any more
 
 Requests of a session follow each other. It works wherever HTTP does: through proxies, and from a browser without
-websockets. A session that hears nothing for some seconds is ended.
+websockets. A session takes one of the voice's streams with its first sound, not before; one that hears nothing for some
+seconds is ended.
 """
 
 from __future__ import annotations
@@ -28,19 +29,22 @@ from openrknn.voice.results import Segment
 __all__ = ["Live"]
 
 _IDLE_SECONDS = 15.0
+_MOST_SILENT = 64
 _MOST_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(slots=True, eq=False)
 class _Session:
     ears: Ears
+    has_stream: bool = False
+    """Whether it has heard anything yet."""
     clock: asyncio.TimerHandle | None = None
     is_busy: bool = False
     finals: dict[int, Segment] = field(default_factory=dict)
 
 
 class Live:
-    """The sessions. There are never more than the voices have channels: each holds one."""
+    """The sessions. Those that have heard anything hold a stream of their voice; of the others there are a few."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane, self._limits = plane, plane.settings.limits
@@ -54,7 +58,10 @@ class Live:
         if not rate.isascii() or not rate.isdigit() or len(rate) > 6:
             raise BadRequestError("'rate' is the number of samples a second")
         voice = self._plane.voices.find(request.query_params.get("model", ""), "transcriber")
-        session = _Session(await Ears(voice, self._limits, int(rate)).__aenter__())
+        silent = [name for name, one in self._sessions.items() if not one.has_stream and not one.is_busy]
+        for name in silent[: max(len(silent) - _MOST_SILENT + 1, 0)]:  # the oldest ones
+            await self._end(name)
+        session = _Session(Ears(voice, self._limits, int(rate)))
         identity = secrets.token_urlsafe(16)
         self._sessions[identity] = session
         self._wind(identity, session)
@@ -70,9 +77,14 @@ class Live:
             body = await read_body(request, self._limits, _MOST_BYTES)
             if len(body) % 2:
                 raise BadRequestError("the sound is 16-bit samples: an even number of bytes")
-            found = await session.ears.feed(np.frombuffer(body, "<i2"))
-            if is_end:
-                found += await session.ears.finish()
+            found: list[Segment] = []
+            if body and not session.has_stream:
+                await session.ears.__aenter__()
+                session.has_stream = True
+            if session.has_stream:
+                found += await session.ears.feed(np.frombuffer(body, "<i2"))
+                if is_end:
+                    found += await session.ears.finish()
         except BaseException as error:
             await self._end(identity, error)
             raise
@@ -128,6 +140,8 @@ class Live:
         if session is None:
             return
         self._stop(session)
+        if not session.has_stream:
+            return
         try:
             await session.ears.__aexit__(type(error) if error else None, error, None)
         except ServeError:

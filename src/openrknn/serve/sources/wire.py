@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import ipaddress
 import netrc
 import os
 import ssl
@@ -12,7 +13,7 @@ import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from openrknn.serve.sources.errors import (
@@ -132,10 +133,15 @@ class Wire:
         follow: bool = True,
         refuse: Refusal | None = None,
     ) -> Iterator[Answer]:
-        """One GET; redirects are followed to HTTPS, or from HTTP to HTTP. Else than 200 and 304 raises."""
+        """One GET; redirects are followed to HTTPS, or from HTTP to HTTP. Else than 200 and 304 raises.
+
+        A redirect stays with the host and port of the address that was given, or leads to a public address: what a
+        model server says must not make us ask services of this machine or of the network that it is in.
+        """
         sent = {name.lower(): value for name, value in (headers or {}).items()}
+        given = urlsplit(url)
         for _ in range(_REDIRECTS + 1):
-            with self._ask(url, sent) as answer:
+            with self._ask(url, sent, is_foreign=not _is_same_place(given, urlsplit(url))) as answer:
                 if answer.status in _MOVED and follow:
                     url, sent = _next(url, answer, sent)
                     continue
@@ -155,10 +161,12 @@ class Wire:
             return b"".join(answer.chunks(most_bytes)), answer
 
     @contextlib.contextmanager
-    def _ask(self, url: str, headers: Mapping[str, str]) -> Iterator[Answer]:
+    def _ask(self, url: str, headers: Mapping[str, str], *, is_foreign: bool = False) -> Iterator[Answer]:
         parts = urlsplit(url)
         guard = Guard(self.bounds.head_seconds)
         connection = self._connection(parts, guard)
+        if is_foreign:
+            _stay_public(connection, parts, is_proxied=bool(self._proxy(parts)))
         sent = {"accept-encoding": "identity", "user-agent": "openrknn", **self._netrc(parts), **headers}
         target = urlunsplit(("", "", parts.path or "/", parts.query, ""))
         if self._proxy(parts) and parts.scheme == "http":
@@ -286,6 +294,42 @@ def _next(url: str, answer: Answer, sent: Mapping[str, str]) -> tuple[str, dict[
     return urlunsplit(new._replace(fragment="")), {
         name: value for name, value in sent.items() if is_same or name != "authorization"
     }
+
+
+def _is_same_place(given: SplitResult, other: SplitResult) -> bool:
+    """The same host and port; HTTP may become HTTPS, each at its usual port."""
+    ports = {"http": 80, "https": 443}
+    here, there = ((parts.hostname, parts.port or ports.get(parts.scheme)) for parts in (given, other))
+    return here == there or (here[0] == there[0] and (here[1], there[1]) == (80, 443))
+
+
+def _stay_public(connection: http.client.HTTPConnection, parts: SplitResult, *, is_proxied: bool) -> None:
+    """Nothing is sent to an address that is not public. A proxy looks names up itself: it decides where they lead."""
+    refusal = RedirectError(
+        f"{_plain(urlunsplit(parts))}: a redirect to another host or port leads to an address that is not public; give "
+        "this address as the source if the model is there"
+    )
+    if is_proxied:
+        with contextlib.suppress(ValueError):
+            if not ipaddress.ip_address(parts.hostname or "").is_global:
+                raise refusal
+        return
+    connect = vars(connection)["_create_connection"]
+
+    def checked(*arguments: Any, **options: Any) -> Any:
+        made = connect(*arguments, **options)
+        if not _is_public(str(made.getpeername()[0])):
+            made.close()
+            raise refusal
+        return made
+
+    vars(connection)["_create_connection"] = checked
+
+
+def _is_public(address: str) -> bool:
+    found = ipaddress.ip_address(address.partition("%")[0])
+    mapped = getattr(found, "ipv4_mapped", None)
+    return (mapped or found).is_global and not found.is_multicast
 
 
 def _answer(response: http.client.HTTPResponse, bounds: Bounds, text: str) -> Answer:
