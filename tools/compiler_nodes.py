@@ -138,7 +138,7 @@ def judge(case: Case, target: str = "rk3588", *, is_int8: bool = False) -> Outco
         made = compile_model(case.model, target, calibration=[case.feed] if is_int8 else None, check=False)
         is_compiled = True
         if is_int8:
-            return Outcome("right", check(made))
+            return Outcome("right", check(made).text)
         with Session(made.model, "software") as session:
             layouts = {spec.name: "nchw" for spec in session.inputs if len(spec.shape) == 4}
             feed = {spec.name: case.feed[spec.name] for spec in session.inputs}

@@ -1,12 +1,14 @@
 """Runs a folder of `.rknn` files on the software NPU and prints what stopped, by cause.
 
-    tools/wild FOLDER                     every *.rknn below it: load, then one run with random inputs that fit
+    tools/wild FOLDER                     every *.rknn below it: load, then run with inputs that fit
     tools/wild FOLDER --json out.json     the same as data
     tools/wild FOLDER --sources index.tsv where the files came from: lines of "file name <tab> repository <tab> path"
 
 Each file has a process of its own with a limit of time and memory, so that no file can stop the others. A file that
 stops with one of our own errors is "refused" and the error's words are its cause, with numbers and names taken out so
-that equal causes are counted together. Anything else is a fault of ours: "traceback" or "crash".
+that equal causes are counted together. A file whose output is the same for noise, the lowest numbers, the highest ones
+and a gradient is "one answer": it ran, but its result does not depend on its input. Anything else is a fault of ours:
+"traceback" or "crash".
 """
 
 from __future__ import annotations
@@ -26,15 +28,15 @@ from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-RUNS, OTHER, ENCRYPTED, NOT_RKNN = "runs", "other family", "encrypted", "not an rknn"
+RUNS, SAME, OTHER, ENCRYPTED, NOT_RKNN = "runs", "one answer", "other family", "encrypted", "not an rknn"
 REFUSED, TRACEBACK, CRASH, TIMEOUT, MEMORY = "refused", "traceback", "crash", "time-out", "out of memory"
-ORDER = (RUNS, REFUSED, TIMEOUT, MEMORY, TRACEBACK, CRASH, OTHER, ENCRYPTED, NOT_RKNN)
+ORDER = (RUNS, SAME, REFUSED, TIMEOUT, MEMORY, TRACEBACK, CRASH, OTHER, ENCRYPTED, NOT_RKNN)
 FAULTS = (TRACEBACK, CRASH)
 _FAMILY = frozenset(ORDER) - {OTHER, ENCRYPTED, NOT_RKNN}
 
 _PROCESSES = multiprocessing.get_context("forkserver")
 """A clean process that has openrknn loaded already is copied for each file."""
-_PRELOADED = ["numpy", "openrknn", "openrknn.cli.common.inputs", "openrknn.runtime.session"]
+_PRELOADED = ["numpy", "openrknn", "openrknn.analysis.dependence", "openrknn.runtime.session"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def cause_of(kind: str, message: str) -> str:
 def run_one(path: Path, seed: int) -> dict[str, object]:
     """Load and run one file here, in this process; what `Outcome` needs, as plain data."""
     import openrknn
-    from openrknn.cli.common.inputs import random_inputs
+    from openrknn.analysis.dependence import constant_outputs, fixed_inputs, random_arrays
     from openrknn.errors import EmptyFileError, EncryptedModelError, NotRknnError, OtherGenerationError, RknnError
 
     found: dict[str, object] = {}
@@ -75,8 +77,9 @@ def run_one(path: Path, seed: int) -> dict[str, object]:
         model = openrknn.load(path)
         found |= {"chip": model.chip.name, "toolkit": model.toolkit_version}
         with openrknn.Session(model, device="software") as session:
-            session.run({fed.name: fed.array for fed in random_inputs(model, seed)})
-        found["category"] = RUNS
+            noise = random_arrays(model, seed)
+            is_constant = set(constant_outputs(session.run, noise)) == {spec.name for spec in model.outputs}
+            found["category"] = SAME if is_constant and not fixed_inputs(noise) else RUNS
     except (NotRknnError, EmptyFileError) as error:
         found |= {"category": NOT_RKNN, "message": str(error)}
     except EncryptedModelError as error:

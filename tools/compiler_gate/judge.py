@@ -1,28 +1,38 @@
-"""One model through the compiler and the software NPU: right, refused by name, wrong, or a traceback."""
+"""One model through the compiler and the software NPU: right, warned of, refused by name, wrong, or a traceback.
+
+`silent` is wrong too: fewer decibels than `LEAST` on inputs of some size, where the compiler's own check had nothing to
+say and fp16 has numbers for all values of the float model.
+"""
 
 from __future__ import annotations
 
 import signal
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.compiler import compile_model
+from openrknn.compiler import Compiled, compile_model
 from openrknn.compiler.check import check
 from openrknn.compiler.errors import WrongResultError
 from openrknn.compiler.float_model import FloatModel
+from openrknn.distance import measure
 from openrknn.errors import RknnError
+from openrknn.runtime.session import Session
 
-__all__ = ["KINDS", "Outcome", "feed_for", "judge_model", "reference_of"]
+__all__ = ["BAD", "KINDS", "LEAST", "Outcome", "feed_for", "judge_model", "reference_of"]
 
-KINDS = ("right", "refused", "wrong", "traceback")
+KINDS = ("right", "warned", "refused", "wrong", "silent", "traceback")
+BAD = frozenset({"wrong", "silent", "traceback"})
 _LARGEST = 1000.0
 """Numbers beyond that test the range of fp16, not the compiler."""
 _SECONDS = 60
 _CALIBRATED = 3
+LEAST = {"fp16": 30.0, "int8": 0.0}
+"""Decibels. What int8 keeps of random graphs is for the check to judge, which knows what rounding costs."""
+_LARGEST_FP16, _SMALLEST_FP16 = 60000.0, 2.0**-14
 
 
 class Outcome(NamedTuple):
@@ -57,8 +67,10 @@ def reference_of(model: Any, feed: Mapping[str, npt.NDArray[Any]]) -> dict[str, 
     return values
 
 
-def judge_model(model: Any, form: str, target: str, seed: int = 0, *, runs: bool = True) -> Outcome:
-    """`form`: fp16, or int8 calibrated on random numbers."""
+def judge_model(
+    model: Any, form: str, target: str, seed: int = 0, *, runs: bool = True, sizes: Sequence[float] = ()
+) -> Outcome:
+    """`form`: fp16, or int8 calibrated on random numbers; `sizes`: deviations of inputs to measure with, in fp16."""
     feeds = [feed_for(model, seed + number) for number in range(_CALIBRATED)]
     is_compiled = False
     signal.signal(signal.SIGALRM, _late)
@@ -66,7 +78,13 @@ def judge_model(model: Any, form: str, target: str, seed: int = 0, *, runs: bool
     try:
         made = compile_model(model, target, calibration=feeds if form == "int8" else None, check=False)
         is_compiled = True
-        return Outcome("right", check(made) if runs else "")
+        if not runs:
+            return Outcome("right")
+        found = check(made)
+        if found.warnings or found.notes:
+            return Outcome("warned", "; ".join((*found.warnings, *found.notes)))
+        lost = _lost(model, made, seed, sizes, LEAST[form]) if form == "fp16" else ""
+        return Outcome("silent", lost) if lost else Outcome("right", found.text)
     except WrongResultError as error:
         return Outcome("wrong", str(error))
     except RknnError as error:
@@ -78,6 +96,29 @@ def judge_model(model: Any, form: str, target: str, seed: int = 0, *, runs: bool
         return Outcome("traceback", f"{type(error).__name__}: {str(error)[:200]} ({where})")
     finally:
         signal.alarm(0)
+
+
+def _lost(model: Any, made: Compiled, seed: int, sizes: Sequence[float], least: float) -> str:
+    """The first output that keeps less than `least`, on inputs of these sizes; empty if there is none."""
+    names = [name for node in model.graph.node for name in node.output if name]
+    outputs = [entry.name for entry in model.graph.output]
+    for size in sizes:
+        feed = {name: value.astype(np.float16).astype(np.float32) for name, value in
+                feed_for(model, seed, size).items()}  # fmt: skip
+        values = dict(FloatModel(model, names).run(dict(feed)))
+        floats = [np.abs(array) for array in values.values() if array.dtype.kind == "f" and array.size]
+        if any(not np.isfinite(array).all() or array.max() > _LARGEST_FP16 for array in floats):
+            continue
+        if any(0 < np.sqrt(np.mean(np.square(array))) < _SMALLEST_FP16 for array in floats):
+            continue
+        layouts = {name: "nchw" for name, value in feed.items() if value.ndim == 4}
+        with Session(made.model, "software") as session:
+            found = session.run(feed, layout=layouts or None)
+        for name in outputs:
+            decibels = measure(found[name].reshape(values[name].shape), values[name]).snr_db
+            if decibels < least and np.any(values[name]):
+                return f"{name} has {decibels:.1f} dB for inputs of {size:g}"
+    return ""
 
 
 def _late(*_: object) -> None:

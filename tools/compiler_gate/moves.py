@@ -125,6 +125,9 @@ def _resize(drawing: Drawing) -> None:
         given["nearest_mode"] = drawing.pick(("floor", "round_prefer_floor", "ceil"))
     if drawing.chance(0.5):
         scales = [1.0, 1.0, *(float(drawing.pick((1, 2, 2, 3, 0.5, 1.5))) for _ in range(rank - 2))]
+        made = [size * scale for size, scale in zip(drawing.shapes[name], scales, strict=True)]
+        if centres == "align_corners" and any(size % 1 for size in made):
+            raise ValueError("ONNX Runtime takes the last whole pixel for the corner, ONNX's own tests do not")
         drawing.add("Resize", name, "", drawing.constant(scales), **given)
     else:
         sizes = [*drawing.shapes[name][:2], *(int(drawing.pick((1, 4, 7, 10))) for _ in range(rank - 2))]

@@ -6,5 +6,7 @@ judge       a mutant through `Session.run`, with native kernels and with NumPy: 
 build       the native library with sanitizers and coverage
 worker      a process that judges one mutant after the other
 loading     files damaged byte by byte, only loaded
+valid       tasks that the NPU may be given, in combinations that cover all pairs of values
+tasks       workers, valid tasks, failures, statistics
 campaign    workers, the corpus of parents, failures, statistics
 """

@@ -34,7 +34,7 @@ def environment(sanitized: bool) -> Mapping[str, str]:
     """What a worker is started with."""
     common = {**os.environ, "OPENRKNN_STATUS": "off", "OPENRKNN_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
               "OPENRKNN_MAX_WORK": "1G", "OPENRKNN_MAX_MEMORY": "500M",
-              "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}  # fmt: skip
+              "PYTHONPATH": ":".join(filter(None, (str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH"))))}
     if not sanitized:
         return common
     # Python keeps what it has until the end, and its memory is not ours to judge.
@@ -53,7 +53,8 @@ def _make(folder: Path) -> None:
                  "-DOPENRKNN_LEVEL=-O1", f"-DCMAKE_C_FLAGS={_FLAGS}", f"-DCMAKE_SHARED_LINKER_FLAGS={coverage}",
                  f"-DCMAKE_EXE_LINKER_FLAGS={coverage}"]  # fmt: skip
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([*cmake, "--build", str(folder), "--target", "openrknn"], check=True, stdout=subprocess.DEVNULL)
+    make = [*cmake, "--build", str(folder), "--target", "openrknn", "--parallel", str(len(os.sched_getaffinity(0)))]
+    subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
     (folder / "_native").mkdir(exist_ok=True)
     shutil.copy(folder / "libopenrknn.so", folder / "_native")
 

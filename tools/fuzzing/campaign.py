@@ -21,7 +21,7 @@ from tools.fuzzing.build import ROOT, environment
 from tools.fuzzing.judge import CRASH, HANG, MEMORY, OUTCOMES, Verdict, Way
 from tools.fuzzing.worker import _Work, read_frame, write_frame
 
-__all__ = ["Campaign", "Limits", "Worker"]
+__all__ = ["Campaign", "Limits", "Worker", "WorkerLostError", "cause_of"]
 
 _PAGE = resource.getpagesize()
 _POLL_SECONDS = 0.2
@@ -221,7 +221,7 @@ class Campaign:
 
     def _keep(self, name: str, parent: _Parent, answer: dict[str, Any]) -> None:
         verdict: Verdict = answer["verdict"]
-        cause = _cause(verdict)
+        cause = cause_of(verdict)
         self._causes[cause] += 1
         if self._causes[cause] > 5:
             return
@@ -248,7 +248,7 @@ class Campaign:
         print(line, file=sys.stderr)
 
 
-def _cause(verdict: Verdict) -> str:
+def cause_of(verdict: Verdict) -> str:
     """One line for failures that look alike."""
     lines = [line.strip() for line in verdict.detail.splitlines() if line.strip()]
     first = lines[0] if lines else ""

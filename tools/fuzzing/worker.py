@@ -54,15 +54,22 @@ def main(folder: str) -> None:
 
 
 class _Work:
-    """Requests are (key of the parent, its bytes, text of the seed, way); with a way the bytes run as they are."""
+    """Requests are (key of the parent, its bytes, text of the seed, way); with a way the bytes run as they are.
+
+    A dictionary is a task of `tools.fuzzing.valid`.
+    """
 
     def __init__(self) -> None:
         self._parents: OrderedDict[int, tuple[bytes, Any]] = OrderedDict()
         self._known: set[str] = set()
 
-    def answer(self, request: tuple[int, bytes, str, Any]) -> dict[str, Any]:
+    def answer(self, request: tuple[int, bytes, str, Any] | dict[str, Any]) -> dict[str, Any]:
         from tools.fuzzing.judge import judge
 
+        if isinstance(request, dict):
+            from tools.fuzzing.valid.judge import judge_task
+
+            return {"verdict": judge_task(request), "rss": _resident()}
         key, data, seed, way = request
         begun = time.monotonic()
         if way is None:

@@ -1,0 +1,1 @@
+"""Hostile model files: seeds of every format, mutations, a judge and a campaign."""
