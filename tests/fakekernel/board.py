@@ -104,17 +104,18 @@ def task(address: int, amount: int, mask: int = 0x300, operator: int = 0) -> byt
 
 
 def rocket_submit(
-    file: File, tasks: list[tuple[int, int]], read: list[int], written: list[int], **changes: int
+    file: File, tasks: list[tuple[int, int]], read: list[int], written: list[int], *, gap: int = 0, **changes: int
 ) -> None:
-    """One job; `changes` go into the job or the submit."""
+    """One job; `changes` go into the job or the submit. `gap`: bytes of each task that this driver does not know."""
     job = {
-        "tasks": 1, "in_bo_handles": 1, "out_bo_handles": 1, "task_count": len(tasks),
-        "task_struct_size": rocket.TASK.size, "in_bo_handle_count": len(read), "out_bo_handle_count": len(written),
+        "tasks": 1, "in_bo_handles": 1, "out_bo_handles": 1,
+        "task_count": len(tasks), "task_struct_size": rocket.TASK.size + gap,
+        "in_bo_handle_count": len(read), "out_bo_handle_count": len(written),
     }  # fmt: skip
     job |= {name: value for name, value in changes.items() if name in job}
     submit = {"jobs": 1, "job_count": 1, "job_struct_size": rocket.JOB.size}
     submit |= {name: value for name, value in changes.items() if name not in job}
-    descriptors = b"".join(words(address, count) for address, count in tasks)
+    descriptors = b"".join(words(address, count) + bytes(gap) for address, count in tasks)
     blocks = block(rocket.JOB.pack(job)) + block(descriptors) + block(words(*read)) + block(words(*written))
     file.send(rocket.SUBMIT, submit, blocks=blocks)
 

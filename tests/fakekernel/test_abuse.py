@@ -68,7 +68,7 @@ def is_well(device: Device, **changes: int) -> bool:
 
 
 def rocket_product(accel: File) -> Callable[..., None]:
-    """A product of the mainline driver: runs it, as often as is said in one job, and looks at the result."""
+    """A product of the mainline driver: runs it, in one job of so many bytes a task, and looks at the result."""
     a, b, c, commands = (rocket_allocate(accel, 4096) for _ in range(4))
     left, right, wanted = streams.operands(5)
     a.write(left)
@@ -76,9 +76,9 @@ def rocket_product(accel: File) -> Callable[..., None]:
     body = streams.product_body(a.address, b.address, c.address)
     commands.write(streams.to_bytes(body + streams.tail(streams.PRODUCT_MASK)))
 
-    def run(times: int = 1) -> None:
+    def run(times: int = 1, gap: int = 0) -> None:
         c.write(bytes(len(wanted)))
-        rocket_submit(accel, [(commands.address, len(body) + 4)] * times, [a.handle, b.handle], [c.handle])
+        rocket_submit(accel, [(commands.address, len(body) + 4)] * times, [a.handle, b.handle], [c.handle], gap=gap)
         prepare(accel, c.handle, 300)
         assert c.read(len(wanted)) == wanted
 
@@ -459,7 +459,7 @@ def test_a_long_request_after_a_short_one() -> None:
         accel = client.open("/dev/accel/accel0")
         job = rocket_product(accel)
         job()
-        job(4000)  # more than the server has room for at first
+        job(20, 4096)  # more than the server has room for at first
         accel.close()
 
 
