@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,16 @@ import pytest
 
 from openrknn.cli.main import main
 from openrknn.compiler import compile_model, lower, pipeline
+from openrknn.compiler.check import check
 from openrknn.compiler.errors import WrongResultError
 from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.lower import convolution
 from openrknn.compiler.rounded import rounded_model
 from openrknn.compiler.verify import verify
-from openrknn.runtime.session import Session
+from openrknn.npu.machine import Machine
+from openrknn.npu.task import Program, TaskRef
+from openrknn.runtime.inspector import Inspector
+from openrknn.runtime.session import Session, inspector_of
 from tests.compiler.nets import Net, feeds
 from tests.compiler.test_attention import attention
 
@@ -218,3 +223,52 @@ def test_scores_beyond_fp16_are_no_mistake(chip: str) -> None:
     assert not check.warnings
     (note,) = check.notes
     assert "on inputs 100 times as large, as rounding alone costs" in note
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_tasks_are_decoded_once(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole runs and operators alone share them: decoding takes most of the time of a check."""
+    made = compile_model(network(), calibration=feeds(SHAPE), cores=cores, check=False)
+    decoded: list[int] = []
+    plain = Machine.prepare
+
+    def prepare(self: Machine, lists: Sequence[Sequence[TaskRef]]) -> Program:
+        decoded.extend(task.address for tasks in lists for task in tasks)
+        return plain(self, lists)
+
+    monkeypatch.setattr(Machine, "prepare", prepare)
+    found = check(made)
+    assert (found.operators, found.of_operators) == (3, 3)
+    assert len(decoded) == sum(len(numbers) for numbers in made.model.graphs[0].task_lists.values())
+
+
+def test_operators_of_a_session_are_those_of_an_inspector() -> None:
+    """Bit for bit, whatever the session has left in its memory."""
+    model = compile_model(network(), calibration=feeds(SHAPE), check=False).model
+    values = {"x": feeds(SHAPE)[0]}
+    with Inspector(model, "software") as own, Session(model, "software", cores=1) as session:
+        shared = inspector_of(session)
+        shared.prepare()
+        session.run({"x": values["x"] * -3}, layout="nchw")
+        shared.clear()
+        for inspector in (own, shared):
+            inspector.feed(values, "nchw")
+        pairs = list(zip(own.captured(), shared.captured(), strict=True))
+        assert len(pairs) == 4
+        assert all(np.array_equal(left.stored, right.stored) for left, right in pairs)
+        with Session(model, "software", cores=1) as whole:
+            assert np.array_equal(session.run(values, layout="nchw")[0], whole.run(values, layout="nchw")[0])
+
+
+def test_a_file_that_writes_into_its_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels keep packed weights, so that the numbers alone would not show it."""
+    made = compile_model(network(), check=False)
+    execute = Session._execute
+
+    def damaged(self: Session, *arguments: Any) -> None:
+        execute(self, *arguments)
+        self._engine.weights()[5] ^= 1  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(Session, "_execute", damaged)
+    with pytest.raises(WrongResultError, match="writes into its own weights"):
+        check(made)

@@ -147,6 +147,11 @@ class LocalEngine:
     def device(self) -> Device:
         return self._store.device
 
+    @property
+    def internal(self) -> Bytes:
+        """The memory of the tensors between the operators."""
+        return self._internal.array if self._internal is not None else np.zeros(0, np.uint8)
+
     def program(self, graph: int) -> Program:
         """Made when it is first needed."""
         if graph not in self._programs:
@@ -189,6 +194,10 @@ class LocalEngine:
         for program in self._programs.values():
             program.close()
         self._programs.clear()
+
+    def has_intact_weights(self) -> bool:
+        """Whether no task has changed them."""
+        return self._store.is_intact()
 
     def weights(self) -> Bytes:
         """The constants as they are on the device."""

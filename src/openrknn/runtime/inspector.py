@@ -12,12 +12,10 @@ import numpy.typing as npt
 
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Tensor
-from openrknn.container.sizes import internal_bytes
-from openrknn.device import Device, open_device
+from openrknn.device import Device
+from openrknn.runtime.engine import LocalEngine, Options
 from openrknn.runtime.io.tensors import StoredTensor, stored_bytes
 from openrknn.runtime.io.values import decode, encode
-from openrknn.runtime.program.program import Program
-from openrknn.runtime.program.weights import WeightStore
 
 __all__ = ["Captured", "Inspector", "Window", "stored_as"]
 
@@ -54,23 +52,31 @@ class Inspector:
     """A model on a device whose operators are run one by one."""
 
     def __init__(
-        self, model: Model, device: str = "auto", *, graph: int = 0, windows: Mapping[str, Window] | None = None
-    ) -> None:
-        """`windows`: by name, for tensors whose place the compiler of the file knows better than the file."""
+        self, model: Model, device: str = "auto", *, graph: int = 0, windows: Mapping[str, Window] | None = None,
+        engine: LocalEngine | None = None,
+    ) -> None:  # fmt: skip
+        """`windows`: by name, for tensors whose place the compiler of the file knows better than the file.
+
+        `engine`: of a session on one core, which stays open; see `inspector_of`.
+        """
         self.model = model
         self.graph = model.graphs[graph]
         self._windows = windows or {}
-        self._store = WeightStore(model, open_device(device, model.chip), owns_device=True)
-        size = max(internal_bytes(self.graph), 1)
-        self._internal = self._store.device.allocate(size, "internal")
-        self._program = Program(model, self.graph, self._store, self._internal, cores=1, custom_ops={})
+        self._is_owner = engine is None
+        self._engine = LocalEngine.open(model, device, Options()) if engine is None else engine
+        try:
+            self._program = self._engine.program(graph)
+        except BaseException:
+            self._close()
+            raise
+        self._internal = self._engine.internal
         self._own = {buffer.name: buffer.array for buffer in self._program.buffers}
         self.operators = self._program.operators
 
     @property
     def device(self) -> Device:
         """Where it runs."""
-        return self._store.device
+        return self._engine.device
 
     def __enter__(self) -> Inspector:
         return self
@@ -78,9 +84,28 @@ class Inspector:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._program.close()
-        self._store.device.free(self._internal)
-        self._store.release()
+        self._close()
+
+    def _close(self) -> None:
+        if self._is_owner:
+            self._engine.close()
+
+    @property
+    def has_intact_weights(self) -> bool:
+        """Whether no operator so far has changed them."""
+        return self._engine.has_intact_weights()
+
+    def prepare(self) -> None:
+        """Decode the tasks of every operator now; a session that shares the engine then runs on the same ones."""
+        self._program.prepare_single_steps(frozenset())
+
+    def clear(self) -> None:
+        """Memory as it is before the first run: nothing that a session left there may help an operator."""
+        self._internal[...] = 0
+        for name in (*self._program.names, *(port.name for port in self._program.outputs)):
+            self._program.buffer_of(name).array[...] = 0
+        for port in self._program.inputs:
+            port.renew_row_ends("stored")
 
     def feed(self, arrays: Mapping[str, Array], layout: str | None) -> None:
         """Put the inputs in. As numbers, never as raw pixels: so the quantised input can be looked at as well.
@@ -141,7 +166,7 @@ class Inspector:
         if window is not None and window.root in self._own:
             return self._own[window.root][window.start :]
         size = None if window is not None else tensor.offset + stored_bytes(tensor)
-        return self._internal.array[tensor.offset : size]
+        return self._internal[tensor.offset : size]
 
     def _whole(self, tensor: Tensor) -> Array:
         """All that belongs to a tensor: of a part of another one only its own elements."""

@@ -14,6 +14,7 @@ from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.container.specs import Specs
 from openrknn.device import Device
+from openrknn.errors import UnsupportedError
 from openrknn.forks import in_child
 from openrknn.names import OwnSignature, meant, refuse_unknown
 from openrknn.runtime import shapes
@@ -34,10 +35,11 @@ from openrknn.runtime.times import RunTimes
 
 if TYPE_CHECKING:
     from openrknn.npu import Finding
+    from openrknn.runtime.inspector import Inspector, Window
     from openrknn.runtime.profile import Profile
     from openrknn.vendor.context.context import Context
 
-__all__ = ["Session"]
+__all__ = ["Session", "inspector_of"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -328,3 +330,13 @@ def _places(program: Runnable, inputs: Mapping[str, object], outputs: Mapping[st
             near = meant(unknown[0], known)
             raise ValueError(f"no {kind} is called {unknown[0]!r}; the model has {', '.join(known)}{near}")
     return {**inputs, **outputs}
+
+
+def inspector_of(session: Session, windows: Mapping[str, Window] | None = None) -> Inspector:
+    """The operators of a session one by one, for its current shapes, in its memory. The session stays open."""
+    from openrknn.runtime.inspector import Inspector  # here: few need it
+
+    engine = session._engine
+    if not isinstance(engine, LocalEngine) or session.cores != 1:
+        raise UnsupportedError(f"operators run one by one on one core of our own runtime, not in {session!r}")
+    return Inspector(session.model, graph=session._graph, windows=windows, engine=engine)

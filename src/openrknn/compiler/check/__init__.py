@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from openrknn.compiler.check.boundaries import Boundary, compared, float_model_of, label_of, teacher_of
+from openrknn.compiler.check.boundaries import Boundary, compared, float_model_of, label_of, teacher_of, windows_of
 from openrknn.compiler.check.feeds import Trial, trials_of
 from openrknn.compiler.check.judge import CLOSE, decibels_text, departing, honest_outputs, is_close, is_honest
 from openrknn.compiler.errors import CalibrationError, WrongResultError
@@ -34,7 +34,8 @@ from openrknn.compiler.result import Compiled, Variant
 from openrknn.compiler.trials import choose_shapes, items_of, named, raw_inputs, run_items, shapes_text
 from openrknn.distance import Distance, measure
 from openrknn.errors import BudgetError, RknnError
-from openrknn.runtime.session import Session
+from openrknn.runtime.inspector import Inspector
+from openrknn.runtime.session import Session, inspector_of
 
 __all__ = ["check"]
 
@@ -85,10 +86,14 @@ class _Check:
     tell: Tell
     sessions: dict[int, Session] = field(default_factory=dict)
     """The open one, by its number of cores."""
+    first: tuple[Trial, dict[str, Array]] | None = None
+    """What every operator alone is run on, with the float model's numbers; None: there is no time for that."""
+    inspector: Inspector | None = None
+    """Of the open session, if its decoded tasks are to run the operators alone too."""
     lost: dict[tuple[str, bool], tuple[str, Distance]] = field(default_factory=dict)
     """(output, on real data) -> the words for the worst loss that rounding explains, and the loss."""
     alone: dict[int, list[Boundary]] = field(default_factory=dict)
-    """By the id of the trial: most of the time goes into decoding the tasks."""
+    """By the id of the trial."""
 
     def run(self, seconds: float) -> None:
         trials = trials_of(self.compiled, self.variant)
@@ -101,17 +106,18 @@ class _Check:
             counts, runs = counts[:1], 1
         is_short = one * (runs + _ALONE) <= seconds
         model = float_model_of(self.variant)
-        teacher: dict[str, Array] = {}
+        found: list[Boundary] = []
         try:
             for at in range(runs):
                 trial = trials[at % len(trials)]
                 self.tell("check", at, runs + 1)
                 wanted = teacher_of(self.variant.graph, model, trial.feed)
-                if at == 0:
-                    teacher = wanted
+                if at == 0 and is_short:
+                    self.first = trial, wanted
                 self._compare(trial, wanted, counts[at % len(counts)])
                 if trial.data not in self.result.data:
                     self.result.data.append(trial.data)
+            found = self._first_alone()
         finally:
             self._close()
         self.result.runs += runs
@@ -119,13 +125,12 @@ class _Check:
         self.result.of_tasks += sum(cost.tasks for cost in self.variant.costs.values())
         for (_, is_real), (text, _) in self.lost.items():
             (self.result.warnings if is_real else self.result.notes).append(text)
-        found = self._alone(trials[0], teacher) if is_short else []
         self.result.operators += len({entry.operator for entry in found})
         self.result.of_operators += len(self.variant.lowering.program.steps)
         worst = min(found, key=lambda entry: entry.distance.snr_db, default=None)
         if worst is not None and worst.distance.snr_db < self.result.operator_db:
             self.result.operator, self.result.operator_db = worst.operator, worst.distance.snr_db
-        odd = departing(self.variant, trials[0].feed, teacher, found, self._form)
+        odd = departing(self.variant, self.first[0].feed, self.first[1], found, self._form) if self.first else []
         if odd and not self.result.warnings:
             self.result.warnings.append(
                 f"{odd[0].operator} alone keeps {decibels_text(odd[0].distance)} of float, although the outputs are "
@@ -187,13 +192,14 @@ class _Check:
 
     def _outputs(self, trial: Trial, cores: int) -> dict[str, Array]:
         compiled = self.compiled
+        if cores not in self.sessions and self.inspector is not None:
+            self._first_alone()
         try:
             if cores not in self.sessions:  # the last one's memory goes first
                 self._close()
-                self.sessions[cores] = Session(compiled.model, "software", cores=cores)
-                choose_shapes(self.sessions[cores], self.number)
+                self._open(cores)
             raw = raw_inputs(compiled, trial.feed)
-            return run_items(self.sessions[cores], [raw], items_of(compiled.model, self.variant))[0]
+            found = run_items(self.sessions[cores], [raw], items_of(compiled.model, self.variant))[0]
         except BudgetError:  # too large to be run here, which says nothing about it
             raise
         except (RknnError, ValueError) as error:  # shapes of the file that are not the model's
@@ -201,6 +207,17 @@ class _Check:
             raise WrongResultError(
                 f"the file that was made does not run on the software NPU{who}: {error}. {_ADVICE}"
             ) from error
+
+        if self.inspector is not None and not self.inspector.has_intact_weights:
+            raise WrongResultError(f"the file that was made writes into its own weights. {_ADVICE}")
+        return found
+
+    def _open(self, cores: int) -> None:
+        session = self.sessions[cores] = Session(self.compiled.model, "software", cores=cores)
+        choose_shapes(session, self.number)
+        if cores == 1 and self.first is not None and not self.alone:
+            self.inspector = inspector_of(session, windows_of(self.variant))
+            self.inspector.prepare()
 
     def _who(self, number: str | None) -> str:
         """The operator that an error of the NPU is about."""
@@ -212,6 +229,7 @@ class _Check:
         return f" (operator {label_of(steps[0], steps[0].name)})" if steps else ""
 
     def _close(self) -> None:
+        self.inspector = None
         while self.sessions:
             self.sessions.popitem()[1].close()
 
@@ -271,23 +289,25 @@ class _Check:
     def _first_in_a_run(self, trial: Trial, wanted: dict[str, Array], alone: list[Boundary]) -> str:
         """Where an operator overwrites what another one still needs, each of them alone is right."""
         right = {entry.value for entry in alone if is_close(entry.distance, self._form)}
-        for entry in compared(self.compiled, self.number, trial.feed, wanted, alone=False):
+        for entry in compared(self.compiled, self.number, trial.feed, wanted, alone=False, shared=self.inspector):
             # The smallest rounding moves an index by whole steps: only an operator alone is wrong about those.
             is_number = entry.value not in wanted or wanted[entry.value].dtype.kind == "f"
             if is_number and entry.value in right and not is_close(entry.distance, self._form):
-                honest = honest_outputs(
-                    self.variant, trial.feed, wanted, [entry.value], is_int8=self._form != "fp16"
-                )
+                honest = honest_outputs(self.variant, trial.feed, wanted, [entry.value], is_int8=self._form != "fp16")
                 if entry.value in honest and not is_honest(entry.distance, honest[entry.value]):
                     return f"{entry.operator} ({decibels_text(entry.distance)}; alone it is right)"
         return ""
+
+    def _first_alone(self) -> list[Boundary]:
+        """While the session is open whose tasks it uses."""
+        return self._alone(*self.first) if self.first is not None else []
 
     def _alone(self, trial: Trial, teacher: dict[str, Array]) -> list[Boundary]:
         """Every operator on the float model's numbers."""
         if id(trial) not in self.alone:
             self.alone[id(trial)] = list(
                 compared(
-                    self.compiled, self.number, trial.feed, teacher, alone=True,
+                    self.compiled, self.number, trial.feed, teacher, alone=True, shared=self.inspector,
                     tell=lambda done, of: self.tell("check", done, of),
                 )
             )  # fmt: skip

@@ -8,6 +8,7 @@ operator that can be compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from openrknn.compiler.errors import CalibrationError
 from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.ir import Array, Graph
-from openrknn.compiler.program import Program, Step
+from openrknn.compiler.program import Step
 from openrknn.compiler.quantise.statistics import derive, names_for
 from openrknn.compiler.repeat import tensor_suffix
 from openrknn.compiler.result import Compiled, Variant
@@ -23,7 +24,7 @@ from openrknn.compiler.trials import grouped, items_of, raw_inputs
 from openrknn.distance import Distance, measure
 from openrknn.runtime.inspector import Captured, Inspector, Window
 
-__all__ = ["Boundary", "compared", "float_model_of", "label_of", "teacher_of"]
+__all__ = ["Boundary", "compared", "float_model_of", "label_of", "teacher_of", "windows_of"]
 
 
 class Boundary(NamedTuple):
@@ -60,15 +61,22 @@ def _only_moves(graph: Graph, name: str, seen: dict[str, Array]) -> bool:
 
 def compared(
     compiled: Compiled, number: int, feed: dict[str, Array], teacher: dict[str, Array], *, alone: bool,
-    tell: Callable[[int, int], None] = lambda done, of: None,
+    shared: Inspector | None = None, tell: Callable[[int, int], None] = lambda done, of: None,
 ) -> Iterator[Boundary]:  # fmt: skip
-    """In the order in which operators run."""
+    """In the order in which operators run. `shared`: of an open session, whose decoded tasks are used again."""
     variant = compiled.variants[number]
     program = variant.program or variant.lowering.program
     items = range(variant.batch)
     owner = {f"{name}{tensor_suffix(item)}" if variant.batch > 1 else name: name for name in teacher for item in items}
     steps = {name: step for step in program.steps for name in step.outputs}
-    with Inspector(compiled.model, "software", graph=number, windows=_windows(program)) as inspector:
+    with ExitStack() as stack:
+        if shared is None:
+            inspector = stack.enter_context(
+                Inspector(compiled.model, "software", graph=number, windows=windows_of(variant))
+            )
+        else:
+            inspector = shared
+            inspector.clear()
         raw = [raw_inputs(compiled, feed)] * items_of(compiled.model, variant)
         inspector.feed(next(grouped(raw, variant.batch)), "nchw")
         count = len(inspector.operators)
@@ -96,8 +104,9 @@ def label_of(step: Step | None, name: str) -> str:
     return f"{step.type if step is not None else 'operator'} {fused or name!r}"
 
 
-def _windows(program: Program) -> dict[str, Window]:
+def windows_of(variant: Variant) -> dict[str, Window]:
     """Parts of concatenations and slices: their surfaces are as far apart as those of the whole."""
+    program = variant.program or variant.lowering.program
     found = {}
     for name, tensor in program.tensors.items():
         if tensor.parent is not None and tensor.layout == "feature":

@@ -74,6 +74,7 @@ class Program:
         self.lanes = ((self.inputs, self.outputs),)
         self.batch = model.batch_size if model.batch_size > 1 else 0
         self._link(addresses)
+        self._runs_singly = False
         self._plans: dict[tuple[frozenset[str], bool], list[tuple[Segment, Callable[[], None]]]] = {}
         self._jobs: list[tuple[bool, PreparedJob]] = []
         """Of all plans, each with whether its plan runs operators singly."""
@@ -84,7 +85,7 @@ class Program:
 
     def run(self, pixels: frozenset[str]) -> None:
         """Execute all steps. `pixels` names the inputs that hold raw pixels."""
-        for _, step in self._steps(pixels, singly=False):
+        for _, step in self._steps(pixels, singly=self._runs_singly):
             step()
 
     def forget(self) -> None:
@@ -96,6 +97,11 @@ class Program:
             started = perf_counter()
             step()
             yield segment.operators[0], perf_counter() - started
+
+    def prepare_single_steps(self, pixels: frozenset[str]) -> None:
+        """Decode what `run_timed` needs, and let `run` use it too: decoding takes longer than running."""
+        self._runs_singly = True
+        self._steps(pixels, singly=True)
 
     def forget_single_steps(self) -> None:
         """Drop what `run_timed` has prepared: it can be as large as the weights."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -88,6 +88,10 @@ class WeightStore:
         self._digest = hashlib.sha256(held[: self.size_bytes].data).digest()
         return self._digest
 
+    def is_intact(self) -> bool:
+        """Whether the constants are what the model says: tasks can write them as well as any other memory."""
+        return self.buffer is None or all(np.array_equal(held, data) for held, data in self._parts(self.buffer))
+
     def release(self) -> None:
         """One user less."""
         with self._lock:
@@ -100,12 +104,17 @@ class WeightStore:
             self.device.close()
 
     def _fill(self, buffer: DeviceBuffer) -> None:
+        for held, data in self._parts(buffer):
+            held[...] = data
+
+    def _parts(self, buffer: DeviceBuffer) -> Iterator[tuple[Bytes, Bytes]]:
+        """Each constant where it is kept, and as it is in the model."""
         for graph in self.model.graphs:
             offsets = self.offsets[graph.index]
             for tensor in graph.tensors:
                 if tensor.data and tensor.kind not in _ELSEWHERE:
                     start = offsets[tensor.name]
-                    buffer.array[start : start + len(tensor.data)] = np.frombuffer(tensor.data, np.uint8)
+                    yield buffer.array[start : start + len(tensor.data)], np.frombuffer(tensor.data, np.uint8)
 
 
 def _check(model: Model) -> None:
