@@ -54,6 +54,7 @@ PARAMETERS: Mapping[int, ParameterTable] = MappingProxyType(
         ),
         9: ParameterTable("LeakyRelu", (("alpha", "f"),)),
         17: ParameterTable("BatchNormalization", (("epsilon", "f"), ("momentum", "f"))),
+        18: ParameterTable("Softmax", (("axis", "i"),)),
         19: ParameterTable("Concat", (("axis", "i"),)),
         20: ParameterTable("Split", (("axis", "i"), ("split", "is"))),
         25: ParameterTable("Transpose", (("perm", "is"),)),

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from openrknn import numerics
-from openrknn.container.model import Operator
-from openrknn.container.parts import Tensor
+from openrknn.container.model import Model, Operator
+from openrknn.container.parts import Layout, Tensor
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.io.tensors import Array
 
-__all__ = ["decode", "decode_constant", "encode"]
+__all__ = ["cuts_fractions", "decode", "decode_constant", "encode"]
+
+_CUTTING_FORMAT = 1
 
 
 def decode(stored: Array, tensor: Tensor, dtype: type[np.floating[Any]] = np.float32) -> Array:
@@ -25,23 +27,37 @@ def decode(stored: Array, tensor: Tensor, dtype: type[np.floating[Any]] = np.flo
     return stored.astype(dtype) if stored.dtype.kind == "f" else stored
 
 
-def encode(values: Array, tensor: Tensor, dtype: np.dtype[Any]) -> Array:
+def encode(values: Array, tensor: Tensor, dtype: np.dtype[Any], *, cut: bool = False) -> Array:
     """The other way round; the zero point is added before rounding, as in the vendor's runtime 1.5.2 (ties tell).
 
     What was computed in single precision as it does is multiplied by 1 / scale and added in one step, as it does.
+    `cut` leaves the fraction out instead of rounding, towards zero: see `cuts_fractions`.
     """
     if tensor.quantization is not None and dtype.kind in "iu":
         scale, zero_point = np.float32(tensor.quantization.scale[0]), tensor.quantization.zero_point[0]
         steps: Array
+        if cut:
+            values = values.astype(np.float32)
         if values.dtype == np.float32:
             steps = (values.astype(np.float64) * (np.float32(1) / scale) + zero_point).astype(np.float32)
         else:
             steps = np.asarray(values, np.float64) / scale + zero_point
-        return numerics.saturate(numerics.round_to_integer(steps), dtype.type)
+        whole = np.trunc(steps) if cut else steps
+        return numerics.saturate(numerics.round_to_integer(whole), dtype.type)
     if dtype == np.float16:
         return numerics.encode_fp16(values).view(np.float16)
     with np.errstate(invalid="ignore"):  # NaN and what is too large for an integer: some number, as in C
         return values.astype(dtype)
+
+
+def cuts_fractions(model: Model, tensor: Tensor) -> bool:
+    """Whether a result of the CPU loses its fraction in this tensor instead of being rounded.
+
+    Runtime 1.5.2 does so with int8 results that it computes in floats and stores in atoms of channels (NC1HWC2), and
+    rounds in other layouts. A board showed the same with a file of model format 1. Newer files have newer runtimes,
+    and the simulator, the only witness for those, rounds.
+    """
+    return model.format_version == _CUTTING_FORMAT and tensor.layout is Layout.NC1HWC2
 
 
 def decode_constant(stored: Array, tensor: Tensor, operator: Operator) -> Array:

@@ -1,4 +1,4 @@
-"""Softmax, as opset 13 defines it: along one axis (older opsets flattened the axes behind it).
+"""Softmax, as opset 13 defines it: along one axis; and that of older opsets, which flattened the axes behind it.
 
 Bit for bit what the vendor's runtime 1.5.2 computes, in single precision. Along the last axis: groups of four have an
 exponential of their own, four partial sums are added up, and the result is a product with 1 / sum. Along another one:
@@ -16,9 +16,9 @@ from math import prod
 import numpy as np
 
 from openrknn.compute import native
-from openrknn.runtime.operators.interface import Array, Attributes, integer
+from openrknn.runtime.operators.interface import Array, Attributes, axis_of, integer
 
-__all__ = ["softmax"]
+__all__ = ["flat_softmax", "softmax"]
 
 _LANES, _NEIGHBOURS = 4, 16
 _LOG2_E = np.float32(1.44269504)
@@ -51,6 +51,14 @@ def softmax(inputs: Sequence[Array], attributes: Attributes, shape: tuple[int, .
     small = rows - rows.max(axis=1, keepdims=True)
     result: Array = _last(small[..., 0]) if inner == 1 else _inside(small)
     return result.reshape(values.shape)
+
+
+def flat_softmax(inputs: Sequence[Array], attributes: Attributes, shape: tuple[int, ...]) -> Array:
+    """Softmax of opsets before 13: `axis` and all axes behind it are one row, as in runtime 1.5.2."""
+    values = inputs[0]
+    axis = axis_of(integer(attributes, "axis", 1), values.ndim) if values.ndim else 0
+    rows = values.reshape(prod(values.shape[:axis]), -1) if values.size else values
+    return softmax([rows], {"axis": -1}, rows.shape).reshape(values.shape)
 
 
 def _native(rows: Array) -> Array | None:

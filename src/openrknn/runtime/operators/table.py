@@ -30,7 +30,7 @@ from openrknn.runtime.operators.concat import concat
 from openrknn.runtime.operators.grid_sample import grid_sample
 from openrknn.runtime.operators.interface import Compute, CpuOperator, SeveralOutputs
 from openrknn.runtime.operators.reshape import reshape
-from openrknn.runtime.operators.softmax import softmax
+from openrknn.runtime.operators.softmax import flat_softmax, softmax
 from openrknn.runtime.operators.transpose import transpose
 
 __all__ = ["OPERATORS", "SEVERAL"]
@@ -101,7 +101,7 @@ _COMPUTES: Mapping[str, Compute] = {
     "ScatterND": pick.scatter_nd,
     "Shape": shape.shape_,
     "Size": shape.size,
-    "Softmax": softmax,
+    "Softmax": flat_softmax,
     "Trilu": rearrange.trilu,
     "Upsample": resize.upsample,
     "exConvTransposePad": convolve.conv_transpose_pad,

@@ -102,6 +102,8 @@ class CpuCall:
         compute: _Known,
         inputs: Sequence[StoredTensor | Array],
         outputs: Sequence[StoredTensor | None],
+        *,
+        cut: Sequence[bool] = (),
     ) -> None:
         self.operator = operator
         self._compute = compute
@@ -111,12 +113,15 @@ class CpuCall:
         parameters = operator.node.parameters
         values = {**((parameters and parameters.values) or {}), **operator.attributes}
         self._attributes = OperatorAttributes(operator, values)
-        self._moves = isinstance(compute, CpuOperator | SeveralOutputs) and compute.moves and self._has_one_scale()
+        moves = isinstance(compute, CpuOperator | SeveralOutputs) and compute.moves
+        self._moves = moves and self._has_one_scale()
+        # What only moves numbers to another scale rounds in every layout: Concat in runtime 1.5.2.
+        self._cut = (False,) * len(outputs) if moves or not cut else tuple(cut)
 
     def run(self) -> None:
         """Read the inputs, compute, write the outputs."""
         arrays = [self._value(entry) for entry in self._inputs]
-        for stored, values in zip(self._outputs, self._results(arrays), strict=True):
+        for stored, cut, values in zip(self._outputs, self._cut, self._results(arrays), strict=True):
             if stored is None:
                 continue
             if values.size != stored.tensor.elements:
@@ -125,7 +130,7 @@ class CpuCall:
                     f"but its output {stored.tensor.name!r} is {list(stored.tensor.shape)}"
                 )
             stored.clear_lanes()
-            kept = values if self._moves else encode(values, stored.tensor, stored.dtype)
+            kept = values if self._moves else encode(values, stored.tensor, stored.dtype, cut=cut)
             stored.write(kept.reshape(stored.tensor.shape))
 
     def _value(self, entry: StoredTensor | Array) -> Array:

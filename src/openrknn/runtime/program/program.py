@@ -19,7 +19,7 @@ from openrknn.npu.budget import UNLIMITED, Budget
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.outputs import OutputPort
 from openrknn.runtime.io.tensors import Array, StoredTensor, constant, stored_bytes
-from openrknn.runtime.io.values import decode_constant
+from openrknn.runtime.io.values import cuts_fractions, decode_constant
 from openrknn.runtime.operators import ABSENT
 from openrknn.runtime.program.cpu import CpuCall, CustomOperator, cpu_demand, find_operators, is_placeholder, is_scratch
 from openrknn.runtime.program.relocate import addresses_of, relocated_tasks, write_commands, write_values
@@ -246,7 +246,8 @@ class Program:
         asked = cpu_demand(operator, [tensor for tensor in (*inputs, *outputs) if tensor is not None])
         self._budget.check_memory(asked.memory, f"operator {operator.index} {operator.name!r} ({operator.type})")
         self._add_work(asked.work)
-        return CpuCall(operator, self._compute[operator.type], operands, results)
+        cut = [tensor is not None and cuts_fractions(self.model, tensor) for tensor in outputs]
+        return CpuCall(operator, self._compute[operator.type], operands, results, cut=cut)
 
     def _operand(self, tensor: Tensor | None, operator: Operator) -> StoredTensor | Array:
         if tensor is None or is_placeholder(tensor):
