@@ -3,10 +3,11 @@
 
     .venv/bin/python tools/compiler_nodes.py [--form constants] [--int8] [--target rk3588] [--only NAME] [--all]
 
-Three forms of each test: as it is (every input is fed), with constants (only the first input is fed, the others are
-stored in the model), and with one item of the first dimension. What comes out is compared with what ONNX expects, or
-with onnx's reference evaluator where the inputs were cut; int8 is judged as `compile` judges its own results. Exit
-code 1 if anything is wrong or ends in a traceback.
+Four forms of each test: as it is (every input is fed), with constants (only the first input is fed, the others are
+stored in the model), with one item of the first dimension, and in parts (as it is, also with inputs of integers: what
+the NPU does not do is the CPU's, as with `compile --partition`; all that can be is on the NPU). What comes out is
+compared with what ONNX expects, or with onnx's reference evaluator where the inputs were cut; int8 is judged as
+`compile` judges its own results. Exit code 1 if anything is wrong or ends in a traceback.
 """
 
 from __future__ import annotations
@@ -28,14 +29,18 @@ import onnx.reference
 from openrknn.compiler import compile_model
 from openrknn.compiler.check import check
 from openrknn.errors import RknnError
+from openrknn.partition import PartitionOptions, make_bundle
+from openrknn.runtime.parted.session import PartedSession
 from openrknn.runtime.session import Session
 
 __all__ = ["FORMS", "Case", "Outcome", "cases", "judge"]
 
-FORMS = ("plain", "constants", "item")
+FORMS = ("plain", "constants", "item", "partition")
+KINDS = ("right", "refused", "cpu", "fp16", "wrong", "traceback")
 _CLOSE = 0.02
 """Of the largest number of an output: fp16 and lookup tables stay below, mistakes do not."""
 _MOST_ELEMENTS = 1 << 16
+_LARGEST_FP16 = 65504.0
 
 
 class Case(NamedTuple):
@@ -45,10 +50,12 @@ class Case(NamedTuple):
     model: Any
     feed: dict[str, npt.NDArray[Any]]
     wanted: dict[str, npt.NDArray[Any]]
+    in_parts: bool = False
+    """What the NPU does not do is the CPU's."""
 
 
 class Outcome(NamedTuple):
-    """right, refused, wrong or traceback, and what there is to say."""
+    """One of `KINDS`, and what there is to say. cpu: no part is on the NPU; fp16: it has no such numbers."""
 
     kind: str
     text: str = ""
@@ -82,6 +89,8 @@ def _case(test: Any, form: str) -> Case | None:
     fed = [name for name, array in feed.items() if array.dtype == np.float32 and array.size]
     if not fed or not all(np.isfinite(feed[name]).all() for name in fed):
         return None
+    if form == "partition":
+        return Case(test.name, test.model, feed, wanted, in_parts=True)
     if form == "plain":
         return Case(test.name, test.model, feed, wanted) if len(fed) == len(feed) else None
     model = onnx.ModelProto()
@@ -135,14 +144,22 @@ def judge(case: Case, target: str = "rk3588", *, is_int8: bool = False) -> Outco
     """Compile, run, compare."""
     is_compiled = False
     try:
-        made = compile_model(case.model, target, calibration=[case.feed] if is_int8 else None, check=False)
-        is_compiled = True
-        if is_int8:
-            return Outcome("right", check(made).text)
-        with Session(made.model, "software") as session:
-            layouts = {spec.name: "nchw" for spec in session.inputs if len(spec.shape) == 4}
-            feed = {spec.name: case.feed[spec.name] for spec in session.inputs}
-            found = session.run(feed, layout=layouts or None, outputs="float")
+        if case.in_parts:
+            bundle = make_bundle(case.model, _in_parts(target, case.feed if is_int8 else None))
+            is_compiled = True
+            if not any(part.kind == "npu" for part in bundle.parts):
+                return Outcome("cpu")
+            with PartedSession(bundle, "software", in_process=True) as parted:
+                found = dict(parted.run(case.feed))
+        else:
+            made = compile_model(case.model, target, calibration=[case.feed] if is_int8 else None, check=False)
+            is_compiled = True
+            if is_int8:
+                return Outcome("right", check(made).text)
+            with Session(made.model, "software") as session:
+                layouts = {spec.name: "nchw" for spec in session.inputs if len(spec.shape) == 4}
+                feed = {spec.name: case.feed[spec.name] for spec in session.inputs}
+                found = dict(session.run(feed, layout=layouts or None, outputs="float"))
     except RknnError as error:
         return Outcome("wrong" if is_compiled else "refused", str(error))
     except Exception as error:  # noqa: BLE001  (that is what is looked for)
@@ -153,8 +170,32 @@ def judge(case: Case, target: str = "rk3588", *, is_int8: bool = False) -> Outco
             return Outcome("wrong", f"{name} is missing")
         text = _difference(np.asarray(found[name]), np.asarray(wanted))
         if text:
-            return Outcome("wrong", f"{name}: {text}")
+            why = "" if is_int8 else _beyond_fp16(case)
+            return Outcome("fp16", why) if why else Outcome("wrong", f"{name}: {text}")
     return Outcome("right")
+
+
+def _beyond_fp16(case: Case) -> str:
+    """Why fp16 cannot have the result: it ends before, or its numbers for the inputs have another one; else empty."""
+    for name, wanted in case.wanted.items():
+        if wanted.dtype.kind == "f" and np.abs(wanted[np.isfinite(wanted)]).max(initial=0) > _LARGEST_FP16:
+            return f"{name} is beyond 65504"
+    with np.errstate(over="ignore"):
+        feed = {name: array.astype(np.float16).astype(array.dtype) if array.dtype == np.float32 else array
+                for name, array in case.feed.items()}  # fmt: skip
+    try:
+        results = onnx.reference.ReferenceEvaluator(case.model).run(None, feed)
+    except Exception:  # noqa: BLE001  (then there is nothing to say)
+        return ""
+    for (name, wanted), rounded in zip(case.wanted.items(), results, strict=False):
+        text = _difference(np.asarray(rounded), np.asarray(wanted))
+        if text:
+            return f"{name} in float, of inputs rounded to fp16: {text}"
+    return ""
+
+
+def _in_parts(target: str, feed: dict[str, npt.NDArray[Any]] | None) -> PartitionOptions:
+    return PartitionOptions(target=target, prefer="npu", cache=False, calibration=None if feed is None else [feed])
 
 
 def _difference(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> str:
@@ -187,9 +228,9 @@ def main() -> int:
             if options.only in case.name:
                 outcome = judge(case, options.target, is_int8=options.int8)
                 counts[outcome.kind] += 1
-                if options.all or outcome.kind in {"wrong", "traceback"}:
+                if options.all or outcome.kind in {"fp16", "wrong", "traceback"}:
                     print(f"{form} {case.name}: {outcome.kind} {outcome.text}", flush=True)
-        print(form, ", ".join(f"{counts[kind]} {kind}" for kind in ("right", "refused", "wrong", "traceback")))
+        print(form, ", ".join(f"{counts[kind]} {kind}" for kind in KINDS))
         is_bad = is_bad or bool(counts["wrong"] + counts["traceback"])
     return int(is_bad)
 

@@ -52,6 +52,15 @@ def test_zeros_stay_zeros(axes: tuple[int, ...]) -> None:
             assert not array.any() or measure(found, wanted).snr_db > LEAST
 
 
+@pytest.mark.parametrize("name", ["InstanceNorm, written out", "GroupNorm", "MeanVarianceNormalization"])
+def test_a_mean_that_is_much_larger_than_the_deviation(name: str) -> None:
+    """The mean has eleven bits: subtracted once it leaves 45 to 49 dB. Stands on ONNX Runtime in float."""
+    runner = Runner(CASES[name], "rk3588")
+    found = runner.decibels(np.random.default_rng(0).normal(200, 10, CASES[name].shape))
+    assert found is not None
+    assert found > 60
+
+
 def test_a_single_large_number_in_a_large_map() -> None:
     """Its square is most of the sum, and beyond fp16. Stands on float64."""
     net, shape = Net(), (1, 3, 100, 120)

@@ -156,6 +156,24 @@ def test_inputs_that_are_too_large_for_fp16_are_told() -> None:
     assert not compile_model(wide, calibration=feeds(SHAPE)).check.notes
 
 
+def test_numbers_that_are_too_small_for_fp16_are_told() -> None:
+    """A product of 120 numbers is nothing in fp16. No error is large, which made it right before."""
+    net = Net()
+    model = net.model({"x": (1, 13, 5, 24)}, [net.add("ReduceProd", "x", axes=[2, 3])])
+    (warning,) = compile_model(model).check.warnings
+    assert "keeps 0.0 dB of float in fp16 on random numbers, where it is no larger than" in warning
+
+
+def test_what_may_be_a_picture_is_checked_on_other_numbers_too() -> None:
+    """Pixels are not negative: in the place of all large inputs they hid that this is 0 in fp16."""
+    net = Net()
+    model = net.model({"x": (1, 4, 2, 6)}, [net.add("Sign", net.add("Softplus", "x"))])
+    check = compile_model(model).check
+    assert check.data[1:] == ["inputs 0.01 times as large", "inputs 100 times as large", "pixels of 0 to 255"]
+    (note,) = check.notes
+    assert "on inputs 100 times as large, as rounding alone costs" in note
+
+
 def test_fp16_is_checked_on_calibration_data_too() -> None:
     compiled = compile_model(network(), calibration=feeds(SHAPE), fp16=True)
     assert compiled.format_name == "fp16"

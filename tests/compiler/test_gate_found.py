@@ -119,6 +119,13 @@ FOUND: Mapping[str, tuple[Build, dict[str, Sequence[int]]]] = {
         lambda net: [net.add("Clip", net.add("Mul", "x", net.constant(0.05)), "", net.constant(-0.0123))],
         {"x": (1, 960)},
     ),
+    "squares of picked channels": (
+        lambda net: [net.add("Gather", net.add("Mul", "x", "x"), net.constant([4, 0, 3], np.int64), axis=1)],
+        {"x": (1, 6)},
+    ),
+    "lengths of columns": (lambda net: [net.add("LpNormalization", "x", axis=2, p=2)], {"x": (2, 32, 2, 3)}),
+    "lengths of rows": (lambda net: [net.add("LpNormalization", "x", axis=3, p=2)], {"x": (1, 32, 2, 3)}),
+    "a length of one number": (lambda net: [net.add("ReduceL2", "x", axes=[2])], {"x": (1, 8, 1, 7)}),
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from openrknn.compiler.check.boundaries import Boundary, compared, float_model_of, label_of, teacher_of, windows_of
 from openrknn.compiler.check.feeds import Trial, trials_of
-from openrknn.compiler.check.judge import CLOSE, decibels_text, departing, honest_outputs, is_close, is_honest
+from openrknn.compiler.check.judge import CLOSE, decibels_text, departing, honest_outputs, is_close, is_faint, is_honest
 from openrknn.compiler.errors import CalibrationError, WrongResultError
 from openrknn.compiler.found import CheckResult
 from openrknn.compiler.ir import Array
@@ -100,8 +100,9 @@ class _Check:
         counts = sorted(self.variant.costs)
         one = self._estimate()
         runs = max(len(trials), len(counts))
-        if one * (runs + _ALONE) > seconds:  # then one input, and one run for each task list
-            trials, runs = trials[:1], len(counts)
+        while len(trials) > 1 and one * (runs + _ALONE) > seconds:  # then fewer inputs; each task list has its run
+            trials = trials[:-1]
+            runs = max(len(trials), len(counts))
         if one * (runs + _ALONE) > seconds:  # then the list of one core, which has every operator
             counts, runs = counts[:1], 1
         is_short = one * (runs + _ALONE) <= seconds
@@ -166,7 +167,11 @@ class _Check:
             if trial.is_real:
                 self._flat(name, found[name], wanted[name])
             is_score = name in self.variant.graph.scores and distance.largest_error <= _SCORE
-            if not is_score and not is_close(distance, self._form):
+            if is_score:
+                continue
+            if is_faint(distance, self._form):
+                self._lost(trial, name, distance, f"where it is no larger than {distance.reference_max:.2g}")
+            elif not is_close(distance, self._form):
                 bad[name] = distance
         if bad:
             self._explain(trial, wanted, bad, cores)
@@ -264,16 +269,14 @@ class _Check:
             )
         self.result.warnings.append(f"on {trial.data} {text}")
 
-    def _lost(self, trial: Trial, name: str, distance: Distance) -> None:
-        """Rounding explains it."""
+    def _lost(self, trial: Trial, name: str, distance: Distance, why: str = "") -> None:
+        """Rounding explains it, or `why`."""
         if distance.snr_db >= CLOSE[self._form].decibels:
             return
         kind = "fp16" if self._form == "fp16" else "int8"
         way = "numbers beyond 65504 or lost digits" if kind == "fp16" else "--auto-mixed or more calibration data"
-        text = (
-            f"output {self._named(name)!r} keeps {decibels_text(distance)} of float in {kind} on {trial.data}, as "
-            f"rounding alone costs ({way})"
-        )
+        why = why or f"as rounding alone costs ({way})"
+        text = f"output {self._named(name)!r} keeps {decibels_text(distance)} of float in {kind} on {trial.data}, {why}"
         before = self.lost.get((name, trial.is_real))
         if before is None or distance.snr_db < before[1].snr_db:
             self.lost[name, trial.is_real] = text, distance

@@ -42,7 +42,9 @@ def trials_of(compiled: Compiled, variant: Variant) -> list[Trial]:
     if compiled.format_name == "fp16" and any(values.dtype.kind == "f" for values in usual.values()):
         found.append(Trial(_scaled(usual, _SMALLER), f"inputs {_SMALLER:g} times as large", is_real=False))
         if pixels != set(graph.inputs):  # pixels are never larger than 255
-            found.append(_large(graph, usual, pixels))
+            large = {**_scaled(usual, _LARGER), **{name: usual[name] for name in pixels}}
+            found.append(Trial(large, f"inputs {_LARGER:g} times as large", is_real=False))
+            found += _pictures(graph, large, pixels)
     return found
 
 
@@ -51,14 +53,14 @@ def _scaled(feed: dict[str, Array], factor: float) -> dict[str, Array]:
             for name, values in feed.items()}  # fmt: skip
 
 
-def _large(graph: Graph, usual: dict[str, Array], pixels: set[str]) -> Trial:
-    """Pictures as they are before anything is subtracted or divided; everything else 100 times as large."""
-    feed = {**_scaled(usual, _LARGER), **{name: usual[name] for name in pixels}}
-    pictures = [name for name in graph.inputs if _is_picture(graph, name) and name not in pixels]
-    for name in pictures:
-        feed[name] = _noise_of_pixels(usual[name].shape, 1)
-    words = f"pixels of 0 to {_PIXEL}" if pictures else f"inputs {_LARGER:g} times as large"
-    return Trial(feed, words, is_real=False)
+def _pictures(graph: Graph, large: dict[str, Array], pixels: set[str]) -> list[Trial]:
+    """Pictures as they are before anything is subtracted or divided, if an input may be one.
+
+    It need not be one, and pixels are never negative: the other large inputs are not left out for it.
+    """
+    names = [name for name in graph.inputs if _is_picture(graph, name) and name not in pixels]
+    feed = {**large, **{name: _noise_of_pixels(large[name].shape, 1) for name in names}}
+    return [Trial(feed, f"pixels of 0 to {_PIXEL}", is_real=False)] if names else []
 
 
 def _pixels(compiled: Compiled, name: str, like: Array) -> Array:

@@ -12,7 +12,7 @@ from openrknn.compiler.result import Variant
 from openrknn.compiler.rounded import local_model, round_feed, round_value, rounded_model
 from openrknn.distance import Distance, measure
 
-__all__ = ["CLOSE", "TINY", "decibels_text", "departing", "honest_outputs", "is_close", "is_honest"]
+__all__ = ["CLOSE", "TINY", "decibels_text", "departing", "honest_outputs", "is_close", "is_faint", "is_honest"]
 
 
 class _Limit(NamedTuple):
@@ -28,6 +28,7 @@ CLOSE = {"fp16": _Limit(30.0, 0.02, 30.0), "int8": _Limit(20.0, 0.25, 15.0), "mi
 """fp16 has 11 bits (66 dB), lookup tables 8 to 10: 2 % is far beyond both. A tensor of 8 bits whose range is 4 sigma
 has 41 dB, weights have about as much; a hundred such roundings one after the other leave 20 dB."""
 TINY = 1e-4
+"""Smaller errors are no mistake: differences of equal numbers are that large. What they leave is told (`is_faint`)."""
 _SPARE_DB = 12.0
 """Two ways of rounding the same numbers differ by a few decibels."""
 _SPARE_ERROR = 4.0
@@ -41,6 +42,11 @@ def is_close(distance: Distance, form: str) -> bool:
     if distance.largest_error <= TINY:
         return True
     return distance.snr_db >= limit.decibels and distance.largest_error <= limit.share * distance.reference_max
+
+
+def is_faint(distance: Distance, form: str) -> bool:
+    """Numbers so small that no error is large, of which little or nothing is left."""
+    return distance.reference_max > 0 and distance.snr_db < CLOSE[form].decibels and is_close(distance, form)
 
 
 def is_honest(found: Distance, rounded: Distance) -> bool:

@@ -68,7 +68,10 @@ def _plain(function: Callable[[Graph], None]) -> Pass:
 PASSES: tuple[Pass, ...] = (
     _plain(place_wholes),
     _plain(find_layer_norms),
-    Pass(lambda graph, _: scale_squares(graph), lambda now: not now.calibrated),
+    Pass(
+        lambda graph, now: scale_squares(graph, calibrated=now.calibrated),
+        lambda now: not now.calibrated or now.target.can_mix,
+    ),
     Pass(lambda graph, _: bound_masks(graph), lambda now: not now.calibrated),
     Pass(lambda graph, _: raise_floors(graph), lambda now: not now.calibrated),
     _plain(take_heads_apart),

@@ -8,6 +8,8 @@
 
     x / sqrt(mean(x * x) + e) = z * r       sqrt(mean(x * x) + e) = v r / i       mean(x * x) = v / i / i
 
+Where x is a difference from its own mean, z loses its mean once more before it is squared (`is_centred`).
+
 Squares of fp16 leave its range below 0.0002 and above 256; those of z do not, whatever x is. Norms over pixels and
 channels (InstanceNormalization, GroupNormalization), lengths, deviations and variances are computed so. Norms over the
 last dimension have a form of their own (`layer_norm`).
@@ -16,12 +18,12 @@ last dimension have a form of their own (`layer_norm`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from openrknn.compiler.ir import Array, Graph, Op
-from openrknn.compiler.normalise.common import axes_of, sole_reader
+from openrknn.compiler.normalise.common import sole_reader
+from openrknn.compiler.normalise.square_chains import Chain, added_number, find_chain, is_centred, quotients_by
 
 __all__ = ["NEWTON_STEPS", "epsilon_gain", "least_size", "scale_squares", "square_gain"]
 
@@ -34,9 +36,6 @@ _SMALLEST_GAIN = 2.0**-27
 _LARGEST = 2.0**15
 _LARGEST_UNIT = 4.75
 """x * i, where x is s: the estimate is up to 12.5 % too large, and s is rounded."""
-_TINY = 2e-6
-"""Bounds that only keep zeros from being divided by zero."""
-_LARGEST_FP16 = 65504.0
 
 
 def least_size(eps: float, gain: float = 1.0) -> float:
@@ -58,92 +57,27 @@ def _power_of_four(most: float) -> float:
     return 4.0 ** min(0, math.floor(math.log(most, 4)))
 
 
-@dataclass(slots=True)
-class _Chain:
-    """What adds squares up: pixels, channels, or both; the squares of `source` in the shape `cube`."""
+def scale_squares(graph: Graph, *, calibrated: bool = False) -> None:
+    """Reductions of x * x that are there already as pooling, convolutions and changes of shape.
 
-    source: str
-    cube: tuple[int, ...]
-    square: Op
-    reductions: list[Op] = field(default_factory=list)
-    factor: float = 1.0
-    """The result is so many times the mean."""
-    most: float = 1.0
-    """A number is at most so many times as large as the size that is taken for all of them."""
-    end: str = ""
-
-
-def scale_squares(graph: Graph) -> None:
-    """Reductions of x * x that are there already as pooling, convolutions and changes of shape."""
+    In an int8 model (`calibrated`) only what is divided by its own length, and in fp16: the reciprocal of a length is
+    large where the length is small, and one scale of 8 bits for all of them would leave nothing of the others.
+    """
     for op in list(graph.ops):
         is_square = op.type == "Mul" and len(op.inputs) == 2 and op.inputs[0] == op.inputs[1]
         if not is_square or op.inputs[0] in graph.constants:
             continue
-        chain = _chain(graph, op)
+        chain = find_chain(graph, op)
         if chain is not None:
-            _Scaled(graph, chain).write()
+            _Scaled(graph, chain, calibrated=calibrated).write()
     graph.prune()
-
-
-def _chain(graph: Graph, square: Op) -> _Chain | None:
-    """All that is linear behind a square, as far as one operator reads it."""
-    found = _Chain(square.inputs[0], graph.shape(square.output), square, end=square.output)
-    op = sole_reader(graph, square.output)
-    if op is not None and op.type == "Reshape":
-        found.cube, found.end = graph.shape(op.output), op.output
-        op = sole_reader(graph, op.output)
-    while op is not None and _is_linear(graph, op, found):
-        found.end = op.output
-        op = sole_reader(graph, op.output)
-    if not found.reductions or len(found.cube) != 4 or found.cube[0] != 1:
-        return None
-    return found
-
-
-def _is_linear(graph: Graph, op: Op, found: _Chain) -> bool:
-    """Whether an operator is a part of the chain, which it becomes then."""
-    if op.type == "Reshape":
-        return bool(found.reductions)
-    if op.type == "Mul":
-        numbers = [graph.constants[name] for name in op.inputs if name in graph.constants]
-        if len(numbers) != 1 or numbers[0].size != 1 or numbers[0].item() <= 0 or not found.reductions:
-            return False
-        found.factor *= numbers[0].item()
-        return True
-    if found.reductions and _kept(graph, found) != graph.shape(op.inputs[0]):
-        return False  # behind a change of shape it is another matter
-    if op.type == "Conv":
-        weight = graph.constants.get(op.inputs[1])
-        bias = graph.constants.get(op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else np.zeros(1)
-        if weight is None or bias is None or np.any(bias) or weight.shape[2:] != (1, 1) or weight.min() < 0:
-            return False
-        sums = weight.sum((1, 2, 3), dtype=np.float64)
-        if int(op.attributes.get("group", 1)) != 1 or not sums.min() > 0.999 * sums.max():
-            return False
-        found.factor *= float(sums[0])
-        found.most *= float(sums[0] / weight[weight > 0].min())
-    elif not _is_over_pixels(graph, op):
-        return False
-    found.reductions.append(op)
-    return True
-
-
-def _kept(graph: Graph, found: _Chain) -> tuple[int, ...]:
-    return graph.shape(found.reductions[-1].output) if found.reductions else found.cube
-
-
-def _is_over_pixels(graph: Graph, op: Op) -> bool:
-    shape = graph.shape(op.inputs[0])
-    if len(shape) != 4 or graph.shape(op.output) != (*shape[:2], 1, 1):
-        return False
-    return op.type == "GlobalAveragePool" or (op.type == "ReduceMean" and axes_of(graph, op, 4) == (2, 3))
 
 
 class _Scaled:
     """The operators in the place of one chain and what follows it."""
 
-    def __init__(self, graph: Graph, chain: _Chain) -> None:
-        self.graph, self.chain = graph, chain
+    def __init__(self, graph: Graph, chain: Chain, *, calibrated: bool) -> None:
+        self.graph, self.chain, self.calibrated = graph, chain, calibrated
         self.steps: list[Op] = []
         self.name = chain.square.name
         has_conv = any(op.type == "Conv" for op in chain.reductions)
@@ -157,20 +91,24 @@ class _Scaled:
         """Which of the three forms it is, and all operators of it."""
         graph, chain = self.graph, self.chain
         reader = sole_reader(graph, chain.end)
-        eps = _added(graph, reader)
+        eps = added_number(graph, reader)
         root = sole_reader(graph, reader.output) if reader is not None and eps is not None else reader
-        if root is None or root.type != "Sqrt":
-            self._put(chain.end, self._mean(), self._last(chain.end))
-            return
-        quotients = _quotients(graph, chain.source, root.output)
-        if quotients:
+        is_root = root is not None and root.type == "Sqrt"
+        quotients = quotients_by(graph, chain.source, root.output) if root is not None and is_root else []
+        if root is not None and quotients:
             self._put(quotients[0].output, self._quotient(eps or 0.0), root, *quotients)
-        else:
+        elif self.calibrated:
+            return
+        elif root is not None and is_root:
             self._put(root.output, self._root(eps or 0.0), root)
+        else:
+            self._put(chain.end, self._mean(), self._last(chain.end))
 
     def _put(self, target: str, made: str, *replaced: Op) -> None:
         """The new operators before the last of those that they replace; the result goes to `target`."""
         graph = self.graph
+        if self.calibrated:
+            made = self._stored(made, target)
         self.steps.append(Op("Reshape", f"{self.name}_end", [made], [target], {}, (self.name,)))
         at = min(graph.ops.index(op) for op in replaced)
         for op in replaced[1:]:
@@ -181,6 +119,15 @@ class _Scaled:
             graph.ops.remove(replaced[0])
         graph.ops[at:at] = self.steps
 
+    def _stored(self, made: str, target: str) -> str:
+        """int8 again, with the numbers of `target`; all that was written so far is fp16."""
+        graph, shape = self.graph, self.graph.shape(made)
+        graph.floats.update(name for op in self.steps for name in op.outputs)
+        stored = graph.add_value(f"{target}_stored", shape)
+        graph.derived[stored] = (target, lambda values: values.reshape(shape))
+        self.steps.append(Op("Convert", stored, [made], [stored], {}, (self.name,)))
+        return stored
+
     def _last(self, name: str) -> Op:
         return next(op for op in self.graph.ops if name in op.outputs)
 
@@ -188,7 +135,7 @@ class _Scaled:
 
     def _quotient(self, eps: float) -> str:
         """x / sqrt(mean(x * x) + eps)."""
-        unit, variance, _ = self._measured(eps)
+        unit, variance, _ = self._measured(eps, again=is_centred(self.graph, self.chain))
         return self._plain("Mul", unit, self._inverse_root(variance, math.sqrt(self.mean_gain / self.chain.factor)))
 
     def _root(self, eps: float) -> str:
@@ -203,11 +150,13 @@ class _Scaled:
         gain = math.sqrt(self.chain.factor / self.mean_gain)
         return self._over(self._over(variance, inverse, gain=gain), inverse, gain=gain)
 
-    def _measured(self, eps: float) -> tuple[str, str, str]:
-        """z, v and i."""
+    def _measured(self, eps: float, *, again: bool = False) -> tuple[str, str, str]:
+        """z, v and i; `again`: z without its mean."""
         eps /= self.chain.factor
         inverse = self._estimate("InverseEstimate", self._size(), least=least_size(eps, self.mean_gain))
         unit = self._plain("Mul", self._shaped(), inverse)
+        if again:
+            unit = self._plain("Sub", unit, self._averaged("mean", unit))
         return unit, self._variance(unit, inverse, eps), inverse
 
     # -- their parts ------------------------------------------------------------------------------------------
@@ -222,7 +171,7 @@ class _Scaled:
             if op.type == "Conv":
                 self._convolve(now, made, self._share(op))
             else:
-                self.steps.append(Op("GlobalMaxPool", made, [now], [made], {}, (self.name,)))
+                self._pool("Max", now, made, op)
             now = made
         return now
 
@@ -234,17 +183,20 @@ class _Scaled:
         self.chain.source = made
         return made
 
-    def _variance(self, unit: str, inverse: str, eps: float) -> str:
-        now = self._product(unit, unit, gain=self.gain)
-        waits = self.mean_gain / self.gain
+    def _averaged(self, name: str, now: str, gain: float = 1.0) -> str:
+        """The mean of a value, taken as the squares' is; `gain` on top, where a convolution can multiply."""
         for op in self.chain.reductions:
-            made = self._value("variance", self.graph.shape(op.output))
+            made = self._value(name, self.graph.shape(op.output))
             if op.type == "Conv":
-                self._convolve(now, made, self._share(op) * waits)
-                waits = 1.0
+                self._convolve(now, made, self._share(op) * gain)
+                gain = 1.0
             else:
-                self.steps.append(Op("GlobalAveragePool", made, [now], [made], {}, (self.name,)))
+                self._pool("Average", now, made, op)
             now = made
+        return now
+
+    def _variance(self, unit: str, inverse: str, eps: float) -> str:
+        now = self._averaged("variance", self._product(unit, unit, gain=self.gain), self.mean_gain / self.gain)
         gain = epsilon_gain(eps, self.mean_gain)
         return self._plain("Add", now, self._product(inverse, inverse, gain=gain)) if gain else now
 
@@ -292,55 +244,14 @@ class _Scaled:
         self.steps.append(Op(kind, made, [left, right], [made], {}, (self.name,)))
         return made
 
+    def _pool(self, kind: str, source: str, made: str, like: Op) -> None:
+        """Over the same pixels as another one."""
+        is_line = like.type == "AveragePool"
+        given = {name: list(like.attributes[name]) for name in ("kernel_shape", "strides")} if is_line else {}
+        name = f"{kind}Pool" if is_line else f"Global{kind}Pool"
+        self.steps.append(Op(name, made, [source], [made], given, (self.name,)))
+
     def _convolve(self, source: str, made: str, weight: Array) -> None:
         kept = self.graph.add_constant(f"{made}_weight", weight)
         attributes = {"kernel_shape": [1, 1]}
         self.steps.append(Op("Conv", made, [source, kept], [made], attributes, (self.name,)))
-
-
-def _added(graph: Graph, op: Op | None) -> float | None:
-    """The number that an addition adds, if it is positive."""
-    if op is None or op.type != "Add" or len(op.inputs) != 2:
-        return None
-    numbers = [graph.constants[name] for name in op.inputs if name in graph.constants]
-    if len(numbers) != 1 or numbers[0].size != 1 or not numbers[0].item() >= 0:
-        return None
-    return float(numbers[0].item())
-
-
-def _quotients(graph: Graph, source: str, root: str) -> list[Op]:
-    """The division of `source` by a root, first, and what lies between the two; empty if there is none."""
-    between: list[Op] = []
-    now = root
-    while True:
-        op = sole_reader(graph, now)
-        if op is None:
-            return []
-        if op.type == "Div" and op.inputs == [source, now] and graph.shape(op.output) == graph.shape(source):
-            return [op, *between]
-        if op.type == "Reciprocal":
-            product = sole_reader(graph, op.output)
-            is_whole = product is not None and graph.shape(product.output) == graph.shape(source)
-            if product is not None and product.type == "Mul" and source in product.inputs and is_whole:
-                return [product, op, *between]
-            return []
-        if not _is_guard(graph, op):
-            return []
-        between.append(op)
-        now = op.output
-
-
-def _is_guard(graph: Graph, op: Op) -> bool:
-    """What only keeps zeros from being divided by zero, or writes a number several times."""
-    numbers = [graph.constants[name] for name in op.inputs[1:] if name in graph.constants]
-    if op.type == "Reshape":
-        return graph.shape(op.output) == graph.shape(op.inputs[0])
-    if op.type in {"Expand", "Identity"}:
-        return True
-    if op.type == "Max":
-        return len(op.inputs) == 2 and len(numbers) == 1 and numbers[0].size == 1 and numbers[0].item() <= _TINY
-    if op.type == "Clip":
-        low = numbers[0].item() if numbers and numbers[0].size == 1 else op.attributes.get("min", 0.0)
-        high = numbers[1].item() if len(numbers) > 1 and numbers[1].size == 1 else op.attributes.get("max", np.inf)
-        return bool(low <= _TINY and high >= _LARGEST_FP16)
-    return False

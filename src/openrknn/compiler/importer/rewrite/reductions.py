@@ -169,6 +169,10 @@ def _channels(
 
 def _square(writer: Writer, node: Any) -> None:
     """The sum of the squares, and its root."""
+    shape, kept = writer.shape(node.input[0]), writer.shape(node.output[0])
+    if node.op_type == "ReduceL2" and shape is not None and kept is not None and prod(shape) == prod(kept):
+        writer.reshape(writer.add("Abs", node.input[0]), kept, to=node.output[0])  # of one number each
+        return
     square = writer.add("Mul", node.input[0], node.input[0])
     root = node.op_type == "ReduceL2"
     given = {entry.name: attribute(node, entry.name) for entry in node.attribute}
@@ -199,6 +203,10 @@ _SHORTEST = 1e-12
 def _unit_length(writer: Writer, node: Any) -> None:
     """x divided by its length along an axis."""
     axes = [int(attribute(node, "axis", -1))]
+    shape = writer.shape(node.input[0])
+    if shape is not None and shape[axes[0]] == 1:
+        writer.add("Sign", node.input[0], to=node.output[0])
+        return
     if int(attribute(node, "p", 2)) == 2:
         total = writer.mean(writer.add("Mul", node.input[0], node.input[0]), axes, "ReduceSum")
         length = writer.add("Sqrt", writer.add("Add", total, writer.new(_SHORTEST)))
