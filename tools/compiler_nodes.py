@@ -26,6 +26,7 @@ import numpy.typing as npt
 import onnx
 import onnx.reference
 
+from openrknn.cachefiles import FileCache
 from openrknn.compiler import compile_model
 from openrknn.compiler.check import check
 from openrknn.errors import RknnError
@@ -222,6 +223,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="a line for every test")
     options = parser.parse_args()
     is_bad = False
+    FileCache.is_on = False  # no model comes twice
     for form in options.form or FORMS:
         counts: Counter[str] = Counter()
         for case in cases(form):

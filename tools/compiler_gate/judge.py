@@ -77,7 +77,8 @@ def judge_model(
     signal.signal(signal.SIGALRM, _late)
     signal.alarm(_SECONDS)
     try:
-        made = compile_model(model, target, calibration=feeds if form == "int8" else None, check=False)
+        calibration = feeds if form == "int8" else None
+        made = compile_model(model, target, calibration=calibration, check=False, adaptive_rounding=runs)
         is_compiled = True
         if not runs:
             return Outcome("right")
