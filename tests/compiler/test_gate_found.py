@@ -12,6 +12,7 @@ from onnx import helper
 from openrknn.compiler.ir import Quantization
 from openrknn.compiler.quantise.weights import least_scales, quantize_bias, quantize_weights
 from tests.compiler.nets import Net
+from tools.accuracy.models import CASES, build
 from tools.compiler_gate.judge import judge_model
 
 Build = Callable[[Net], Sequence[str]]
@@ -137,6 +138,11 @@ def test_found_by_random_graphs(name: str, form: str) -> None:
     model: Any = net.model(inputs, build(net))
     found = judge_model(model, form, "rk3588")
     assert found.kind == "right", found.text
+
+
+def test_numbers_divided_by_their_length_are_fp16_in_int8() -> None:
+    """The reciprocals of all lengths had one scale: 12 dB."""
+    assert judge_model(build(CASES["cosine similarity"]), "int8", "rk3588").kind == "right"
 
 
 def test_a_part_that_is_multiplied_has_a_range_of_its_own() -> None:
