@@ -6,6 +6,7 @@ Exact: three networks of the vendor's converter that compute one constant, and s
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,3 +86,14 @@ def test_integers_of_unknown_range_are_not_varied() -> None:
     model = openrknn.load(golden("conv_rk3588_i8"))
     assert fixed_inputs(random_arrays(model)) == []
     assert fixed_inputs({"ids": np.zeros((1, 4), np.int64), "x": np.ones(3)}) == ["ids"]
+
+
+def test_the_models_own_mean_and_std_are_taken_out() -> None:
+    """A public RV1103 file with mean -128 and std 255: numbers of 0 to 1 were less than a step, and "one answer"."""
+    model = openrknn.load(golden("gemm_rk3588_i8"))
+    (plain,) = random_arrays(model).values()
+    graph = model.graphs[0]
+    (entry,) = graph.normalizations
+    shifted = replace(entry, mean=(-128.0,) * 4, std=(255.0,) * 4)
+    (fed,) = random_arrays(replace(model, graphs=(replace(graph, normalizations=(shifted,)),))).values()
+    np.testing.assert_allclose((fed + 128) / 255, plain, atol=1e-5)

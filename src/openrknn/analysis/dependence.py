@@ -69,4 +69,6 @@ def _random(report: InputReport, batch: int, chance: np.random.Generator) -> Arr
     if report.scale is None and not report.dtype.startswith("float"):
         return np.zeros(shape, report.dtype)
     low, high = report.calibrated or report.range or (-1.0, 1.0)
-    return chance.uniform(low, high, shape).astype(np.float32)
+    # The range is that of the numbers behind the model's own mean and std; what is fed comes before them.
+    mean, std = (values[0] if values else default for values, default in ((report.mean, 0.0), (report.std, 1.0)))
+    return (chance.uniform(low, high, shape) * std + mean).astype(np.float32)
