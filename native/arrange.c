@@ -277,31 +277,3 @@ int32_t openrknn_dequantize(const void *source, float32 *target, int64_t count, 
         return -1;
     }
 }
-
-/*
- * round(x / scale + zero) in single precision, ties to even, held inside the type. Between -2^22 and 2^22 adding
- * 1.5 * 2^23 rounds to an integer. A comparison that NaN fails makes it the lowest number.
- */
-#define QUANTIZE(type, low, high)                                                                                      \
-    for (int64_t i = 0; i < count; i++) {                                                                              \
-        float32 steps = source[i] / scale + (float32)zero;                                                             \
-        steps = steps > (low) ? steps : (low);                                                                         \
-        steps = steps < (high) ? steps : (high);                                                                       \
-        ((type *)target)[i] = (type)(int32_t)(float_to_bits(steps + 0x1.8p23f) - 0x4b400000);                          \
-    }                                                                                                                  \
-    return 0
-
-int32_t openrknn_quantize(const float32 *source, void *target, int64_t count, int32_t format, int32_t zero,
-                          float32 scale)
-{
-    switch (format) {
-    case OPENRKNN_INT8:
-        QUANTIZE(int8_t, -128.0f, 127.0f);
-    case OPENRKNN_UINT8:
-        QUANTIZE(uint8_t, 0.0f, 255.0f);
-    case OPENRKNN_INT16:
-        QUANTIZE(int16_t, -32768.0f, 32767.0f);
-    default:
-        return -1;
-    }
-}

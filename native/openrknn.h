@@ -172,10 +172,6 @@ OPENRKNN_API void openrknn_arrange(const openrknn_arrangement *step);
 OPENRKNN_API int32_t openrknn_dequantize(const void *source, float *target, int64_t count, int32_t format, int32_t zero,
                                          float scale);
 
-/* round(source / scale + zero) in single precision, ties to even, held inside the type; -1 likewise. */
-OPENRKNN_API int32_t openrknn_quantize(const float *source, void *target, int64_t count, int32_t format, int32_t zero,
-                                       float scale);
-
 /*
  * Softmax of rows. `tail` has the exponentials of what is left behind the last whole group of four in each row. -1: a
  * number is infinite or none, and nothing useful was written.

@@ -4,7 +4,7 @@
     shift_floor     x / 2^n, rounded down
     saturate        clamp to the range of an integer type
     quantize        real -> stored integer;  dequantize: stored integer -> real
-    quantize_affine, dequantize_affine      the same in single precision, as runtimes do it; native, into `out=`
+    dequantize_affine   stored integer -> real in single precision, as runtimes do it; native, into `out=`
     sum_to_single   the exact sum of doubles, rounded once to single precision
     encode_fp16, encode_bf16, decode_fp16, decode_bf16      floats <-> their 16-bit patterns
     pack_int4, unpack_int4                                  signed 4-bit numbers, two per byte
@@ -40,7 +40,6 @@ __all__ = [
     "larger",
     "pack_int4",
     "quantize",
-    "quantize_affine",
     "round_to_integer",
     "saturate",
     "shift_floor",
@@ -195,30 +194,6 @@ def dequantize_affine(
     else:
         wide = np.float64 if stored.dtype == np.int32 else np.float32
         np.multiply(np.subtract(stored, zero_point, dtype=wide).astype(np.float32), np.float32(scale), out=result)
-    return result
-
-
-def quantize_affine(
-    values: Floats, scale: float, zero_point: int, dtype: npt.DTypeLike = np.int8, *,
-    out: npt.NDArray[Any] | None = None,
-) -> npt.NDArray[Any]:  # fmt: skip
-    """`round(value / scale + zero_point)` in float32, ties to even, saturated; NaN becomes the lowest number.
-
-    Inputs of a model take another order of operations (`runtime.io.inputs`). `dtype` is int8, uint8 or int16.
-    """
-    kind = np.dtype(dtype)
-    if values.dtype != np.float32 or kind not in FORMATS or kind.itemsize > 2 or kind.kind == "f":
-        raise TypeError(f"float32 becomes int8, uint8 or int16 here, not {values.dtype} {kind}")
-    result = prepared(out, values.shape, kind)
-    native = nativelib.library()
-    if native is not None and values.flags.c_contiguous:
-        arguments = (address(values), address(result), values.size, FORMATS[kind], zero_point, scale)
-        _affine(native.openrknn_quantize)(*arguments)
-        return result
-    limits = np.iinfo(kind)
-    with np.errstate(over="ignore", invalid="ignore"):
-        steps = np.divide(values, np.float32(scale), dtype=np.float32) + np.float32(zero_point)
-    result[...] = np.clip(np.rint(np.nan_to_num(steps, nan=limits.min)), limits.min, limits.max)
     return result
 
 
