@@ -40,3 +40,22 @@ def test_the_bias_of_a_nearly_dead_channel_survives(group: int) -> None:
     with Session(compiled.model, "software") as session:
         found = session.run(data[0], layout="nchw")[out]
     np.testing.assert_allclose(found[0, 5], 1.5, atol=target.scale)
+
+
+@pytest.mark.parametrize("group", [1, 32])
+def test_weights_below_the_normal_numbers_of_fp16_keep_their_digits(group: int) -> None:
+    """A batch norm behind large numbers, folded: weights of 7e-6 had 7 bits (52 dB). Witness: the sums in float64."""
+    random = np.random.default_rng(0)
+    weights = random.normal(size=(32, 32 // group, 1, 1)) * 7e-6
+    weights[-1] *= 1e-9  # a dead kernel, which nothing saves
+    bias = random.normal(size=32) * 0.05
+    x = (random.normal(size=(1, 32, 8, 4)) * 3000).astype(np.float16).astype(np.float32)
+    net = Net()
+    out = net.add("Conv", "x", net.constant(weights), net.constant(bias), kernel_shape=[1, 1], group=group)
+    model = net.model({"x": x.shape}, [out])
+    rows = weights[:, :, 0, 0] if group == 1 else np.diag(weights[:, 0, 0, 0])
+    wanted = np.einsum("oi,bihw->bohw", rows, x.astype(np.float64)) + bias[None, :, None, None]
+    with Session(compile_model(model, check=False).model, "software") as session:
+        (found,) = session.run(x, layout="nchw").values()
+    error = np.square(found - wanted).sum() / np.square(wanted).sum()
+    assert -10 * np.log10(error) > 64

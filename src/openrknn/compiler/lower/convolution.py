@@ -271,6 +271,8 @@ def _finish(low: Lowering, op: Op, packed: Packed, first_out: int, count: int) -
     target = low.quantization(op.output)
     finish = Finish(packed.unit, target, flying=False)
     finish.convolution(corrects=packed.corrects)
+    if packed.power:
+        finish.divide(packed.power)
     activation = op.attributes.get("activation")
     largest = max(abs(target.low), abs(target.high)) if target is not None else 0.0
     if activation:

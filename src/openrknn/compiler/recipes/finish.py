@@ -108,6 +108,11 @@ class Finish:
                      bs_alu_algo=AluAlgorithm.ADD)  # fmt: skip
             self.set("DPU_RDMA.RDMA_BRDMA_CFG", brdma_data_use=OperandKinds.ALU)
 
+    def divide(self, power: int) -> None:
+        """fp16: what a convolution sums up, with its bias, by a power of two."""
+        self.set("DPU.BS_CFG", bs_mul_bypass=0)
+        self.set("DPU.BS_MUL_CFG", bs_mul_operand=fp16_bits(2.0**-power))
+
     def subtract_zero_point(self, source: Quantization | None) -> None:
         """Flying int8: stored numbers to multiples of the scale."""
         if source is not None:
