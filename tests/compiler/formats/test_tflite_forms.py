@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openrknn.compiler.errors import ModelError
+from openrknn.compiler.errors import ModelError, UnsupportedOperatorError
 from openrknn.compiler.importer.formats import tflite
 from openrknn.compiler.importer.formats.tflite.schema import (
     Operator,
@@ -22,6 +22,7 @@ from openrknn.compiler.importer.formats.tflite.schema import (
     _quantisation,
 )
 from openrknn.compiler.importer.formats.tflite.sparse import dense
+from openrknn.compiler.importer.formats.tflite.states import open_states
 
 runtime = pytest.importorskip("onnxruntime", reason="it runs the ONNX that is made: pip install onnxruntime")
 
@@ -90,10 +91,14 @@ def test_the_scales_of_a_bias_may_name_the_dimension_of_its_filters() -> None:
     assert (bias.axis, bias.scale.size) == (0, 4)
 
 
-def ran(graph: Subgraph, *inputs: Any) -> Any:
+def ran_all(graph: Subgraph, *inputs: Any) -> Any:
     made = tflite._written(graph, "model", "", [graph], turns=False, is_cut=False)
     session = runtime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, {entry.name: x for entry, x in zip(session.get_inputs(), inputs, strict=True)})[0]
+    return session.run(None, {entry.name: x for entry, x in zip(session.get_inputs(), inputs, strict=True)})
+
+
+def ran(graph: Subgraph, *inputs: Any) -> Any:
+    return ran_all(graph, *inputs)[0]
 
 
 def test_16_bits_saturate() -> None:
@@ -153,3 +158,48 @@ def test_a_transposed_convolution_of_16_bits() -> None:
     wanted = np.clip(wanted + bias * (scales * 1e-4), -32.768, 32.767)
     found = ran(Subgraph("g", tensors, [0], [3], [op]), real.astype(np.float32))
     np.testing.assert_allclose(found[0], wanted, atol=1e-4)
+
+
+def svdf(rank: int, units: int, size: int, memory: int, *, code: int = 0) -> Subgraph:
+    filters, random = units * rank, np.random.default_rng(rank)
+    shapes = {"x": (1, size), "features": (filters, size), "times": (filters, memory), "bias": (units,),
+              "state": (1, filters * memory), "y": (1, units)}  # fmt: skip
+    tensors = [Tensor(name, shape, np.float32) for name, shape in shapes.items()]
+    for tensor in tensors[1:4]:
+        tensor.data = random.normal(0, 1, tensor.shape).astype(np.float32)
+    tensors[4].is_variable = True
+    options = Options(Fake(s0=rank, s1=code))  # type: ignore[arg-type]
+    return Subgraph("g", tensors, [0], [5], [Operator("SVDF", [0, 1, 2, 3, 4], [5], options, b"", "SVDF")])
+
+
+@pytest.mark.parametrize(("rank", "code"), [(1, 0), (2, 1)])
+def test_svdf_remembers_what_its_features_gave(rank: int, code: int) -> None:
+    """TFLite's rule, number by number: the state moves by one, and its last column is new."""
+    units, size, memory = 3, 5, 4
+    graph = svdf(rank, units, size, memory, code=code)
+    features, times, bias = (np.asarray(tensor.data) for tensor in graph.tensors[1:4])
+    opened = open_states(graph, "model")
+    assert [opened.tensors[index].name for index in opened.inputs] == ["x", "state"]
+    assert [opened.tensors[index].name for index in opened.outputs] == ["y", "state_next"]
+    random, kept = np.random.default_rng(7), np.zeros((1, units * rank * memory), np.float32)
+    wanted_state = np.zeros((units * rank, memory))
+    for _ in range(memory + 2):
+        x = random.normal(0, 1, (1, size)).astype(np.float32)
+        wanted = bias.astype(np.float64)
+        for number in range(units * rank):
+            wanted_state[number, :-1] = wanted_state[number, 1:].copy()
+            wanted_state[number, -1] = sum(features[number, column] * x[0, column] for column in range(size))
+            wanted[number // rank] += sum(times[number, at] * wanted_state[number, at] for at in range(memory))
+        found, kept = ran_all(opened, x, kept)
+        np.testing.assert_allclose(found[0], np.maximum(wanted, 0) if code else wanted, atol=1e-4)
+        np.testing.assert_allclose(kept.reshape(wanted_state.shape), wanted_state, atol=1e-5)
+
+
+def test_svdf_that_does_not_fit_together_is_refused() -> None:
+    graph = svdf(2, 3, 5, 4)
+    graph.tensors[4].shape = (1, 23)
+    with pytest.raises(UnsupportedOperatorError, match=r"SVDF.* do not fit to its rank of 2"):
+        ran(open_states(graph, "model"), np.zeros((1, 5), np.float32), np.zeros((1, 23), np.float32))
+    graph.tensors[4].is_variable = False
+    with pytest.raises(ModelError, match="SVDF has no variable as operand 4"):
+        open_states(graph, "model")

@@ -1,4 +1,4 @@
-"""Products of matrices, embeddings, and what remembers: LSTM."""
+"""Products of matrices, embeddings, and what remembers: LSTM, SVDF."""
 
 from __future__ import annotations
 
@@ -96,9 +96,39 @@ def _lstm(context: Context, op: Operator) -> None:
     context.put(op, flat if is_time_major else context.transpose(flat, (1, 0, 2)))
 
 
+def _svdf(context: Context, op: Operator) -> None:
+    """A filter over the input, and one over what the first one gave in the last runs; `rank` of these make a unit."""
+    source, features, times, state = (context.operand(op, number) for number in (0, 1, 2, 4))
+    rank = op.options.number(0)
+    batch, memory = context.shape(source)[0] if context.rank(source) else 0, context.shape(times)[-1:]
+    filters = context.shape(features)[:1]
+    units = filters[0] // rank if filters and rank > 0 else 0
+    is_whole = context.rank(source) == context.rank(features) == context.rank(times) == 2 and len(memory) == 1
+    is_whole = is_whole and context.shape(source)[1:] == context.shape(features)[1:]
+    is_whole = is_whole and context.shape(times)[:1] == filters == (units * rank,) and min(units, *memory, batch) > 0
+    if not is_whole or math.prod(context.shape(state)) != batch * units * rank * memory[0]:
+        shapes = ", ".join(str(list(context.shape(index))) for index in (features, times, state))
+        raise context.unsupported(op, f"its filters and its state, {shapes}, do not fit to its rank of {rank}")
+    weights = context.weights(features, (0, 1), context.shape(features), 0)
+    newest = context.reshape(context.node("Gemm", [context.value(source), weights], transB=1), (batch, *filters, 1))
+    bounds = [context.new(np.array([number], np.int64), "bound") for number in (1, memory[0], 2)]
+    before = context.node("Slice", [context.reshape(context.value(state), (batch, *filters, *memory)), *bounds])
+    made = context.node("Concat", [before, newest], axis=2)
+    context.put(op, context.reshape(made, context.shape(op.outputs[1])), number=1)
+    each = _matrix(context, op, 2).astype(np.float32).reshape(units, rank * memory[0], 1, 1)
+    wide = context.reshape(made, (batch, filters[0] * memory[0], 1, 1))
+    bias = context.real(context.optional(op, 3)) if context.optional(op, 3) >= 0 else None
+    operands = [wide, context.new(each, "times")]
+    if bias is not None:
+        operands.append(context.new(bias.reshape(-1).astype(np.float32), "bias"))
+    summed = context.reshape(context.node("Conv", operands, group=units, kernel_shape=[1, 1]), (batch, units))
+    context.put(op, context.activated(summed, op.options.small(1), op))
+
+
 RULES: dict[str, Rule] = {
     "FULLY_CONNECTED": _fully_connected,
     "BATCH_MATMUL": _batch_matmul,
     "EMBEDDING_LOOKUP": _embedding,
+    "SVDF": _svdf,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
 }

@@ -2,7 +2,7 @@
 
 TFLite keeps variables inside the interpreter (VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE). A compiled model keeps
 nothing, so a variable is an input with its name, and what is assigned to it an output `NAME_next`: the program feeds
-the one with the other, from zeros on.
+the one with the other, from zeros on. SVDF has such a variable as an operand.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from openrknn.compiler.importer.formats.tflite.schema import Operator, Subgraph
 __all__ = ["open_states"]
 
 _VARIABLES = {"VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"}
+_REMEMBERS = {"SVDF": 4}
+"""Operator -> the operand that it changes."""
 
 
 def open_states(graph: Subgraph, name: str) -> Subgraph:
     """The same graph without variables."""
-    if not any(op.kind in _VARIABLES for op in graph.operators):
+    if not any(op.kind in {*_VARIABLES, *_REMEMBERS} for op in graph.operators):
         return graph
     states = _States(graph, name)
     operators = [made for op in graph.operators if (made := states.without(op)) is not None]
@@ -45,6 +47,8 @@ class _States:
 
     def without(self, op: Operator) -> Operator | None:
         """The operator, or nothing in the place of one that has to do with variables."""
+        if op.kind in _REMEMBERS:
+            return self._remembering(op, _REMEMBERS[op.kind])
         if op.kind not in _VARIABLES:
             return replace(op, inputs=[self.others.get(index, index) for index in op.inputs])
         if op.kind == "VAR_HANDLE" and op.outputs:
@@ -52,6 +56,20 @@ class _States:
         elif op.kind != "CALL_ONCE":  # that one fills variables with what they start with
             self._use(op)
         return None
+
+    def _remembering(self, op: Operator, operand: int) -> Operator:
+        """Its variable is an input, and what it leaves there a second result."""
+        if len(op.inputs) <= operand or not self.tensors[op.inputs[operand]].is_variable:
+            raise ModelError(f"{self.name}: {op.place} has no variable as operand {operand}; the file is damaged")
+        index = op.inputs[operand]
+        label = self.tensors[index].name
+        if label in self.assigned or index in self.inputs:
+            raise ModelError(f"{self.name}: {op.place} changes {label!r}, which another operator uses too")
+        self.inputs.append(index)
+        self.tensors.append(replace(self.tensors[index], is_variable=False))
+        self.assigned[label] = len(self.tensors) - 1
+        sources = [self.others.get(entry, entry) for entry in op.inputs]
+        return replace(op, inputs=sources, outputs=[*op.outputs[:1], self.assigned[label]])
 
     def _use(self, op: Operator) -> None:
         if not op.inputs or op.inputs[0] not in self._labels:
