@@ -12,7 +12,10 @@ from openrknn.chips import chip_named
 from openrknn.container.outer import Flavour
 from openrknn.container.patch import input_values
 from openrknn.errors import ExecutionError
+from openrknn.isa import Register
+from openrknn.isa.cna import ConvCon1
 from openrknn.isa.rk3562 import RK3562
+from openrknn.npu import Buffer, Machine, TaskRef, Watcher
 from openrknn.npu.blocks.cna import fetch_weights
 from openrknn.npu.decode import common_cna
 from openrknn.npu.decode.registers import NamedRegisters, Registers
@@ -136,3 +139,39 @@ def test_packed_rows_without_a_width_are_refused() -> None:
     cna = NamedRegisters(Registers({}), RK3562.block("CNA"))
     with pytest.raises(ExecutionError, match="no width"):
         common_cna.kept_rows(cna, 0, packed=True)
+
+
+class Listener(Watcher):
+    """Has to hear of every word, so that none is passed on the short way."""
+
+    def __init__(self) -> None:
+        self.words = 0
+
+    def wrote(self, register: type[Register]) -> None:
+        self.words += 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["silu_rk3588_fp", "silu_rk3562_i8", "silu_rk3576_i8", "silu_rv1106_i8", "silu_rv1106b_i8", "conv_rk3566_i8"],
+)
+def test_words_that_are_only_kept_are_decoded_alike_on_both_ways(name: str) -> None:
+    placed = place(GOLDENS / f"{name}.rknn")
+    short = placed.program().steps
+    listener = Listener()
+    placed.machine = Machine(placed.model.chip, placed.memory, watcher=listener)
+    assert list(map(repr, placed.program().steps)) == list(map(repr, short))
+    assert listener.words > 40 * len(short)
+
+
+def test_undeclared_bits_are_found_on_the_short_way() -> None:
+    placed = place(GOLDENS / "conv_rk3588_i8.rknn")
+    count = placed.graph.tasks[0].amount
+    words = placed.memory.view(placed.commands + placed.graph.tasks[0].address, 8 * count, "commands").copy()
+    buffer = Buffer(0x7000_0000, words, "commands")
+    placed.memory.add(buffer)
+    stream = words.view(np.uint64)
+    (at,) = np.flatnonzero((stream & 0xFFFF) == ConvCon1.offset)[:1]
+    stream[at] |= np.uint64(~ConvCon1.declared & 0xFFFF_FFFF) << np.uint64(16)
+    with pytest.raises(ExecutionError, match="are set but not declared"):
+        placed.machine.prepare([[TaskRef(0, buffer.address, count - 4)]])

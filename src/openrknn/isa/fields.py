@@ -84,7 +84,7 @@ class Field(Generic[T]):
     def __get__(self, instance: Register | None, owner: type[Register]) -> Self | T:
         if instance is None:
             return self
-        return self.decode(self.code_in(instance.value), owner.name)
+        return self.decode((instance.value >> self.low) & self.code_mask, owner.name)
 
     def __set__(self, instance: Register, value: T) -> None:
         raise AttributeError(f"a register value does not change; use .replace({self.name}=...)")
@@ -148,6 +148,10 @@ class _Number(Field[int]):
 
     def natural(self, code: int) -> int:
         return code
+
+    def decode(self, code: int, register: str = "?") -> int:
+        """The natural value; every code has one."""
+        return self.natural(code)
 
     @property
     def allowed(self) -> str:
@@ -225,6 +229,10 @@ class Flag(Field[bool]):
         super().__init__(bit, bit, text, evidence=evidence, notes=notes)
 
     def natural(self, code: int) -> bool:
+        return bool(code)
+
+    def decode(self, code: int, register: str = "?") -> bool:
+        """The natural value; every code has one."""
         return bool(code)
 
 

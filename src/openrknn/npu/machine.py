@@ -79,6 +79,8 @@ class Machine:
         self._cores = [Core(self._map) for _ in range(chip.cores)]
         self._watcher = Watcher() if watcher is None else watcher
         self._entries = _entries_of(self._map)
+        self._plain = {} if type(self._watcher) is not Watcher else _plain_places(self._map)
+        """Most words: (target, offset) -> the block, and the bits that its register does not declare."""
 
     def save(self, core: int) -> CoreState:
         """What the tasks decoded so far left in a core: registers, pointers, tables."""
@@ -127,8 +129,13 @@ class Machine:
         words = self.memory.view(task.address, (task.amount + TAIL_WORDS) * WORD_BYTES, "PC fetch").view(np.uint64)
         written: set[int] = set()
         loads_table = False
+        plain, bank = self._plain, working.groups.bank
         for target, offset, value in self._parts(words):
-            if isinstance(value, np.ndarray):
+            place = plain.get((target, offset))
+            if place is not None and not value & place[1]:
+                bank(place[0])[offset] = value
+                written.add(offset)
+            elif isinstance(value, np.ndarray):
                 working.tables.store_all(value)
                 working.groups.write(self._map.by_target[target], offset, int(value[-1]))
                 written.add(offset)
@@ -287,6 +294,18 @@ class Machine:
         if text not in self.noted:
             self.noted[text] = Finding(task.number, text, rule.run)
             self.note([self.noted[text]])
+
+
+def _plain_places(registers: isa.RegisterMap) -> dict[tuple[int, int], tuple[str, int]]:
+    """Registers whose values are only kept until a block starts: no pointers, no entries of lookup tables."""
+    tables = {dpu_lut.LutAccessCfg.offset, dpu_lut.LutAccessData.offset}
+    return {
+        (int(target), offset): (block.name, ~register.declared & _ALL_BYTES)
+        for target, block in registers.by_target.items()
+        if block.enable_bit is not None and target not in {*_NOT_REGISTERS, Target.ENABLE}
+        for offset, register in block.by_offset.items()
+        if offset & _BLOCK_OFFSET != _S_POINTER and offset not in tables
+    }
 
 
 def _entries_of(registers: isa.RegisterMap) -> tuple[int, int, int] | None:

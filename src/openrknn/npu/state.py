@@ -67,7 +67,11 @@ class Groups:
 
     def write(self, block: Block, offset: int, value: int) -> None:
         """Write into the group under the block's pointer."""
-        self._values[block.name][self._pointer[block.name]][offset] = value
+        self.bank(block.name)[offset] = value
+
+    def bank(self, block: str) -> dict[int, int]:
+        """The group under a block's pointer."""
+        return self._values[block][self._pointer[block]]
 
     def set_pointer(self, block: Block, value: SPointer) -> None:
         """A write to S_POINTER."""

@@ -44,6 +44,7 @@ class Registers:
         self._values = values
         self._memory = memory
         self._watcher = Watcher() if watcher is None else watcher
+        self._is_watched = type(self._watcher) is not Watcher
         self._read: set[int] = set()
         self.tolerate = tolerate
 
@@ -56,7 +57,8 @@ class Registers:
     def read(self, register: type[R]) -> R:
         """The register's value in natural units; its reset value where the stream never wrote it."""
         self._read.add(register.offset)
-        return self._watcher.read(register.read(self._values))
+        value = register.read(self._values)
+        return self._watcher.read(value) if self._is_watched else value
 
     def is_written(self, register: type[Register]) -> bool:
         """Whether anybody wrote the register since the reset."""

@@ -42,7 +42,7 @@ class Way:
             return tuple(map(self.view, config)) if config else config  # type: ignore[call-overload, return-value]
         if kind in _KINDS:
             return self.view(config._original)  # type: ignore[attr-defined, no-any-return]
-        if not _is_config(kind):
+        if not _fields_of(kind):
             return config
         found = self._views.get(id(config))
         if found is None:
@@ -63,15 +63,17 @@ class Way:
         if isinstance(config, tuple):
             for value in config:
                 yield from self.unread(value)
-        if not _is_config(type(config)):
+        described = _fields_of(type(config))
+        if not described:
             return
         read = self.has_read(config)
-        for field in fields(config):  # type: ignore[arg-type]
-            value = getattr(config, field.name)
-            if field.name in read:
-                yield from () if _WHOLE + field.name in read else self.unread(value)
-            elif field.name not in _PLACE and (field.default is MISSING or value != field.default):
-                yield f"{type(config).__module__.rpartition('.')[2]}: {field.name} = {value!r}"
+        for name, default in described:
+            value = getattr(config, name)
+            if name in read:
+                if type(value) not in _PLAIN and _WHOLE + name not in read:
+                    yield from self.unread(value)
+            elif name not in _PLACE and (default is MISSING or value != default):
+                yield f"{type(config).__module__.rpartition('.')[2]}: {name} = {value!r}"
 
 
 class Reading(Generic[S]):
@@ -112,14 +114,16 @@ _WHOLE = "* "
 _KINDS: set[type] = set()
 """The types of views."""
 _VIEWS: dict[type, type] = {}
-_CONFIGS: dict[type, bool] = {}
+_CONFIGS: dict[type, tuple[tuple[str, Any], ...]] = {}
 
 
-def _is_config(kind: type) -> bool:
-    if kind not in _CONFIGS:
-        ours = any(base.__module__.startswith("openrknn.npu.") for base in kind.__mro__)
-        _CONFIGS[kind] = ours and is_dataclass(kind)
-    return _CONFIGS[kind]
+def _fields_of(kind: type) -> tuple[tuple[str, Any], ...]:
+    """The fields of a configuration with their defaults; nothing for what is no configuration."""
+    found = _CONFIGS.get(kind)
+    if found is None:
+        ours = any(base.__module__.startswith("openrknn.npu.") for base in kind.__mro__) and is_dataclass(kind)
+        found = _CONFIGS[kind] = tuple((field.name, field.default) for field in fields(kind)) if ours else ()
+    return found
 
 
 def _view_of(kind: type) -> type:
