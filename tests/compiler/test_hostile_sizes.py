@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 from pathlib import Path
@@ -97,7 +98,8 @@ def test_an_operator_of_too_many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one operator: a model of many operators is not limited. 32 channels in 2160p need 8,640 on RK3566."""
     assert MOST_TASKS > 8640
     picture = model("Conv", np.ones((16, 16, 3, 3)), shape=(1, 16, 256, 256))
-    monkeypatch.setattr("openrknn.compiler.lower.context.MOST_TASKS", 2)
+    for module in ("budget", "lower.context"):
+        monkeypatch.setattr(f"openrknn.compiler.{module}.MOST_TASKS", 2)
     with pytest.raises(ModelError, match="n needs more than 2 tasks of the NPU"):
         compile_model(picture.SerializeToString(), check=False)
 
@@ -167,3 +169,38 @@ def test_a_pad_that_reflects_more_than_there_is_is_refused() -> None:
     model = helper.make_model(helper.make_graph([node], "g", [x], [y], [pads]))
     with pytest.raises(ModelError, match="Pad 'pad' reflects more than there is"):
         compile_model(model)
+
+
+@pytest.mark.parametrize("equation", ["abij,jk-", "abij,jk\x02", "abij,jk.->a", "abij,jk->a->b", "ab1j,jk->ab"])
+def test_equations_that_shape_inference_would_not_finish(equation: str) -> None:
+    made = model("Einsum", np.ones((8, 3)), shape=(1, 4, 8, 8), equation=equation)
+    with pytest.raises(ModelError, match="Einsum 'n' has the equation"):
+        compile_model(made.SerializeToString(), check=False)
+
+
+def test_equations_that_functions_are_given() -> None:
+    inner = helper.make_node("Einsum", ["a", "b"], ["c"], name="inner")
+    entry = inner.attribute.add()
+    entry.name, entry.ref_attr_name, entry.type = "equation", "how", 3
+    function = helper.make_function(
+        "own", "Sum", ["a", "b"], ["c"], [inner], [helper.make_opsetid("", 17)], attributes=["how"]
+    )
+    for equation, is_right in (("ab,bc->ac", True), ("ab,bc-", False)):
+        made = model("Sum", np.ones((8, 3)), domain="own", how=equation)
+        made.functions.append(function)
+        made.opset_import.append(helper.make_opsetid("own", 1))
+        if is_right:
+            read_model(made.SerializeToString())
+            continue
+        with pytest.raises(ModelError, match="has the equation 'ab,bc-'"):
+            read_model(made.SerializeToString())
+
+
+@pytest.mark.parametrize("body", [
+    "width=32\nheight=32\nchannels=3\n[upsample]\nstride=255\n",
+    "width=8\nheight=8\nchannels=1048576\n[upsample]\nstride=2\n",
+])  # fmt: skip
+def test_cuts_of_large_convolutions_are_not_compared_without_end(body: str) -> None:
+    """A minute and more each, before the number of cuts was bounded."""
+    with contextlib.suppress(ModelError):
+        compile_model((f"[net]\n{body}".encode(), EMPTY), check=False)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,7 @@ open(f"{folder}/frozen.pb", "wb").write(graph.SerializeToString())
 """
 
 
+@cache
 def _made(script: str) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         with tempfile.NamedTemporaryFile("w", suffix=".py") as file:  # TorchScript reads the source of a class

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ __all__ = [
     "check_array",
     "filled",
     "memory_for",
+    "refuse_tasks",
     "seconds_for",
 ]  # fmt: skip
 
@@ -64,6 +65,15 @@ def check_array(shape: Sequence[int], who: str) -> None:
             "does not contain. Export the model for smaller sizes",
             operators=(who,),
         )
+
+
+def refuse_tasks(who: str, *operators: str) -> NoReturn:
+    """Of an operator that is cut into more than `MOST_TASKS`."""
+    raise ModelError(
+        f"{who} needs more than {MOST_TASKS} tasks of the NPU: its input is too large. Choose smaller input shapes "
+        "(--shapes)",
+        operators=operators,
+    )
 
 
 def filled(shape: Sequence[int], who: str, value: float = 0.0, dtype: Any = np.float64) -> npt.NDArray[Any]:

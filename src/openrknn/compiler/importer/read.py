@@ -12,7 +12,7 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.external import load_external_data, refuse_external_data
 from openrknn.compiler.importer.formats import format_of, read_foreign
 from openrknn.compiler.importer.formats.pairs import name_of
-from openrknn.compiler.importer.wellformed import check_well_formed
+from openrknn.compiler.importer.wellformed import check_equations, check_well_formed
 
 __all__ = ["read_model"]
 
@@ -50,6 +50,7 @@ def read_model(
     _check(onnx, model, name)
     if model.functions:
         model = _inlined(onnx, model, name)
+    check_equations(model, name)
     return model
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from math import prod
 from typing import Any
@@ -10,7 +11,7 @@ from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.external import tensors_of
 
-__all__ = ["check_well_formed"]
+__all__ = ["check_equations", "check_well_formed"]
 
 _BITS = {
     "FLOAT": 32, "UINT8": 8, "INT8": 8, "UINT16": 16, "INT16": 16, "INT32": 32, "INT64": 64, "BOOL": 8, "FLOAT16": 16,
@@ -23,6 +24,10 @@ _FIELDS = {
     "INT64": "int64_data", "UINT32": "uint64_data", "UINT64": "uint64_data", "STRING": "string_data",
 }  # fmt: skip
 """Where numbers are that are not raw; all others are in int32_data."""
+_TERM = r"[A-Za-z]*(?:\.\.\.[A-Za-z]*)?"
+_EQUATION = re.compile(rf"{_TERM}(?:,{_TERM})*(?:->{_TERM})?")
+"""Of Einsum, without spaces."""
+_SHOWN = 60
 _WINDOWS = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "QLinearConv", "ConvInteger", "DeformConv"}
 
 
@@ -40,6 +45,19 @@ def check_well_formed(model: Any, name: str) -> None:
             _node(node, known, name)
             if node.op_type in _WINDOWS:
                 _window(node, axes, name)
+
+
+def check_equations(model: Any, name: str) -> None:
+    """Of every Einsum of a model without functions: ONNX's shape inference does not end for other characters."""
+    for node in (node for graph in _graphs(model) for node in graph.node if node.op_type == "Einsum"):
+        given = b"".join(entry.s for entry in node.attribute if entry.name == "equation")
+        text = given.replace(b" ", b"").decode("latin-1")
+        if not _EQUATION.fullmatch(text):
+            raise ModelError(
+                f"{name}: Einsum {node.name or ''!r} has the equation {text[:_SHOWN]!r}; it must consist of letters, "
+                "'...', ',' and at most one '->'. Export the model again",
+                operators=(node.name, *node.output),
+            )
 
 
 def _tensor(tensor: Any, known: dict[int, str], name: str) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from openrknn.compiler.budget import MOST_TASKS
-from openrknn.compiler.errors import ModelError
+from openrknn.compiler.budget import MOST_TASKS, refuse_tasks
 from openrknn.compiler.formats import Format, align
 from openrknn.compiler.functions import Function
 from openrknn.compiler.ir import Array, Graph, Op, Quantization
@@ -93,11 +92,7 @@ class Lowering:
     def add(self, step: Step, task: Task) -> None:
         step.tasks.append(task)
         if len(step.tasks) > MOST_TASKS:
-            raise ModelError(
-                f"{step.name} needs more than {MOST_TASKS} tasks of the NPU: its input is too large. Choose smaller "
-                "input shapes",
-                operators=step.fused,
-            )
+            refuse_tasks(step.name, *step.fused)
 
     def add_rows(self, step: Step, task: Task) -> None:
         """A task of the DPU that works pixel by pixel: cores share its rows, or the columns of its only row."""

@@ -8,84 +8,18 @@ asks for more than boards have seen.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from openrknn.compiler.budget import MOST_TASKS, refuse_tasks
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import Format, align, ceil_div
 from openrknn.compiler.targets import Buffer
+from openrknn.compiler.tile.bands import Band, Shape
 from openrknn.compiler.tile.columns import LONGEST, Axis, Columns, column_windows, fold
 
 __all__ = ["Band", "Shape", "folded", "row_entries", "tile"]
 
 _FOUR_ATOMS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What decides about the cut."""
-
-    channels: int
-    height: int
-    """Rows of the input that are used."""
-    width: int
-    """Columns that are read; transposed: with the pad values between them."""
-    out_height: int
-    kernel: tuple[int, int]
-    stride: int
-    dilation: int
-    pad_top: int
-    depthwise: bool
-    stored_kernels: int
-    """1 for depthwise."""
-    kernel_channels: int
-    """Channels of one kernel as they are stored; of the first chunk for depthwise."""
-    picture_row: int
-    """Pixels of a row in memory, 0 for feature maps."""
-    spread: int = 1
-    """Transposed: distance of input rows once pad values stand between them."""
-    pixels: int = 0
-    """Of the output."""
-    buffer: Buffer = field(kw_only=True)
-    axis: Axis | None = None
-    """Along the rows, where they may be cut."""
-    can_skip: bool = True
-    """Whether a task can skip the rest of the output's rows; where columns are cut, it writes one row otherwise."""
-    most_out: int = LONGEST
-    """Rows of the output that one task writes."""
-
-    @property
-    def reach(self) -> int:
-        return (self.kernel[0] - 1) * self.dilation + 1
-
-    @property
-    def room(self) -> int:
-        """Rows that one row of the input takes in the buffer."""
-        return self.spread if self.buffer.counts_spread else 1
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """One task."""
-
-    channel: int
-    channels: int
-    row: int
-    rows: int
-    out_row: int
-    out_rows: int
-    pad_top: int
-    data_banks: int
-    weight_banks: int
-    reuses_weights: bool
-    kernel: int = 0
-    kernels: int = 0
-    """Where kernels are cut: how many of them, from `kernel` on; 0: all."""
-    columns: Columns | None = None
-    """Where columns are cut: which."""
-    kept: int = 0
-    """First rows that are in the buffer already, from the band before."""
-    entry: int = 0
-    """Where in the buffer the first row is, if rows are kept: the data's banks are a ring."""
 
 
 def row_entries(channels: int, width: int, format: Format, buffer: Buffer) -> int:  # noqa: A002
@@ -100,35 +34,52 @@ _SHARED = 64
 """Pixels of one row that are worth being shared by cores."""
 _STRIPES = 512
 """More of them, and a window itself does not fit."""
+_MOST_TRIED = 4 * MOST_TASKS
+"""Bands of all cuts that are compared."""
+
+
+class _TooManyError(Exception):
+    """A cut of more bands than an operator may have tasks."""
 
 
 def tile(shape: Shape, format: Format, name: str) -> list[Band]:  # noqa: A002
     """Bands from top to bottom, in each the chunks of channels; stripes of columns from left to right if need be."""
-    whole = _whole(shape, format)
-    if whole is not None:
-        return whole[0]
-    axis = shape.axis
-    if axis is not None and not shape.picture_row:
-        found = [entry for entry in _striped(shape, axis, format) if entry is not None]
-        if found:
-            return min(found, key=lambda bands: (_cost(bands, shape), len(bands)))
+    try:
+        whole = _whole(shape, format)
+        if whole is not None:
+            return whole[0]
+        axis = shape.axis
+        if axis is not None and not shape.picture_row:
+            found = list(_striped(shape, axis, format))
+            if found:
+                return min(found, key=lambda bands: (_cost(bands, shape), len(bands)))
+    except _TooManyError:
+        refuse_tasks(name, name)
     raise UnsupportedOperatorError(
         f"{name!r}: {shape.reach} rows of {shape.channels} channels and {shape.width} columns do not fit into "
         "the NPU's buffer; make the input narrower"
     )
 
 
-def _striped(shape: Shape, axis: Axis, format: Format) -> Iterator[list[Band] | None]:  # noqa: A002
+def _striped(shape: Shape, axis: Axis, format: Format) -> Iterator[list[Band]]:  # noqa: A002
     """The fewest stripes that fit, and some more of them: lower stripes read fewer rows twice."""
-    tried = 0
+    tried = work = 0
     least = ceil_div(max(axis.out, axis.size), LONGEST)
+    if least > MOST_TASKS:
+        raise _TooManyError
     for count in range(max(2, least), min(axis.out, least + _STRIPES) + 1):
         windows = column_windows(axis, count)
-        bands = None if windows is None else _stripes(shape, windows, format)
-        tried += bands is not None
-        yield bands
-        if tried > 0 and (tried > least + 2 or shape.out_height == 1):
+        try:
+            bands = None if windows is None else _stripes(shape, windows, format)
+        except _TooManyError:  # narrower stripes are higher: these may be fewer
+            bands, work = None, work + MOST_TASKS
+        if bands is not None:
+            tried, work = tried + 1, work + len(bands)
+            yield bands
+        if tried > 0 and (tried > least + 2 or shape.out_height == 1 or work > _MOST_TRIED):
             return
+        if work > _MOST_TRIED:
+            raise _TooManyError
 
 
 def _stripes(shape: Shape, windows: list[Columns], format: Format) -> list[Band] | None:  # noqa: A002
@@ -149,11 +100,20 @@ def _stripes(shape: Shape, windows: list[Columns], format: Format) -> list[Band]
         if found and fits and found[-1].weight_banks == bands[0].weight_banks:
             bands = [replace(bands[0], reuses_weights=True), *bands[1:]]
         found += [replace(band, columns=window) for band in bands]
+        if len(found) > MOST_TASKS:
+            raise _TooManyError
     return found
 
 
 def folded(shape: Shape, format: Format, *, wants_rows: bool = False) -> Shape:  # noqa: A002
     """A 1x1 convolution over pixels that lie one after the other: as rows and columns that fit, or can be shared."""
+    try:
+        return _folded(shape, format, wants_rows=wants_rows)
+    except _TooManyError:  # `tile` says so
+        return shape
+
+
+def _folded(shape: Shape, format: Format, *, wants_rows: bool) -> Shape:  # noqa: A002
     axis = shape.axis
     if axis is None or shape.kernel != (1, 1) or shape.stride != 1 or axis.stride != 1 or shape.spread > 1:
         return shape
@@ -169,7 +129,7 @@ def folded(shape: Shape, format: Format, *, wants_rows: bool = False) -> Shape: 
     if bands is None:
         return shape
     if not fits:
-        cut = [entry for entry in _striped(shape, axis, format) if entry is not None]
+        cut = list(_striped(shape, axis, format))
         if cut and min(map(len, cut)) < len(bands[0]):
             return shape
     return made
@@ -320,6 +280,15 @@ def _chunks(shape: Shape, format: Format) -> Iterator[tuple[int, int]]:  # noqa:
 
 
 def _bands(
+    shape: Shape, rows: int, data: int, weight: int, chunks: list[tuple[int, int]], fits: bool
+) -> Iterator[Band]:
+    for number, band in enumerate(_all_bands(shape, rows, data, weight, chunks, fits)):
+        if number >= MOST_TASKS:
+            raise _TooManyError
+        yield band
+
+
+def _all_bands(
     shape: Shape, rows: int, data: int, weight: int, chunks: list[tuple[int, int]], fits: bool
 ) -> Iterator[Band]:
     if shape.spread > 1:

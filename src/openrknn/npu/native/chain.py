@@ -50,7 +50,7 @@ class _Range:
     """The numbers that are possible at a place of the program, and what clamps on the way would leave of them."""
 
     limit: int
-    """No number is larger in magnitude, whatever clamps do."""
+    """No number is larger in magnitude, with clamps or without."""
     low: int
     high: int
 
@@ -63,9 +63,13 @@ class _Range:
             return
         if clamp.below is not None:
             raise _NoChainError
-        lower = -self.limit if clamp.lower is None else int(clamp.lower)
-        upper = self.limit if clamp.upper is None else int(clamp.upper)
-        self.low, self.high = (min(max(end, lower), upper) for end in (self.low, self.high))
+        ends = [self.low, self.high]
+        if clamp.lower is not None:
+            ends = [max(end, int(clamp.lower)) for end in ends]
+        if clamp.upper is not None:
+            ends = [min(end, int(clamp.upper)) for end in ends]
+        self.low, self.high = ends
+        self.limit = max(self.limit, *map(abs, ends))  # a clamp can move numbers away from zero
 
     def scale(self, factor: int, addend: int, shift: int) -> None:
         """x = (x * factor + addend) >> shift"""
@@ -259,14 +263,10 @@ def _out(chain: Chain, out: out_cvt.Config, numbers: _Range) -> ChainFlags:
         raise _NoChainError
     flags = ChainFlags(0)
     limit = numbers.limit
-    ends = numerics.saturate(
-        out_cvt.apply(np.array([numbers.low, numbers.high], np.int64), out)
-        if limit * abs(out.scale) < 2**62
-        else np.array([-_INT8, _INT8]),
-        np.int8,
-    )
-    if not numbers.is_clamped:
-        ends = np.array([-_INT8, _INT8 - 1], np.int8)
+    ends = np.array([-_INT8, _INT8 - 1], np.int8)
+    if numbers.is_clamped:
+        _bounded(max(abs(numbers.low), abs(numbers.high)) * abs(out.scale), 2**62)
+        ends = numerics.saturate(out_cvt.apply(np.array([numbers.low, numbers.high], np.int64), out), np.int8)
     if (limit * abs(out.scale) >> out.shift) + abs(out.offset) >= _INT32 - 1:
         # Too far for 32 bits, but saturated long before: hold the number where it is certain.
         if not out.scale:
