@@ -191,14 +191,19 @@ def test_parts_of_a_file_contain_their_weights(
 
 
 @pytest.mark.parametrize(
-    "location", ["/etc/hostname", "../secret.txt", "a/../../secret.txt", "", "link", "sub/link", "sub", "gone", "a\0b"]
+    "location",
+    ["/etc/hostname", "../secret.txt", "a/../../secret.txt", "", "link", "sub/link", "sub", "gone", "a\0b", "circle"],
 )
 def test_files_outside_of_the_folder_are_refused(location: str, tmp_path: Path) -> None:
+    from openrknn.compiler.errors import ModelError
+    from openrknn.compiler.importer.read import read_model
+
     (tmp_path / SECRET).write_bytes(b"token")
     folder = tmp_path / "model"
     (folder / "sub").mkdir(parents=True)
     (folder / "link").symlink_to(tmp_path / SECRET)
     (folder / "sub" / "link").symlink_to(tmp_path)
+    (folder / "circle").symlink_to(folder / "circle")
     data = model_of(
         [onnx.helper.make_node("Identity", ["stolen"], ["y"])], [outside(location=location)]
     ).SerializeToString()
@@ -207,6 +212,8 @@ def test_files_outside_of_the_folder_are_refused(location: str, tmp_path: Path) 
         check_external_data(data, folder, "m.onnx")
     with pytest.raises(BadReferenceError, match=r"m\.onnx"):
         check_onnx_file(folder / "m.onnx")
+    with pytest.raises(ModelError, match=r"its external weights cannot be read: .*'stolen'"):
+        read_model(folder / "m.onnx")
 
 
 def test_files_inside_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,6 +230,21 @@ def test_files_inside_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert onnx.numpy_helper.to_array(read.graph.initializer[0]).tobytes() == b"abcd"
     model.graph.initializer[0].external_data[0].value = "w.bin"  # a link that stays inside
     check_external_data(model.SerializeToString(), tmp_path, "m.onnx")
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    assert onnx.numpy_helper.to_array(read_model(tmp_path / "m.onnx").graph.initializer[0]).tobytes() == b"abcd"
+
+
+def test_tensors_that_share_too_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from openrknn.compiler.errors import ModelError
+    from openrknn.compiler.importer.read import read_model
+
+    monkeypatch.setattr("openrknn.compiler.importer.external._FREE", 0)
+    (tmp_path / "w.bin").write_bytes(b"abcd")
+    tensors = [outside(location="w.bin") for _ in range(3)]
+    model = model_of([onnx.helper.make_node("Identity", ["stolen"], ["y"])], tensors)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="take 12 bytes from files of 4 bytes: too many tensors share"):
+        read_model(tmp_path / "m.onnx")
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)

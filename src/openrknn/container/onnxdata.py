@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from openrknn.errors import BadReferenceError, FormatError
 
 __all__ = [
-    "External", "check_external_data", "check_onnx_file", "external_data", "external_in_model",
+    "External", "check_external_data", "check_onnx_file", "external_data", "external_file", "external_in_model",
     "message_fields", "refuse_external_data",
 ]  # fmt: skip
 
@@ -85,11 +85,10 @@ def refuse_external_data(data: bytes | memoryview, name: str) -> None:
 
 def check_external_data(data: bytes | memoryview, folder: str | os.PathLike[str], name: str) -> None:
     """BadReferenceError if a model keeps tensors anywhere but in regular files of its own folder."""
-    root = Path(folder).resolve()
     checked: set[str] = set()
     for found in external_data(data):
         if found.location not in checked:
-            _check_location(found, root, name)
+            external_file(found, folder, name)
             checked.add(found.location)
 
 
@@ -104,12 +103,19 @@ def check_onnx_file(path: str | os.PathLike[str]) -> None:
         return
 
 
-def _check_location(found: External, root: Path, name: str) -> None:
-    place = Path(found.location)
+def external_file(found: External, folder: str | os.PathLike[str], name: str) -> Path:
+    """Where the bytes of a tensor are, without links: always a regular file in the model's folder or below it.
+
+    BadReferenceError for any other place. This is the only rule: whoever reads external data asks here for the path.
+    """
+    root, place = Path(folder).resolve(), Path(found.location)
     where = f"{name} keeps its tensor {found.tensor!r} in {found.location!r}"
     if not found.location or "\0" in found.location or place.is_absolute() or ".." in place.parts:
         raise BadReferenceError(f"{where}, which is not a path inside the model's folder; store the file beside it")
-    target = (root / place).resolve()
+    try:
+        target = (root / place).resolve()
+    except (OSError, RuntimeError):  # links in a circle
+        raise BadReferenceError(f"{where}, which cannot be read: its links lead in a circle") from None
     if not target.is_relative_to(root):
         raise BadReferenceError(f"{where}, a link that leads out of the model's folder; store the file itself there")
     try:
@@ -118,6 +124,7 @@ def _check_location(found: External, root: Path, name: str) -> None:
         raise BadReferenceError(f"{where}, which cannot be read: {error.strerror}") from None
     if not stat.S_ISREG(kind):
         raise BadReferenceError(f"{where}, which is not a regular file")
+    return target
 
 
 # -- the wire format -------------------------------------------------------------------------------------------------

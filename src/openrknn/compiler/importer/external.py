@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
-from openrknn.container.onnxdata import external_in_model
+from openrknn.container.onnxdata import External, external_file, external_in_model
+from openrknn.errors import FormatError
 
 __all__ = ["load_external_data", "refuse_external_data", "tensors_of"]
 
@@ -37,41 +36,38 @@ def refuse_external_data(model: Any, name: str) -> None:
 
 
 def load_external_data(model: Any, folder: Path, name: str) -> None:
-    """Read the weights that lie in `folder` or below it; a link, an absolute path or `..` is refused."""
+    """Read the weights that lie in `folder` or below it; `container.onnxdata` decides which files these may be."""
     onnx = onnx_package()
-    root = os.path.realpath(folder)
-    sizes: dict[str, int] = {}
+    sizes: dict[Path, int] = {}
     taken = 0
     for tensor in tensors_of(model):
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
         entries = {entry.key: entry.value for entry in tensor.external_data}
-        location = entries.get("location", "")
-        path = os.path.join(root, location)
-        inside = location and not os.path.isabs(location) and ".." not in Path(location).parts and "\0" not in location
-        if not inside or os.path.realpath(path) != os.path.normpath(path):
-            raise ModelError(
-                f"{name}: its external weights cannot be read: {tensor.name!r} is in {location!r}, which is not a file "
-                "of the model's folder; links, absolute paths and '..' are not followed"
-            )
+        try:
+            path = external_file(External(tensor.name, entries.get("location", "")), folder, name)
+        except FormatError as error:
+            raise ModelError(f"{name}: its external weights cannot be read: {error}") from None
         try:
             offset, length = int(entries.get("offset") or 0), int(entries.get("length") or -1)
-            found = os.stat(path)
-            if not stat.S_ISREG(found.st_mode):
-                raise ValueError("it is not a regular file")
-            length = found.st_size - offset if length < 0 else length
-            if offset < 0 or length < 0 or offset + length > found.st_size:
-                raise ValueError(f"{length} bytes at {offset} of a file of {found.st_size} bytes")
-            sizes[path], taken = found.st_size, taken + length
+            size = path.stat().st_size
+            length = size - offset if length < 0 else length
+            if offset < 0 or length < 0 or offset + length > size:
+                raise ValueError(f"{length} bytes at {offset} of a file of {size} bytes")
+            sizes[path], taken = size, taken + length
             if taken > _TIMES * sum(sizes.values()) + _FREE:
-                raise ValueError("its tensors take the same bytes again and again")
+                raise ValueError(
+                    f"the tensors up to this one take {taken} bytes from files of {sum(sizes.values())} bytes: too "
+                    f"many tensors share the same bytes (at most {_TIMES} times the files and {_FREE >> 20} MB are "
+                    "read). Save the model again"
+                )
             _load(tensor, path, offset, length)
         except (OSError, ValueError, OverflowError) as error:
             raise ModelError(f"{name}: its external weights cannot be read: {tensor.name!r}: {error}") from None
 
 
-def _load(tensor: Any, path: str, offset: int, length: int) -> None:
-    with open(path, "rb") as file:
+def _load(tensor: Any, path: Path, offset: int, length: int) -> None:
+    with path.open("rb") as file:
         file.seek(offset)
         tensor.raw_data = file.read(length)
     tensor.data_location = onnx_package().TensorProto.DEFAULT

@@ -89,16 +89,21 @@ class Lowering:
         self.program.steps.append(step)
         return step
 
-    def add(self, step: Step, task: Task) -> None:
-        step.tasks.append(task)
-        if len(step.tasks) > MOST_TASKS:
+    def expect(self, step: Step, count: int) -> None:
+        """Before so many more tasks are made."""
+        if len(step.tasks) + count > MOST_TASKS:
             refuse_tasks(step.name, *step.fused)
+
+    def add(self, step: Step, task: Task) -> None:
+        self.expect(step, 1)
+        step.tasks.append(task)
 
     def add_rows(self, step: Step, task: Task) -> None:
         """A task of the DPU that works pixel by pixel: cores share its rows, or the columns of its only row."""
         sides = [task.registers[f"DPU.DATA_CUBE_{side.upper()}"][side] for side in ("height", "width")]
         size = next((side for side in sides if isinstance(side, int) and side > 1), 1)
         if size > LARGEST_SIDE:  # one row, of a number of pixels that has no factors
+            self.expect(step, -(-size // LARGEST_SIDE))
             for part in parts(size, 1, -(-size // LARGEST_SIDE)):
                 self.add_rows(step, self._band(task, *part))
             return

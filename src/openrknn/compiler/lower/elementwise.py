@@ -166,6 +166,7 @@ def lower_repeat(low: Lowering, op: Op) -> None:
 
     every = range(0, align(channels, low.format.atom), low.format.atom)
     guards = guard_tasks(low) if low.target.repeat_guards else []
+    low.expect(step, len(every) + 2 * len(guards))
     for task in (*guards, *(made(channel, 0, rows) for channel in every), *guards):
         low.add(step, task)
     for cores in low.options.core_counts:
