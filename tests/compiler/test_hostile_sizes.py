@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import struct
 from pathlib import Path
@@ -16,6 +15,8 @@ from openrknn.compiler import compile_model, read_model
 from openrknn.compiler.budget import LARGEST_CONSTANT, MOST_TASKS, check_array, filled, memory_for
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.rewrite.interpolation import matrix
+from openrknn.compiler.targets import TARGETS
+from openrknn.compiler.tile import LONGEST, Axis, Shape, convolution, tile
 from tools.fuzzing_importers.judge import Judge
 from tools.fuzzing_importers.mutate import mutated
 from tools.fuzzing_importers.seeds import Seed, seeds
@@ -196,11 +197,26 @@ def test_equations_that_functions_are_given() -> None:
             read_model(made.SerializeToString())
 
 
-@pytest.mark.parametrize("body", [
-    "width=32\nheight=32\nchannels=3\n[upsample]\nstride=255\n",
-    "width=8\nheight=8\nchannels=1048576\n[upsample]\nstride=2\n",
-])  # fmt: skip
-def test_cuts_of_large_convolutions_are_not_compared_without_end(body: str) -> None:
-    """A minute and more each, before the number of cuts was bounded."""
-    with contextlib.suppress(ModelError):
-        compile_model((f"[net]\n{body}".encode(), EMPTY), check=False)
+def test_the_tasks_of_a_repeated_picture_are_counted_before_they_are_made() -> None:
+    body = "[net]\nwidth=8\nheight=8\nchannels=1048576\n[upsample]\nstride=2\n"
+    with pytest.raises(ModelError, match=r"upsample_0 needs more than 16384 tasks .*--shapes"):
+        compile_model((body.encode(), EMPTY), check=False)
+
+
+def test_the_number_of_cuts_that_are_compared_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It grew with the square of the width: upsampling by 255 took minutes."""
+    target = TARGETS["rk3588"]
+    shape = Shape(
+        channels=16, height=16, width=20 * LONGEST, out_height=16, kernel=(1, 1), stride=1, dilation=1, pad_top=0,
+        depthwise=False, stored_kernels=16, kernel_channels=16, picture_row=0, pixels=16 * 20 * LONGEST,
+        buffer=target.buffer, axis=Axis(20 * LONGEST, 20 * LONGEST, 1), can_skip=False,
+    )  # fmt: skip
+    cuts: list[int] = []
+    original = convolution._stripes
+    monkeypatch.setattr(convolution, "_stripes", lambda *given: cuts.append(len(given[1])) or original(*given))
+    monkeypatch.setattr(convolution, "_MOST_TRIED", 1000)
+    assert len(tile(shape, target.fp16, "x")) == 20 * 16
+    assert cuts == [20, 21, 22]
+    monkeypatch.setattr(convolution, "MOST_TASKS", 100)
+    with pytest.raises(ModelError, match="x needs more than"):
+        tile(shape, target.fp16, "x")

@@ -96,3 +96,11 @@ def test_damage_is_an_error_of_ours_or_harmless(drawn: st.DataObject) -> None:
         is_bundle(damaged)
         with contextlib.suppress(RknnError):
             read_bundle(damaged)
+
+
+def test_a_member_without_a_name_is_not_read() -> None:
+    buffer = BytesIO(write_bundle(bundle()))
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.writestr("no-name", b"x")
+    data = buffer.getvalue().replace(b"no-name", b"\0o-name")
+    assert read_bundle(data).files == read_bundle(write_bundle(bundle())).files

@@ -235,7 +235,9 @@ def _check_format(found: Mapping[str, Any], name: str, wanted: str, version: int
 
 
 def _files(archive: zipfile.ZipFile, name: str) -> dict[str, bytes]:
-    entries = [info for info in archive.infolist() if info.filename != _MANIFEST and not info.is_dir()]
+    # `is_dir` of zipfile fails on a member without a name; a name that no part has is not read.
+    entries = [info for info in archive.infolist()
+               if info.filename != _MANIFEST and info.filename[-1:] not in ("", "/")]  # fmt: skip
     total = sum(info.file_size for info in entries)
     if total > _MAX_BYTES or len(entries) > _MOST_PARTS:
         raise FormatError(f"{name} has {len(entries)} parts of {total} bytes together; {_MAX_BYTES} are allowed")

@@ -251,3 +251,9 @@ def test_torchscript_that_reaches_out_is_refused(tmp_path: Path, member: str, da
     members = [(name, data if name == member else old) for name, old in SCRIPT]
     with pytest.raises(ModelError, match=message):
         rewrite(zipped(members), "script", tmp_path / "new.pt")
+
+
+def test_a_member_without_a_name() -> None:
+    data = zipped([("net/x", b"1"), ("net/data.pkl", b"2")]).replace(b"net/x", b"\0et/x")
+    with pytest.raises(ModelError, match="a member with the name ''"):
+        kind_of(data)

@@ -42,7 +42,8 @@ class Archive:
             raise
         except _DAMAGE as error:
             raise zipfile.BadZipFile(str(error)) from None
-        entries = [entry for entry in self._zip.infolist() if not entry.is_dir()]
+        # `is_dir` of zipfile fails on a member without a name; `_check` refuses it.
+        entries = [entry for entry in self._zip.infolist() if not entry.filename.endswith("/")]
         if len(entries) > _MOST_MEMBERS:
             raise ModelError(f"{name} has {len(entries)} members; a model has at most {_MOST_MEMBERS}")
         self._check(entries)
