@@ -14,9 +14,10 @@ from onnx import TensorProto, helper, numpy_helper
 from openrknn.compiler import compile_model, read_model
 from openrknn.compiler.budget import LARGEST_CONSTANT, MOST_TASKS, check_array, filled, memory_for
 from openrknn.compiler.errors import ModelError
+from openrknn.compiler.formats import Format
 from openrknn.compiler.importer.rewrite.interpolation import matrix
 from openrknn.compiler.targets import TARGETS
-from openrknn.compiler.tile import LONGEST, Axis, Shape, convolution, tile
+from openrknn.compiler.tile import LONGEST, Axis, Band, Columns, Shape, convolution, tile
 from tools.fuzzing_importers.judge import Judge
 from tools.fuzzing_importers.mutate import mutated
 from tools.fuzzing_importers.seeds import Seed, seeds
@@ -213,7 +214,12 @@ def test_the_number_of_cuts_that_are_compared_is_bounded(monkeypatch: pytest.Mon
     )  # fmt: skip
     cuts: list[int] = []
     original = convolution._stripes
-    monkeypatch.setattr(convolution, "_stripes", lambda *given: cuts.append(len(given[1])) or original(*given))
+
+    def counted(shape: Shape, windows: list[Columns], how: Format) -> list[Band] | None:
+        cuts.append(len(windows))
+        return original(shape, windows, how)
+
+    monkeypatch.setattr(convolution, "_stripes", counted)
     monkeypatch.setattr(convolution, "_MOST_TRIED", 1000)
     assert len(tile(shape, target.fp16, "x")) == 20 * 16
     assert cuts == [20, 21, 22]
