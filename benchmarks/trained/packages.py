@@ -83,7 +83,7 @@ def _bands(shape: tuple[int, ...]) -> Array:
     """Like a log-mel spectrogram of speech: bands that move, silence between."""
     bands, frames = np.mgrid[: shape[1], : shape[2]]
     energy = np.exp(-(((bands - 20 - 10 * np.sin(frames / 30)) / 8) ** 2)) * (np.sin(frames / 12) > -0.3)
-    return (1.5 * energy - 0.5)[None].astype(np.float32)
+    return np.asarray(1.5 * energy - 0.5, np.float32)[None]
 
 
 def _seal(shape: tuple[int, ...]) -> Array:
