@@ -169,6 +169,22 @@ def test_float_models_normalize_too() -> None:
         assert np.all(np.isinf(stored(session)))
 
 
+def test_pixels_of_fp16_pictures_are_multiplied_where_floats_are_divided() -> None:
+    """Two pixels where it shows: memory of runtime 1.5.2, RK3588 and RK3568 (with 149 floats that show the other)."""
+    model = openrknn.load(GOLDENS / "image_rk3588_fp.rknn")
+    graph = model.graphs[0]
+    mean, std = (112.91068267822266, 118.61213684082031, 126.0), (46.724945068359375, 67.18566131591797, 56.0)
+    entry = replace(graph.normalizations[0], mean=(*mean, mean[0]), std=(*std, std[0]))
+    pixels = np.zeros((1, 16, 16, 3), np.uint8)
+    pixels[0, 0, 0] = 6, 51, 0
+    with Session(replace(model, graphs=(replace(graph, normalizations=(entry,)),)), device="software") as session:
+        port = program_of(session).inputs[0]
+        port.feed(pixels, "nhwc")
+        assert port.stored.native[0, 0, 0, :2].tolist() == [-2.2890625, -1.005859375]
+        port.feed(pixels.astype(np.float32), "nhwc")
+        assert port.stored.native[0, 0, 0, :2].tolist() == [-2.287109375, -1.0068359375]
+
+
 def test_row_ends_are_what_padding_would_be() -> None:
     """8 pixels in rows of 16: a kernel at the right edge reads the rest. Raw pixels need the mean, others the zero."""
     with Session(GOLDENS / "dynamic_rk3588_i8.rknn") as session:

@@ -236,7 +236,10 @@ class InputPort:
             exact += self._offset
             return exact.astype(np.float32)
         steps = np.subtract(values, self._mean, dtype=np.float32, casting="same_kind")
-        steps /= self._std
+        if values.dtype == np.uint8 and self._limits is None:
+            steps *= np.float32(1) / self._std  # pixels of fp16 pictures, in runtime 1.5.2; it divides floats
+        else:
+            steps /= self._std
         if self._limits is not None:
             # As the vendor's runtime 1.5.2 does it, step by step in float32: this decides at ties.
             steps += self._offset * self._scale
