@@ -56,6 +56,6 @@ def with_other(name: str, old: str, other: Other) -> Model:
         return changed(tensor, quantization=changed(tensor.quantization, scale=(scale,), zero_point=(zero,)))
 
     parameters = Parameters(other.number, MappingProxyType(dict(other.parameters)))
-    mine = changed(node, type=other.type, parameters=parameters, attribute_bytes=b"")
+    mine = changed(node, type=other.type, parameters=parameters, attribute_bytes=memoryview(b""))
     nodes = tuple(mine if entry is node else entry for entry in graph.nodes)
     return changed(model, graphs=(changed(graph, nodes=nodes, tensors=tuple(map(scaled, graph.tensors))),))
