@@ -147,12 +147,26 @@ class FileCache:
 
     def _trim(self, folder: Path) -> None:
         total, now = 0, time.time()
+        if not self._is_due(folder, now):
+            return
         for one in _files(folder):
             is_half = one.path.name.startswith(_HALF)
             total += one.size
             if total > self.most_bytes if not is_half else now - one.used > _ABANDONED_SECONDS:
                 with contextlib.suppress(OSError):
                     one.path.unlink()
+
+    def _is_due(self, folder: Path, now: float) -> bool:
+        """Whether anything has to go. Sizes alone are cheap; a sorted list of thousands of paths after each write is not."""
+        total, is_abandoned = 0, False
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    about = entry.stat(follow_symlinks=False)
+                    total += about.st_size
+                    is_half = entry.name.startswith(_HALF)
+                    is_abandoned = is_abandoned or (is_half and now - about.st_mtime > _ABANDONED_SECONDS)
+        return total > self.most_bytes or is_abandoned
 
 
 def _files(folder: Path) -> list[Stored]:

@@ -1,4 +1,4 @@
-"""Parameters as work of the kernels that no task of the NPU uses: products, layouts, quantisation, softmax, boxes.
+"""Parameters as work of the kernels that no task of the NPU uses: products, layouts, dequantisation, softmax, boxes.
 
 Each is run with native kernels and with NumPy; arrays are allocations of exactly their size.
 """
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from openrknn import numerics
 from openrknn.compute import native
 from openrknn.layout.arrange import Arrangement
-from openrknn.numerics import dequantize_affine, quantize_affine
+from openrknn.numerics import dequantize_affine
 from openrknn.runtime.matmul.direct import DirectProduct, Rows, Tiles
 from openrknn.runtime.operators.softmax import softmax
 from openrknn.vision.nms import keep_best
@@ -68,12 +68,6 @@ def _dequantize(task: Task, rng: np.random.Generator) -> Array:
     dtype = np.dtype(task["dtype"])
     stored = rng.integers(0, 256, task["channels"] * task["width"] * dtype.itemsize, np.uint8).view(dtype)
     return _quiet(dequantize_affine(stored, 0.37, 0 if dtype.kind == "f" else 3))
-
-
-def _quantize(task: Task, rng: np.random.Generator) -> Array:
-    values = _values(task, rng, (task["channels"] * task["width"],))
-    dtype = task["dtype"] if task["dtype"] in ("int8", "int16", "uint8") else "int8"
-    return quantize_affine(values, (0.5, 0.37, 1e-30)[task["seed"] % 3], task["seed"] % 7 - 3, dtype)
 
 
 def _softmax(task: Task, rng: np.random.Generator) -> Array:
@@ -143,7 +137,6 @@ def _multiplied(a: Array, b: Array, zeros: Array | None) -> Array:
 _WORK: dict[str, Callable[[Task, np.random.Generator], Array]] = {
     "arrange": _arrange,
     "dequantize": _dequantize,
-    "quantize": _quantize,
     "softmax": _softmax,
     "suppress": _suppress,
     "product": _product,

@@ -147,7 +147,7 @@ NETWORK: Space = {
 }
 
 HOST: Space = {
-    "work": ("arrange", "dequantize", "quantize", "softmax", "suppress", "product"),
+    "work": ("arrange", "dequantize", "softmax", "suppress", "product"),
     "dtype": ("int8", "int16", "float16", "uint8", "int32", "float32"),
     "style": ("plain", "scaled", "float"),
     "channels": CHANNELS,

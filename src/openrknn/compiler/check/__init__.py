@@ -186,10 +186,10 @@ class _Check:
             flat = [np.ptp(values.astype(np.float32), axis=1) == 0 for values in rows]
             lost = int((flat[0] & ~flat[1]).sum())
             if rows[0].shape[1] >= _MANY and lost >= max(1, _FLAT_SHARE * len(flat[0])):
+                way = "Make outputs of the parts (--outputs)" + (", or compile fp16" if self._form != "fp16" else "")
                 text = (
                     f"{lost} of {len(flat[0])} channels of output {self._named(name)!r} are constant, which they are "
-                    "not in float: their numbers are too small for the scale of the others. Make outputs of the parts "
-                    "(--outputs), or compile fp16"
+                    f"not in float: their numbers are too small beside the others. {way}"
                 )
                 if text not in self.result.warnings:
                     self.result.warnings.append(text)
