@@ -157,7 +157,7 @@ class FileCache:
                     one.path.unlink()
 
     def _is_due(self, folder: Path, now: float) -> bool:
-        """Whether anything has to go. Sizes alone are cheap; a sorted list of thousands of paths after each write is not."""
+        """Whether anything has to go. Sizes are cheap; a sorted list of thousands of paths after each write is not."""
         total, is_abandoned = 0, False
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
