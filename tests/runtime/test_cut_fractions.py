@@ -45,7 +45,7 @@ def computed(model: Model, other: Other, values: Array) -> Array:
 @pytest.mark.parametrize("other", CUT, ids=LABELS)
 def test_atoms_lose_their_fractions_in_model_format_1(other: Other) -> None:
     model = with_other("cpu_sin_rk3588_i8", "Sin", other)
-    with np.load(GOLDENS / "cpu" / "cut_fractions.npz") as stored:
+    with np.load(GOLDENS / "runtime_1_5_2" / "cut_fractions.npz") as stored:
         values, theirs = stored["x"], stored[other.label]
     ours = computed(old_format(model), other, values)
     assert np.array_equal(ours, theirs)
@@ -57,7 +57,7 @@ def test_atoms_lose_their_fractions_in_model_format_1(other: Other) -> None:
 
 def test_numbers_that_only_move_to_another_scale_are_rounded() -> None:
     """Concat in atoms of channels: 25 of them in the public YOLOv5 of toolkit 1.2.0, which is equal in all bits."""
-    with np.load(GOLDENS / "cpu" / "cut_fractions.npz") as stored:
+    with np.load(GOLDENS / "runtime_1_5_2" / "cut_fractions.npz") as stored:
         values, theirs = stored["x"], stored[ROUNDED.label]
     model = old_format(with_other("cpu_sin_rk3588_i8", "Sin", ROUNDED))
     assert np.array_equal(computed(model, ROUNDED, values), theirs)

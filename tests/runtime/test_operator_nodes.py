@@ -35,6 +35,8 @@ ROUNDED = {
     "test_roialign_aligned_true",
 }
 """Tests whose answers are written with four digits."""
+NEWER = {"Softmax": "exSoftmax13"}
+"""ONNX's tests are those of the newest opset; a .rknn has another type for it where opset 13 changed the meaning."""
 NUMBERS = "fiub"
 
 
@@ -70,7 +72,8 @@ def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
 def computed(node: onnx.NodeProto, inputs: list[Array], shapes: list[tuple[int, ...]]) -> list[Array]:
     if node.op_type in SEVERAL:
         return list(SEVERAL[node.op_type].compute(inputs, attributes_of(node), shapes))
-    return [OPERATORS[node.op_type].compute(inputs, attributes_of(node), shapes[0]).reshape(shapes[0])]
+    compute = OPERATORS[NEWER.get(node.op_type, node.op_type)].compute
+    return [compute(inputs, attributes_of(node), shapes[0]).reshape(shapes[0])]
 
 
 def as_array(value: Any) -> Array:
