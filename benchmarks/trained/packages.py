@@ -249,7 +249,7 @@ def measured(entry: Entry, pictures: list[Path], wheels: Path | None) -> dict[st
 
 
 def _built(model: Any, given: dict[str, Any]) -> tuple[Compiled, list[str]]:
-    """The build, and what a user is told about it."""
+    """The compiled model, and the warnings of the compiler."""
     with warnings.catch_warnings(record=True):
         warnings.simplefilter("always")
         try:

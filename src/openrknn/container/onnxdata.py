@@ -106,7 +106,7 @@ def check_onnx_file(path: str | os.PathLike[str]) -> None:
 def external_file(found: External, folder: str | os.PathLike[str], name: str) -> Path:
     """Where the bytes of a tensor are, without links: always a regular file in the model's folder or below it.
 
-    BadReferenceError for any other place. This is the only rule: whoever reads external data asks here for the path.
+    Raises BadReferenceError for any other path. All code that reads external data must get its path from here.
     """
     root, place = Path(folder).resolve(), Path(found.location)
     where = f"{name} keeps its tensor {found.tensor!r} in {found.location!r}"

@@ -28,7 +28,7 @@ CLOSE = {"fp16": _Limit(30.0, 0.02, 30.0), "int8": _Limit(20.0, 0.25, 15.0), "mi
 """fp16 has 11 bits (66 dB), lookup tables 8 to 10: 2 % is far beyond both. A tensor of 8 bits whose range is 4 sigma
 has 41 dB, weights have about as much; a hundred such roundings one after the other leave 20 dB."""
 TINY = 1e-4
-"""Smaller errors are no mistake: differences of equal numbers are that large. What they leave is told (`is_faint`)."""
+"""Errors of this size are accepted: equal numbers can differ by as much. `is_faint` reports what they destroy."""
 _SPARE_DB = 12.0
 """Two ways of rounding the same numbers differ by a few decibels."""
 _SPARE_ERROR = 4.0
