@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from openrknn.container.protobuf import BYTES, VARINT, DamagedError, fields
 from openrknn.errors import BadReferenceError, FormatError
 
 __all__ = [
@@ -40,7 +41,6 @@ _MESSAGES: dict[str, dict[int, str]] = {
     "sparse": {1: "tensor", 2: "tensor"},
 }
 _NAME, _EXTERNAL, _LOCATION, _IS_EXTERNAL = 8, 13, 14, 1
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _DEEPEST = 100
 """Messages inside messages: protobuf's own limit."""
 
@@ -127,7 +127,7 @@ def external_file(found: External, folder: str | os.PathLike[str], name: str) ->
     return target
 
 
-# -- the wire format -------------------------------------------------------------------------------------------------
+# -- where tensors are -------------------------------------------------------------------------------------------------
 
 
 def _walk(data: memoryview, message: str, depth: int) -> Iterator[External]:
@@ -136,7 +136,7 @@ def _walk(data: memoryview, message: str, depth: int) -> Iterator[External]:
     inside = _MESSAGES[message]
     for number, kind, content in message_fields(data):
         child = inside.get(number)
-        if child is None or kind != _BYTES:
+        if child is None or kind != BYTES:
             continue
         assert isinstance(content, memoryview)
         if child == "tensor":
@@ -148,9 +148,9 @@ def _walk(data: memoryview, message: str, depth: int) -> Iterator[External]:
 def _tensor(data: memoryview) -> Iterator[External]:
     name, location, is_external = "", "", False
     for number, kind, content in message_fields(data):
-        if number == _LOCATION and kind == _VARINT:
+        if number == _LOCATION and kind == VARINT:
             is_external |= content == _IS_EXTERNAL
-        elif kind == _BYTES and number in (_NAME, _EXTERNAL):
+        elif kind == BYTES and number in (_NAME, _EXTERNAL):
             assert isinstance(content, memoryview)
             if number == _NAME:
                 name = _text(content)
@@ -167,37 +167,10 @@ def _text(data: memoryview) -> str:
 
 
 def message_fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
-    """(field number, wire type, value); a value of fixed length is not decoded."""
-    at, end = 0, len(data)
-    while at < end:
-        tag, at = _varint(data, at)
-        number, kind = tag >> 3, tag & 7
-        if kind == _VARINT:
-            value, at = _varint(data, at)
-            yield number, kind, value
-            continue
-        if kind == _BYTES:
-            length, at = _varint(data, at)
-        elif kind in (_FIXED64, _FIXED32):
-            length = 8 if kind == _FIXED64 else 4
-        else:
-            raise FormatError(f"not an ONNX model: a field of type {kind} at byte {at}")
-        if number == 0 or length > end - at:
-            raise FormatError(f"not an ONNX model: field {number} of {length} bytes at byte {at}")
-        if kind == _BYTES:
-            yield number, kind, data[at : at + length]
-        at += length
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    value, shift = 0, 0
-    while shift < 70:
-        if at >= len(data):
-            break
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value & (1 << 64) - 1, at
-        shift += 7
-    raise FormatError(f"not an ONNX model: a number without an end at byte {at}")
+    """(field number, wire type, value) of each number and each field that has a length."""
+    try:
+        for number, kind, value in fields(data):
+            if kind in (VARINT, BYTES):
+                yield number, kind, value
+    except DamagedError as error:
+        raise FormatError(f"not an ONNX model: {error}") from None

@@ -13,7 +13,7 @@ import numpy as np
 
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.assembly import Array
-from openrknn.compiler.importer.formats.wire import DamagedError, fields, varint
+from openrknn.container.protobuf import DamagedError, fields, varint
 
 __all__ = ["read_blobs"]
 
@@ -32,7 +32,7 @@ def read_blobs(data: bytes, file: str) -> dict[str, list[Array]]:
 def _net(data: memoryview) -> dict[str, list[Array]]:
     found: dict[str, list[Array]] = {}
     count = 0
-    for number, value in fields(data):
+    for number, _, value in fields(data):
         if number not in {_LAYER, _LAYER_V1} or not isinstance(value, memoryview):
             continue
         count += 1
@@ -48,7 +48,7 @@ def _net(data: memoryview) -> dict[str, list[Array]]:
 
 def _layer(data: memoryview, name_at: int, blobs_at: int) -> tuple[str, list[Array]]:
     name, blobs = "", []
-    for number, value in fields(data):
+    for number, _, value in fields(data):
         if not isinstance(value, memoryview):
             continue
         if number == name_at:
@@ -64,7 +64,7 @@ def _blob(data: memoryview) -> Array:
     old = {1: 0, 2: 0, 3: 0, 4: 0}
     shape: list[int] | None = None
     parts: list[Array] = []
-    for number, value in fields(data):
+    for number, _, value in fields(data):
         if number in old and isinstance(value, int):
             old[number] = value
         elif number == 7 and isinstance(value, memoryview):
@@ -84,7 +84,7 @@ def _blob(data: memoryview) -> Array:
 
 def _dims(data: memoryview) -> list[int]:
     found: list[int] = []
-    for number, value in fields(data):
+    for number, _, value in fields(data):
         if number != 1:
             continue
         if isinstance(value, int):

@@ -12,7 +12,7 @@ from pathlib import Path
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.pytorch.zips import Archive
 from openrknn.compiler.importer.formats.tensorflow.keras_config import checked_config
-from openrknn.compiler.importer.formats.wire import DamagedError, fields
+from openrknn.container.protobuf import DamagedError, fields
 
 __all__ = ["copy_model"]
 
@@ -129,4 +129,4 @@ def _check_operators(data: bytes, name: str, *, is_saved: bool) -> None:
 
 
 def _inner(data: memoryview, wanted: int) -> Iterator[memoryview]:
-    return (value for number, value in fields(data) if number == wanted and isinstance(value, memoryview))
+    return (value for number, _, value in fields(data) if number == wanted and isinstance(value, memoryview))

@@ -4,44 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["DamagedError", "fields", "varint"]
+__all__ = ["BYTES", "VARINT", "DamagedError", "fields", "varint"]
 
-_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+VARINT, BYTES = 0, 2
+_EIGHT, _FOUR = 1, 5
 
 
 class DamagedError(Exception):
     """What is wrong, without the file's name."""
 
 
-def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Number and value; floats that stand alone are four or eight bytes."""
+def fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
+    """Number, wire type and value; floats that stand alone are four or eight bytes."""
     at = 0
     while at < len(data):
         key, at = varint(data, at)
         number, kind = key >> 3, key & 7
-        if kind == _VARINT:
+        if number == 0:
+            raise DamagedError(f"a field has the number 0 at byte {at}")
+        if kind == VARINT:
             value, at = varint(data, at)
-            yield number, value
+            yield number, kind, value
             continue
-        if kind == _BYTES:
+        if kind == BYTES:
             size, at = varint(data, at)
         elif kind in {_EIGHT, _FOUR}:
             size = 8 if kind == _EIGHT else 4
         else:
-            raise DamagedError(f"a field has the wire type {kind}")
+            raise DamagedError(f"a field has the wire type {kind} at byte {at}")
         if size > len(data) - at:
             raise DamagedError(f"a field of {size} bytes, of which {len(data) - at} are there")
-        yield number, data[at : at + size]
+        yield number, kind, data[at : at + size]
         at += size
 
 
 def varint(data: memoryview, at: int) -> tuple[int, int]:
-    """A number, and where it ends."""
+    """A number, and where it ends. Bits beyond 64 are dropped, as protobuf does."""
     value = shift = 0
     while at < len(data) and shift < 64:
         byte = data[at]
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
         if not byte & 0x80:
-            return value, at
-    raise DamagedError("a number does not end")
+            return value & (1 << 64) - 1, at
+    raise DamagedError(f"a number does not end at byte {at}")
