@@ -23,7 +23,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -159,24 +159,26 @@ class FileCache:
     def _is_due(self, folder: Path, now: float) -> bool:
         """Whether anything has to go. Sizes are cheap; a sorted list of thousands of paths after each write is not."""
         total, is_abandoned = 0, False
-        with contextlib.suppress(OSError), os.scandir(folder) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    about = entry.stat(follow_symlinks=False)
-                    total += about.st_size
-                    is_half = entry.name.startswith(_HALF)
-                    is_abandoned = is_abandoned or (is_half and now - about.st_mtime > _ABANDONED_SECONDS)
+        for entry, about in _entries(folder):
+            total += about.st_size
+            is_half = entry.name.startswith(_HALF)
+            is_abandoned = is_abandoned or (is_half and now - about.st_mtime > _ABANDONED_SECONDS)
         return total > self.most_bytes or is_abandoned
 
 
-def _files(folder: Path) -> list[Stored]:
-    found = []
+def _entries(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            with contextlib.suppress(OSError):  # another process removed it
-                about = entry.stat(follow_symlinks=False)
-                if entry.name.endswith(_SUFFIX) or entry.name.startswith(_HALF):
-                    found.append(Stored(Path(entry.path), about.st_size, about.st_mtime))
+            if entry.name.endswith(_SUFFIX) or entry.name.startswith(_HALF):
+                try:
+                    about = entry.stat(follow_symlinks=False)
+                except OSError:  # another process removed it
+                    continue
+                yield entry, about
+
+
+def _files(folder: Path) -> list[Stored]:
+    found = [Stored(Path(entry.path), about.st_size, about.st_mtime) for entry, about in _entries(folder)]
     return sorted(found, key=lambda one: (-one.used, one.path.name))
 
 
