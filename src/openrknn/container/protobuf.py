@@ -33,7 +33,7 @@ def fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
         else:
             raise DamagedError(f"a field has the wire type {kind} at byte {at}")
         if size > len(data) - at:
-            raise DamagedError(f"a field of {size} bytes, of which {len(data) - at} are there")
+            raise DamagedError(f"field {number} of {size} bytes, of which {len(data) - at} are there")
         yield number, kind, data[at : at + size]
         at += size
 
