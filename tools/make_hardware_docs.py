@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from openrknn.isa.chipmaps import all_maps
-from openrknn.isa.manual import pages
+from openrknn.chip.manual import pages
+from openrknn.chip.maps import all_maps
 from openrknn.verify.manual import ignored_page, roundings_page
 
 HARDWARE = Path(__file__).parents[1] / "docs" / "hardware"

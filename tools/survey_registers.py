@@ -16,7 +16,7 @@ from pathlib import Path
 
 import openrknn
 from openrknn import isa
-from openrknn.isa.chipmaps import all_maps
+from openrknn.chip.maps import all_maps
 from openrknn.isa.stream import Instruction
 
 DOCS = Path(__file__).parents[1] / "docs" / "hardware"

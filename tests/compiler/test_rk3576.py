@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from openrknn.chip.rk3576.registers import RK3576
 from openrknn.chips import TaskList
 from openrknn.compiler import compile_model
-from openrknn.isa.rk3576 import RK3576
 from openrknn.isa.words import value_of
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Net, feeds, small_cnn

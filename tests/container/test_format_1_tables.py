@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pytest
 
 import openrknn
+from openrknn.chip.rk3588.dpu_lut import LutAccessCfg
 from openrknn.chips import TaskList
 from openrknn.compute import native
 from openrknn.container.check import problems
@@ -20,7 +21,6 @@ from openrknn.container.model import Model
 from openrknn.container.parts import Task
 from openrknn.container.tables import table_loads
 from openrknn.errors import BadReferenceError, BadTaskError, UnwrittenTableError
-from openrknn.isa.dpu_lut import LutAccessCfg
 from openrknn.npu.blocks.dpu.lut import Tables
 
 from .as_format_1 import as_format_1

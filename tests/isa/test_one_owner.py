@@ -1,4 +1,4 @@
-"""Registers, command words and chip facts are spelled in one place: `openrknn.isa` and `openrknn.chips`."""
+"""Registers, command words and facts of chips have one place: `isa`, `chip` and `chips` of `openrknn`."""
 
 import ast
 import re
@@ -31,7 +31,7 @@ OFFSETS = {offset for register_map in isa.all_maps() for block in register_map.b
 
 def sources() -> Iterator[tuple[Path, str]]:
     for path in sorted(SOURCES.rglob("*.py")):
-        if path.relative_to(SOURCES).parts[0] != "isa":
+        if path.relative_to(SOURCES).parts[0] not in {"isa", "chip"}:
             yield path.relative_to(SOURCES), path.read_text(encoding="utf-8")
 
 

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openrknn import isa
+from openrknn.chip.maps import FAMILIES
 from openrknn.chips import CHIPS
 from openrknn.errors import UnsupportedError
 from openrknn.isa.blocks import Block, RegisterMap
-from openrknn.isa.chipmaps import FAMILIES
 from openrknn.isa.errors import DeclarationError, EncodingError, UnknownCodeError, UnknownRegisterError
 from openrknn.isa.registers import Register
 

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openrknn import numerics
+from openrknn.chip.rk3562 import decode_named_dpu
+from openrknn.chip.task_registers import NamedRegisters
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import EwAlgorithm, PoolingMethod
@@ -22,8 +24,6 @@ from openrknn.npu.blocks.dpu import ew, lut, out_cvt, write
 from openrknn.npu.blocks.dpu.stage import Clamp, Scaling, Stage, apply_bn, apply_bs
 from openrknn.npu.blocks.formats import Numbers
 from openrknn.npu.blocks.rdma import ChannelOperands
-from openrknn.npu.decode import common_dpu
-from openrknn.npu.decode.registers import NamedRegisters
 
 INT = np.int64
 
@@ -266,7 +266,7 @@ def test_a_limit_of_floats_is_ordered_as_a_whole_number(limit: int, result: int,
         "BS_CLAMP_MINIMUM": result, "BS_CLAMP_MAXIMUM": 0x40000000,
     }  # fmt: skip
     named = cast("NamedRegisters", lambda name, field: registers[name])
-    assert common_dpu.read_clamp(named, "BS", Precision.FP16) == Clamp(2.0, lowest, None)
+    assert decode_named_dpu.read_clamp(named, "BS", Precision.FP16) == Clamp(2.0, lowest, None)
 
 
 @pytest.mark.parametrize(

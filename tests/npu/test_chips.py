@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 
 import openrknn
+from openrknn.chip.rk3562 import decode_named_cna
+from openrknn.chip.rk3562.registers import RK3562
+from openrknn.chip.rk3588.cna import ConvCon1
+from openrknn.chip.task_registers import NamedRegisters, Registers
+from openrknn.chip.watch import Watcher
 from openrknn.chips import chip_named
 from openrknn.container.outer import Flavour
 from openrknn.container.patch import input_values
 from openrknn.errors import ExecutionError
 from openrknn.isa import Register
-from openrknn.isa.cna import ConvCon1
-from openrknn.isa.rk3562 import RK3562
-from openrknn.npu import Buffer, Machine, TaskRef, Watcher
+from openrknn.npu import Buffer, Machine, TaskRef
 from openrknn.npu.blocks.cna import fetch_weights
-from openrknn.npu.decode import common_cna
-from openrknn.npu.decode.registers import NamedRegisters, Registers
 from openrknn.npu.task import Convolution
 from tests.npu.chip_models import CHIPS, GOLDENS, place
 
@@ -138,7 +139,7 @@ def test_packed_rows_without_a_width_are_refused() -> None:
     """A stream that nobody wrote in earnest: rows left in CBUF, of a picture that has none."""
     cna = NamedRegisters(Registers({}), RK3562.block("CNA"))
     with pytest.raises(ExecutionError, match="no width"):
-        common_cna.kept_rows(cna, 0, packed=True)
+        decode_named_cna.kept_rows(cna, 0, packed=True)
 
 
 class Listener(Watcher):

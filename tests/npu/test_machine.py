@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from openrknn import isa
+from openrknn.chip.decoders import family_of
+from openrknn.chip.watch import Watcher
 from openrknn.chips import CHIPS
 from openrknn.errors import (
     AccessError,
@@ -22,8 +24,7 @@ from openrknn.errors import (
 )
 from openrknn.isa import Register
 from openrknn.isa.common import SPointer
-from openrknn.npu import Machine, TaskRef, Watcher
-from openrknn.npu.decode.family import family_of
+from openrknn.npu import Machine, TaskRef
 from openrknn.npu.state import Groups
 from tests.container.places import GOLDENS, golden
 from tests.npu.loaded import load

@@ -182,9 +182,9 @@ def test_the_zero_point_of_rv1106s_matrix_product_is_added_too_late(monkeypatch:
     The stream holds -zero point * 2^shift. For RV1106B, whose converter has the same form, it is -zero point * scale,
     and the product is exact.
     """
+    from openrknn.chip.rv1106 import decode as rv1106
+    from openrknn.chip.task_registers import NamedRegisters
     from openrknn.npu.blocks import cna
-    from openrknn.npu.decode import rv1106
-    from openrknn.npu.decode.registers import NamedRegisters
 
     path = GOLDENS / "matmul_rv1106_i8.rknn"
     inputs, outputs = answers(path)

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from openrknn.chip.maps import map_for
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph, Kind, Relocation, Task
-from openrknn.isa import Instruction, RegisterMap, UnknownCode, disassemble, format_instruction, map_for
+from openrknn.isa import Instruction, RegisterMap, UnknownCode, disassemble, format_instruction
 from openrknn.isa.common import Unknown
 from openrknn.isa.words import TAIL_WORDS, Target, place_of
 

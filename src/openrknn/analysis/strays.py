@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from openrknn.analysis.reports import Finding, Severity
+from openrknn.chip.maps import map_for
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph
-from openrknn.isa import Command, RegisterMap, Target, map_for
+from openrknn.isa import Command, RegisterMap, Target
 from openrknn.isa.ignored import Ignored, Kind, ignored_rule
 
 __all__ = ["stray_findings"]

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from openrknn.chip.decompressor import DECOMPRESSORS, numbered
+from openrknn.chip.maps import map_for
 from openrknn.chips import Chip
 from openrknn.container.parts import DataType, Layout, Tensor
 from openrknn.errors import UnsupportedError
-from openrknn.isa import Block, Precision, map_for
-from openrknn.isa.decompressor import DECOMPRESSORS, numbered
+from openrknn.isa import Block, Precision
 
 __all__ = ["as_loaded", "decompressed", "may_be_compressed"]
 

@@ -9,12 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from openrknn.chip.maps import map_for
 from openrknn.chips import Chip
 from openrknn.container.mini_text import MiniText
 from openrknn.container.parts import InputPatch, Kind, Normalization, PatchSlot, RelocationGroup, Task, Tensor
 from openrknn.container.schema import patch_offsets
 from openrknn.errors import BadTaskError
-from openrknn.isa import RegisterMap, map_for
+from openrknn.isa import RegisterMap
 from openrknn.isa.words import BASE, NOP_WORD, Command, offset_of, place_of, value_of, with_value
 
 __all__ = ["Entry", "Places", "addresses", "claims", "normalization", "patches", "relinked", "relocations"]

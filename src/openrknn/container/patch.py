@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from openrknn.chip.maps import features_block
 from openrknn.chips import Chip
 from openrknn.container.model import Model
 from openrknn.container.parts import DataType, Graph, InputPatch, Normalization, Tensor
 from openrknn.container.schema import PATCH_REGISTERS
 from openrknn.errors import UnsupportedError
 from openrknn.isa.blocks import Block
-from openrknn.isa.chipmaps import features_block
 
 __all__ = ["Lane", "converter_for", "input_values", "row_pixels"]
 

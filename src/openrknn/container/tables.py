@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from openrknn.chip.rk3588.dpu_lut import LutAccessCfg, LutAccessData
 from openrknn.container.parts import Graph, Kind, Task
-from openrknn.isa.dpu_lut import LutAccessCfg, LutAccessData
 from openrknn.isa.words import Command
 
 __all__ = ["ENTRIES", "TableLoad", "table_loads"]

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
 
+from openrknn.chip.maps import map_for
 from openrknn.chips import Chip, TaskList
 from openrknn.container.flatbuffer import Table
 from openrknn.container.parts import Graph, InputPatch, Kind, Node, PatchSlot, RelocationGroup, Task, Tensor
@@ -28,7 +29,6 @@ from openrknn.container.reader import TableReader
 from openrknn.container.schema import patch_offsets
 from openrknn.container.v6 import with_data
 from openrknn.errors import BadReferenceError, BadRelocationError, BadTaskError
-from openrknn.isa import map_for
 from openrknn.isa.words import OFFSET_MASK, Command, fetch_amount, offset_of, tail_words, target_at, value_of
 
 __all__ = ["read_graphs"]

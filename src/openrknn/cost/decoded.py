@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from openrknn.chip.watch import Lenient
 from openrknn.chips import Chip
 from openrknn.cost.work import Kind, Shape, Work, work_of
 from openrknn.errors import AccessError, ExecutionError, UnsupportedError
 from openrknn.isa import TAIL_WORDS, WORD_BYTES
 from openrknn.isa.enums import CombineUse, OperandMode
-from openrknn.npu import Buffer, Lenient, Machine, Memory, TaskRef
+from openrknn.npu import Buffer, Machine, Memory, TaskRef
 from openrknn.npu.blocks import ppu, rdma
 from openrknn.npu.blocks.dpu import pipeline
 from openrknn.npu.blocks.formats import element_bytes, surfaces

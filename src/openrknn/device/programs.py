@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from openrknn.cachefiles import Entry, FileCache
+from openrknn.chip.maps import FAMILIES
 from openrknn.chips import Chip
 from openrknn.compute import native
 from openrknn.device.protocol import Job
 from openrknn.errors import ExecutionError
 from openrknn.folders import cache_base
 from openrknn.isa import TAIL_WORDS
-from openrknn.isa.chipmaps import FAMILIES
 from openrknn.isa.words import WORD_BYTES
 from openrknn.npu.budget import Budget, demand
 from openrknn.npu.memory import Buffer, Memory

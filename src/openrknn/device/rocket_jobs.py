@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from openrknn.chip.rk3588.dpu_lut import LutAccessCfg, LutAccessData
 from openrknn.chips import Chip
 from openrknn.container.parts import Task
 from openrknn.cost.boards import Board, board_of
 from openrknn.cost.decoded import step_works
 from openrknn.cost.time import spent_by
 from openrknn.device.proof import Proof, proof_of
-from openrknn.isa.dpu_lut import LutAccessCfg, LutAccessData
 from openrknn.isa.words import WORD_BYTES, Target
 from openrknn.npu.memory import Memory
 from openrknn.npu.task import Convolution, Flying, Step, TableLoad

@@ -18,10 +18,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from openrknn.isa import cna, common, core, dma, dpu, dpu_lut, dpu_rdma, dpu_stages, enums, pc, ppu, ppu_rdma
+    from openrknn.chip.maps import all_maps, map_for
+    from openrknn.chip.rk3588 import cna, core, dma, dpu, dpu_lut, dpu_rdma, dpu_stages, pc, ppu, ppu_rdma
+    from openrknn.chip.rk3588.registers import RK3588
+    from openrknn.isa import common, enums
     from openrknn.isa.assembly import format_instruction, format_text, parse_text
     from openrknn.isa.blocks import Block, RegisterMap
-    from openrknn.isa.chipmaps import all_maps, map_for
     from openrknn.isa.enums import ConvMode, Precision
     from openrknn.isa.errors import (
         AssemblyError,
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from openrknn.isa.evidence import GRADES
     from openrknn.isa.fields import Field
     from openrknn.isa.registers import Register
-    from openrknn.isa.rk3588 import RK3588
     from openrknn.isa.stream import Instruction, assemble, disassemble
     from openrknn.isa.values import BitPattern, UnknownCode
     from openrknn.isa.words import (
@@ -96,21 +97,22 @@ __all__ = [
 ]
 
 _BLOCKS = frozenset({
-    "cna", "common", "core", "dma", "dpu", "dpu_lut", "dpu_rdma", "dpu_stages", "enums", "pc", "ppu", "ppu_rdma",
+    "cna", "core", "dma", "dpu", "dpu_lut", "dpu_rdma", "dpu_stages", "pc", "ppu", "ppu_rdma",
 })  # fmt: skip
+"""RK3588's, in its folder."""
 _NAMES = {
-    "assembly": "format_instruction format_text parse_text",
-    "blocks": "Block RegisterMap",
-    "chipmaps": "all_maps map_for",
-    "enums": "ConvMode Precision",
-    "errors": "AssemblyError DeclarationError EncodingError IsaError UnknownCodeError UnknownRegisterError",
-    "evidence": "GRADES",
-    "fields": "Field",
-    "registers": "Register",
-    "rk3588": "RK3588",
-    "stream": "Instruction assemble disassemble",
-    "values": "BitPattern UnknownCode",
-    "words": "Command NOP_WORD SYNC_WORD TAIL_WORDS Target WORD_BYTES enable_word fetch_amount",
+    "isa.assembly": "format_instruction format_text parse_text",
+    "isa.blocks": "Block RegisterMap",
+    "chip.maps": "all_maps map_for",
+    "isa.enums": "ConvMode Precision",
+    "isa.errors": "AssemblyError DeclarationError EncodingError IsaError UnknownCodeError UnknownRegisterError",
+    "isa.evidence": "GRADES",
+    "isa.fields": "Field",
+    "isa.registers": "Register",
+    "chip.rk3588.registers": "RK3588",
+    "isa.stream": "Instruction assemble disassemble",
+    "isa.values": "BitPattern UnknownCode",
+    "isa.words": "Command NOP_WORD SYNC_WORD TAIL_WORDS Target WORD_BYTES enable_word fetch_amount",
 }
 """Module -> what is exported of it. Loaded when first used: a reader of files needs words, and no register table."""
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -120,10 +122,12 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name in _BLOCKS:
+        return import_module(f"openrknn.chip.rk3588.{name}")
+    if name in {"common", "enums"}:
         return import_module(f"openrknn.isa.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'openrknn.isa' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"openrknn.isa.{_HOMES[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"openrknn.{_HOMES[name]}"), name)
     return value
 
 

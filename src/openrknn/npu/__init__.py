@@ -3,7 +3,6 @@
     machine     decodes task streams into steps and runs them
     state       what a core keeps between jobs: both groups of its registers, and its tables
     native      steps on native kernels: the same bytes as with NumPy, sooner
-    decode      registers to configurations, one file per family of chips
     task        one task: where it is, and as a step that can run
     blocks      configuration and formula of each block of the hardware
     memory      buffers at device addresses
@@ -16,18 +15,16 @@ from typing import TYPE_CHECKING
 from openrknn.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from openrknn.npu.decode.watch import Lenient, Watcher
     from openrknn.npu.machine import Finding, Machine
     from openrknn.npu.memory import Buffer, Memory
     from openrknn.npu.state import CoreState
     from openrknn.npu.task import Program, TaskRef
 
-__all__ = ["Buffer", "CoreState", "Finding", "Lenient", "Machine", "Memory", "Program", "TaskRef", "Watcher"]
+__all__ = ["Buffer", "CoreState", "Finding", "Machine", "Memory", "Program", "TaskRef"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "decode.watch": "Lenient Watcher",
         "machine": "Finding Machine",
         "memory": "Buffer Memory",
         "state": "CoreState",

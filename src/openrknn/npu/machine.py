@@ -15,14 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn import isa
+from openrknn.chip.decoders import family_of
+from openrknn.chip.rk3588 import dpu_lut
+from openrknn.chip.task_registers import Registers
+from openrknn.chip.watch import Watcher
 from openrknn.chips import Chip
 from openrknn.errors import ExecutionError, RknnError, UndeclaredBitsError, UnknownModeError, UnreadRegisterError
-from openrknn.isa import Block, Target, dpu_lut
+from openrknn.isa import Block, Target
 from openrknn.isa.ignored import Ignored, Kind, ignored_rule
 from openrknn.isa.words import TAIL_WORDS, WORD_BYTES, offset_of, parts_of, target_of, value_of
-from openrknn.npu.decode.family import family_of
-from openrknn.npu.decode.registers import Registers
-from openrknn.npu.decode.watch import Watcher
 from openrknn.npu.memory import Memory
 from openrknn.npu.state import Core, CoreState
 from openrknn.npu.task import (

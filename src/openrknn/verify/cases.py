@@ -12,7 +12,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.isa import Register, cna, core, dpu, dpu_lut, dpu_rdma, dpu_stages
+from openrknn.chip.rk3588 import cna, core, dpu, dpu_lut, dpu_rdma, dpu_stages
+from openrknn.isa import Register
 from openrknn.isa.enums import (
     AluAlgorithm,
     EwAlgorithm,

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from openrknn import isa
+from openrknn.chip.rk3588 import cna, core, dpu, dpu_lut, dpu_rdma, dpu_stages, ppu, ppu_rdma
 from openrknn.chips import CHIPS
-from openrknn.isa import Block, Precision, Register, cna, core, dpu, dpu_lut, dpu_rdma, dpu_stages, ppu, ppu_rdma
+from openrknn.isa import Block, Precision, Register
 from openrknn.isa.enums import LutTable, OperandMode, OutputMode, PixelBits, PoolingMethod
 from openrknn.isa.words import TAIL_WORDS, amounts_word, link_word, tail_of, tail_words
 

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from openrknn.analysis.differences.difference import Difference, Section
 from openrknn.analysis.explain import list_label
+from openrknn.chip.maps import map_for
 from openrknn.chips import TaskList
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph, Task
-from openrknn.isa import RegisterMap, disassemble, map_for
+from openrknn.isa import RegisterMap, disassemble
 from openrknn.isa.words import TAIL_WORDS, place_of, tail_of, value_of
 
 __all__ = ["compare_commands"]

@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from openrknn.chip.watch import Watcher
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Kind, Tensor
 from openrknn.container.patch import input_values
 from openrknn.container.sizes import internal_bytes
 from openrknn.errors import RknnError, UndeclaredBitsError, UnreadRegisterError, UnsupportedError
 from openrknn.isa import WORD_BYTES
-from openrknn.npu import Buffer, Machine, Memory, TaskRef, Watcher
+from openrknn.npu import Buffer, Machine, Memory, TaskRef
 from openrknn.npu.task import Step
 from openrknn.runtime.program.relocate import addresses_of, write_commands, write_values
 from openrknn.runtime.program.steps import Segment, core_lists, operators_to_run, split

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from openrknn.analysis.register_use.watch import Log, Observer, Problem, Scan
+from openrknn.chip.maps import map_for
 from openrknn.container.link import plan
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph, Task
@@ -15,7 +16,6 @@ from openrknn.container.patch import input_values
 from openrknn.container.sizes import internal_bytes
 from openrknn.device import DeviceBuffer, SoftwareDevice
 from openrknn.errors import UnsupportedError
-from openrknn.isa import map_for
 from openrknn.isa.words import TAIL_WORDS, WORD_BYTES, Command
 from openrknn.npu import Buffer, Machine, Memory, TaskRef
 from openrknn.runtime.program.relocate import addresses_of, relocated_tasks, write_commands, write_values

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from openrknn.chip.watch import Watcher
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph
 from openrknn.errors import RknnError
 from openrknn.isa import Register, RegisterMap
-from openrknn.npu import TaskRef, Watcher
+from openrknn.npu import TaskRef
 
 __all__ = ["Log", "Observer", "Problem", "Scan"]
 

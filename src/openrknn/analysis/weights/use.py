@@ -9,11 +9,12 @@ from functools import cached_property
 
 from openrknn.analysis.weights.registers import CONVOLUTIONS, OPERAND_USE, OPERANDS, Convolution, Place
 from openrknn.backports import StrEnum
+from openrknn.chip.maps import map_for
 from openrknn.container.compressed import as_loaded, may_be_compressed
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import DataType, Graph, Kind, Layout, Task, Tensor
 from openrknn.errors import UnsupportedError
-from openrknn.isa import Command, map_for
+from openrknn.isa import Command
 from openrknn.isa.enums import OperandKinds
 from openrknn.layout.operands import Operands, Use, unpack_byte_operands, unpack_operands
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from openrknn.chip.rk3562.registers import RK3562 as REGISTERS
 from openrknn.chips import CHIPS
 from openrknn.compiler.formats import align, ceil_div
 from openrknn.compiler.registers import Place, Registers
@@ -16,7 +17,6 @@ from openrknn.compiler.targets import moved
 from openrknn.compiler.targets.moved import Fields
 from openrknn.compiler.targets.target import FP16, INT8, Buffer, Target, Translation
 from openrknn.isa.enums import ArgbInput, ConvMode, Precision
-from openrknn.isa.rk3562 import RK3562 as REGISTERS
 from openrknn.layout.weights import WeightTiles
 
 __all__ = ["RK3562"]

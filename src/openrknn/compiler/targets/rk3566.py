@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from openrknn.chip.rk3566.registers import RK3566 as REGISTERS
 from openrknn.chips import CHIPS
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import ceil_div
@@ -24,7 +25,6 @@ from openrknn.isa.enums import (
     Precision,
     ShortAlgorithm,
 )
-from openrknn.isa.rk3566 import RK3566 as REGISTERS
 from openrknn.layout.weights import WeightTiles
 
 __all__ = ["RK3566"]

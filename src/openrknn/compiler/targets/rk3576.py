@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from openrknn.chip.rk3576.registers import RK3576 as REGISTERS
 from openrknn.chips import CHIPS
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import align, ceil_div
@@ -26,7 +27,6 @@ from openrknn.isa.enums import (
     Precision,
     Regroup,
 )
-from openrknn.isa.rk3576 import RK3576 as REGISTERS
 from openrknn.layout.weights import WeightTiles
 
 __all__ = ["RK3576", "RV1126B"]

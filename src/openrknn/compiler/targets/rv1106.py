@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from openrknn.chip.rv1106.registers import RV1106 as REGISTERS
 from openrknn.chips import CHIPS
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import align, ceil_div
@@ -17,7 +18,6 @@ from openrknn.compiler.targets import moved
 from openrknn.compiler.targets.moved import Fields
 from openrknn.compiler.targets.target import FP16, INT8, Buffer, Target, Translation
 from openrknn.isa.enums import ArgbInput, ConvMode, Precision, Regroup
-from openrknn.isa.rv1106 import RV1106 as REGISTERS
 from openrknn.layout.weights import WeightTiles
 
 __all__ = ["RV1106"]

@@ -6,5 +6,5 @@
     ppu           pooling
     formats       number formats as arrays
 
-No block reads a register: `npu.decode` makes configurations of them, for each family of chips.
+No block reads a register: `openrknn.chip` makes configurations of them, for each family of chips.
 """

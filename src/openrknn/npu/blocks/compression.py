@@ -6,8 +6,8 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from openrknn.chip.decompressor import Stream
 from openrknn.errors import ExecutionError, UnsupportedError
-from openrknn.isa.decompressor import Stream
 from openrknn.layout.compression import Lane, Scheme, decompress
 from openrknn.npu.memory import Bytes, Memory
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from openrknn.chip.rk3588.registers import RK3588
 from openrknn.chips import CHIPS
-from openrknn.isa import NOP_WORD, RK3588, assemble, fetch_amount, parse_text
+from openrknn.isa import NOP_WORD, assemble, fetch_amount, parse_text
 from openrknn.isa.words import TAIL_WORDS, WORD_BYTES, tail_words
 
 __all__ = ["Addresses", "Product", "streams"]

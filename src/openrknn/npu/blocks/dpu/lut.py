@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn import numerics
+from openrknn.chip.rk3588 import dpu_lut
 from openrknn.errors import UnknownModeError, UnwrittenTableError
-from openrknn.isa import dpu_lut
 from openrknn.npu.blocks.formats import Numbers
 
 __all__ = ["ENTRIES", "Config", "Piece", "Slope", "Tables", "TablesState", "apply"]

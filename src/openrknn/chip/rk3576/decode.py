@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from openrknn.chip.rk3562 import decode_named, decode_named_cna, decode_named_dpu
+from openrknn.chip.rk3576 import operand_tensors
+from openrknn.chip.rk3576.registers import RK3576
+from openrknn.chip.task_registers import NamedRegisters, Registers
 from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import ArgbInput, ChannelReduction, CombineUse, OperandKinds, Regroup
-from openrknn.isa.rk3576 import RK3576
 from openrknn.npu.blocks import cna as npu_cna
 from openrknn.npu.blocks import core as npu_core
 from openrknn.npu.blocks import ppu as npu_ppu
 from openrknn.npu.blocks import rdma as npu_rdma
 from openrknn.npu.blocks.dpu import lut, pipeline, write
 from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, surfaces
-from openrknn.npu.decode import common, common_cna, common_dpu, operand_tensors
-from openrknn.npu.decode.registers import NamedRegisters, Registers
 
 __all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
 
@@ -39,22 +40,22 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     if con1["weight_precision"] != weights:
         raise UnknownModeError("weights in a format of their own are not implemented", register="CONV_CON1")
     real = cna("DATA_SIZE1", "datain_channel_real")
-    channels = common.whole_channels(real, Precision(con1["in_precision"]))
+    channels = decode_named.whole_channels(real, Precision(con1["in_precision"]))
     cna.expect_zero("UNKNOWN_1068", "UNKNOWN_106C", "UNKNOWN_109C")
     cna.waive("CBUF_BANKS", "CBUF_CON1", "LANE_PAD", "SURF_SIZE")
     if not packed:
         row_bytes = surfaces(channels, size) * ATOM_BYTES * width
-        common_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
+        decode_named_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
     line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
-    rows = common_cna.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
-    read = common_cna.read_convolution(
+    rows = decode_named_cna.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
+    read = decode_named_cna.read_convolution(
         cna,
         _CHIP,
         channels=channels,
         line_bytes=line_bytes,
         surface_bytes=cna("SURF_STRIDE", "surf_stride") * ATOM_BYTES,
         depthwise=bool(con1["dw_en"]),
-        converter=common_cna.read_converter(cna, weights),
+        converter=decode_named_cna.read_converter(cna, weights),
     )
     packed_rows = bool(con1["packed_rows"])
     return replace(
@@ -78,19 +79,19 @@ def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_cor
     """Read CORE's registers."""
     core = NamedRegisters(registers, RK3576.block("CORE"))
     core.expect_zero("UNKNOWN_300C", "UNKNOWN_3010", "UNKNOWN_3014")
-    return common.read_core(core, convolution)
+    return decode_named.read_core(core, convolution)
 
 
 def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     """Read DPU's registers."""
     dpu = NamedRegisters(registers, RK3576.block("DPU"))
-    precision, real = common_dpu.arithmetic(dpu), dpu("DATA_CUBE_CHANNEL", "orig_channel")
+    precision, real = decode_named_dpu.arithmetic(dpu), dpu("DATA_CUBE_CHANNEL", "orig_channel")
     dpu.expect_zero("CPEND_ALU_CFG", "PACKED_RUNS", "UNKNOWN_40C4")
     dpu.waive("WDMA_SIZE_0", "BUS", "UNKNOWN_40D0")
-    out = common_dpu.configure_out(dpu)
+    out = decode_named_dpu.configure_out(dpu)
     pixels = dpu("DATA_CUBE_WIDTH", "width") * dpu("DATA_CUBE_HEIGHT", "height")
     reduction, run = _reduction(dpu("DATA_CUBE_HEIGHT", "reduction")), dpu("PACKED_RUN", "run")
-    walk = common_dpu.configure_write(
+    walk = decode_named_dpu.configure_write(
         dpu,
         Regroup(dpu("BS_OW_CFG", "regroup")),
         surf_len=dpu("SURF_LEN", "surf_len"),
@@ -102,14 +103,14 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
         flying=bool(dpu("FEATURE_MODE_CFG", "flying_mode")),
         precision=precision,
         in_precision=precision,
-        channels=common.whole_channels(real, out.precision),
+        channels=decode_named.whole_channels(real, out.precision),
         real_channels=real,
         pad_bits=dpu("OFFSET_PEND", "offset_pend"),
         reduction=reduction,
-        correction=common_dpu.configure_correction(dpu, bias.correction),
+        correction=decode_named_dpu.configure_correction(dpu, bias.correction),
         bias=operand_tensors.configure_bs(dpu, precision, bias),
         norm=operand_tensors.configure_bn(dpu, precision, norm),
-        element_wise=common_dpu.configure_ew(dpu, precision, operand_tensors.configure_table(dpu, tables)),
+        element_wise=decode_named_dpu.configure_ew(dpu, precision, operand_tensors.configure_table(dpu, tables)),
         out=out,
         write=replace(walk, group_step_bytes=_group_step(walk)),
         reduced_pixels=dpu("EW_CVT_OFFSET_VALUE", "reduced"),
@@ -132,18 +133,18 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
     reader = NamedRegisters(registers, RK3576.block("DPU_RDMA"))
     bias = OperandKinds(reader("RDMA_BRDMA_CFG", "brdma_data_use"))
     norm = OperandKinds(reader("RDMA_NRDMA_CFG", "nrdma_data_use"))
-    readers = common.read_readers(reader, bias, norm, operand_block=_CHIP.bias_group)
+    readers = decode_named.read_readers(reader, bias, norm, operand_block=_CHIP.bias_group)
     if readers.operand is not None and reader("RDMA_ERDMA_CFG", "after_core"):  # the notch is that of two surfaces
         surface = reader("RDMA_EW_SURF_STRIDE", "ew_surf_stride") * ATOM_BYTES
         walk = replace(readers.operand.walk, surface_bytes=surface)
         readers = replace(readers, operand=replace(readers.operand, walk=walk))
     if reader("RDMA_FEATURE_MODE_CFG", "comb_main"):
         readers = replace(readers, combine=CombineUse.ENABLE | CombineUse.MAIN)
-    return common_dpu.with_arithmetic(readers, NamedRegisters(registers, RK3576.block("DPU")))
+    return decode_named_dpu.with_arithmetic(readers, NamedRegisters(registers, RK3576.block("DPU")))
 
 
 def configure_pooling(registers: Registers) -> npu_ppu.Config:
     """Read PPU's and PPU_RDMA's registers."""
-    return common.read_pooling(
+    return decode_named.read_pooling(
         NamedRegisters(registers, RK3576.block("PPU")), NamedRegisters(registers, RK3576.block("PPU_RDMA"))
     )

@@ -7,7 +7,10 @@ CONV_CON3. Lists for one core are stored twice, once per core, and differ in whe
 
 from __future__ import annotations
 
-from openrknn.isa import common, rk3576_lut
+from openrknn.chip.rk3562.registers import RK3562
+from openrknn.chip.rk3576 import registers_lut
+from openrknn.chip.rk3588.registers import RK3588
+from openrknn.isa import common
 from openrknn.isa.common import unknown
 from openrknn.isa.enums import (
     AluAlgorithm,
@@ -21,8 +24,6 @@ from openrknn.isa.enums import (
 )
 from openrknn.isa.fields import Address, Choice, Flag, Mask, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register
-from openrknn.isa.rk3562 import RK3562
-from openrknn.isa.rk3588 import RK3588
 
 __all__ = ["RK3576"]
 
@@ -255,7 +256,7 @@ _RK3588_LUT = [
 
 DPU = RK3562.block("DPU").derive(
     *(FeatureModeCfg, DataCubeHeight, BsMulCfg, BsOwCfg, BnCfg, WdmaSize0, SurfaceAdd, EwCvtOffsetValue, Precise),
-    *rk3576_lut.REGISTERS,
+    *registers_lut.REGISTERS,
     remove=["BS_ALU_CFG", "BS_OW_OP", "BN_ALU_CFG", "BN_MUL_CFG", *_RK3588_LUT],
 )
 

@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from string import ascii_letters
 
+from openrknn.chip.rk3588.registers import RK3588
 from openrknn.chips import CHIPS
 from openrknn.isa.blocks import Block, RegisterMap
 from openrknn.isa.evidence import GRADES
 from openrknn.isa.fields import Choice, Field, Mask
 from openrknn.isa.registers import AnyField, Register
-from openrknn.isa.rk3588 import RK3588
 
 __all__ = ["Seen", "pages"]
 

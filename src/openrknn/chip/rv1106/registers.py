@@ -9,14 +9,14 @@ BS and the output converter round half to even, the output zero point is added b
 
 from __future__ import annotations
 
-from openrknn.isa import core, dpu_rdma
+from openrknn.chip.rk3562.registers import RK3562
+from openrknn.chip.rk3562.registers_dpu import BsMulCfg, EwCfg, PackedRuns, clamps
+from openrknn.chip.rk3588 import core, dpu_rdma
+from openrknn.chip.rk3588.registers import RK3588
 from openrknn.isa.common import moved, unknown
 from openrknn.isa.enums import AluAlgorithm, ArgbInput, ConvMode, OutputMode, Precision, Regroup
 from openrknn.isa.fields import Atoms, Bits, Choice, Flag, Mask, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register
-from openrknn.isa.rk3562 import RK3562
-from openrknn.isa.rk3562_dpu import BsMulCfg, EwCfg, PackedRuns, clamps
-from openrknn.isa.rk3588 import RK3588
 
 __all__ = ["RV1106"]
 

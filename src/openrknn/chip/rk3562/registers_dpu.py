@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from openrknn.isa import dpu, dpu_stages
+from openrknn.chip.rk3588 import dpu, dpu_stages
+from openrknn.chip.rk3588.registers import RK3588
 from openrknn.isa.common import moved, unknown
 from openrknn.isa.enums import (
     AluAlgorithm,
@@ -20,7 +21,6 @@ from openrknn.isa.enums import (
 )
 from openrknn.isa.fields import Atoms, Bits, Choice, Flag, Mask, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register, array
-from openrknn.isa.rk3588 import RK3588
 
 __all__ = ["DPU", "DPU_RDMA", "PPU", "PPU_RDMA"]
 

@@ -8,7 +8,9 @@ command is one unit of PC.REGISTER_AMOUNTS. DPU and PPU work in one task here (e
 
 from __future__ import annotations
 
-from openrknn.isa import cna, common, core
+from openrknn.chip.rk3588 import cna, core
+from openrknn.chip.rk3588.registers import RK3588
+from openrknn.isa import common
 from openrknn.isa.blocks import Block
 from openrknn.isa.common import moved, unknown
 from openrknn.isa.enums import (
@@ -24,7 +26,6 @@ from openrknn.isa.enums import (
 )
 from openrknn.isa.fields import Address, Atoms, Bits, Choice, Flag, Mask, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register, array
-from openrknn.isa.rk3588 import RK3588
 from openrknn.isa.words import Target
 
 __all__ = ["RK3566"]

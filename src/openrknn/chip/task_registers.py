@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from openrknn.chip.watch import Watcher
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import BitPattern, Block, Precision, Register
 from openrknn.isa.ignored import Kind
 from openrknn.npu.blocks.formats import is_float
-from openrknn.npu.decode.watch import Watcher
 from openrknn.npu.memory import Memory
 
-__all__ = ["NamedRegisters", "Registers", "constant", "multiplier"]
+__all__ = ["NamedRegisters", "Registers", "constant", "multiplier", "pad_bits"]
 
 R = TypeVar("R", bound=Register)
 Tolerate = Callable[[ExecutionError, Kind, str], None]
@@ -139,3 +139,8 @@ def multiplier(bits: BitPattern, precision: Precision) -> float:
     if precision is Precision.BF16:
         return bits.bfloat16
     return bits.float16 if is_float(precision) else bits.int16
+
+
+def pad_bits(value: int, precision: Precision) -> int:
+    """One number for all channels; int8 keeps it in both lanes of RK3588's two-lane form."""
+    return (value & 0xFF) * 0x0101 if precision is Precision.INT8 else value & 0xFFFF

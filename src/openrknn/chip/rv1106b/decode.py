@@ -10,6 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from openrknn import numerics
+from openrknn.chip.rk3562 import decode_named_cna
+from openrknn.chip.rk3562.decode_named_dpu import read_clamp
+from openrknn.chip.rk3576 import operand_tensors
+from openrknn.chip.rv1106b.registers import RV1106B
+from openrknn.chip.task_registers import NamedRegisters, Registers, pad_bits
 from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
 from openrknn.isa import BitPattern, Precision
@@ -23,7 +28,6 @@ from openrknn.isa.enums import (
     PixelBits,
     PoolingMethod,
 )
-from openrknn.isa.rv1106b import RV1106B
 from openrknn.npu.blocks import cna as npu_cna
 from openrknn.npu.blocks import core as npu_core
 from openrknn.npu.blocks import ppu as npu_ppu
@@ -31,9 +35,6 @@ from openrknn.npu.blocks import rdma as npu_rdma
 from openrknn.npu.blocks.dpu import ew, lut, out_cvt, pipeline, write
 from openrknn.npu.blocks.dpu.stage import Scaling, Stage
 from openrknn.npu.blocks.formats import element_bytes
-from openrknn.npu.decode import common_cna, operand_tensors
-from openrknn.npu.decode.common_dpu import read_clamp
-from openrknn.npu.decode.registers import NamedRegisters, Registers
 
 __all__ = [
     "configure_array_pooling",
@@ -93,7 +94,8 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     """Read CNA's registers."""
     cna = _cna(registers)
     con1, con3, shape = cna.fields("CONV_CON1"), cna.fields("CONV_CON3"), cna.fields("WEIGHT_SHAPE")
-    size, (out_height, out_width), (pad_top, pad_left) = cna.fields("DATA_SIZE0"), common_cna.out_size(cna), _pads(cna)
+    size, (pad_top, pad_left) = cna.fields("DATA_SIZE0"), _pads(cna)
+    out_height, out_width = decode_named_cna.out_size(cna)
     real = cna("DATA_SIZE1", "datain_channel_real")
     channels = -(-real // _ATOM) * _ATOM
     depthwise, image = bool(con1["dw_en"]), bool(con1["image"])
@@ -105,11 +107,11 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         raise UnknownModeError("the input is neither a picture nor a feature map", register="CONV_CON1")
     cna.waive("CVT_SCALE01", "CVT_SCALE23", *(f"CVT{channel}" for channel in range(_LANES)))
     entries = size["datain_width"] * (_PIXEL_BYTES[real] if image and real in _PIXEL_BYTES else real)
-    common_cna.check_rows(cna, -(-entries // _ENTRY_BYTES))
+    decode_named_cna.check_rows(cna, -(-entries // _ENTRY_BYTES))
     pairs = _PAIRS if depthwise and shape["weight_kernels"] == _PAIRS else 1
     weight_bytes = cna("WEIGHT_SIZE0", "weight_bytes")
     line_bytes = cna("LINE_STRIDE", "line_stride") * _ATOM
-    rows = common_cna.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
+    rows = decode_named_cna.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
     converter = _converter(cna) if cna("CVT_LANES", "cvt_lanes") else None
     return npu_cna.Config(
         feature_address=cna("FEATURE_DATA_ADDR", "feature_base_addr") - rows * line_bytes,
@@ -124,7 +126,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         converter=converter,
         pad_top=pad_top,
         pad_left=pad_left,
-        pad_bits=common_cna.pad_bits(cna("PAD_CON1", "pad_value"), Precision.INT8),
+        pad_bits=pad_bits(cna("PAD_CON1", "pad_value"), Precision.INT8),
         out_height=out_height,
         out_width=out_width,
         weight_address=cna("WEIGHT_ADDR", "weight_addr"),
@@ -146,7 +148,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         input_group=_CHIP.weight_group[1],
         depthwise_group=_CHIP.depthwise_group,
         inline_zero_points=_CHIP.inline_zero_points if pairs == _PAIRS else 0,
-        weight_offset=common_cna.negated_zero_point(zero),
+        weight_offset=decode_named_cna.negated_zero_point(zero),
     )
 
 
@@ -187,7 +189,8 @@ def configure_array_pooling(registers: Registers) -> npu_ppu.Config | None:
         return None
     if cna("DIVISION", "data_reuse"):
         raise UnknownModeError("pooling that keeps rows is not implemented", register="DIVISION")
-    size, (out_height, out_width), (pad_top, pad_left) = cna.fields("DATA_SIZE0"), common_cna.out_size(cna), _pads(cna)
+    size, (pad_top, pad_left) = cna.fields("DATA_SIZE0"), _pads(cna)
+    out_height, out_width = decode_named_cna.out_size(cna)
     taps = shape["weight_height"] * shape["weight_width"]
     cna.waive("WEIGHT_SIZE0", "WEIGHT_ADDR", "WEIGHT_ZERO_POINT", "CBUF_CON1", "CVT_LANES")
     cna.waive("CVT_SCALE01", "CVT_SCALE23", *(f"CVT{channel}" for channel in range(_LANES)))

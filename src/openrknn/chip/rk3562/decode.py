@@ -1,26 +1,27 @@
 """RK3562: RK3588's blocks with other registers, read into the same configurations.
 
 What is different: weights in groups of 16 bytes of kernels, depthwise int8 weights with their zero points between them,
-operands per channel in blocks of four, surfaces whose pitch is whole, the stages of `common_dpu`.
+operands per channel in blocks of four, surfaces whose pitch is whole, the stages of `decode_named_dpu`.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from openrknn.chip.rk3562 import decode_named, decode_named_cna, decode_named_dpu
+from openrknn.chip.rk3562.registers import RK3562
+from openrknn.chip.rk3562.registers_dpu import LutCfg
+from openrknn.chip.rk3588 import decode_dpu
+from openrknn.chip.task_registers import NamedRegisters, Registers
 from openrknn.chips import CHIPS
 from openrknn.isa import Precision
 from openrknn.isa.enums import ArgbInput, ChannelReduction, OperandKinds, Regroup
-from openrknn.isa.rk3562 import RK3562
-from openrknn.isa.rk3562_dpu import LutCfg
 from openrknn.npu.blocks import cna as npu_cna
 from openrknn.npu.blocks import core as npu_core
 from openrknn.npu.blocks import ppu as npu_ppu
 from openrknn.npu.blocks import rdma as npu_rdma
 from openrknn.npu.blocks.dpu import lut, pipeline
 from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, surfaces
-from openrknn.npu.decode import common, common_cna, common_dpu, rk3588_dpu
-from openrknn.npu.decode.registers import NamedRegisters, Registers
 
 __all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
 
@@ -33,7 +34,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     cna = NamedRegisters(registers, RK3562.block("CNA"))
     con1, row, width = cna.fields("CONV_CON1"), cna.fields("CBUF_CON1"), cna("DATA_SIZE0", "datain_width")
     packed, size = ArgbInput(con1["argb_in"]).channels, element_bytes(weights := Precision(con1["proc_precision"]))
-    channels = common.whole_channels(cna("DATA_SIZE1", "datain_channel_real"), Precision(con1["in_precision"]))
+    channels = decode_named.whole_channels(cna("DATA_SIZE1", "datain_channel_real"), Precision(con1["in_precision"]))
     cna.expect_zero("UNKNOWN_1068")
     cna.waive("LANE_PAD", "SURF_SIZE", "UNKNOWN_106C")
     line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
@@ -41,16 +42,16 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         line_bytes = row["datain_width"] * packed * size
     else:
         row_bytes = surfaces(channels, size) * ATOM_BYTES * width
-        common_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
-    rows = common_cna.kept_rows(cna, line_bytes, packed=packed > 0) if cna("DIVISION", "data_reuse") else 0
-    read = common_cna.read_convolution(
+        decode_named_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
+    rows = decode_named_cna.kept_rows(cna, line_bytes, packed=packed > 0) if cna("DIVISION", "data_reuse") else 0
+    read = decode_named_cna.read_convolution(
         cna,
         _CHIP,
         channels=channels,
         line_bytes=line_bytes,
         surface_bytes=cna("SURF_STRIDE", "surf_stride") * ATOM_BYTES,
         depthwise=bool(con1["dw_en"]),
-        converter=common_cna.read_converter(cna, weights),
+        converter=decode_named_cna.read_converter(cna, weights),
     )
     return replace(
         read,
@@ -64,33 +65,33 @@ def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_cor
     """Read CORE's registers."""
     core = NamedRegisters(registers, RK3562.block("CORE"))
     core.expect_zero("UNKNOWN_300C", "UNKNOWN_3010", "UNKNOWN_3014")
-    return common.read_core(core, convolution)
+    return decode_named.read_core(core, convolution)
 
 
 def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     """Read DPU's registers."""
     dpu = NamedRegisters(registers, RK3562.block("DPU"))
-    precision, real = common_dpu.arithmetic(dpu), dpu("DATA_CUBE_CHANNEL", "orig_channel")
+    precision, real = decode_named_dpu.arithmetic(dpu), dpu("DATA_CUBE_CHANNEL", "orig_channel")
     dpu.expect_zero("CPEND_ALU_CFG", "UNKNOWN_40C4")
     dpu.waive("WDMA_SIZE_0", "BUS", "PACKED_RUNS")
     pixels = dpu("DATA_CUBE_WIDTH", "width") * dpu("DATA_CUBE_HEIGHT", "height")
-    out = common_dpu.configure_out(dpu)
+    out = decode_named_dpu.configure_out(dpu)
     used = not dpu("EW_CFG", "ew_bypass") and not dpu("EW_CFG", "ew_lut_bypass")
-    table = rk3588_dpu.configure_table(registers, tables, used=used, config_register=LutCfg)
+    table = decode_dpu.configure_table(registers, tables, used=used, config_register=LutCfg)
     return pipeline.Config(
         flying=bool(dpu("FEATURE_MODE_CFG", "flying_mode")),
         precision=precision,
         in_precision=precision,
-        channels=common.whole_channels(real, out.precision),
+        channels=decode_named.whole_channels(real, out.precision),
         real_channels=real,
         pad_bits=dpu("OFFSET_PEND", "offset_pend"),
         reduction=ChannelReduction(dpu("DATA_CUBE_HEIGHT", "minmax_ctl")),
-        correction=common_dpu.configure_correction(dpu, dpu("BS_OW_OP", "ow_op")),
-        bias=common_dpu.configure_bs(dpu, precision),
-        norm=common_dpu.configure_bn(dpu, precision),
-        element_wise=common_dpu.configure_ew(dpu, precision, table),
+        correction=decode_named_dpu.configure_correction(dpu, dpu("BS_OW_OP", "ow_op")),
+        bias=decode_named_dpu.configure_bs(dpu, precision),
+        norm=decode_named_dpu.configure_bn(dpu, precision),
+        element_wise=decode_named_dpu.configure_ew(dpu, precision, table),
         out=out,
-        write=common_dpu.configure_write(
+        write=decode_named_dpu.configure_write(
             dpu,
             Regroup(dpu("BS_OW_CFG", "regroup")),
             surf_len=dpu("SURF_LEN", "surf_len"),
@@ -105,12 +106,12 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
     reader = NamedRegisters(registers, RK3562.block("DPU_RDMA"))
     bias = OperandKinds(reader("RDMA_BRDMA_CFG", "brdma_data_use"))
     norm = OperandKinds(reader("RDMA_NRDMA_CFG", "nrdma_data_use"))
-    readers = common.read_readers(reader, bias, norm, operand_block=_CHIP.bias_group)
-    return common_dpu.with_arithmetic(readers, NamedRegisters(registers, RK3562.block("DPU")))
+    readers = decode_named.read_readers(reader, bias, norm, operand_block=_CHIP.bias_group)
+    return decode_named_dpu.with_arithmetic(readers, NamedRegisters(registers, RK3562.block("DPU")))
 
 
 def configure_pooling(registers: Registers) -> npu_ppu.Config:
     """Read PPU's and PPU_RDMA's registers."""
-    return common.read_pooling(
+    return decode_named.read_pooling(
         NamedRegisters(registers, RK3562.block("PPU")), NamedRegisters(registers, RK3562.block("PPU_RDMA"))
     )

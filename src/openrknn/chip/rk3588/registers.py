@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from openrknn.chip.rk3588.cna import CNA
+from openrknn.chip.rk3588.core import CORE
+from openrknn.chip.rk3588.dma import DDMA, GLOBAL, SDMA
+from openrknn.chip.rk3588.dpu import DPU
+from openrknn.chip.rk3588.dpu_rdma import DPU_RDMA
+from openrknn.chip.rk3588.pc import PC
+from openrknn.chip.rk3588.ppu import PPU
+from openrknn.chip.rk3588.ppu_rdma import PPU_RDMA
 from openrknn.isa.blocks import RegisterMap
-from openrknn.isa.cna import CNA
 from openrknn.isa.common import ENABLE, NOP, SYNC
-from openrknn.isa.core import CORE
-from openrknn.isa.dma import DDMA, GLOBAL, SDMA
-from openrknn.isa.dpu import DPU
-from openrknn.isa.dpu_rdma import DPU_RDMA
-from openrknn.isa.pc import PC
-from openrknn.isa.ppu import PPU
-from openrknn.isa.ppu_rdma import PPU_RDMA
 
 __all__ = ["RK3588"]
 

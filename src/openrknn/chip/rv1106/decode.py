@@ -9,19 +9,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openrknn import numerics
+from openrknn.chip.rk3562 import decode_named, decode_named_cna, decode_named_dpu
+from openrknn.chip.rk3588 import decode as rk3588
+from openrknn.chip.rk3588 import decode_dpu
+from openrknn.chip.rv1106.registers import RV1106
+from openrknn.chip.task_registers import NamedRegisters, Registers
 from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
 from openrknn.isa import ConvMode, Precision
 from openrknn.isa.enums import ArgbInput, ChannelReduction, Regroup
-from openrknn.isa.rv1106 import RV1106
 from openrknn.npu.blocks import cna as npu_cna
 from openrknn.npu.blocks import core as npu_core
 from openrknn.npu.blocks import ppu as npu_ppu
 from openrknn.npu.blocks import rdma as npu_rdma
 from openrknn.npu.blocks.dpu import lut, pipeline
 from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float, surfaces
-from openrknn.npu.decode import common, common_cna, common_dpu, rk3588, rk3588_dpu
-from openrknn.npu.decode.registers import NamedRegisters, Registers
 
 __all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
 
@@ -39,9 +41,9 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     cna.expect_zero("UNKNOWN_1094", "FC_CON1")
     cna.waive("CBUF_BANKS", "WEIGHT_STRIDE", "CVT_LANES")
     row_bytes = (_IMAGE_PIXEL_BYTES if packed else ATOM_BYTES * surfaces(channels, size)) * width
-    common_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
+    decode_named_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
     line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
-    read = common_cna.read_convolution(
+    read = decode_named_cna.read_convolution(
         cna,
         _CHIP,
         channels=channels,
@@ -86,13 +88,13 @@ def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_cor
     if convolution.input_major:
         core.waive("MISC_CFG", "DATAOUT_SIZE_0", "DATAOUT_SIZE_1", "CLIP_TRUNCATE")
         return npu_core.Config(window_sums=False, shift=0, rounding=numerics.Rounding.EVEN)
-    return common.read_core(core, convolution)
+    return decode_named.read_core(core, convolution)
 
 
 def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     """Read DPU's registers."""
     dpu = NamedRegisters(registers, RV1106.block("DPU"))
-    precision, channel = common_dpu.arithmetic(dpu), dpu.fields("DATA_CUBE_CHANNEL")
+    precision, channel = decode_named_dpu.arithmetic(dpu), dpu.fields("DATA_CUBE_CHANNEL")
     dpu.expect_zero("CPEND_ALU_CFG")
     dpu.waive("WDMA_SIZE_0", "PACKED_RUNS")
     mode, width = dpu.fields("FEATURE_MODE_CFG"), dpu("DATA_CUBE_WIDTH", "width")
@@ -108,12 +110,14 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
         real_channels=channel["orig_channel"],
         pad_bits=dpu("OFFSET_PEND", "offset_pend"),
         reduction=ChannelReduction(dpu("DATA_CUBE_HEIGHT", "minmax_ctl")),
-        correction=common_dpu.configure_correction(dpu, dpu("BS_OW_OP", "ow_op")),
-        bias=common_dpu.configure_bs(dpu, precision),
-        norm=common_dpu.configure_bn(dpu, precision),
-        element_wise=common_dpu.configure_ew(dpu, precision, rk3588_dpu.configure_table(registers, tables, used=used)),
-        out=common_dpu.configure_out(dpu),
-        write=common_dpu.configure_write(
+        correction=decode_named_dpu.configure_correction(dpu, dpu("BS_OW_OP", "ow_op")),
+        bias=decode_named_dpu.configure_bs(dpu, precision),
+        norm=decode_named_dpu.configure_bn(dpu, precision),
+        element_wise=decode_named_dpu.configure_ew(
+            dpu, precision, decode_dpu.configure_table(registers, tables, used=used)
+        ),
+        out=decode_named_dpu.configure_out(dpu),
+        write=decode_named_dpu.configure_write(
             dpu,
             regroup,
             surf_len=mode["surf_len"],
@@ -127,11 +131,11 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
 def configure_readers(registers: Registers) -> npu_rdma.Config:
     """Read DPU_RDMA's registers: RK3588's, with operands per channel in blocks of four."""
     readers = replace(rk3588.configure_readers(registers), operand_block=_CHIP.bias_group)
-    return common_dpu.with_arithmetic(readers, NamedRegisters(registers, RV1106.block("DPU")))
+    return decode_named_dpu.with_arithmetic(readers, NamedRegisters(registers, RV1106.block("DPU")))
 
 
 def configure_pooling(registers: Registers) -> npu_ppu.Config:
     """Read PPU's and PPU_RDMA's registers."""
-    return common.read_pooling(
+    return decode_named.read_pooling(
         NamedRegisters(registers, RV1106.block("PPU")), NamedRegisters(registers, RV1106.block("PPU_RDMA"))
     )

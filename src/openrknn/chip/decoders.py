@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from openrknn.chip.rk3588 import decode as rk3588
+from openrknn.chip.rk3588 import dpu_stages
+from openrknn.chip.task_registers import Registers
 from openrknn.chips import Chip
 from openrknn.errors import UnsupportedError
-from openrknn.isa import dpu_stages
 from openrknn.npu.blocks import cna, core, ppu, rdma
 from openrknn.npu.blocks.dpu import lut, pipeline
-from openrknn.npu.decode import rk3588
-from openrknn.npu.decode.registers import Registers
 
 __all__ = ["Family", "family_of"]
 
@@ -69,23 +69,23 @@ def family_of(chip: Chip) -> Family:
         case "rk3588":
             return _family("CNA CORE DPU", rk3588)._replace(uses_table=_uses_table)
         case "rk3566":
-            from openrknn.npu.decode import rk3566
+            from openrknn.chip.rk3566 import decode as rk3566
 
             return _family("CNA CMAC CORE DPU", rk3566)
         case "rk3562":
-            from openrknn.npu.decode import rk3562
+            from openrknn.chip.rk3562 import decode as rk3562
 
             return _family("CNA CORE DPU", rk3562)
         case "rk3576":
-            from openrknn.npu.decode import rk3576
+            from openrknn.chip.rk3576 import decode as rk3576
 
             return _family("CNA CORE DPU", rk3576)
         case "rv1106":
-            from openrknn.npu.decode import rv1106
+            from openrknn.chip.rv1106 import decode as rv1106
 
             return _family("CNA DPU", rv1106)
         case "rv1106b":
-            from openrknn.npu.decode import rv1106b
+            from openrknn.chip.rv1106b import decode as rv1106b
 
             return _family("CNA DPU", rv1106b)._replace(array_pooling=rv1106b.configure_array_pooling)
         case _:

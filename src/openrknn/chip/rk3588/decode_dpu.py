@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from openrknn import numerics
+from openrknn.chip.rk3588 import dpu, dpu_lut, dpu_stages
+from openrknn.chip.task_registers import Registers, constant, multiplier
 from openrknn.errors import UnknownModeError
-from openrknn.isa import BitPattern, Precision, Register, dpu, dpu_lut, dpu_stages
+from openrknn.isa import BitPattern, Precision, Register
 from openrknn.isa.enums import (
     AluAlgorithm,
     EwAlgorithm,
@@ -24,7 +26,6 @@ from openrknn.isa.ignored import Kind
 from openrknn.npu.blocks.dpu import ew, lut, out_cvt, write
 from openrknn.npu.blocks.dpu.stage import Clamp, Scaling, Stage
 from openrknn.npu.blocks.formats import ATOM_BYTES, is_float
-from openrknn.npu.decode.registers import Registers, constant, multiplier
 
 __all__ = [
     "BN",

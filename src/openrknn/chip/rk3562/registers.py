@@ -8,14 +8,14 @@ the S_POINTERs of CNA and CORE themselves, and two bus registers of DDMA.
 
 from __future__ import annotations
 
-from openrknn.isa import cna, core
+from openrknn.chip.rk3562.registers_dpu import DPU, DPU_RDMA, PPU, PPU_RDMA
+from openrknn.chip.rk3588 import cna, core
+from openrknn.chip.rk3588.dma import dma_block
+from openrknn.chip.rk3588.registers import RK3588
 from openrknn.isa.common import moved, unknown
-from openrknn.isa.dma import dma_block
 from openrknn.isa.enums import ArgbInput, Precision
 from openrknn.isa.fields import Atoms, Bits, Choice, Flag, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register, array
-from openrknn.isa.rk3562_dpu import DPU, DPU_RDMA, PPU, PPU_RDMA
-from openrknn.isa.rk3588 import RK3588
 from openrknn.isa.words import Target
 
 __all__ = ["RK3562"]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from openrknn import numerics
+from openrknn.chip.task_registers import NamedRegisters, constant, multiplier
 from openrknn.errors import UnknownModeError
 from openrknn.isa import BitPattern, Precision
 from openrknn.isa.enums import AluAlgorithm, EwAlgorithm, OutputMode, Regroup
@@ -20,7 +21,6 @@ from openrknn.npu.blocks.dpu import ew, lut, out_cvt, write
 from openrknn.npu.blocks.dpu.pipeline import Correction
 from openrknn.npu.blocks.dpu.stage import Clamp, Scaling, Stage
 from openrknn.npu.blocks.formats import ATOM_BYTES, is_float
-from openrknn.npu.decode.registers import NamedRegisters, constant, multiplier
 
 __all__ = [
     "arithmetic",

@@ -17,7 +17,8 @@ depthwise one (4 atoms; 32 channels for fp16), and one atom in flying mode.
 
 from __future__ import annotations
 
-from openrknn.isa import common, dpu_lut, dpu_stages
+from openrknn.chip.rk3588 import dpu_lut, dpu_stages
+from openrknn.isa import common
 from openrknn.isa.blocks import Block
 from openrknn.isa.enums import ChannelReduction, ConvMode, OutputMode, Precision, TransposeLanes
 from openrknn.isa.fields import Address, Atoms, Bits, Choice, Flag, Mask, Size, Unsigned

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from openrknn import numerics
+from openrknn.chip.compression import read_compression
+from openrknn.chip.rk3588 import cna, core, decode_dpu, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
+from openrknn.chip.rk3588.registers import RK3588
+from openrknn.chip.task_registers import NamedRegisters, Registers
 from openrknn.chips import CHIPS
 from openrknn.errors import ExecutionError, UnknownModeError
-from openrknn.isa import ConvMode, Precision, cna, core, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
+from openrknn.isa import ConvMode, Precision
 from openrknn.isa.enums import CombineUse, PixelBits
-from openrknn.isa.rk3588 import RK3588
 from openrknn.npu.blocks import cna as npu_cna
 from openrknn.npu.blocks import core as npu_core
 from openrknn.npu.blocks import ppu as npu_ppu
 from openrknn.npu.blocks import rdma as npu_rdma
 from openrknn.npu.blocks.dpu import lut, pipeline
 from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float, surfaces
-from openrknn.npu.decode import rk3588_dpu
-from openrknn.npu.decode.common_cna import read_compression
-from openrknn.npu.decode.registers import NamedRegisters, Registers
 
 __all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
 
@@ -176,7 +176,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
         width=width,
         height=rows,
         channels=registers.read(dpu_rdma.DataCubeChannel).channel,
-        precision=Precision.FP16 if rk3588_dpu.keeps_fp16(registers.read(dpu.DataFormat)) else mode.in_precision,
+        precision=Precision.FP16 if decode_dpu.keeps_fp16(registers.read(dpu.DataFormat)) else mode.in_precision,
         proc_precision=mode.proc_precision,
         main=npu_rdma.walk(main_address, width, rows, line_notch=source.line_notch_addr, surface_notch=main_notch)
         if not mode.mrdma_disable or mode.comb_use & CombineUse.ENABLE
@@ -268,11 +268,11 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
         pad_bits=int(registers.read(dpu.OffsetPend).offset_pend),
         reduction=registers.read(dpu.DataCubeHeight).minmax_ctl,
         correction=None if sizes.od_bypass else pipeline.Correction(None if sizes.ow_src else operand),
-        bias=rk3588_dpu.configure_bs(registers, precision),
-        norm=rk3588_dpu.configure_bn(registers, precision),
-        element_wise=rk3588_dpu.configure_ew(registers, precision, tables),
-        out=rk3588_dpu.configure_out(registers),
-        write=rk3588_dpu.configure_write(registers),
+        bias=decode_dpu.configure_bs(registers, precision),
+        norm=decode_dpu.configure_bn(registers, precision),
+        element_wise=decode_dpu.configure_ew(registers, precision, tables),
+        out=decode_dpu.configure_out(registers),
+        write=decode_dpu.configure_write(registers),
     )
 
 

@@ -14,7 +14,7 @@ from openrknn.isa.errors import DeclarationError
 __all__ = ["FAMILIES", "all_maps", "features_block", "map_for"]
 
 FAMILIES = ("rk3588", "rk3566", "rk3562", "rk3576", "rv1106", "rv1106b")
-"""A family is a module of this package with a map of its name in upper case; `openrknn.chips` has its members."""
+"""A family is a folder of this package, whose map has its name in upper case; `openrknn.chips` has its members."""
 
 
 class Named(Protocol):
@@ -39,7 +39,7 @@ def features_block(chip: str | Named) -> Block:
     name = chip if isinstance(chip, str) else chip.name
     found = find_chip(name)
     if found is not None and found.family == "rk3588":
-        from openrknn.isa.cna import CNA
+        from openrknn.chip.rk3588.cna import CNA
 
         return CNA
     return map_for(chip).block("CNA")
@@ -52,7 +52,7 @@ def all_maps() -> tuple[RegisterMap, ...]:
 
 @cache
 def _family_map(family: str) -> RegisterMap:
-    found = getattr(import_module(f"openrknn.isa.{family}"), family.upper())
+    found = getattr(import_module(f"openrknn.chip.{family}.registers"), family.upper())
     if not isinstance(found, RegisterMap) or found.name != family:
-        raise DeclarationError(f"openrknn.isa.{family} does not hold the map of {family}")
+        raise DeclarationError(f"openrknn.chip.{family}.registers does not hold the map of {family}")
     return found

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from openrknn.chip.rk3562.decode_named_dpu import read_clamp
+from openrknn.chip.rk3576.registers import RK3576
+from openrknn.chip.task_registers import NamedRegisters, Registers, constant, multiplier
 from openrknn.errors import UnknownModeError
 from openrknn.isa import BitPattern, Precision
 from openrknn.isa.enums import AluAlgorithm, OperandKinds
-from openrknn.isa.rk3576 import RK3576
 from openrknn.npu.blocks.dpu import lut
 from openrknn.npu.blocks.dpu.stage import Scaling, Stage
 from openrknn.npu.blocks.formats import is_float
-from openrknn.npu.decode.common_dpu import read_clamp
-from openrknn.npu.decode.registers import NamedRegisters, Registers, constant, multiplier
 
 __all__ = ["Operands", "configure_bn", "configure_bs", "configure_table", "tables_of"]
 

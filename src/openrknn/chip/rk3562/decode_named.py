@@ -1,11 +1,12 @@
 """What RK3562, RK3576 and RV1103/06 have in common: readers of registers that differ only in their places.
 
-Those of CNA are in `common_cna`, those of the DPU in `common_dpu`.
+Those of CNA are in `decode_named_cna`, those of the DPU in `decode_named_dpu`.
 """
 
 from __future__ import annotations
 
 from openrknn import numerics
+from openrknn.chip.task_registers import NamedRegisters
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import CombineUse, OperandKinds, OperandMode, PixelBits, PoolingMethod
@@ -14,7 +15,6 @@ from openrknn.npu.blocks import core as npu_core
 from openrknn.npu.blocks import ppu as npu_ppu
 from openrknn.npu.blocks import rdma as npu_rdma
 from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes
-from openrknn.npu.decode.registers import NamedRegisters
 
 __all__ = [
     "read_core",

@@ -10,10 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openrknn import numerics
+from openrknn.chip.compression import read_compression
+from openrknn.chip.rk3566 import registers as regs
+from openrknn.chip.rk3588 import cna, decode_dpu, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
+from openrknn.chip.task_registers import NamedRegisters, Registers, pad_bits
 from openrknn.chips import CHIPS
 from openrknn.errors import ExecutionError, UnknownModeError
-from openrknn.isa import ConvMode, Precision, cna, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
-from openrknn.isa import rk3566 as regs
+from openrknn.isa import ConvMode, Precision
 from openrknn.isa.enums import ChannelReduction, CombineUse, OperandKinds, RegroupCount
 from openrknn.npu.blocks import cna as npu_cna
 from openrknn.npu.blocks import core as npu_core
@@ -22,15 +25,13 @@ from openrknn.npu.blocks import rdma as npu_rdma
 from openrknn.npu.blocks.dpu import lut, pipeline, write
 from openrknn.npu.blocks.dpu.pipeline import Correction
 from openrknn.npu.blocks.formats import element_bytes, is_float
-from openrknn.npu.decode import common_cna, rk3588_dpu
-from openrknn.npu.decode.registers import NamedRegisters, Registers
 
 __all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
 
 _CHIP = CHIPS["rk3566"]
 _ATOM = _CHIP.atom_bytes
-_BS = rk3588_dpu.BS._replace(config=regs.BsCfg)
-_BN = rk3588_dpu.BN._replace(config=regs.BnCfg)
+_BS = decode_dpu.BS._replace(config=regs.BsCfg)
+_BN = decode_dpu.BN._replace(config=regs.BnCfg)
 
 
 def configure_features(registers: Registers) -> npu_cna.Config:
@@ -63,7 +64,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         converter=_converter(registers, weights),
         pad_top=pad.pad_top,
         pad_left=pad.pad_left,
-        pad_bits=common_cna.pad_bits(pad.pad_value, precision),
+        pad_bits=pad_bits(pad.pad_value, precision),
         out_height=size3.dataout_atomics // size2.dataout_width,
         out_width=size2.dataout_width,
         weight_address=registers.read(cna.DcompAddr0).decompress_addr0,
@@ -85,7 +86,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
         input_group=_CHIP.weight_group[1] // size,
         depthwise_group=_CHIP.depthwise_group // size,
         reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
-        compression=common_cna.read_compression(NamedRegisters(registers, regs.RK3566.block("CNA")), weights),
+        compression=read_compression(NamedRegisters(registers, regs.RK3566.block("CNA")), weights),
     )
 
 
@@ -143,10 +144,10 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
         pad_bits=int(registers.read(dpu.OffsetPend).offset_pend),
         reduction=registers.read(dpu.DataCubeHeight).minmax_ctl & ChannelReduction.ENABLE,
         correction=None if sizes.od_bypass else Correction(None if sizes.ow_src else operand),
-        bias=rk3588_dpu.configure_bs(registers, precision, _BS),
-        norm=rk3588_dpu.configure_bn(registers, precision, _BN),
-        element_wise=rk3588_dpu.configure_ew(registers, precision, tables, regs.EwCfg),
-        out=rk3588_dpu.configure_out(registers),
+        bias=decode_dpu.configure_bs(registers, precision, _BS),
+        norm=decode_dpu.configure_bn(registers, precision, _BN),
+        element_wise=decode_dpu.configure_ew(registers, precision, tables, regs.EwCfg),
+        out=decode_dpu.configure_out(registers),
         write=replace(walk, skips_surplus=rows > 1),
     )
 
@@ -216,7 +217,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
         width=width,
         height=height,
         channels=registers.read(dpu_rdma.DataCubeChannel).channel,
-        precision=Precision.FP16 if rk3588_dpu.keeps_fp16(registers.read(dpu.DataFormat)) else mode.in_precision,
+        precision=Precision.FP16 if decode_dpu.keeps_fp16(registers.read(dpu.DataFormat)) else mode.in_precision,
         proc_precision=mode.proc_precision,
         main=_main(registers, width, height, _atom(mode.in_precision)) if mode.flying_mode else None,
         bias_kinds=OperandKinds(0) if brdma.brdma_disable else brdma.brdma_data_use,

@@ -8,14 +8,14 @@ of int8 execute and give what the simulator gives; what softmax writes (fp16, re
 
 from __future__ import annotations
 
-from openrknn.isa import rk3576_lut
+from openrknn.chip.rk3562.registers import PadCon0
+from openrknn.chip.rk3562.registers_dpu import clamps
+from openrknn.chip.rk3576 import registers_lut
+from openrknn.chip.rk3588.registers import RK3588
 from openrknn.isa.common import unknown
 from openrknn.isa.enums import AluAlgorithm, EwAlgorithm
 from openrknn.isa.fields import Address, Atoms, Bits, Choice, Flag, Signed, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register, array
-from openrknn.isa.rk3562 import PadCon0
-from openrknn.isa.rk3562_dpu import clamps
-from openrknn.isa.rk3588 import RK3588
 
 __all__ = ["RV1106B"]
 
@@ -406,7 +406,7 @@ DPU = RK3588.block("DPU").derive(
     *(SurfLen, BsCfg, BsAluCfg, BsMulCfg, EwCfg, EwOperand, WdmaSize, BsShift, EwCvtScaleValue, OutCvtOffset, OutCvt),
     *(Packing, OffsetPend),
     *clamps(CLAMPS),
-    *rk3576_lut.REGISTERS,
+    *registers_lut.REGISTERS,
     *unknown(0x4054, 0x4058, 0x406C, 0x4074),
     keep=["S_STATUS", "S_POINTER", "OPERATION_ENABLE", "LUT_ACCESS_CFG", "LUT_ACCESS_DATA", "LUT_INFO"],
 )

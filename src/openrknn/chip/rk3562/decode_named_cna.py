@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from openrknn import numerics
+from openrknn.chip.compression import read_compression
+from openrknn.chip.task_registers import NamedRegisters, pad_bits
 from openrknn.chips import Chip
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import Precision
-from openrknn.isa.decompressor import DECOMPRESSORS, numbered
 from openrknn.isa.enums import ArgbInput
-from openrknn.layout.compression import SCHEMES
 from openrknn.npu.blocks import cna as npu_cna
-from openrknn.npu.blocks.compression import Compression
 from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float
-from openrknn.npu.decode.registers import NamedRegisters
 
 __all__ = [
     "check_rows",
     "kept_rows",
     "negated_zero_point",
     "out_size",
-    "pad_bits",
-    "read_compression",
     "read_converter",
     "read_convolution",
 ]
@@ -109,11 +105,6 @@ def kept_rows(cna: NamedRegisters, line_bytes: int, *, packed: bool) -> int:
     return cna("DATA_SIZE0", "datain_height") - rows
 
 
-def pad_bits(value: int, precision: Precision) -> int:
-    """One number for all channels; int8 keeps it in both lanes of RK3588's two-lane form."""
-    return (value & 0xFF) * 0x0101 if precision is Precision.INT8 else value & 0xFFFF
-
-
 def check_rows(cna: NamedRegisters, needed: int) -> None:
     """A row must have its room in CBUF: with too few entries rows would overlap. A single row overlaps nothing."""
     entries, rows = cna("CBUF_CON1", "data_entries"), cna("DATA_SIZE0", "datain_height")
@@ -139,20 +130,3 @@ def read_converter(cna: NamedRegisters, precision: Precision) -> npu_cna.Convert
         offsets=offsets,
         lanes=0xFFFF,
     )
-
-
-def read_compression(cna: NamedRegisters, precision: Precision) -> Compression | None:
-    """None where weights are stored as they are."""
-    amounts, (first, *others) = numbered(cna.block, "DCOMP_AMOUNT"), numbered(cna.block, "DCOMP_ADDR")
-    control = cna.bits("DCOMP_CTRL")
-    if not control:
-        cna.expect_zero("DCOMP_REGNUM", *amounts)
-        cna.waive(*others)
-        return None
-    decompressor = DECOMPRESSORS[len(amounts)]
-    if control != decompressor.controls.get(precision):
-        text = f"DCOMP_CTRL = {control:#x} with {precision.name} weights is not implemented"
-        raise UnknownModeError(text, register="DCOMP_CTRL")
-    addresses = [cna(first, "decompress_addr0"), *(cna(name, "address") for name in others)]
-    sizes = [cna(name, "amount") for name in amounts]
-    return Compression(SCHEMES[len(amounts)], decompressor.streams(cna.bits("DCOMP_REGNUM"), sizes, addresses))

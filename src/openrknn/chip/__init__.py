@@ -1,0 +1,12 @@
+"""One folder per family of chips: what is known of its registers, and how they become configurations of blocks.
+
+    <family>/registers   the register map; RK3588 has one module per block, and the others say how theirs differ
+    <family>/decode      from the registers of a task to configurations of blocks
+    maps                 which chip has which register map
+    decoders             which blocks a chip has, and which folder reads their registers
+    task_registers       the registers of one task, by class or by name, and which were read;  watch: observer hooks
+    compression          compressed weights, which all chips describe alike;  decompressor: how its registers count
+    manual               the register maps as pages of documentation
+
+What chips share is in the folder of the oldest that has it.
+"""
