@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 import openrknn.capi.calls.matmul  # noqa: F401 - registers the handlers
 from openrknn import numerics
-from openrknn.capi.call import HANDLERS, Call, Reply
+from openrknn.capi.call import Call, Reply
+from openrknn.capi.handlers import HANDLERS
 from openrknn.capi.memory import Memory
 from openrknn.capi.program import Program
 from openrknn.capi.structs import Codec, Values

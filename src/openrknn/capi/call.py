@@ -1,11 +1,4 @@
-"""One call of a C program, as the engine sees it: the request, the reply, and who answers it.
-
-A module of `openrknn.capi.calls` answers some operations:
-
-    @answers(Operation.SET_CORE_MASK)
-    def set_core_mask(program: Program, call: Call) -> Reply:
-        program.context(call).set_core_mask(call.a)
-        return Reply()
+"""One call of a C program, as the engine sees it: the request and the reply; `handlers` says who answers it.
 
 Refusals are raised: `CallError` with the code that the C API documents and a reason, or any other error of openrknn,
 which `openrknn.capi.status` gives a code.
@@ -13,18 +6,14 @@ which `openrknn.capi.status` gives a code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from openrknn.capi.wire import Operation
 from openrknn.errors import RknnError
 
-if TYPE_CHECKING:
-    from openrknn.capi.program import Program
-
-__all__ = ["HANDLERS", "OK", "Call", "CallError", "Code", "Handler", "Reply", "answers"]
+__all__ = ["OK", "Call", "CallError", "Code", "Reply"]
 
 
 class Code(IntEnum):
@@ -102,18 +91,3 @@ class Reply:
 
 OK = Reply()
 """The answer of most calls, to be returned as it is: the channel has its bytes ready."""
-
-Handler = Callable[["Program", Call], Reply]
-HANDLERS: dict[Operation, Handler] = {}
-
-
-def answers(operation: Operation) -> Callable[[Handler], Handler]:
-    """The decorated function answers this operation."""
-
-    def register(handler: Handler) -> Handler:
-        if operation in HANDLERS:
-            raise ValueError(f"{operation.name} has two answers: {HANDLERS[operation]} and {handler}")
-        HANDLERS[operation] = handler
-        return handler
-
-    return register

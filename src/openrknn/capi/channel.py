@@ -7,7 +7,8 @@ import contextlib
 import os
 import socket
 
-from openrknn.capi.call import HANDLERS, OK, Call, CallError, Code, Handler, Reply
+from openrknn.capi.call import OK, Call, CallError, Code, Reply
+from openrknn.capi.handlers import HANDLERS, Handler
 from openrknn.capi.program import Program
 from openrknn.capi.status import code_of
 from openrknn.capi.wire import LARGEST_PACKET, MOST_DESCRIPTORS, REPLY, REQUEST, Operation

@@ -8,7 +8,8 @@ import os
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.capi.call import OK, Call, Reply, answers
+from openrknn.capi.call import OK, Call, Reply
+from openrknn.capi.handlers import answers
 from openrknn.capi.matmul import MatmulContext, matmul_chip
 from openrknn.capi.matmul_attributes import Shape, Spec, invalid
 from openrknn.capi.matmul_matrices import b_to_native

@@ -6,8 +6,9 @@ import os
 import socket
 import threading
 
-from openrknn.capi.call import OK, Call, CallError, Code, Reply, answers
+from openrknn.capi.call import OK, Call, CallError, Code, Reply
 from openrknn.capi.channel import SocketChannel
+from openrknn.capi.handlers import answers
 from openrknn.capi.program import Program
 from openrknn.capi.structs import Codec
 from openrknn.capi.wire import WIRE_VERSION, Operation

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from openrknn.capi.call import Call, CallError, Code, Reply, answers
+from openrknn.capi.call import Call, CallError, Code, Reply
 from openrknn.capi.context import Context
+from openrknn.capi.handlers import answers
 from openrknn.capi.program import Program
 from openrknn.capi.queries import answer, sdk_version
 from openrknn.capi.wire import Operation
