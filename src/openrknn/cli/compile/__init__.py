@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.progress import stages
-from openrknn.cli.compile.options import add_arguments, compile_options, source_of, target_of
+from openrknn.cli.compile.arguments import compile_options, source_of, target_of
+from openrknn.cli.compile.options import add_arguments
 from openrknn.quantities import count_of, count_text, size_text
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.compile.arguments import changed_options, compile_options
 from openrknn.quantities import size_text
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ def run_cache(
     arguments: argparse.Namespace, source: str | bytes | tuple[str, str], target: str, tell: Tell
 ) -> tuple[bytes, dict[str, Any]]:
     """(the file, facts for people and machines)."""
-    from openrknn.cli.compile.options import changed_options, compile_options
     from openrknn.compiler.sequence import compile_decoder
     from openrknn.container.sequence import read_decoder
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.compile.arguments import changed_options, compile_options
 from openrknn.quantities import count_text, size_text
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ def run_partition(
 
 
 def _options(arguments: argparse.Namespace) -> PartitionOptions:
-    from openrknn.cli.compile.options import changed_options, compile_options
     from openrknn.partition import PartitionOptions
 
     asked = compile_options(arguments, lambda stage, done, of: None)
