@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
-import numpy.typing as npt
+from dataclasses import dataclass
 
 from openrknn.chips import Chip
 from openrknn.container.model import Model
@@ -19,14 +16,14 @@ from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.profile import Profile, describe
 from openrknn.runtime.shapes import specs
 from openrknn.runtime.vendor.custom import registered
-from openrknn.runtime.vendor.program import VendorProgram
+from openrknn.runtime.vendor.program import BoundContext, VendorProgram
 from openrknn.vendor.context.context import Context
 from openrknn.vendor.errors import CallError
 from openrknn.vendor.library.library import Library, default_library
 from openrknn.vendor.tables.enums import CoreMask
 from openrknn.vendor.tables.flags import InitFlag
 
-__all__ = ["BoundContext", "VendorDevice", "VendorEngine", "vendor_library"]
+__all__ = ["VendorDevice", "VendorEngine", "vendor_library"]
 
 Source = str | bytes
 
@@ -51,17 +48,6 @@ def vendor_library(text: str) -> Library:
     """From "vendor" or "vendor:PATH"."""
     path = text.partition(":")[2]
     return Library(path) if path else default_library()
-
-
-@dataclass(slots=True, eq=False)
-class BoundContext:
-    """A context, and the program whose memory is bound to it."""
-
-    context: Context
-    program: VendorProgram | None = None
-    """Whose memory it uses."""
-    detours: Mapping[int, npt.NDArray[Any]] = field(default_factory=dict)
-    """Inputs that go through another memory; see `VendorProgram`."""
 
 
 class VendorEngine:

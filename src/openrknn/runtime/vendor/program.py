@@ -6,7 +6,8 @@ Arrays become bytes and bytes become arrays by the same ports as on the software
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy.typing as npt
 
@@ -21,17 +22,38 @@ from openrknn.vendor.memory.tensor_memory import TensorMemory
 from openrknn.vendor.tables.enums import TensorType
 
 if TYPE_CHECKING:
-    from openrknn.runtime.vendor.engine import BoundContext, VendorEngine
     from openrknn.vendor.context.answers import TensorAttributes
+    from openrknn.vendor.context.context import Context
 
-__all__ = ["VendorProgram"]
+__all__ = ["BoundContext", "Contexts", "VendorProgram"]
+
+
+@dataclass(slots=True, eq=False)
+class BoundContext:
+    """A context, and the program whose memory is bound to it."""
+
+    context: Context
+    program: VendorProgram | None = None
+    """Whose memory it uses."""
+    detours: Mapping[int, npt.NDArray[Any]] = field(default_factory=dict)
+    """Inputs that go through another memory; see `VendorProgram`."""
+
+
+class Contexts(Protocol):
+    """Who makes contexts of the library: the engine."""
+
+    def home(self, graph: int) -> Context:
+        """The context that the memory of a graph belongs to."""
+
+    def bound_context(self, pixels: frozenset[str], graph: int) -> BoundContext:
+        """The one for these shapes, and for inputs of this kind."""
 
 
 class VendorProgram:
     """Ports over memory that contexts of the engine share; each program binds its memory when it runs."""
 
     def __init__(
-        self, engine: VendorEngine, model: Model, graph: Graph, places: Mapping[str, object] | None = None
+        self, engine: Contexts, model: Model, graph: Graph, places: Mapping[str, object] | None = None
     ) -> None:
         self.model, self.graph, self._engine = model, graph, engine
         self._context = context = engine.home(graph.index)
