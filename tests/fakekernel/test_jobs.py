@@ -10,9 +10,9 @@ from typing import cast
 import pytest
 
 from openrknn.fakekernel.engine_link import EngineLink
-from openrknn.fakekernel.file import Driver, Node, OpenFile
+from openrknn.fakekernel.file import Driver, Job, Node, OpenFile
 from openrknn.fakekernel.gem import Space
-from openrknn.fakekernel.jobs import Job, Scheduler
+from openrknn.fakekernel.jobs import Scheduler
 from openrknn.fakekernel.load import LoadMeter
 from openrknn.fakekernel.outcome import Outcome
 from openrknn.fakekernel.space import AddressSpace

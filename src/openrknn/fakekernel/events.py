@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from openrknn.fakekernel.file import OpenFile
+    from openrknn.fakekernel.file import Job, OpenFile
     from openrknn.fakekernel.gem import Buffer
-    from openrknn.fakekernel.jobs import Job
     from openrknn.fakekernel.outcome import Outcome
 
 __all__ = ["Called", "Closed", "Event", "Finished", "Hook", "Mapped", "Opened", "Submitted"]

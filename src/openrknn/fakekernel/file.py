@@ -1,10 +1,11 @@
-"""An open file of an emulated device, and what a driver must be able to do with it."""
+"""An open file of an emulated device, its jobs, and what a driver must be able to do with it."""
 
 from __future__ import annotations
 
 import itertools
 import socket
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,12 +14,13 @@ from openrknn.uapi.tables import Table
 if TYPE_CHECKING:
     from openrknn.fakekernel.fences import Fence
     from openrknn.fakekernel.gem import Handles, Space
-    from openrknn.fakekernel.jobs import Job
+    from openrknn.fakekernel.outcome import Outcome
     from openrknn.fakekernel.wire import Call
 
-__all__ = ["Driver", "Node", "OpenFile"]
+__all__ = ["Driver", "Job", "Node", "OpenFile"]
 
 _numbers = itertools.count(1)
+_job_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,3 +76,35 @@ class OpenFile:
     """Not finished yet."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_closed: bool = False
+
+
+@dataclass(eq=False)
+class Job:
+    """Tasks for one or more cores."""
+
+    file: OpenFile
+    space: Space
+    kind: str
+    """Whose descriptors `lists` holds: rknpu or rocket."""
+    lists: Mapping[int, tuple[int, bytes]]
+    """For each core: the number of its first task, and the task descriptors as bytes."""
+    tasks: int
+    timeout: float
+    """Seconds, as the program said."""
+    base: int = 0
+    """What the NPU adds to every address."""
+    number: int = field(default_factory=lambda: next(_job_numbers))
+    outcome: Outcome | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+    on_start: list[Callable[[Job], None]] = field(default_factory=list)
+    """Called each time before the engine gets it, with the scheduler's lock held."""
+    on_done: list[Callable[[Job, Outcome], None]] = field(default_factory=list)
+    deadline: float = 0.0
+    is_waiting: bool = False
+    """In the queues of its cores: neither started nor, which takes a moment after the last task, being finished."""
+    alone: bool = False
+    """It ran when the engine ended, together with others: now it shows whose fault it was."""
+
+    @property
+    def cores(self) -> tuple[int, ...]:
+        return tuple(self.lists)

@@ -15,13 +15,10 @@ import stat
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from openrknn.fakekernel.space import PAGE, AddressSpace, pages
 from openrknn.uapi.drm import MMAP_BASE
-
-if TYPE_CHECKING:
-    from openrknn.fakekernel.jobs import Job
 
 __all__ = ["Buffer", "Buffers", "Handles", "Inodes", "Space", "new_memory"]
 
@@ -45,6 +42,12 @@ class Space:
     """Those that the engine has not mapped yet."""
 
 
+class Writer(Protocol):
+    """A job that writes a buffer."""
+
+    done: threading.Event
+
+
 @dataclass(eq=False)
 class Buffer:
     """One GEM object."""
@@ -62,7 +65,7 @@ class Buffer:
     references: int = 0
     """Handles and jobs; a name does not keep it alive."""
     name: int = 0
-    writers: list[Job] = field(default_factory=list)
+    writers: list[Writer] = field(default_factory=list)
     """rocket: jobs that are not done yet and may write it."""
     is_freed: bool = False
 

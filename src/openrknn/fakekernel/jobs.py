@@ -9,11 +9,10 @@ A software NPU is slower than silicon, so time limits that programs give are str
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,46 +22,12 @@ from openrknn.fakekernel.outcome import Outcome
 
 if TYPE_CHECKING:
     from openrknn.fakekernel.engine_link import EngineLink
-    from openrknn.fakekernel.file import OpenFile
-    from openrknn.fakekernel.gem import Space
+    from openrknn.fakekernel.file import Job, OpenFile
 
-__all__ = ["Job", "Scheduler", "Totals"]
+__all__ = ["Scheduler", "Totals"]
 
-_numbers = itertools.count(1)
 _SHORTEST_TIMEOUT = 0.1
 _LONGEST_START = 120.0
-
-
-@dataclass(eq=False)
-class Job:
-    """Tasks for one or more cores."""
-
-    file: OpenFile
-    space: Space
-    kind: str
-    """Whose descriptors `lists` holds: rknpu or rocket."""
-    lists: Mapping[int, tuple[int, bytes]]
-    """For each core: the number of its first task, and the task descriptors as bytes."""
-    tasks: int
-    timeout: float
-    """Seconds, as the program said."""
-    base: int = 0
-    """What the NPU adds to every address."""
-    number: int = field(default_factory=lambda: next(_numbers))
-    outcome: Outcome | None = None
-    done: threading.Event = field(default_factory=threading.Event)
-    on_start: list[Callable[[Job], None]] = field(default_factory=list)
-    """Called each time before the engine gets it, with the scheduler's lock held."""
-    on_done: list[Callable[[Job, Outcome], None]] = field(default_factory=list)
-    deadline: float = 0.0
-    is_waiting: bool = False
-    """In the queues of its cores: neither started nor, which takes a moment after the last task, being finished."""
-    alone: bool = False
-    """It ran when the engine ended, together with others: now it shows whose fault it was."""
-
-    @property
-    def cores(self) -> tuple[int, ...]:
-        return tuple(self.lists)
 
 
 @dataclass

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from openrknn.fakekernel.fences import Fence, wait_for_descriptor
-from openrknn.fakekernel.file import OpenFile
+from openrknn.fakekernel.file import Job, OpenFile
 from openrknn.fakekernel.gem import Buffer, Space
-from openrknn.fakekernel.jobs import Job
 from openrknn.fakekernel.log import LOG
 from openrknn.fakekernel.outcome import Outcome
 from openrknn.fakekernel.system import System

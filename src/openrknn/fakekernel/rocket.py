@@ -16,9 +16,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from openrknn.fakekernel.drm import DrmDriver, Handler, refuse
-from openrknn.fakekernel.file import OpenFile
+from openrknn.fakekernel.file import Job, OpenFile
 from openrknn.fakekernel.gem import Buffer, Space
-from openrknn.fakekernel.jobs import Job
 from openrknn.fakekernel.log import LOG
 from openrknn.fakekernel.wire import Block, Call, Element
 from openrknn.uapi import rocket, tables

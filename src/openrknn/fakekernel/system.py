@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from openrknn.chips import Chip
 from openrknn.fakekernel.boards import Board
 from openrknn.fakekernel.events import Event, Finished, Hook, Submitted
-from openrknn.fakekernel.file import OpenFile
+from openrknn.fakekernel.file import Job, OpenFile
 from openrknn.fakekernel.gem import Buffers, Inodes, Space
-from openrknn.fakekernel.jobs import Job, Scheduler
+from openrknn.fakekernel.jobs import Scheduler
 from openrknn.fakekernel.log import LOG
 from openrknn.fakekernel.outcome import Outcome
 
