@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from openrknn.onnxruntime.real import onnxruntime, state
 
-if TYPE_CHECKING:
-    from openrknn.onnxruntime.session import InferenceSession
-
 __all__ = ["IOBinding"]
+
+
+class Owner(Protocol):
+    """The session that a binding belongs to."""
+
+    def has_input(self, name: str) -> bool:
+        """Whether the model has this input."""
+
+    def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> list[Any]:
+        """The outputs, in the order of their names."""
 
 
 class IOBinding(onnxruntime.IOBinding):  # type: ignore[misc]
@@ -25,7 +32,7 @@ class IOBinding(onnxruntime.IOBinding):  # type: ignore[misc]
             return onnxruntime.IOBinding(session)
         return super().__new__(cls)
 
-    def __init__(self, session: InferenceSession) -> None:
+    def __init__(self, session: Owner) -> None:
         # The one of ONNX Runtime is bound to a session of C++, which is not there.
         self._owner = session
         self._inputs: dict[str, Callable[[], Any]] = {}
