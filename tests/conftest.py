@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
 
 from openrknn.cachefiles import FileCache
+from tests import limits, times
 from tests.witness.witness import Witness, WitnessMissingError
 
 # A loaded machine must not fail a test: what is slow is told by benchmarks/.
@@ -32,8 +35,36 @@ def witness() -> Witness:
         pytest.skip(f"no vendor witness: {missing}")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    times.add_option(parser)
+    limits.add_option(parser)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    return (yield from times.measured(item))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    return (yield from limits.limited(item))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    return (yield from limits.limited(item))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    times.note(item, report)
+    return report
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What was not checked, in one place: a run that skips its witnesses must not look like one that asked them."""
+    times.report(terminalreporter)
     skipped = terminalreporter.stats.get("skipped", [])
     if not skipped:
         return
@@ -47,3 +78,14 @@ def _reason(report: pytest.TestReport) -> str:
     """Without the name of what one test alone misses."""
     text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     return text.removeprefix("Skipped: ").partition(" (")[0]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Without the garbage collector, which would look at every test again and again, and later in every full round."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

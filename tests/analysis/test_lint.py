@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from onnx.reference import ReferenceEvaluator
 
 import openrknn
 from openrknn.analysis.lint import CODES, RULES, Finding, Severity, explain, lint_commands
@@ -41,6 +40,8 @@ def found(model: Model | Path, code: str) -> list[Finding]:
 
 def answer(name: str) -> tuple[Array, Array]:
     """What the software NPU says, and what the network says."""
+    from onnx.reference import ReferenceEvaluator
+
     network = ROWS[name].network()
     random = np.random.default_rng(7)
     feeds = {

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from openrknn.container import outer
+from openrknn.container.outer import Outer
+
 ROOT = Path(__file__).resolve().parents[2]
 GOLDENS = sorted((ROOT / "tests" / "goldens").glob("*.rknn"))
 _SHARED = ROOT.parent / "shared"
@@ -20,6 +23,16 @@ IS_WHOLE = os.environ.get("OPENRKNN_CORPUS") in ("all", "whole")
 def golden(name: str) -> Path:
     """A golden by its name without suffix."""
     return ROOT / "tests" / "goldens" / f"{name}.rknn"
+
+
+def head(path: Path) -> Outer:
+    """The outer parts of a file: what a choice of files needs while tests are collected, without reading a model."""
+    return outer.split(outer.open_source(path))
+
+
+def chip_of(path: Path) -> str:
+    """The chip that a golden is for, from its name."""
+    return next(word for word in path.stem.split("_") if word.startswith(("rk", "rv")))
 
 
 def need_corpus() -> list[Path]:

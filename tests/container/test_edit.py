@@ -14,10 +14,10 @@ from openrknn.container.model import Model
 from openrknn.container.outer import Flavour
 from openrknn.container.writer import encode
 from openrknn.errors import BadTextError
-from tests.container.places import GOLDENS, golden, need_corpus
+from tests.container.places import GOLDENS, golden, head, need_corpus
 from tests.witness.witness import HARDWARE_VERSIONS, Witness
 
-WRITABLE = [path for path in GOLDENS if openrknn.load(path).flavour is Flavour.FLATBUFFER]
+WRITABLE = [path for path in GOLDENS if head(path).flavour is Flavour.FLATBUFFER]
 
 
 def ends(model: Model) -> dict[str, str]:

@@ -17,9 +17,9 @@ from openrknn.container.outer import Flavour
 from openrknn.container.parts import Graph, Kind, MemoryPlan, RelocationGroup
 from openrknn.container.writer import encode
 from tests.container.mutate import mutated
-from tests.container.places import GOLDENS, golden, need_corpus
+from tests.container.places import GOLDENS, golden, head, need_corpus
 
-MINI = [path for path in GOLDENS if openrknn.load(path).container_version == 0x1004]
+MINI = [path for path in GOLDENS if head(path).container_version == 0x1004]
 
 
 def image(data: bytes) -> tuple[tuple[int, ...], bytes]:

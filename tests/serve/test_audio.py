@@ -10,11 +10,10 @@ import threading
 import warnings
 import wave
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import numpy as np
-import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +28,9 @@ from tests.serve.asking import PATIENCE, ask
 from tests.serve.sessions import until
 from tests.serve.voices import HANG, FakeTranscriber, make_sets, open_fake, pcm, say, wav
 
+if TYPE_CHECKING:
+    from openai import OpenAI  # takes seconds to import: only the tests that use it do
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
@@ -41,7 +43,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def client(server: Server) -> Iterator[openai.OpenAI]:
+def client(server: Server) -> Iterator[OpenAI]:
+    import openai
+
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="sesame", timeout=PATIENCE, max_retries=0) as made:
         yield made
 
@@ -58,7 +62,7 @@ def samples_of(body: bytes) -> tuple[int, np.ndarray[Any, Any]]:
 # -- listening -------------------------------------------------------------------------------------------------------
 
 
-def test_a_recording_becomes_text(client: openai.OpenAI) -> None:
+def test_a_recording_becomes_text(client: OpenAI) -> None:
     for model in ("ears", "whisper-1"):
         found = client.audio.transcriptions.create(model=model, file=SAID, language="en", prompt="Sums", temperature=0)
         assert found.text == "one two three"
@@ -68,7 +72,7 @@ def test_a_recording_becomes_text(client: openai.OpenAI) -> None:
     assert client.audio.transcriptions.create(model="ears", file=("x.wav", long)).text == " ".join(["four five"] * 15)
 
 
-def test_the_formats_of_a_transcript(client: openai.OpenAI) -> None:
+def test_the_formats_of_a_transcript(client: OpenAI) -> None:
     create = client.audio.transcriptions.create
     assert create(model="ears", file=SAID, response_format="text").strip() == "one two three"
     assert "00:00:01,000 --> 00:00:02,000\ntwo" in create(model="ears", file=SAID, response_format="srt")
@@ -80,7 +84,7 @@ def test_the_formats_of_a_transcript(client: openai.OpenAI) -> None:
     ]  # fmt: skip
 
 
-def test_a_transcript_as_it_grows(client: openai.OpenAI) -> None:
+def test_a_transcript_as_it_grows(client: OpenAI) -> None:
     events = list(client.audio.transcriptions.create(model="ears", file=SAID, stream=True))
     assert [one.type for one in events] == [*["transcript.text.delta"] * 3, "transcript.text.done"]
     assert "".join(one.delta for one in events if one.type == "transcript.text.delta") == "one two three"
@@ -103,21 +107,27 @@ def test_a_transcript_as_it_grows(client: openai.OpenAI) -> None:
         ({"include": ["logprobs"]}, "include"),
     ],
 )
-def test_what_cannot_be_transcribed(client: openai.OpenAI, words: dict[str, Any], reason: str) -> None:
+def test_what_cannot_be_transcribed(client: OpenAI, words: dict[str, Any], reason: str) -> None:
+    import openai
+
     for more in ({}, {"stream": True}):
         with pytest.raises(openai.BadRequestError, match=reason) as caught:
             client.audio.transcriptions.create(**{"model": "ears", "file": SAID, **words, **more})
         assert caught.value.type == "invalid_request_error"
 
 
-def test_translations_are_refused_in_words(client: openai.OpenAI) -> None:
+def test_translations_are_refused_in_words(client: OpenAI) -> None:
+    import openai
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the client calls it deprecated
         with pytest.raises(openai.BadRequestError, match="does not translate"):
             client.audio.translations.create(model="whisper-1", file=SAID)
 
 
-def test_a_recording_that_crashes_its_voice_ends_nothing_else(server: Server, client: openai.OpenAI) -> None:
+def test_a_recording_that_crashes_its_voice_ends_nothing_else(server: Server, client: OpenAI) -> None:
+    import openai
+
     (before,) = server.plane.voices.find("ears", "transcriber").pids()
     bomb = io.BytesIO()
     with wave.open(bomb, "wb") as file:
@@ -133,7 +143,7 @@ def test_a_recording_that_crashes_its_voice_ends_nothing_else(server: Server, cl
 # -- speaking --------------------------------------------------------------------------------------------------------
 
 
-def test_text_becomes_sound(client: openai.OpenAI) -> None:
+def test_text_becomes_sound(client: OpenAI) -> None:
     create = client.audio.speech.create
     for model, voice in (("mouth", "mouth"), ("tts-1", "alloy"), ("mouth", "low")):
         rate, samples = samples_of(create(model=model, voice=voice, input="Hello. You", response_format="wav").content)
@@ -146,7 +156,7 @@ def test_text_becomes_sound(client: openai.OpenAI) -> None:
     assert len(create(model="mouth", voice="low", input="Hello", response_format="pcm").content) == 2 * 5 * 2400
 
 
-def test_sound_as_it_is_made(client: openai.OpenAI) -> None:
+def test_sound_as_it_is_made(client: OpenAI) -> None:
     with client.audio.speech.with_streaming_response.create(
         model="mouth", voice="low", input="Hello. You", response_format="wav"
     ) as answer:
@@ -162,7 +172,9 @@ def test_sound_as_it_is_made(client: openai.OpenAI) -> None:
 
 
 @pytest.mark.parametrize("form", ["mp3", "flac", "opus", "aac"])
-def test_other_formats_or_a_reason(client: openai.OpenAI, form: Any) -> None:
+def test_other_formats_or_a_reason(client: OpenAI, form: Any) -> None:
+    import openai
+
     if not encode.can_encode(form):
         with pytest.raises(openai.BadRequestError, match="it can give wav, pcm"):
             client.audio.speech.create(model="mouth", voice="low", input="Hello", response_format=form)
@@ -171,7 +183,7 @@ def test_other_formats_or_a_reason(client: openai.OpenAI, form: Any) -> None:
     assert content[:4] in {b"fLaC", b"OggS"} or content[0] == 0xFF or content[:3] == b"ID3"
 
 
-def test_a_request_without_a_format_is_answered(client: openai.OpenAI) -> None:
+def test_a_request_without_a_format_is_answered(client: OpenAI) -> None:
     answer = client.audio.speech.create(model="mouth", voice="low", input="Hello")
     assert answer.response.headers["content-type"] == encode.FORMATS[encode.usual_format()]
 
@@ -190,7 +202,9 @@ def test_a_request_without_a_format_is_answered(client: openai.OpenAI) -> None:
         ({"model": "ears"}, "speech to text"),
     ],
 )
-def test_what_cannot_be_said(client: openai.OpenAI, words: dict[str, Any], reason: str) -> None:
+def test_what_cannot_be_said(client: OpenAI, words: dict[str, Any], reason: str) -> None:
+    import openai
+
     with pytest.raises(openai.BadRequestError, match=reason):
         client.audio.speech.create(**{"model": "mouth", "voice": "low", "input": "Hello", **words})
 
@@ -198,7 +212,9 @@ def test_what_cannot_be_said(client: openai.OpenAI, words: dict[str, Any], reaso
 # -- all of them -----------------------------------------------------------------------------------------------------
 
 
-def test_the_list_of_voices(client: openai.OpenAI) -> None:
+def test_the_list_of_voices(client: OpenAI) -> None:
+    import openai
+
     assert [one.id for one in client.models.list()] == ["ears", "mouth"]
     assert client.models.retrieve("mouth").model_extra == {
         "kind": "speaker", "language": "en", "rate": 22050, "speakers": ["low", "loud"], "licence": "MIT",
@@ -208,6 +224,8 @@ def test_the_list_of_voices(client: openai.OpenAI) -> None:
 
 
 def test_errors_have_the_shape_that_clients_know(server: Server) -> None:
+    import openai
+
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="wrong", max_retries=0) as stranger:
         with pytest.raises(openai.AuthenticationError, match="requires a token") as caught:
             stranger.models.list()
@@ -266,6 +284,8 @@ def test_a_voice_has_room_for_some_and_hangs_for_nobody(tmp_path: Any) -> None:
 
 
 def test_voices_in_process(tmp_path: Any) -> None:
+    import openai
+
     sets = make_sets(tmp_path)
     settings = Settings([], voices=sets, http_port=0, grpc_port=None, workers="in-process")
     with running(settings, open_voice=open_fake) as server:
@@ -276,6 +296,8 @@ def test_voices_in_process(tmp_path: Any) -> None:
 
 
 def test_a_client_that_goes_away_costs_one_step(tmp_path: Any) -> None:
+    import openai
+
     gate, steps = threading.Event(), []
 
     class Slow(FakeTranscriber):

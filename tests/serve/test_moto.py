@@ -12,13 +12,12 @@ import pytest
 from openrknn.serve.sources import Sources
 from openrknn.serve.sources.bucket import Bucket
 
-boto3: Any = pytest.importorskip("boto3", reason="boto3 is not installed: tools/setup-checks --install")
-moto_server: Any = pytest.importorskip("moto.server", reason="moto is not installed: tools/setup-checks --install")
 _MANY = 10
 
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
+    moto_server: Any = pytest.importorskip("moto.server", reason="moto is not installed: tools/setup-checks --install")
     server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -28,6 +27,7 @@ def endpoint() -> Iterator[str]:
 
 @pytest.fixture
 def bucket(endpoint: str) -> Iterator[Any]:
+    boto3: Any = pytest.importorskip("boto3", reason="boto3 is not installed: tools/setup-checks --install")
     client = boto3.client(
         "s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b"
     )
@@ -110,7 +110,7 @@ def test_signatures_are_those_of_botocore() -> None:
     from datetime import datetime, timezone
     from unittest import mock
 
-    auth = pytest.importorskip("botocore.auth")
+    auth = pytest.importorskip("botocore.auth", reason="boto3 is not installed: tools/setup-checks --install")
     awsrequest = pytest.importorskip("botocore.awsrequest")
     theirs = pytest.importorskip("botocore.credentials")
     from openrknn.serve.sources.credentials import Credentials

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
 
 from openrknn.serve.page.report import report
 from openrknn.serve.rest.tickets import is_right_ticket, make_ticket
@@ -16,6 +15,9 @@ from openrknn.serve.settings import Settings
 from tests.serve.asking import PATIENCE, ask
 from tests.serve.parts import FILES, ROOT
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian: apt install chromium)")
 PATIENCE_MS = 1000 * PATIENCE
@@ -23,6 +25,8 @@ PATIENCE_MS = 1000 * PATIENCE
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as player:
         started = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield started

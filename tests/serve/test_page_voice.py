@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-
 from openrknn.serve.server import running
 from openrknn.serve.settings import Settings
 from tests.serve.sessions import until
@@ -16,6 +14,8 @@ from tests.serve.voices import make_sets, open_fake, wav
 
 @needs_chromium
 def test_talking_to_the_page_and_being_answered(tmp_path: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
     recording = tmp_path / "said.wav"
     recording.write_bytes(wav(*[5] * 30, rate=48000))
     flags = [
