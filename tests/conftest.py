@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from openrknn.cachefiles import FileCache
-from tests import limits, times
+from tests import limits, quick, times
 from tests.witness.witness import Witness, WitnessMissingError
 
 # A loaded machine must not fail a test: what is slow is told by benchmarks/.
@@ -38,6 +38,12 @@ def witness() -> Witness:
 def pytest_addoption(parser: pytest.Parser) -> None:
     times.add_option(parser)
     limits.add_option(parser)
+    quick.add_option(parser)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    quick.choose(config, items)
 
 
 @pytest.hookimpl(wrapper=True)

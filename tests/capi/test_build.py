@@ -42,7 +42,7 @@ def test_cross_built(machine: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_no_warnings(compiler: str, tmp_path: Path) -> None:
     if not shutil.which(compiler):
-        pytest.skip(f"no {compiler}")
+        pytest.skip(f"no {compiler} (Debian: apt install clang)")
     assert exported(built(compiler, tmp_path)) == EXPORTED
 
 

@@ -73,7 +73,7 @@ def test_layouts_equal_the_header_written_by_hand(version: Version, tmp_path: Pa
 @pytest.mark.parametrize("word", ["cc", "c++", "clang", "clang++"])
 def test_headers_compile_alone(word: str, tmp_path: Path) -> None:
     if not (compiler := shutil.which(word)):
-        pytest.skip(f"no {word}")
+        pytest.skip(f"no {word} (Debian: apt install clang)")
     standard = "-std=c++11" if "++" in word else "-std=c11"
     suffix = "cc" if "++" in word else "c"
     for name in HEADERS:
