@@ -61,9 +61,10 @@ def _replay(path: Path, options: argparse.Namespace) -> int:
              if one.is_file() and one.name != "verdict.json"}  # fmt: skip
     first: Seed = next(one for one in seeds(kind) if one.name == record["seed"])
     _preload({kind: [first]})
-    with tempfile.TemporaryDirectory(dir=options.keep.parent) as work:
+    with tempfile.TemporaryDirectory(dir=options.keep.resolve().parent) as work:
         judge = Judge(Path(work), seconds=options.seconds, memory=options.memory << 20, is_checked=options.check)
         verdict = judge.judge(first, files)
+    tempfile.tempdir = None  # the judge's own is gone
     print(f"{path.name}: {verdict.outcome} ({verdict.seconds:.1f} s, {verdict.rss >> 20} MB)\n{verdict.detail}")
     return int(verdict.outcome in BAD)
 

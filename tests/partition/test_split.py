@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
@@ -69,3 +70,35 @@ def test_two_branches_need_two_changes_only() -> None:
     splitter = Splitter(view)
     splitter.fitness = [Fitness.CPU if node.type == "Det" else Fitness.NPU for node in view.nodes]
     assert [group.is_npu for group in splitter.split()].count(False) == 1
+
+
+def test_operators_that_would_hand_on_minus_infinity_are_the_cpus() -> None:
+    """An attention that looks for rows that are masked completely: only the way to the Softmax can be softened."""
+    model = model_of(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 4, 8, 8] x, float[1, 1, 8, 8] bias) => (float[1, 4, 8, 8] y, float[1, 1, 8, 1] z) {
+            b = Add (bias, tri)
+            s = Add (x, b)
+            y = Softmax <axis = -1> (s)
+            z = ReduceMax <axes = [3]> (b)
+        }""",
+        tri=np.triu(np.full((1, 1, 8, 8), -np.inf, np.float32), 1),
+    )
+    view = view_of(onnx.shape_inference.infer_shapes(model))
+    splitter = Splitter(view)
+    groups = [(group.is_npu, [view.nodes[number].type for number in group.nodes]) for group in splitter.split()]
+    assert groups == [(False, ["Add", "ReduceMax"]), (True, ["Add", "Softmax"])]
+    assert "no number for its mask" in splitter.reasons[0]
+
+
+def test_limits_that_no_number_reaches_are_no_masks() -> None:
+    model = model_of(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 4, 8, 8] x) => (float[1, 4, 8, 8] y) {
+            a = Max (x, low)
+            y = Relu (a)
+        }""",
+        low=np.full(1, np.finfo(np.float32).min, np.float32),
+    )
+    groups = Splitter(view_of(onnx.shape_inference.infer_shapes(model))).split()
+    assert [group.is_npu for group in groups] == [True]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from openrknn.partition.capability import Fitness, fitness_of
+from openrknn.partition.masks import masked_values, unfit_for
 from openrknn.partition.view import Node, View
 
 __all__ = ["Group", "Splitter"]
@@ -29,6 +30,7 @@ class Splitter:
 
     def __init__(self, view: View) -> None:
         self.view = view
+        self._masked = masked_values(view)
         self.reasons: dict[int, str] = {}
         """Node -> why it is the CPU's."""
         self.fitness: list[Fitness] = []
@@ -64,7 +66,12 @@ class Splitter:
                 if group.is_npu:
                     nodes = [self.view.nodes[number] for number in group.nodes]
                     touching = self._odd_border(nodes)
-                    reason = "quantised numbers and truths do not cross to the CPU" if touching else is_worth(nodes)
+                    reason = "quantised numbers and truths do not cross to the CPU"
+                    if not touching:
+                        touching = unfit_for(self.view, group.nodes, self._masked)
+                        reason = "a half float has no number for its mask (minus infinity, the lowest float)"
+                    if not touching:
+                        reason = is_worth(nodes)
                     again |= bool(reason) and self.leave(touching or group.nodes, reason)
             if not again:
                 return groups

@@ -11,16 +11,17 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from openrknn.compiler.float_model import onnx_package
 from openrknn.numerics import MASKED
 
-__all__ = ["is_mask", "readers_of", "soften_masks"]
+__all__ = ["ARITHMETIC", "MOVING", "is_huge", "is_mask", "leads_to_softmax", "readers_of", "soften_masks"]
 
 _HUGE = 1e5
 """No score of attention is so large, and fp16 has no such number."""
-_ARITHMETIC = {"Add", "Mul", "Sub", "Where", "Max", "Min", "Neg", "Sum"}
-_MOVING = {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile",
+ARITHMETIC = {"Add", "Mul", "Sub", "Where", "Max", "Min", "Neg", "Sum"}
+MOVING = {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile",
            "Transpose", "Unsqueeze"}  # fmt: skip
 _ENDS = {"Softmax", "LogSoftmax"}
 
@@ -34,9 +35,14 @@ def soften_masks(model: Any) -> None:
         if tensor.data_type != onnx.TensorProto.FLOAT or tensor.name in outputs:
             continue
         array = onnx.numpy_helper.to_array(tensor)
-        if array.size and float(np.abs(array).max()) > _HUGE and is_mask(tensor.name, readers, outputs):
+        if is_huge(array) and is_mask(tensor.name, readers, outputs):
             softer = np.clip(array, -MASKED, MASKED).astype(np.float32)
             tensor.CopyFrom(onnx.numpy_helper.from_array(softer, tensor.name))
+
+
+def is_huge(array: npt.NDArray[Any]) -> bool:
+    """Whether a number is so large that it can only mean "all" or "none"."""
+    return bool(array.size) and float(np.abs(array).max()) > _HUGE
 
 
 def readers_of(nodes: Iterable[Any]) -> dict[str, list[Any]]:
@@ -60,9 +66,17 @@ def is_mask(start: str, readers: dict[str, list[Any]], outputs: set[str]) -> boo
             if node.op_type in _ENDS:
                 ends = True
                 continue
-            if node.op_type not in _ARITHMETIC | _MOVING:
+            if node.op_type not in ARITHMETIC | MOVING:
                 return False
             fresh = [made for made in node.output if made and made not in seen]
             seen.update(fresh)
             waiting += fresh
     return ends
+
+
+def leads_to_softmax(node: Any, readers: dict[str, list[Any]], outputs: set[str]) -> bool:
+    """Whether a node is a Softmax, or every way forward from it ends in one."""
+    if node.op_type in _ENDS:
+        return True
+    made = [name for name in node.output if name]
+    return node.op_type in ARITHMETIC | MOVING and all(is_mask(name, readers, outputs) for name in made)

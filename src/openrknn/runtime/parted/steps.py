@@ -66,7 +66,10 @@ class NpuStep:
             raise UnfitError(f"{self.part.file}: {error}") from None
         for name in self.part.outputs:
             if not np.isfinite(found[name]).all():
-                raise UnfitError(f"{self.part.file}: {name!r} is more than a half float can hold")
+                raise UnfitError(
+                    f"{self.part.file}: {name!r} is more than a half float can hold; give smaller inputs, and masks of "
+                    f"attention as {-MASKED:g} instead of minus infinity"
+                )
         return [found[name].reshape(self.part.shapes[name]) for name in self.part.outputs]
 
     def close(self) -> None:
