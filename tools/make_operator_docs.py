@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from openrknn.compiler.functions import FUNCTIONS
 from openrknn.compiler.importer.rewrite import RULES
-from openrknn.compiler.operators import CPU_ANY, CPU_OPERATORS, NPU_OPERATORS
+from openrknn.compiler.operators import CPU_FAMILIES, CPU_OPERATORS, NPU_OPERATORS
 from openrknn.runtime.operators import OPERATORS, SEVERAL
 
 _WIDTH = 120
@@ -110,7 +110,7 @@ def page() -> str:
     """The whole page."""
     npu = "".join(f"| {name} | {row.onnx} | {row.how} |\n" for name, row in NPU_OPERATORS.items())
     cpu = "".join(f"| {row.onnx} | {row.how} |\n" for row in CPU_OPERATORS.values())
-    families = (f"{family}: {', '.join(names)}" for family, names in CPU_ANY.items())
+    families = (f"{family}: {', '.join(names)}" for family, names in CPU_FAMILIES.items())
     anything = "".join("\n".join(wrap(f"* {line}", _WIDTH, subsequent_indent="  ")) + "\n" for line in families)
     becomes: dict[str, list[str]] = {}
     for name, rule in sorted(RULES.items()):

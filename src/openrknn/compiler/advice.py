@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.ir import Graph
+from openrknn.compiler.operators import IDENTITIES, QUANTISERS, VIEWS
 from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.result import Compiled
 
@@ -18,7 +19,7 @@ _UNEVEN = 32.0
 """Parts of one output: below 1/32 of the largest, fewer than 8 steps of int8 are left."""
 _NORMALISED = 16.0
 """Pixels reach further than that; normalised numbers do not."""
-_MOVING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Flatten", "DequantizeLinear", "QuantizeLinear"}
+_MOVING = VIEWS | IDENTITIES | QUANTISERS | {"Transpose"}
 
 
 def advice(compiled: Compiled) -> list[str]:

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.ir import Array, Graph
+from openrknn.compiler.operators import IDENTITIES, QUANTISERS, VIEWS
 
 __all__ = ["Answer", "Decision", "decision_of"]
 
-_CARRIES_ON = {"Identity", "Cast", "DequantizeLinear", "QuantizeLinear", "Squeeze", "Unsqueeze", "Flatten", "Reshape"}
+_CARRIES_ON = VIEWS | IDENTITIES | QUANTISERS | {"Cast"}
 """Operators that keep what a number means and which one is last."""
 _ENOUGH = 0.999
 """Of many decisions a few lie on the line, where float itself is a matter of rounding."""

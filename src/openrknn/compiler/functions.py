@@ -7,7 +7,7 @@ function share one table, which is loaded once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import MappingProxyType
@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.ir import Array
+from openrknn.compiler.operators import NPU_FUNCTIONS
+from openrknn.compiler.operators.row import Formula
 from openrknn.compiler.program import Table
 
 __all__ = ["FUNCTIONS", "SOFTMAX_REACH", "Function", "function_for"]
@@ -32,50 +34,16 @@ SOFTMAX_REACH = _HALF / 3072
 _SOFTMAX_END = math.exp(-2 * SOFTMAX_REACH)
 """Less than one unit of the table: what is further away is exactly zero."""
 
-Shape = Callable[[Array, Mapping[str, Any]], Array]
-
-
-def _erf(x: Array) -> Array:
-    result: Array = np.vectorize(math.erf, otypes=[np.float64])(x)
-    return result
-
-
-def _sigmoid(x: Array) -> Array:
-    result: Array = 1 / (1 + np.exp(-x))
-    return result
-
-
-FUNCTIONS: Mapping[str, tuple[Shape, float]] = MappingProxyType(
+FUNCTIONS: Mapping[str, tuple[Formula, float]] = MappingProxyType(
     {
-        "sigmoid": (lambda x, _: _sigmoid(x), 12.0),
-        "tanh": (lambda x, _: np.tanh(x), 6.0),
-        "silu": (lambda x, _: x * _sigmoid(x), 10.0),
-        "hardswish": (lambda x, _: x * np.clip(x + 3, 0, 6) / 6, 3.0),
-        "hardsigmoid": (lambda x, a: np.clip(a["alpha"] * x + a["beta"], 0, 1), 6.0),
-        "gelu": (lambda x, _: x * 0.5 * (1 + _erf(x / math.sqrt(2))), 5.0),
-        "mish": (lambda x, _: x * np.tanh(np.logaddexp(x, 0)), 8.0),
-        "elu": (lambda x, a: np.where(x < 0, a["alpha"] * np.expm1(x), x), 8.0),
-        "softplus": (lambda x, _: np.logaddexp(x, 0), 10.0),
-        "softsign": (lambda x, _: x / (1 + np.abs(x)), math.inf),
-        "erf": (lambda x, _: _erf(x), 3.5),
-        "exp": (lambda x, _: np.exp(x), math.inf),
+        **{name: (one.formula, one.reach) for name, one in NPU_FUNCTIONS.items() if one.formula is not None},
         "softmax": (lambda x, _: np.exp(np.maximum(x, -SOFTMAX_REACH) - SOFTMAX_REACH) - _SOFTMAX_END, SOFTMAX_REACH),
         "bounds": (lambda x, a: np.clip(x, a["alpha"], a["beta"]), math.inf),
         "leakyfloor": (lambda x, a: np.maximum(np.where(x < 0, a["alpha"] * x, x), a["beta"]), 16.0),
-        "sqrt": (lambda x, _: np.sqrt(np.maximum(x, 0)), math.inf),
-        "log": (lambda x, _: np.log(np.maximum(x, 1e-6)), math.inf),
-        "abs": (lambda x, _: np.abs(x), math.inf),
-        "reciprocal": (lambda x, _: 1 / np.where(np.abs(x) < 1e-3, np.copysign(1e-3, x), x), math.inf),
-        "sin": (lambda x, _: np.sin(x), math.inf),
-        "cos": (lambda x, _: np.cos(x), math.inf),
-        "pow": (lambda x, a: np.nan_to_num(np.power(x, a["alpha"])), math.inf),
     }
 )
-"""Name -> the function, and how far a table ever has to reach: beyond that it is a straight line.
-
-Sigmoid and tanh are within half a unit of the table of their limits there. A forget gate that stays at 0.9995 where
-1 was meant empties the cell of an LSTM within seconds (DTLN: 36 dB instead of 51).
-"""
+"""Name -> the function, and how far a table ever has to reach: beyond that it is a straight line. Those of single ONNX
+operators are in the operator table; the others are parts of operators, or several in one."""
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-__all__ = ["macs_of"]
+from openrknn.compiler.operators import RECURRENT
 
-_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+__all__ = ["macs_of"]
 
 
 def macs_of(onnx: Any, node: Any, shapes: Mapping[str, tuple[int, ...]]) -> int:
@@ -28,7 +28,7 @@ def macs_of(onnx: Any, node: Any, shapes: Mapping[str, tuple[int, ...]]) -> int:
     if kind == "Gemm" and read[0] and made:
         turned = any(entry.name == "transA" and entry.i for entry in node.attribute)
         return prod(made) * read[0][0 if turned else -1]
-    if kind in _GATES and len(read) > 2 and read[0] and read[1] and read[2]:
+    if kind in RECURRENT and len(read) > 2 and read[0] and read[1] and read[2]:
         return prod(read[0][:2]) * (prod(read[1]) + prod(read[2]))
     if kind == "Einsum":
         return _einsum(onnx, node, read)

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openrknn.compiler.float_model import onnx_package
-from openrknn.compiler.importer.masks import ARITHMETIC, MOVING, is_huge, leads_to_softmax, readers_of
+from openrknn.compiler.importer.masks import MASK_ARITHMETIC, is_huge, leads_to_softmax, readers_of
+from openrknn.compiler.operators import MOVES
 from openrknn.partition.extract import borders
 from openrknn.partition.view import Node, View
 
 __all__ = ["masked_values", "unfit_for"]
 
-_TAKES = {*ARITHMETIC, *MOVING, "CastLike"} - {"Max", "Min"}
+_TAKES = (MASK_ARITHMETIC | MOVES) - {"Max", "Min"}
 """Whose constants count: in a Max or Min they are limits that no number reaches."""
-_CARRIES = {*ARITHMETIC, *MOVING, "CastLike", "Pad"}
+_CARRIES = MASK_ARITHMETIC | MOVES | {"Pad"}
 
 
 def masked_values(view: View) -> frozenset[str]:

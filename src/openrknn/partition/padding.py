@@ -9,29 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from openrknn.compiler.operators import OPERATORS, Rows
 from openrknn.partition.view import Node, Value, View
 
 __all__ = ["rows_are_apart"]
-
-_ALONE = {
-    "Abs", "Acos", "Asin", "Atan", "Cast", "Ceil", "Celu", "Clip", "Cos", "Dropout", "Elu", "Erf", "Exp", "Floor",
-    "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "Mish", "Neg", "Not", "Reciprocal", "Relu",
-    "Round", "Selu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh",
-    "ThresholdedRelu",
-}  # fmt: skip
-_TOGETHER = {
-    "Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "And", "Or", "Equal", "Greater", "Less", "Where",
-    "PRelu", "Mean", "Mod",
-}  # fmt: skip
-_ITEMS = {
-    "Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "BatchNormalization",
-    "InstanceNormalization", "LRN", "DepthToSpace", "SpaceToDepth", "GroupNormalization",
-}  # fmt: skip
-"""The first dimension counts items."""
-_LINES = {"Softmax": -1, "LogSoftmax": -1, "Hardmax": -1, "Concat": None, "Split": 0, "LpNormalization": -1}
-"""One axis is worked along; where it is not said, it is this one."""
-_SAME_FIRST = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Resize", "Upsample", "Pad", "Slice", "Expand", "Tile"}
-
 
 def rows_are_apart(view: View) -> bool:
     """For the first dimension of all inputs that are not single; every output has to keep it in front."""
@@ -63,23 +44,24 @@ def _axis(view: View, node: Node, read: Mapping[str, int | None]) -> int | None:
     given = {entry.name: entry for entry in node.proto.attribute}
     first = node.proto.input[0]
     axis = read.get(first)
-    if kind in _ALONE:
+    row = OPERATORS.get(kind)
+    if row is None or row.rows is None:
+        return None
+    if row.rows is Rows.APART:
         return axis
-    if kind in _TOGETHER:
+    if row.rows is Rows.BROADCAST:
         return _broadcast(view, node, read)
     if axis is None:
-        return _gathered(view, node, read, given) if kind == "Gather" else None
+        return _gathered(view, node, read, given) if row.rows is Rows.PICKED else None
     shape = view.values.get(first, Value()).shape or ()
     others = [name for name in read if name != first]
-    if kind in _ITEMS:
+    if row.rows in {Rows.ITEMS, Rows.FIRST}:
         return 0 if axis == 0 and not others else None
-    if kind in _LINES:
-        along = given["axis"].i if "axis" in given else _LINES[kind]
+    if row.rows is Rows.ALONG:
+        along = given["axis"].i if "axis" in given else row.axis
         together = all(read.get(name) == axis for name in node.reads)
         return axis if along is not None and along % len(shape) != axis and together else None
-    if kind in _SAME_FIRST:
-        return 0 if axis == 0 and not others and kind not in {"Expand", "Tile"} else None
-    handler = _OTHERS.get(kind)
+    handler = _OTHERS.get(row.rows)
     return handler(view, node, axis, given, others) if handler else None
 
 
@@ -134,10 +116,9 @@ def _norm(view: View, node: Node, axis: int, given: Mapping[str, Any], _: list[s
     return axis if axis < start else None
 
 
-_OTHERS: dict[str, Callable[[View, Node, int, Mapping[str, Any], list[str]], int | None]] = {
-    "MatMul": _matmul,
-    "Gemm": _gemm,
-    "Transpose": _transpose,
-    "LayerNormalization": _norm,
-    "RMSNormalization": _norm,
+_OTHERS: dict[Rows, Callable[[View, Node, int, Mapping[str, Any], list[str]], int | None]] = {
+    Rows.MATMUL: _matmul,
+    Rows.GEMM: _gemm,
+    Rows.TURNED: _transpose,
+    Rows.LAST: _norm,
 }

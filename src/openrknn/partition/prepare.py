@@ -11,6 +11,7 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.fold import fold, standard
 from openrknn.compiler.importer.shapes import bind_shapes, infer
 from openrknn.compiler.importer.types import as_float
+from openrknn.compiler.operators import PRODUCTS, RECURRENT
 from openrknn.partition.view import View, view_of
 
 __all__ = ["prepare"]
@@ -37,5 +38,5 @@ def _is_half(model: Any, proto: Any) -> bool:
     """A network in half or bfloat16, and nothing in double, which would lose by it."""
     kinds = {tensor.data_type for tensor in model.graph.initializer}
     kinds |= {entry.type.tensor_type.elem_type for entry in (*model.graph.input, *model.graph.output)}
-    heavy = any(node.op_type in {"Conv", "MatMul", "Gemm", "ConvTranspose"} for node in model.graph.node)
+    heavy = any(node.op_type in PRODUCTS | RECURRENT for node in model.graph.node)
     return heavy and bool(kinds & {proto.FLOAT16, proto.BFLOAT16}) and proto.DOUBLE not in kinds

@@ -9,8 +9,8 @@ import numpy as np
 
 from openrknn.compiler.errors import CompileError
 from openrknn.compiler.float_model import FloatModel, onnx_package
-from openrknn.compiler.importer.fold import CHANCE
 from openrknn.compiler.importer.masks import is_mask, readers_of
+from openrknn.compiler.operators import RANDOM
 from openrknn.distance import measure
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.prepare import prepare
@@ -33,7 +33,7 @@ _SCORE = 2e-3
 def is_tellable(model: Any, options: PartitionOptions) -> bool:
     """Whether two runs can be compared: not where chance has a share, and int8 is far from float by the user's wish."""
     is_int8 = options.calibration is not None or options.precision in {"int8", "mixed"}
-    return not is_int8 and not any(node.op_type in CHANCE for node in _nodes(model.graph))
+    return not is_int8 and not any(node.op_type in RANDOM for node in _nodes(model.graph))
 
 
 def _nodes(graph: Any) -> Iterator[Any]:

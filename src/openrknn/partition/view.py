@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from openrknn.compiler.float_model import onnx_package
+from openrknn.compiler.operators import RECURRENT
 from openrknn.partition.macs import macs_of
 
 __all__ = ["Node", "Value", "View", "view_of"]
@@ -68,7 +69,7 @@ class View:
 
     def steps(self, node: Node) -> int:
         """How often a recurrent layer goes round; 1 for what is not recurrent."""
-        shape = self.values.get(node.proto.input[0], Value()).shape if node.type in {"LSTM", "GRU", "RNN"} else None
+        shape = self.values.get(node.proto.input[0], Value()).shape if node.type in RECURRENT else None
         if shape is None or len(shape) != 3:
             return 1
         return shape[next((entry.i for entry in node.proto.attribute if entry.name == "layout"), 0) & 1]

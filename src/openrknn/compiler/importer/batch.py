@@ -18,6 +18,7 @@ from openrknn.compiler.importer.fold import fold
 from openrknn.compiler.importer.shapes import known_shapes, model_inputs, set_size
 from openrknn.compiler.importer.store import constants_of
 from openrknn.compiler.ir import Array
+from openrknn.compiler.operators import ELEMENTWISE, IDENTITIES
 
 __all__ = ["MOST_ITEMS", "batch_of", "one_item"]
 
@@ -86,7 +87,7 @@ def _refuse_moved(whole: Any, batch: int) -> None:
             )
 
 
-_IN_PLACE = {"Add", "Sub", "Mul", "Div", "Cast", "Identity", "Relu", "Tanh", "Sigmoid", "Clip"}
+_IN_PLACE = ELEMENTWISE | IDENTITIES | {"Cast"}
 _NONE = np.zeros(0)
 
 

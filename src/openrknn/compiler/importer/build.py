@@ -12,6 +12,7 @@ from openrknn.compiler.importer.check import check_graph
 from openrknn.compiler.importer.shapes import known_shapes, whole_values
 from openrknn.compiler.importer.store import constants_of
 from openrknn.compiler.ir import Array, Graph, Op, Value
+from openrknn.compiler.operators import select
 
 __all__ = ["build_graph"]
 
@@ -68,7 +69,7 @@ def _as_operands(graph: Graph, op: Op) -> None:
     op.inputs = [op.inputs[0], *names]
 
 
-_COUNTS_DEPEND = {"NonMaxSuppression", "NonZero", "TopK", "Unique", "Loop", "Scan", "If", "Range", "Compress"}
+_COUNTS_DEPEND = select(lambda row: row.counts_depend)
 
 
 def _made_by(graph: Graph, name: str) -> tuple[str, ...]:

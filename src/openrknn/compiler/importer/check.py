@@ -9,13 +9,13 @@ from typing import Any
 from openrknn.compiler.budget import LARGEST_VALUE, MOST_CHANNELS
 from openrknn.compiler.errors import ModelError, UnsupportedOperatorError
 from openrknn.compiler.ir import Graph, Op
+from openrknn.compiler.operators import VIEWS
 
 __all__ = ["check_graph", "check_sizes"]
 
 _FLOATS = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"}
 _WHOLE = {"INT64", "INT32", "BOOL"}
 """Of truths and indices, on the CPU."""
-_RESHAPES = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"}
 _POSITIVE = ("strides", "dilations", "kernel_shape")
 
 
@@ -55,7 +55,7 @@ def check_graph(graph: Graph, types: Any) -> None:
             _gemm(graph, op)
         elif op.type == "BatchNormalization":
             _batch_norm(graph, op)
-        elif op.type in _RESHAPES:
+        elif op.type in VIEWS:
             _reshape(graph, op)
         elif op.type == "Cast":
             _cast(graph, op, types)

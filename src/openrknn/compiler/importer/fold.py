@@ -11,12 +11,10 @@ from openrknn.compiler.importer.rewrite import FOREIGN_RULES, rewrite
 from openrknn.compiler.importer.shapes import infer, known_shapes
 from openrknn.compiler.importer.store import Store, constants_of, reads
 from openrknn.compiler.ir import Array
+from openrknn.compiler.operators import RANDOM
 
-__all__ = ["CHANCE", "fold", "leave_out_empty", "simplify", "standard"]
+__all__ = ["fold", "leave_out_empty", "simplify", "standard"]
 
-CHANCE = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
-                    "Bernoulli"})  # fmt: skip
-"""Operators that draw numbers: no two runs are alike."""
 _ROUNDS = 20
 
 
@@ -90,7 +88,7 @@ def _constant_results(model: Any, known: Mapping[str, Array], *, lenient: bool) 
     outputs = {entry.name for entry in model.graph.output}
     found: dict[str, Array] = {}
     for node in model.graph.node:
-        if node.op_type in CHANCE or any(attribute.HasField("g") for attribute in node.attribute):
+        if node.op_type in RANDOM or any(attribute.HasField("g") for attribute in node.attribute):
             continue
         if node.op_type == "Shape" and node.input[0] in shapes:
             values = shape_of(node, shapes[node.input[0]])

@@ -9,14 +9,12 @@ from typing import Any
 
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.store import constants_of
+from openrknn.compiler.operators import Inline, select
 
 __all__ = ["inline_functions"]
 
-_ALWAYS = {
-    "AffineGrid", "Attention", "CausalConvWithState", "CenterCropPad", "FlexAttention", "NegativeLogLikelihoodLoss",
-    "RMSNormalization", "RotaryEmbedding", "SoftmaxCrossEntropyLoss", "SwiGLU", "ThresholdedRelu",
-}  # fmt: skip
-_UNKNOWN_WEIGHTS = {"LayerNormalization", "GroupNormalization", "PRelu", "Clip"}
+_ALWAYS = select(lambda row: row.inline is Inline.ALWAYS)
+_UNKNOWN_WEIGHTS = select(lambda row: row.inline is Inline.COMPUTED)
 """Known as a whole where all operands but the first are constants."""
 
 

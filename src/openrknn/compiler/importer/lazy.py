@@ -16,17 +16,12 @@ import numpy as np
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.rewrite.writer import attribute
 from openrknn.compiler.ir import Array
+from openrknn.compiler.operators import ELEMENTWISE
 
-__all__ = ["ELEMENTWISE", "compact", "computed", "is_lazy", "repeated"]
+__all__ = ["BY_NUMBER", "compact", "computed", "is_lazy", "repeated"]
 
-ELEMENTWISE = frozenset(
-    {
-        "Abs", "Add", "And", "Cast", "Ceil", "Cos", "Div", "Equal", "Erf", "Exp", "Floor", "Greater", "GreaterOrEqual",
-        "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow",
-        "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sqrt", "Sub", "Tanh", "Where", "Xor",
-    }
-)  # fmt: skip
-"""Operators that compute each number by itself, and broadcast."""
+BY_NUMBER = (ELEMENTWISE | {"Cast"}) - {"Clip"}
+"""Operators that compute each number by itself, and broadcast; the bounds of Clip must not get dimensions."""
 
 Operands = Sequence[Array]
 _PLAIN = {"FLOAT", "INT64", "INT32", "BOOL"}
@@ -53,7 +48,7 @@ def repeated(array: Array, shape: Sequence[int]) -> Array:
 
 def computed(node: Any, operands: Operands, evaluate: Callable[[Operands], list[Array]]) -> list[Array] | None:
     """The results of a node over constants, where they are known without `evaluate`, or by a part of its work."""
-    if node.op_type in ELEMENTWISE and operands:
+    if node.op_type in BY_NUMBER and operands:
         return _elementwise(node, operands, evaluate)
     rule = _MOVES.get(node.op_type)
     if rule is None:

@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.compiler.float_model import onnx_package
+from openrknn.compiler.operators import ARITHMETIC, MOVES
 from openrknn.numerics import MASKED
 
-__all__ = ["ARITHMETIC", "MOVING", "is_huge", "is_mask", "leads_to_softmax", "readers_of", "soften_masks"]
+__all__ = ["MASK_ARITHMETIC", "is_huge", "is_mask", "leads_to_softmax", "readers_of", "soften_masks"]
 
 _HUGE = 1e5
 """No score of attention is so large, and fp16 has no such number."""
-ARITHMETIC = {"Add", "Mul", "Sub", "Where", "Max", "Min", "Neg", "Sum"}
-MOVING = {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile",
-           "Transpose", "Unsqueeze"}  # fmt: skip
+MASK_ARITHMETIC = (ARITHMETIC | {"Where", "Neg"}) - {"Div"}
+"""What a mask may go through."""
 _ENDS = {"Softmax", "LogSoftmax"}
 
 
@@ -66,7 +66,7 @@ def is_mask(start: str, readers: dict[str, list[Any]], outputs: set[str]) -> boo
             if node.op_type in _ENDS:
                 ends = True
                 continue
-            if node.op_type not in ARITHMETIC | MOVING:
+            if node.op_type not in MASK_ARITHMETIC | MOVES:
                 return False
             fresh = [made for made in node.output if made and made not in seen]
             seen.update(fresh)
@@ -79,4 +79,4 @@ def leads_to_softmax(node: Any, readers: dict[str, list[Any]], outputs: set[str]
     if node.op_type in _ENDS:
         return True
     made = [name for name in node.output if name]
-    return node.op_type in ARITHMETIC | MOVING and all(is_mask(name, readers, outputs) for name in made)
+    return node.op_type in MASK_ARITHMETIC | MOVES and all(is_mask(name, readers, outputs) for name in made)

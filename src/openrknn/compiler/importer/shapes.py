@@ -9,6 +9,7 @@ from typing import Any
 
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
+from openrknn.compiler.operators import ORDERED_MOVES
 
 __all__ = ["attach", "bind_shapes", "cut_outputs", "detach",
            "find_scores", "infer", "known_shapes", "model_inputs", "set_size",
@@ -172,9 +173,6 @@ def _heads(model: Any) -> list[str]:
     return [name for node in model.graph.node for name in node.output if name in found]
 
 
-_MOVING = {"Cast", "Concat", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
-
-
 def find_scores(model: Any) -> tuple[set[str], set[str]]:
     """(scores, logits): values that reach an output without arithmetic from a Sigmoid, and what that Sigmoid reads."""
     makers = {name: node for node in model.graph.node for name in node.output if name}
@@ -186,7 +184,7 @@ def find_scores(model: Any) -> tuple[set[str], set[str]]:
             name = waiting.pop()
             if name not in found and name in makers:
                 found.add(name)
-                waiting += makers[name].input if makers[name].op_type in _MOVING else ()
+                waiting += makers[name].input if makers[name].op_type in ORDERED_MOVES else ()
         return found
 
     ends = behind(entry.name for entry in model.graph.output)

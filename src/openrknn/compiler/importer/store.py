@@ -9,7 +9,7 @@ import numpy as np
 
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.evaluate import LARGEST, bomb
-from openrknn.compiler.importer.lazy import ELEMENTWISE, compact, is_lazy
+from openrknn.compiler.importer.lazy import BY_NUMBER, compact, is_lazy
 from openrknn.compiler.importer.shapes import attach, detach, known_shapes
 from openrknn.compiler.ir import Array
 
@@ -134,7 +134,7 @@ def _repeated_by_readers(model: Any, lazy: Mapping[str, Array]) -> set[str]:
             continue
         others = [shapes.get(name) for name in node.input if name not in lazy]
         known = [tuple(shape) for shape in others if shape is not None]
-        fits = node.op_type in ELEMENTWISE and known and len(known) == len(others)
+        fits = node.op_type in BY_NUMBER and known and len(known) == len(others)
         if not fits or np.broadcast_shapes(*known) != shapes.get(node.output[0]):
             alone -= read
     return alone - {entry.name for entry in model.graph.output}

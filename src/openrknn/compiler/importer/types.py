@@ -6,13 +6,14 @@ exact, which is up to the first cast, and from the last one on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
 
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
+from openrknn.compiler.operators import SINGLE_MOVES
 
 __all__ = ["as_float", "refuse_integers", "widen_outputs"]
 
@@ -28,7 +29,7 @@ def as_float(model: Any) -> None:
         if kind.elem_type in others:
             kind.elem_type = proto.FLOAT
         elif kind.elem_type not in {proto.FLOAT, proto.UNDEFINED}:
-            moves = set() if kind.elem_type in {proto.INT64, proto.INT32, proto.BOOL} else _MOVES
+            moves = set() if kind.elem_type in {proto.INT64, proto.INT32, proto.BOOL} else SINGLE_MOVES
             kind.elem_type = _wider(kind.elem_type, _casts(readers, entry.name, moves), proto)
     for entry in model.graph.output:
         if entry.type.tensor_type.elem_type in others:
@@ -56,10 +57,6 @@ def refuse_integers(model: Any) -> None:
         )
 
 
-_MOVES = {"Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
-"""Of the first operand."""
-
-
 def _readers(graph: Any) -> dict[str, list[Any]]:
     readers: dict[str, list[Any]] = {}
     for node in graph.node:
@@ -68,7 +65,7 @@ def _readers(graph: Any) -> dict[str, list[Any]]:
     return readers
 
 
-def _casts(readers: Mapping[str, list[Any]], start: str, moves: set[str]) -> set[int]:
+def _casts(readers: Mapping[str, list[Any]], start: str, moves: Set[str]) -> set[int]:
     """The types that a value is cast to before anything else than `moves`; empty if anything else comes first."""
     waiting, found = [start], set()
     while waiting:
@@ -106,7 +103,7 @@ def widen_outputs(model: Any) -> None:
     for output in model.graph.output:
         way = [output.name]
         node = makers.get(output.name)
-        while node is not None and node.op_type in _MOVES and len(readers[node.input[0]]) == 1:
+        while node is not None and node.op_type in SINGLE_MOVES and len(readers[node.input[0]]) == 1:
             way.append(node.input[0])
             node = makers.get(node.input[0])
         if node is None or node.op_type != "Cast":

@@ -10,6 +10,7 @@ from typing import Any
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.external import tensors_of
+from openrknn.compiler.operators import select
 
 __all__ = ["check_equations", "check_well_formed"]
 
@@ -28,7 +29,7 @@ _TERM = r"[A-Za-z]*(?:\.\.\.[A-Za-z]*)?"
 _EQUATION = re.compile(rf"{_TERM}(?:,{_TERM})*(?:->{_TERM})?")
 """Of Einsum, without spaces."""
 _SHOWN = 60
-_WINDOWS = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "QLinearConv", "ConvInteger", "DeformConv"}
+_WINDOWS = select(lambda row: row.has_kernel)
 
 
 def check_well_formed(model: Any, name: str) -> None:

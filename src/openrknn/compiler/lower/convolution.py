@@ -13,6 +13,7 @@ from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.constants import Packed, pack_constants
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.wide import is_wide, scale_task, wide_tensor
+from openrknn.compiler.operators import NPU_FUNCTIONS
 from openrknn.compiler.program import CONVOLUTION, ELEMENTWISE, Place, Step, Task, Tensor
 from openrknn.compiler.recipes.convolution import ConvolutionTask, Residual, convolution_registers
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
@@ -24,10 +25,7 @@ from openrknn.layout.operands import Operands, pack_operands
 
 __all__ = ["lower_convolution"]
 
-_NAMES = {
-    "relu": "Relu", "clip": "Clip", "leaky": "LeakyRelu", "prelu": "PRelu", "silu": "ExSwish", "sigmoid": "Sigmoid",
-    "hardswish": "HardSwish", "tanh": "Tanh", "gelu": "ExGelu", "hardsigmoid": "HardSigmoid", "mish": "Mish",
-}  # fmt: skip
+_NAMES = {name: function.fused for name, function in NPU_FUNCTIONS.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Functions of one number: single operators, and the patterns that exporters spell them with, as `Activation`.
 
-`function` is one of relu, clip, leaky, prelu (the NPU has them) or of `lower.functions.FUNCTIONS` (by lookup table).
+`function` is one of relu, clip, leaky, prelu (the NPU has them) or of `compiler.functions.FUNCTIONS` (by lookup table).
 """
 
 from __future__ import annotations
@@ -11,20 +11,12 @@ import numpy as np
 
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import channel_constant, constant, replace_op, sole_reader
+from openrknn.compiler.operators import OPEN_ENDED, OPERATORS, Npu
 
 __all__ = ["find_activations"]
 
-_SIMPLE = {
-    "Sigmoid": "sigmoid", "Tanh": "tanh", "HardSwish": "hardswish", "Softplus": "softplus", "Mish": "mish",
-    "Erf": "erf", "Exp": "exp", "Softsign": "softsign", "Sqrt": "sqrt", "Log": "log", "Abs": "abs",
-    "Reciprocal": "reciprocal", "Sin": "sin", "Cos": "cos",
-}  # fmt: skip
-
-
 _LARGEST_FP16 = 65504.0
 """No number of the NPU is larger: such a bound never holds."""
-_OPEN_ENDED = {"Exp", "Softsign", "Sqrt", "Log", "Abs", "Reciprocal", "Sin", "Cos", "Pow"}
-"""Their tables have to reach as far as their inputs, which only calibration tells."""
 
 
 def find_activations(graph: Graph, *, calibrated: bool) -> None:
@@ -37,7 +29,7 @@ def find_activations(graph: Graph, *, calibrated: bool) -> None:
     for op in list(graph.ops):
         if not calibrated and op.type == "Clip":
             _one_sided(graph, op)
-        if calibrated or op.type not in _OPEN_ENDED:
+        if calibrated or op.type not in OPEN_ENDED:
             _single(graph, op)
         if calibrated and op.type in {"Max", "Min"}:
             _one_bound(graph, op)
@@ -46,23 +38,9 @@ def find_activations(graph: Graph, *, calibrated: bool) -> None:
 
 
 def _single(graph: Graph, op: Op) -> None:
-    if op.type == "Relu":
-        _become(op, "relu")
-    elif op.type == "Neg":
+    if op.type == "Neg":
         op.type = "Mul"
         op.inputs = [op.inputs[0], graph.add_constant(f"{op.output}_minus", np.array(-1.0))]
-    elif op.type in _SIMPLE:
-        _become(op, _SIMPLE[op.type])
-    elif op.type == "LeakyRelu":
-        _become(op, "leaky", alpha=float(op.attributes.get("alpha", 0.01)))
-    elif op.type == "Elu":
-        _become(op, "elu", alpha=float(op.attributes.get("alpha", 1.0)))
-    elif op.type == "Gelu":
-        _become(op, "gelu")
-    elif op.type == "HardSigmoid":
-        _become(
-            op, "hardsigmoid", alpha=float(op.attributes.get("alpha", 0.2)), beta=float(op.attributes.get("beta", 0.5))
-        )
     elif op.type == "Clip":
         _clip(graph, op)
     elif op.type == "PRelu":
@@ -73,6 +51,11 @@ def _single(graph: Graph, op: Op) -> None:
         exponent = constant(graph, op, 1)
         if exponent is not None and exponent.size == 1:
             _become(op, "pow", alpha=float(exponent.reshape(-1)[0]))
+    elif op.type in OPERATORS and OPERATORS[op.type].npu is Npu.FUNCTION:
+        function = OPERATORS[op.type].function
+        assert function is not None
+        given = {name: float(op.attributes.get(name, usual)) for name, usual in function.parameters}
+        _become(op, function.name, **given)
 
 
 def _one_bound(graph: Graph, op: Op) -> None:

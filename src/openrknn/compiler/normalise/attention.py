@@ -24,6 +24,7 @@ from openrknn.compiler.normalise.axes import View
 from openrknn.compiler.normalise.common import constant, replace_op, sole_reader
 from openrknn.compiler.normalise.layouts import Layouts, derived_from
 from openrknn.compiler.normalise.parts import place_concat, place_convolution, place_slice, place_split
+from openrknn.compiler.operators import AFFINE
 
 __all__ = ["normalise_softmax", "place_attention"]
 
@@ -279,7 +280,7 @@ def _feeds_softmax(graph: Graph, name: str) -> bool:
         for op in (entry for entry in graph.ops if value in entry.inputs):
             if op.type == "Softmax":
                 return True
-            if op.type in {"Add", "Sub", "Mul", "Div", "Concat", *_MOVES} and op.output not in seen:
+            if op.type in {*AFFINE, "Concat", *_MOVES} and op.output not in seen:
                 seen.add(op.output)
                 waiting.append(op.output)
     return False

@@ -7,11 +7,12 @@ import numpy as np
 from openrknn.compiler.identity import POINT
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.normalise.common import replace_op
+from openrknn.compiler.operators import ARITHMETIC
 
 __all__ = ["normalise_binary"]
 
-_METHODS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Max": "max", "Min": "min", "Sum": "add"}
-_FLOAT_METHODS = {**_METHODS, "Div": "div"}
+_FLOAT_METHODS = {kind: "add" if kind == "Sum" else kind.lower() for kind in ARITHMETIC}
+_METHODS = {kind: method for kind, method in _FLOAT_METHODS.items() if method != "div"}
 """The DPU divides real numbers only."""
 
 

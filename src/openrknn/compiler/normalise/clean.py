@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import alias, axes_of, constant, replace_op
+from openrknn.compiler.operators import IDENTITIES, VIEWS
 
 __all__ = ["clean", "split_final_concats"]
 
-_NOTHING = {"Identity", "Dropout", "Cast"}
+_NOTHING = IDENTITIES | {"Cast"}
 """Casts between float types: activations have the NPU's own type anyway."""
-_RESHAPES = {"Flatten", "Squeeze", "Unsqueeze", "Reshape"}
 
 
 def clean(graph: Graph) -> None:
@@ -21,7 +21,7 @@ def clean(graph: Graph) -> None:
             alias(graph, op, next(iter(graph.activations(op)), op.inputs[0]))
         elif op.type == "Transpose" and _keeps_order(graph, op):
             _as_reshape(op)
-        elif op.type in _RESHAPES:
+        elif op.type in VIEWS:
             _as_reshape(op)
             if graph.shape(op.inputs[0]) == graph.shape(op.output):
                 alias(graph, op, op.inputs[0])

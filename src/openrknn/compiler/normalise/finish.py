@@ -8,8 +8,8 @@ from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import replace_op
 from openrknn.compiler.normalise.layouts import derived_from
-from openrknn.compiler.normalise.wholes import ANY, as_cpu, is_computable
-from openrknn.compiler.operators import CPU_OPERATORS, NPU_OPERATORS
+from openrknn.compiler.normalise.wholes import as_cpu, is_computable
+from openrknn.compiler.operators import CPU_ANY, CPU_OPERATORS, NPU_OPERATORS, OPERATORS
 
 __all__ = ["finish"]
 
@@ -38,7 +38,7 @@ def finish(graph: Graph) -> None:
     for op in graph.ops:
         if op.type == "Cpu":
             continue
-        placed = op.type in ANY or (op.type == "Concat" and "starts" in op.attributes)
+        placed = op.type in CPU_ANY or (op.type == "Concat" and "starts" in op.attributes)
         if op.inputs and op.inputs[0] in graph.constants and not placed:
             op.attributes["reason"] = "it works on a constant that cannot be computed beforehand"
             homeless.append(op)
@@ -64,7 +64,7 @@ def finish(graph: Graph) -> None:
 def _takes_cpu(graph: Graph, op: Op) -> bool:
     """Whether the CPU does it; then it is marked so."""
     has_constants = any(name in graph.constants for name in op.inputs)
-    if op.type in ANY and is_computable(graph, op):
+    if op.type in CPU_ANY and is_computable(graph, op):
         as_cpu(op)
     elif op.type in CPU_OPERATORS and has_constants and not _is_small_product(graph, op):
         op.attributes.setdefault("reason", "with a constant operand in this form")
@@ -110,22 +110,6 @@ def _is_ready(op: Op) -> bool:
     return op.type not in _MARKS or _MARKS[op.type] in op.attributes
 
 
-_HINTS = {
-    "GridSample": "the NPU cannot pick pixels by numbers that it computes",
-    "If": "its condition depends on what is fed",
-    "Loop": "how often it runs depends on what is fed",
-    "LSTM": "more than 512 steps, lengths or weights that are computed, peepholes, clipping, or unusual activations",
-    "GRU": "more than 512 steps, lengths or weights that are computed, clipping, or unusual activations",
-    "RNN": "more than 512 steps, lengths or weights that are computed, clipping, or unusual activations",
-    "MaxUnpool": "the NPU cannot put numbers at places that it computes",
-    "NonMaxSuppression": "openrknn.vision and your program have it",
-    "Resize": "nearest and linear by integer factors are supported",
-    "RoiAlign": "the NPU cannot pick pixels by numbers that it computes",
-    "TopK": "sort in your program",
-}
-"""What to do about operators that people meet."""
-
-
 def _why(op: Op) -> str:
-    reason = op.attributes.get("reason") or _HINTS.get(op.type)
+    reason = op.attributes.get("reason") or (OPERATORS[op.type].hint if op.type in OPERATORS else "")
     return f" ({reason})" if reason else ""

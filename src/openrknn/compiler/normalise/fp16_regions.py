@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.layouts import derived_from
 from openrknn.compiler.normalise.wholes import is_table
+from openrknn.compiler.operators import AFFINE
 
 __all__ = ["mark_fp16_regions"]
 
@@ -63,7 +64,7 @@ def _regions(graph: Graph) -> set[str]:
     return found
 
 
-_ON_THE_WAY = {"Transpose", "Add", "Sub", "Mul", "Div", "Where"}
+_ON_THE_WAY = AFFINE | {"Transpose", "Where"}
 
 
 def _scores(graph: Graph, readers: Mapping[str, list[Op]]) -> set[str]:

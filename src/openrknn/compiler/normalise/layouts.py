@@ -15,14 +15,14 @@ from openrknn.compiler.identity import selection_conv
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.axes import View
 from openrknn.compiler.normalise.common import constant
+from openrknn.compiler.operators import ARITHMETIC
 
 __all__ = ["Layouts", "derived_from"]
 
-_TWO = {"Add", "Sub", "Mul", "Div", "Max", "Min"}
 _BY_CHANNEL = {"prelu"}
 _NPU = {
     "Conv", "ConvTranspose", "Convert", "Product", "Softmax", "Binary", "Activation", "Slice", "Concat", "MaxPool",
-    *_TWO,
+    *ARITHMETIC,
 }  # fmt: skip
 
 
@@ -132,7 +132,7 @@ class Layouts:
         graph = self.graph
         names = graph.activations(op)
         is_one = op.type == "Activation" and op.attributes["function"] not in _BY_CHANNEL
-        if not (is_one or (op.type in _TWO and len(op.inputs) == 2)) or not names:
+        if not (is_one or (op.type in ARITHMETIC and len(op.inputs) == 2)) or not names:
             return False
         shape = graph.shape(op.output)
         whole = [name for name in names if graph.shape(name) == shape]

@@ -9,12 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from openrknn.compiler.ir import Graph, Op
+from openrknn.compiler.operators import MOVES
 
 __all__ = ["bound_masks"]
 
 _LOWEST = -30000.0
-_MOVES = {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Tile",
-          "Transpose", "Unsqueeze"}  # fmt: skip
 
 
 def bound_masks(graph: Graph) -> None:
@@ -23,10 +22,10 @@ def bound_masks(graph: Graph) -> None:
     bounded: dict[str, str] = {}
     for op in [entry for entry in graph.ops if entry.type == "Softmax"]:
         now: Op | None = makers.get(op.inputs[0])
-        while now is not None and now.type in {*_MOVES, "Add"}:
+        while now is not None and now.type in {*MOVES, "Add"}:
             if now.type == "Add":
                 for at, other in enumerate(now.inputs[::-1]):
-                    if other in makers and makers[other].type not in _MOVES:  # scores that are computed
+                    if other in makers and makers[other].type not in MOVES:  # scores that are computed
                         _bound(graph, makers, now, at, bounded)
             now = next((makers[name] for name in now.inputs if name in makers), None)
 
@@ -34,7 +33,7 @@ def bound_masks(graph: Graph) -> None:
 def _bound(graph: Graph, makers: dict[str, Op], reader: Op, at: int, bounded: dict[str, str]) -> None:
     """Follow one operand back to an input of the graph, and bound it there."""
     name = reader.inputs[at]
-    while name in makers and makers[name].type in _MOVES:
+    while name in makers and makers[name].type in MOVES:
         reader, at = makers[name], 0
         name = reader.inputs[0]
     if name not in graph.inputs or graph.values[name].whole:

@@ -21,6 +21,7 @@ import numpy as np
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import constant
 from openrknn.compiler.normalise.moves import windows_of
+from openrknn.compiler.operators import VIEWS
 
 __all__ = ["find_mixtures"]
 
@@ -129,7 +130,7 @@ def _of(graph: Graph, op: Op, found: dict[str, _Mixture]) -> _Mixture | None:
 def _move(graph: Graph, op: Op) -> Callable[[Array, float], Array] | None:
     """A move as a function of an array and of what fills it up."""
     shape = graph.shape(op.output)
-    if op.type in {"Reshape", "Squeeze", "Unsqueeze", "Flatten"}:
+    if op.type in VIEWS:
         return lambda x, _: x.reshape(shape)
     if op.type in {"Neg", "Identity"}:
         return lambda x, _: x

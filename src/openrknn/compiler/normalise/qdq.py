@@ -7,10 +7,11 @@ import numpy as np
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.ir import Graph, Op, Quantization
 from openrknn.compiler.normalise.common import alias, constant
+from openrknn.compiler.operators import IDENTITIES, VIEWS
 
 __all__ = ["take_quantization"]
 
-_MOVES = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity"}
+_MOVES = VIEWS | IDENTITIES | {"Transpose"}
 
 
 def take_quantization(graph: Graph, *, calibrated: bool) -> None:

@@ -8,10 +8,11 @@ import numpy as np
 
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import replace_op
+from openrknn.compiler.operators import ARITHMETIC
 
 __all__ = ["three_dimensions"]
 
-_TWO = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Pow"}
+_TWO = ARITHMETIC | {"Pow"}
 
 
 def three_dimensions(graph: Graph) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from openrknn.compiler.identity import MOVING_CONVS
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import channel_constant, replace_op, sole_reader
+from openrknn.compiler.operators import AFFINE
 
 __all__ = ["fold_scales"]
 
@@ -33,7 +34,7 @@ def _scale_of(graph: Graph, op: Op) -> tuple[str, Array, Array] | None:
         gamma, beta, mean, variance = (graph.constants[name].astype(np.float64) for name in op.inputs[1:5])
         factor = gamma / np.sqrt(variance + float(op.attributes.get("epsilon", 1e-5)))
         return op.inputs[0], factor, beta - mean * factor
-    if op.type not in {"Add", "Sub", "Mul", "Div"} or len(graph.activations(op)) != 1:
+    if op.type not in AFFINE or len(graph.activations(op)) != 1:
         return None
     first_is_constant = op.inputs[0] in graph.constants
     name = op.inputs[1] if first_is_constant else op.inputs[0]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import refuse
-from openrknn.compiler.operators import CPU_ANY
+from openrknn.compiler.operators import CPU_ANY, IDENTITIES, VIEWS
 
-__all__ = ["ANY", "as_cpu", "follow_wholes", "is_computable", "is_table", "place_wholes"]
+__all__ = ["as_cpu", "follow_wholes", "is_computable", "is_table", "place_wholes"]
 
-ANY = frozenset(name for names in CPU_ANY.values() for name in names)
 _PICTURE = 4
 _SCALES = 2
 _GATHERS = {"Gather", "GatherElements"}
-_SAME = {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout"}
+_SAME = VIEWS | IDENTITIES
 
 
 def is_computable(graph: Graph, op: Op) -> bool:
@@ -70,7 +69,7 @@ def place_wholes(graph: Graph) -> None:
         wholes = [name for name in (*graph.activations(op), *op.outputs) if graph.values[name].whole]
         if not wholes or op.type in _SAME:
             continue
-        if op.type not in ANY or not is_computable(graph, op):
+        if op.type not in CPU_ANY or not is_computable(graph, op):
             kind, cut = graph.values[wholes[0]].whole, graph.activations(op)[0]
             why = f"{wholes[0]!r} holds whole numbers ({kind}), and only some operators of the CPU take them"
             refuse(op, f"{op.attributes.get('reason', why)}. Cut the model before it (--outputs {cut})")

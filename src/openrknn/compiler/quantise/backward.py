@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.ir import Array
+from openrknn.compiler.operators import OPERATORS
 
 __all__ = ["RULES", "Rule", "Tape"]
 
@@ -359,17 +360,13 @@ def _expand(tape: Tape, node: Any, gradient: str) -> list[str | None]:
     return [tape.fitted(gradient, tape.shapes[node.output[0]], tape.shapes[node.input[0]]), None]
 
 
+_ADJOINTS: Mapping[str, Rule] = MappingProxyType({
+    "average_pool": _average_pool, "batch_norm": _batch_norm, "concat": _concat, "conv": _conv,
+    "conv_transpose": _conv_transpose, "difference": _unary, "elementwise": _elementwise, "exp": _exp,
+    "expand": _expand, "gemm": _gemm, "log": _log, "matmul": _matmul, "max_pool": _max_pool, "mean": _mean, "pad": _pad,
+    "pow": _pow, "reciprocal": _reciprocal, "resize": _resize, "sigmoid": _sigmoid, "slice": _slice,
+    "softmax": _softmax, "sqrt": _sqrt, "transpose": _transpose, "view": _same_numbers,
+})  # fmt: skip
 RULES: Mapping[str, Rule] = MappingProxyType(
-    dict.fromkeys(("Relu", "Clip", "LeakyRelu", "HardSigmoid", "HardSwish", "Tanh", "Erf", "Elu", "Selu", "Softplus",
-                   "Softsign", "PRelu", "Abs", "Neg", "Sin", "Cos", "Celu", "ThresholdedRelu", "Gelu", "Mish"), _unary)
-    | dict.fromkeys(("Add", "Sub", "Mul", "Div", "Max", "Min", "Sum"), _elementwise)
-    | dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"), _same_numbers)
-    | dict.fromkeys(("GlobalAveragePool", "ReduceMean", "ReduceSum", "ReduceMax"), _mean)
-    | {
-        "Sigmoid": _sigmoid, "Exp": _exp, "Sqrt": _sqrt, "Reciprocal": _reciprocal, "Log": _log, "Pow": _pow,
-        "Conv": _conv, "ConvTranspose": _conv_transpose, "Gemm": _gemm, "MatMul": _matmul, "Concat": _concat,
-        "Transpose": _transpose, "Slice": _slice, "Pad": _pad, "MaxPool": _max_pool, "AveragePool": _average_pool,
-        "Resize": _resize, "Upsample": _resize, "Softmax": _softmax, "BatchNormalization": _batch_norm,
-        "Expand": _expand,
-    }
-)  # fmt: skip
+    {name: _ADJOINTS[row.adjoint] for name, row in OPERATORS.items() if row.adjoint}
+)

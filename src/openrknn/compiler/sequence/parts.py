@@ -16,6 +16,7 @@ import numpy as np
 
 from openrknn.compiler.errors import SequenceError
 from openrknn.compiler.ir import Array
+from openrknn.compiler.operators import ELEMENTWISE, IDENTITIES, QUANTISERS, VIEWS
 
 __all__ = ["HANDLERS", "Parts", "Writer", "elementwise"]
 
@@ -254,16 +255,12 @@ def _softmax(out: Writer, node: Any, operands: Sequence[Parts | str | None]) -> 
 
 
 _EACH = ("Pad", "LayerNormalization", "LogSoftmax")
-_ELEMENTWISE = (
-    "Abs", "Add", "And", "Cast", "Clip", "Cos", "Div", "DequantizeLinear", "Equal", "Erf", "Exp", "Gelu", "Greater",
-    "Identity", "IsNaN", "IsInf", "LeakyRelu", "Less", "Log", "Max", "Min", "Mul", "Neg", "Not", "Or", "Pow",
-    "QuantizeLinear", "Reciprocal", "Relu", "Sigmoid", "Sin", "Softplus", "Sqrt", "Sub", "Tanh", "Where",
-)  # fmt: skip
+_BY_NUMBER = ELEMENTWISE | IDENTITIES | QUANTISERS | {"Cast"}
 
 HANDLERS: dict[str, Handler] = {
-    **dict.fromkeys(_ELEMENTWISE, elementwise),
+    **dict.fromkeys(_BY_NUMBER, elementwise),
     **dict.fromkeys(_EACH, _each),
-    **dict.fromkeys(("Reshape", "Unsqueeze", "Squeeze", "Flatten"), _reshape),
+    **dict.fromkeys(VIEWS, _reshape),
     "Transpose": _transpose,
     "Expand": _expand,
     "Slice": _slice,

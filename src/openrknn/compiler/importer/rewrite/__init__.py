@@ -49,10 +49,13 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 """Operator type, with its domain in front where it is not ONNX's own -> the rule."""
 
 FOREIGN_RULES: Mapping[str, Rule] = MappingProxyType(
-    {kind: rule for kind, rule in RULES.items() if "." in kind} | control.RULES | quantised.FLOAT_RULES
+    {kind: rule for kind, rule in RULES.items() if "." in kind}
+    | control.RULES
+    | quantised.STATIC_RULES
+    | quantised.FLOAT_RULES
 )
-"""What makes standard ONNX in float of a graph: other domains' operators, branches that are decided, layers that
-quantise as they run."""
+"""What makes standard ONNX in float of a graph: other domains' operators, branches that are decided, layers between
+stored numbers, layers that quantise as they run."""
 
 
 _FLOATS_ONLY = {"AveragePool", "Conv", "Gemm", "MatMul", "ReduceMean", "Resize"}

@@ -12,43 +12,11 @@ from openrknn.compiler.importer.rewrite.masks import added_mask, chosen_mask, no
 from openrknn.compiler.importer.rewrite.normalisation import cosine
 from openrknn.compiler.importer.rewrite.reductions import variance
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute, rectangle
+from openrknn.compiler.operators import WRITTEN
 
 __all__ = ["RULES"]
 
 _MOST_DIMENSIONS = 4
-
-
-def _selu(writer: Writer, node: Any) -> None:
-    """gamma * elu(x)."""
-    gamma = float(attribute(node, "gamma", 1.0507009873554805))
-    inner = writer.add("Elu", node.input[0], alpha=float(attribute(node, "alpha", 1.6732632423543772)))
-    writer.add("Mul", inner, writer.new(gamma), to=node.output[0])
-
-
-def _celu(writer: Writer, node: Any) -> None:
-    """alpha * elu(x / alpha)."""
-    alpha = float(attribute(node, "alpha", 1.0))
-    if alpha == 1.0:
-        writer.add("Elu", node.input[0], to=node.output[0], alpha=1.0)
-        return
-    inner = writer.add("Elu", writer.add("Mul", node.input[0], writer.new(1 / alpha)), alpha=1.0)
-    writer.add("Mul", inner, writer.new(alpha), to=node.output[0])
-
-
-def _shrink(writer: Writer, node: Any) -> None:
-    """Soft shrinking: x - clip(x, -lambda, lambda), where bias and lambda are the same."""
-    limit, bias = float(attribute(node, "lambd", 0.5)), float(attribute(node, "bias", 0.0))
-    if bias == limit:
-        inner = writer.add("Clip", node.input[0], writer.new(-limit), writer.new(limit))
-        writer.add("Sub", node.input[0], inner, to=node.output[0])
-
-
-def _swish(writer: Writer, node: Any) -> None:
-    """x * sigmoid(alpha * x)."""
-    alpha = float(attribute(node, "alpha", 1.702 if node.op_type == "QuickGelu" else 1.0))
-    source = node.input[0]
-    scaled = source if alpha == 1.0 else writer.add("Mul", source, writer.new(alpha))
-    writer.add("Mul", source, writer.add("Sigmoid", scaled), to=node.output[0])
 
 
 def _gelu(writer: Writer, node: Any) -> None:
@@ -283,7 +251,6 @@ def _cast_like(writer: Writer, node: Any) -> None:
 RULES: dict[str, Callable[[Writer, Any], None]] = {
     "Add": _arithmetic,
     "CastLike": _cast_like,
-    "Celu": _celu,
     "Div": _arithmetic,
     "Gemm": _gemm,
     "Log": _softplus,
@@ -291,18 +258,16 @@ RULES: dict[str, Callable[[Writer, Any], None]] = {
     "Mean": _mean,
     "Min": _many,
     "Pow": _power,
-    "Selu": _selu,
     "LogSoftmax": _softmax,
-    "Shrink": _shrink,
     "Softmax": _softmax,
     "Mul": _arithmetic,
     "Sub": _arithmetic,
     "Sum": _many,
-    "Swish": _swish,
     "Where": _where,
     "com.microsoft.BiasGelu": _gelu,
     "com.microsoft.FastGelu": _gelu,
     "com.microsoft.FusedConv": _fused_conv,
     "com.microsoft.Gelu": _gelu,
-    "com.microsoft.QuickGelu": _swish,
+    "com.microsoft.QuickGelu": WRITTEN["Swish"],
+    **WRITTEN,
 }

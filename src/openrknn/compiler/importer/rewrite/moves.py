@@ -10,10 +10,10 @@ import numpy as np
 
 from openrknn.compiler.identity import choice
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
+from openrknn.compiler.operators import BROADCASTING
 
 __all__ = ["RULES", "select"]
 
-_BROADCAST = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Sum", "Where"}
 _MOST_COPIES = 64
 _LARGEST_REPEAT = 8
 
@@ -29,7 +29,7 @@ def _expand(writer: Writer, node: Any) -> None:
         return
     readers = writer.facts.readers.get(node.output[0], [])
     if readers and node.output[0] not in writer.facts.outputs and all(
-        reader.op_type in _BROADCAST and _survives(writer, reader, node.output[0], full) for reader in readers
+        reader.op_type in BROADCASTING and _survives(writer, reader, node.output[0], full) for reader in readers
     ):
         writer.reshape(node.input[0], full, to=node.output[0])
         return

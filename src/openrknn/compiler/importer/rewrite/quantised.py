@@ -9,7 +9,7 @@ import numpy as np
 
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 
-__all__ = ["FLOAT_RULES", "RULES"]
+__all__ = ["FLOAT_RULES", "RULES", "STATIC_RULES"]
 
 
 _INTEGER = {"ConvInteger", "DequantizeLinear", "MatMulInteger"}
@@ -161,13 +161,18 @@ FLOAT_RULES: dict[str, Callable[[Writer, Any], None]] = {
 
 _ONE = ("Sigmoid", "LeakyRelu", "GlobalAveragePool", "AveragePool", "Softmax")
 
+STATIC_RULES: dict[str, Callable[[Writer, Any], None]] = {
+    "QLinearConv": _qlinear_conv,
+    "QLinearMatMul": _qlinear_matmul,
+}
+"""Layers between stored numbers, as float layers between quantisers."""
+
 RULES: dict[str, Callable[[Writer, Any], None]] = {
+    **STATIC_RULES,
     "ConvInteger": _integer,
     "DequantizeLinear": _gathered,
     "DynamicQuantizeLinear": _dynamic,
     "MatMulInteger": _integer,
-    "QLinearConv": _qlinear_conv,
-    "QLinearMatMul": _qlinear_matmul,
     "com.microsoft.QGemm": _qgemm,
     "com.microsoft.QLinearAdd": _qlinear_two,
     "com.microsoft.QLinearConcat": _qlinear_concat,

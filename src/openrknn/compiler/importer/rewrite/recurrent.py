@@ -14,6 +14,7 @@ import numpy as np
 
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 from openrknn.compiler.ir import Array
+from openrknn.compiler.operators import RECURRENT
 
 __all__ = ["RULES"]
 
@@ -212,4 +213,4 @@ def _stacked(
         writer.transpose(writer.reshape(joined, whole), order, to=to)
 
 
-RULES: dict[str, Callable[[Writer, Any], None]] = dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent)
+RULES: dict[str, Callable[[Writer, Any], None]] = dict.fromkeys(RECURRENT, _recurrent)

@@ -1,4 +1,4 @@
-"""Which operators there are, and who runs them: the source of the operator table in the docs.
+"""What people read about operators of the intermediate form: the source of two tables in the docs.
 
 Keys of `NPU_OPERATORS` are the intermediate form's operators, keys of `CPU_OPERATORS` those of ONNX that the vendor's
 runtime 1.5.2 and ours both run on the CPU.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["CPU_ANY", "CPU_OPERATORS", "NPU_OPERATORS", "ONNX_ON_NPU", "QUANTISERS", "Row"]
+__all__ = ["CPU_OPERATORS", "NPU_OPERATORS", "Row"]
 
 
 class Row(NamedTuple):
@@ -72,22 +72,6 @@ NPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
     }
 )
 
-ONNX_ON_NPU = frozenset({
-    "Abs", "Add", "Attention", "AveragePool", "BatchNormalization", "Celu", "CenterCropPad", "Clip", "Concat", "Conv",
-    "ConvTranspose", "Cos", "DepthToSpace", "Div", "Dropout", "Einsum", "Elu", "Erf", "Exp", "Flatten", "GRU", "Gelu",
-    "Gemm", "GlobalAveragePool", "GlobalMaxPool", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity",
-    "InstanceNormalization", "LSTM", "LayerNormalization", "LeakyRelu", "Log", "LogSoftmax", "LpNormalization",
-    "MatMul", "Max", "MaxPool", "Mean", "MeanVarianceNormalization", "Min", "Mish", "Mul", "Neg", "PRelu", "Pad",
-    "Pow", "RMSNormalization", "RNN", "Reciprocal", "ReduceMean", "Relu", "Reshape", "Resize", "RotaryEmbedding",
-    "Selu", "Shrink", "Sigmoid", "Sin", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt",
-    "Squeeze", "Sub", "Sum", "SwiGLU", "Swish", "Tanh", "ThresholdedRelu", "Transpose", "Unsqueeze", "Upsample",
-})  # fmt: skip
-"""ONNX operators of floats that become tasks of the NPU, or nothing at all: by name, for who looks at one alone.
-
-tests/compiler/test_operator_names.py compiles every operator that onnx has a test of, and compares.
-"""
-QUANTISERS = frozenset({"QuantizeLinear", "DequantizeLinear"})
-
 CPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
     {
         "AveragePool": Row("AveragePool that leaves padding out", "the NPU's mean counts padding pixels"),
@@ -107,31 +91,3 @@ CPU_OPERATORS: Mapping[str, Row] = MappingProxyType(
     }
 )
 """Why the second column: what keeps it from the NPU."""
-
-CPU_ANY: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "functions of one number": (
-            "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor",
-            "IsInf", "IsNaN", "Log", "Neg", "Not", "Reciprocal", "Round", "Sign", "Sin", "Sinh", "Sqrt", "Tan",
-        ),
-        "of two numbers": (
-            "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min",
-            "Mod", "Mul", "Or", "Pow", "Sub", "Where", "Xor",
-        ),
-        "reductions": (
-            "ArgMax", "ArgMin", "CumSum", "Hardmax", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
-            "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "TopK",
-        ),
-        "moves": (
-            "Cast", "Concat", "Expand", "Gather", "GatherElements", "GatherND", "OneHot", "Pad", "ReverseSequence",
-            "ScatterElements", "ScatterND", "Slice", "Split", "Tile", "Transpose", "Trilu",
-        ),
-        "windows": ("GridSample", "LRN", "LpPool", "MaxPool", "MaxRoiPool", "Resize", "RoiAlign"),
-    }
-)  # fmt: skip
-"""What is left to the CPU wherever no recipe for the NPU fits, of any shape and with constants; by family.
-
-The vendor's converter 2.5.0 leaves all of these to the CPU, so its runtimes 2.x have them; 1.5.2 has a part of them,
-and refuses a file with the others. Not here: what 1.5.2 computes wrong (Tanh, LogSoftmax, Max with a constant, Conv,
-GRU), and what has many products: that is the NPU's work.
-"""
