@@ -11,7 +11,7 @@ from openrknn.compiler.normalise.layouts import derived_from
 from openrknn.compiler.normalise.wholes import as_cpu, is_computable
 from openrknn.compiler.operators import CPU_ANY, CPU_OPERATORS, NPU_OPERATORS, OPERATORS
 
-__all__ = ["finish"]
+__all__ = ["finish", "is_ready"]
 
 _SHOWN = 5
 _MOST_CHANNELS = 8192
@@ -44,11 +44,11 @@ def finish(graph: Graph) -> None:
             homeless.append(op)
             continue
         batch = _first_dimension(graph, op)
-        if batch > 1 and (_is_ready(op) and op.type != "Reshape"):
+        if batch > 1 and (is_ready(op) and op.type != "Reshape"):
             op.attributes["reason"] = f"its first dimension is {batch}, and the NPU computes one item at a time"
             homeless.append(op)
             continue
-        if not _is_ready(op) and not _takes_cpu(graph, op):
+        if not is_ready(op) and not _takes_cpu(graph, op):
             homeless.append(op)
     if homeless:
         shown = "; ".join(f"{op.type} {op.name!r}{_why(op)}" for op in homeless[:_SHOWN])
@@ -101,9 +101,9 @@ def _first_dimension(graph: Graph, op: Op) -> int:
     return max((shape[0] for shape in shapes if len(shape) > 1), default=1)
 
 
-def _is_ready(op: Op) -> bool:
+def is_ready(op: Op) -> bool:
     """Whether the operator is in the form that `lower` has; the same name can stand for a form that nobody has."""
-    if op.type in _OURS:
+    if op.type in _OURS or op.type == "Cpu":
         return True
     if op.type not in NPU_OPERATORS or op.type == "LayerNormalization":
         return False

@@ -1,0 +1,66 @@
+"""The look at a graph between two passes: what it must not let through."""
+
+from __future__ import annotations
+
+import pytest
+
+from openrknn.compiler.importer import import_model
+from openrknn.compiler.ir import Graph
+from openrknn.compiler.normalise import PASSES, Pass, normalise
+from openrknn.compiler.normalise.verifier import GraphError, Property, verify_graph
+from openrknn.compiler.targets import RK3588
+from tests.compiler.nets import Net
+from tests.compiler.passes.text import parse_graph
+
+SOUND = """input %x[1,4]
+%a[1,4] = Relu(%x)
+%y[1,4] = Add(%a, $k[4])
+output %y"""
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "what"),
+    [
+        ("%a[1,4] = Relu(%x)", "%a[1,5] = Relu(%x)", "makes"),
+        ("Add(%a, $k[4])", "Add(%a, $k[3])", "makes"),
+        ("Add(%a, $k[4])", "Add(%a, %b)", "which nothing computes"),
+        ("%a[1,4] = Relu(%x)", "%a[1,4] = Relu(%x)\n%a[1,4] = Tanh(%x)", "computed 2 times"),
+        ("%a[1,4] = Relu(%x)", "%x[1,4] = Relu(%x)\n%a[1,4] = Tanh(%x)", "an input and computed"),
+        ("output %y", "output %z", "output 'z' is not computed"),
+        ("%a[1,4] = Relu(%x)", "%a[1,4] = Transpose(%x) perm=[1,0]", "makes"),
+        ("%a[1,4] = Relu(%x)", "%a[1,4] = Conv(%x, $w[4,3,1,1], $b[4]) kernel=(1,1) strides=(1,1) dilations=(1,1) "
+         "pads=(0,0,0,0) group=1", "makes"),
+    ],
+)  # fmt: skip
+def test_broken_graphs_are_told(line: str, instead: str, what: str) -> None:
+    verify_graph(parse_graph(SOUND), "sound")
+    with pytest.raises(GraphError, match=what) as error:
+        verify_graph(parse_graph(SOUND.replace(line, instead)), "behind the pass")
+    assert "behind the pass" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("each", "text"),
+    [
+        (Property.ORDERED, "input %x[1,4]\n%y[1,4] = Relu(%a)\n%a[1,4] = Tanh(%x)\noutput %y"),
+        (Property.NO_ORPHANS, "input %x[1,4]\n%a[1,4] = Tanh(%x)\n%y[1,4] = Relu(%x)\noutput %y"),
+        (Property.ONE_RESHAPE, "input %x[1,4]\n%a[4] = Reshape(%x)\n%y[2,2] = Reshape(%a)\noutput %y"),
+        (Property.READY, "input %x[1,4]\n%y[1,4] = Relu(%x)\noutput %y"),
+    ],
+)
+def test_properties(each: Property, text: str) -> None:
+    verify_graph(parse_graph(text), "without")
+    with pytest.raises(GraphError, match=each.value):
+        verify_graph(parse_graph(text), "with", [each])
+
+
+def test_the_pass_that_errs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(graph: Graph, _: object) -> None:
+        graph.ops.pop(0)
+
+    net = Net()
+    out = net.add("Relu", net.conv("x", 16, 16))
+    graph = import_model(net.model({"x": (1, 16, 4, 4)}, [out])).graph
+    monkeypatch.setattr("openrknn.compiler.normalise.PASSES", (PASSES[0], Pass("lose", lose), *PASSES[1:]))
+    with pytest.raises(GraphError, match="after pass 1 lose"):
+        normalise(graph, atom=16, target=RK3588)
