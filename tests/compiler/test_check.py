@@ -164,6 +164,21 @@ def test_numbers_that_are_too_small_for_fp16_are_told() -> None:
     assert "keeps 0.0 dB of float in fp16 on random numbers, where it is no larger than" in warning
 
 
+def test_what_may_be_sound_is_checked_on_a_tone_without_noise() -> None:
+    """Its empty bins are smaller than what fp16 rounds the others by, and a logarithm shows them."""
+    net = Net()
+    places = np.arange(512)[:, None] * np.arange(64) * (2 * np.pi / 512)
+    window = np.hanning(512)[:, None]
+    parts = [net.add("MatMul", "x", net.constant(window * way(places))) for way in (np.cos, np.sin)]
+    power = net.add("Add", *(net.add("Mul", part, part) for part in parts))
+    model = net.model({"x": (1, 512)}, [net.add("Log", net.add("Add", power, net.constant(np.float32(1e-7))))])
+    check = compile_model(model).check
+    assert check.data[-1] == "a tone without noise"
+    assert check.snr_db > 40
+    (warning,) = check.warnings
+    assert "dB of float in fp16 on a tone without noise, as rounding alone costs" in warning
+
+
 def test_what_may_be_a_picture_is_checked_on_other_numbers_too() -> None:
     """Pixels are not negative: in the place of all large inputs they hid that this is 0 in fp16."""
     net = Net()

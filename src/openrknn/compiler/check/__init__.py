@@ -91,7 +91,7 @@ class _Check:
     inspector: Inspector | None = None
     """Of the open session, if its decoded tasks are to run the operators alone too."""
     lost: dict[tuple[str, bool], tuple[str, Distance]] = field(default_factory=dict)
-    """(output, on real data) -> the words for the worst loss that rounding explains, and the loss."""
+    """(output, on real or likely data) -> the words for the worst loss that rounding explains, and the loss."""
     alone: dict[int, list[Boundary]] = field(default_factory=dict)
     """By the id of the trial."""
 
@@ -124,8 +124,8 @@ class _Check:
         self.result.runs += runs
         self.result.tasks += sum(self.variant.costs[count].tasks for count in counts)
         self.result.of_tasks += sum(cost.tasks for cost in self.variant.costs.values())
-        for (_, is_real), (text, _) in self.lost.items():
-            (self.result.warnings if is_real else self.result.notes).append(text)
+        for (_, is_warning), (text, _) in self.lost.items():
+            (self.result.warnings if is_warning else self.result.notes).append(text)
         self.result.operators += len({entry.operator for entry in found})
         self.result.of_operators += len(self.variant.lowering.program.steps)
         worst = min(found, key=lambda entry: entry.distance.snr_db, default=None)
@@ -277,9 +277,9 @@ class _Check:
         way = "numbers beyond 65504 or lost digits" if kind == "fp16" else "--auto-mixed or more calibration data"
         why = why or f"as rounding alone costs ({way})"
         text = f"output {self._named(name)!r} keeps {decibels_text(distance)} of float in {kind} on {trial.data}, {why}"
-        before = self.lost.get((name, trial.is_real))
-        if before is None or distance.snr_db < before[1].snr_db:
-            self.lost[name, trial.is_real] = text, distance
+        key = name, trial.is_real or trial.is_likely
+        if key not in self.lost or distance.snr_db < self.lost[key][1].snr_db:
+            self.lost[key] = text, distance
 
     def _blamed(self, trial: Trial, wanted: dict[str, Array]) -> str:
         """The first operator that departs on exact inputs, else the first one in a whole run; "" if there is none."""
