@@ -11,6 +11,7 @@ from openrknn.compiler.ir import Graph
 from openrknn.compiler.operators import IDENTITIES, QUANTISERS, VIEWS
 from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.result import Compiled
+from openrknn.onnxgraph import makers_of
 
 __all__ = ["advice"]
 
@@ -80,7 +81,7 @@ def _about_data(compiled: Compiled, seen: Mapping[str, Statistics]) -> Iterator[
 
 
 def _about_outputs(source: Any, outputs: list[str], seen: Mapping[str, Statistics]) -> Iterator[str]:
-    makers = {name: node for node in source.graph.node for name in node.output}
+    makers = makers_of(source.graph.node)
     for output in outputs:
         node = makers.get(output)
         while node is not None and node.op_type in _MOVING:

@@ -15,6 +15,7 @@ import numpy as np
 
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.operators import IDENTITIES, QUANTISERS, VIEWS
+from openrknn.onnxgraph import makers_of
 
 __all__ = ["Answer", "Decision", "decision_of"]
 
@@ -71,7 +72,7 @@ def decision_of(source: Any, graph: Graph, output: str) -> Decision | None:
         return Decision(None, 0.0)
     if output in graph.scores:
         return Decision(None, 0.5)
-    makers = {name: node for node in source.graph.node for name in node.output}
+    makers = makers_of(source.graph.node)
     node, is_last = makers.get(output), False
     while node is not None and node.op_type in _CARRIES_ON and node.input:
         is_last = True

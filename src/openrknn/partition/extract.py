@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from openrknn.compiler.float_model import onnx_package
-from openrknn.compiler.importer.store import reads
+from openrknn.onnxgraph import reads_of
 from openrknn.partition.view import View
 
 __all__ = ["Cut", "borders", "extract"]
@@ -41,7 +41,7 @@ def extract(view: View, numbers: Sequence[int], cut: Cut | None = None) -> Any:
     for number in numbers:
         proto = view.nodes[number].proto
         model.graph.node.append(proto)
-        used.update(reads(proto))
+        used.update(reads_of(proto))
     model.graph.initializer.extend(tensor for name, tensor in view.constants.items() if name in used)
     for place, names in ((model.graph.input, inputs), (model.graph.output, outputs)):
         for name in names:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openrknn.compiler.float_model import onnx_package
-from openrknn.compiler.importer.masks import MASK_ARITHMETIC, is_huge, leads_to_softmax, readers_of
+from openrknn.compiler.importer.masks import MASK_ARITHMETIC, is_huge, leads_to_softmax
 from openrknn.compiler.operators import MOVES
+from openrknn.onnxgraph import readers_of
 from openrknn.partition.extract import borders
 from openrknn.partition.view import Node, View
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from openrknn.compiler.errors import CompileError
 from openrknn.compiler.float_model import FloatModel, onnx_package
-from openrknn.compiler.importer.masks import is_mask, readers_of
+from openrknn.compiler.importer.masks import is_mask
 from openrknn.compiler.operators import RANDOM
 from openrknn.distance import measure
+from openrknn.onnxgraph import readers_of
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.prepare import prepare
 from openrknn.partition.view import Value

@@ -6,6 +6,7 @@ from typing import Any
 
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.shapes import model_inputs
+from openrknn.onnxgraph import makers_of, values_behind
 
 __all__ = ["switches_of"]
 
@@ -13,14 +14,8 @@ __all__ = ["switches_of"]
 def switches_of(model: Any) -> list[str]:
     """Single integers and truths that the condition of an `If` is computed from."""
     proto = onnx_package().TensorProto
-    makers = {name: node for node in model.graph.node for name in node.output if name}
-    waiting = [node.input[0] for node in model.graph.node if node.op_type == "If"]
-    behind: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        if name not in behind:
-            behind.add(name)
-            waiting += makers[name].input if name in makers else ()
+    nodes = model.graph.node
+    behind = values_behind(makers_of(nodes), [node.input[0] for node in nodes if node.op_type == "If"])
     found = []
     for entry in model_inputs(model):
         kind = entry.type.tensor_type

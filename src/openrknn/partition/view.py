@@ -8,6 +8,7 @@ from typing import Any
 
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.operators import RECURRENT
+from openrknn.onnxgraph import in_order, reads_of
 from openrknn.partition.macs import macs_of
 
 __all__ = ["Node", "Value", "View", "view_of"]
@@ -94,8 +95,8 @@ def view_of(model: Any) -> View:
         values[entry.name] = _value(entry)
     shapes = {name: value.shape for name, value in values.items() if value.shape is not None}
     nodes: list[Node] = []
-    for proto in _sorted(graph.node, set(constants) | {entry.name for entry in graph.input}):
-        reads = tuple(dict.fromkeys(name for name in _reads(proto) if name and name not in constants))
+    for proto in in_order(graph.node, set(constants) | {entry.name for entry in graph.input}):
+        reads = tuple(dict.fromkeys(name for name in reads_of(proto) if name and name not in constants))
         makes = tuple(name for name in proto.output if name)
         node = Node(len(nodes), proto, reads, makes, name=proto.name or (makes[0] if makes else proto.op_type))
         node.macs = macs_of(onnx, proto, shapes)
@@ -121,35 +122,3 @@ def _value(entry: Any) -> Value:
         return Value(kind.elem_type)
     sizes = tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in kind.shape.dim)
     return Value(kind.elem_type, sizes if all(size >= 0 for size in sizes) else None)
-
-
-def _reads(proto: Any) -> list[str]:
-    """Inputs, and values from outside that the graphs inside it use."""
-    names = list(proto.input)
-    for entry in proto.attribute:
-        for graph in ([entry.g] if entry.HasField("g") else list(entry.graphs)):
-            own = {value.name for value in (*graph.input, *graph.initializer)}
-            for inner in graph.node:
-                names += [name for name in _reads(inner) if name not in own]
-                own.update(inner.output)
-            names += [value.name for value in graph.output if value.name not in own]
-    return names
-
-
-def _sorted(protos: Any, known: set[str]) -> list[Any]:
-    """Producers before readers; most files are so already."""
-    waiting, done = list(protos), []
-    made = set(known) | {""}
-    everything = made | {name for proto in waiting for name in proto.output}
-    while waiting:
-        later = []
-        for proto in waiting:
-            if all(name in made or name not in everything for name in _reads(proto)):
-                done.append(proto)
-                made.update(proto.output)
-            else:
-                later.append(proto)
-        if len(later) == len(waiting):
-            return [*done, *later]  # a circle: whoever runs it says so
-        waiting = later
-    return done

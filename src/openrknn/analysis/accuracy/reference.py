@@ -17,6 +17,7 @@ from openrknn.container.onnxdata import check_onnx_file, external_in_model
 from openrknn.errors import BadReferenceError, ComparisonError
 from openrknn.extras import how_to_install
 from openrknn.installed_onnxruntime import installed
+from openrknn.onnxgraph import makers_of
 
 __all__ = ["Arrays", "Reference"]
 
@@ -73,7 +74,7 @@ class Reference:
             model=model,
             engine="onnxruntime" if has_runtime else "onnx reference evaluator",
             constants=constants,
-            producers={name: node for node in model.graph.node for name in node.output if name},
+            producers=makers_of(model.graph.node),
             inputs=tuple(item.name for item in model.graph.input if item.name not in constants),
             outputs=tuple(item.name for item in model.graph.output),
         )

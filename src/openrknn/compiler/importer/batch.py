@@ -19,6 +19,7 @@ from openrknn.compiler.importer.shapes import known_shapes, model_inputs, set_si
 from openrknn.compiler.importer.store import constants_of
 from openrknn.compiler.ir import Array
 from openrknn.compiler.operators import ELEMENTWISE, IDENTITIES
+from openrknn.onnxgraph import makers_of
 
 __all__ = ["MOST_ITEMS", "batch_of", "one_item"]
 
@@ -131,7 +132,7 @@ def _prove(whole: Any, item: Any, batch: int) -> None:
     if _parts_at(whole, item, batch, outputs) is None:
         return
     shapes, single = known_shapes(whole), known_shapes(item)
-    makers = {name: node for node in whole.graph.node for name in node.output if name}
+    makers = makers_of(whole.graph.node)
     names = [name for name in makers if _is_split(shapes.get(name), single.get(name), batch) or name in outputs]
     first = _parts_at(whole, item, batch, names) or outputs[0]
     node = makers[first]

@@ -9,9 +9,10 @@ from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.evaluate import evaluate, shape_of
 from openrknn.compiler.importer.rewrite import FOREIGN_RULES, rewrite
 from openrknn.compiler.importer.shapes import infer, known_shapes
-from openrknn.compiler.importer.store import Store, constants_of, reads
+from openrknn.compiler.importer.store import Store, constants_of
 from openrknn.compiler.ir import Array
 from openrknn.compiler.operators import RANDOM
+from openrknn.onnxgraph import reads_of
 
 __all__ = ["fold", "leave_out_empty", "simplify", "standard"]
 
@@ -69,7 +70,7 @@ def leave_out_empty(model: Any) -> None:
 def _drop_unread(model: Any) -> None:
     """Nodes whose results nobody reads (both branches of an If need shapes), and spare outputs of those that stay."""
     while True:
-        read = {name for node in model.graph.node for name in reads(node)}
+        read = {name for node in model.graph.node for name in reads_of(node)}
         read.update(entry.name for entry in model.graph.output)
         kept = [node for node in model.graph.node if any(name in read for name in node.output)]
         for node in kept:

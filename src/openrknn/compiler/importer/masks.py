@@ -7,7 +7,6 @@ completely both leave every score alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,9 @@ import numpy.typing as npt
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.operators import ARITHMETIC, MOVES
 from openrknn.numerics import MASKED
+from openrknn.onnxgraph import readers_of
 
-__all__ = ["MASK_ARITHMETIC", "is_huge", "is_mask", "leads_to_softmax", "readers_of", "soften_masks"]
+__all__ = ["MASK_ARITHMETIC", "is_huge", "is_mask", "leads_to_softmax", "soften_masks"]
 
 _HUGE = 1e5
 """No score of attention is so large, and fp16 has no such number."""
@@ -43,15 +43,6 @@ def soften_masks(model: Any) -> None:
 def is_huge(array: npt.NDArray[Any]) -> bool:
     """Whether a number is so large that it can only mean "all" or "none"."""
     return bool(array.size) and float(np.abs(array).max()) > _HUGE
-
-
-def readers_of(nodes: Iterable[Any]) -> dict[str, list[Any]]:
-    """Value -> the nodes that read it."""
-    readers: dict[str, list[Any]] = {}
-    for node in nodes:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
-    return readers
 
 
 def is_mask(start: str, readers: dict[str, list[Any]], outputs: set[str]) -> bool:

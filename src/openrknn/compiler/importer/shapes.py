@@ -10,6 +10,7 @@ from typing import Any
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.operators import ORDERED_MOVES
+from openrknn.onnxgraph import makers_of
 
 __all__ = ["attach", "bind_shapes", "cut_outputs", "detach",
            "find_scores", "infer", "known_shapes", "model_inputs", "set_size",
@@ -153,7 +154,7 @@ def cut_outputs(model: Any, names: Sequence[str]) -> None:
 def _heads(model: Any) -> list[str]:
     """The results of the last layers with weights: what detectors decode into boxes comes after them."""
     weights = {tensor.name: tensor for tensor in model.graph.initializer}
-    makers = {name: node for node in model.graph.node for name in node.output if name}
+    makers = makers_of(model.graph.node)
     waiting = [entry.name for entry in model.graph.output]
     seen: set[str] = set()
     found = set()
@@ -175,7 +176,7 @@ def _heads(model: Any) -> list[str]:
 
 def find_scores(model: Any) -> tuple[set[str], set[str]]:
     """(scores, logits): values that reach an output without arithmetic from a Sigmoid, and what that Sigmoid reads."""
-    makers = {name: node for node in model.graph.node for name in node.output if name}
+    makers = makers_of(model.graph.node)
 
     def behind(names: Iterable[str]) -> set[str]:
         """These values, and what they are moved from."""

@@ -12,8 +12,9 @@ from openrknn.compiler.importer.evaluate import LARGEST, bomb
 from openrknn.compiler.importer.lazy import BY_NUMBER, compact, is_lazy
 from openrknn.compiler.importer.shapes import attach, detach, known_shapes
 from openrknn.compiler.ir import Array
+from openrknn.onnxgraph import reads_of
 
-__all__ = ["Store", "constants_of", "reads"]
+__all__ = ["Store", "constants_of"]
 
 _ALIKE = 4096
 """Elements from which on it is worth to look whether constants repeat themselves, or each other."""
@@ -23,16 +24,6 @@ def constants_of(model: Any) -> dict[str, Array]:
     """The model's constants by name."""
     onnx = onnx_package()
     return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-
-
-def reads(node: Any) -> list[str]:
-    """The inputs of a node and of the graphs inside it."""
-    names = list(node.input)
-    for entry in node.attribute:
-        if entry.HasField("g"):
-            names += [name for inner in entry.g.node for name in reads(inner)]
-            names += [value.name for value in entry.g.output]
-    return names
 
 
 class Store:
@@ -50,7 +41,7 @@ class Store:
         onnx = onnx_package()
         nodes = list(model.graph.node)
         kept = [node for node in nodes if not all(name in found for name in node.output if name)]
-        needed = {name for node in kept for name in reads(node)} | {entry.name for entry in model.graph.output}
+        needed = {name for node in kept for name in reads_of(node)} | {entry.name for entry in model.graph.output}
         makers = {name: node for node in nodes for name in node.output if name in found}
         renamed: dict[str, str] = {}
         for name, array in found.items():
@@ -91,7 +82,7 @@ class Store:
     def finish(self, model: Any) -> None:
         """All numbers are in the model again; what its readers repeat by themselves is there once."""
         onnx = onnx_package()
-        read = {name for node in model.graph.node for name in reads(node)}
+        read = {name for node in model.graph.node for name in reads_of(node)}
         read.update(entry.name for entry in model.graph.output)
         lazy = {name: self.constants[name] for name in self._makers if name in read}
         alone = _repeated_by_readers(model, lazy)
@@ -129,7 +120,7 @@ def _repeated_by_readers(model: Any, lazy: Mapping[str, Array]) -> set[str]:
     shapes: dict[str, Sequence[int]] = dict(known_shapes(model))
     shapes.update((tensor.name, tuple(tensor.dims)) for tensor in model.graph.initializer)
     for node in model.graph.node:
-        read = alone.intersection(reads(node))
+        read = alone.intersection(reads_of(node))
         if not read:
             continue
         others = [shapes.get(name) for name in node.input if name not in lazy]

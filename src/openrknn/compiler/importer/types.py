@@ -14,6 +14,7 @@ import numpy as np
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.operators import SINGLE_MOVES
+from openrknn.onnxgraph import makers_of, readers_of
 
 __all__ = ["as_float", "refuse_integers", "widen_outputs"]
 
@@ -23,7 +24,7 @@ def as_float(model: Any) -> None:
     proto = onnx_package().TensorProto
     others = {proto.FLOAT16, proto.BFLOAT16, proto.DOUBLE}
     _graph(model.graph, others, proto)
-    readers = _readers(model.graph)
+    readers = readers_of(model.graph.node)
     for entry in model.graph.input:
         kind = entry.type.tensor_type
         if kind.elem_type in others:
@@ -55,14 +56,6 @@ def refuse_integers(model: Any) -> None:
             "result on",
             operators=(reader.name, *reader.output),
         )
-
-
-def _readers(graph: Any) -> dict[str, list[Any]]:
-    readers: dict[str, list[Any]] = {}
-    for node in graph.node:
-        for name in dict.fromkeys(node.input):
-            readers.setdefault(name, []).append(node)
-    return readers
 
 
 def _casts(readers: Mapping[str, list[Any]], start: str, moves: Set[str]) -> set[int]:
@@ -97,8 +90,8 @@ def widen_outputs(model: Any) -> None:
     """Floats that are cast to narrow integers at the very end are cast to 32 bits, which have all of these."""
     proto = onnx_package().TensorProto
     narrow = {proto.UINT8, proto.INT8, proto.UINT16, proto.INT16}
-    makers = {name: node for node in model.graph.node for name in node.output}
-    readers = _readers(model.graph)
+    makers = makers_of(model.graph.node)
+    readers = readers_of(model.graph.node)
     entries = {entry.name: entry for entry in (*model.graph.value_info, *model.graph.input, *model.graph.output)}
     for output in model.graph.output:
         way = [output.name]

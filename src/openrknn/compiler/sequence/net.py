@@ -9,6 +9,7 @@ from openrknn.compiler.errors import ModelError, SequenceError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.read import read_model
 from openrknn.compiler.ir import Array
+from openrknn.onnxgraph import OnnxGraph, makers_of
 
 __all__ = ["SHAPE_READERS", "Net", "flat", "origin"]
 
@@ -17,14 +18,12 @@ SHAPE_READERS = ("Shape", "Size")
 _MOST_BRANCHES = 64
 
 
-class Net:
+class Net(OnnxGraph):
     """A model of one graph without branches."""
 
     def __init__(self, model: Any) -> None:
         onnx = onnx_package()
-        self.model = model
-        self.nodes: list[Any] = list(model.graph.node)
-        self.constants: dict[str, Any] = {entry.name: entry for entry in model.graph.initializer}
+        super().__init__(model)
         for node in self.nodes:
             if node.op_type == "Constant":
                 value = next((entry.t for entry in node.attribute if entry.name == "value"), None)
@@ -32,13 +31,7 @@ class Net:
                     array = _plain_constant(onnx, node)
                     value = onnx.numpy_helper.from_array(array, node.output[0])
                 self.constants[node.output[0]] = value
-        self.inputs: dict[str, Any] = {
-            entry.name: entry for entry in model.graph.input if entry.name not in self.constants
-        }
-        self.outputs: list[str] = [entry.name for entry in model.graph.output]
-        self.made: dict[str, Any] = {
-            name: node for node in self.nodes if node.op_type != "Constant" for name in node.output if name
-        }
+        self.made = makers_of(node for node in self.nodes if node.op_type != "Constant")
 
     def array(self, name: str) -> Array:
         """The contents of a constant."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.ir import Array
+from openrknn.onnxgraph import makers_of
 
 __all__ = ["tidy"]
 
@@ -34,7 +35,7 @@ class _Tidy:
     def __init__(self, model: Any) -> None:
         self.onnx, self.graph = onnx_package(), model.graph
         self.constants = {entry.name: entry for entry in self.graph.initializer}
-        self.made = {name: node for node in self.graph.node for name in node.output}
+        self.made = makers_of(self.graph.node)
         self.filled: dict[str, _Filled] = {}
         self.instead: dict[str, str] = {}
         self.nodes: list[Any] = []

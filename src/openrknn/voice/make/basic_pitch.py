@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from openrknn.onnxgraph import makers_of
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.nets import compile_net, find_file
 from openrknn.voice.sets import VoiceSet, write_set
@@ -38,7 +39,7 @@ def _halves(path: Path) -> tuple[Any, Any, dict[str, str]]:
 
     model = read_model(str(path))
     graph = model.graph
-    makers = {name: node for node in graph.node for name in node.output}
+    makers = makers_of(graph.node)
     log = next((node for node in graph.node if node.op_type == "Log"), None)
     where = next((node for node in graph.node if node.op_type == "Where"), None)
     sums = [node for node in graph.node if node.op_type == "ReduceSum"]
@@ -65,7 +66,7 @@ def _part(model: Any, taken: str, shape: list[int], given: dict[str, list[int]])
     """The operators between one value and others."""
     from onnx import TensorProto, helper
 
-    makers = {name: node for node in model.graph.node for name in node.output}
+    makers = makers_of(model.graph.node)
     needed, open_ = set(), list(given)
     while open_:
         node = makers.get(open_.pop())

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.onnxgraph import makers_of
 from openrknn.voice.audio import Samples, read_audio, resample
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.moonshine_weights import Array
@@ -89,7 +90,7 @@ def levelled(graph: Any, feeds: Sequence[dict[str, Array]]) -> None:
     from openrknn.compiler.float_model import FloatModel
 
     constants = {entry.name: entry for entry in graph.graph.initializer}
-    makers = {node.output[0]: node for node in graph.graph.node}
+    makers = makers_of(graph.graph.node)
     products = [node for node in graph.graph.node if node.op_type == "MatMul" and _is_int8(node.name)]
     reach: dict[str, Array] = {}
     model = FloatModel(graph, [node.input[0] for node in products])

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.onnxgraph import makers_of
 from openrknn.voice.errors import VoiceSetError
 
 __all__ = ["Weights", "decoder_weights", "encoder_weights"]
@@ -59,7 +60,7 @@ class _Graph:
         self.constants: dict[str, Any] = {}
         self.nodes: list[Any] = []
         self._collect(model.graph, 0)
-        self.makers = {output: node for node in self.nodes for output in node.output}
+        self.makers = makers_of(self.nodes)
         self.inputs = {entry.name: entry for entry in model.graph.input}
 
     def _collect(self, graph: Any, depth: int) -> None:

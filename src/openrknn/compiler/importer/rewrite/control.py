@@ -9,6 +9,7 @@ import numpy as np
 
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.rewrite.writer import Writer
+from openrknn.onnxgraph import makers_of
 
 __all__ = ["RULES"]
 
@@ -94,7 +95,7 @@ def _loop(writer: Writer, node: Any) -> None:
 def _goes_on(writer: Writer, body: Any) -> bool:
     """Whether the body asks for another turn in any case."""
     onnx = onnx_package()
-    made = {name: inner for inner in body.node for name in inner.output}
+    made = makers_of(body.node)
     known = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in body.initializer}
     name = body.output[0].name
     while name in made and made[name].op_type in {"Identity", "Cast"}:

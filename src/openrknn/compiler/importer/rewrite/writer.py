@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.shapes import whole_values
 from openrknn.compiler.ir import Array
+from openrknn.onnxgraph import makers_of, readers_of
 
 __all__ = ["Facts", "Writer", "attribute", "rectangle"]
 
@@ -30,25 +32,16 @@ class Facts:
         self.added: list[Any] = []
         self.shared: dict[tuple[str, ...], str] = {}
         """What was made of a constant already: the masks of all layers are one."""
-        self._readers: dict[str, list[Any]] | None = None
-        self._makers: dict[str, Any] | None = None
         self._wholes: set[str] | None = None
         self._taken = {name for node in model.graph.node for name in (*node.input, *node.output)} | set(constants)
 
-    @property
+    @cached_property
     def readers(self) -> dict[str, list[Any]]:
-        if self._readers is None:
-            self._readers = {}
-            for node in self.model.graph.node:
-                for name in dict.fromkeys(node.input):
-                    self._readers.setdefault(name, []).append(node)
-        return self._readers
+        return readers_of(self.model.graph.node)
 
-    @property
+    @cached_property
     def makers(self) -> dict[str, Any]:
-        if self._makers is None:
-            self._makers = {name: node for node in self.model.graph.node for name in node.output if name}
-        return self._makers
+        return makers_of(self.model.graph.node)
 
     def is_whole(self, node: Any) -> bool:
         """Whether a node works on indices or truths."""

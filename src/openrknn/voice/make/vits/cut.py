@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.onnxgraph import OnnxGraph
 from openrknn.voice.errors import VoiceSetError
-from openrknn.voice.make.vits.graph import Graph
 from openrknn.voice.make.vits.reach import reach_of
 
 __all__ = ["Stages", "VitsError", "cut_vits"]
@@ -70,7 +70,7 @@ class _Marks:
 
 def cut_vits(model: Any) -> Stages:
     """Cut it, or say what was looked for and not found."""
-    graph = Graph(model)
+    graph = OnnxGraph(model)
     _check_inputs(graph)
     marks, embedding, speakers = _marks(graph)
     width, channels = embedding.shape[1], _channels(graph, marks)
@@ -96,17 +96,17 @@ def cut_vits(model: Any) -> Stages:
     decoder = _part(
         graph, "decoder", {marks.z: ("z", (1, channels, "frames")), **speaker}, {graph.outputs[0]: "samples"}
     )
-    hop, decoder_reach = reach_of(Graph(decoder), "z", "samples")
-    _, flow_reach = reach_of(Graph(flow), "latent", "z")
+    hop, decoder_reach = reach_of(OnnxGraph(decoder), "z", "samples")
+    _, flow_reach = reach_of(OnnxGraph(flow), "latent", "z")
     return Stages(
         encoder, durations, flow, decoder, embedding, speakers, channels, hop, flow_reach, decoder_reach,
         bool(marks.noise_w),
     )  # fmt: skip
 
 
-def _part(graph: Graph, what: str, inputs: Any, outputs: Any) -> Any:
+def _part(graph: OnnxGraph, what: str, inputs: Any, outputs: Any) -> Any:
     used = {name for number in graph.above(outputs, stop=inputs) for name in graph.nodes[number].input}
-    model, loose = graph.part({name: entry for name, entry in inputs.items() if name in used}, outputs)
+    model, loose = graph.between({name: entry for name, entry in inputs.items() if name in used}, outputs)
     if loose:
         raise VitsError(f"the {what} also depends on {', '.join(loose[:4])}, which Piper's do not; {_LOOKED}")
     return model
@@ -118,11 +118,11 @@ _LOOKED = (
 )
 
 
-def _check_inputs(graph: Graph) -> None:
+def _check_inputs(graph: OnnxGraph) -> None:
     if set(graph.inputs) - {"sid"} != {"input", "input_lengths", "scales"} or len(graph.outputs) != 1:
         raise VitsError(
-            f"inputs {', '.join(graph.inputs[:8]) or 'none'} and {len(graph.outputs)} outputs are not those of a Piper "
-            f"voice; {_LOOKED}"
+            f"inputs {', '.join(list(graph.inputs)[:8]) or 'none'} and {len(graph.outputs)} outputs are not those of a "
+            f"Piper voice; {_LOOKED}"
         )
 
 
@@ -132,18 +132,18 @@ def _one(found: list[Any], what: str) -> Any:
     return found[0]
 
 
-def _table(graph: Graph, source: str) -> tuple[str, npt.NDArray[np.float32]] | None:
+def _table(graph: OnnxGraph, source: str) -> tuple[str, npt.NDArray[np.float32]] | None:
     """(The rows that are looked up by an input, the table)."""
     for number in graph.readers.get(source, ()):
         node = graph.nodes[number]
         if node.op_type == "Gather" and node.input[1] == source:
-            array = graph.array(node.input[0])
+            array = graph.constant(node.input[0])
             if array is not None and array.ndim == 2:
                 return node.output[0], array.astype(np.float32)
     return None
 
 
-def _marks(graph: Graph) -> tuple[_Marks, npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
+def _marks(graph: OnnxGraph) -> tuple[_Marks, npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
     table = _table(graph, "input")
     if table is None:
         raise VitsError(f"no table of phonemes that `input` looks up; {_LOOKED}")
@@ -167,7 +167,7 @@ def _marks(graph: Graph) -> tuple[_Marks, npt.NDArray[np.float32], npt.NDArray[n
     return marks, table[1], voices[1] if voices else None
 
 
-def _latent(graph: Graph, noise: Any) -> tuple[str, str, str]:
+def _latent(graph: OnnxGraph, noise: Any) -> tuple[str, str, str]:
     """(latent, mean, logarithm of the deviation) of mean + noise * exp(logs) * scale."""
     name, logs = noise.output[0], ""
     for _ in range(4):
@@ -183,7 +183,7 @@ def _latent(graph: Graph, noise: Any) -> tuple[str, str, str]:
     raise VitsError(f"mean + noise * exp(logs) * scale was not found behind the noise; {_LOOKED}")
 
 
-def _before_path(graph: Graph, name: str) -> str:
+def _before_path(graph: OnnxGraph, name: str) -> str:
     """Above the product with the path: a value in phonemes, [1, C, T]."""
     product = graph.maker(graph.up(name, lambda node: node.op_type == "Transpose"))
     if product is None or product.op_type != "MatMul":
@@ -195,7 +195,7 @@ def _before_path(graph: Graph, name: str) -> str:
     return graph.up(_one(early, "factor of the path's product"), lambda node: node.op_type == "Transpose")
 
 
-def _mask(graph: Graph, ceil: Any) -> str:
+def _mask(graph: OnnxGraph, ceil: Any) -> str:
     """exp(log durations) * mask * length scale: the factor that is neither."""
     ahead, found = [ceil.input[0]], []
     while ahead:
@@ -208,7 +208,7 @@ def _mask(graph: Graph, ceil: Any) -> str:
     return str(_one(found, "mask of the phonemes"))
 
 
-def _hidden(graph: Graph, stats: tuple[str, str], early: set[int], mask: str) -> str:
+def _hidden(graph: OnnxGraph, stats: tuple[str, str], early: set[int], mask: str) -> str:
     """What the text encoder gives to the duration predictor, besides the mask."""
     encoder = graph.above(stats)
     inside = {name for number in encoder for name in graph.nodes[number].output if name != mask}
@@ -221,7 +221,7 @@ def _hidden(graph: Graph, stats: tuple[str, str], early: set[int], mask: str) ->
     return str(_one(sorted(used), "what durations are computed from"))
 
 
-def _is_size(graph: Graph, name: str) -> bool:
+def _is_size(graph: OnnxGraph, name: str) -> bool:
     """Whether the value is made of shapes alone."""
     node = graph.maker(name)
     for _ in range(12):
@@ -233,13 +233,13 @@ def _is_size(graph: Graph, name: str) -> bool:
     return False
 
 
-def _frames(graph: Graph, latent: str, speaker: str) -> tuple[str, str]:
+def _frames(graph: OnnxGraph, latent: str, speaker: str) -> tuple[str, str]:
     """(The mask of the frames, what the decoder begins with)."""
     below = graph.below(latent)
     made = {name for number in below for name in graph.nodes[number].output} | {latent}
     outside = {
         name for number in below for name in graph.nodes[number].input
-        if name in graph.makers and name not in made and name != speaker and graph.array(name) is None
+        if name in graph.makers and name not in made and name != speaker and graph.constant(name) is None
         and _has_data(graph, name)
     }  # fmt: skip
     mask = str(_one(sorted(outside), "mask of the frames"))
@@ -247,17 +247,17 @@ def _frames(graph: Graph, latent: str, speaker: str) -> tuple[str, str]:
     return mask, graph.nodes[last].output[0]
 
 
-def _has_data(graph: Graph, name: str) -> bool:
+def _has_data(graph: OnnxGraph, name: str) -> bool:
     return any(graph.depends(name, source) for source in ("input", "input_lengths", "scales"))
 
 
-def _channels(graph: Graph, marks: _Marks) -> int:
+def _channels(graph: OnnxGraph, marks: _Marks) -> int:
     """Channels of the latent: what the first convolution of the decoder reads."""
     ahead = [marks.z]
     while ahead:
         for number in graph.readers.get(ahead.pop(0), ()):
             node = graph.nodes[number]
-            weights = graph.array(node.input[1]) if node.op_type == "Conv" else None
+            weights = graph.constant(node.input[1]) if node.op_type == "Conv" else None
             if weights is not None:
                 return int(weights.shape[1])
             ahead.extend(node.output)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.onnxgraph import OnnxGraph
 from openrknn.voice.errors import VoiceSetError
-from openrknn.voice.make.vits.graph import Graph
 
 __all__ = ["reach_of"]
 
@@ -16,7 +16,7 @@ _FAR = 1 << 20
 """Where the frame is that is looked at: far from both ends."""
 
 
-def reach_of(graph: Graph, source: str, result: str) -> tuple[int, int]:
+def reach_of(graph: OnnxGraph, source: str, result: str) -> tuple[int, int]:
     """(Samples of the result for each frame of the source, frames that are needed on either side)."""
     below = graph.below(source)
     order = [number for number in range(len(graph.nodes)) if number in below]
@@ -52,9 +52,9 @@ def reach_of(graph: Graph, source: str, result: str) -> tuple[int, int]:
     return int(hop), max(_FAR - low, high - _FAR)
 
 
-def _through(graph: Graph, node: Any, low: int, high: int) -> tuple[int, int]:
+def _through(graph: OnnxGraph, node: Any, low: int, high: int) -> tuple[int, int]:
     """The range of the input that a range of the output is made of."""
-    weights = graph.array(node.input[1])
+    weights = graph.constant(node.input[1])
     if weights is None or weights.ndim != 3:
         raise VoiceSetError(f"{node.op_type} {node.name!r}: its weights are not a constant of three dimensions")
     span = (weights.shape[2] - 1) * _numbers(node, "dilations", [1])[0]

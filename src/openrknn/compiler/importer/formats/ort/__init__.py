@@ -16,6 +16,7 @@ from openrknn.compiler.importer.formats.ort.internal import put_back
 from openrknn.compiler.importer.formats.ort.values import attribute, tensor, value_info
 from openrknn.container.flatbuffer import Buffer, Table
 from openrknn.errors import FormatError
+from openrknn.onnxgraph import reads_of
 
 __all__ = ["read"]
 
@@ -140,7 +141,7 @@ class _Reader:
         while waiting:
             later = []
             for node in waiting:
-                needed = _reads(node)
+                needed = set(reads_of(node))
                 if needed.intersection(made) <= ready:
                     target.node.append(node)
                     ready.update(node.output)
@@ -149,13 +150,3 @@ class _Reader:
             if len(later) == len(waiting):
                 raise ModelError(f"{self._name}: its nodes read each other in a circle; the file is damaged")
             waiting = later
-
-
-def _reads(node: Any) -> set[str]:
-    """Names that a node and the graphs inside it read."""
-    found = set(node.input)
-    for entry in node.attribute:
-        for inner in (*([entry.g] if entry.HasField("g") else []), *entry.graphs):
-            own = {name for other in inner.node for name in other.output} | {value.name for value in inner.input}
-            found |= {name for other in inner.node for name in _reads(other)} - own
-    return found

@@ -9,19 +9,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Graph"]
+__all__ = ["OnnxGraph"]
 
 Shape = tuple[int | str, ...]
 
 
-class Graph:
+class OnnxGraph:
     """An ONNX graph, read only."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self.nodes: list[Any] = list(model.graph.node)
         self.constants: dict[str, Any] = {tensor.name: tensor for tensor in model.graph.initializer}
-        self.inputs: list[str] = [entry.name for entry in model.graph.input if entry.name not in self.constants]
+        self.inputs: dict[str, Any] = {
+            entry.name: entry for entry in model.graph.input if entry.name not in self.constants
+        }
         self.outputs: list[str] = [entry.name for entry in model.graph.output]
 
     @cached_property
@@ -71,7 +73,7 @@ class Graph:
         """Whether a value is computed from another."""
         return name == source or self.makers.get(name, -1) in self.below(source)
 
-    def array(self, name: str) -> npt.NDArray[Any] | None:
+    def constant(self, name: str) -> npt.NDArray[Any] | None:
         """A weight, or what a node `Constant` says."""
         from onnx import numpy_helper
 
@@ -79,7 +81,7 @@ class Graph:
             return np.asarray(numpy_helper.to_array(self.constants[name]))
         node = self.maker(name)
         if node is not None and node.op_type == "Identity":
-            return self.array(node.input[0])
+            return self.constant(node.input[0])
         if node is not None and node.op_type == "Constant":
             for entry in node.attribute:
                 if entry.name == "value":
@@ -92,7 +94,7 @@ class Graph:
             name = node.input[0]
         return name
 
-    def part(self, inputs: Mapping[str, tuple[str, Shape]], outputs: Mapping[str, str]) -> tuple[Any, list[str]]:
+    def between(self, inputs: Mapping[str, tuple[str, Shape]], outputs: Mapping[str, str]) -> tuple[Any, list[str]]:
         """(The model from these values to those, values from outside that were not listed).
 
         `inputs`: value -> (its new name, shape); `outputs`: value -> its new name.
