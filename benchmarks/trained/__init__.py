@@ -1,1 +1,1 @@
-"""Trained networks of packages, compiled by openrknn and by the vendor's toolkit."""
+"""Trained networks of public packages, compiled and measured."""
