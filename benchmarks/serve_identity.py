@@ -12,7 +12,7 @@ from openrknn.container.model import Model
 from openrknn.runtime.profile import RunTimes
 from openrknn.serve import logs
 from openrknn.serve.plane import contexts
-from openrknn.serve.plane.card import Card
+from openrknn.serve.plane.model_info import ModelInfo
 from openrknn.serve.plane.signature import Port, Signature
 from openrknn.serve.server import Server
 from openrknn.serve.settings import Settings
@@ -39,13 +39,13 @@ class Identity:
         pass
 
 
-def _card(model: Model) -> Card:
+def _card(model: Model) -> ModelInfo:
     ports = [Port(name, "FP32", SHAPE) for name in ("input", "output")]
     signature = Signature(ports[:1], ports[1:], [{"input": SHAPE}], answer_elements=math.prod(SHAPE))
-    return replace(Card.of(model), signature=signature)
+    return replace(ModelInfo.of(model), signature=signature)
 
 
-contexts.Card = SimpleNamespace(of=_card)  # type: ignore[attr-defined, assignment]
+contexts.ModelInfo = SimpleNamespace(of=_card)  # type: ignore[attr-defined, assignment]
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from openrknn.kubernetes.inventory import Settings, offers, units
 from openrknn.monitor import prometheus
 from openrknn.serve import settings as serving
 from openrknn.serve.metrics import registry, render
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
 from tests.machines import rknpu_board, rocket_board
 from tools import make_dashboard as tool
 

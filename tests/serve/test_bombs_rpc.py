@@ -13,7 +13,7 @@ import pytest
 
 from openrknn.errors import UnsupportedError
 from openrknn.monitor import software
-from openrknn.serve.rpc import gate
+from openrknn.serve.rpc import admission_proxy
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import Settings
 from tests.serve.asking import PATIENCE
@@ -61,11 +61,11 @@ def test_a_read_only_system_without_tmp_can_serve(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(os, "access", lambda *_: False)
     monkeypatch.delenv(software.VARIABLE, raising=False)
     assert software.folder() is None
-    monkeypatch.setattr(gate, "_PLACES", (None, "/nowhere", str(tmp_path)))
-    assert gate.private_folder().parent == tmp_path
-    monkeypatch.setattr(gate, "_PLACES", ("/nowhere",))
+    monkeypatch.setattr(admission_proxy, "_PLACES", (None, "/nowhere", str(tmp_path)))
+    assert admission_proxy.private_folder().parent == tmp_path
+    monkeypatch.setattr(admission_proxy, "_PLACES", ("/nowhere",))
     with pytest.raises(UnsupportedError, match="writable folder"):
-        gate.private_folder()
+        admission_proxy.private_folder()
 
 
 def test_what_no_model_can_need_is_not_read(small: Server) -> None:

@@ -18,10 +18,10 @@ from tritonclient.utils import InferenceServerException
 from openrknn.serve.errors import BadRequestError, ConflictError, DeadlineError, FullError, NotFoundError
 from openrknn.serve.plane.classes import top_classes
 from openrknn.serve.plane.config import ModelConfig, read_config
-from openrknn.serve.plane.given import GivenModels
 from openrknn.serve.plane.job import Job
 from openrknn.serve.plane.queue import JobQueue
 from openrknn.serve.plane.tritonconfig import read_triton_config
+from openrknn.serve.plane.uploaded_models import UploadedModels
 from openrknn.serve.rpc.weigh import weigh_files
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import IN_PROCESS, Settings
@@ -253,7 +253,7 @@ def test_configurations_that_make_no_sense(config: str, text: str) -> None:
 
 
 def test_what_clients_give_is_bounded() -> None:
-    given = GivenModels(most_bytes=1000)
+    given = UploadedModels(most_bytes=1000)
     with pytest.raises(ConflictError, match="--max-memory"):
         given.make("mine", "{}", {"file:1/model.rknn": bytes(1001)})
     with pytest.raises(BadRequestError, match="at most 32 files"):

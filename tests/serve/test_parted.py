@@ -20,7 +20,7 @@ from openrknn import Session
 from openrknn.container.bundle import Bundle, write_bundle
 from openrknn.errors import FormatError, UnsupportedError
 from openrknn.serve.page.report import report
-from openrknn.serve.plane.card import Card
+from openrknn.serve.plane.model_info import ModelInfo
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import IN_PROCESS, Settings
 from tests.parted_file import feed, parted_bundle, parted_bytes
@@ -157,14 +157,14 @@ def test_one_file_in_the_servers_own_process(tmp_path: Path) -> None:
 
 
 def test_cards() -> None:
-    card = Card.of(parted_bundle(is_open=True))
-    again = Card.from_json(json.loads(json.dumps(card.as_json())))
+    card = ModelInfo.of(parted_bundle(is_open=True))
+    again = ModelInfo.from_json(json.loads(json.dumps(card.as_json())))
     assert again.signature.inputs[0].shape == (-1, 16, 8, 8)
     assert again.signature.is_parted
     assert again.signature.answer_elements == 2 * 16 * 64  # "rows" is 1 in the only plan
-    assert Card.of(any_length()).signature.open_elements > 0
+    assert ModelInfo.of(any_length()).signature.open_elements > 0
     with pytest.raises(FormatError):
-        Card.from_json({**card.as_json(), "open_elements": -1})
+        ModelInfo.from_json({**card.as_json(), "open_elements": -1})
     port = dataclasses.replace(parted_bundle().inputs[0], type="seq(tensor(float))")
     with pytest.raises(UnsupportedError, match="seq"):
-        Card.of(dataclasses.replace(parted_bundle(), inputs=(port,)))
+        ModelInfo.of(dataclasses.replace(parted_bundle(), inputs=(port,)))

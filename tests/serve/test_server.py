@@ -254,7 +254,7 @@ def test_metrics(server: Server) -> None:
 
 def test_the_npu_of_a_board_is_told(tmp_path: Path) -> None:
     from openrknn.serve.metrics import registry, render
-    from openrknn.serve.plane.face import Plane
+    from openrknn.serve.plane.plane import Plane
 
     for file, text in (
         ("sys/module/rknpu/version", "0.9.8\n"),

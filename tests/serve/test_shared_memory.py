@@ -344,7 +344,7 @@ def test_a_request_outlives_unregister_and_descriptors_do_not(folder: Path) -> N
 
 
 def test_two_outputs_may_not_lie_on_each_other(folder: Path) -> None:
-    from openrknn.serve.plane.wishes import wishes
+    from openrknn.serve.plane.output_parameters import wishes
 
     regions = Regions(folder=str(folder))
     regions.register("r", "plain", 0, 256)

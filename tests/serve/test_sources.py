@@ -22,18 +22,17 @@ from openrknn.cli.main import main
 from openrknn.errors import UnsupportedError
 from openrknn.serve.server import running
 from openrknn.serve.settings import Settings
-from openrknn.serve.sources import Sources
+from openrknn.serve.sources import Sources, http_client
 from openrknn.serve.sources import credentials as credentials_module
-from openrknn.serve.sources import wire as wire_module
 from openrknn.serve.sources.address import parse, relative_path
 from openrknn.serve.sources.bucket import Bucket
 from openrknn.serve.sources.credentials import Credentials
 from openrknn.serve.sources.errors import BadAddressError, CredentialsError, SourceError
-from openrknn.serve.sources.folder import Mirror
+from openrknn.serve.sources.http_client import Bounds, HttpClient
 from openrknn.serve.sources.item import Remote
+from openrknn.serve.sources.mirror import Mirror
 from openrknn.serve.sources.signing import signed
 from openrknn.serve.sources.web import Page, Sums
-from openrknn.serve.sources.wire import Bounds, Wire
 from tests.serve.storage import Storage, storage
 
 TONES = (Path(__file__).parents[2] / "examples/models/tones_rk3588_fp.rknn").read_bytes()
@@ -61,15 +60,15 @@ def look(tmp_path: Path, web: Storage) -> Look:
         address = parse(source)
         folder = tmp_path / ("other" if fresh else "mirror")
         folder.mkdir(exist_ok=True)
-        wire = Wire(bounds, pause=lambda _: None, environment={})
+        client = HttpClient(bounds, pause=lambda _: None, environment={})
         remote: Remote
         if address.scheme == "s3":
             where = credentials_module.storage(
                 {"AWS_ENDPOINT_URL": web.url, "AWS_ACCESS_KEY_ID": "AKEY", "AWS_SECRET_ACCESS_KEY": "secret"}
             )
-            remote = Bucket(address, where, wire)
+            remote = Bucket(address, where, client)
         else:
-            remote = Page(address, wire) if address.file_name else Sums(address, wire)
+            remote = Page(address, client) if address.file_name else Sums(address, client)
         mirror = Mirror(folder, bounds, require_checksum=require, sha256=address.sha256)
         try:
             problems = [problem.reason for problem in mirror.sync(remote).problems]
@@ -330,13 +329,13 @@ def test_a_redirect_does_not_reach_other_services_of_this_machine(web: Storage, 
      ("224.0.0.1", False)],
 )  # fmt: skip
 def test_public_addresses(address: str, is_public: bool) -> None:
-    assert wire_module._is_public(address) is is_public
+    assert http_client._is_public(address) is is_public
 
 
 def test_https_never_becomes_http_and_passwords_stay_with_their_host(
     web: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire_module, "_is_public", lambda address: True)  # both servers of this test are local
+    monkeypatch.setattr(http_client, "_is_public", lambda address: True)  # both servers of this test are local
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1", "localhost").configure_cert(context)
@@ -357,9 +356,9 @@ def test_https_never_becomes_http_and_passwords_stay_with_their_host(
         onward = [f"{web.url}/a.rknn", f"https://localhost:{port}/b.rknn", "ftp://host/c.rknn"]
         thread = threading.Thread(target=serve, args=(listener, onward))
         thread.start()
-        wire = Wire(BOUNDS, ca_file=str(ca_file), pause=lambda _: None, environment={"HOME": str(tmp_path)})
+        client = HttpClient(BOUNDS, ca_file=str(ca_file), pause=lambda _: None, environment={"HOME": str(tmp_path)})
         for _ in range(2):
-            with pytest.raises(SourceError, match="not followed"), wire.open(f"https://127.0.0.1:{port}/a.rknn"):
+            with pytest.raises(SourceError, match="not followed"), client.open(f"https://127.0.0.1:{port}/a.rknn"):
                 pass
         thread.join()
     assert web.asked == []

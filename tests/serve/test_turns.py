@@ -11,8 +11,8 @@ import pytest
 from openrknn.serve.errors import BadRequestError, FullError, TooLargeError
 from openrknn.serve.plane.budget import Budget
 from openrknn.serve.plane.clients import Rates, client_key
-from openrknn.serve.plane.heavy import Heavy
 from openrknn.serve.plane.pacer import Pacer
+from openrknn.serve.plane.throttled_pool import ThrottledPool
 from openrknn.serve.rpc.frames import PREFACE, FrameError, Frames, Sieve, goaway
 from openrknn.serve.rpc.streams import Streams
 from openrknn.serve.rpc.weigh import weigh
@@ -36,7 +36,7 @@ def test_large_requests_leave_a_reserve_for_small_ones() -> None:
 
 def test_heavy_work_is_done_cheapest_first_and_has_a_bound() -> None:
     gate, done = threading.Event(), []
-    heavy = Heavy("test", threads=1, most_waiting=2, is_busy=lambda: False)
+    heavy = ThrottledPool("test", threads=1, most_waiting=2, is_busy=lambda: False)
     try:
         began = threading.Event()
 

@@ -18,11 +18,11 @@ import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
 from openrknn.errors import FormatError, RknnError
-from openrknn.serve.plane.card import Card
 from openrknn.serve.plane.contexts import Contexts
+from openrknn.serve.plane.model_info import ModelInfo
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import Limits, Settings
-from openrknn.serve.worker import keeper
+from openrknn.serve.worker import supervisor
 from openrknn.serve.worker.arena import Arena
 from openrknn.serve.worker.host import reference
 from openrknn.serve.worker.process import WorkerProcess
@@ -118,7 +118,7 @@ def test_a_worker_that_was_killed_while_idle_comes_back_before_the_next_request(
 
 
 def test_a_model_that_always_crashes_is_restarted_with_pauses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "_FIRST_PAUSE", 300.0)
+    monkeypatch.setattr(supervisor, "_FIRST_PAUSE", 300.0)
     with fragile(tmp_path) as server:
         assert infer(server, "one", picture(CRASH)).status == 500
         until(lambda: answers(server))  # the first time at once
@@ -139,7 +139,7 @@ def test_all_contexts_hear_that_their_process_is_gone(tmp_path: Path, monkeypatc
         listen(worker)
 
     monkeypatch.setattr(WorkerProcess, "_listen", listen_late)
-    monkeypatch.setattr(keeper, "_FIRST_PAUSE", 300.0)
+    monkeypatch.setattr(supervisor, "_FIRST_PAUSE", 300.0)
     with fragile(tmp_path) as server:
         for _ in range(2):  # the first time it starts again at once
             until(lambda: answers(server))
@@ -203,7 +203,7 @@ def test_a_card_travels_as_json() -> None:
     for file in FILES.values():
         card = Contexts(file).card
         words = card.as_json()
-        assert Card.from_json(words).as_json() == words
+        assert ModelInfo.from_json(words).as_json() == words
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a_card_travels_as_json() -> None:
 def test_a_hostile_card_is_refused(key: str, value: object) -> None:
     words = Contexts(FILES["picture"]).card.as_json()
     with pytest.raises(FormatError, match="cannot be"):
-        Card.from_json({**words, key: value})
+        ModelInfo.from_json({**words, key: value})
 
 
 def test_shared_memory_cannot_be_left_or_shortened() -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 
 from openrknn.analysis.ranges import range_findings
 from openrknn.analysis.reports import Finding, GraphReport, InputReport, OperatorReport, Severity
-from openrknn.analysis.strays import stray_findings
+from openrknn.analysis.unknown_registers import unknown_register_findings
 from openrknn.analysis.versions import NEWEST_TOOLKIT, parse_version
 from openrknn.chips import TARGETS
 from openrknn.container.check import problems
@@ -37,7 +37,7 @@ def find(model: Model, inputs: Sequence[InputReport], graphs: Sequence[GraphRepo
     found += _weights(model)
     found += _file(model)
     found += _memory(model)
-    found += stray_findings(model)
+    found += unknown_register_findings(model)
     found += _surprises(model)
     found += _colors(inputs)
     order = list(Severity)

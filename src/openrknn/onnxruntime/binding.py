@@ -126,7 +126,7 @@ class IOBinding(onnxruntime.IOBinding):  # type: ignore[misc]
         ]
 
     def get_outputs_as_ortvaluevector(self) -> Any:
-        """The same as a vector of C++."""
+        """`get_outputs` as ONNX Runtime's C++ vector."""
         vector = state.OrtValueVector()
         for value in self.get_outputs():
             vector.push_back(value._get_c_value())

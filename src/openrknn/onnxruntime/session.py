@@ -17,7 +17,7 @@ from openrknn.compiler.errors import OptionError
 from openrknn.compiler.importer.read import read_model
 from openrknn.errors import RknnError
 from openrknn.onnxruntime.binding import IOBinding
-from openrknn.onnxruntime.gate import Gate, NodeArg, check_files, unknown_output
+from openrknn.onnxruntime.input_checks import InputChecker, NodeArg, check_files, unknown_output
 from openrknn.onnxruntime.metadata import ModelMetadata, overridable
 from openrknn.onnxruntime.options import Request, cpu_options, partition_options, request
 from openrknn.onnxruntime.profiling import Profiling
@@ -95,7 +95,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         self.parted = parted
         weakref.finalize(self, parted.close)
         self._constants = frozenset(options.constants)
-        self._gate = Gate(parted.inputs)
+        self._gate = InputChecker(parted.inputs)
         self._inputs_meta = [NodeArg(port) for port in parted.inputs]
         self._outputs_meta = [NodeArg(port) for port in parted.outputs]
         self._providers = [RKNN, CPU]

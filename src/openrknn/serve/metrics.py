@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from openrknn.monitor import Npu
 from openrknn.monitor.merge import merged
 from openrknn.serve.plane.describe import version
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.plane.stats import BUCKETS, Histogram
 from openrknn.serve.voice.voice import Voice

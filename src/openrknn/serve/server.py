@@ -20,15 +20,15 @@ from openrknn.errors import RknnError, UnsupportedError
 from openrknn.runtime.session import Session
 from openrknn.serve import tracing
 from openrknn.serve.memory import keep_freed_memory
-from openrknn.serve.plane.face import Plane
 from openrknn.serve.plane.index import scan
+from openrknn.serve.plane.plane import Plane
 from openrknn.serve.plane.served import OpenSession
 from openrknn.serve.rest.app import build
 from openrknn.serve.rest.protocol import guarded_protocol
 from openrknn.serve.rpc.server import RpcServer
 from openrknn.serve.settings import Settings
 from openrknn.serve.tls import Certificates
-from openrknn.serve.voice.booth import OpenVoice, open_voice
+from openrknn.serve.voice.channel_handler import OpenVoice, open_voice
 from openrknn.serve.wyoming.server import WyomingServer
 
 __all__ = ["Server", "running"]

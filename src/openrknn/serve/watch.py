@@ -10,7 +10,7 @@ from pathlib import Path
 
 from openrknn import monitor
 from openrknn.monitor import Core, Npu
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
 
 __all__ = ["Watch"]
 

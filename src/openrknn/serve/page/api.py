@@ -15,7 +15,7 @@ from openrknn.errors import RknnError
 from openrknn.serve.errors import ModelFailedError, NotFoundError, ServeError
 from openrknn.serve.page.doctor import findings
 from openrknn.serve.plane.describe import server_metadata
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.plane.stats import percentile
 from openrknn.serve.rest.tickets import make_ticket

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from openrknn import doctor
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
 
 __all__ = ["findings"]
 

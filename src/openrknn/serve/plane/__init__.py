@@ -1,6 +1,6 @@
 """The data plane: everything between a parsed request and its answer, for both protocols.
 
-    face        Plane: find the model, run the request, measure it
+    plane       Plane: find the model, run the request, measure it
     repository  models by name and version: load, unload, reload;   index: what lies in a folder;   config: model.toml
     served      one version of a model: its queue, its contexts, its readiness
     instance    a context in a thread of its own, which comes back after a crash

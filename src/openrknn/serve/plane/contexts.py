@@ -16,7 +16,7 @@ from openrknn.container.model import Model
 from openrknn.errors import RknnError
 from openrknn.runtime.session import Session
 from openrknn.serve.datatypes import Array
-from openrknn.serve.plane.card import Card
+from openrknn.serve.plane.model_info import ModelInfo
 
 __all__ = ["Contexts", "OpenSession", "run_session"]
 
@@ -57,7 +57,7 @@ class Contexts:
     ) -> None:
         # From memory: a mapped file that somebody truncates would end the process.
         self.model: Model | Bundle = _read(path)
-        self.card = Card.of(self.model)
+        self.card = ModelInfo.of(self.model)
         self._device, self._cores, self._warm_up = device, cores, warm_up
         self._open_session = open_session
         self._sessions: list[Session] = []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from openrknn.serve.plane.config import LEVELS
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.plane.stats import Stats
 

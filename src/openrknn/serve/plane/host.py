@@ -12,9 +12,9 @@ from openrknn.runtime.profile import RunTimes
 from openrknn.runtime.session import Session
 from openrknn.serve.datatypes import Array
 from openrknn.serve.errors import NotFoundError
-from openrknn.serve.plane.card import Card
 from openrknn.serve.plane.contexts import Contexts, OpenSession, run_session
 from openrknn.serve.plane.instance import Context
+from openrknn.serve.plane.model_info import ModelInfo
 from openrknn.serve.shared.tensor import Tensor, loaded
 
 __all__ = ["Host", "InProcessHost", "no_report"]
@@ -23,7 +23,7 @@ __all__ = ["Host", "InProcessHost", "no_report"]
 class Host(Protocol):
     """One model version, loaded somewhere."""
 
-    card: Card
+    card: ModelInfo
 
     @property
     def restarts(self) -> int:

@@ -11,12 +11,12 @@ from openrknn.errors import RknnError, UnsupportedError
 from openrknn.runtime.session import Session
 from openrknn.serve.errors import BadRequestError, ConflictError, NotFoundError, NotReadyError
 from openrknn.serve.plane.entry import Entry
-from openrknn.serve.plane.given import GivenModels
 from openrknn.serve.plane.index import FoundModel, Stamp, scan
 from openrknn.serve.plane.served import OpenSession, Served
+from openrknn.serve.plane.uploaded_models import UploadedModels
 from openrknn.serve.settings import Settings
 from openrknn.serve.sources import Sources
-from openrknn.serve.sources.wire import Bounds
+from openrknn.serve.sources.http_client import Bounds
 
 __all__ = ["Entry", "Repository"]
 
@@ -47,7 +47,7 @@ class Repository:
         self._wanted: set[str] = set()
         """Models that were asked for."""
         self.is_loading = True
-        self._given = GivenModels(settings.limits.total_bytes)
+        self._given = UploadedModels(settings.limits.total_bytes)
         """What clients sent with their load requests."""
 
     # -- looking -------------------------------------------------------------------------------------------------

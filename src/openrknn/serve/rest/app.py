@@ -16,14 +16,14 @@ from openrknn.serve.errors import BadRequestError, FullError, NotFoundError, Not
 from openrknn.serve.page import api as page
 from openrknn.serve.plane import describe
 from openrknn.serve.plane.budget import Share
-from openrknn.serve.plane.face import Plane
-from openrknn.serve.plane.given import files_of
+from openrknn.serve.plane.plane import Plane
 from openrknn.serve.plane.served import Served
+from openrknn.serve.plane.uploaded_models import files_of
 from openrknn.serve.rest import audio, extensions
 from openrknn.serve.rest import infer as infer_format
 from openrknn.serve.rest.body import SHARE, compress, read_body
+from openrknn.serve.rest.disconnect import unless_gone
 from openrknn.serve.rest.extensions import small_json
-from openrknn.serve.rest.gone import unless_gone
 from openrknn.serve.rest.guard import Guard
 from openrknn.serve.rest.openapi import description
 from openrknn.serve.rest.pictures import Pictures

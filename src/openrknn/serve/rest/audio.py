@@ -12,15 +12,15 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from openrknn.serve.errors import BadRequestError, NotFoundError, ServeError
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
 from openrknn.serve.rest.body import SHARE, read_body
-from openrknn.serve.rest.gone import unless_gone
+from openrknn.serve.rest.disconnect import unless_gone
 from openrknn.serve.rest.live import Live
 from openrknn.serve.rest.multipart import Part, parse_form
 from openrknn.serve.rest.openai import event, failed_event, model_words
 from openrknn.serve.rest.speech import Speech
+from openrknn.serve.voice.operations import transcribe, transcribe_in_steps
 from openrknn.serve.voice.voice import Voice
-from openrknn.serve.voice.work import transcribe, transcribe_in_steps
 from openrknn.voice.results import Transcript
 
 __all__ = ["routes"]

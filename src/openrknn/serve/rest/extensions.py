@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from openrknn.serve.errors import BadRequestError
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
 from openrknn.serve.rest import infer as infer_format
 from openrknn.serve.rest.body import SHARE, read_body
 from openrknn.serve.settings import Limits

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from openrknn.serve.errors import ForbiddenError, ServeError, UnauthorizedError
 from openrknn.serve.logs import one_line
 from openrknn.serve.plane.clients import client_key
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
 from openrknn.serve.rest import openai
 from openrknn.serve.rest.body import PLANE, SHARE, ClientGoneError
 from openrknn.serve.rest.protocol import ABORT, DRAIN, KNOWN, MARK

@@ -14,11 +14,11 @@ import orjson
 
 from openrknn.serve.datatypes import Array, datatype_of, dtype_of
 from openrknn.serve.errors import BadRequestError
-from openrknn.serve.plane import wishes
+from openrknn.serve.plane import output_parameters
 from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.classes import Labelled
-from openrknn.serve.plane.face import Request
 from openrknn.serve.plane.job import Answer, OutputKind
+from openrknn.serve.plane.plane import Request
 from openrknn.serve.plane.signature import Signature, check_shape
 from openrknn.serve.shared.regions import Regions
 from openrknn.serve.shared.tensor import SharedTensor, Tensor, Written
@@ -58,7 +58,7 @@ def json_bytes(text: bytes | bytearray | memoryview) -> int:
 def answer_bytes(parsed: Parsed, signature: Signature) -> int:
     """The most memory that an answer can take: its arrays, and twice its body."""
     is_binary = parsed.all_binary and all(parsed.binary.values())
-    return wishes.answer_bytes(parsed.request, signature, _BINARY_BYTES if is_binary else _TEXT_BYTES)
+    return output_parameters.answer_bytes(parsed.request, signature, _BINARY_BYTES if is_binary else _TEXT_BYTES)
 
 
 def parse(
@@ -95,7 +95,8 @@ def parse(
     identity = words.get("id")
     if identity is not None and (not isinstance(identity, str) or len(identity) > _MAX_ID):
         raise BadRequestError(f"id is a text of at most {_MAX_ID} characters")
-    wished = wishes.wishes(((name, _parameters(entry)) for name, entry in zip(names, outputs, strict=True)), regions)
+    named = ((name, _parameters(entry)) for name, entry in zip(names, outputs, strict=True))
+    asked = output_parameters.parse(named, regions)
     if share is not None:
         share.grow(sum(tensor.nbytes for tensor in inputs.values() if isinstance(tensor, SharedTensor)))
     request = Request(
@@ -105,9 +106,9 @@ def parse(
         kind=output_kind(parameters),
         timeout_seconds=timeout(parameters),
         pre_seconds=time.perf_counter() - started,
-        places=wished.places,
-        classes=wished.classes,
-        priority=wishes.priority(parameters),
+        places=asked.places,
+        classes=asked.classes,
+        priority=output_parameters.priority(parameters),
     )
     binary = {name: flag(_parameters(entry), "binary_data") for name, entry in zip(names, outputs, strict=True)}
     return Parsed(request, identity, flag(parameters, "binary_data_output"), binary)

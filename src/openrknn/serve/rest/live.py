@@ -21,9 +21,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from openrknn.serve.errors import BadRequestError, ConflictError, NotFoundError, ServeError
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
 from openrknn.serve.rest.body import read_body
-from openrknn.serve.voice.work import Ears
+from openrknn.serve.voice.operations import Ears
 from openrknn.voice.results import Segment
 
 __all__ = ["Live"]

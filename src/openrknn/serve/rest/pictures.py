@@ -20,10 +20,10 @@ from openrknn.errors import UnsupportedError
 from openrknn.pictures import PictureError, Pixels, read_picture
 from openrknn.serve.datatypes import Array
 from openrknn.serve.errors import BadRequestError, DeadlineError, FullError, ServeError
-from openrknn.serve.plane.face import Plane, Request
-from openrknn.serve.plane.heavy import Heavy
 from openrknn.serve.plane.job import Job, Stages
+from openrknn.serve.plane.plane import Plane, Request
 from openrknn.serve.plane.served import Served
+from openrknn.serve.plane.throttled_pool import ThrottledPool
 from openrknn.serve.shared.tensor import Written
 from openrknn.vision.errors import SourceError, UnknownFamilyError
 from openrknn.vision.ocr import TextReader
@@ -114,7 +114,7 @@ class Pictures:
         self._pipelines: weakref.WeakKeyDictionary[Served, Pipeline] = weakref.WeakKeyDictionary()
         processors = os.cpu_count() or 1
         self._threads = ThreadPoolExecutor(2 * processors, thread_name_prefix="openrknn-picture")
-        self._heavy = Heavy(
+        self._heavy = ThrottledPool(
             "large-picture", threads=max(1, processors // 2), most_waiting=_MOST_HEAVY, is_busy=plane.is_busy
         )
         plane.closers += [self._heavy.close, self._threads.shutdown]

@@ -15,13 +15,13 @@ from starlette.responses import Response, StreamingResponse
 
 from openrknn.serve.datatypes import Array
 from openrknn.serve.errors import BadRequestError, NotFoundError, ServeError
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
 from openrknn.serve.rest import infer as infer_format
 from openrknn.serve.rest.body import SHARE, read_body
 from openrknn.serve.rest.openai import event, failed_event
 from openrknn.serve.voice import encode
+from openrknn.serve.voice.operations import speak
 from openrknn.serve.voice.voice import Voice
-from openrknn.serve.voice.work import speak
 from openrknn.voice.audio import Resampler
 
 __all__ = ["Speech"]

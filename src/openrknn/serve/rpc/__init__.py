@@ -4,7 +4,8 @@
     schema      reads such a file at run time: no compiler, no generated code;   messages: the classes
     tensors     messages to arrays and back;   service: the calls;   health: grpc.health.v1
     server      the calls with their token and limits;   call, streams: one call, and those that last
-    gate        the port: asks for memory before a message is let in, TLS;   frames: HTTP/2 as far as sizes go
+    admission_proxy   the port: asks for memory before a message is let in, TLS;   client_connection: one of its clients
+    frames      HTTP/2 as far as sizes go
     weigh       what a message takes as objects
 
 Why at run time: generated code has to fit the installed version of protobuf and hides its numbers. The descriptors live

@@ -7,7 +7,7 @@ from typing import Any
 from google.protobuf import json_format
 
 from openrknn.serve.errors import BadRequestError
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
 from openrknn.serve.rpc.call import Call
 from openrknn.serve.rpc.messages import inference
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from openrknn.serve.errors import NotFoundError
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
 from openrknn.serve.rpc.call import Call
 from openrknn.serve.rpc.messages import health
 from openrknn.serve.timeouts import timeout

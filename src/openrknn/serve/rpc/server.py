@@ -17,9 +17,9 @@ from openrknn.serve.errors import BadRequestError, ServeError, SlowError, TooLar
 from openrknn.serve.logs import one_line
 from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.clients import client_key
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
+from openrknn.serve.rpc.admission_proxy import AdmissionProxy, private_folder
 from openrknn.serve.rpc.call import Call
-from openrknn.serve.rpc.gate import Gate, private_folder
 from openrknn.serve.rpc.health import Health
 from openrknn.serve.rpc.messages import health, inference
 from openrknn.serve.rpc.schema import Method
@@ -58,7 +58,7 @@ class RpcServer:
         self._plane, self._settings = plane, plane.settings
         limits = self._settings.limits
         self._streams = Streams(limits.streams, limits.client_streams)
-        self._gate = Gate(private_folder(), limits, plane)
+        self._proxy = AdmissionProxy(private_folder(), limits, plane)
         self._server = grpc.aio.server(
             options=[
                 ("grpc.max_receive_message_length", limits.body_bytes),
@@ -81,18 +81,18 @@ class RpcServer:
 
     async def start(self, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
         """Listen."""
-        self._server.add_insecure_port(f"unix:{self._gate.target}")
+        self._server.add_insecure_port(f"unix:{self._proxy.target}")
         await self._server.start()
-        await self._gate.start(listener, tls)
+        await self._proxy.start(listener, tls)
 
     async def stop(self, grace_seconds: float) -> None:
         """Take nothing more; wait for what was taken."""
-        self._gate.stop_listening()
+        self._proxy.stop_listening()
         self._streams.close()
         until = time.monotonic() + grace_seconds
-        await self._gate.leave(grace_seconds)
+        await self._proxy.leave(grace_seconds)
         await self._server.stop(max(0.0, until - time.monotonic()))
-        self._gate.close()
+        self._proxy.close()
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class RpcServer:
                 self._check_token(method.name, context)
                 self._check_rate(method.name, context)
                 with call.share:
-                    await self._answer(method, function, _Arriving(context, self._gate), call, context)
+                    await self._answer(method, function, _Arriving(context, self._proxy), call, context)
             except ServeError as error:
                 code, text = error.code, str(error)
             except asyncio.CancelledError:
@@ -120,7 +120,7 @@ class RpcServer:
             finally:
                 self._log(method.name, code, started, context, call)
             if code in _BAD and method.name not in _OPEN_CALLS:
-                self._plane.pacer.refused(client_key(_host(self._gate.client(context.peer()))))
+                self._plane.pacer.refused(client_key(_host(self._proxy.client(context.peer()))))
             if code != "OK":
                 # gRPC keeps the error that this raises in a circle of references. Raised inside `except` it would keep
                 # the message with it, until somebody collects garbage.
@@ -139,7 +139,7 @@ class RpcServer:
             for done in call.after:
                 done()
             return
-        with self._streams.place(client_key(_host(self._gate.client(context.peer())))) as call.stream:
+        with self._streams.place(client_key(_host(self._proxy.client(context.peer())))) as call.stream:
             if method.name in _WITH_TENSORS:
                 await self._check_size(context)
             given = messages if method.streams_requests else await self._only(messages, call)
@@ -149,7 +149,7 @@ class RpcServer:
 
     async def _check_size(self, context: Any) -> None:
         """What no model can need is not read at all."""
-        size, most = await self._gate.announced(context.peer()), self._plane.largest_message()
+        size, most = await self._proxy.announced(context.peer()), self._plane.largest_message()
         if size > most:
             raise TooLargeError(f"the message has {size} bytes; no model here can need more than {most}")
 
@@ -196,11 +196,11 @@ class RpcServer:
 
     def _check_rate(self, name: str, context: Any) -> None:
         if self._settings.limits.client_rate and name not in _QUIET_CALLS:
-            self._plane.rates.check(client_key(_host(self._gate.client(context.peer()))))
+            self._plane.rates.check(client_key(_host(self._proxy.client(context.peer()))))
 
     def _log(self, name: str, code: str, started: float, context: Any, call: Call) -> None:
         milliseconds = round(1000 * (time.perf_counter() - started), 3)
-        client = one_line(self._gate.client(context.peer()))
+        client = one_line(self._proxy.client(context.peer()))
         fields = {"method": name, "code": code, "ms": milliseconds, "client": client, "model": one_line(call.model)}
         level = logging.DEBUG if name in _QUIET_CALLS and code == "OK" else logging.INFO
         _LOG.log(level, "gRPC %(method)s %(code)s %(ms)s ms", fields, extra={"fields": fields})
@@ -209,8 +209,8 @@ class RpcServer:
 class _Arriving:
     """The messages of a call. No generator: a suspended one would keep the last message, and gRPC keeps generators."""
 
-    def __init__(self, context: Any, gate: Gate) -> None:
-        self._context, self._gate = context, gate
+    def __init__(self, context: Any, proxy: AdmissionProxy) -> None:
+        self._context, self._proxy = context, proxy
 
     def __aiter__(self) -> _Arriving:
         return self
@@ -219,7 +219,7 @@ class _Arriving:
         raw = await self._context.read()
         if raw is grpc.aio.EOF:
             raise StopAsyncIteration
-        self._gate.arrived(len(raw))
+        self._proxy.arrived(len(raw))
         return bytes(raw)
 
 

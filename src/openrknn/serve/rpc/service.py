@@ -14,8 +14,8 @@ from openrknn.serve import tracing
 from openrknn.serve.errors import NotFoundError, ServeError
 from openrknn.serve.plane import describe
 from openrknn.serve.plane.budget import Share
-from openrknn.serve.plane.face import Plane
-from openrknn.serve.plane.given import files_of
+from openrknn.serve.plane.plane import Plane
+from openrknn.serve.plane.uploaded_models import files_of
 from openrknn.serve.rpc import tensors
 from openrknn.serve.rpc.call import Call
 from openrknn.serve.rpc.extensions import Extensions

@@ -10,11 +10,11 @@ import numpy as np
 
 from openrknn.serve.datatypes import Array, datatype_of, dtype_of
 from openrknn.serve.errors import BadRequestError
-from openrknn.serve.plane import wishes
+from openrknn.serve.plane import output_parameters
 from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.classes import Labelled
-from openrknn.serve.plane.face import Request
 from openrknn.serve.plane.job import Answer
+from openrknn.serve.plane.plane import Request
 from openrknn.serve.plane.signature import Signature, check_shape
 from openrknn.serve.rest.infer import cast_to, from_bytes, output_kind, timeout
 from openrknn.serve.shared.regions import Regions
@@ -51,7 +51,7 @@ _ANSWER_BYTES = 24
 
 def answer_bytes(request: Request, signature: Signature) -> int:
     """The most memory that an answer can take."""
-    return wishes.answer_bytes(request, signature, _ANSWER_BYTES)
+    return output_parameters.answer_bytes(request, signature, _ANSWER_BYTES)
 
 
 def parse(message: Any, seconds_left: float | None, share: Share, regions: Regions) -> Request:
@@ -77,7 +77,8 @@ def parse(message: Any, seconds_left: float | None, share: Share, regions: Regio
     if not inputs:
         raise BadRequestError("the request has no inputs")
     parameters = _parameters(message.parameters)
-    wished = wishes.wishes(((entry.name, _parameters(entry.parameters)) for entry in message.outputs), regions)
+    named = ((entry.name, _parameters(entry.parameters)) for entry in message.outputs)
+    asked = output_parameters.parse(named, regions)
     share.grow(sum(tensor.nbytes for tensor in inputs.values() if isinstance(tensor, SharedTensor)))
     limits = [limit for limit in (seconds_left, timeout(parameters)) if limit is not None]
     return Request(
@@ -87,9 +88,9 @@ def parse(message: Any, seconds_left: float | None, share: Share, regions: Regio
         kind=output_kind(parameters),
         timeout_seconds=min(limits) if limits else None,
         pre_seconds=time.perf_counter() - started,
-        places=wished.places,
-        classes=wished.classes,
-        priority=wishes.priority(parameters),
+        places=asked.places,
+        classes=asked.classes,
+        priority=output_parameters.priority(parameters),
     )
 
 

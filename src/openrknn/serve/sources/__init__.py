@@ -5,10 +5,10 @@
     https://host/models/scene.rknn              one model; its checksum in the address, or in scene.rknn.sha256
     https://host/models/SHA256SUMS              every model that the list names, with its checksum
 
-    address      what such a source may look like            wire         HTTP with bounds: time, size, redirects
+    address      what such a source may look like            http_client  HTTP with bounds: time, size, redirects
     bucket       S3: lists and objects                       signing      AWS Signature Version 4
     web          HTTP(S): files, lists of checksums          credentials  who signs: variables and files of AWS
-    folder       one mirror: checksums, commits              sync         all sources of a server
+    mirror       one mirror: checksums, commits              sync         all sources of a server
 
 Signing takes eighty lines of the standard library; boto3 would bring 20 MB to boards that have little room.
 """

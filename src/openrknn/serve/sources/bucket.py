@@ -23,9 +23,9 @@ from openrknn.serve.sources.errors import (
     TooMuchError,
     UnreachableError,
 )
+from openrknn.serve.sources.http_client import Answer, HttpClient, refusal
 from openrknn.serve.sources.item import Got, Item
 from openrknn.serve.sources.signing import canonical_path, canonical_query, signed
-from openrknn.serve.sources.wire import Answer, Wire, refusal
 from openrknn.serve.sources.writing import written
 
 __all__ = ["Bucket"]
@@ -52,8 +52,10 @@ class Bucket:
     page_size: ClassVar[int] = 1000
     """Objects; S3 gives no more."""
 
-    def __init__(self, address: Address, storage: Storage, wire: Wire, *, now: Callable[[], datetime] = _now) -> None:
-        self._address, self._storage, self._wire, self._now = address, storage, wire, now
+    def __init__(
+        self, address: Address, storage: Storage, http: HttpClient, *, now: Callable[[], datetime] = _now
+    ) -> None:
+        self._address, self._storage, self._http, self._now = address, storage, http, now
         self._region = storage.region
         prefix = address.path
         if address.file_name:
@@ -64,7 +66,7 @@ class Bucket:
 
     def items(self) -> list[Item]:
         """Every object that belongs to a repository."""
-        return self._wire.trying(self._items)
+        return self._http.trying(self._items)
 
     def _items(self) -> list[Item]:
         found: dict[str, Item] = {}
@@ -81,7 +83,7 @@ class Bucket:
             if not more:
                 break
             # Other things may lie below the prefix, but nobody keeps us listing for ever.
-            if more == after or seen > 20 * self._wire.bounds.files:
+            if more == after or seen > 20 * self._http.bounds.files:
                 raise TooMuchError(f"{self._address.text}: more than {seen} objects; give a prefix with models only")
             after = more
         if self._address.file_name and self._address.file_name not in found:
@@ -105,14 +107,14 @@ class Bucket:
 
     def fetch(self, item: Item, tag: str, file: BinaryIO) -> Got | None:
         """The bytes that the list spoke of."""
-        return self._wire.trying(lambda: self._fetch(item, file))
+        return self._http.trying(lambda: self._fetch(item, file))
 
     def _fetch(self, item: Item, file: BinaryIO) -> Got:
         headers = {"x-amz-checksum-mode": "ENABLED"}
         if item.tag:
             headers["if-match"] = item.tag
         with self._open(self._base + item.path, {}, headers) as answer:
-            size, sha256 = written(answer, file, self._wire.bounds.file_bytes, is_promised=True)
+            size, sha256 = written(answer, file, self._http.bounds.file_bytes, is_promised=True)
             return Got(item.tag or answer.headers.get("etag", ""), size, sha256, _promised(answer.headers))
 
     @contextmanager
@@ -149,7 +151,7 @@ class Bucket:
             )
         words = canonical_query(query)
         url = f"{parts.scheme}://{host}{canonical_path(path)}{'?' if words else ''}{words}"
-        with self._wire.open(url, sent, follow=False, refuse=self._refusal) as answer:
+        with self._http.open(url, sent, follow=False, refuse=self._refusal) as answer:
             yield answer
 
     def _refusal(self, text: str, status: int, headers: Mapping[str, str], body: bytes) -> SourceError:

@@ -20,10 +20,10 @@ from openrknn.serve.sources.address import Address, is_remote, parse
 from openrknn.serve.sources.bucket import Bucket
 from openrknn.serve.sources.credentials import storage
 from openrknn.serve.sources.errors import CacheError, SourceError
-from openrknn.serve.sources.folder import Mirror
+from openrknn.serve.sources.http_client import Bounds, HttpClient
 from openrknn.serve.sources.item import Remote
+from openrknn.serve.sources.mirror import Mirror
 from openrknn.serve.sources.web import Page, Sums
-from openrknn.serve.sources.wire import Bounds, Wire
 
 __all__ = ["Followed", "Sources"]
 
@@ -78,10 +78,10 @@ class Followed:
 
     def _remote(self, pause: Callable[[float], object]) -> Remote:
         if self.address.scheme != "s3":
-            wire = Wire(self._bounds, pause=pause, environment=self._environment)
-            return Page(self.address, wire) if self.address.file_name else Sums(self.address, wire)
+            http = HttpClient(self._bounds, pause=pause, environment=self._environment)
+            return Page(self.address, http) if self.address.file_name else Sums(self.address, http)
         now = storage(self._environment)  # read each time: temporary credentials change
-        return Bucket(self.address, now, Wire(self._bounds, ca_file=now.ca_file, pause=pause))
+        return Bucket(self.address, now, HttpClient(self._bounds, ca_file=now.ca_file, pause=pause))
 
 
 class Sources:

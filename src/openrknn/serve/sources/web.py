@@ -8,8 +8,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from openrknn.serve.sources.address import Address, relative_path
 from openrknn.serve.sources.errors import AnswerError, CredentialsError, MissingError, TooMuchError
+from openrknn.serve.sources.http_client import HttpClient
 from openrknn.serve.sources.item import Got, Item
-from openrknn.serve.sources.wire import Wire
 from openrknn.serve.sources.writing import written
 
 __all__ = ["Page", "Sums", "read_sums"]
@@ -21,8 +21,8 @@ _LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)", re.ASCII)
 class Page:
     """One model by its address, with its checksum beside it (NAME.sha256) unless the address has it."""
 
-    def __init__(self, address: Address, wire: Wire) -> None:
-        self._address, self._wire = address, wire
+    def __init__(self, address: Address, http: HttpClient) -> None:
+        self._address, self._http = address, http
 
     def items(self) -> list[Item]:
         """The file, and what may lie beside it."""
@@ -36,7 +36,7 @@ class Page:
         suffix = item.path.removeprefix(self._address.file_name)
         url = urlunsplit(parts._replace(path=parts.path + suffix))
         try:
-            return self._wire.trying(lambda: _fetched(self._wire, url, tag, file, is_promised=bool(item.sha256)))
+            return self._http.trying(lambda: _fetched(self._http, url, tag, file, is_promised=bool(item.sha256)))
         except CredentialsError as error:
             if item.is_optional:  # storages that hide what is there say 403 for what is not
                 raise MissingError(str(error)) from None
@@ -46,19 +46,19 @@ class Page:
 class Sums:
     """A folder on a web server, by its list of checksums."""
 
-    def __init__(self, address: Address, wire: Wire) -> None:
-        self._address, self._wire = address, wire
+    def __init__(self, address: Address, http: HttpClient) -> None:
+        self._address, self._http = address, http
 
     def items(self) -> list[Item]:
         """What the list names."""
-        data, _ = self._wire.trying(lambda: self._wire.read(self._address.place, {}, _LIST_BYTES))
-        return read_sums(data, self._address.text, self._wire.bounds.files)
+        data, _ = self._http.trying(lambda: self._http.read(self._address.place, {}, _LIST_BYTES))
+        return read_sums(data, self._address.text, self._http.bounds.files)
 
     def fetch(self, item: Item, tag: str, file: BinaryIO) -> Got | None:
         """The checksum says whether it is new."""
         parts = urlsplit(self._address.place)
         url = urlunsplit(parts._replace(path=parts.path.rpartition("/")[0] + "/" + quote(item.path)))
-        return self._wire.trying(lambda: _fetched(self._wire, url, "", file, is_promised=True))
+        return self._http.trying(lambda: _fetched(self._http, url, "", file, is_promised=True))
 
 
 def read_sums(data: bytes, where: str, most: int) -> list[Item]:
@@ -82,10 +82,10 @@ def read_sums(data: bytes, where: str, most: int) -> list[Item]:
     return list(found.values())
 
 
-def _fetched(wire: Wire, url: str, tag: str, file: BinaryIO, *, is_promised: bool) -> Got | None:
+def _fetched(http: HttpClient, url: str, tag: str, file: BinaryIO, *, is_promised: bool) -> Got | None:
     headers = {"if-none-match": tag} if tag else {}
-    with wire.open(url, headers) as answer:
+    with http.open(url, headers) as answer:
         if answer.status == 304:
             return None
-        size, sha256 = written(answer, file, wire.bounds.file_bytes, is_promised=is_promised)
+        size, sha256 = written(answer, file, http.bounds.file_bytes, is_promised=is_promised)
         return Got(answer.headers.get("etag", "")[:200], size, sha256)

@@ -6,7 +6,7 @@ import hashlib
 from typing import BinaryIO
 
 from openrknn.serve.sources.errors import CacheError, PartialError
-from openrknn.serve.sources.wire import Answer
+from openrknn.serve.sources.http_client import Answer
 
 __all__ = ["written"]
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from openrknn.serve.datatypes import Array
 from openrknn.serve.errors import BadRequestError, ModelFailedError
-from openrknn.serve.voice.booth import Booth, Engine
+from openrknn.serve.voice.channel_handler import ChannelHandler, Engine
 from openrknn.serve.worker.arena import Arena
 from openrknn.serve.worker.process import WorkerProcess
 from openrknn.serve.worker.remote import connected, words_of
@@ -36,7 +36,7 @@ class Channel(Protocol):
 
 
 class RemoteChannel:
-    """To a booth in a voice's process. Whoever takes longer than allowed is ended, and all of its channels with it."""
+    """To a handler in a voice's process. One that takes longer than allowed is ended, with all of its channels."""
 
     def __init__(self, worker: WorkerProcess, load_seconds: float) -> None:
         self._worker = worker
@@ -68,27 +68,27 @@ class RemoteChannel:
         return _checked(answer), sound.copy() if sound is not None else None
 
     def close(self) -> None:
-        """The booth ends when it notices."""
+        """The handler ends when it notices."""
         self._wire.close()
         self._arena.close()
 
 
 class LocalChannel:
-    """To a booth of this process."""
+    """To a handler of this process."""
 
     is_alive = True
 
     def __init__(self, engine: Engine) -> None:
-        self._booth = Booth(engine)
+        self._handler = ChannelHandler(engine)
 
     def ask(self, words: Mapping[str, Any], array: Array | None, seconds: float) -> tuple[dict[str, Any], Array | None]:
         """Nobody can end it here: the time limit is the client's."""
-        answer, sound = self._booth.answer(words, array)
+        answer, sound = self._handler.answer(words, array)
         return _checked(answer), sound
 
     def close(self) -> None:
         """Forget everything."""
-        self._booth.close()
+        self._handler.close()
 
 
 def _checked(answer: dict[str, Any]) -> dict[str, Any]:

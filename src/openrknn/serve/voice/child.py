@@ -1,4 +1,4 @@
-"""A voice's process: one booth a channel, one thread a booth."""
+"""A voice's process: one handler and one thread for each channel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 from openrknn.serve.memory import keep_freed_memory
-from openrknn.serve.voice.booth import Booth, Engine
+from openrknn.serve.voice.channel_handler import ChannelHandler, Engine
 from openrknn.serve.worker.arena import Arena
 from openrknn.serve.worker.child import find, log_to_server
 from openrknn.serve.worker.limits import bound_memory, stand_back
@@ -54,21 +54,21 @@ def _load(words: dict[str, Any]) -> Engine:
 def _open(engine: Engine, words: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
     connection = socket.socket(fileno=descriptors[0])
     arena = Arena(descriptors[1], words["input_bytes"], words["output_bytes"])
-    threading.Thread(target=_serve, args=(Wire(connection), arena, Booth(engine)), daemon=True).start()
+    threading.Thread(target=_serve, args=(Wire(connection), arena, ChannelHandler(engine)), daemon=True).start()
     return {"opened": True}
 
 
-def _serve(wire: Wire, arena: Arena, booth: Booth) -> None:
+def _serve(wire: Wire, arena: Arena, handler: ChannelHandler) -> None:
     """One channel, until the server closes it."""
     try:
         while True:
             words = wire.receive()
             arrays = arena.views(words["inputs"])
-            answer, array = booth.answer(words, arrays.get("sound"))
+            answer, array = handler.answer(words, arrays.get("sound"))
             answer["tensors"] = arena.put_outputs({"sound": array} if array is not None else {})
             wire.send(answer)
     except ClosedWireError:
-        booth.close()
+        handler.close()
     finally:
         wire.close()
         arena.close()

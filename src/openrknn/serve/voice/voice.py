@@ -15,14 +15,14 @@ from openrknn.serve.datatypes import Array
 from openrknn.serve.errors import DeadlineError, FullError, ModelFailedError, NotReadyError, ServeError
 from openrknn.serve.settings import IN_PROCESS, Settings
 from openrknn.serve.timeouts import timeout
-from openrknn.serve.voice.booth import Engine, OpenVoice
 from openrknn.serve.voice.channel import Channel, LocalChannel, RemoteChannel
+from openrknn.serve.voice.channel_handler import Engine, OpenVoice
 from openrknn.serve.voice.stats import VoiceStats
 from openrknn.serve.worker import arena
 from openrknn.serve.worker.host import reference
-from openrknn.serve.worker.keeper import Keeper
 from openrknn.serve.worker.process import WorkerDiedError, WorkerProcess
 from openrknn.serve.worker.remote import words_of
+from openrknn.serve.worker.supervisor import Supervisor
 
 __all__ = ["Conversation", "FoundVoice", "Voice"]
 
@@ -80,7 +80,7 @@ class Voice:
         self._room = asyncio.Semaphore(self._streams)
         self._leaving: set[asyncio.Task[None]] = set()
         self.waiting = 0
-        self._keeper: Keeper[dict[str, Any]] | None = None
+        self._supervisor: Supervisor[dict[str, Any]] | None = None
         self._engine: Engine | None = None
         if settings.workers == IN_PROCESS or not arena.is_available():
             self._engine = Engine(
@@ -94,10 +94,10 @@ class Voice:
                 "set_bytes": found.size_bytes, "open_voice": reference(opener),
             }  # fmt: skip
             name = f"voice {found.name}"
-            self._keeper = Keeper(
+            self._supervisor = Supervisor(
                 lambda: WorkerProcess(name, lambda: None, _CHILD), lambda one: self._load(one, question)
             )
-            card = self._keeper.start()
+            card = self._supervisor.start()
         self.rate, self.language, self.speakers = _read_card(card, found)
 
     def _load(self, worker: WorkerProcess, question: dict[str, Any]) -> dict[str, Any]:
@@ -112,16 +112,16 @@ class Voice:
     @property
     def problem(self) -> str:
         """Why it cannot answer now; empty: it can."""
-        return self._keeper.problem if self._keeper is not None else ""
+        return self._supervisor.problem if self._supervisor is not None else ""
 
     @property
     def restarts(self) -> int:
         """Of its process."""
-        return self._keeper.restarts if self._keeper is not None else 0
+        return self._supervisor.restarts if self._supervisor is not None else 0
 
     def pids(self) -> Sequence[int]:
         """Its process."""
-        return self._keeper.pids() if self._keeper is not None else ()
+        return self._supervisor.pids() if self._supervisor is not None else ()
 
     # -- conversations -------------------------------------------------------------------------------------------
 
@@ -174,9 +174,9 @@ class Voice:
     def _new_channel(self) -> Channel:
         if self._engine is not None:
             return LocalChannel(self._engine)
-        assert self._keeper is not None
+        assert self._supervisor is not None
         try:
-            return RemoteChannel(self._keeper.live(), self._load_seconds)
+            return RemoteChannel(self._supervisor.live(), self._load_seconds)
         except WorkerDiedError as error:
             raise NotReadyError(f"voice {self.name!r} is not ready: {error}") from None
         except ServeError:
@@ -199,8 +199,8 @@ class Voice:
 
     def close(self) -> None:
         """End its process and everything in it."""
-        if self._keeper is not None:
-            self._keeper.close()
+        if self._supervisor is not None:
+            self._supervisor.close()
         for channel in self._free:
             channel.close()
         self._free = []

@@ -11,7 +11,7 @@ from pathlib import Path
 from openrknn.errors import UnsupportedError
 from openrknn.serve.errors import BadRequestError, NotFoundError, NotReadyError
 from openrknn.serve.settings import Settings
-from openrknn.serve.voice.booth import OpenVoice, open_voice
+from openrknn.serve.voice.channel_handler import OpenVoice, open_voice
 from openrknn.serve.voice.voice import FoundVoice, Voice
 from openrknn.voice.sets import open_set
 

@@ -1,7 +1,7 @@
 """Each model in a process of its own: what a model does to its process, it does to nobody else.
 
     host        the server's side: loads a model in a process and opens contexts in it
-    keeper      keeps a process alive: restarts it, with back-off
+    supervisor  keeps a process alive: restarts it, with back-off
     process     one process: spawn, questions with a time limit, why it ended;   remote: one context in it
     child       the other side: loads the model, runs requests, one thread per context
     wire        messages of both sides (JSON, never pickled objects);   arena: tensors in shared memory

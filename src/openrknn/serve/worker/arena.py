@@ -55,7 +55,7 @@ class Arena:
         return self._put({name: _bytes_for_booleans(array) for name, array in arrays.items()}, 0, self.input_bytes)
 
     def put_outputs(self, arrays: Mapping[str, Array]) -> list[list[Any]]:
-        """The same for outputs."""
+        """Copy outputs in; the rows that say where they are."""
         return self._put(arrays, self.input_bytes, self.input_bytes + self.output_bytes)
 
     def _put(self, arrays: Mapping[str, Tensor], at: int, end: int) -> list[list[Any]]:

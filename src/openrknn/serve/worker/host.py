@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from openrknn.errors import UnsupportedError
-from openrknn.serve.plane.card import Card
 from openrknn.serve.plane.host import no_report
 from openrknn.serve.plane.instance import Context
-from openrknn.serve.worker.keeper import Keeper
+from openrknn.serve.plane.model_info import ModelInfo
 from openrknn.serve.worker.process import WorkerProcess
 from openrknn.serve.worker.remote import RemoteContext, words_of
+from openrknn.serve.worker.supervisor import Supervisor
 
 __all__ = ["WorkerHost", "reference"]
 
@@ -49,26 +49,26 @@ class WorkerHost:
             "open_session": open_session,
             "describe": describe,
         }
-        self._keeper = Keeper(lambda: WorkerProcess(name, lost), self._load)
-        self.card = self._keeper.start()
+        self._supervisor = Supervisor(lambda: WorkerProcess(name, lost), self._load)
+        self.card = self._supervisor.start()
 
     @property
     def restarts(self) -> int:
         """Workers that ended and were replaced."""
-        return self._keeper.restarts
+        return self._supervisor.restarts
 
-    def _load(self, worker: WorkerProcess) -> Card:
+    def _load(self, worker: WorkerProcess) -> ModelInfo:
         answer = worker.ask(self._question, seconds=self._load_seconds)
         if "card" not in answer:
             raise UnsupportedError(words_of(answer))
-        return Card.from_json(answer["card"])
+        return ModelInfo.from_json(answer["card"])
 
     # -- what a host does ----------------------------------------------------------------------------------------
 
     def open_context(self) -> tuple[Context, str]:
         """A context in the worker that lives, or in a new one."""
         context = RemoteContext(
-            self._keeper.live(), self.card, load_seconds=self._load_seconds, run_seconds=self._run_seconds
+            self._supervisor.live(), self.card, load_seconds=self._load_seconds, run_seconds=self._run_seconds
         )
         return context, context.device_name
 
@@ -76,18 +76,18 @@ class WorkerHost:
         """Made by the worker: a large model takes seconds and much memory."""
         if not self._can_report:
             raise no_report()
-        answer = self._keeper.live().ask({"do": "report"}, seconds=_REPORT_SECONDS)
+        answer = self._supervisor.live().ask({"do": "report"}, seconds=_REPORT_SECONDS)
         if "html" not in answer:
             raise UnsupportedError(words_of(answer))
         return str(answer["html"])
 
     def pids(self) -> Sequence[int]:
         """The worker's."""
-        return self._keeper.pids()
+        return self._supervisor.pids()
 
     def close(self) -> None:
         """End the worker."""
-        self._keeper.close()
+        self._supervisor.close()
 
 
 def reference(function: object) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from openrknn.errors import RknnError
 from openrknn.runtime.profile import RunTimes
 from openrknn.serve.datatypes import Array
-from openrknn.serve.plane.card import Card
+from openrknn.serve.plane.model_info import ModelInfo
 from openrknn.serve.shared.tensor import Tensor
 from openrknn.serve.worker.arena import Arena
 from openrknn.serve.worker.process import WorkerDiedError, WorkerProcess
@@ -33,7 +33,7 @@ class RemoteContext:
 
     lends_outputs = True
 
-    def __init__(self, worker: WorkerProcess, card: Card, *, load_seconds: float, run_seconds: float) -> None:
+    def __init__(self, worker: WorkerProcess, card: ModelInfo, *, load_seconds: float, run_seconds: float) -> None:
         self._worker, self._run_seconds = worker, run_seconds
         self.times = RunTimes()
         self._shapes: dict[str, list[int]] | None = None

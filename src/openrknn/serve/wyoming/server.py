@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from openrknn.errors import UnsupportedError
 from openrknn.serve.errors import ServeError
 from openrknn.serve.plane.clients import client_key
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
 from openrknn.serve.timeouts import timeout
 from openrknn.serve.wyoming.codec import Decoder, Event, encode
-from openrknn.serve.wyoming.talk import Send, Talk
+from openrknn.serve.wyoming.connection import Connection, Send
 
 __all__ = ["WyomingServer"]
 
@@ -28,9 +28,9 @@ _READ_BYTES = 64 * 1024
 
 
 @dataclass(slots=True, eq=False)
-class _Connection:
+class _Open:
     task: asyncio.Task[None]
-    talk: Talk
+    connection: Connection
     client: str
 
 
@@ -42,7 +42,7 @@ class WyomingServer:
         self._where = urlsplit(address)
         if self._where.scheme not in {"tcp", "unix"}:
             raise UnsupportedError(f"--wyoming takes tcp://HOST:PORT or unix://PATH, not {address!r}")
-        self._connections: set[_Connection] = set()
+        self._connections: set[_Open] = set()
         self._server: asyncio.Server | None = None
         self._is_draining = False
         self.address = ""
@@ -70,7 +70,7 @@ class WyomingServer:
             return
         self._server.close()
         for one in list(self._connections):
-            if not one.talk.is_busy:
+            if not one.connection.is_busy:
                 one.task.cancel()
         tasks = {one.task for one in self._connections}
         if tasks:
@@ -92,25 +92,25 @@ class WyomingServer:
                 await writer.drain()
 
         peer = writer.get_extra_info("peername")
-        connection = _Connection(task, Talk(self._plane, send), client_key(peer[0]) if isinstance(peer, tuple) else "")
+        opened = _Open(task, Connection(self._plane, send), client_key(peer[0]) if isinstance(peer, tuple) else "")
         if len(self._connections) >= _MOST_CONNECTIONS and not self._make_room():
             _LOG.warning("Wyoming: %d connections are open; one more is sent away", len(self._connections))
             writer.close()
             return
-        self._connections.add(connection)
+        self._connections.add(opened)
         try:
-            await self._converse(reader, connection.talk, send)
+            await self._converse(reader, opened.connection, send)
         except (OSError, TimeoutError, asyncio.CancelledError):  # gone, silent, or the server stops
             pass
         finally:
-            self._connections.discard(connection)
+            self._connections.discard(opened)
             with contextlib.suppress(Exception):
-                await connection.talk.close()
+                await opened.connection.close()
             writer.close()
 
     def _make_room(self) -> bool:
         """An idle connection of the client that has most of them goes; False where none is idle."""
-        idle = [one for one in self._connections if not one.talk.is_busy]
+        idle = [one for one in self._connections if not one.connection.is_busy]
         if not idle:
             return False
         counts = Counter(one.client for one in self._connections)
@@ -119,9 +119,9 @@ class WyomingServer:
         victim.task.cancel()
         return True
 
-    async def _converse(self, reader: asyncio.StreamReader, talk: Talk, send: Send) -> None:
+    async def _converse(self, reader: asyncio.StreamReader, connection: Connection, send: Send) -> None:
         decoder = Decoder()
-        while not (self._is_draining and not talk.is_busy):
+        while not (self._is_draining and not connection.is_busy):
             async with timeout(_IDLE_SECONDS):
                 data = await reader.read(_READ_BYTES)
             if not data:
@@ -133,11 +133,11 @@ class WyomingServer:
                 return
             for event in events:
                 try:
-                    await talk.on(event)
+                    await connection.on(event)
                 except ServeError as error:
                     _LOG.info("Wyoming: %s: %s", event.type, error)
                     with contextlib.suppress(ServeError):
-                        await talk.close(error)
+                        await connection.close(error)
                     await send(_error(error))
 
 

@@ -1,4 +1,4 @@
-"""`Wire`: GET over HTTP and HTTPS with bounds: connecting, headers, slowness, size, redirects, tries."""
+"""`HttpClient`: GET over HTTP and HTTPS with bounds: connecting, headers, slowness, size, redirects, tries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from openrknn.serve.sources.errors import (
 )
 from openrknn.serve.sources.guard import Guard
 
-__all__ = ["Answer", "Bounds", "Refusal", "Wire", "refusal"]
+__all__ = ["Answer", "Bounds", "HttpClient", "Refusal", "refusal"]
 
 _CHUNK = 1 << 18
 _REDIRECTS = 5
@@ -98,7 +98,7 @@ class Answer:
             raise PartialError(f"{self._text} ended after {total} of {self.length} bytes")
 
 
-class Wire:
+class HttpClient:
     """Connections of one source."""
 
     def __init__(
@@ -297,7 +297,7 @@ def _next(url: str, answer: Answer, sent: Mapping[str, str]) -> tuple[str, dict[
 
 
 def _is_same_place(given: SplitResult, other: SplitResult) -> bool:
-    """The same host and port; HTTP may become HTTPS, each at its usual port."""
+    """Whether host and port are equal; HTTP may become HTTPS, each at its usual port."""
     ports = {"http": 80, "https": 443}
     here, there = ((parts.hostname, parts.port or ports.get(parts.scheme)) for parts in (given, other))
     return here == there or (here[0] == there[0] and (here[1], there[1]) == (80, 443))

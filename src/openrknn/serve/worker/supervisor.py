@@ -1,4 +1,4 @@
-"""`Keeper`: one worker that is alive, or the reason why there is none."""
+"""`Supervisor`: one worker that is alive, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from openrknn.serve.worker.process import WorkerDiedError, WorkerProcess
 
-__all__ = ["Keeper"]
+__all__ = ["Supervisor"]
 
 T = TypeVar("T")
 _STEADY_SECONDS = 60.0
@@ -17,7 +17,7 @@ _STEADY_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
 
 
-class Keeper(Generic[T]):
+class Supervisor(Generic[T]):
     """Replaces a worker that is gone when somebody needs it: at once after its first crash, then after pauses that
     double, so that a model that always crashes does not keep the machine busy.
 

@@ -1,4 +1,4 @@
-"""`Card`: all that the server itself knows about a model. Plain numbers and names: the file stays with the worker."""
+"""`ModelInfo`: all that the server itself knows about a model, as plain numbers and names. The worker has the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from openrknn.serve.datatypes import DATATYPES
 from openrknn.serve.plane.parted import signature_of
 from openrknn.serve.plane.signature import Port, Signature
 
-__all__ = ["Card", "PictureModel"]
+__all__ = ["ModelInfo", "PictureModel"]
 
 _MOST_NAME, _MOST_PORTS, _MOST_RANK = 4096, 4096, 16
 _MOST_ELEMENTS = 1 << 40
@@ -36,7 +36,7 @@ class PictureModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class ModelInfo:
     """One model."""
 
     chip: str
@@ -45,7 +45,7 @@ class Card:
     picture: PictureModel
 
     @classmethod
-    def of(cls, model: Model | Bundle) -> Card:
+    def of(cls, model: Model | Bundle) -> ModelInfo:
         """Read a model's card off it."""
         if isinstance(model, Bundle):
             chip = chip_named(model.target)
@@ -79,7 +79,7 @@ class Card:
         }
 
     @classmethod
-    def from_json(cls, words: Mapping[str, Any]) -> Card:
+    def from_json(cls, words: Mapping[str, Any]) -> ModelInfo:
         """What a worker says. A hostile model may have taken it over: every value is checked."""
         try:
             return cls._from_json(words)
@@ -87,7 +87,7 @@ class Card:
             raise FormatError("the worker described its model in a form that cannot be") from None
 
     @classmethod
-    def _from_json(cls, words: Mapping[str, Any]) -> Card:
+    def _from_json(cls, words: Mapping[str, Any]) -> ModelInfo:
         signature = Signature(
             [_port(entry) for entry in _listed(words["inputs"])],
             [_port(entry) for entry in _listed(words["outputs"])],

@@ -109,7 +109,7 @@ class Ears:
         return [one for answer in [row async for row in self._fed(samples)] for one in _segments(answer)]
 
     async def hear(self, samples: Array) -> list[Detection]:
-        """The same for wake words."""
+        """`feed` for wake words."""
         return [one for answer in [row async for row in self._fed(samples)] for one in _detections(answer)]
 
     async def _fed(self, samples: Array) -> AsyncIterator[dict[str, Any]]:

@@ -21,7 +21,7 @@ from openrknn.serve.plane.index import FoundModel, is_model_name, scan
 from openrknn.serve.plane.leftovers import OwnFolder, remove_leftovers
 from openrknn.serve.plane.tritonconfig import read_triton_config
 
-__all__ = ["Given", "GivenModels", "files_of"]
+__all__ = ["UploadedModel", "UploadedModels", "files_of"]
 
 _LOG = logging.getLogger(__name__)
 _FILE = re.compile(r"file:(?:([1-9][0-9]{0,17})/)?([A-Za-z0-9][A-Za-z0-9_.-]{0,127})", re.ASCII)
@@ -29,7 +29,7 @@ _MOST_FILES, _MOST_MODELS = 32, 64
 
 
 @dataclass(slots=True)
-class Given:
+class UploadedModel:
     """What one load request brought."""
 
     config: ModelConfig
@@ -57,25 +57,25 @@ class Given:
             self.own.close()
 
 
-class GivenModels:
+class UploadedModels:
     """All that clients have given, by the names of models."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
-        self._given: dict[str, Given] = {}
-        self._making: list[Given] = []
+        self._given: dict[str, UploadedModel] = {}
+        self._making: list[UploadedModel] = []
         """Written, and not kept yet."""
         for path in remove_leftovers():
             _LOG.info("removed %s, which a server left that was killed", path)
 
-    def make(self, name: str, config: object, files: Mapping[str, bytes]) -> Given:
+    def make(self, name: str, config: object, files: Mapping[str, bytes]) -> UploadedModel:
         """Check a request and write its files."""
         if config is None:
             raise BadRequestError("files need a 'config' beside them; '{}' is one")
         read = read_triton_config(config, name)
         if not files:
-            return Given(read)
+            return UploadedModel(read)
         if not is_model_name(name):
             raise BadRequestError(f"a model cannot be called {name[:80]!r}; names have letters, digits, _ . - inside")
         if len(files) > _MOST_FILES:
@@ -91,7 +91,7 @@ class GivenModels:
                 own = OwnFolder()
             except OSError as error:
                 raise ConflictError(f"the files cannot be kept: {error.strerror}") from None
-            given, folder = Given(read, own, size), own.path
+            given, folder = UploadedModel(read, own, size), own.path
             self._making.append(given)
         try:
             for key, place in places.items():
@@ -121,7 +121,7 @@ class GivenModels:
                 f"there are {len(others)} of {used} bytes: unload some"
             )
 
-    def keep(self, name: str, given: Given) -> None:
+    def keep(self, name: str, given: UploadedModel) -> None:
         """From now on the model is this one."""
         self.drop(name)
         with self._lock:

@@ -1,4 +1,4 @@
-"""`Heavy`: work that takes long, beside which others have to be answered.
+"""`ThrottledPool`: work that takes long, beside which others have to be answered.
 
 A few threads of its own take it, the cheapest first (what waits for long gets its turn as well), and after each piece
 they rest for twice as long as it took while anybody else has a request under way. So bombs cost a third of a processor
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from openrknn.serve.errors import FullError
 
-__all__ = ["Heavy"]
+__all__ = ["ThrottledPool"]
 
 T = TypeVar("T")
 _REST = 2.0
@@ -28,7 +28,7 @@ _SECONDS_PER_COST = 1 / (32 << 20)
 """What is dearer by 32 MiB lets others pass that come a second later."""
 
 
-class Heavy:
+class ThrottledPool:
     """`is_busy` says whether others wait."""
 
     def __init__(self, name: str, *, threads: int, most_waiting: int, is_busy: Callable[[], bool]) -> None:
@@ -58,7 +58,7 @@ class Heavy:
         return future
 
     async def run(self, cost_bytes: int, work: Callable[[], T]) -> T:
-        """The same for who can wait in the loop. Cancelling takes it out of the queue."""
+        """`submit` for coroutines. Cancelling takes the work out of the queue."""
         return await asyncio.wrap_future(self.submit(cost_bytes, work))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""`Talk`: one connection. Events are dealt with one after the other; who sends faster than a voice hears waits."""
+"""`Connection`: one client. Events are handled in order; a client that sends faster than a voice hears waits."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import asdict
 from typing import Any
 
 from openrknn.serve.errors import BadRequestError, NotFoundError
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
+from openrknn.serve.voice.operations import Ears, speak
 from openrknn.serve.voice.voice import Voice
-from openrknn.serve.voice.work import Ears, speak
 from openrknn.serve.wyoming.codec import Event
 from openrknn.serve.wyoming.info import info
 from openrknn.serve.wyoming.sound import Form
 
-__all__ = ["Send", "Talk"]
+__all__ = ["Connection", "Send"]
 
 Send = Callable[[Event], Awaitable[None]]
 _CHUNK_SAMPLES = 2048
@@ -26,7 +26,7 @@ _MOST_TEXT = 256 * 1024
 _SENTENCE = re.compile(r"(?<=[.!?…。！？])\s+|\n+")
 
 
-class Talk:
+class Connection:
     """What a client wants, and the ears that are open for it."""
 
     def __init__(self, plane: Plane, send: Send) -> None:

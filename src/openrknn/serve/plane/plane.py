@@ -16,18 +16,18 @@ from openrknn.serve.logsettings import LogSettings
 from openrknn.serve.plane.budget import Budget
 from openrknn.serve.plane.classes import Labelled, top_classes
 from openrknn.serve.plane.clients import Rates
-from openrknn.serve.plane.heavy import Heavy
 from openrknn.serve.plane.job import Answer, Job, OutputKind, Stages
 from openrknn.serve.plane.pacer import Pacer
 from openrknn.serve.plane.repository import Repository
 from openrknn.serve.plane.served import OpenSession, Served
+from openrknn.serve.plane.throttled_pool import ThrottledPool
 from openrknn.serve.settings import Settings
 from openrknn.serve.shared.regions import Part, Regions
 from openrknn.serve.shared.tensor import Output, Tensor, Written
 from openrknn.serve.timeouts import timeout
 from openrknn.serve.tokens import Tokens
 from openrknn.serve.traces import Traces
-from openrknn.serve.voice.booth import OpenVoice, open_voice
+from openrknn.serve.voice.channel_handler import OpenVoice, open_voice
 from openrknn.serve.voice.voices import Voices
 
 __all__ = ["Plane", "Request"]
@@ -79,7 +79,7 @@ class Plane:
         self.tokens = Tokens(settings.token, settings.token_file, grace_seconds=settings.token_grace_seconds)
         self.pacer = Pacer(self.is_busy)
         self.rates = Rates(settings.limits.client_rate)
-        self.heavy = Heavy("heavy", threads=1, most_waiting=_MOST_HEAVY, is_busy=self.is_busy)
+        self.heavy = ThrottledPool("heavy", threads=1, most_waiting=_MOST_HEAVY, is_busy=self.is_busy)
         """Long texts and what is compressed."""
         refusal = "" if settings.has_shared_memory else _NO_SHARED_MEMORY
         self.regions = Regions(refusal=refusal, most_bytes=settings.limits.total_bytes)
@@ -108,7 +108,7 @@ class Plane:
         return (self.repository.ready_problem() if self.settings.sources else "") or self.voices.problem()
 
     def model_problem(self, name: str, version: str = "") -> str:
-        """The same for one model; unknown ones raise NotFoundError."""
+        """Why a model should get no requests; unknown ones raise NotFoundError."""
         try:
             problem = self.repository.find(name, version).problem
         except NotReadyError as error:

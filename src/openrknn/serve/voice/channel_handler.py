@@ -1,4 +1,4 @@
-"""`Booth`: what a voice does with the questions of one channel. Runs in the voice's process."""
+"""`ChannelHandler`: what a voice does with the questions of one channel. Runs in the voice's process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from openrknn.voice.audio import Audio, Resampler, read_audio, resample
 from openrknn.voice.errors import AudioError, PhonemeError
 from openrknn.voice.results import Segment
 
-__all__ = ["Booth", "Engine", "OpenVoice", "open_voice"]
+__all__ = ["ChannelHandler", "Engine", "OpenVoice", "open_voice"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Engine:
         return found if found is not None else self._open()
 
 
-class Booth:
+class ChannelHandler:
     """Answers one question after the other. Words and an array come in, words and perhaps an array go out."""
 
     def __init__(self, engine: Engine) -> None:

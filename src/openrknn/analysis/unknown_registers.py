@@ -14,12 +14,12 @@ from openrknn.container.parts import Graph
 from openrknn.isa import Command, RegisterMap, Target
 from openrknn.isa.ignored import Ignored, Kind, ignored_rule
 
-__all__ = ["stray_findings"]
+__all__ = ["unknown_register_findings"]
 
 _NOT_REGISTERS = {Target.NOP, Target.SYNC, Target.PC, Target.ENABLE}
 
 
-def stray_findings(model: Model) -> Iterator[Finding]:
+def unknown_register_findings(model: Model) -> Iterator[Finding]:
     """Each thing once, with the number of words."""
     known = map_for(model.chip.name)
     counts: Counter[tuple[str, Ignored | None]] = Counter()

@@ -1,4 +1,4 @@
-"""`Visit`: one connection to the gate, what it holds, and how much of it is let through at a time."""
+"""`ClientConnection`: one connection to the proxy, what it holds, and how much of it is let through at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.clients import client_key
 from openrknn.serve.rpc.frames import Announced, Frames, Sieve, goaway
 
-__all__ = ["CHUNK", "Charge", "Visit", "peer_name"]
+__all__ = ["CHUNK", "Charge", "ClientConnection", "peer_name"]
 
 CHUNK, _FIRST_CHUNK = 64 * 1024, 1024
 """Bytes that are passed on at a time; the second for somebody new: a few calls."""
@@ -21,8 +21,10 @@ _MOST_STREAMS = 256
 class Charge:
     """The memory of one message on its way."""
 
-    def __init__(self, forget: Callable[[Charge], None], visit: Visit, message: Announced, share: Share) -> None:
-        self._forget, self._visit, self._share = forget, visit, share
+    def __init__(
+        self, forget: Callable[[Charge], None], peer: ClientConnection, message: Announced, share: Share
+    ) -> None:
+        self._forget, self._peer, self._share = forget, peer, share
         self.stream, self.size_bytes = message.stream, message.size_bytes
         self.is_compressed = message.is_compressed
 
@@ -30,11 +32,11 @@ class Charge:
         """Give it back."""
         self._share.close()
         self._forget(self)
-        if self in self._visit.charges:
-            self._visit.charges.remove(self)
+        if self in self._peer.charges:
+            self._peer.charges.remove(self)
 
 
-class Visit:
+class ClientConnection:
     """One connection of a client."""
 
     def __init__(self, number: str, client: str, writer: asyncio.StreamWriter) -> None:

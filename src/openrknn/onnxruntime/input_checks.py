@@ -18,7 +18,7 @@ from openrknn.onnxruntime.real import CPU, onnxruntime, state
 from openrknn.partition import Port
 from openrknn.runtime.parted.types import DTYPES
 
-__all__ = ["Gate", "NodeArg", "check_files", "unknown_output"]
+__all__ = ["InputChecker", "NodeArg", "check_files", "unknown_output"]
 
 _ELEMENTS = {
     "float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "string": 8, "bool": 9,
@@ -78,7 +78,7 @@ def _folder_of(options: Any) -> str:
         return ""
 
 
-class Gate:
+class InputChecker:
     """Checks feeds for the inputs of a model."""
 
     def __init__(self, inputs: Sequence[Port]) -> None:

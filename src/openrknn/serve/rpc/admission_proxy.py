@@ -1,7 +1,7 @@
-"""`Gate`: the port that clients of gRPC reach. It asks for memory before a message is let in.
+"""`AdmissionProxy`: the port that clients of gRPC reach. It asks for memory before a message is let in.
 
 gRPC's own server takes a whole message into memory before anybody is asked, and as many at the same time as clients
-send. So it listens on a socket in a private folder, and the gate stands in front: it passes bytes on, sees how long
+send. So it listens on a socket in a private folder, and this proxy stands in front: it passes bytes on, sees how long
 each message is going to be (`frames`), and holds a connection back until the budget has room. It also terminates TLS
 (so that a new certificate is used from the next connection on) and counts connections.
 """
@@ -22,13 +22,13 @@ from pathlib import Path
 
 from openrknn.errors import UnsupportedError
 from openrknn.serve.errors import ServeError
-from openrknn.serve.plane.face import Plane
+from openrknn.serve.plane.plane import Plane
+from openrknn.serve.rpc.client_connection import CHUNK, Charge, ClientConnection, peer_name
 from openrknn.serve.rpc.frames import Announced, FrameError
-from openrknn.serve.rpc.visits import CHUNK, Charge, Visit, peer_name
 from openrknn.serve.settings import Limits
 from openrknn.serve.timeouts import timeout
 
-__all__ = ["Gate", "private_folder"]
+__all__ = ["AdmissionProxy", "private_folder"]
 
 _FIRST_SILENT = 8
 """Calls that somebody new may make without a message."""
@@ -55,14 +55,14 @@ def private_folder() -> Path:
     raise UnsupportedError("gRPC needs a writable folder for its socket: mount /tmp, set TMPDIR, or use --no-grpc")
 
 
-class Gate:
+class AdmissionProxy:
     """Between clients and gRPC's own server, which listens on `target`."""
 
     def __init__(self, folder: Path, limits: Limits, plane: Plane) -> None:
         self.target = str(folder / "grpc")
         self._folder, self._limits, self._budget, self._pacer = folder, limits, plane.budget, plane.pacer
         self._numbers = itertools.count()
-        self._visits: set[Visit] = set()
+        self._connections: set[ClientConnection] = set()
         self._server: asyncio.Server | None = None
         self._is_leaving = False
         self._transit: dict[int, list[Charge]] = {}
@@ -70,7 +70,7 @@ class Gate:
 
     async def start(self, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
         """Begin to take connections."""
-        self._server = await asyncio.start_server(self._visit, sock=listener, ssl=tls, limit=CHUNK)
+        self._server = await asyncio.start_server(self._handle, sock=listener, ssl=tls, limit=CHUNK)
 
     def stop_listening(self) -> None:
         """New connections are refused; those that are there go on."""
@@ -80,28 +80,28 @@ class Gate:
     async def leave(self, seconds: float) -> None:
         """Every connection ends by word: its client hears which call was the last one, and gets all answers."""
         self._is_leaving = True
-        for visit in self._visits:
-            visit.leave()
+        for peer in self._connections:
+            peer.leave()
         until = time.monotonic() + seconds
-        while time.monotonic() < until and any(one.calls.open_streams for one in self._visits):
+        while time.monotonic() < until and any(one.calls.open_streams for one in self._connections):
             await asyncio.sleep(_RETRY_SECONDS)
         until = time.monotonic() + _SHORT_SECONDS
-        while time.monotonic() < until and self._visits:  # clients close, as they were told
+        while time.monotonic() < until and self._connections:  # clients close, as they were told
             await asyncio.sleep(_RETRY_SECONDS)
-        for visit in self._visits:
-            visit.close()
+        for peer in self._connections:
+            peer.close()
 
     def close(self) -> None:
         """End everything."""
         self.stop_listening()
-        for visit in list(self._visits):
-            visit.abort()
+        for peer in list(self._connections):
+            peer.abort()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def client(self, peer: str) -> str:
         """Who is behind a peer of gRPC's server."""
         number = peer.rpartition("-")[2]
-        return next((visit.client for visit in self._visits if visit.number == number), "")
+        return next((one.client for one in self._connections if one.number == number), "")
 
     async def announced(self, peer: str) -> int:
         """Bytes of the message that is on its way to the only call of a connection; 0: it has several, or says nothing.
@@ -109,11 +109,11 @@ class Gate:
         Somebody new is waited for: gRPC's server begins a call before its message comes.
         """
         number = peer.rpartition("-")[2]
-        visit = next((one for one in self._visits if one.number == number), None)
+        found = next((one for one in self._connections if one.number == number), None)
         until = time.monotonic() + _SHORT_SECONDS
-        while visit is not None and visit.calls.open_streams == 1:
-            if visit.announced or visit.is_known or time.monotonic() > until:
-                return max(visit.announced.values(), default=0)
+        while found is not None and found.calls.open_streams == 1:
+            if found.announced or found.is_known or time.monotonic() > until:
+                return max(found.announced.values(), default=0)
             await asyncio.sleep(_RETRY_SECONDS / 4)
         return 0
 
@@ -128,45 +128,45 @@ class Gate:
 
     # -- one connection ------------------------------------------------------------------------------------------
 
-    async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        visit = Visit(str(next(self._numbers)), peer_name(writer), writer)
-        mine = [one for one in self._visits if one.key == visit.key]
-        is_full = len(self._visits) >= self._limits.connections
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = ClientConnection(str(next(self._numbers)), peer_name(writer), writer)
+        mine = [one for one in self._connections if one.key == peer.key]
+        is_full = len(self._connections) >= self._limits.connections
         if (len(mine) >= self._limits.client_connections and not self._make_room(mine)) or (
-            is_full and not self._make_room(self._visits)
+            is_full and not self._make_room(self._connections)
         ):
             writer.transport.abort()
             return
-        self._visits.add(visit)
+        self._connections.add(peer)
         try:
-            await self._relay(visit, reader, writer)
+            await self._relay(peer, reader, writer)
         except FrameError:  # what cannot be passed on
-            self._pacer.refused(visit.key, _COST_OF_ABUSE)
+            self._pacer.refused(peer.key, _COST_OF_ABUSE)
         except ServeError:  # more than there is memory for, for too long
-            self._pacer.refused(visit.key)
+            self._pacer.refused(peer.key)
         except (OSError, asyncio.IncompleteReadError):
             pass  # somebody is gone
         finally:
-            self._visits.discard(visit)
-            visit.end()
+            self._connections.discard(peer)
+            peer.end()
 
-    def _make_room(self, among: Collection[Visit]) -> bool:
+    def _make_room(self, among: Collection[ClientConnection]) -> bool:
         """As for HTTP: the client that has most connections loses the one that is idle longest."""
-        idle = [visit for visit in among if not visit.calls.open_streams]
+        idle = [peer for peer in among if not peer.calls.open_streams]
         if not idle:
             return False
-        counts = Counter(visit.key for visit in among)
-        victim = max(idle, key=lambda visit: (counts[visit.key], -visit.since))
-        self._visits.discard(victim)
+        counts = Counter(peer.key for peer in among)
+        victim = max(idle, key=lambda peer: (counts[peer.key], -peer.since))
+        self._connections.discard(victim)
         victim.abort()
         return True
 
-    async def _relay(self, visit: Visit, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await self._pacer.turn(visit.key)
+    async def _relay(self, peer: ClientConnection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._pacer.turn(peer.key)
         inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             # Its name tells gRPC's server, and so the log, which connection it is.
-            name = self._folder / f"c-{visit.number}"
+            name = self._folder / f"c-{peer.number}"
             inner.bind(str(name))
             inner.setblocking(False)
             await asyncio.get_running_loop().sock_connect(inner, self.target)
@@ -175,9 +175,9 @@ class Gate:
             inner.close()
             raise
         inner_reader, inner_writer = await asyncio.open_unix_connection(sock=inner, limit=CHUNK)
-        visit.inner = inner_writer
-        up = asyncio.ensure_future(self._up(visit, reader, inner_writer))
-        down = asyncio.ensure_future(self._down(visit, inner_reader, writer))
+        peer.inner = inner_writer
+        up = asyncio.ensure_future(self._up(peer, reader, inner_writer))
+        down = asyncio.ensure_future(self._down(peer, inner_reader, writer))
         try:
             await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
             if up.done() and not down.done() and up.exception() is None:
@@ -189,61 +189,61 @@ class Gate:
                 task.cancel()
             await asyncio.gather(up, down, return_exceptions=True)
 
-    async def _up(self, visit: Visit, reader: asyncio.StreamReader, inner: asyncio.StreamWriter) -> None:
+    async def _up(self, peer: ClientConnection, reader: asyncio.StreamReader, inner: asyncio.StreamWriter) -> None:
         """From the client. Nothing of a message passes before there is room for all of it."""
         async with timeout(self._limits.header_seconds) as first:
-            while data := await reader.read(visit.chunk):
+            while data := await reader.read(peer.chunk):
                 first.reschedule(None)
-                if visit.sieve is not None:
-                    data = visit.sieve.feed(data)
-                if (visit.calls.has_begun and not visit.is_known) or visit.calls.largest_missing > _BULK_BYTES:
-                    await self._pacer.turn(visit.key)
-                for message in visit.calls.feed(data):
-                    visit.announced[message.stream] = message.size_bytes
-                    await self._admit(visit, message)
-                for stream in visit.calls.reset:
-                    visit.end_stream(stream)
-                visit.resets += len(visit.calls.reset)
-                if visit.resets > (_MOST_RESETS if visit.is_known else _FIRST_RESETS):
+                if peer.sieve is not None:
+                    data = peer.sieve.feed(data)
+                if (peer.calls.has_begun and not peer.is_known) or peer.calls.largest_missing > _BULK_BYTES:
+                    await self._pacer.turn(peer.key)
+                for message in peer.calls.feed(data):
+                    peer.announced[message.stream] = message.size_bytes
+                    await self._admit(peer, message)
+                for stream in peer.calls.reset:
+                    peer.end_stream(stream)
+                peer.resets += len(peer.calls.reset)
+                if peer.resets > (_MOST_RESETS if peer.is_known else _FIRST_RESETS):
                     raise FrameError("calls are made and given up")
-                if not visit.is_known and visit.calls.silent_streams > _FIRST_SILENT:
+                if not peer.is_known and peer.calls.silent_streams > _FIRST_SILENT:
                     raise FrameError("calls without messages")
                 self._check_silent()
-                visit.calls.reset.clear()
-                visit.calls.ended.clear()  # the client has said all; the call goes on
+                peer.calls.reset.clear()
+                peer.calls.ended.clear()  # the client has said all; the call goes on
                 inner.write(data)
                 await inner.drain()
                 if self._is_leaving:
-                    visit.leave()
+                    peer.leave()
         if inner.can_write_eof():
             inner.write_eof()
 
     def _check_silent(self) -> None:
         """Calls that say nothing are bounded: the connection that has most of them goes."""
-        counts = {visit: visit.calls.silent_streams for visit in self._visits}
+        counts = {peer: peer.calls.silent_streams for peer in self._connections}
         while sum(counts.values()) > self._limits.streams:
-            worst = max(counts, key=lambda visit: counts[visit])
+            worst = max(counts, key=lambda peer: counts[peer])
             del counts[worst]
             self._pacer.refused(worst.key, _COST_OF_ABUSE)
             worst.abort()
 
-    async def _down(self, visit: Visit, inner: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _down(self, peer: ClientConnection, inner: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """To the client, who may take its time but not for ever."""
         while data := await inner.read(CHUNK):
-            for message in visit.answers.feed(data):
-                visit.answered(message.stream)
-                visit.is_known, visit.resets = True, 0  # errors have no message
-            for stream in (*visit.answers.ended, *visit.answers.reset):
-                visit.end_stream(stream)
-            visit.answers.ended.clear()
-            visit.answers.reset.clear()
+            for message in peer.answers.feed(data):
+                peer.answered(message.stream)
+                peer.is_known, peer.resets = True, 0  # errors have no message
+            for stream in (*peer.answers.ended, *peer.answers.reset):
+                peer.end_stream(stream)
+            peer.answers.ended.clear()
+            peer.answers.reset.clear()
             writer.write(data)
             if self._is_leaving:
-                visit.leave()
+                peer.leave()
             async with timeout(self._limits.send_seconds):
                 await writer.drain()
 
-    async def _admit(self, visit: Visit, message: Announced) -> None:
+    async def _admit(self, peer: ClientConnection, message: Announced) -> None:
         if message.size_bytes > self._limits.body_bytes:
             return  # gRPC's server refuses it by itself, without reading it
         if message.size_bytes <= _SMALL_BYTES and not message.is_compressed:
@@ -252,7 +252,7 @@ class Gate:
         share = self._budget.open()
         # Waiting holds the whole connection back, and with it the rest of messages that were let in: if these hold the
         # memory, nothing would ever move. Such a connection is ended soon.
-        is_deadly = visit.calls.is_inside_others(message.stream)
+        is_deadly = peer.calls.is_inside_others(message.stream)
         until = time.monotonic() + (_SHORT_SECONDS if is_deadly else self._limits.body_seconds)
         while True:
             try:
@@ -262,8 +262,8 @@ class Gate:
                 if time.monotonic() >= until or _COPIES * size > self._budget.total_bytes:
                     raise
                 await asyncio.sleep(_RETRY_SECONDS)
-        charge = Charge(self._forget, visit, message, share)
-        visit.charges.append(charge)
+        charge = Charge(self._forget, peer, message, share)
+        peer.charges.append(charge)
         self._transit.setdefault(message.size_bytes, []).append(charge)
 
     def _forget(self, charge: Charge) -> None:

@@ -25,9 +25,9 @@ from typing import BinaryIO, cast
 
 from openrknn.serve.sources.address import MODEL_SUFFIXES, relative_path
 from openrknn.serve.sources.errors import CacheError, ChecksumError, GoneError, MissingError, SourceError, TooMuchError
+from openrknn.serve.sources.http_client import Bounds
 from openrknn.serve.sources.item import Item, Remote
 from openrknn.serve.sources.state import HALF, LOCK, STATE, Kept, locked, matching, read_state, write_state
-from openrknn.serve.sources.wire import Bounds
 
 __all__ = ["Mirror", "Outcome"]
 

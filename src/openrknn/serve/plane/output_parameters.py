@@ -1,4 +1,4 @@
-"""What a request says about each output that it wants; the same for both protocols."""
+"""Parameters of the outputs that a request asks for: shared memory and classification, for REST and gRPC."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 from openrknn.serve.errors import BadRequestError
 from openrknn.serve.plane.classes import LABEL_BYTES
-from openrknn.serve.plane.face import Request
+from openrknn.serve.plane.plane import Request
 from openrknn.serve.plane.signature import Signature
 from openrknn.serve.shared.regions import Part, Regions
 
-__all__ = ["Wishes", "answer_bytes", "priority", "wishes"]
+__all__ = ["OutputParameters", "answer_bytes", "parse", "priority"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class OutputParameters:
     """By the names of outputs."""
 
     places: Mapping[str, Part] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Wishes:
     """How many of its highest values, as texts."""
 
 
-def wishes(outputs: Iterable[tuple[str, Mapping[str, Any]]], regions: Regions) -> Wishes:
+def parse(outputs: Iterable[tuple[str, Mapping[str, Any]]], regions: Regions) -> OutputParameters:
     """Read the parameters of outputs."""
     places: dict[str, Part] = {}
     classes: dict[str, int] = {}
@@ -49,7 +49,7 @@ def wishes(outputs: Iterable[tuple[str, Mapping[str, Any]]], regions: Regions) -
         if any(place.overlaps(taken) for taken in places.values()):
             raise BadRequestError(f"output {name[:80]!r} would overwrite another one in shared memory")
         places[name] = place
-    return Wishes(places, classes)
+    return OutputParameters(places, classes)
 
 
 def answer_bytes(request: Request, signature: Signature, element_bytes: int) -> int:
