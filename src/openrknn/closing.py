@@ -28,7 +28,7 @@ class Closing:
 
 
 class AsyncClosing(Closing):
-    """The same for `async with`; closing may wait for what runs, so it does so beside the event loop."""
+    """`Closing` for `async with`; closing may wait for what runs, so a thread does it and not the event loop."""
 
     __slots__ = ()
 

@@ -263,7 +263,7 @@ class EstimateReport:
     bound: str
     """What most of the time is spent on: array, table, DPU, pooling, memory or start. Empty: no work for the NPU."""
     bound_shares: Mapping[str, float]
-    """The same for the whole time, the largest part first."""
+    """Shares of the whole time by what it is spent on, the largest first."""
     board_hertz: int
     """The NPU's highest clock."""
     board_figures: int

@@ -68,7 +68,7 @@ class Bound:
 
     @property
     def key(self) -> tuple[str, int, int, int]:
-        """The same place in the same memory has the same key, for as long as the memory is kept."""
+        """Identifies memory and offset for as long as the memory is kept."""
         return self.name, id(self.memory), self.offset, self.region.nbytes
 
     def step(self, program: Program) -> Step:

@@ -124,7 +124,7 @@ class Context(Execution):
     # -- another one, and the end --------------------------------------------------------------------------------
 
     def duplicate(self) -> Context:
-        """The same model with the same weights (`rknn_dup_context`)."""
+        """A second context of the model that shares its weights (`rknn_dup_context`)."""
         with self.settled():
             engine = self._engine
             if engine is None:

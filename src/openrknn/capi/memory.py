@@ -91,7 +91,7 @@ class Memory:
 
     @classmethod
     def of_memory(cls, other: Memory, offset: int, size_bytes: int) -> Memory:
-        """The same pages once more, from `offset` bytes behind the other's tensor on."""
+        """A second view of another memory's pages, `offset` bytes behind the start of its tensor."""
         return cls.of_descriptor(os.dup(other.fd), size_bytes, other.offset + offset)
 
     def piece(self, offset: int, size_bytes: int) -> Piece:

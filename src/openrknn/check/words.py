@@ -38,7 +38,7 @@ def judge_transcript(found: str, expected: str, allowed: float) -> tuple[list[st
 
 
 def judge_text(found: str, expected: str, allowed: float) -> tuple[list[str], str]:
-    """The same for text that was read; blanks at the ends of lines do not count."""
+    """`judge_transcript` for text in a picture; blanks at the ends of lines do not count."""
     one, other = ("\n".join(line.strip() for line in text.strip().splitlines()) for text in (found, expected))
     wrong, of = edits(one, other), len(other)
     return _judge(wrong / max(of, 1), allowed, f"{wrong} of {count_of(of, 'character')} wrong", (one, other))

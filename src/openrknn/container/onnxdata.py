@@ -54,7 +54,7 @@ def external_data(data: bytes | memoryview) -> list[External]:
 
 
 def external_in_model(model: Any) -> list[External]:
-    """The same for an `onnx.ModelProto`, without a copy of its weights."""
+    """`external_data` of an `onnx.ModelProto`, without a copy of its weights."""
     found = []
     for tensor in model.graph.initializer:
         if tensor.data_location == _IS_EXTERNAL or tensor.external_data:
@@ -93,7 +93,7 @@ def check_external_data(data: bytes | memoryview, folder: str | os.PathLike[str]
 
 
 def check_onnx_file(path: str | os.PathLike[str]) -> None:
-    """The same for a file, for libraries that are given paths. A file that is no protobuf is for them to refuse."""
+    """`check_external_data` of a file, for libraries that take paths. They refuse a file that is not protobuf."""
     try:
         data = Path(path).read_bytes()
         check_external_data(data, Path(path).parent, os.fspath(path))

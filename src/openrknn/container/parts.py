@@ -228,7 +228,7 @@ class Node:
     attributes: Mapping[str, Value]
     """ONNX attributes by name."""
     attribute_bytes: memoryview = field(repr=False)
-    """The same as stored (BSON), or the task groups of an OutputOperator."""
+    """The attributes as they are stored (BSON), or the task groups of an OutputOperator."""
     parameters: Parameters | None = None
     task_counts: tuple[int, ...] = ()
     """Tasks in each task list."""

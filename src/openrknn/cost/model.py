@@ -95,7 +95,7 @@ class Cost:
 
     @property
     def low_ms(self) -> float | None:
-        """The same network on a board was at most this much faster than predicted, in all published figures."""
+        """The least time: no published figure of a board was further below its prediction."""
         return None if self.time_ms is None or self.board.low is None else self.time_ms * self.board.low
 
     @property

@@ -18,7 +18,7 @@ def examine(root: Path = Path("/"), model: Path | None = None, who: Who | None =
 
 
 def examine_facts(facts: Facts, model: Path | None = None) -> list[Finding]:
-    """The same, for facts that somebody has already."""
+    """`examine` for facts that are already collected."""
     found = [finding for check in CHECKS for finding in check(facts)]
     if model is not None:
         found += check_file(facts, model)

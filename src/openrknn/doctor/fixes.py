@@ -18,7 +18,7 @@ SUBSYSTEM=="accel", KERNEL=="accel*", GROUP="render", MODE="0660", TAG+="uaccess
 # Buffers that are shared with cameras and video decoders.
 SUBSYSTEM=="dma_heap", GROUP="render", MODE="0660"
 """
-"""The same text as deploy/udev/70-openrknn-npu.rules; a test compares them."""
+"""A copy of deploy/udev/70-openrknn-npu.rules; a test compares them."""
 
 
 def script(facts: Facts) -> str:

@@ -48,7 +48,7 @@ def _gem_names(system: System) -> str:
 
 
 def driver_files(system: System) -> Iterator[Entry]:
-    """The same files twice: debugfs for root, procfs for all."""
+    """Each file twice: in debugfs for root, in procfs for all."""
     version = ".".join(map(str, rknpu.VERSION))
     for folder in ("/sys/kernel/debug/rknpu", "/proc/rknpu"):
         yield Text(f"{folder}/version", f"{rknpu.DESCRIPTION}: v{version}\n")

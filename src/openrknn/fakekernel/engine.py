@@ -56,7 +56,7 @@ class _Space:
         self._based: dict[int, _Space] = {}
 
     def at(self, base: int) -> _Space:
-        """The same memory as tasks see it whose addresses count from `base` (PC.TASK_DMA_BASE_ADDR)."""
+        """This memory for tasks whose addresses count from `base` (PC.TASK_DMA_BASE_ADDR)."""
         if not base:
             return self
         if base not in self._based:

@@ -24,7 +24,7 @@ __all__ = ["Entry", "Programs"]
 
 _MOST_KEYS = 256
 _MOST_ENTRIES = 16
-"""The same tasks with other commands, or after other jobs: with ping-pong alone each comes back in two states."""
+"""Of one task list with other commands, or after other jobs: ping-pong alone gives two states of each."""
 _NEAR = 64
 """Streams start on multiples of 64 bytes: neighbours have smaller gaps."""
 

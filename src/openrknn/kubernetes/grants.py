@@ -14,7 +14,7 @@ __all__ = ["Grant", "grant", "prefer", "startable"]
 
 @dataclass(frozen=True)
 class Grant:
-    """The same for the device plugin and for CDI files."""
+    """The device plugin and CDI files use it."""
 
     variables: dict[str, str] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()

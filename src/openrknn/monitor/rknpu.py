@@ -13,7 +13,7 @@ from openrknn.monitor.reading import Clock, Core, Memory, Npu
 __all__ = ["clock", "read"]
 
 FOLDERS = ("/proc/rknpu", "/sys/kernel/debug/rknpu")
-"""The same files: for everybody where the kernel was built so, and for root."""
+"""Two folders with equal files: procfs, where the kernel has it, is for all users; debugfs is for root."""
 _DEVFREQ = "/sys/class/devfreq"
 
 

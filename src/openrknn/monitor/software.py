@@ -33,7 +33,7 @@ VARIABLE = "OPENRKNN_STATUS"
 _MAGIC = b"orknpu1\n"
 _HEADER = struct.Struct("<8sIIQ16sQQQ")  # magic, pid, cores, start of the process, chip, memory, jobs, failed
 _MEMORY, _JOBS, _FAILED, _FIRST_CORE = 5, 6, 7, 8
-"""The same places counted in words of 64 bits, as the writer sees them."""
+"""Fields of the header as indexes of 64-bit words, as the writer sees them."""
 _CORE = struct.Struct("<QQ")  # busy until now, running since (0: idle); nanoseconds of the monotonic clock
 _SIZE = 4096
 _MOST_CORES = (_SIZE - _HEADER.size) // _CORE.size

@@ -21,7 +21,7 @@ def _give_back() -> None:
 
 
 def digest_of(model: Any) -> bytes:
-    """The same for the same content."""
+    """A hash of the model's content."""
     return hashlib.sha256(model.SerializeToString(deterministic=True)).digest()
 
 

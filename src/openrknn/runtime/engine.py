@@ -106,7 +106,7 @@ class Engine(Protocol):
         """The graph with these shapes, ready to run."""
 
     def program_in(self, graph: int, places: Mapping[str, object]) -> Runnable:
-        """The same with some inputs and outputs in user memory."""
+        """`program` with some inputs and outputs in user memory."""
 
     def profile(self, graph: int, pixels: frozenset[str], runs: int) -> Profile: ...
 

@@ -70,7 +70,7 @@ class TorchOptions:
         return cls(**given)
 
     def partition(self, calibration: Any) -> PartitionOptions:
-        """The same for `Parted`, with calibration data by the names of its inputs."""
+        """These options for `Parted`, with calibration data by the names of its inputs."""
         return PartitionOptions(
             target=self.target, device=self.device, precision=self.precision, calibration=calibration,
             prefer=self.prefer, cache=self.cache, compile=self.compile,

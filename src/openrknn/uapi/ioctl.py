@@ -79,7 +79,7 @@ class Ioctl:
         return ord(self.type), self.number
 
     def with_argument(self, argument: Struct) -> Ioctl:
-        """The same request as another version of the driver has it."""
+        """This request with the argument of another version of the driver."""
         return replace(self, argument=argument)
 
     def pack(self, values: Mapping[str, int]) -> bytes:

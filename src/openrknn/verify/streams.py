@@ -107,7 +107,7 @@ def rest_of_element_wise(*changes: Register) -> list[int]:
 
 
 def without_ping_pong(words: list[int]) -> list[int]:
-    """The same task in the first group of registers."""
+    """The task, written to the first group of registers only."""
 
     def changed(word: int) -> int:
         command = isa.Command.decode(word)
@@ -117,7 +117,7 @@ def without_ping_pong(words: list[int]) -> list[int]:
 
 
 def leading_to(words: list[int], address: int, amount: int) -> list[int]:
-    """The same task with another one after it in the same job: where its commands are, and how many of its body."""
+    """The task, linked to a next one of its job: the address of its commands, and how many are in its body."""
     tail = tail_of(words)._replace(base=link_word(address), amounts=amounts_word(isa.RK3588.fetch_amount(amount)))
     return [*words[:-TAIL_WORDS], *tail]
 

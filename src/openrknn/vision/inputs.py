@@ -33,7 +33,7 @@ def picture_for(
 def pixels_for(
     model: Model, spec: TensorSpec, read: Callable[[], Pixels], name: str, *, fit: str = "auto", order: str = "auto"
 ) -> tuple[Pixels, str]:
-    """The same for a picture that is read somehow else, once the input is known to be one for pictures."""
+    """`picture_for` for pixels that are already decoded, once the input is known to be one for pictures."""
     shape = spec.shape
     if len(shape) == 4 and spec.layout != "nhwc":
         shape = (shape[0], shape[2], shape[3], shape[1])

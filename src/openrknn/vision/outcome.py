@@ -62,7 +62,7 @@ class Result:
         self.annotated().save(path, quality=_QUALITY)
 
     def with_texts(self, texts: tuple[str, ...], scores: Array, seconds: float) -> Result:
-        """The same with the lines read; lines that say nothing are left out."""
+        """This result with the lines of text; empty lines are left out."""
         if not isinstance(self.found, Objects):
             raise TypeError("only boxes of text can be read")
         read = replace(self.found, texts=texts, scores=scores.astype(np.float32))

@@ -184,7 +184,7 @@ class Pipeline(Closing):
         yield from self.stream_shots(ahead)
 
     def stream_shots(self, ahead: Iterable[Shot]) -> Iterator[Result]:
-        """The same for shots that come from somewhere else."""
+        """`stream` for shots of the caller."""
         yield from parallel(ahead, self._shot, self.workers)
 
     def _shot(self, shot: Shot) -> Result:

@@ -23,7 +23,7 @@ class _End:
 
 
 def prefetch(items: Iterable[Item], depth: int) -> Generator[Item, None, None]:
-    """The same items in the same order, up to `depth` of them ready ahead."""
+    """The items in their order, read up to `depth` ahead."""
     yield from _through_thread(items, depth, drop_old=False)
 
 

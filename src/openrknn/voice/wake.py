@@ -101,7 +101,7 @@ class Wake(Closing):
         return found
 
     def activations(self, samples: npt.ArrayLike) -> list[tuple[float, dict[str, float]]]:
-        """The same, but all scores: (seconds of sound so far, word -> score), one for each 80 ms."""
+        """`feed`, with all scores: (seconds of sound so far, word -> score), one for each 80 ms."""
         block = samples_of(samples)
         with self._lock:
             return self._feed(block)

@@ -85,7 +85,7 @@ class Reference:
         return {*self.producers, *self.inputs}
 
     def with_constants(self, values: Mapping[str, npt.NDArray[Any]]) -> Reference:
-        """The same graph with other numbers in some of its constants."""
+        """A copy of the graph with other values in some of its constants."""
         import onnx
         from onnx import numpy_helper
 

@@ -38,7 +38,7 @@ def lint_commands(model: Model, *, run: bool = False) -> tuple[Finding, ...]:
 
 
 def lint_decoded(model: Model, decoded: Decoded | None, *, run: bool = False) -> tuple[Finding, ...]:
-    """The same for a file that is not damaged and whose first graph is decoded, if it can be."""
+    """`lint_commands` of a file that is not damaged; `decoded`: its first graph, None where it cannot be decoded."""
     found: list[Finding] = []
     for graph in model.graphs[:1]:
         context = Context(model, graph, decoded, run)

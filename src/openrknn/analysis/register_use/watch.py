@@ -83,7 +83,7 @@ _WATCHING: dict[type[Register], type[Register]] = {}
 
 
 def _watching(register: type[Register]) -> type[Register]:
-    """The same register, with a note of each field that is asked for."""
+    """A subclass of the register that notes each field that is read."""
     names = frozenset(item.name for item in register.fields())
 
     def get(self: Register, name: str) -> object:

@@ -51,7 +51,7 @@ def weight_quantization(model: Model, graph: Graph, operator: Operator) -> Quant
 
 
 def quantization_of(reader: WeightReader, operator: Operator, use: WeightUse) -> Quantization | None:
-    """The same for a use that is known already."""
+    """`weight_quantization` for a use that is already known."""
     if use.tensor.dtype in _FLOATS:
         return None
     name = use.tensor.name

@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _run_parts(bundle: Bundle, arguments: argparse.Namespace, output: Output) -> int:
-    """The same for a model in parts, which takes and gives arrays in its own types."""
+    """Run a model in parts, which takes and gives arrays in its own types."""
     from openrknn.cli.common.labels import find_labels, read_labels
     from openrknn.cli.common.parts import parted_arrays
     from openrknn.cli.run.results import Outcome

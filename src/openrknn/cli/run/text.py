@@ -77,7 +77,7 @@ def _number(value: float | None) -> str:
 
 
 def as_json(outcome: Outcome, files: Mapping[str, str]) -> dict[str, Any]:
-    """The same for programs; numbers that JSON does not have become null."""
+    """The outcome as JSON; numbers that JSON does not have become null."""
     inputs = [
         {"name": item.name, "source": item.source, "how": item.how, **_form(item.array)} for item in outcome.fed
     ]

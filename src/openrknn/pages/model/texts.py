@@ -48,7 +48,7 @@ def dims(shape: Sequence[int]) -> str:
 
 
 def short_shape(shape: Sequence[int]) -> str:
-    """The same without the batch of one, for labels in a picture."""
+    """`dims` without the batch of one, for labels in a picture."""
     return dims(shape[1:] if len(shape) > 1 and shape[0] == 1 else shape)
 
 

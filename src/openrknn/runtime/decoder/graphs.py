@@ -71,7 +71,7 @@ class StepGraph:
             self._lanes.append(_Lane(self._another(), self._file))
 
     def _another(self) -> Binding:
-        """The same memory but for the caches."""
+        """A binding with caches of its own that shares all other memory."""
         program = self.program
         if not isinstance(program, Program):
             raise UnsupportedError(f"{self._session.device.name} runs one beam; open a decoder for each")

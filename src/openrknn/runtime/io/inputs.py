@@ -166,7 +166,7 @@ class InputPort:
         self._row_ends = kind
 
     def renew_row_ends(self, kind: str) -> None:
-        """The same for memory that others may have written since."""
+        """`fill_row_ends` again, for memory that others may have written since."""
         self._row_ends = None
         self.fill_row_ends(kind)
 

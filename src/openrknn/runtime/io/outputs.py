@@ -46,7 +46,7 @@ class OutputPort:
         return reader()
 
     def read_into(self, kind: OutputKind, out: Array) -> None:
-        """The same into an array of the original shape and of the right type; contiguous."""
+        """Read into a contiguous array of the original shape and of the right type."""
         way = self._way(kind)
         if way is not None and way.dtype == out.dtype:
             way.read(out.reshape(way.shape))

@@ -18,7 +18,7 @@ def arg_max(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
 
 
 def arg_min(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
-    """The same for the smallest value."""
+    """Index of the smallest value; ties as in `arg_max`."""
     return _pick(inputs[0], attributes, largest=False).reshape(shape)
 
 

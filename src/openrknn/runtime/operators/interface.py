@@ -42,7 +42,7 @@ Shape: TypeAlias = tuple[int, ...]
 Compute: TypeAlias = Callable[[Inputs, Attributes, Shape], Array]
 """(inputs in ONNX order, attributes, shape of the output) -> output."""
 ComputeAll: TypeAlias = Callable[[Inputs, Attributes, Sequence[Shape]], Sequence[Array]]
-"""The same with several outputs, all of ONNX's: the caller leaves out what the model does not want."""
+"""An operator with several outputs. It returns all of ONNX's; the caller drops those that the model does not use."""
 
 ABSENT: Array = np.empty(0)
 """Stands for an optional input that is not there. ONNX says the same of empty tensors where it matters (Resize)."""

@@ -114,7 +114,7 @@ def layer_norm(inputs: Inputs, attributes: Attributes, shapes: Sequence[Shape]) 
 
 
 def rms_norm(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
-    """The same without the mean."""
+    """Divides by the root mean square from `axis` to the last one; no mean is subtracted."""
     x = inputs[0]
     return _scaled(_by_length(x, _trailing(x, attributes), number(attributes, "epsilon", _EPSILON)), inputs[:2],
                    by_channel=False)  # fmt: skip

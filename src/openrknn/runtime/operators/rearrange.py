@@ -38,7 +38,7 @@ _PADDINGS = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap
 
 
 def identity(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
-    """The same values."""
+    """The input itself."""
     return inputs[0]
 
 

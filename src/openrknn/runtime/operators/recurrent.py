@@ -57,7 +57,7 @@ def gru(inputs: Inputs, attributes: Attributes, shapes: Sequence[Shape]) -> Sequ
 
 
 def rnn(inputs: Inputs, attributes: Attributes, shapes: Sequence[Shape]) -> Sequence[Array]:
-    """The same for the plain network."""
+    """The plain recurrent network: all hidden states, and the last one."""
     return _run(inputs, attributes, gates=1, states=1, functions=("Tanh",), step=_rnn_step)
 
 

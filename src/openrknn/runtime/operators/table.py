@@ -137,4 +137,4 @@ SEVERAL: Mapping[str, SeveralOutputs] = MappingProxyType(
         "exLSTM": SeveralOutputs(recurrent.lstm),
     }
 )
-"""The same for those that can have more than one output."""
+"""Operator type -> how to compute it, for operators that can have more than one output."""

@@ -246,7 +246,7 @@ class IsolatedStep:
         raise ValueError(f"a part on the CPU cannot run on these inputs: {what}: {answer['error']}")
 
     def shared(self) -> IsolatedStep:
-        """The same part for another session, which may run it at the same time."""
+        """This part for a second session, which may run it at the same time."""
         return IsolatedStep(self.part, self._number, self._host)
 
     def close(self) -> None:

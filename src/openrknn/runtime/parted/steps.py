@@ -109,7 +109,7 @@ class CpuStep:
         return found
 
     def shared(self) -> CpuStep:
-        """The same session for somebody else: ONNX Runtime runs it from several threads at once."""
+        """This step for a second user: ONNX Runtime's sessions run from several threads at once."""
         return copy(self)
 
     def close(self) -> None:

@@ -92,7 +92,7 @@ class Program:
         """Another program ran in between; the commands and the memory of this one are its own, so that is nothing."""
 
     def run_timed(self, pixels: frozenset[str]) -> Iterator[tuple[Operator, float]]:
-        """The same, operator by operator, with the seconds that each took."""
+        """`run`, operator by operator, with the seconds that each took."""
         for segment, step in self._steps(pixels, singly=True):
             started = perf_counter()
             step()

@@ -94,7 +94,7 @@ def decode(heads: Sequence[Head], frame: Frame, settings: Settings) -> Objects:
 
 
 def decode_split(heads: Sequence[Head], frame: Frame, settings: Settings) -> Objects:
-    """The same for twelve outputs, each with its own scale."""
+    """`decode` for twelve outputs, each with its own scale."""
     pairs = _paired([head.shape for head in heads], frame)
     assert pairs is not None  # `matches_split` has said so
     parts, start = [], 0

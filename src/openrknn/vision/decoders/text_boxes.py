@@ -81,7 +81,7 @@ def _outline(x: Array, y: Array) -> Array:
 
 
 def _upright(centre: Floats, size: Floats, angle: float) -> tuple[Floats, Floats, float]:
-    """The same rectangle with its width along the text: an angle of at most 45 degrees from level.
+    """The rectangle, turned so that its width is along the text: an angle of at most 45 degrees from level.
 
     Text that runs down the page is higher than wide; it keeps standing.
     """

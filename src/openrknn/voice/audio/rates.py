@@ -38,7 +38,7 @@ def resample(samples: npt.NDArray[Any], rate: int, to: int) -> Samples:
 
 
 class Resampler:
-    """The same for a stream: what `feed` and then `finish` give is, joined, what `resample` gives."""
+    """`resample` for a stream: the results of `feed` and then `finish`, joined, equal those of `resample`."""
 
     def __init__(self, rate: int, to: int) -> None:
         for one in (rate, to):

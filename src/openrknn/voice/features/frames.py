@@ -67,7 +67,7 @@ def power_spectrum(
 def spectra(
     samples: npt.ArrayLike, *, size: int, hop: int | None, length: int | None, shape: str, center: bool, padding: str
 ) -> Iterator[npt.NDArray[np.complex128]]:
-    """The same, some frames at a time."""
+    """`power_spectrum`, some frames at a time."""
     sound = sound_of(samples)
     width = count(size if length is None else length, "the length of a window")
     step = count(width // 4 if hop is None else hop, "the hop")

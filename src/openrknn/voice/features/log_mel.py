@@ -89,7 +89,7 @@ def kaldi_fbank(samples: npt.ArrayLike, options: KaldiOptions | None = None) -> 
 
 
 def kaldi_bands(samples: npt.ArrayLike, options: KaldiOptions) -> Floats:
-    """The same in double precision."""
+    """`kaldi_fbank` in double precision."""
     width, hop = options.samples
     frames = _kaldi_frames(sound_of(samples), width, hop, snip=options.snip)
     size = 1 << (width - 1).bit_length()

@@ -30,7 +30,7 @@ WHY = (
 BUCKETS = (1, 2, 3, 4, 6, 8, 10, 12, 15, 20, 30)
 """Seconds of sound that the encoder has graphs for."""
 _STEPS = (2, 4, 6, 10, 15, 30)
-"""The same for the decoder: its graphs differ by what is seen of the sound, which costs less."""
+"""Seconds that the decoder has graphs for: fewer, as they differ only in how much sound they see, which costs less."""
 _RATE = 16_000
 _LEVELS = 256
 _POSITIONS = 194
