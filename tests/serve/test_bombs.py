@@ -16,7 +16,7 @@ from openrknn.serve.errors import BadRequestError, FullError, TooLargeError
 from openrknn.serve.plane.budget import Budget
 from openrknn.serve.rest.infer import json_bytes, parse
 from openrknn.serve.rpc.messages import inference
-from openrknn.serve.rpc.weigh import weigh
+from openrknn.serve.rpc.parse_memory import parse_memory
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import Limits, Settings
 from tests.serve.asking import PATIENCE, ask
@@ -73,14 +73,14 @@ def test_what_a_message_takes_is_counted_before_it_is_parsed(small: Server) -> N
     message = inference().message("ModelInferRequest")
     request = message(model_name=NAME, raw_input_contents=[INPUTS["image"].tobytes()])
     request.inputs.add(name="image", datatype="UINT8", shape=[1, 16, 16, 3])
-    assert weigh(request.SerializeToString(), has_tensors=True) < 8 * len(request.SerializeToString())
+    assert parse_memory(request.SerializeToString(), has_tensors=True) < 8 * len(request.SerializeToString())
     with pytest.raises(BadRequestError, match="fields"):
-        weigh(b"\x2a\x00" * 100_000, has_tensors=True)  # that many empty inputs
+        parse_memory(b"\x2a\x00" * 100_000, has_tensors=True)  # that many empty inputs
     inner = b"\x22\x00" * 4000  # empty parameters of one input
-    assert weigh(b"\x2a" + _varint(len(inner)) + inner, has_tensors=True) >= 100 * 4000
+    assert parse_memory(b"\x2a" + _varint(len(inner)) + inner, has_tensors=True) >= 100 * 4000
     for damaged in (b"\xff", b"\x2a\x05ab", b"\x0b", b"\xff" * 20):
         with pytest.raises(BadRequestError, match="damaged"):
-            weigh(damaged, has_tensors=True)
+            parse_memory(damaged, has_tensors=True)
     with grpc.insecure_channel(small.grpc_address) as channel:
         call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
         with pytest.raises(grpc.RpcError) as caught:

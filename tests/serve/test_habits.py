@@ -22,7 +22,7 @@ from openrknn.serve.plane.job import Job
 from openrknn.serve.plane.queue import JobQueue
 from openrknn.serve.plane.tritonconfig import read_triton_config
 from openrknn.serve.plane.uploaded_models import UploadedModels
-from openrknn.serve.rpc.weigh import weigh_files
+from openrknn.serve.rpc.parse_memory import parse_memory_of_load
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import IN_PROCESS, Settings
 from tests.serve.asking import ask
@@ -275,11 +275,11 @@ def test_files_weigh_little_more_than_themselves() -> None:
     message = inference().message("RepositoryModelLoadRequest")(model_name="mine")
     message.parameters["config"].string_param = "{}"
     message.parameters["file:1/model.rknn"].bytes_param = bytes(1_000_000)
-    assert 2_000_000 <= weigh_files(message.SerializeToString()) < 2_010_000
+    assert 2_000_000 <= parse_memory_of_load(message.SerializeToString()) < 2_010_000
     many = inference().message("RepositoryModelLoadRequest")()
     for number in range(1000):
         many.parameters[str(number)].bool_param = False
-    assert weigh_files(many.SerializeToString()) > 200_000
+    assert parse_memory_of_load(many.SerializeToString()) > 200_000
 
 
 # -- the queue -------------------------------------------------------------------------------------------------------

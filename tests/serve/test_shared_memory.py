@@ -344,18 +344,18 @@ def test_a_request_outlives_unregister_and_descriptors_do_not(folder: Path) -> N
 
 
 def test_two_outputs_may_not_lie_on_each_other(folder: Path) -> None:
-    from openrknn.serve.plane.output_parameters import wishes
+    from openrknn.serve.plane.output_parameters import parse
 
     regions = Regions(folder=str(folder))
     regions.register("r", "plain", 0, 256)
     words = {"shared_memory_region": "r", "shared_memory_byte_size": 100}
-    assert len(wishes([("a", words), ("b", {**words, "shared_memory_offset": 100})], regions).places) == 2
+    assert len(parse([("a", words), ("b", {**words, "shared_memory_offset": 100})], regions).places) == 2
     with pytest.raises(BadRequestError, match="overwrite"):
-        wishes([("a", words), ("b", {**words, "shared_memory_offset": 99})], regions)
+        parse([("a", words), ("b", {**words, "shared_memory_offset": 99})], regions)
     with pytest.raises(BadRequestError, match="both"):
-        wishes([("a", {**words, "classification": 3})], regions)
+        parse([("a", {**words, "classification": 3})], regions)
     with pytest.raises(BadRequestError, match="twice"):
-        wishes([("a", words), ("a", {})], regions)
+        parse([("a", words), ("a", {})], regions)
 
 
 def test_servers_of_the_network_have_none_unless_asked(tmp_path: Path) -> None:

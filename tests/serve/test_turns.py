@@ -14,8 +14,8 @@ from openrknn.serve.plane.clients import Rates, client_key
 from openrknn.serve.plane.pacer import Pacer
 from openrknn.serve.plane.throttled_pool import ThrottledPool
 from openrknn.serve.rpc.frames import PREFACE, FrameError, Frames, Sieve, goaway
+from openrknn.serve.rpc.parse_memory import parse_memory
 from openrknn.serve.rpc.streams import Streams
-from openrknn.serve.rpc.weigh import weigh
 from openrknn.serve.tokens import Tokens
 from tests.serve.asking import PATIENCE
 
@@ -170,4 +170,4 @@ def test_fields_of_a_message_are_counted_all_together() -> None:
     inner = b"\x22\x00" * 2000
     entry = b"\x2a" + bytes([len(inner) & 0x7F | 0x80, len(inner) >> 7]) + inner
     with pytest.raises(BadRequestError, match="fields"):
-        weigh(entry * 100, has_tensors=True)
+        parse_memory(entry * 100, has_tensors=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["BYTES", "VARINT", "DamagedError", "fields", "varint"]
+__all__ = ["BYTES", "VARINT", "DamagedError", "fields", "spans", "varint"]
 
 VARINT, BYTES = 0, 2
 _EIGHT, _FOUR = 1, 5
@@ -16,6 +16,12 @@ class DamagedError(Exception):
 
 def fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
     """Number, wire type and value; floats that stand alone are four or eight bytes."""
+    for number, kind, at, end in spans(data):
+        yield number, kind, varint(data, at)[0] if kind == VARINT else data[at:end]
+
+
+def spans(data: memoryview) -> Iterator[tuple[int, int, int, int]]:
+    """Number, wire type, and where the bytes of the value begin and end."""
     at = 0
     while at < len(data):
         key, at = varint(data, at)
@@ -23,10 +29,8 @@ def fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
         if number == 0:
             raise DamagedError(f"a field has the number 0 at byte {at}")
         if kind == VARINT:
-            value, at = varint(data, at)
-            yield number, kind, value
-            continue
-        if kind == BYTES:
+            size = varint(data, at)[1] - at
+        elif kind == BYTES:
             size, at = varint(data, at)
         elif kind in {_EIGHT, _FOUR}:
             size = 8 if kind == _EIGHT else 4
@@ -34,7 +38,7 @@ def fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
             raise DamagedError(f"a field has the wire type {kind} at byte {at}")
         if size > len(data) - at:
             raise DamagedError(f"field {number} of {size} bytes, of which {len(data) - at} are there")
-        yield number, kind, data[at : at + size]
+        yield number, kind, at, at + size
         at += size
 
 

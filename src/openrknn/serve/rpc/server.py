@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from openrknn.serve.rpc.schema import Method
 from openrknn.serve.errors import BadRequestError, ServeError, SlowError, TooLargeError, UnauthorizedError
 from openrknn.serve.logs import one_line
 from openrknn.serve.plane.budget import Share
@@ -22,10 +23,9 @@ from openrknn.serve.rpc.admission_proxy import AdmissionProxy, private_folder
 from openrknn.serve.rpc.call import Call
 from openrknn.serve.rpc.health import Health
 from openrknn.serve.rpc.messages import health, inference
-from openrknn.serve.rpc.schema import Method
+from openrknn.serve.rpc.parse_memory import parse_memory, parse_memory_of_load
 from openrknn.serve.rpc.service import Service
 from openrknn.serve.rpc.streams import Streams
-from openrknn.serve.rpc.weigh import weigh, weigh_files
 from openrknn.serve.timeouts import timeout
 
 __all__ = ["RpcServer"]
@@ -177,7 +177,7 @@ class RpcServer:
         def parse(raw: bytes, share: Share, held_bytes: int = 0) -> Any:
             if not has_tensors and not has_files and len(raw) > _SMALL_MESSAGE:
                 raise TooLargeError(f"the message has {len(raw)} bytes; {method.name} takes {_SMALL_MESSAGE}")
-            needed = len(raw) + (weigh_files(raw) if has_files else weigh(raw, has_tensors=has_tensors))
+            needed = len(raw) + (parse_memory_of_load(raw) if has_files else parse_memory(raw, has_tensors=has_tensors))
             share.grow(max(0, needed - held_bytes))
             try:
                 return method.request.FromString(raw)
