@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from openrknn.kubernetes.messages import DEVICE_PLUGIN, DRA, POD_RESOURCES, TABLES, message
+from openrknn.kubernetes.messages import DEVICE_PLUGIN, DRA, FILES, POD_RESOURCES, message, schema
 
 
 def test_every_table_makes_classes() -> None:
-    for package, table in TABLES.items():
-        for name in table:
+    for package in FILES:
+        file = schema(package)
+        for name in file.names:
             assert message(package, name)().SerializeToString() == b""
+
+
+def test_an_optional_text_that_is_empty_is_there() -> None:
+    device = message(DRA, "Device")
+    assert not device().HasField("share_id")
+    assert device(share_id="").HasField("share_id")
+    assert device(share_id="").SerializeToString() == b"\x2a\x00"
 
 
 def test_a_registration() -> None:

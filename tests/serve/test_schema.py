@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tritonclient.grpc import model_config_pb2, service_pb2
 
+from openrknn.protoschema import Schema
 from openrknn.serve.rpc.messages import health, inference
-from openrknn.serve.rpc.schema import Schema
 
 
 def fields(message: Any) -> dict[str, tuple[int, int, bool, str]]:

@@ -1,4 +1,4 @@
-"""The kubelet's services: which methods there are, handlers for our side and stubs for the other."""
+"""The kubelet's services: handlers for our side and stubs for the other."""
 
 from __future__ import annotations
 
@@ -6,63 +6,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from openrknn.errors import UnsupportedError
 from openrknn.extras import missing
-from openrknn.kubernetes.messages import DEVICE_PLUGIN, DRA, DRA_HEALTH, POD_RESOURCES, REGISTRATION, message
+from openrknn.kubernetes.messages import schema
 
-__all__ = ["SERVICES", "Method", "Socket", "handler", "identity", "load_grpc", "new_server", "stub", "unix"]
-
-
-class Method(NamedTuple):
-    """One call."""
-
-    request: str
-    response: str
-    streams: bool = False
-    """Whether it answers with a stream."""
-
-
-SERVICES: Mapping[str, tuple[str, Mapping[str, Method]]] = {
-    "v1beta1.Registration": (DEVICE_PLUGIN, {"Register": Method("RegisterRequest", "Empty")}),
-    "v1beta1.DevicePlugin": (
-        DEVICE_PLUGIN,
-        {
-            "GetDevicePluginOptions": Method("Empty", "DevicePluginOptions"),
-            "ListAndWatch": Method("Empty", "ListAndWatchResponse", streams=True),
-            "GetPreferredAllocation": Method("PreferredAllocationRequest", "PreferredAllocationResponse"),
-            "Allocate": Method("AllocateRequest", "AllocateResponse"),
-            "PreStartContainer": Method("PreStartContainerRequest", "PreStartContainerResponse"),
-        },
-    ),
-    "pluginregistration.Registration": (
-        REGISTRATION,
-        {
-            "GetInfo": Method("InfoRequest", "PluginInfo"),
-            "NotifyRegistrationStatus": Method("RegistrationStatus", "RegistrationStatusResponse"),
-        },
-    ),
-    "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin": (
-        DRA,
-        {
-            "NodePrepareResources": Method("NodePrepareResourcesRequest", "NodePrepareResourcesResponse"),
-            "NodeUnprepareResources": Method("NodeUnprepareResourcesRequest", "NodeUnprepareResourcesResponse"),
-        },
-    ),
-    "v1alpha1.DRAResourceHealth": (
-        DRA_HEALTH,
-        {"NodeWatchResources": Method("NodeWatchResourcesRequest", "NodeWatchResourcesResponse", streams=True)},
-    ),
-    "v1.PodResourcesLister": (
-        POD_RESOURCES,
-        {
-            "List": Method("ListPodResourcesRequest", "ListPodResourcesResponse"),
-            "GetAllocatableResources": Method("AllocatableResourcesRequest", "AllocatableResourcesResponse"),
-        },
-    ),
-}
-"""Full name of a service -> package of its messages, methods."""
+__all__ = ["Socket", "handler", "identity", "load_grpc", "new_server", "stub", "unix"]
 
 
 def load_grpc() -> Any:
@@ -79,28 +29,29 @@ def load_grpc() -> Any:
 def handler(service: str, implementation: object) -> Any:
     """For `server.add_generic_rpc_handlers`: each method is the attribute of the same name."""
     grpc = load_grpc()
-    package, methods = SERVICES[service]
+    package, _, name = service.rpartition(".")
     handlers = {}
-    for name, method in methods.items():
-        make = grpc.unary_stream_rpc_method_handler if method.streams else grpc.unary_unary_rpc_method_handler
-        handlers[name] = make(
-            getattr(implementation, name),
-            request_deserializer=message(package, method.request).FromString,
-            response_serializer=message(package, method.response).SerializeToString,
+    for method in schema(package).methods(name):
+        is_stream = method.streams_responses
+        make = grpc.unary_stream_rpc_method_handler if is_stream else grpc.unary_unary_rpc_method_handler
+        handlers[method.name] = make(
+            getattr(implementation, method.name),
+            request_deserializer=method.request.FromString,
+            response_serializer=method.response.SerializeToString,
         )
     return grpc.method_handlers_generic_handler(service, handlers)
 
 
 def stub(channel: Any, service: str) -> Any:
     """An object with the service's methods."""
-    package, methods = SERVICES[service]
+    package, _, name = service.rpartition(".")
     calls = {}
-    for name, method in methods.items():
-        make = channel.unary_stream if method.streams else channel.unary_unary
-        calls[name] = make(
-            f"/{service}/{name}",
-            request_serializer=message(package, method.request).SerializeToString,
-            response_deserializer=message(package, method.response).FromString,
+    for method in schema(package).methods(name):
+        make = channel.unary_stream if method.streams_responses else channel.unary_unary
+        calls[method.name] = make(
+            f"/{service}/{method.name}",
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.response.FromString,
         )
     return SimpleNamespace(**calls)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from openrknn.serve.rpc.schema import Schema
+from openrknn.protoschema import Schema
 
 __all__ = ["health", "inference"]
 
@@ -12,10 +12,10 @@ __all__ = ["health", "inference"]
 @cache
 def inference() -> Schema:
     """The inference protocol."""
-    return Schema.read("inference.proto")
+    return Schema.read("openrknn.serve.rpc", "inference.proto")
 
 
 @cache
 def health() -> Schema:
     """grpc.health.v1."""
-    return Schema.read("health.proto")
+    return Schema.read("openrknn.serve.rpc", "health.proto")

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from openrknn.serve.rpc.schema import Method
+from openrknn.protoschema import Method
 from openrknn.serve.errors import BadRequestError, ServeError, SlowError, TooLargeError, UnauthorizedError
 from openrknn.serve.logs import one_line
 from openrknn.serve.plane.budget import Share

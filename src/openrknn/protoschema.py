@@ -1,6 +1,9 @@
 """Reads a .proto file at run time: the part of proto3 that our own files use.
 
-    message, enum (both may be nested), oneof, map, repeated, comments; services with rpc and stream
+    message, enum (both may be nested), oneof, map, repeated, optional, comments; services with rpc and stream
+
+Why not generated code: files that protoc writes are tied to one version of protobuf and need a build step. The
+descriptors are in a pool of their own, because another library of the process may have the official files.
 """
 
 from __future__ import annotations
@@ -52,9 +55,14 @@ class Schema:
         self._pool.Add(self._file)
 
     @classmethod
-    def read(cls, file: str) -> Schema:
-        """A file of this package."""
-        return cls(resources.files("openrknn.serve.rpc").joinpath(file).read_text("utf-8"), f"openrknn/{file}")
+    def read(cls, package: str, file: str) -> Schema:
+        """A file beside the modules of a Python package."""
+        return cls(resources.files(package).joinpath(file).read_text("utf-8"), f"openrknn/{file}")
+
+    @property
+    def names(self) -> list[str]:
+        """Of the messages that are not nested."""
+        return [message.name for message in self._file.message_type]
 
     def message(self, name: str) -> Any:
         """The class of a message."""
@@ -121,14 +129,19 @@ class Schema:
                 self._field(made, word, full)
 
     def _field(self, made: Any, word: str, scope: str, oneof: int | None = None) -> None:
-        field = made.field.add(label=_OPTIONAL)
+        field, is_optional = made.field.add(label=_OPTIONAL), False
         if word == "map":
             self._map(made, field, scope)
         else:
             if word == "repeated":
                 field.label, word = _REPEATED, self._next()
+            elif word == "optional":
+                word, is_optional = self._next(), True
             field.type_name = word
             field.name = self._next()
+        if is_optional:  # as protoc does it: a oneof of one field
+            field.proto3_optional, oneof = True, len(made.oneof_decl)
+            made.oneof_decl.add(name=f"_{field.name}")
         if oneof is not None:
             field.oneof_index = oneof
         self._next("=")
