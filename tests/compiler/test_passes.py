@@ -1,4 +1,4 @@
-"""Each pass of `normalise` on a graph that people can read: the cases are in `passes/*.txt`.
+"""Each pass of `normalise`, and steps of `quantise`, on a graph that people can read: the cases are in `passes/*.txt`.
 
 `python -m tests.compiler.test_passes` writes what comes out into the files; read it before it is committed.
 """
@@ -7,20 +7,32 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from openrknn.compiler.errors import UnsupportedOperatorError
+from openrknn.compiler.ir import Graph
 from openrknn.compiler.normalise import PASSES, Situation
 from openrknn.compiler.normalise.verifier import verify_graph
+from openrknn.compiler.quantise import groups
+from openrknn.compiler.quantise.choose import Costs
+from openrknn.compiler.quantise.equalise import equalise_by
+from openrknn.compiler.quantise.mixed_outputs import free_mixed_outputs
+from openrknn.compiler.quantise.precision import set_precision
+from openrknn.compiler.quantise.ranges import Range
+from openrknn.compiler.quantise.statistics import Statistics
+from openrknn.compiler.quantise.unstated import leave_float
+from openrknn.compiler.quantise.untie import untie
 from openrknn.compiler.targets import TARGETS
-from tests.compiler.passes.text import Case, cases_of, parse_graph, show_graph
+from tests.compiler.passes.text import Case, cases_of, notes_of, parse_graph, show_graph
 
 FOLDER = Path(__file__).parent / "passes"
 CASES = [case for path in sorted(FOLDER.glob("*.txt")) for case in cases_of(path)]
 BY_NAME = {entry.name: entry for entry in PASSES}
 
 
-def outcome(case: Case) -> str:
+def _normalised(case: Case) -> str:
     """The graph behind the pass, or the error."""
     given = dict(option.split("=") for option in case.options if "=" in option)
     chip = next((option for option in case.options if option in TARGETS), "rk3588")
@@ -36,6 +48,53 @@ def outcome(case: Case) -> str:
         return f"refused: {error}"
     verify_graph(graph, f"{case.path.name}: {case.title}, behind {case.name}", entry.gives)
     return show_graph(graph)
+
+
+def _quantised(case: Case) -> str:
+    """What a step of `quantise` makes of graph and ranges."""
+    graph = parse_graph(case.before)
+    verify_graph(graph, case.title)
+    ranges = {name: (low, high) for name, (low, high) in notes_of(case.before, "range").items()}
+    before, lines = dict(ranges), list[str]()
+    if case.name == "groups":
+        return "\n".join(" ".join(group) for group in groups.groups_of(graph))
+    if case.name in {"unite", "limit_ranges"}:
+        getattr(groups, case.name)(graph, ranges)
+    elif case.name == "untie":
+        untie(graph, Costs(_seen(ranges, graph), _errors(case, graph)), ranges)
+    elif case.name == "free_mixed_outputs":
+        free = free_mixed_outputs(graph, _seen(ranges, graph), can_mix=True)
+        lines = [f"{name}: {why}" for name, why in free.items()]
+    elif case.name == "set_precision":
+        made = set_precision(graph, set(notes_of(case.before, "chosen")))
+        lines = [f"{name}: {why}" for name, why in made.items()]
+    elif case.name == "leave_float":
+        leave_float(graph, set(notes_of(case.before, "chosen")), ranges)
+    else:
+        assert case.name == "equalise_by"
+        equalise_by(graph, {name: np.array(numbers) for name, numbers in notes_of(case.before, "reach").items()})
+    verify_graph(graph, f"{case.title}, behind {case.name}")
+    changed = {name: entry for name, entry in ranges.items() if before.get(name) != entry}
+    lines += [f"range {name} {low:g} {high:g}" for name, (low, high) in changed.items()]
+    return "\n".join([show_graph(graph), *lines])
+
+
+def _seen(ranges: dict[str, Range], graph: Graph) -> dict[str, Statistics]:
+    """Numbers that lie evenly in the ranges."""
+    found = {name: Statistics() for name in ranges}
+    for name, (low, high) in ranges.items():
+        shape = graph.shape(name)
+        found[name].add(np.linspace(low, high, int(np.prod(shape))).reshape(shape))
+    return found
+
+
+def _errors(case: Case, graph: Graph) -> dict[str, npt.NDArray[np.float64]]:
+    return {name: np.full(graph.shape(name)[1], cost) for name, (cost,) in notes_of(case.before, "error").items()}
+
+
+def outcome(case: Case) -> str:
+    """What comes out, as text."""
+    return _normalised(case) if case.name in BY_NAME else _quantised(case)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.path.stem}-{case.name}-{case.title[:40]}")

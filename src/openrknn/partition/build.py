@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from openrknn.compiler.importer.masks import is_mask, readers_of
+from openrknn.compiler.importer.masks import is_mask
 from openrknn.container.bundle import Part
+from openrknn.onnxgraph import readers_of
 from openrknn.partition.cache import Cache
 from openrknn.partition.compiled import Compiler, Made, Refusal
 from openrknn.partition.estimate import costs_of

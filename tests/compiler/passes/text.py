@@ -20,12 +20,14 @@ import numpy as np
 
 from openrknn.compiler.ir import Graph, Op, Quantization, Value, format_graph
 
-__all__ = ["Case", "cases_of", "parse_graph", "show_graph"]
+__all__ = ["Case", "cases_of", "notes_of", "parse_graph", "show_graph"]
 
 _HEAD = re.compile(r"=== (\w+)([^:]*): (.*)")
 _VALUE = re.compile(r"%([\w.]+)\[([\d,]*)\](?: int8\(([-\d.e]+), ?(-?\d+)\))?(?: (int64|bool))?")
 _CONSTANT = re.compile(r"\$([\w.]+)\[([\d,]*)\](i8|i)?(?:=(\S+))?")
 _SHOWN = 16
+NOTES = ("range", "error", "reach", "chosen")
+"""Words of lines that are no part of the graph: `notes_of` reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,15 @@ def parse_graph(text: str) -> Graph:
             graph.inputs.append(_value(graph, words.removeprefix("input ").strip()))
         elif words.startswith("output "):
             graph.outputs.append(words.removeprefix("output ").strip().lstrip("%").partition("[")[0])
-        elif words.startswith("logits "):
-            graph.logits |= set(words.split()[1:])
-        elif words:
+        elif words and words.split()[0] not in NOTES:
             _operator(graph, words)
     return graph
+
+
+def notes_of(text: str, word: str) -> dict[str, tuple[float, ...]]:
+    """Value -> the numbers behind it, of all lines that begin with the word."""
+    lines = [line.split() for line in text.splitlines()]
+    return {line[1]: tuple(float(one) for one in line[2:]) for line in lines if line and line[0] == word}
 
 
 def _value(graph: Graph, text: str) -> str:

@@ -126,7 +126,7 @@ FUNCTION_ROWS = (
     _function("Relu", adjoint=_DIFFERENCE, function=_F("relu", fused="Relu")),
     _cpu("Round"),
     _written("Selu", adjoint=_DIFFERENCE, write=_selu),
-    _written("Shrink", adjoint=_DIFFERENCE, write=_shrink),
+    _written("Shrink", write=_shrink),
     _function("Sigmoid", adjoint="sigmoid", function=_F("sigmoid", lambda x, _: _sigmoid(x), 12.0, fused="Sigmoid")),
     _cpu("Sign"),
     _function("Sin", cpu=True, adjoint=_DIFFERENCE, function=_F("sin", lambda x, _: np.sin(x))),
