@@ -37,7 +37,7 @@ def test_text_of_every_golden_assembles_again(path: Path, capsys: Capture) -> No
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_corpus(part: int, capsys: Capture) -> None:
-    for path in sample_of_corpus(4)[part::PARTS]:
+    for path in sample_of_corpus(12)[part::PARTS]:
         model = openrknn.load(path)
         graph = model.graphs[0]
         numbers = next(iter(graph.task_lists.values()), None)
