@@ -19,6 +19,8 @@ from openrknn.runtime.session import Session
 from tests.compiler.nets import Net, feeds, small_cnn
 from tests.runtime.cases import CORPUS, shared_case
 
+pytestmark = pytest.mark.unchecked
+
 SHAPE = (1, 32, 13, 10)
 
 

@@ -25,6 +25,8 @@ from tests.compiler.nets import Array
 from tests.runtime.cases import CORPUS, shared_case
 from tests.witness.witness import WitnessMissingError, cache_folder, find_library
 
+pytestmark = pytest.mark.unchecked
+
 FOLDER = CORPUS / "rk3588"
 VENDOR: dict[str, float] = json.loads((Path(__file__).parent / "corpus_vendor.json").read_text())
 SLACK_DB, ENOUGH_DB = 0.3, 100.0

@@ -28,7 +28,7 @@ onnxruntime.SessionOptions = with_threads
 from openrknn.compiler import compile_model
 data = [np.load(sys.argv[2])[n] for n in range(3)]
 for options in ({}, {"calibration": data}, {"calibration": data, "method": "mse", "cores": 3}):
-    print(hashlib.sha256(compile_model(sys.argv[1], **options).data).hexdigest())
+    print(hashlib.sha256(compile_model(sys.argv[1], check=False, **options).data).hexdigest())
 """
 
 
@@ -39,10 +39,10 @@ def test_other_processes_write_the_same_file(tmp_path: Path) -> None:
     scaled = net.add("Add", net.add("Mul", x, net.constant([0.5])), net.constant([0.1]))
     a, b = net.conv(scaled, 32, 32, 5, group=32, pads=[2] * 4), net.conv(scaled, 32, 48)
     joined = net.add("Concat", net.add("Sigmoid", a), net.add("Tanh", b), axis=1)
-    rows = net.add("Reshape", joined, net.constant([1, 80, 1024], np.int64))
+    rows = net.add("Reshape", joined, net.constant([1, 80, 256], np.int64))
     turned = net.add("Transpose", rows, perm=[0, 2, 1])
     out = net.add("LayerNormalization", turned, net.constant(np.ones(80)), net.constant(np.ones(80)), axis=-1)
-    shape = (1, 3, 32, 32)
+    shape = (1, 3, 16, 16)
     model = net.model({"x": shape}, [out])
     data = feeds(shape)
     onnx.save(model, tmp_path / "net.onnx")
@@ -57,5 +57,5 @@ def test_other_processes_write_the_same_file(tmp_path: Path) -> None:
         assert result.returncode == 0, result.stderr
         found.append(result.stdout.split())
     assert found[0] == found[1]
-    here = hashlib.sha256(compile_model(str(tmp_path / "net.onnx"), calibration=data).data).hexdigest()
+    here = hashlib.sha256(compile_model(str(tmp_path / "net.onnx"), calibration=data, check=False).data).hexdigest()
     assert here == found[0][1]

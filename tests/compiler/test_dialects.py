@@ -15,6 +15,8 @@ from openrknn.compiler.errors import CompileError
 from openrknn.compiler.verify import verify
 from tests.compiler.nets import Array, Net
 
+pytestmark = pytest.mark.unchecked
+
 PICTURE = (1, 3, 16, 16)
 
 

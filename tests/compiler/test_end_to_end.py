@@ -18,6 +18,8 @@ from openrknn.compiler.verify import verify
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Array, Net, feeds, small_cnn
 
+pytestmark = pytest.mark.unchecked
+
 SHAPE = (1, 16, 12, 10)
 
 

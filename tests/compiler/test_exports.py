@@ -12,6 +12,8 @@ from openrknn.compiler import compile_model
 from openrknn.compiler.verify import verify
 from tests.compiler.nets import Net, feeds
 
+pytestmark = pytest.mark.unchecked
+
 Case = tuple[onnx.ModelProto, tuple[int, ...]]
 WANTED = {"fp16": 45.0, "int8": 18.0}
 

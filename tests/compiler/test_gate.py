@@ -10,7 +10,8 @@ from tools.compiler_gate.judge import judge_model
 from tools.compiler_gate.shrink import shrink
 from tools.compiler_graphs import FORMS, graph_of, text_of
 
-SEEDS = range(5000, 5040)
+SEEDS = range(5000, 5020)
+"""tools/compiler_graphs.py tries as many as it is given; those that found something are in test_gate_found.py."""
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -12,6 +12,8 @@ from openrknn.distance import measure
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Array, Net
 
+pytestmark = pytest.mark.unchecked
+
 LENGTH, CHANNELS = 24, 48
 
 

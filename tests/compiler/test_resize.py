@@ -12,6 +12,8 @@ from openrknn.compiler import compile_model
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Net
 
+pytestmark = pytest.mark.unchecked
+
 
 def ran(model: Any, shape: tuple[int, ...], **options: Any) -> tuple[Any, float]:
     """(what was compiled, the largest difference as a part of the largest number)."""

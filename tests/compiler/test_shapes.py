@@ -21,6 +21,8 @@ from openrknn.container.check import problems
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Array, Net, feeds
 
+pytestmark = pytest.mark.unchecked
+
 SIZES = [(1, 3, 24, 16), (1, 3, 32, 40), (1, 3, 8, 8)]
 
 
