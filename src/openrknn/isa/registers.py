@@ -9,6 +9,8 @@ an offset is a register:
     class CnaSPointer(SPointer, offset=0x1004, name="S_POINTER"):        # place, in cna.py
         \"\"\"What the register is for.\"\"\"
 
+A table of many registers has a row for each: `register(0x1010, "CONV_CON2", "?", "What it is for.", grains=...)`.
+
 Bits that no field declares are not lost: `.undeclared` has them, and every listing shows them.
 """
 
@@ -24,7 +26,7 @@ from openrknn.isa.errors import DeclarationError, EncodingError
 from openrknn.isa.evidence import check_evidence
 from openrknn.isa.fields import Field
 
-__all__ = ["Register", "array", "registers_in"]
+__all__ = ["Register", "array", "register", "registers_in"]
 
 VALUE_MASK = 0xFFFF_FFFF
 UNPLACED = -1
@@ -124,8 +126,7 @@ class Register:
         """A register of this shape at another place: same fields, and the same text unless one is given."""
         keywords = {"offset": offset, "name": name, "evidence": evidence}
         body = {"__doc__": text or cls.__doc__, "__module__": cls.__module__}
-        class_name = "".join(part.capitalize() for part in name.split("_"))
-        return types.new_class(class_name, (cls,), keywords, lambda namespace: namespace.update(body))
+        return types.new_class(_class_name(name), (cls,), keywords, lambda namespace: namespace.update(body))
 
     # ------------------------------------------------------------ natural values in and out
 
@@ -188,6 +189,17 @@ class Register:
         if self.undeclared:
             shown.append(f"undeclared={self.undeclared:#x}")
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def register(offset: int, name: str, evidence: str, text: str, **fields: AnyField) -> type[Register]:
+    """A register as one row of a table: for chips whose registers are read by name, not as attributes."""
+    keywords = {"offset": offset, "name": name, "evidence": evidence}
+    body = {"__doc__": text, "__module__": __name__, **fields}
+    return types.new_class(_class_name(name), (Register,), keywords, lambda namespace: namespace.update(body))
+
+
+def _class_name(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
 
 
 def array(

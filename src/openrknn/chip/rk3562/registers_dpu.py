@@ -20,67 +20,37 @@ from openrknn.isa.enums import (
     Regroup,
 )
 from openrknn.isa.fields import Atoms, Bits, Choice, Flag, Mask, Signed, SignedAtoms, Size, Unsigned
-from openrknn.isa.registers import Register, array
+from openrknn.isa.registers import Register, array, register
 
 __all__ = ["DPU", "DPU_RDMA", "PPU", "PPU_RDMA"]
 
-
-class FeatureModeCfg(Register, offset=0x400C, name="FEATURE_MODE_CFG", evidence="I"):
-    """Where data come from and go to."""
-
-    flying_mode = Flag(0, "0: data come from CORE; 1: from memory.")
-    output_mode = Mask(2, 1, OutputMode, "Where the result goes.")
-    depthwise = Unsigned(4, 3, "1 after a depthwise convolution.")
-    burst_len = Size(8, 5, "Beats per burst. Bus only.")
-    nonalign = Flag(25, "Packed output.")
-    rgp_type = Unsigned(29, 26, "Packed output: bytes kept of the last atom of each surface; 0: all.")
-
-
-class DataFormat(Register, offset=0x4010, name="DATA_FORMAT", evidence="I"):
-    """Number formats."""
-
-    proc_precision = Choice(2, 0, Precision, "Number format of the arithmetic.")
-    bn_mul_shift_value_neg = Unsigned(15, 10, "BN shift where the sum is negative.")
-    out_precision = Choice(31, 29, Precision, "Number format of the output.")
-
-
-class DstSurfStride(Register, offset=0x401C, name="DST_SURF_STRIDE", evidence="I"):
-    """Step of counter e of the write DMA."""
-
-    dst_surf_stride = Atoms(27, 0, "Atoms.")
-
-
-class DataCubeHeight(Register, offset=0x4024, name="DATA_CUBE_HEIGHT", evidence="I"):
-    """Height of the data, and the reduction over channels."""
-
-    height = Size(12, 0, "Rows.")
-    minmax_ctl = Mask(24, 22, ChannelReduction, "Reduction over the channels of a pixel.")
-
-
-class DataCubeNotchAddr(Register, offset=0x4028, name="DATA_CUBE_NOTCH_ADDR", evidence="I"):
-    """What the write DMA skips after each line."""
-
-    notch_addr_0 = Unsigned(15, 0, "Atoms, modulo 2^16: lines may overlap, and the later one wins.")
-    notch_addr_1 = Unsigned(31, 16, "Atoms, of RK3576.", evidence="?")
-
-
-class DataCubeChannel(Register, offset=0x402C, name="DATA_CUBE_CHANNEL", evidence="I"):
-    """Channels of the data."""
-
-    orig_channel = Size(12, 0, "Channels that carry data.")
-
-
-class WdmaSize0(Register, offset=0x4030, name="WDMA_SIZE_0", evidence="I?"):
-    """Channels of the write DMA."""
-
-    group = Size(15, 0, "Quads of channels in a group.", evidence="I?")
-    orig_channel = Size(28, 16, "Channels that carry data; 1 in packed output.")
-
-
-class CpendAluCfg(Register, offset=0x403C, name="CPEND_ALU_CFG", evidence="I?"):
-    """Perhaps the addend of the correction where it is not the window sum, as on RV1106. 0 in streams."""
-
-    cpend_alu_operand = Bits(31, 0, "int32 or fp32.")
+FeatureModeCfg = register(0x400C, "FEATURE_MODE_CFG", "I", "Where data come from and go to.",
+    flying_mode=Flag(0, "0: data come from CORE; 1: from memory."),
+    output_mode=Mask(2, 1, OutputMode, "Where the result goes."),
+    depthwise=Unsigned(4, 3, "1 after a depthwise convolution."),
+    burst_len=Size(8, 5, "Beats per burst. Bus only."),
+    nonalign=Flag(25, "Packed output."),
+    rgp_type=Unsigned(29, 26, "Packed output: bytes kept of the last atom of each surface; 0: all."))
+DataFormat = register(0x4010, "DATA_FORMAT", "I", "Number formats.",
+    proc_precision=Choice(2, 0, Precision, "Number format of the arithmetic."),
+    bn_mul_shift_value_neg=Unsigned(15, 10, "BN shift where the sum is negative."),
+    out_precision=Choice(31, 29, Precision, "Number format of the output."))
+DstSurfStride = register(0x401C, "DST_SURF_STRIDE", "I", "Step of counter e of the write DMA.",
+    dst_surf_stride=Atoms(27, 0, "Atoms."))
+DataCubeHeight = register(0x4024, "DATA_CUBE_HEIGHT", "I", "Height of the data, and the reduction over channels.",
+    height=Size(12, 0, "Rows."),
+    minmax_ctl=Mask(24, 22, ChannelReduction, "Reduction over the channels of a pixel."))
+DataCubeNotchAddr = register(0x4028, "DATA_CUBE_NOTCH_ADDR", "I", "What the write DMA skips after each line.",
+    notch_addr_0=Unsigned(15, 0, "Atoms, modulo 2^16: lines may overlap, and the later one wins."),
+    notch_addr_1=Unsigned(31, 16, "Atoms, of RK3576.", evidence="?"))
+DataCubeChannel = register(0x402C, "DATA_CUBE_CHANNEL", "I", "Channels of the data.",
+    orig_channel=Size(12, 0, "Channels that carry data."))
+WdmaSize0 = register(0x4030, "WDMA_SIZE_0", "I?", "Channels of the write DMA.",
+    group=Size(15, 0, "Quads of channels in a group.", evidence="I?"),
+    orig_channel=Size(28, 16, "Channels that carry data; 1 in packed output."))
+CpendAluCfg = register(0x403C, "CPEND_ALU_CFG", "I?",
+    "Perhaps the addend of the correction where it is not the window sum, as on RV1106. 0 in streams.",
+    cpend_alu_operand=Bits(31, 0, "int32 or fp32."))
 
 
 class BsCfg(Register, offset=0x4038, name="BS_CFG", evidence="I"):
@@ -99,32 +69,22 @@ class BsCfg(Register, offset=0x4038, name="BS_CFG", evidence="I"):
     cpend_alu_algo = Choice(19, 16, AluAlgorithm, "Correction: ADD where it works.")
     bs_alu_algo = Unsigned(23, 20, "1 where the addition works: plus.", evidence="I?")
 
-
-class BsMulCfg(Register, offset=0x4044, name="BS_MUL_CFG", evidence="I"):
-    """Multiplier of BS, and where the correction finds its operand."""
-
-    cpend_mul_src = Flag(0, "Correction: operand per channel from BRDMA; 0: BS_OW_OP.")
-    bs_mul_prelu = Flag(2, "Multiply only where x < 0.")
-    bs_mul_operand = Bits(31, 16, "int16, fp16 or bf16.")
-
-
-class BsOwCfg(Register, offset=0x4050, name="BS_OW_CFG", evidence="I"):
-    """The multiplication of BS, atoms per pixel of the write DMA, what becomes of the atoms."""
-
-    bs_mul_src = Flag(0, "Multiplier per channel from BRDMA; 0: BS_MUL_CFG.")
-    bs_mul_bypass = Flag(1, "Skip the multiplication.")
-    size_e_0 = Size(4, 2, "Atoms per pixel and channel group.")
-    size_e_1 = Size(7, 5, "The same number again.")
-    size_e_2 = Size(10, 8, "The same number again.")
-    regroup = Choice(22, 20, Regroup, "What happens between the stages and the write DMA.")
-
-
-class BsOwOp(Register, offset=0x4054, name="BS_OW_OP", evidence="I"):
-    """Operand of the correction, and the shift of BS for negatives."""
-
-    ow_op = Signed(15, 0, "Operand.", evidence="I?")
-    bs_mul_shift_value_neg = Unsigned(21, 16, "BS shift where the product is negative.")
-    cpend_en = Flag(31, "Set where the correction works.")
+BsMulCfg = register(0x4044, "BS_MUL_CFG", "I", "Multiplier of BS, and where the correction finds its operand.",
+    cpend_mul_src=Flag(0, "Correction: operand per channel from BRDMA; 0: BS_OW_OP."),
+    bs_mul_prelu=Flag(2, "Multiply only where x < 0."),
+    bs_mul_operand=Bits(31, 16, "int16, fp16 or bf16."))
+BsOwCfg = register(0x4050, "BS_OW_CFG", "I",
+    "The multiplication of BS, atoms per pixel of the write DMA, what becomes of the atoms.",
+    bs_mul_src=Flag(0, "Multiplier per channel from BRDMA; 0: BS_MUL_CFG."),
+    bs_mul_bypass=Flag(1, "Skip the multiplication."),
+    size_e_0=Size(4, 2, "Atoms per pixel and channel group."),
+    size_e_1=Size(7, 5, "The same number again."),
+    size_e_2=Size(10, 8, "The same number again."),
+    regroup=Choice(22, 20, Regroup, "What happens between the stages and the write DMA."))
+BsOwOp = register(0x4054, "BS_OW_OP", "I", "Operand of the correction, and the shift of BS for negatives.",
+    ow_op=Signed(15, 0, "Operand.", evidence="I?"),
+    bs_mul_shift_value_neg=Unsigned(21, 16, "BS shift where the product is negative."),
+    cpend_en=Flag(31, "Set where the correction works."))
 
 
 class Minimum(Register, evidence="I"):
@@ -165,16 +125,13 @@ def clamps(places: Mapping[str, tuple[int, int]]) -> tuple[type[Register], ...]:
 
 Clamps = clamps(CLAMPS)
 
-
-class BnCfg(Register, offset=0x4060, name="BN_CFG", evidence="I"):
-    """BN, the second stage."""
-
-    bn_bypass = Flag(0, "Skip the stage.")
-    bn_alu_bypass = Flag(1, "Skip the addition.")
-    bn_mul_bypass = Flag(4, "Skip the multiplication.")
-    bn_mul_prelu = Flag(5, "Multiply only where x < 0.")
-    bn_alu_src = Flag(8, "Addend per channel from NRDMA.")
-    bn_alu_algo = Choice(19, 16, AluAlgorithm, "Plus or minus the addend.")
+BnCfg = register(0x4060, "BN_CFG", "I", "BN, the second stage.",
+    bn_bypass=Flag(0, "Skip the stage."),
+    bn_alu_bypass=Flag(1, "Skip the addition."),
+    bn_mul_bypass=Flag(4, "Skip the multiplication."),
+    bn_mul_prelu=Flag(5, "Multiply only where x < 0."),
+    bn_alu_src=Flag(8, "Addend per channel from NRDMA."),
+    bn_alu_algo=Choice(19, 16, AluAlgorithm, "Plus or minus the addend."))
 
 
 class EwCfg(Register, offset=0x407C, name="EW_CFG", evidence="I"):
@@ -199,43 +156,24 @@ class EwCfg(Register, offset=0x407C, name="EW_CFG", evidence="I"):
     ew_alu_bypass = Flag(24, "Skip the ALU.")
     ew_cvt_type = Flag(31, "Operand converter: 1 add, then multiply.")
 
-
-class EwCvtOffsetValue(Register, offset=0x4080, name="EW_CVT_OFFSET_VALUE", evidence="I"):
-    """Offset of the operand converter."""
-
-    ew_op_cvt_offset = Signed(15, 0, "Offset.")
-
-
-class SurfaceAdd(Register, offset=0x40B8, name="SURFACE_ADD", evidence="I"):
-    """Step of counter g of the write DMA."""
-
-    surf_add = Atoms(27, 0, "Atoms.")
-
-
-class SurfLen(Register, offset=0x40C8, name="SURF_LEN", evidence="I"):
-    """Length of packed output."""
-
-    surf_len = Atoms(15, 0, "Atoms.")
-
-
-class LutCfg(Register, offset=0x4108, name="LUT_CFG", evidence="I"):
-    """Which table serves which part of the domain. 0x160 in every activation where RK3588 has 0x68."""
-
-    lut_road_sel = Flag(0, "Set in tasks that load tables.")
-    lut_expand_en = Flag(1, "By likeness with RK3588.", evidence="?")
-    lut_uflow_priority = Choice(4, 4, LutTable, "Table that serves x below both.")
-    lut_oflow_priority = Choice(5, 5, LutTable, "Table that serves x above both.")
-    lut_hybrid_priority = Choice(6, 6, LutTable, "Table that serves x inside both.")
-    lut_lo_le_mux = Unsigned(8, 7, "How LO and LE share the domain; 2 in streams.")
-    lut_cal_sel = Flag(9, "By likeness with RK3588.", evidence="?")
-
-
-class Bus(Register, offset=0x40C0, name="BUS", evidence="?"):
-    """0x04440002 in every task, and one bit more after a convolution."""
-
-    low = Unsigned(7, 0, "2.")
-    from_core = Flag(8, "Set after a convolution.")
-    high = Unsigned(31, 16, "0x444.")
+EwCvtOffsetValue = register(0x4080, "EW_CVT_OFFSET_VALUE", "I", "Offset of the operand converter.",
+    ew_op_cvt_offset=Signed(15, 0, "Offset."))
+SurfaceAdd = register(0x40B8, "SURFACE_ADD", "I", "Step of counter g of the write DMA.",
+    surf_add=Atoms(27, 0, "Atoms."))
+SurfLen = register(0x40C8, "SURF_LEN", "I", "Length of packed output.", surf_len=Atoms(15, 0, "Atoms."))
+LutCfg = register(0x4108, "LUT_CFG", "I",
+    "Which table serves which part of the domain. 0x160 in every activation where RK3588 has 0x68.",
+    lut_road_sel=Flag(0, "Set in tasks that load tables."),
+    lut_expand_en=Flag(1, "By likeness with RK3588.", evidence="?"),
+    lut_uflow_priority=Choice(4, 4, LutTable, "Table that serves x below both."),
+    lut_oflow_priority=Choice(5, 5, LutTable, "Table that serves x above both."),
+    lut_hybrid_priority=Choice(6, 6, LutTable, "Table that serves x inside both."),
+    lut_lo_le_mux=Unsigned(8, 7, "How LO and LE share the domain; 2 in streams."),
+    lut_cal_sel=Flag(9, "By likeness with RK3588.", evidence="?"))
+Bus = register(0x40C0, "BUS", "?", "0x04440002 in every task, and one bit more after a convolution.",
+    low=Unsigned(7, 0, "2."),
+    from_core=Flag(8, "Set after a convolution."),
+    high=Unsigned(31, 16, "0x444."))
 
 
 class PackedRun(Register, offset=0x40CC, name="PACKED_RUN", evidence="E"):
@@ -247,11 +185,8 @@ class PackedRun(Register, offset=0x40CC, name="PACKED_RUN", evidence="E"):
 
     run = Unsigned(15, 0, "Bytes of a run. 16 in transposes and lookups, without effect; 4 in a maximum over channels.")
 
-
-class PackedRuns(Register, offset=0x40BC, name="PACKED_RUNS", evidence="I"):
-    """How many runs of PACKED_RUN there are; RK3576 leaves it 0."""
-
-    runs = Unsigned(31, 16, "Runs.")
+PackedRuns = register(0x40BC, "PACKED_RUNS", "I", "How many runs of PACKED_RUN there are; RK3576 leaves it 0.",
+    runs=Unsigned(31, 16, "Runs."))
 
 
 EwOpValues = array(dpu_stages.EwOpValue, 5, offset=0x4090, name="EW_OP_VALUE_")
@@ -273,42 +208,24 @@ DPU = RK3588.block("DPU").derive(
 
 # ---------------------------------------------------------------- DPU_RDMA, PPU, PPU_RDMA
 
-
-class EwSurfStride(Register, offset=0x5040, name="RDMA_EW_SURF_STRIDE", evidence="I"):
-    """A surface of the EW operand."""
-
-    ew_surf_stride = Atoms(27, 0, "Atoms.")
-
-
-class RdmaFeatureModeCfg(Register, offset=0x5044, name="RDMA_FEATURE_MODE_CFG", evidence="I"):
-    """Main data and number formats. As on RK3588 but for the code of a depthwise convolution."""
-
-    flying_mode = Flag(0, "Main data come from memory.")
-    depthwise = Unsigned(2, 1, "1 after a depthwise convolution.")
-    mrdma_fp16tofp32_en = Flag(3, "Widen fp16 to fp32; also set in integer copies.", evidence="I?")
-    mrdma_disable = Flag(4, "No main data.")
-    proc_precision = Choice(7, 5, Precision, "Number format of the arithmetic.")
-    comb_use = Mask(10, 8, CombineUse, "MRDMA and ERDMA read one tensor: even surfaces from SRC, odd ones from EW.")
-    burst_len = Size(14, 11, "Beats per burst. Bus only.")
-    in_precision = Choice(17, 15, Precision, "Number format of the input.")
-
-
-class SurfNotch(Register, offset=0x504C, name="RDMA_SURF_NOTCH", evidence="I"):
-    """What MRDMA skips after each surface."""
-
-    surf_notch_addr = SignedAtoms(31, 0, "Atoms.")
-
-
-class EwSurfNotch(Register, offset=0x506C, name="RDMA_EW_SURF_NOTCH", evidence="I"):
-    """What ERDMA skips after each surface."""
-
-    ew_surf_notch = SignedAtoms(31, 0, "Atoms.")
-
-
-class LineNotch(Register, offset=0x5078, name="RDMA_LINE_NOTCH", evidence="I"):
-    """What MRDMA skips after each line."""
-
-    line_notch_addr = Unsigned(13, 0, "Atoms.", notes="9732 of a row of 17920 that is read in three parts.")
+EwSurfStride = register(0x5040, "RDMA_EW_SURF_STRIDE", "I", "A surface of the EW operand.",
+    ew_surf_stride=Atoms(27, 0, "Atoms."))
+RdmaFeatureModeCfg = register(0x5044, "RDMA_FEATURE_MODE_CFG", "I",
+    "Main data and number formats. As on RK3588 but for the code of a depthwise convolution.",
+    flying_mode=Flag(0, "Main data come from memory."),
+    depthwise=Unsigned(2, 1, "1 after a depthwise convolution."),
+    mrdma_fp16tofp32_en=Flag(3, "Widen fp16 to fp32; also set in integer copies.", evidence="I?"),
+    mrdma_disable=Flag(4, "No main data."),
+    proc_precision=Choice(7, 5, Precision, "Number format of the arithmetic."),
+    comb_use=Mask(10, 8, CombineUse, "MRDMA and ERDMA read one tensor: even surfaces from SRC, odd ones from EW."),
+    burst_len=Size(14, 11, "Beats per burst. Bus only."),
+    in_precision=Choice(17, 15, Precision, "Number format of the input."))
+SurfNotch = register(0x504C, "RDMA_SURF_NOTCH", "I", "What MRDMA skips after each surface.",
+    surf_notch_addr=SignedAtoms(31, 0, "Atoms."))
+EwSurfNotch = register(0x506C, "RDMA_EW_SURF_NOTCH", "I", "What ERDMA skips after each surface.",
+    ew_surf_notch=SignedAtoms(31, 0, "Atoms."))
+LineNotch = register(0x5078, "RDMA_LINE_NOTCH", "I", "What MRDMA skips after each line.",
+    line_notch_addr=Unsigned(13, 0, "Atoms.", notes="9732 of a row of 17920 that is read in three parts."))
 
 
 class PaddingValue(Register, evidence="I"):
@@ -316,12 +233,9 @@ class PaddingValue(Register, evidence="I"):
 
     pad_value = Bits(18, 0, "19-bit signed integer, or fp16.")
 
-
-class RdmaDataFormat(Register, offset=0x7030, name="RDMA_DATA_FORMAT", evidence="I"):
-    """Number format of the input; not a size as on RK3588."""
-
-    in_precision = Choice(2, 0, Precision, "Number format.")
-    always = Flag(6, "Set in every stream.", evidence="?")
+RdmaDataFormat = register(0x7030, "RDMA_DATA_FORMAT", "I", "Number format of the input; not a size as on RK3588.",
+    in_precision=Choice(2, 0, Precision, "Number format."),
+    always=Flag(6, "Set in every stream.", evidence="?"))
 
 
 DPU_RDMA = RK3588.block("DPU_RDMA").derive(

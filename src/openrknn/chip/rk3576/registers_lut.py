@@ -8,17 +8,15 @@ write all four alike. (Below the table that sigmoid has the table's first value 
 from __future__ import annotations
 
 from openrknn.isa.fields import Signed, Unsigned
-from openrknn.isa.registers import Register, array
+from openrknn.isa.registers import Register, array, register
 
 __all__ = ["REGISTERS"]
 
-
-class LutCfg(Register, offset=0x4108, name="LUT_CFG", evidence="I"):
-    """How the tables are used: 0x02000006 in activations, 0x00ff0000 in tasks that load tables."""
-
-    mode = Unsigned(7, 0, "6 in activations.", evidence="?")
-    load = Unsigned(23, 16, "0xff in tasks that load tables.", evidence="?")
-    ranges = Unsigned(31, 24, "2 in activations.", evidence="?")
+LutCfg = register(0x4108, "LUT_CFG", "I",
+    "How the tables are used: 0x02000006 in activations, 0x00ff0000 in tasks that load tables.",
+    mode=Unsigned(7, 0, "6 in activations.", evidence="?"),
+    load=Unsigned(23, 16, "0xff in tasks that load tables.", evidence="?"),
+    ranges=Unsigned(31, 24, "2 in activations.", evidence="?"))
 
 
 class LutPlace(Register, evidence="I"):
