@@ -9,7 +9,7 @@ import pytest
 
 from openrknn import isa
 from openrknn.chips import CHIPS
-from openrknn.container.schema import PATCH_REGISTERS, patch_offsets
+from openrknn.container.schema import patch_names, patch_offsets
 from openrknn.cost import BOARDS
 from openrknn.fakekernel.boards import board_for
 
@@ -97,7 +97,7 @@ def test_the_scan_finds_what_it_is_for(text: str, is_found: bool) -> None:
 @pytest.mark.parametrize("family", sorted({chip.family for chip in CHIPS.values()}))
 @pytest.mark.parametrize("kind", ["image", "convert"])
 def test_every_register_that_files_patch_has_a_name_in_the_table(family: str, kind: str) -> None:
-    names, offsets = PATCH_REGISTERS[family][kind], patch_offsets(family, kind)
+    names, offsets = patch_names(family, kind), patch_offsets(family, kind)
     assert [name is None for name in names] == [offset is None for offset in offsets]
     registers = isa.map_for(next(name for name, chip in CHIPS.items() if chip.family == family))
     found = [None if name is None else registers.find(name if "." in name else f"CNA.{name}").offset for name in names]

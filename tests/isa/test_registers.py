@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openrknn import isa
-from openrknn.chip.maps import FAMILIES
+from openrknn.chip import FAMILIES
 from openrknn.chips import CHIPS
 from openrknn.errors import UnsupportedError
 from openrknn.isa.blocks import Block, RegisterMap

@@ -1,5 +1,6 @@
 """One folder per family of chips: what is known of its registers, and how they become configurations of blocks.
 
+    <family>/facts       its chips, and the registers that inputs patch;  facts: what the facts of a chip are
     <family>/registers   the register map; RK3588 has one module per block, and the others say how theirs differ
     <family>/decode      from the registers of a task to configurations of blocks
     maps                 which chip has which register map
@@ -10,3 +11,10 @@
 
 What chips share is in the folder of the oldest that has it.
 """
+
+from __future__ import annotations
+
+__all__ = ["FAMILIES"]
+
+FAMILIES = ("rk3588", "rk3566", "rk3562", "rk3576", "rv1106", "rv1106b")
+"""A family is a folder of this package; its name in upper case is its register map."""

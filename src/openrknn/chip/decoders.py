@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from functools import cache
+from importlib import import_module
+from typing import NamedTuple, Protocol, cast
 
-from openrknn.chip.rk3588 import decode as rk3588
-from openrknn.chip.rk3588 import dpu_stages
+from openrknn.chip import FAMILIES
 from openrknn.chip.task_registers import Registers
 from openrknn.chips import Chip
 from openrknn.errors import UnsupportedError
@@ -34,7 +35,9 @@ class Family(NamedTuple):
 
 
 class _Module(Protocol):
-    """What the file of a family has."""
+    """What `decode` of a family has."""
+
+    BLOCKS: frozenset[str]
 
     def configure_features(self, registers: Registers) -> cna.Config: ...
 
@@ -47,49 +50,26 @@ class _Module(Protocol):
     def configure_pooling(self, registers: Registers) -> ppu.Config: ...
 
 
-def _family(blocks: str, module: _Module) -> Family:
-    return Family(
-        frozenset(blocks.split()),
+@cache
+def _family(name: str) -> Family:
+    module = cast(_Module, import_module(f"openrknn.chip.{name}.decode"))
+    family = Family(
+        module.BLOCKS,
         module.configure_features,
         module.configure_core,
         module.configure_dpu,
         module.configure_readers,
         module.configure_pooling,
+        getattr(module, "configure_array_pooling", None),
     )
-
-
-def _uses_table(registers: Registers) -> bool:
-    config = registers.read(dpu_stages.EwCfg)
-    return not config.ew_bypass and not config.ew_lut_bypass
+    return family._replace(uses_table=module.uses_table) if hasattr(module, "uses_table") else family
 
 
 def family_of(chip: Chip) -> Family:
     """How this chip's registers are read, or an error that says which chips can be executed."""
-    match chip.family:
-        case "rk3588":
-            return _family("CNA CORE DPU", rk3588)._replace(uses_table=_uses_table)
-        case "rk3566":
-            from openrknn.chip.rk3566 import decode as rk3566
-
-            return _family("CNA CMAC CORE DPU", rk3566)
-        case "rk3562":
-            from openrknn.chip.rk3562 import decode as rk3562
-
-            return _family("CNA CORE DPU", rk3562)
-        case "rk3576":
-            from openrknn.chip.rk3576 import decode as rk3576
-
-            return _family("CNA CORE DPU", rk3576)
-        case "rv1106":
-            from openrknn.chip.rv1106 import decode as rv1106
-
-            return _family("CNA DPU", rv1106)
-        case "rv1106b":
-            from openrknn.chip.rv1106b import decode as rv1106b
-
-            return _family("CNA DPU", rv1106b)._replace(array_pooling=rv1106b.configure_array_pooling)
-        case _:
-            raise UnsupportedError(
-                f"the software NPU does not implement {chip.title} yet; it implements RK3588, RK3566/68, RK3562, "
-                "RK3576, RV1126B, RV1103/06 and RV1103B/06B. `openrknn inspect` and `disasm` work for every chip"
-            )
+    if chip.family not in FAMILIES:
+        raise UnsupportedError(
+            f"the software NPU does not implement {chip.title} yet; it implements RK3588, RK3566/68, RK3562, "
+            "RK3576, RV1126B, RV1103/06 and RV1103B/06B. `openrknn inspect` and `disasm` work for every chip"
+        )
+    return _family(chip.family)

@@ -6,15 +6,13 @@ from functools import cache
 from importlib import import_module
 from typing import Protocol
 
+from openrknn.chip import FAMILIES
 from openrknn.chips import CHIPS, find_chip
 from openrknn.errors import UnsupportedError
 from openrknn.isa.blocks import Block, RegisterMap
 from openrknn.isa.errors import DeclarationError
 
-__all__ = ["FAMILIES", "all_maps", "features_block", "map_for"]
-
-FAMILIES = ("rk3588", "rk3566", "rk3562", "rk3576", "rv1106", "rv1106b")
-"""A family is a folder of this package, whose map has its name in upper case; `openrknn.chips` has its members."""
+__all__ = ["all_maps", "features_block", "map_for"]
 
 
 class Named(Protocol):

@@ -304,7 +304,7 @@ class InputPatch:
 
     input: str
     slots: tuple[PatchSlot | None, ...]
-    """By slot number (schema.PATCH_REGISTERS); None where the slot is unused or not valid."""
+    """By slot number (schema.patch_names); None where the slot is unused or not valid."""
     raw_slots: tuple[PatchSlot | None, ...] = field(repr=False)
     """As stored, uninitialised ones included."""
     last: int = 0

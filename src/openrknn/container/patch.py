@@ -18,7 +18,7 @@ from openrknn.chip.maps import features_block
 from openrknn.chips import Chip
 from openrknn.container.model import Model
 from openrknn.container.parts import DataType, Graph, InputPatch, Normalization, Tensor
-from openrknn.container.schema import PATCH_REGISTERS
+from openrknn.container.schema import patch_names
 from openrknn.errors import UnsupportedError
 from openrknn.isa.blocks import Block
 
@@ -101,7 +101,7 @@ def _convert(
     cna = features_block(model.chip)
     # The chips that compute in float16 have no converter for pictures; the others need a lane per channel.
     lanes = converter_for(tensor, normalization) if raw and tensor.dtype is not DataType.FLOAT16 else None
-    slots = PATCH_REGISTERS[family]["convert"]
+    slots = patch_names(family, "convert")
     for name, fields in _CONVERTERS[family](tensor, lanes):
         place = patch.slots[slots.index(name)]
         if place is not None:
@@ -199,7 +199,7 @@ _CONVERTERS: Mapping[str, Callable[[Tensor, Lanes | None], Settings]] = {
     "rk3576": partial(_separate, raised=False),
     "rv1106b": _rv1106b,
 }
-_IMAGE_SLOTS = PATCH_REGISTERS["rk3588"]["image"]
+_IMAGE_SLOTS = patch_names("rk3588", "image")
 _SIZE, _LINE, _SURFACE = map(_IMAGE_SLOTS.index, ("DATA_SIZE0", "DMA_CON1", "DMA_CON2"))
 
 

@@ -14,18 +14,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from types import MappingProxyType
 from typing import Final
 
-from openrknn.isa.patched import PATCHED
+from openrknn.chip.facts import Patches, Slots
 
 __all__ = [
     "ALWAYS_EMPTY",
     "MINI",
-    "PATCH_REGISTERS",
     "V1",
     "V6",
     "Generation",
+    "patch_names",
     "patch_offsets",
 ]
 
@@ -110,64 +111,19 @@ MINI = Generation(
 )
 
 
-_IMAGE = ("DATA_SIZE0", "CONV_CON1", None, "DMA_CON1", "DMA_CON2", "FEATURE_DATA_ADDR", "CBUF_CON1")
-_WORDS = ("CVT_CON0", "CVT_CON1", "CVT_CON2", "CVT_CON3", "CVT_CON4")
-"""RK3588 and RK3566: shifts, then scale and offset of each lane."""
-_SEPARATE = (
-    *("CVT_CON0", "CVT_SCALE01", "CVT_SCALE23", "CVT_OFFSET0", "CVT_OFFSET1", "CVT_OFFSET2", "CVT_OFFSET3"),
-    "CVT_LANES",
-)
-"""The others: shifts, two registers of scales, four of offsets."""
-_LIKE_RK3562 = {
-    "image": ("DATA_SIZE0", "CONV_CON1", "DIVISION", "DMA_CON1", "SURF_STRIDE", "FEATURE_DATA_ADDR", "CBUF_ENTRIES"),
-    "convert": (*_SEPARATE, "UNKNOWN_1068", "CORE.CLIP_TRUNCATE", "WEIGHT_SIZE2"),
-}
-
-PATCH_REGISTERS: Mapping[str, Mapping[str, tuple[str | None, ...]]] = MappingProxyType(
-    {
-        "rk3588": {
-            "image": _IMAGE,
-            "convert": (*_WORDS, "CVT_CON5", None, None, None, "CORE.CLIP_TRUNCATE", "WEIGHT_SIZE2"),
-        },
-        "rk3566": {
-            "image": (*_IMAGE[:2], "IMAGE_SIZE", *_IMAGE[3:]),
-            "convert": (*_WORDS, None, None, None, None, None, "WEIGHT_SIZE2", "DCOMP_CTRL", "WEIGHT_SIZE1"),
-        },
-        "rk3562": {
-            "image": _LIKE_RK3562["image"],
-            "convert": (*_LIKE_RK3562["convert"], "DCOMP_CTRL", "WEIGHT_SIZE1"),
-        },
-        "rk3576": _LIKE_RK3562,
-        "rv1106": {
-            "image": _IMAGE,
-            "convert": (
-                *(*_SEPARATE, "UNKNOWN_1094", "CORE.CLIP_TRUNCATE", "WEIGHT_SIZE2", "DCOMP_CTRL", "WEIGHT_SIZE1"),
-            ),
-        },
-        "rv1106b": {
-            "image": (
-                *("DATA_SIZE0", "CONV_CON3", "DIVISION", "LINE_STRIDE", "SURF_STRIDE", "FEATURE_DATA_ADDR"),
-                "UNKNOWN_1030",
-            ),
-            "convert": (
-                *("CVT0", "CVT1", "CVT2", "CVT3", "CVT_SCALE01", "CVT_SCALE23", None, None, None, None),
-                *("WEIGHT_SHAPE", "CVT_LANES", "CONV_CON1"),
-            ),
-        },
-    }
-)
-"""Which register each slot of an input patch belongs to, by chip family.
-
-Slots that a family does not use hold uninitialised memory of the converter. A slot counts only where the command
-that it names writes the register listed here (1,001 of 1,001 patch tables in the corpus).
-"""
+@cache
+def patch_names(family: str, kind: str) -> tuple[str | None, ...]:
+    """The registers of the slots of an "image" or "convert" patch; of CNA, unless the name says which block."""
+    return tuple(None if slot is None else slot[0] for slot in _slots_of(family, kind))
 
 
 @cache
 def patch_offsets(family: str, kind: str) -> tuple[int | None, ...]:
-    """`PATCH_REGISTERS` as offsets, which is what commands hold; CNA is the block where none is named."""
-    offsets = PATCHED[family]
-    return tuple(
-        None if name is None else offsets[name if "." in name else f"CNA.{name}"]
-        for name in PATCH_REGISTERS[family][kind]
-    )
+    """`patch_names` as offsets, which is what commands hold."""
+    return tuple(None if slot is None else slot[1] for slot in _slots_of(family, kind))
+
+
+def _slots_of(family: str, kind: str) -> Slots:
+    patches = import_module(f"openrknn.chip.{family}.facts").PATCHES
+    assert isinstance(patches, Patches)
+    return {"image": patches.image, "convert": patches.convert}[kind]

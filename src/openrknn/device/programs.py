@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from openrknn.cachefiles import Entry, FileCache
-from openrknn.chip.maps import FAMILIES
+from openrknn.chip import FAMILIES
 from openrknn.chips import Chip
 from openrknn.compute import native
 from openrknn.device.protocol import Job

@@ -23,7 +23,17 @@ from openrknn.npu.blocks import rdma as npu_rdma
 from openrknn.npu.blocks.dpu import lut, pipeline
 from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, surfaces
 
-__all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
+__all__ = [
+    "BLOCKS",
+    "configure_core",
+    "configure_dpu",
+    "configure_features",
+    "configure_pooling",
+    "configure_readers",
+]
+
+BLOCKS = frozenset({"CNA", "CORE", "DPU"})
+"""The blocks that a convolution needs; DPU_RDMA may join them."""
 
 _CHIP = CHIPS["rk3562"]
 _ENTRY_BYTES = 64

@@ -26,7 +26,17 @@ from openrknn.npu.blocks.dpu import lut, pipeline, write
 from openrknn.npu.blocks.dpu.pipeline import Correction
 from openrknn.npu.blocks.formats import element_bytes, is_float
 
-__all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
+__all__ = [
+    "BLOCKS",
+    "configure_core",
+    "configure_dpu",
+    "configure_features",
+    "configure_pooling",
+    "configure_readers",
+]
+
+BLOCKS = frozenset({"CNA", "CMAC", "CORE", "DPU"})
+"""The blocks that a convolution needs; DPU_RDMA may join them."""
 
 _CHIP = CHIPS["rk3566"]
 _ATOM = _CHIP.atom_bytes

@@ -18,7 +18,18 @@ from openrknn.npu.blocks import rdma as npu_rdma
 from openrknn.npu.blocks.dpu import lut, pipeline
 from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 
-__all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
+__all__ = [
+    "BLOCKS",
+    "configure_core",
+    "configure_dpu",
+    "configure_features",
+    "configure_pooling",
+    "configure_readers",
+    "uses_table",
+]
+
+BLOCKS = frozenset({"CNA", "CORE", "DPU"})
+"""The blocks that a convolution needs; DPU_RDMA may join them."""
 
 _CHIP = CHIPS["rk3588"]
 _ENTRY_ATOMS = 4
@@ -276,3 +287,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     )
 
 
+def uses_table(registers: Registers) -> bool:
+    """Whether a task that loads a table also works with it, as programs for boards do (allbilly/rk3588 silu)."""
+    config = registers.read(dpu_stages.EwCfg)
+    return not config.ew_bypass and not config.ew_lut_bypass

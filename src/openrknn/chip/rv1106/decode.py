@@ -25,7 +25,17 @@ from openrknn.npu.blocks import rdma as npu_rdma
 from openrknn.npu.blocks.dpu import lut, pipeline
 from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 
-__all__ = ["configure_core", "configure_dpu", "configure_features", "configure_pooling", "configure_readers"]
+__all__ = [
+    "BLOCKS",
+    "configure_core",
+    "configure_dpu",
+    "configure_features",
+    "configure_pooling",
+    "configure_readers",
+]
+
+BLOCKS = frozenset({"CNA", "DPU"})
+"""The blocks that a convolution needs; DPU_RDMA may join them."""
 
 _CHIP = CHIPS["rv1106"]
 _LANES = 4

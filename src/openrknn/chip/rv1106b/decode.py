@@ -37,6 +37,7 @@ from openrknn.npu.blocks.dpu.stage import Scaling, Stage
 from openrknn.npu.blocks.formats import element_bytes
 
 __all__ = [
+    "BLOCKS",
     "configure_array_pooling",
     "configure_core",
     "configure_dpu",
@@ -44,6 +45,9 @@ __all__ = [
     "configure_pooling",
     "configure_readers",
 ]
+
+BLOCKS = frozenset({"CNA", "DPU"})
+"""The blocks that a convolution needs; DPU_RDMA may join them."""
 
 _CHIP = CHIPS["rv1106b"]
 _ATOM = _CHIP.atom_bytes

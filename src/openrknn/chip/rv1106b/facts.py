@@ -1,0 +1,27 @@
+"""RV1106B and RV1103B."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openrknn.chip.facts import Patches, slots
+from openrknn.chip.rv1106.facts import RV1106, as_rv1103
+
+__all__ = ["CHIPS", "PATCHES"]
+
+_RV1106B = replace(
+    RV1106, name="rv1106b", title="RV1106B", target="RKNPU w1", family="rv1106b", atom_bytes=8, paired_amounts=False,
+    weight_group=(8, 16), depthwise_group=8, inline_zero_points=8, cbuf=None,
+)  # fmt: skip
+
+CHIPS = (_RV1106B, as_rv1103(_RV1106B, "rv1103b", "RV1103B"))
+PATCHES = Patches(
+    image=slots(
+        "DATA_SIZE0:101c CONV_CON3:100c DIVISION:1044 LINE_STRIDE:1090 SURF_STRIDE:1094 "
+        "FEATURE_DATA_ADDR:1034 UNKNOWN_1030:1030"
+    ),
+    convert=slots(
+        "CVT0:1050 CVT1:1054 CVT2:1058 CVT3:105c CVT_SCALE01:1060 CVT_SCALE23:1064 - - - - WEIGHT_SHAPE:1018 "
+        "CVT_LANES:1100 CONV_CON1:1014"
+    ),
+)
