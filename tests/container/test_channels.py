@@ -20,8 +20,9 @@ from openrknn import numerics
 from openrknn.analysis.explain import describe
 from openrknn.analysis.weights.arrays import bias_array, real_bias, weight_array
 from openrknn.analysis.weights.channels import quantization_of, weight_quantization
-from openrknn.analysis.weights.registers import CONVOLUTIONS, Place
 from openrknn.analysis.weights.use import Form, WeightReader, WeightUse, tensor_data
+from openrknn.chip import FAMILIES
+from openrknn.chip.weight_scales import FieldPlace, weight_scales
 from openrknn.chips import CHIPS
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import DataType, Quantization
@@ -234,11 +235,12 @@ def test_rk3588_tiles_follow_the_rule() -> None:
 
 
 def test_every_family_has_its_places_and_its_map_has_them() -> None:
-    assert set(CONVOLUTIONS) == {chip.family for chip in CHIPS.values()}
-    for family, facts in CONVOLUTIONS.items():
+    assert set(FAMILIES) == {chip.family for chip in CHIPS.values()}
+    for family in FAMILIES:
+        facts = weight_scales(family)
         for entry in dataclasses.fields(facts):
             place = getattr(facts, entry.name)
-            if isinstance(place, Place):
+            if isinstance(place, FieldPlace):
                 map_for(family).find(place.register).field(place.field)
             elif isinstance(place, str):
                 map_for(family).find(place)

@@ -7,6 +7,7 @@
     decoders             which blocks a chip has, and which folder reads their registers
     task_registers       the registers of one task, by class or by name, and which were read;  watch: observer hooks
     compression          compressed weights, which all chips describe alike;  decompressor: how its registers count
+    weight_scales        where commands say how weights are quantised
     manual               the register maps as pages of documentation
 
 What chips share is in the folder of the oldest that has it.

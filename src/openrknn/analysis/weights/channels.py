@@ -11,23 +11,24 @@ front of it says the same:
 
     weight scale = 1 / 2^k * M / 2^n * b / 2^t * x / 16384 / input scale
 
-`registers` says where these numbers stand on each chip.
+`openrknn.chip.weight_scales` says where these numbers stand on each chip.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from math import isfinite, ldexp
+from types import MappingProxyType
 
-from openrknn.analysis.weights.registers import (
+from openrknn.analysis.weights.use import WeightReader, WeightUse, tensor_data
+from openrknn.chip.weight_scales import (
     BN_CONFIG,
     BN_IDLE,
     BN_TENSOR_SCALE_OFFSET,
     BN_TENSOR_SHIFT_OFFSET,
     LUT_INFO,
-    TABLE_REACH,
 )
-from openrknn.analysis.weights.use import WeightReader, WeightUse, tensor_data
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import DataType, Graph, Quantization, Tensor
 from openrknn.errors import UnsupportedError
@@ -37,6 +38,22 @@ __all__ = ["quantization_of", "weight_quantization"]
 _TABLE_STEPS = 16384
 _FLOATS = {DataType.FLOAT16, DataType.BFLOAT16, DataType.FLOAT32}
 _INTEGERS = {DataType.INT8, DataType.INT16}
+_TABLE_REACH: Mapping[str, float] = MappingProxyType(
+    {
+        "ExSwish": 5.8,
+        "ExGelu": 2 * 2**0.5,
+        "ExMish": 5.0,
+        "HardSwish": 3.0,
+        "Sigmoid": 6.31,
+        "Softplus": 6.31,
+        "Tanh": 3.02,
+        "Elu": 5.0,
+    }
+)
+"""The tables of the toolkit reach from -x to x, with 16384 steps on either side; x by the fused activation.
+
+HardSigmoid is missing: its reach is 0.5 / alpha, and alpha is not in the file.
+"""
 
 
 def weight_quantization(model: Model, graph: Graph, operator: Operator) -> Quantization | None:
@@ -142,9 +159,9 @@ def _nibble_scales(reader: WeightReader, use: WeightUse) -> tuple[float, ...]:
 
 def _table_step(operator_type: str, name: str) -> float:
     activation = operator_type.removeprefix("Conv")
-    if activation not in TABLE_REACH:
+    if activation not in _TABLE_REACH:
         raise UnsupportedError(f"the scale of {name!r} is behind a table whose reach is not known ({activation})")
-    return TABLE_REACH[activation] / _TABLE_STEPS
+    return _TABLE_REACH[activation] / _TABLE_STEPS
 
 
 def _per_tensor(tensor: Tensor) -> float:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from openrknn.analysis.weights.registers import CONVOLUTIONS, OPERAND_USE, OPERANDS, Convolution, Place
 from openrknn.backports import StrEnum
 from openrknn.chip.maps import map_for
+from openrknn.chip.weight_scales import OPERAND_USE, OPERANDS, FieldPlace, weight_scales
 from openrknn.container.compressed import as_loaded, may_be_compressed
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import DataType, Graph, Kind, Layout, Task, Tensor
@@ -83,7 +83,7 @@ class WeightReader:
     def __init__(self, model: Model, graph: Graph) -> None:
         self.model = model
         self.graph = graph
-        self.facts: Convolution = CONVOLUTIONS[model.chip.family]
+        self.facts = weight_scales(model.chip.family)
         self._map = map_for(model.chip)
 
     @cached_property
@@ -142,7 +142,7 @@ class WeightReader:
         found = (kind for kind, (flag, bit) in _KINDS.items() if (values[flag] if kinds is None else kinds & bit))
         return Use(sum(kind.value for kind in found))
 
-    def field(self, use: WeightUse, place: Place) -> int:
+    def field(self, use: WeightUse, place: FieldPlace) -> int:
         """A field that the task with the weights writes, or `UnsupportedError` if it does not."""
         register = self._map.find(place.register)
         if register.offset not in use.registers:

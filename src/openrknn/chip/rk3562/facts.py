@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from openrknn.chip.facts import DEVICE_TREE, MHZ, ONE_LIST, SAME_GRADE, Cbuf, Chip, Patches, evidence, slots
+from openrknn.chip.weight_scales import FieldPlace, WeightScales
 
-__all__ = ["CHIPS", "PATCHES", "VARIANTS"]
+__all__ = ["CHIPS", "PATCHES", "VARIANTS", "WEIGHT_SCALES"]
 
 _RK3562 = Chip(
     name="rk3562",
@@ -41,3 +42,4 @@ PATCHES = Patches(
         "DCOMP_CTRL:1100 WEIGHT_SIZE1:1020"
     ),
 )
+WEIGHT_SCALES = WeightScales(bs_shift=FieldPlace("DPU.BS_CFG", "bs_mul_shift_value"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openrknn.chip.facts import MHZ, ONE_LIST, RUNTIME, SAME_GRADE, Cbuf, Chip, Patches, evidence, slots
+from openrknn.chip.weight_scales import WeightScales
 
-__all__ = ["CHIPS", "PATCHES", "VARIANTS"]
+__all__ = ["CHIPS", "PATCHES", "VARIANTS", "WEIGHT_SCALES"]
 
 _RK3566 = Chip(
     name="rk3566",
@@ -43,3 +44,4 @@ PATCHES = Patches(
         "DCOMP_CTRL:1100 WEIGHT_SIZE1:1034"
     ),
 )
+WEIGHT_SCALES = WeightScales(accumulator_shift=None)

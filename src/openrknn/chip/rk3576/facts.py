@@ -15,8 +15,9 @@ from openrknn.chip.facts import (
     evidence,
     slots,
 )
+from openrknn.chip.weight_scales import WeightScales
 
-__all__ = ["CHIPS", "PATCHES", "VARIANTS"]
+__all__ = ["CHIPS", "PATCHES", "VARIANTS", "WEIGHT_SCALES"]
 
 _RK3576 = Chip(
     name="rk3576",
@@ -68,4 +69,13 @@ PATCHES = Patches(
         "CVT_CON0:1048 CVT_SCALE01:104c CVT_SCALE23:1050 CVT_OFFSET0:1054 CVT_OFFSET1:1058 CVT_OFFSET2:105c "
         "CVT_OFFSET3:1060 CVT_LANES:1064 UNKNOWN_1068:1068 CORE.CLIP_TRUNCATE:3024 WEIGHT_SIZE2:1024"
     ),
+)
+WEIGHT_SCALES = WeightScales(
+    bs_shift=None,
+    zero_point=None,
+    bn_scale=None,
+    bn_shift=None,
+    bs_tensor_address="DPU_RDMA.RDMA_BS_CONFIG_ADDR",
+    bn_tensor_address="DPU_RDMA.RDMA_BN_CONFIG_ADDR",
+    nibble_scale_address="DPU_RDMA.RDMA_BN_BASE_ADDR",
 )

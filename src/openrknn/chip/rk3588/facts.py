@@ -15,8 +15,9 @@ from openrknn.chip.facts import (
     evidence,
     slots,
 )
+from openrknn.chip.weight_scales import WeightScales
 
-__all__ = ["CHIPS", "PATCHES", "VARIANTS"]
+__all__ = ["CHIPS", "PATCHES", "VARIANTS", "WEIGHT_SCALES"]
 
 _RK3588 = Chip(
     name="rk3588",
@@ -66,3 +67,4 @@ PATCHES = Patches(
         "CORE.CLIP_TRUNCATE:301c WEIGHT_SIZE2:1038"
     ),
 )
+WEIGHT_SCALES = WeightScales()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openrknn.chip.facts import DATA_SHEET, MHZ, ONE_LIST, Cbuf, Chip, Patches, evidence, slots
+from openrknn.chip.rk3562.facts import WEIGHT_SCALES
 
-__all__ = ["CHIPS", "PATCHES", "RV1106", "as_rv1103"]
+__all__ = ["CHIPS", "PATCHES", "RV1106", "WEIGHT_SCALES", "as_rv1103"]
 
 RV1106 = Chip(
     name="rv1106",
