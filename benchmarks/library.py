@@ -34,7 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from openrknn import Session
-from openrknn.capi.running import running_engine
+from openrknn.capi.engine_process import running_engine
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT.parent / "shared" / "models" / "bench"

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from openrknn.capi.engine_process import running_engine, stop_engine
 from openrknn.capi.parts import library_for
-from openrknn.capi.running import running_engine, stop_engine
 from openrknn.capi.wire import SOCKET_VARIABLE
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.session import Session

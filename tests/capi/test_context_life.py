@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from openrknn.capi.async_runs import AsyncRuns
 from openrknn.capi.call import Reply
 from openrknn.capi.memory import Memory
-from openrknn.capi.runs import Runs
 from openrknn.capi.wire import Operation
 from openrknn.runtime.session import Session
 from openrknn.vendor.tables.enums import QueryCommand, TensorFormat, TensorType
@@ -140,7 +140,7 @@ def test_an_asynchronous_run_writes_into_bound_memory_of_any_size(client: Client
 
 def test_a_failed_run_is_told_to_who_waits_for_it() -> None:
     """And not to a call that has nothing to do with it."""
-    runs = Runs()
+    runs = AsyncRuns()
 
     def fail() -> None:
         raise ValueError("the run failed")

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from openrknn.capi.call import Code
-from openrknn.capi.place import PlaceError, folder, socket_path
+from openrknn.capi.socket_path import SocketPathError, folder, socket_path
 from openrknn.capi.status import code_of
 from openrknn.capi.structs import Codec
 from openrknn.capi.wire import REQUEST, SOCKET_VARIABLE, Operation, socket_name
@@ -198,13 +198,13 @@ def test_where_it_listens(tmp_path: Path) -> None:
     assert socket_path({SOCKET_VARIABLE: "/x/y"}) == "/x/y"
     assert folder({"XDG_RUNTIME_DIR": str(tmp_path / "nowhere")}) == f"/tmp/openrknn-{os.getuid()}"
     (tmp_path / "openrknn").chmod(0o755)
-    with pytest.raises(PlaceError, match="only you can enter"):
+    with pytest.raises(SocketPathError, match="only you can enter"):
         folder(environment)
     (tmp_path / "openrknn").rmdir()
     (tmp_path / "openrknn").symlink_to("/tmp")
-    with pytest.raises(PlaceError, match="a link"):
+    with pytest.raises(SocketPathError, match="a link"):
         folder(environment)
-    with pytest.raises(PlaceError, match="107 bytes"):
+    with pytest.raises(SocketPathError, match="107 bytes"):
         socket_path({SOCKET_VARIABLE: "/" + "x" * 200})
 
 

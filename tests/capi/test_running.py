@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openrknn.capi.running import running_engine, stop_engine
+from openrknn.capi.engine_process import running_engine, stop_engine
 from openrknn.capi.wire import Operation
 from tests.capi.conftest import RunningEngine
 from tests.cli.run import program

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from openrknn.cli.common.examples import find_examples
-from openrknn.cli.completing.asked import KINDS, values
-from openrknn.cli.completing.parsed import parsed_commands
+from openrknn.cli.completing.dynamic_values import KINDS, values
+from openrknn.cli.completing.parser_tree import parsed_commands
 from tests.cli.run import run
 from tests.cli.typing_shell import TypingShell
 

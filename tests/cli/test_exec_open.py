@@ -31,7 +31,7 @@ with openrknn.Session({str(MODEL)!r}, device="vendor") as session:
 
 KILLS = f"""
 import ctypes, os, signal
-from openrknn.capi.running import running_engine
+from openrknn.capi.engine_process import running_engine
 library, number, path = ctypes.CDLL("librknnrt.so"), ctypes.c_uint64(), {os.fsencode(MODEL)!r}
 def started():
     assert library.rknn_init(ctypes.byref(number), path, 0, 0, None) == 0

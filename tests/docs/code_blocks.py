@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from openrknn.capi.running import running_engine, stop_engine
+from openrknn.capi.engine_process import running_engine, stop_engine
 from openrknn.capi.wire import SOCKET_VARIABLE
 from tools.code_blocks import MISSPELT, ROOT, Block, collect, commands, compare, pages
 

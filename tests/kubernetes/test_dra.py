@@ -13,10 +13,10 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
+from openrknn.kubernetes.allocation import startable
 from openrknn.kubernetes.api import ApiServer
 from openrknn.kubernetes.daemon import Daemon, Options, clean_up
 from openrknn.kubernetes.dra import Driver, Folders
-from openrknn.kubernetes.grants import startable
 from openrknn.kubernetes.inventory import Offer, Settings, Unit, units
 from openrknn.kubernetes.messages import POD_RESOURCES, message
 from openrknn.kubernetes.resource_health import ResourceHealth

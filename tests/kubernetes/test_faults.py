@@ -18,7 +18,7 @@ from openrknn.kubernetes.api import ApiError, ApiServer
 from openrknn.kubernetes.claims import ClaimError, Claims
 from openrknn.kubernetes.dra import Driver, Folders
 from openrknn.kubernetes.inventory import Settings, Unit, units
-from openrknn.kubernetes.known import Known
+from openrknn.kubernetes.object_store import ObjectStore
 from openrknn.kubernetes.slices import parts
 from tests.kubernetes.api_server import StandInApi
 from tests.kubernetes.kubelet import wait_for
@@ -212,7 +212,7 @@ def test_a_mirror_takes_nothing_older_than_it_has() -> None:
         spec = {"driver": "d", "nodeName": node, "pool": {"generation": version}}
         return {"metadata": {"name": name, "resourceVersion": str(version), "managedFields": [{}]}, "spec": spec}
 
-    known = Known("d", "board1")
+    known = ObjectStore("d", "board1")
     known.replace([item(5), item(5, "b", "board2")])
     assert list(known.items()) == ["a"]
     assert "managedFields" not in known.items()["a"]["metadata"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openrknn.kubernetes.grants import grant, prefer
+from openrknn.kubernetes.allocation import grant, prefer
 from openrknn.kubernetes.inventory import Offer, Settings, Unit, offers, units
 from openrknn.kubernetes.labels import labels, write_labels
 from tests.machines import Machine, rknpu_board, rocket_board

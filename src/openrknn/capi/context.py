@@ -16,11 +16,11 @@ from openrknn.capi.bound import Bound, End, bind_input, bind_output
 from openrknn.capi.call import Call, CallError, Code
 from openrknn.capi.custom import Operators
 from openrknn.capi.execution import Execution
-from openrknn.capi.feeding import Fed, fed_batch, feed
 from openrknn.capi.frames import Results
 from openrknn.capi.memory import Bytes, Memory, Piece
 from openrknn.capi.perf import perf_text
 from openrknn.capi.plan import Plan, Programs
+from openrknn.capi.set_inputs import Fed, fed_batch, feed
 from openrknn.container.model import Model
 from openrknn.device import Device
 from openrknn.runtime.engine import LocalEngine, Options

@@ -17,7 +17,7 @@ import socket
 import sys
 from collections.abc import Iterator, Sequence
 
-from openrknn.capi.place import PlaceError, socket_path
+from openrknn.capi.socket_path import SocketPathError, socket_path
 from openrknn.capi.wire import SOCKET_VARIABLE
 from openrknn.errors import RknnError
 
@@ -65,7 +65,7 @@ def _options(words: Sequence[str]) -> tuple[bool, str, float]:
         if not 0 <= idle_s < 1e9:
             raise ValueError
     except ValueError:
-        raise PlaceError(f"{IDLE_VARIABLE}={text!r} is not a number of seconds") from None
+        raise SocketPathError(f"{IDLE_VARIABLE}={text!r} is not a number of seconds") from None
     return foreground, socket_path({**os.environ, SOCKET_VARIABLE: path} if path else os.environ), idle_s
 
 
@@ -83,7 +83,7 @@ def _only_one(path: str) -> Iterator[int]:
     try:
         lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise PlaceError(f"{path}.lock cannot be opened: {error.strerror}") from None
+        raise SocketPathError(f"{path}.lock cannot be opened: {error.strerror}") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield lock
@@ -106,7 +106,7 @@ def _bound(path: str) -> socket.socket | None:
     try:
         listener.bind(path)
     except OSError as error:
-        raise PlaceError(f"cannot listen at {path}: {error.strerror}") from None
+        raise SocketPathError(f"cannot listen at {path}: {error.strerror}") from None
     finally:
         os.umask(before)
     return listener

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter_ns
 
+from openrknn.capi.async_runs import AsyncRuns
 from openrknn.capi.call import CallError, Code
 from openrknn.capi.frames import Frame, live
 from openrknn.capi.perf import measured
 from openrknn.capi.plan import Plan
-from openrknn.capi.runs import Runs
 from openrknn.runtime.program.cpu import CustomOperator
 from openrknn.vendor.tables.flags import InitFlag
 
@@ -42,7 +42,7 @@ class Execution(ABC):
         self._is_measured = bool(flags & InitFlag.COLLECT_PERF_MASK)
         self._plan: Plan | None = None
         self._frames: list[Frame] = []
-        self._pending = Runs()
+        self._pending = AsyncRuns()
 
     @property
     def is_asynchronous(self) -> bool:

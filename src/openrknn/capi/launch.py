@@ -23,8 +23,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from openrknn.capi.engine import IDLE_VARIABLE
+from openrknn.capi.engine_process import running_engine, stop_engine
 from openrknn.capi.parts import NAMES, PYTHON_ENGINE, library_for
-from openrknn.capi.running import running_engine, stop_engine
 from openrknn.capi.wire import ENGINE_VARIABLE, SOCKET_VARIABLE
 from openrknn.errors import RknnError
 from openrknn.fakekernel.launch import Command, machine_of, prepare, program_of

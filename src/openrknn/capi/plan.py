@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from openrknn.capi.bound import Bound, Step
-from openrknn.capi.feeding import Fed
 from openrknn.capi.memory import Memory
+from openrknn.capi.set_inputs import Fed
 from openrknn.runtime.engine import LocalEngine
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.program.program import Program

@@ -28,14 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Print the script, or the values that a script asks for."""
     if arguments.values is not None:
-        from openrknn.cli.completing.asked import values
+        from openrknn.cli.completing.dynamic_values import values
 
         output.stream.write("".join(f"{value}\n" for value in values(arguments.values, arguments.words)))
         return 0
     if arguments.shell is None:
         raise CommandError(f"for which shell? {', '.join(_SHELLS)}")
     from openrknn.cli.completing import bash, fish, zsh
-    from openrknn.cli.completing.parsed import parsed_commands
+    from openrknn.cli.completing.parser_tree import parsed_commands
 
     scripts = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
     output.stream.write(scripts[arguments.shell](parsed_commands()))

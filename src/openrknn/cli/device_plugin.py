@@ -182,7 +182,7 @@ def _cdi_folder(arguments: argparse.Namespace) -> Path:
 
 
 def _list(settings: Settings, output: Output) -> int:
-    from openrknn.kubernetes.grants import grant
+    from openrknn.kubernetes.allocation import grant
     from openrknn.kubernetes.inventory import offers, units
     from openrknn.kubernetes.labels import labels
 

@@ -11,8 +11,8 @@ from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.outputs import OutputFolder
 
 if TYPE_CHECKING:
+    from openrknn.capi.engine_process import Engine
     from openrknn.capi.install import Installed
-    from openrknn.capi.running import Engine
 
 NAME = "library"
 HELP = "find, build with and install the open librknnrt.so"
@@ -84,8 +84,8 @@ def _options(arguments: argparse.Namespace, output: Output) -> int:
 
 def _show(arguments: argparse.Namespace, output: Output) -> int:
     from openrknn import __version__
+    from openrknn.capi.engine_process import running_engine, socket_path
     from openrknn.capi.parts import API_VERSION, engine_command, header_folder, library_for
-    from openrknn.capi.running import running_engine, socket_path
     from openrknn.fakekernel.preload import host_machine
 
     library = library_for(arguments.machine)
@@ -152,7 +152,7 @@ def _tell(done: Installed, output: Output) -> None:
 
 
 def _engine(output: Output, *, stop: bool) -> int:
-    from openrknn.capi.running import running_engine, stop_engine
+    from openrknn.capi.engine_process import running_engine, stop_engine
 
     engine = running_engine()
     if stop and engine is not None:

@@ -2,13 +2,13 @@
 
     inventory   which devices a node offers: whole NPUs, shares, cores
     health      whether each of them works, and why not
-    grants      what a container gets: nodes, variables, mounts
-    messages    the kubelet's messages, built at run time from tables
+    allocation  what a container gets: nodes, variables, mounts
+    messages    the kubelet's messages, built at run time from the .proto files
     services    the kubelet's services: handlers and stubs
     plugin      device plugin v1beta1
     dra         dynamic resource allocation: the driver
     slices      what is offered, in its words
-    publisher, watch, known, features    keep the API server's slices equal to the node
+    publisher, watch, object_store, features    keep the API server's slices equal to the node
     claims      prepared claims: files that outlive this process
     resource_health    tells the kubelet how devices are
     instances   sockets of several instances on one node

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from openrknn.kubernetes.grants import Grant, grant
+from openrknn.kubernetes.allocation import Allocation, grant
 from openrknn.kubernetes.inventory import Offer, Unit
 from openrknn.wholefiles import write_atomically
 
@@ -50,7 +50,7 @@ def with_version(content: Mapping[str, Any]) -> dict[str, Any]:
     return {"cdiVersion": needed_version(content), **content}
 
 
-def edits(given: Grant, group_ids: Sequence[int] = ()) -> dict[str, Any]:
+def edits(given: Allocation, group_ids: Sequence[int] = ()) -> dict[str, Any]:
     """What CDI calls container edits."""
     found: dict[str, Any] = {}
     if given.variables:
@@ -90,7 +90,7 @@ def _whole(unit: Unit) -> Offer:
     return Offer(unit.name, unit)
 
 
-def _device(name: str, given: Grant, group_ids: Sequence[int]) -> dict[str, Any]:
+def _device(name: str, given: Allocation, group_ids: Sequence[int]) -> dict[str, Any]:
     return {"name": name, "containerEdits": edits(given, group_ids)}
 
 

@@ -19,8 +19,8 @@ from urllib.parse import quote
 
 from openrknn.errors import RknnError
 from openrknn.kubernetes import cdi
+from openrknn.kubernetes.allocation import grant
 from openrknn.kubernetes.api import ApiError, ApiServer
-from openrknn.kubernetes.grants import grant
 from openrknn.kubernetes.inventory import Offer
 
 __all__ = ["FILES", "KIND", "ClaimError", "Claims", "Prepared"]

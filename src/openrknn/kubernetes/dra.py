@@ -1,7 +1,7 @@
 """The DRA driver: publishes to the API server what the node has, and prepares claims for the kubelet.
 
 What is published is compared with what the API server holds, never with what this process remembers: a kubelet that
-starts again deletes the slices of its node (`publisher`, `watch`, `known`).
+starts again deletes the slices of its node (`publisher`, `watch`, `object_store`).
 """
 
 from __future__ import annotations

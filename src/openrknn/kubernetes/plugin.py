@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from openrknn.kubernetes.grants import grant, prefer
+from openrknn.kubernetes.allocation import grant, prefer
 from openrknn.kubernetes.instances import Family, new_token
 from openrknn.kubernetes.inventory import Offer
 from openrknn.kubernetes.messages import DEVICE_PLUGIN, message

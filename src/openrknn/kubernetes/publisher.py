@@ -1,6 +1,6 @@
 """Makes the slices at the API server those of this node, whenever either of them changes.
 
-Its thread is the only one that writes. It compares what is wanted with what the API server holds (`Known`, which
+Its thread is the only one that writes. It compares what is wanted with what the API server holds (`ObjectStore`, which
 `SliceWatch` keeps true), and never with what it wrote before.
 """
 
@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from openrknn.kubernetes.api import ApiError, ApiServer
 from openrknn.kubernetes.features import Features, ask
-from openrknn.kubernetes.known import Known
+from openrknn.kubernetes.object_store import ObjectStore
 from openrknn.kubernetes.watch import SLICES, SliceWatch, listed
 
 __all__ = ["Publisher"]
@@ -44,7 +44,7 @@ class Publisher:
         self._changed = threading.Condition()
         self._is_dirty = self._closed = False
         self._wanted: tuple[object, Contents] | None = None
-        self._known = Known(driver, node, self.wake)
+        self._known = ObjectStore(driver, node, self.wake)
         self._watch = SliceWatch(api, driver, node, self._known)
         self._features: Features | None = None
         self._asked_at = 0.0

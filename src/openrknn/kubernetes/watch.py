@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from openrknn.kubernetes.api import ApiError, ApiServer, Lines
-from openrknn.kubernetes.known import Known
+from openrknn.kubernetes.object_store import ObjectStore
 
 __all__ = ["SLICES", "SliceWatch", "listed"]
 
@@ -56,7 +56,7 @@ def listed(api: ApiServer, driver: str, node: str) -> tuple[list[dict[str, Any]]
 class SliceWatch:
     """A thread that keeps `known` true."""
 
-    def __init__(self, api: ApiServer, driver: str, node: str, known: Known) -> None:
+    def __init__(self, api: ApiServer, driver: str, node: str, known: ObjectStore) -> None:
         self._api, self._driver, self._node, self._known = api, driver, node, known
         self._stop = threading.Event()
         self._lines: Lines | None = None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from openrknn.capi.async_runs import wait_for_fence
 from openrknn.capi.call import OK, Call, CallError, Code, Reply
 from openrknn.capi.context import Context
 from openrknn.capi.frames import Frame, output_type
 from openrknn.capi.handlers import answers
 from openrknn.capi.memory import Memory
 from openrknn.capi.program import Program
-from openrknn.capi.runs import wait_for_fence
 from openrknn.capi.wire import Operation
 from openrknn.vendor.tables.flags import InitFlag
 

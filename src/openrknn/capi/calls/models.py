@@ -9,7 +9,7 @@ import stat
 from openrknn.capi.call import OK, Call, CallError, Code, Reply
 from openrknn.capi.context import Context
 from openrknn.capi.handlers import answers
-from openrknn.capi.opening import open_context
+from openrknn.capi.initialize import open_context
 from openrknn.capi.program import Program
 from openrknn.capi.shapes import graph_of
 from openrknn.capi.sizes import internal_bytes, weight_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openrknn.cli.completing.parsed import Command
+from openrknn.cli.completing.parser_tree import Command
 from openrknn.cli.completing.values import Values
 
 __all__ = ["script"]

@@ -15,7 +15,7 @@ class Values:
 
     words: tuple[str, ...] = ()
     ask: str = ""
-    """A kind of `asked.KINDS`: looked up when it is needed."""
+    """A kind of `dynamic_values.KINDS`: looked up when it is needed."""
     files: tuple[str, ...] = ()
     """Endings of files; "" for all files."""
     folders: bool = False

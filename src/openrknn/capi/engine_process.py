@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from openrknn.capi.place import socket_path
+from openrknn.capi.socket_path import socket_path
 
 __all__ = ["Engine", "running_engine", "socket_path", "stop_engine"]
 

@@ -9,11 +9,11 @@ from openrknn.kubernetes.inventory import Offer
 from openrknn.monitor.board import COMPATIBLE
 from openrknn.monitor.variables import MASK_VARIABLE, NPU_VARIABLE
 
-__all__ = ["Grant", "grant", "prefer", "startable"]
+__all__ = ["Allocation", "grant", "prefer", "startable"]
 
 
 @dataclass(frozen=True)
-class Grant:
+class Allocation:
     """The device plugin and CDI files use it."""
 
     variables: dict[str, str] = field(default_factory=dict)
@@ -22,7 +22,7 @@ class Grant:
     """Host path, container path; read-only."""
 
 
-def grant(chosen: Iterable[Offer]) -> Grant:
+def grant(chosen: Iterable[Offer]) -> Allocation:
     """Everything that the chosen devices need."""
     # The kubelet names devices in any order; a real NPU is what `auto` should mean before a software one.
     wanted = sorted(chosen, key=lambda offer: (offer.unit.driver == "software", offer.id))
@@ -40,7 +40,7 @@ def grant(chosen: Iterable[Offer]) -> Grant:
         variables[MASK_VARIABLE] = str(startable(mask))
     mounts = {(unit.compatible, COMPATIBLE[0]) for unit in parts if unit.compatible}
     nodes = dict.fromkeys(node for unit in parts for node in unit.nodes)
-    return Grant(variables, tuple(nodes), tuple(sorted((host, inside) for host, inside in mounts if host)))
+    return Allocation(variables, tuple(nodes), tuple(sorted((host, inside) for host, inside in mounts if host)))
 
 
 def startable(mask: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from openrknn.capi.call import Call, CallError, Code
 from openrknn.capi.context import Context
 from openrknn.capi.program import Program
-from openrknn.capi.sharing import with_weights_of
+from openrknn.capi.shared_weights import with_weights_of
 from openrknn.capi.wire import Operation
 from openrknn.container.model import Model
 from openrknn.device.automatic import automatic_device

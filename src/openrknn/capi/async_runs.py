@@ -10,13 +10,13 @@ from time import monotonic
 
 from openrknn.capi.call import CallError, Code
 
-__all__ = ["Runs", "wait_for_fence"]
+__all__ = ["AsyncRuns", "wait_for_fence"]
 
 _FENCE_MS = 10_000
 """How long a run waits for the fence of another unit, if the program does not say."""
 
 
-class Runs:
+class AsyncRuns:
     """The run that is under way, if there is one. All methods are called with the lock of the context held."""
 
     def __init__(self) -> None:

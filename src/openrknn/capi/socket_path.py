@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from openrknn.capi.wire import SOCKET_VARIABLE, socket_name
 from openrknn.errors import RknnError
 
-__all__ = ["LONGEST_PATH", "PlaceError", "folder", "socket_path"]
+__all__ = ["LONGEST_PATH", "SocketPathError", "folder", "socket_path"]
 
 LONGEST_PATH = 107
 """Of a Unix socket: sun_path has 108 bytes, the last is zero."""
 
 
-class PlaceError(RknnError):
+class SocketPathError(RknnError):
     """There is no place for the socket."""
 
 
@@ -24,7 +24,7 @@ def socket_path(environment: Mapping[str, str] = os.environ) -> str:
     chosen = environment.get(SOCKET_VARIABLE, "")
     path = chosen or f"{folder(environment)}/{socket_name()}"
     if len(os.fsencode(path)) > LONGEST_PATH:
-        raise PlaceError(f"{path} is longer than {LONGEST_PATH} bytes; set {SOCKET_VARIABLE} to a shorter path")
+        raise SocketPathError(f"{path} is longer than {LONGEST_PATH} bytes; set {SOCKET_VARIABLE} to a shorter path")
     return path
 
 
@@ -37,10 +37,10 @@ def folder(environment: Mapping[str, str] = os.environ) -> str:
     except FileExistsError:
         pass
     except OSError as error:
-        raise PlaceError(f"{chosen} cannot be made: {error.strerror}; set {SOCKET_VARIABLE} to a path") from None
+        raise SocketPathError(f"{chosen} cannot be made: {error.strerror}; set {SOCKET_VARIABLE} to a path") from None
     found = os.lstat(chosen)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise PlaceError(
+        raise SocketPathError(
             f"{chosen} is not a folder that only you can enter (it may be somebody else's, a link, or open to others); "
             f"remove it, or set {SOCKET_VARIABLE} to a path"
         )

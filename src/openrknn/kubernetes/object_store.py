@@ -10,13 +10,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-__all__ = ["Known"]
+__all__ = ["ObjectStore"]
 
 _MOST = 64
 """Slices of ours; more than that are not kept, and deleted step by step."""
 
 
-class Known:
+class ObjectStore:
     """Slices by name. `told` is called, without a lock, when something changed."""
 
     def __init__(self, driver: str, node: str, told: Callable[[], None] = lambda: None) -> None:
