@@ -17,7 +17,7 @@ from openrknn.quantities import count_of
 __all__ = ["integrity_checks", "read_fingerprint"]
 
 _LARGEST = 256 << 20
-_AGAIN = "if it is meant to be so, refresh the golden with --update"
+_AGAIN = "accept the change with --update"
 _MOST_NAMED = 50
 """Operators that are listed one by one; a model that was built anew differs in all of them."""
 

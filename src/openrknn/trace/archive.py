@@ -155,7 +155,7 @@ class Trace(Closing):
         return data
 
     def _member(self, name: str, limit: int) -> bytes:
-        """One file of the archive. What it says of its size is checked, and not believed: no more is inflated."""
+        """One file of the archive. Its declared size is checked, and no more than that is inflated."""
         info = self._archive.getinfo(name)
         data = b""
         if info.compress_type not in _BOUNDED:

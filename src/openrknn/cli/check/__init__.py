@@ -28,7 +28,7 @@ EXAMPLES = (
     "openrknn check build/ --golden goldens/ --junit check.xml --sarif check.sarif",
     "openrknn check model.rknn --golden golden --only cat --device rknpu",
     "openrknn check model.rknn --record golden --reference model.onnx --input cat.jpg",
-    "openrknn check model.rknn --golden golden --update     it is meant to be so",
+    "openrknn check model.rknn --golden golden --update     accept the change",
     "openrknn check model.rknn --golden golden --json | jq '.models[].checks[] | select(.status == \"failed\")'",
 )
 

@@ -54,7 +54,7 @@ def render(compiled: Compiled, facts: dict[str, Any]) -> str:
 
 
 _TIME = (
-    "Every operator in execution order, as wide as it takes long; each is a link into the table. Time is estimated "
+    "Every operator in execution order; the width shows its time. Each is a link into the table. Time is estimated "
     "from the registers of the tasks: the slowest of array, table, DPU and memory, and the start of tasks and jobs, at "
     "the rates of published board figures."
 )

@@ -22,7 +22,7 @@ __all__ = ["parted_page"]
 _MOST_INSIDE = 6
 """NPU parts that are drawn whole; of more, those with the most products."""
 _STRIPS = (
-    "Every part in the order in which it runs, as wide as it takes long on a board by estimate, and as wide as it has "
+    "Every part in execution order. The width shows its estimated time on a board, and below that its number of "
     "products. Each is a link into the table."
 )
 _DECISIONS = (

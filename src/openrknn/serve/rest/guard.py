@@ -116,7 +116,7 @@ class Guard:
             _log(scope, identity, status, time.perf_counter() - started)
 
     def _judge(self, scope: Scope, status: int) -> None:
-        """Whoever asks for what cannot be takes turns with others."""
+        """Throttle a client whose request was rejected."""
         if _is_open(scope["path"]) or MARK not in scope:
             return
         scope[MARK](is_known=0 < status < 400)

@@ -78,7 +78,7 @@ class AdmissionProxy:
             self._server.close()
 
     async def leave(self, seconds: float) -> None:
-        """Every connection ends by word: its client hears which call was the last one, and gets all answers."""
+        """Send GOAWAY on every connection: the client is told which call is the last one, and gets all answers."""
         self._is_leaving = True
         for peer in self._connections:
             peer.leave()

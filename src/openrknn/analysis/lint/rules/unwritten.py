@@ -1,4 +1,4 @@
-"""Tensors that are read although nobody has written them."""
+"""Tensors that are read before they are written."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _check(context: Context) -> Iterator[Finding]:
                 RULE.code,
                 RULE.severity,
                 place(seen.work.operator, seen.step, seen.access, tensor),
-                f"{seen.work.operator.type} reads {tensor.name!r}, but nobody has written it: {who}{stale}",
+                f"{seen.work.operator.type} reads {tensor.name!r}, which is not written before: {who}{stale}",
                 "the result is computed from whatever is in memory, zeros at first and the last run's data later",
                 _CHANGE,
             )
