@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         VendorError,
     )
     from openrknn.runtime.binding import Binding
-    from openrknn.runtime.carried import Carried
     from openrknn.runtime.decoder import Decoder
     from openrknn.runtime.errors import CacheFullError, ClosedError, PartsError
     from openrknn.runtime.futures import RunFuture
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from openrknn.runtime.profile import Profile, RunTimes
     from openrknn.runtime.runner import NodeArg
     from openrknn.runtime.session import Session
+    from openrknn.runtime.state import Carried
 
 __all__ = [
     "CHIPS",
@@ -103,7 +103,7 @@ __getattr__, __dir__ = lazy_names(
         "container.specs": "Specs TensorSpec",
         "errors": "DeviceError FormatError InputWarning RknnError UnknownNameError UnsupportedError VendorError",
         "runtime.binding": "Binding",
-        "runtime.carried": "Carried",
+        "runtime.state": "Carried",
         "runtime.decoder": "Decoder",
         "runtime.errors": "CacheFullError ClosedError PartsError",
         "runtime.futures": "RunFuture",

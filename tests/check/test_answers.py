@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from openrknn.check.answer import Answer, read_answer
-from openrknn.check.answers import answer_of, judge_answer
+from openrknn.check.compare_answers import answer_of, judge_answer
 from openrknn.check.fields import Fields
+from openrknn.check.text_distance import edits, judge_text, judge_transcript
 from openrknn.check.tolerance import Tolerance, judge
-from openrknn.check.words import edits, judge_text, judge_transcript
 from openrknn.container.model import TensorSpec
 from openrknn.container.parts import Quantization
-from openrknn.vision.outcome import Result
+from openrknn.vision.result import Result
 from openrknn.vision.results import Areas, Objects, Ranking
 
 NAMES = ("person", "dog")

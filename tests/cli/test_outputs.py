@@ -232,23 +232,23 @@ def test_links_in_a_folder_are_not_followed(given: Path, tmp_path: Path, capsys:
 
 def test_a_note_of_the_user_beside_a_model_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`vision get NAME -o x.rknn` removed x.json."""
-    from openrknn.models import getting
+    from openrknn.models import fetch
     from openrknn.models.known import KNOWN
 
-    monkeypatch.setattr(getting, "_files", lambda *_: (tmp_path, "here"))
+    monkeypatch.setattr(fetch, "_files", lambda *_: (tmp_path, "here"))
     monkeypatch.setattr("openrknn.compiler.compile_onnx", lambda *_, **__: None)
-    monkeypatch.setattr(getting, "_save", lambda *_: None)
+    monkeypatch.setattr(fetch, "_save", lambda *_: None)
     known = next(iter(KNOWN.values()))
     monkeypatch.setattr(type(known), "to_onnx", lambda *_: b"", raising=False)
     (tmp_path / known.pattern.replace("*", "a")).write_bytes(b"")
     (tmp_path / "x.json").write_text("my own words")
-    getting.get(next(iter(KNOWN)), tmp_path / "x.rknn", precision="fp16")
+    fetch.get(next(iter(KNOWN)), tmp_path / "x.rknn", precision="fp16")
     assert (tmp_path / "x.json").read_text() == "my own words"
 
 
 def test_a_voice_does_not_go_into_a_folder_of_the_user(tmp_path: Path) -> None:
     from openrknn.voice.errors import VoiceSetError
-    from openrknn.voice.make.getting import _prepare
+    from openrknn.voice.make.fetch import _prepare
 
     (tmp_path / "config.json").write_text("my own words")
     with pytest.raises(VoiceSetError, match="not empty, and no set"):

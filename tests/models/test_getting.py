@@ -11,7 +11,7 @@ import pytest
 from openrknn.cli.common.examples import find_examples
 from openrknn.cli.pictures.ready import find_model
 from openrknn.models.errors import GettingError
-from openrknn.models.getting import get
+from openrknn.models.fetch import get
 from openrknn.models.home import Got, best, installed, write_note
 from openrknn.models.known import KNOWN
 from openrknn.vision.sources import is_source

@@ -219,15 +219,15 @@ def the_types_of_a_decoder(decoder: openrknn.Decoder) -> None:
 
 def test_looking_at_pictures_costs_nothing_that_counts() -> None:
     """After the first one, a picture is not looked at: `asarray` would be called."""
-    from openrknn.runtime.io import watch
+    from openrknn.runtime.io import input_warnings
 
     with Session(IMAGE) as session:
         session.run(PICTURE)
-        before = watch.sample
-        watch.sample = None  # type: ignore[assignment]
+        before = input_warnings.sample
+        input_warnings.sample = None  # type: ignore[assignment]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 session.run(PICTURE)
         finally:
-            watch.sample = before
+            input_warnings.sample = before

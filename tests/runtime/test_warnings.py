@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import openrknn
-from openrknn.runtime.io import watch
+from openrknn.runtime.io import input_warnings
 from openrknn.runtime.io.hints import shape_hint
 from openrknn.runtime.session import Session
 from tests.runtime.cases import golden
@@ -109,14 +109,14 @@ def test_pixels_for_floats_without_mean_and_std() -> None:
     described = tensor((1, 3, 8, 8), dtype=DataType.FLOAT16, row_alignment=16)
     port = InputPort(StoredTensor(described, np.zeros(4096, np.uint8)), None, takes_pixels=False)
     pixels = np.random.default_rng(1).integers(0, 256, (1, 8, 8, 3), np.uint8)
-    seen = watch.InputWatch()
+    seen = input_warnings.InputWarnings()
     with pytest.warns(openrknn.InputWarning, match="takes floats, and the model has no mean and std"):
         seen.look(port, pixels)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        watch.InputWatch().look(port, pixels / 255.0)
-        watch.InputWatch().look(port, pixels.astype(np.float32))  # who made floats of them thought of it
-        watch.InputWatch().look(port, (pixels > 128).astype(np.uint8))
+        input_warnings.InputWarnings().look(port, pixels / 255.0)
+        input_warnings.InputWarnings().look(port, pixels.astype(np.float32))  # who made floats of them thought of it
+        input_warnings.InputWarnings().look(port, (pixels > 128).astype(np.uint8))
 
 
 def test_what_is_no_picture_is_left_alone() -> None:
@@ -143,10 +143,10 @@ def test_it_can_be_silenced_and_made_an_error() -> None:
 
 def test_few_numbers_are_looked_at() -> None:
     large = np.lib.stride_tricks.as_strided(np.zeros(1), (1, 4000, 6000, 3), (0, 0, 0, 0))
-    few = watch.sample(large)
+    few = input_warnings.sample(large)
     assert few.base is not None
     assert few.size <= 16 * 16 * 3
-    assert watch.sample(np.full((1, 1), 7)).tolist() == [[7]]
+    assert input_warnings.sample(np.full((1, 1), 7)).tolist() == [[7]]
 
 
 # ---------------------------------------------------------------- wrong shapes

@@ -18,7 +18,7 @@ import pytest
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.session import Session
 from openrknn.serve.errors import ConflictError
-from openrknn.serve.plane.leftovers import OwnFolder, remove_leftovers
+from openrknn.serve.plane.process_folder import ProcessFolder, remove_leftovers
 from openrknn.serve.plane.repository import Repository
 from openrknn.serve.settings import Settings
 from tests.serve.asking import PATIENCE
@@ -70,15 +70,15 @@ def test_folders_of_killed_servers_are_removed(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     program = (
-        "from openrknn.serve.plane.leftovers import OwnFolder; import sys; a = OwnFolder(); print(a.path, flush=True); "
-        "sys.stdin.read()"
+        "import sys; from openrknn.serve.plane.process_folder import ProcessFolder; a = ProcessFolder(); "
+        "print(a.path, flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         left = Path(process.stdout.readline().strip())
-        ours = OwnFolder()
+        ours = ProcessFolder()
         assert remove_leftovers() == []  # both live
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -12,7 +12,7 @@ import pytest
 from openrknn.packages import PackageError, fetched
 from openrknn.packages.unpacking import unpacked
 from openrknn.voice import VoiceSet, VoiceSetError
-from openrknn.voice.make import getting
+from openrknn.voice.make import fetch
 from openrknn.voice.make.known import FAMILIES, KNOWN, Family, Known
 from openrknn.voice.sets import write_set
 
@@ -81,18 +81,18 @@ def test_get_makes_a_known_name_at_home(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "fake_family", module)
     monkeypatch.setitem(FAMILIES, "fake", Family("fake_family", ("fake.bin",), "a fake"))
     monkeypatch.setitem(KNOWN, "fake-one", Known("fake", "a fake", "MIT", "p", "1", {"word": "hey"}))
-    monkeypatch.setattr(getting, "fetched", lambda package, version: (tmp_path, f"{package} {version}"))
+    monkeypatch.setattr(fetch, "fetched", lambda package, version: (tmp_path, f"{package} {version}"))
     told: list[tuple[str, int, int]] = []
     for _ in range(2):  # the second time over the first
-        made = getting.get("fake-one", target="rk3576", progress=lambda *step: told.append(step))
+        made = fetch.get("fake-one", target="rk3576", progress=lambda *step: told.append(step))
     assert made.folder == tmp_path / "voices" / "fake-one"
     assert (made.source, made.target, made.options) == ("p 1", "rk3576", {"word": "hey"})
     assert told[0] == ("fetching p 1", 0, 1)
     with pytest.raises(VoiceSetError, match="are made in fp16 only"):
-        getting.get("fake-one", precision="int8")
+        fetch.get("fake-one", precision="int8")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "fake.bin").write_bytes(b"")
-    assert getting.get(tmp_path / "folder").source == "folder (local)"
+    assert fetch.get(tmp_path / "folder").source == "folder (local)"
 
 
 def test_every_known_name_has_its_family_and_every_family_its_module() -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from openrknn.voice import Audio, Transcriber, VoiceSet, VoiceSetError, open_set
-from openrknn.voice.make.getting import family_of, get
+from openrknn.voice.make.fetch import family_of, get
 from openrknn.voice.make.moonshine import make
 from openrknn.voice.moonshine import Moonshine, stem_frames
 from openrknn.voice.tokens import Tokenizer

@@ -12,7 +12,7 @@ from openrknn.container.load import load
 from openrknn.container.parts import DataType
 from openrknn.voice import Audio, VoiceSetError
 from openrknn.voice.audio import write_wav
-from openrknn.voice.make.getting import get
+from openrknn.voice.make.fetch import get
 from openrknn.voice.make.moonshine import make
 from openrknn.voice.make.moonshine_mixed import sounds_of
 from openrknn.voice.moonshine import Moonshine

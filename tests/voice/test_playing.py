@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from openrknn.voice.audio import Audio
+from openrknn.voice.audio_output import player, wav_writer
 from openrknn.voice.errors import AudioError
-from openrknn.voice.playing import player, wav_writer
 
 SOUND = Audio(np.array([0.0, 0.5, -1.0, 2.0], np.float32), 16000)
 BYTES = np.array([0, 16384, -32767, 32767], "<i2").tobytes()

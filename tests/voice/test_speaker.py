@@ -316,7 +316,7 @@ def test_a_voice_file_is_compiled_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_voice_get_takes_a_voice_by_either_of_its_files(tmp_path: Path) -> None:
-    from openrknn.voice.make.getting import family_of
+    from openrknn.voice.make.fetch import family_of
 
     path = write_voice(tmp_path / "my_voice.onnx", SMALL)
     Path(f"{path}.json").write_text(json.dumps({**config_of(SMALL), "num_symbols": 300}))

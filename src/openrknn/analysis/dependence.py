@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.analysis.feed import input_reports
+from openrknn.analysis.io_reports import input_reports
 from openrknn.analysis.reports import InputReport
 from openrknn.container.model import Model
 

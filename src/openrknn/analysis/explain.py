@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from openrknn.analysis import findings
-from openrknn.analysis.feed import input_reports, output_reports
+from openrknn.analysis.io_reports import input_reports, output_reports
 from openrknn.analysis.reports import (
     SCHEMA_VERSION,
     GraphReport,

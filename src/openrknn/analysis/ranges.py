@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from openrknn.analysis.feed import calibrated_range, stored_limits
+from openrknn.analysis.io_reports import calibrated_range, stored_limits
 from openrknn.analysis.reports import Finding, Severity
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Kind, Tensor

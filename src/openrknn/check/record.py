@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.check.answers import answer_of
 from openrknn.check.budgets import costs_of
 from openrknn.check.cases import Runner
+from openrknn.check.compare_answers import answer_of
 from openrknn.check.errors import CannotCheckError, GoldenError
 from openrknn.check.fingerprint import fingerprint
 from openrknn.check.golden import FILE, Case, Golden, load_golden

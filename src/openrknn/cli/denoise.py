@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Read, clean, write."""
+    from openrknn.voice.audio_output import raw_writer, wav_writer
     from openrknn.voice.denoiser import Denoiser
-    from openrknn.voice.playing import raw_writer, wav_writer
 
     is_raw = arguments.output == "-"
     if is_raw and output.is_json:

@@ -133,7 +133,7 @@ def _pieces(speak: Speaker, arguments: argparse.Namespace) -> Iterator[Audio]:
 @contextlib.contextmanager
 def _sinks(arguments: argparse.Namespace, rate: int) -> Iterator[list[Any]]:
     """Where pieces go."""
-    from openrknn.voice.playing import player, raw_writer, wav_writer
+    from openrknn.voice.audio_output import player, raw_writer, wav_writer
 
     with contextlib.ExitStack() as stack:
         found: list[Any] = []

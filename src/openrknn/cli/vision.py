@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 def _get(arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.cli.common.examples import find_examples
     from openrknn.extras import missing
-    from openrknn.models.getting import get
+    from openrknn.models.fetch import get
     from openrknn.trace.nodes import chip_of_this_board
 
     calibrate = arguments.calibrate

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 def _get(arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.extras import missing
-    from openrknn.voice.make.getting import get
+    from openrknn.voice.make.fetch import get
 
     folder = Path(arguments.output) if arguments.output else None
     try:

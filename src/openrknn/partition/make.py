@@ -18,12 +18,12 @@ from openrknn.container.bundle import Bundle, Part, Plan, Port, read_bundle, wri
 from openrknn.errors import FormatError
 from openrknn.partition.build import Built, build
 from openrknn.partition.cache import Cache, calibration_digest
-from openrknn.partition.kept import digest_of
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.padding import rows_are_apart
 from openrknn.partition.ports import ports_of
 from openrknn.partition.prepare import prepare
 from openrknn.partition.samples import Samples
+from openrknn.partition.source_model import digest_of
 from openrknn.runtime.parted.steps import CpuStep
 
 __all__ = ["join", "make_bundle", "make_plan", "open_model", "whole_bundle"]

@@ -19,11 +19,11 @@ from openrknn.compiler.importer.constants import fix_inputs
 from openrknn.container.bundle import Bundle, write_bundle
 from openrknn.errors import FormatError
 from openrknn.partition.cache import Cache
-from openrknn.partition.kept import Kept
 from openrknn.partition.make import Shapes, Tell, join, make_plan, open_model, whole_bundle
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.ports import ports_of
 from openrknn.partition.probe import LIMITS, is_far, is_sound, is_tellable, largest, noise_of, run_rounded
+from openrknn.partition.source_model import SourceModel
 from openrknn.partition.switches import switches_of
 from openrknn.runtime.parted.session import PartedSession
 from openrknn.runtime.parted.steps import UnfitError
@@ -54,7 +54,7 @@ class Parted(Closing):
         tell: Tell | None = None,
     ) -> None:  # fmt: skip
         self.options = options or PartitionOptions()
-        self._kept = Kept(open_model(source, self.options))
+        self._kept = SourceModel(open_model(source, self.options))
         self.inputs, self.outputs = ports_of(self.source)
         self._tell = tell
         self._lock = threading.RLock()
@@ -204,7 +204,7 @@ class Parted(Closing):
             model.CopyFrom(self.source)
             fix_inputs(model, values, shapes)
             shapes = {name: shape for name, shape in shapes.items() if name not in values}
-            kept = Kept(model)
+            kept = SourceModel(model)
         opened = _Opened(kept, shapes, self.options)
         opened.open(None, self._tell)
         key = _key(shapes, values or {})
@@ -244,7 +244,7 @@ class _Opened:
     failures = 0
     """First runs that were far from float."""
 
-    def __init__(self, kept: Kept, shapes: Shapes, options: PartitionOptions) -> None:
+    def __init__(self, kept: SourceModel, shapes: Shapes, options: PartitionOptions) -> None:
         self.kept, self.shapes, self._options = kept, shapes, options
         self.is_probed = not options.probe or not is_tellable(kept.model, options)
         self._is_open = False

@@ -10,10 +10,10 @@ import numpy as np
 from openrknn.names import meant
 from openrknn.runtime.engine import Runnable
 from openrknn.runtime.io.arrange import LAYOUTS
+from openrknn.runtime.io.input_warnings import InputWarnings
 from openrknn.runtime.io.inputs import InputPort, as_numbers
 from openrknn.runtime.io.outputs import OutputKind
 from openrknn.runtime.io.results import Outputs
-from openrknn.runtime.io.watch import InputWatch
 from openrknn.runtime.shapes import allowed_shapes
 from openrknn.runtime.times import RunTimes
 
@@ -31,7 +31,7 @@ def compute(
     *,
     pass_through: bool,
     outputs: OutputKind,
-    watch: InputWatch | None = None,
+    watch: InputWarnings | None = None,
 ) -> tuple[Outputs, RunTimes]:
     """Feed the values, run, read the outputs: as many items of a batch at once as the program takes."""
     if not program.batch:
@@ -67,7 +67,7 @@ def feed(
     layouts: Sequence[str | None] | None,
     *,
     pass_through: bool,
-    watch: InputWatch | None = None,
+    watch: InputWarnings | None = None,
 ) -> frozenset[str]:
     """Put the values into the input buffers; the names of the inputs that took raw pixels."""
     pixels = []

@@ -20,17 +20,17 @@ from openrknn.names import OwnSignature, meant, refuse_unknown
 from openrknn.runtime import shapes
 from openrknn.runtime.automatic import named_device
 from openrknn.runtime.binding import Binding
-from openrknn.runtime.carried import Carried, CarriedProgram
 from openrknn.runtime.engine import Engine, LocalEngine, Options, Runnable, SessionDevice
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.feed import compute, in_order, layouts_in_order
+from openrknn.runtime.io.input_warnings import InputWarnings
 from openrknn.runtime.io.outputs import OutputKind
 from openrknn.runtime.io.results import Outputs
-from openrknn.runtime.io.watch import InputWatch
 from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.options import budget_for, core_count
 from openrknn.runtime.program.cpu import CustomOperator
 from openrknn.runtime.runner import Runner
+from openrknn.runtime.state import Carried, CarriedProgram
 from openrknn.runtime.times import RunTimes
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Session(Runner):
         self._closed = False
         self._pixels: frozenset[str] = frozenset()
         """The inputs that hold raw pixels since the last run."""
-        self._watch = InputWatch()
+        self._watch = InputWarnings()
         self.times = RunTimes()
         """Where the time of the last `run` went."""
         self._last: Runnable | None = None

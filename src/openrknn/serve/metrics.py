@@ -14,12 +14,12 @@ from prometheus_client.registry import Collector
 
 from openrknn.monitor import Npu
 from openrknn.monitor.merge import merged
+from openrknn.serve.npu_load import NpuLoad
 from openrknn.serve.plane.describe import version
 from openrknn.serve.plane.plane import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.plane.stats import BUCKETS, Histogram
 from openrknn.serve.voice.voice import Voice
-from openrknn.serve.watch import Watch
 
 __all__ = ["registry", "render"]
 
@@ -74,7 +74,7 @@ def registry(plane: Plane) -> CollectorRegistry:
     made.register(_Models(plane))
     made.register(_Voices(plane))
     made.register(_Sources(plane))
-    made.register(_Npus(Watch(plane)))
+    made.register(_Npus(NpuLoad(plane)))
     return made
 
 
@@ -160,7 +160,7 @@ class _Sources(Collector):
 class _Npus(Collector):
     """Load, clock, memory and temperature."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: NpuLoad) -> None:
         self._watch = watch
 
     def describe(self) -> Iterable[Metric]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from openrknn.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from openrknn.torch.ahead import CompiledModule
-    from openrknn.torch.ahead import compile_module as compile  # noqa: A004
+    from openrknn.torch.ahead_of_time import CompiledModule
+    from openrknn.torch.ahead_of_time import compile_module as compile  # noqa: A004
     from openrknn.torch.errors import EagerWarning, ExportError, NotSavableError
     from openrknn.torch.graph import CompiledGraph, compiled_graphs
     from openrknn.torch.options import TorchOptions
@@ -33,7 +33,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "ahead": "CompiledModule compile=compile_module",
+        "ahead_of_time": "CompiledModule compile=compile_module",
         "errors": "EagerWarning ExportError NotSavableError",
         "graph": "CompiledGraph compiled_graphs",
         "options": "TorchOptions",

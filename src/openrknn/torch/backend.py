@@ -9,11 +9,11 @@ import torch
 import torch._dynamo.config
 
 from openrknn.compiler.errors import OptionError
+from openrknn.torch.constants import is_constant
 from openrknn.torch.errors import warn_once
 from openrknn.torch.examples import matcher
 from openrknn.torch.graph import CompiledGraph
 from openrknn.torch.options import TorchOptions
-from openrknn.torch.watch import is_constant
 
 __all__ = ["openrknn"]
 

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from openrknn.closing import Closing
+from openrknn.torch.constants import ConstantWatch
 from openrknn.torch.errors import LOG, warn_once
 from openrknn.torch.options import TorchOptions
 from openrknn.torch.program import Program
-from openrknn.torch.watch import Watch
 
 __all__ = ["CompiledGraph", "compiled_graphs", "plan_lines"]
 
@@ -53,7 +53,7 @@ class CompiledGraph(Closing):
         self._constants = list(constants)
         self._examples = examples
         self._seen: list[list[Any]] = []
-        self._programs: dict[tuple[Any, ...], list[tuple[Watch, Program]]] = {}
+        self._programs: dict[tuple[Any, ...], list[tuple[ConstantWatch, Program]]] = {}
         self._changes = 0
         self._met: set[tuple[Any, ...]] = set()
         self._lock = threading.RLock()
@@ -182,7 +182,7 @@ class CompiledGraph(Closing):
         statics = {at: inputs[at].detach() for at in self._constants}
         program = Program(self.module, inputs, statics, self.options, fitting)
         self._constants = list(program.bound)  # what the graph itself writes to is no constant
-        watch = Watch([inputs[at] for at in self._constants], self.options)
+        watch = ConstantWatch([inputs[at] for at in self._constants], self.options)
         if program.is_eager:
             reasons = "; ".join(dict.fromkeys(share.reason for share in program.shares if share.reason))
             LOG.info("%s runs in PyTorch: %s", self.name, reasons or "it computes nothing")

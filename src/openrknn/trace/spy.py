@@ -26,7 +26,7 @@ from openrknn.fakekernel.wire import Call
 from openrknn.trace.archive import TraceWriter
 from openrknn.trace.nodes import Node, is_same_file, peer_of
 from openrknn.trace.records import CallRecord, CloseRecord, FinishRecord, MapRecord, OpenRecord, SubmitRecord
-from openrknn.trace.spied import SpiedFile
+from openrknn.trace.spied_file import SpiedFile
 from openrknn.uapi import rknpu, rocket
 from openrknn.uapi.ioctl import number_of, type_of
 from openrknn.uapi.rknpu import JobFlag

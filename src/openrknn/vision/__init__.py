@@ -23,8 +23,8 @@ from openrknn.vision.families import FAMILIES, Family, recognize
 from openrknn.vision.heads import Frame, Head, Settings
 from openrknn.vision.inputs import picture_for
 from openrknn.vision.ocr import TextReader
-from openrknn.vision.outcome import Result
 from openrknn.vision.pipeline import Pipeline
+from openrknn.vision.result import Result
 from openrknn.vision.results import Areas, Objects, Ranking, Reading
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from openrknn.analysis.feed import input_reports
+from openrknn.analysis.io_reports import input_reports
 from openrknn.container.model import Model, TensorSpec
 from openrknn.quantities import shape_text
 from openrknn.vision.errors import SourceError

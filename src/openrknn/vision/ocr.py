@@ -10,9 +10,9 @@ import numpy as np
 
 from openrknn.closing import Closing
 from openrknn.vision.heads import Array
-from openrknn.vision.outcome import Result
 from openrknn.vision.pictures import Pixels, cut_out
 from openrknn.vision.pipeline import Pipeline
+from openrknn.vision.result import Result
 from openrknn.vision.results import Objects, Reading
 from openrknn.vision.text_parts import parts_of_line
 

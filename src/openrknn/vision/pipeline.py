@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from openrknn.analysis.feed import input_reports
+from openrknn.analysis.io_reports import input_reports
 from openrknn.closing import Closing
 from openrknn.container.load import load
 from openrknn.container.metadata import Metadata, metadata_of
@@ -24,10 +24,10 @@ from openrknn.vision.families import Family, recognize
 from openrknn.vision.geometry import place
 from openrknn.vision.heads import Array, Frame, Settings, heads_of, original_shape
 from openrknn.vision.labels import names_for
-from openrknn.vision.outcome import Result
 from openrknn.vision.parallel import parallel
 from openrknn.vision.pictures import Pixels, as_pixels, fitted
 from openrknn.vision.prefetch import newest, prefetch
+from openrknn.vision.result import Result
 from openrknn.vision.results import Objects
 from openrknn.vision.sources import Entry, Shot, entries, shots
 from openrknn.vision.thresholds import safe_threshold

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from openrknn.closing import Closing
 from openrknn.voice.audio import Audio, Samples
-from openrknn.voice.incoming import AnySound, audio_of, samples_of
+from openrknn.voice.input_audio import AnySound, audio_of, samples_of
 from openrknn.voice.sets import VoiceSet, open_set
 from openrknn.voice.steps import Steps
 

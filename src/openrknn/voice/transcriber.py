@@ -23,7 +23,7 @@ import numpy.typing as npt
 from openrknn.closing import Closing
 from openrknn.voice.audio import Audio, Samples, blocks
 from openrknn.voice.errors import AudioError, VoiceSetError
-from openrknn.voice.incoming import audio_of
+from openrknn.voice.input_audio import audio_of
 from openrknn.voice.results import Segment, Transcript
 from openrknn.voice.segments import Activity, Gate, Rules
 from openrknn.voice.sets import VoiceSet, open_set

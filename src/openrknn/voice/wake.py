@@ -19,7 +19,7 @@ from openrknn.closing import Closing
 from openrknn.runtime.session import Session
 from openrknn.voice.audio import Samples
 from openrknn.voice.errors import AudioError, VoiceSetError
-from openrknn.voice.incoming import samples_of
+from openrknn.voice.input_audio import samples_of
 from openrknn.voice.nets import open_net
 from openrknn.voice.results import Detection
 from openrknn.voice.sets import VoiceSet, installed, open_set

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from openrknn.analysis.feed import stored_limits
+from openrknn.analysis.io_reports import stored_limits
 from openrknn.analysis.lint.finding import Where
 from openrknn.analysis.lint.history import History, Seen
 from openrknn.analysis.lint.program import Decoded, Work

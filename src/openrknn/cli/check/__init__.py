@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 def _checked(arguments: argparse.Namespace, output: Output) -> list[Outcome]:
     from openrknn.check.errors import CannotCheckError
-    from openrknn.check.pairs import pairs
+    from openrknn.check.golden_lookup import pairs
     from openrknn.check.run import check, unreadable
     from openrknn.cli.common.progress import stages
     from openrknn.errors import RknnError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openrknn.check.errors import CannotCheckError, GoldenError
-from openrknn.check.pairs import golden_for
+from openrknn.check.golden_lookup import golden_for
 from openrknn.check.record import record, update
 from openrknn.check.result import EXIT_CANNOT, Outcome
 from openrknn.check.subject import open_subject

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.analysis.dependence import random_arrays
-from openrknn.analysis.feed import input_reports
+from openrknn.analysis.io_reports import input_reports
 from openrknn.cli.common.files import os_problem
 from openrknn.cli.common.output import CommandError
 from openrknn.container.model import Model, TensorSpec

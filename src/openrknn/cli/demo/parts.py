@@ -20,7 +20,7 @@ from openrknn.pages.demo import Part, render
 from openrknn.quantities import duration
 
 if TYPE_CHECKING:
-    from openrknn.vision.outcome import Result
+    from openrknn.vision.result import Result
 
 __all__ = ["run_demo"]
 

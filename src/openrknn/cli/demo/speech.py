@@ -38,7 +38,7 @@ def spoken_part(tell: Callable[[str], None]) -> Part:
 
 
 def _set(name: str, tell: Callable[[str], None]) -> VoiceSet:
-    from openrknn.voice.make.getting import get
+    from openrknn.voice.make.fetch import get
 
     try:
         return open_set(name)

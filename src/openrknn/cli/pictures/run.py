@@ -18,8 +18,8 @@ from openrknn.cli.pictures.progress import progress
 from openrknn.cli.pictures.text import as_json, show_picture, show_summary
 from openrknn.vision.live import Meter, serve
 from openrknn.vision.ocr import TextReader
-from openrknn.vision.outcome import Result
 from openrknn.vision.pipeline import Pipeline
+from openrknn.vision.result import Result
 from openrknn.vision.sources import entries
 
 __all__ = ["run_pictures"]

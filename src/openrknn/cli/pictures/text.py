@@ -10,7 +10,7 @@ from rich.text import Text
 from openrknn.cli.common.output import Output, printable
 from openrknn.cli.common.tables import bar, facts, indented, table
 from openrknn.quantities import count_of, duration
-from openrknn.vision.outcome import Result
+from openrknn.vision.result import Result
 from openrknn.vision.results import Objects, Reading
 
 __all__ = ["as_json", "show_picture", "show_summary"]

@@ -14,8 +14,8 @@ from openrknn.cli.pictures.pipeline import open_pipeline
 from openrknn.quantities import count_of
 from openrknn.vision.errors import SourceError
 from openrknn.vision.live import Broadcast, Meter, serve
-from openrknn.vision.outcome import Result
 from openrknn.vision.pipeline import Pipeline
+from openrknn.vision.result import Result
 from openrknn.vision.sources import entries
 
 __all__ = ["run_stream"]

@@ -11,7 +11,6 @@ from openrknn.container.sequence import DecoderFile
 from openrknn.device import Device
 from openrknn.errors import FormatError
 from openrknn.runtime.binding import Binding
-from openrknn.runtime.carried import alike
 from openrknn.runtime.decoder.graphs import StepGraph
 from openrknn.runtime.decoder.rows import fill
 from openrknn.runtime.engine import Runnable
@@ -19,6 +18,7 @@ from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.io.tensors import Array
 from openrknn.runtime.program.program import Program
 from openrknn.runtime.session import Session
+from openrknn.runtime.state import alike
 
 __all__ = ["CrossAttention"]
 

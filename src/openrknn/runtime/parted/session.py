@@ -20,20 +20,20 @@ from openrknn.device import Device
 from openrknn.forks import in_child
 from openrknn.npu.budget import Budget
 from openrknn.runtime.binding import Binding
-from openrknn.runtime.carried import Carried
 from openrknn.runtime.errors import PartsError
 from openrknn.runtime.feed import in_order
 from openrknn.runtime.io.outputs import OutputKind
 from openrknn.runtime.io.results import Outputs
 from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.options import core_count
-from openrknn.runtime.parted.carried import CarriedArrays
 from openrknn.runtime.parted.isolated import CpuHost, IsolatedStep
 from openrknn.runtime.parted.measure import PartedProfile, memory_of, profile_of
+from openrknn.runtime.parted.state import CarriedArrays
 from openrknn.runtime.parted.steps import CpuStep, NpuStep, Step, run_plan
 from openrknn.runtime.parted.types import DTYPES, as_type
 from openrknn.runtime.runner import NodeArg, node_arg
 from openrknn.runtime.session import Session
+from openrknn.runtime.state import Carried
 from openrknn.runtime.times import RunTimes
 
 __all__ = ["CpuDevice", "PartedSession"]

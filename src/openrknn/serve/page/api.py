@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from openrknn.errors import RknnError
 from openrknn.serve.errors import ModelFailedError, NotFoundError, ServeError
+from openrknn.serve.npu_load import NpuLoad
 from openrknn.serve.page.doctor import findings
 from openrknn.serve.plane.describe import server_metadata
 from openrknn.serve.plane.plane import Plane
@@ -20,7 +21,6 @@ from openrknn.serve.plane.served import Served
 from openrknn.serve.plane.stats import percentile
 from openrknn.serve.rest.tickets import make_ticket
 from openrknn.serve.voice.voice import Voice
-from openrknn.serve.watch import Watch
 
 __all__ = ["routes"]
 
@@ -49,7 +49,7 @@ def routes(plane: Plane) -> list[Route]:
 class _Page:
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
-        self._watch = Watch(plane)
+        self._watch = NpuLoad(plane)
         folder = resources.files("openrknn.serve.page").joinpath("assets")
         self._files = {name: folder.joinpath(name).read_bytes() for name in _FILES}
 

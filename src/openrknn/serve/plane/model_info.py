@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from openrknn.analysis.feed import input_reports
+from openrknn.analysis.io_reports import input_reports
 from openrknn.chips import chip_named
 from openrknn.container.bundle import Bundle
 from openrknn.container.model import Model, TensorSpec

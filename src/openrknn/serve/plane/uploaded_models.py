@@ -18,7 +18,7 @@ from typing import Any
 from openrknn.serve.errors import BadRequestError, ConflictError
 from openrknn.serve.plane.config import ModelConfig
 from openrknn.serve.plane.index import FoundModel, is_model_name, scan
-from openrknn.serve.plane.leftovers import OwnFolder, remove_leftovers
+from openrknn.serve.plane.process_folder import ProcessFolder, remove_leftovers
 from openrknn.serve.plane.tritonconfig import read_triton_config
 
 __all__ = ["UploadedModel", "UploadedModels", "files_of"]
@@ -33,7 +33,7 @@ class UploadedModel:
     """What one load request brought."""
 
     config: ModelConfig
-    own: OwnFolder | None = None
+    own: ProcessFolder | None = None
     size_bytes: int = 0
 
     @property
@@ -88,7 +88,7 @@ class UploadedModels:
         with self._lock:
             self._check_room(name, size)
             try:
-                own = OwnFolder()
+                own = ProcessFolder()
             except OSError as error:
                 raise ConflictError(f"the files cannot be kept: {error.strerror}") from None
             given, folder = UploadedModel(read, own, size), own.path

@@ -24,7 +24,7 @@ from openrknn.serve.rest import infer as infer_format
 from openrknn.serve.rest.body import SHARE, compress, read_body
 from openrknn.serve.rest.disconnect import unless_gone
 from openrknn.serve.rest.extensions import small_json
-from openrknn.serve.rest.guard import Guard
+from openrknn.serve.rest.middleware import Middleware
 from openrknn.serve.rest.openapi import description
 from openrknn.serve.rest.pictures import Pictures
 from openrknn.serve.traces import Trace
@@ -41,7 +41,7 @@ _JSON_BYTES = 256 * 1024
 
 def build(plane: Plane) -> ASGIApp:
     """The application."""
-    return Guard(_Api(plane).app(), plane)
+    return Middleware(_Api(plane).app(), plane)
 
 
 class _Api:

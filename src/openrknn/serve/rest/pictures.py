@@ -27,8 +27,8 @@ from openrknn.serve.plane.throttled_pool import ThrottledPool
 from openrknn.serve.shared.tensor import Written
 from openrknn.vision.errors import SourceError, UnknownFamilyError
 from openrknn.vision.ocr import TextReader
-from openrknn.vision.outcome import Result
 from openrknn.vision.pipeline import Pipeline
+from openrknn.vision.result import Result
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 from openrknn.serve.sources.address import Address, relative_path
 from openrknn.serve.sources.credentials import Storage
+from openrknn.serve.sources.download import save_body
 from openrknn.serve.sources.errors import (
     AnswerError,
     CredentialsError,
@@ -26,7 +27,6 @@ from openrknn.serve.sources.errors import (
 from openrknn.serve.sources.http_client import Answer, HttpClient, refusal
 from openrknn.serve.sources.item import Got, Item
 from openrknn.serve.sources.signing import canonical_path, canonical_query, signed
-from openrknn.serve.sources.writing import written
 
 __all__ = ["Bucket"]
 
@@ -114,7 +114,7 @@ class Bucket:
         if item.tag:
             headers["if-match"] = item.tag
         with self._open(self._base + item.path, {}, headers) as answer:
-            size, sha256 = written(answer, file, self._http.bounds.file_bytes, is_promised=True)
+            size, sha256 = save_body(answer, file, self._http.bounds.file_bytes, is_promised=True)
             return Got(item.tag or answer.headers.get("etag", ""), size, sha256, _promised(answer.headers))
 
     @contextmanager

@@ -27,7 +27,7 @@ from openrknn.serve.sources.errors import (
     TooMuchError,
     UnreachableError,
 )
-from openrknn.serve.sources.guard import Guard
+from openrknn.serve.sources.header_timeout import HeaderTimeout
 
 __all__ = ["Answer", "Bounds", "HttpClient", "Refusal", "refusal"]
 
@@ -163,7 +163,7 @@ class HttpClient:
     @contextlib.contextmanager
     def _ask(self, url: str, headers: Mapping[str, str], *, is_foreign: bool = False) -> Iterator[Answer]:
         parts = urlsplit(url)
-        guard = Guard(self.bounds.head_seconds)
+        guard = HeaderTimeout(self.bounds.head_seconds)
         connection = self._connection(parts, guard)
         if is_foreign:
             _stay_public(connection, parts, is_proxied=bool(self._proxy(parts)))
@@ -181,7 +181,7 @@ class HttpClient:
     def _spoken(
         self,
         connection: http.client.HTTPConnection,
-        guard: Guard,
+        guard: HeaderTimeout,
         target: str,
         headers: Mapping[str, str],
         text: str,
@@ -208,7 +208,7 @@ class HttpClient:
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise UnreachableError(f"{text} cannot be reached: {why}") from None
 
-    def _connection(self, parts: SplitResult, guard: Guard) -> http.client.HTTPConnection:
+    def _connection(self, parts: SplitResult, guard: HeaderTimeout) -> http.client.HTTPConnection:
         assert parts.hostname is not None
         at = urlsplit(self._proxy(parts) or urlunsplit((parts.scheme, parts.netloc, "", "", "")))
         seconds, host = self.bounds.stall_seconds, at.hostname or parts.hostname

@@ -7,10 +7,10 @@ from typing import BinaryIO
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from openrknn.serve.sources.address import Address, relative_path
+from openrknn.serve.sources.download import save_body
 from openrknn.serve.sources.errors import AnswerError, CredentialsError, MissingError, TooMuchError
 from openrknn.serve.sources.http_client import HttpClient
 from openrknn.serve.sources.item import Got, Item
-from openrknn.serve.sources.writing import written
 
 __all__ = ["Page", "Sums", "read_sums"]
 
@@ -87,5 +87,5 @@ def _fetched(http: HttpClient, url: str, tag: str, file: BinaryIO, *, is_promise
     with http.open(url, headers) as answer:
         if answer.status == 304:
             return None
-        size, sha256 = written(answer, file, http.bounds.file_bytes, is_promised=is_promised)
+        size, sha256 = save_body(answer, file, http.bounds.file_bytes, is_promised=is_promised)
         return Got(answer.headers.get("etag", "")[:200], size, sha256)

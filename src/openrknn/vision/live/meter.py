@@ -9,8 +9,8 @@ from io import BytesIO
 from typing import Any
 
 from openrknn.vision.live.broadcast import Broadcast
-from openrknn.vision.outcome import Result
 from openrknn.vision.pipeline import Pipeline
+from openrknn.vision.result import Result
 
 __all__ = ["Meter"]
 

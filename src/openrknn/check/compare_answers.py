@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from openrknn.check.answer import Answer, Box, Label
-from openrknn.check.words import judge_text
+from openrknn.check.text_distance import judge_text
 from openrknn.quantities import count_of
-from openrknn.vision.outcome import Result
+from openrknn.vision.result import Result
 from openrknn.vision.results import Areas, Objects, Ranking, Reading
 
 __all__ = ["answer_of", "judge_answer"]

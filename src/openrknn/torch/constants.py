@@ -9,7 +9,7 @@ import torch
 
 from openrknn.torch.options import TorchOptions
 
-__all__ = ["Watch", "is_constant"]
+__all__ = ["ConstantWatch", "is_constant"]
 
 
 def is_constant(value: Any, node: Any) -> bool:
@@ -20,7 +20,7 @@ def is_constant(value: Any, node: Any) -> bool:
     return isinstance(value, torch.Tensor) and bool(tensors.get("_dynamo_static_input_type"))
 
 
-class Watch:
+class ConstantWatch:
     """The state of some tensors: which ones, where their memory is, and how often they were written to."""
 
     def __init__(self, tensors: Sequence[Any], options: TorchOptions) -> None:

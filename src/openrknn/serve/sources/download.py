@@ -8,10 +8,10 @@ from typing import BinaryIO
 from openrknn.serve.sources.errors import CacheError, PartialError
 from openrknn.serve.sources.http_client import Answer
 
-__all__ = ["written"]
+__all__ = ["save_body"]
 
 
-def written(answer: Answer, file: BinaryIO, most_bytes: int, *, is_promised: bool) -> tuple[int, str]:
+def save_body(answer: Answer, file: BinaryIO, most_bytes: int, *, is_promised: bool) -> tuple[int, str]:
     """Bytes and SHA-256 of what came. A tried-again download begins at the beginning.
 
     `is_promised`: somebody will check it. Otherwise a body whose end cannot be told from a cut is refused.

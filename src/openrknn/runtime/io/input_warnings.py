@@ -16,7 +16,7 @@ from openrknn.errors import InputWarning
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.tensors import Array
 
-__all__ = ["InputWatch", "sample"]
+__all__ = ["InputWarnings", "sample"]
 
 _PIXEL_RANGE = 64.0
 """Inputs that reach this far in users' numbers are meant for pixels from 0 to 255."""
@@ -30,7 +30,7 @@ _CONSTANTS = 8
 _COLOURS = 3
 
 
-class InputWatch:
+class InputWarnings:
     """What one session has seen of its inputs."""
 
     def __init__(self) -> None:

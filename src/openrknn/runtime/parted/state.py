@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from openrknn.container.bundle import Port
-from openrknn.runtime.carried import Carried, Layouts, check_pairs, initial_states, state_forms
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.feed import in_order
 from openrknn.runtime.io.results import Outputs
 from openrknn.runtime.parted.types import as_type
+from openrknn.runtime.state import Carried, Layouts, check_pairs, initial_states, state_forms
 
 __all__ = ["CarriedArrays"]
 

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from openrknn.compiler.float_model import onnx_package
 
-__all__ = ["Kept", "digest_of"]
+__all__ = ["SourceModel", "digest_of"]
 
 
 def _give_back() -> None:
@@ -25,7 +25,7 @@ def digest_of(model: Any) -> bytes:
     return hashlib.sha256(model.SerializeToString(deterministic=True)).digest()
 
 
-class Kept:
+class SourceModel:
     """An ONNX model that can be forgotten, and is read again from a file without a name when it is asked for."""
 
     def __init__(self, model: Any) -> None:

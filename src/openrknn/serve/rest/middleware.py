@@ -24,7 +24,7 @@ from openrknn.serve.rest.protocol import ABORT, DRAIN, KNOWN, MARK
 from openrknn.serve.rest.tickets import is_right_ticket
 from openrknn.serve.timeouts import timeout
 
-__all__ = ["Guard", "error_body"]
+__all__ = ["Middleware", "error_body"]
 
 _LOG = logging.getLogger("openrknn.serve.access")
 _OPEN_PATHS = frozenset({"/", "/v2/health/live", "/v2/health/ready"})
@@ -49,7 +49,7 @@ def error_body(message: str, path: str = "", status: int = 500) -> bytes:
     return json.dumps(words).encode()
 
 
-class Guard:
+class Middleware:
     """ASGI around the application."""
 
     def __init__(self, app: ASGIApp, plane: Plane) -> None:

@@ -1,4 +1,4 @@
-"""`Watch`: the NPUs that this server uses; each reading gives the load since the one before."""
+"""`NpuLoad`: the NPUs that this server uses; each reading gives the load since the one before."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from openrknn import monitor
 from openrknn.monitor import Core, Npu
 from openrknn.serve.plane.plane import Plane
 
-__all__ = ["Watch"]
+__all__ = ["NpuLoad"]
 
 _SHORTEST_SECONDS = 0.5
 """Two readings closer than this say nothing about the load; the earlier one is repeated."""
 
 
-class Watch:
+class NpuLoad:
     """One reader's view: a reader that comes every 15 s sees the load of these 15 s."""
 
     def __init__(self, plane: Plane) -> None:

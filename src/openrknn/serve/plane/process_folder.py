@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-__all__ = ["OwnFolder", "remove_leftovers"]
+__all__ = ["ProcessFolder", "remove_leftovers"]
 
 _PREFIX = "openrknn-load-"
 _LOCK = ".lock"
@@ -23,7 +23,7 @@ _OLD_SECONDS = 24 * 3600.0
 """A folder without a lock is of an older version, or being made."""
 
 
-class OwnFolder:
+class ProcessFolder:
     """A new folder that others cannot look into."""
 
     def __init__(self) -> None:

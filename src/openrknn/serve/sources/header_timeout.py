@@ -1,4 +1,4 @@
-"""`Guard`: a connection has so long and no longer for its headers."""
+"""`HeaderTimeout`: a connection has so long and no longer for its headers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import contextlib
 import socket
 import threading
 
-__all__ = ["Guard"]
+__all__ = ["HeaderTimeout"]
 
 
-class Guard:
+class HeaderTimeout:
     """Ends a connection whose headers do not come to an end, byte by byte within the time for each."""
 
     def __init__(self, seconds: float) -> None:
