@@ -17,8 +17,8 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from openrknn.cli.serve import _report
 from openrknn.serve import Settings, running
+from openrknn.serve.page.report import report
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -61,7 +61,7 @@ def main() -> int:
     stop = threading.Event()
     with (
         tempfile.TemporaryDirectory() as folder,
-        running(Settings([repository(Path(folder))], http_port=0, grpc_port=0, describe=_report)) as server,
+        running(Settings([repository(Path(folder))], http_port=0, grpc_port=0, describe=report)) as server,
         sync_playwright() as player,
     ):
         busy = threading.Thread(target=keep_busy, args=(server.url, stop))
