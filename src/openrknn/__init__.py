@@ -50,43 +50,12 @@ if TYPE_CHECKING:
     from openrknn.runtime.state import Carried
 
 __all__ = [
-    "CHIPS",
-    "Binding",
-    "CacheFullError",
-    "Carried",
-    "Chip",
-    "ClosedError",
-    "Decoder",
-    "DeviceError",
-    "DmaBuf",
-    "FormatError",
-    "InputWarning",
-    "Matmul",
-    "MemoryReport",
-    "Model",
-    "NodeArg",
-    "Operator",
-    "Outputs",
-    "PartedSession",
-    "PartsError",
-    "Profile",
-    "Quantization",
-    "RknnError",
-    "RunFuture",
-    "RunTimes",
-    "Session",
-    "SessionPool",
-    "Specs",
-    "TensorSpec",
-    "UnknownNameError",
-    "UnsupportedError",
-    "VendorError",
-    "__version__",
-    "compile",
-    "lint",
-    "load",
+    "CHIPS", "Binding", "CacheFullError", "Carried", "Chip", "ClosedError", "Decoder", "DeviceError", "DmaBuf",
+    "FormatError", "InputWarning", "Matmul", "MemoryReport", "Model", "NodeArg", "Operator", "Outputs", "PartedSession",
+    "PartsError", "Profile", "Quantization", "RknnError", "RunFuture", "RunTimes", "Session", "SessionPool", "Specs",
+    "TensorSpec", "UnknownNameError", "UnsupportedError", "VendorError", "__version__", "compile", "lint", "load",
     "save",
-]
+]  # fmt: skip
 
 __version__ = "0.1.0.dev0"
 

@@ -38,37 +38,13 @@ Wrong arguments stay `TypeError` and `ValueError`. A message says what is wrong,
 from __future__ import annotations
 
 __all__ = [
-    "AccessError",
-    "BadReferenceError",
-    "BadRelocationError",
-    "BadTableError",
-    "BadTaskError",
-    "BadTensorError",
-    "BadTextError",
-    "BudgetError",
-    "ComparisonError",
-    "DeviceError",
-    "EmptyFileError",
-    "EncryptedModelError",
-    "ExecutionError",
-    "FormatError",
-    "InputWarning",
-    "ModelInPartsError",
-    "NotRknnError",
-    "OtherGenerationError",
-    "OutOfBoundsError",
-    "OutputError",
-    "RknnError",
-    "TooComplexError",
-    "TruncatedError",
-    "UndeclaredBitsError",
-    "UnknownModeError",
-    "UnknownNameError",
-    "UnreadRegisterError",
-    "UnsupportedError",
-    "UnwrittenTableError",
+    "AccessError", "BadReferenceError", "BadRelocationError", "BadTableError", "BadTaskError", "BadTensorError",
+    "BadTextError", "BudgetError", "ComparisonError", "DeviceError", "EmptyFileError", "EncryptedModelError",
+    "ExecutionError", "FormatError", "InputWarning", "ModelInPartsError", "NotRknnError", "OtherGenerationError",
+    "OutOfBoundsError", "OutputError", "RknnError", "TooComplexError", "TruncatedError", "UndeclaredBitsError",
+    "UnknownModeError", "UnknownNameError", "UnreadRegisterError", "UnsupportedError", "UnwrittenTableError",
     "VendorError",
-]
+]  # fmt: skip
 
 
 class RknnError(Exception):

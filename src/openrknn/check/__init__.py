@@ -33,24 +33,9 @@ if TYPE_CHECKING:
     from openrknn.check.tolerance import Tolerance, judge
 
 __all__ = [
-    "CannotCheckError",
-    "Check",
-    "Costs",
-    "Finding",
-    "Golden",
-    "GoldenError",
-    "Outcome",
-    "Status",
-    "Tolerance",
-    "check",
-    "costs_of",
-    "exit_code",
-    "judge",
-    "load_golden",
-    "open_subject",
-    "record",
-    "update",
-]
+    "CannotCheckError", "Check", "Costs", "Finding", "Golden", "GoldenError", "Outcome", "Status", "Tolerance", "check",
+    "costs_of", "exit_code", "judge", "load_golden", "open_subject", "record", "update",
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
     __name__,

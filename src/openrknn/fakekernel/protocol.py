@@ -17,21 +17,9 @@ from enum import IntEnum
 from openrknn.uapi.layout import Field, Struct
 
 __all__ = [
-    "BUFFER_KEY",
-    "ENVIRONMENT",
-    "HEADERS",
-    "KIND_BITS",
-    "LENGTH",
-    "MAX_PAYLOAD",
-    "NO_KIND",
-    "OLD_ENVIRONMENT",
-    "OPEN_ENVIRONMENT",
-    "OPEN_NAMES",
-    "REPLY",
-    "REQUEST",
-    "SPY_ENVIRONMENT",
-    "Op",
-]
+    "BUFFER_KEY", "ENVIRONMENT", "HEADERS", "KIND_BITS", "LENGTH", "MAX_PAYLOAD", "NO_KIND", "OLD_ENVIRONMENT",
+    "OPEN_ENVIRONMENT", "OPEN_NAMES", "REPLY", "REQUEST", "SPY_ENVIRONMENT", "Op",
+]  # fmt: skip
 
 ENVIRONMENT = "OPENRKNN_EMULATED"
 """Names the folder of a running emulated device to programs."""

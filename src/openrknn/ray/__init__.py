@@ -37,18 +37,9 @@ if TYPE_CHECKING:
     from openrknn.ray.report import Report
 
 __all__ = [
-    "BusyJobError",
-    "ChangedJobError",
-    "ClusterError",
-    "IncompleteJobError",
-    "ItemsError",
-    "JobError",
-    "Predictor",
-    "Report",
-    "TooManyErrorsError",
-    "predict",
-    "run",
-]
+    "BusyJobError", "ChangedJobError", "ClusterError", "IncompleteJobError", "ItemsError", "JobError", "Predictor",
+    "Report", "TooManyErrorsError", "predict", "run",
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
     __name__,

@@ -15,14 +15,9 @@ from __future__ import annotations
 from openrknn.errors import RknnError
 
 __all__ = [
-    "BusyJobError",
-    "ChangedJobError",
-    "ClusterError",
-    "IncompleteJobError",
-    "ItemsError",
-    "JobError",
+    "BusyJobError", "ChangedJobError", "ClusterError", "IncompleteJobError", "ItemsError", "JobError",
     "TooManyErrorsError",
-]
+]  # fmt: skip
 
 
 class JobError(RknnError):

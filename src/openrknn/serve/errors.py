@@ -22,21 +22,10 @@ from __future__ import annotations
 from openrknn.errors import RknnError
 
 __all__ = [
-    "BadRequestError",
-    "ConflictError",
-    "DeadlineError",
-    "ExistsError",
-    "ForbiddenError",
-    "FullError",
-    "MediaError",
-    "ModelFailedError",
-    "NotFoundError",
-    "NotReadyError",
-    "ServeError",
-    "SlowError",
-    "TooLargeError",
+    "BadRequestError", "ConflictError", "DeadlineError", "ExistsError", "ForbiddenError", "FullError", "MediaError",
+    "ModelFailedError", "NotFoundError", "NotReadyError", "ServeError", "SlowError", "TooLargeError",
     "UnauthorizedError",
-]
+]  # fmt: skip
 
 
 class ServeError(RknnError):

@@ -20,15 +20,9 @@ if TYPE_CHECKING:
     from openrknn.torch.options import TorchOptions
 
 __all__ = [
-    "CompiledGraph",
-    "CompiledModule",
-    "EagerWarning",
-    "ExportError",
-    "NotSavableError",
-    "TorchOptions",
-    "compile",
+    "CompiledGraph", "CompiledModule", "EagerWarning", "ExportError", "NotSavableError", "TorchOptions", "compile",
     "compiled_graphs",
-]
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
     __name__,

@@ -38,26 +38,10 @@ if TYPE_CHECKING:
     from openrknn.trace.timeline import CallTotal, Lane, Span, Timeline, timeline_of
 
 __all__ = [
-    "BufferState",
-    "CallRecord",
-    "CallTotal",
-    "CloseRecord",
-    "Difference",
-    "FinishRecord",
-    "Lane",
-    "LoadedJob",
-    "MapRecord",
-    "OpenRecord",
-    "Recorder",
-    "Replayer",
-    "Span",
-    "SubmitRecord",
-    "Timeline",
-    "Trace",
-    "TraceError",
-    "TraceWriter",
-    "timeline_of",
-]
+    "BufferState", "CallRecord", "CallTotal", "CloseRecord", "Difference", "FinishRecord", "Lane", "LoadedJob",
+    "MapRecord", "OpenRecord", "Recorder", "Replayer", "Span", "SubmitRecord", "Timeline", "Trace", "TraceError",
+    "TraceWriter", "timeline_of",
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
     __name__,

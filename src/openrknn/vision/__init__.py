@@ -28,20 +28,6 @@ from openrknn.vision.result import Result
 from openrknn.vision.results import Areas, Objects, Ranking, Reading
 
 __all__ = [
-    "FAMILIES",
-    "Areas",
-    "Family",
-    "Frame",
-    "Head",
-    "Objects",
-    "Pipeline",
-    "Ranking",
-    "Reading",
-    "Result",
-    "Settings",
-    "SourceError",
-    "TextReader",
-    "UnknownFamilyError",
-    "picture_for",
-    "recognize",
-]
+    "FAMILIES", "Areas", "Family", "Frame", "Head", "Objects", "Pipeline", "Ranking", "Reading", "Result", "Settings",
+    "SourceError", "TextReader", "UnknownFamilyError", "picture_for", "recognize",
+]  # fmt: skip

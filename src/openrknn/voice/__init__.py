@@ -40,29 +40,10 @@ if TYPE_CHECKING:
     from openrknn.voice.wake import Wake
 
 __all__ = [
-    "Audio",
-    "AudioError",
-    "Denoiser",
-    "Detection",
-    "MicrophoneError",
-    "Note",
-    "Notes",
-    "PhonemeError",
-    "Pitch",
-    "PitchTrack",
-    "Segment",
-    "Span",
-    "Speaker",
-    "SpeechRules",
-    "Transcriber",
-    "Transcript",
-    "TranscriptStream",
-    "VoiceActivity",
-    "VoiceSet",
-    "VoiceSetError",
-    "Wake",
-    "open_set",
-]
+    "Audio", "AudioError", "Denoiser", "Detection", "MicrophoneError", "Note", "Notes", "PhonemeError", "Pitch",
+    "PitchTrack", "Segment", "Span", "Speaker", "SpeechRules", "Transcriber", "Transcript", "TranscriptStream",
+    "VoiceActivity", "VoiceSet", "VoiceSetError", "Wake", "open_set",
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
     __name__,

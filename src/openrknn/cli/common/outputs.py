@@ -26,23 +26,9 @@ from openrknn.errors import OutputError
 from openrknn.wholefiles import check_regular, is_input, protected
 
 __all__ = [
-    "BUNDLE",
-    "CDI",
-    "JUNIT",
-    "PAGE",
-    "SARIF",
-    "TEXT",
-    "TIMESTAMPS",
-    "TRACE",
-    "VERDICTS",
-    "Kind",
-    "OutputFile",
-    "OutputFolder",
-    "add_force",
-    "check_file",
-    "check_outputs",
-    "input_paths",
-]
+    "BUNDLE", "CDI", "JUNIT", "PAGE", "SARIF", "TEXT", "TIMESTAMPS", "TRACE", "VERDICTS", "Kind", "OutputFile",
+    "OutputFolder", "add_force", "check_file", "check_outputs", "input_paths",
+]  # fmt: skip
 
 _HEAD_BYTES = 1 << 16
 _STDOUT = frozenset({"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})

@@ -14,16 +14,9 @@ from openrknn.cli.common.output import printable
 from openrknn.quantities import count_text, shape_text, size_text
 
 __all__ = [
-    "heaviest",
-    "layout_text",
-    "memory",
-    "memory_line",
-    "operator_types",
-    "operators",
-    "outputs",
-    "plain_lines",
+    "heaviest", "layout_text", "memory", "memory_line", "operator_types", "operators", "outputs", "plain_lines",
     "shapes",
-]
+]  # fmt: skip
 
 _WIDE = 100
 _NARROW = 76

@@ -13,15 +13,7 @@ from openrknn.cli.common.inputs import Array, Fed
 from openrknn.cli.common.labels import Labels
 from openrknn.container.model import TensorSpec
 
-__all__ = [
-    "Class",
-    "Outcome",
-    "Summary",
-    "best_classes",
-    "dequantized",
-    "is_classification",
-    "summarize",
-]
+__all__ = ["Class", "Outcome", "Summary", "best_classes", "dequantized", "is_classification", "summarize"]
 
 _FEWEST_CLASSES = 10
 """An output of fewer numbers is hardly a list of classes, unless somebody brings their names."""

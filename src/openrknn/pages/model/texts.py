@@ -10,17 +10,8 @@ from openrknn.container.parts import Layout, Quantization, Tensor
 from openrknn.quantities import count_text
 
 __all__ = [
-    "attribute",
-    "dims",
-    "macs",
-    "native",
-    "number",
-    "percent",
-    "quantization",
-    "short_shape",
-    "tasks",
-    "weight_scales",
-]
+    "attribute", "dims", "macs", "native", "number", "percent", "quantization", "short_shape", "tasks", "weight_scales",
+]  # fmt: skip
 
 _MAX_ITEMS = 12
 

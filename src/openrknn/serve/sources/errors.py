@@ -20,19 +20,9 @@ from __future__ import annotations
 from openrknn.errors import RknnError
 
 __all__ = [
-    "AnswerError",
-    "BadAddressError",
-    "CacheError",
-    "ChecksumError",
-    "CredentialsError",
-    "GoneError",
-    "MissingError",
-    "PartialError",
-    "RedirectError",
-    "SourceError",
-    "TooMuchError",
-    "UnreachableError",
-]
+    "AnswerError", "BadAddressError", "CacheError", "ChecksumError", "CredentialsError", "GoneError", "MissingError",
+    "PartialError", "RedirectError", "SourceError", "TooMuchError", "UnreachableError",
+]  # fmt: skip
 
 
 class SourceError(RknnError):

@@ -9,19 +9,9 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 
 __all__ = [
-    "AllocFlag",
-    "CoreMask",
-    "MatmulLayout",
-    "MatmulQuantization",
-    "MatmulType",
-    "MemoryOrigin",
-    "QuantizationType",
-    "QueryCommand",
-    "SyncMode",
-    "TargetType",
-    "TensorFormat",
-    "TensorType",
-]
+    "AllocFlag", "CoreMask", "MatmulLayout", "MatmulQuantization", "MatmulType", "MemoryOrigin", "QuantizationType",
+    "QueryCommand", "SyncMode", "TargetType", "TensorFormat", "TensorType",
+]  # fmt: skip
 
 
 class QueryCommand(IntEnum):

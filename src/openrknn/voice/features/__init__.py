@@ -16,17 +16,6 @@ from openrknn.voice.features.log_mel import KaldiOptions, decibels, kaldi_fbank,
 from openrknn.voice.features.mel import kaldi_banks, mel_banks
 
 __all__ = [
-    "KaldiOptions",
-    "dct_matrix",
-    "decibels",
-    "kaldi_banks",
-    "kaldi_fbank",
-    "kaldi_mfcc",
-    "mel_banks",
-    "mel_spectrogram",
-    "mfcc",
-    "power_spectrum",
-    "stft",
-    "whisper_log_mel",
-    "window",
-]
+    "KaldiOptions", "dct_matrix", "decibels", "kaldi_banks", "kaldi_fbank", "kaldi_mfcc", "mel_banks",
+    "mel_spectrogram", "mfcc", "power_spectrum", "stft", "whisper_log_mel", "window",
+]  # fmt: skip
