@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
 
@@ -67,12 +67,12 @@ def report(terminal: pytest.TerminalReporter) -> None:
     path = terminal.config.getoption(OPTION)
     if path:
         _record(tests, Path(path))
-    files: Counter[str] = Counter()
+    files: dict[str, float] = defaultdict(float)
     for name, seconds in tests.items():
         files[name.partition("::")[0]] += seconds
     if len(files) > _SHOWN:
         terminal.section(f"CPU seconds: {sum(files.values()):.0f} in {len(files)} files")
-        for name, seconds in files.most_common(_SHOWN):
+        for name, seconds in sorted(files.items(), key=lambda entry: -entry[1])[:_SHOWN]:
             terminal.write_line(f"{seconds:7.1f} {name}")
 
 

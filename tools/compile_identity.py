@@ -19,6 +19,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,15 +60,15 @@ def networks(everything: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
     paths += sorted((SHARED / "models").rglob("*.onnx")) if everything else []
     for path in paths:
         base = SHARED if path.is_relative_to(SHARED) else ROOT
-        yield str(path.relative_to(base)), lambda path=path: onnx.load(path)
+        yield str(path.relative_to(base)), partial(onnx.load, path)
     for seed in range(MORE_RANDOM if everything else RANDOM):
-        yield f"random/{seed}", lambda seed=seed: draw(seed, (*COMPUTING, *MOVING), lambda model: True)
+        yield f"random/{seed}", partial(draw, seed, (*COMPUTING, *MOVING), lambda model: True)
     if everything:
         from onnx.backend.test.case.node import collect_testcases
 
         for test in collect_testcases(None):
             if test.model is not None:
-                yield f"node/{test.name}", lambda test=test: test.model
+                yield f"node/{test.name}", partial(getattr, test, "model")
 
 
 def _inputs(model: Any) -> list[tuple[str, list[int], int]]:
@@ -97,8 +98,10 @@ def forms_of(model: Any, target: str) -> dict[str, dict[str, Any]]:
     inputs = _inputs(model)
     shapes = {name: shape for name, shape, _ in inputs}
     has_fp16 = TARGETS[target].has_fp16
-    int8 = {"shapes": shapes} if is_quantised else {"calibration": _calibration(model), "shapes": shapes}
-    forms = {"int8": int8}
+    int8: dict[str, Any] = {"shapes": shapes}
+    if not is_quantised:
+        int8 = {"calibration": _calibration(model), "shapes": shapes}
+    forms: dict[str, dict[str, Any]] = {"int8": int8}
     if has_fp16 and not is_quantised:
         forms["fp16"] = {"fp16": True, "shapes": shapes}
     if len(inputs) == 1 and len(inputs[0][1]) == 4 and inputs[0][1][1] in PICTURE_CHANNELS and not is_quantised:
