@@ -209,7 +209,7 @@ def test_in_this_process_with_options_of_onnxruntime() -> None:
 def test_texts_and_sequences_pass() -> None:
     import socket
 
-    from openrknn.runtime.parted.wire import receive, send
+    from openrknn.runtime.parted.messages import receive, send
 
     ours, theirs = socket.socketpair()
     with ours, theirs:

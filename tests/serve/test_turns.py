@@ -1,4 +1,4 @@
-"""Turns, heavy work, limits of one client, tokens that change: the parts, without a server."""
+"""Turns, throttled work, limits of one client, tokens that change: the parts, without a server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_large_requests_leave_a_reserve_for_small_ones() -> None:
 
 def test_heavy_work_is_done_cheapest_first_and_has_a_bound() -> None:
     gate, done = threading.Event(), []
-    heavy = ThrottledPool("test", threads=1, most_waiting=2, is_busy=lambda: False)
+    pool = ThrottledPool("test", threads=1, most_waiting=2, is_busy=lambda: False)
     try:
         began = threading.Event()
 
@@ -44,23 +44,23 @@ def test_heavy_work_is_done_cheapest_first_and_has_a_bound() -> None:
             began.set()
             return gate.wait(PATIENCE)
 
-        first = heavy.submit(0, wait)
+        first = pool.submit(0, wait)
         assert began.wait(PATIENCE)
-        dear = heavy.submit(1 << 40, lambda: done.append("dear"))
-        cheap = heavy.submit(1 << 10, lambda: done.append("cheap"))
+        dear = pool.submit(1 << 40, lambda: done.append("dear"))
+        cheap = pool.submit(1 << 10, lambda: done.append("cheap"))
         with pytest.raises(FullError):
-            heavy.submit(1, lambda: None)
+            pool.submit(1, lambda: None)
         gate.set()
         for one in (first, dear, cheap):
             one.result(PATIENCE)
         assert done == ["cheap", "dear"]
-        failing = heavy.submit(1, lambda: 1 // 0)
+        failing = pool.submit(1, lambda: 1 // 0)
         with pytest.raises(ZeroDivisionError):
             failing.result(PATIENCE)
     finally:
-        heavy.close()
+        pool.close()
     with pytest.raises(FullError):
-        heavy.submit(1, lambda: None)
+        pool.submit(1, lambda: None)
 
 
 def test_whoever_is_refused_stands_aside_while_others_are_served() -> None:

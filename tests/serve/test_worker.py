@@ -25,8 +25,8 @@ from openrknn.serve.settings import Limits, Settings
 from openrknn.serve.worker import supervisor
 from openrknn.serve.worker.arena import Arena
 from openrknn.serve.worker.host import reference
+from openrknn.serve.worker.message_socket import MessageError
 from openrknn.serve.worker.process import WorkerProcess
-from openrknn.serve.worker.wire import WireError
 from tests.serve.asking import ask, infer
 from tests.serve.parts import FILES, Array, expected, random_inputs
 from tests.serve.sessions import CRASH, HANG, HUNGRY, POISON, TALK, open_fragile, open_that_crashes, until
@@ -237,7 +237,7 @@ def test_shared_memory_cannot_be_left_or_shortened() -> None:
             ["a", "BYTES", [1], 0], ["a", "UINT8", [1 << 62, 1 << 62], 0], ["a", "UINT8", [1], -64], [1, 2, 3], "x",
             ["a", "UINT8", [True], 0], ["a", "UINT8", [1] * 99, 0],
         ):  # fmt: skip
-            with pytest.raises(WireError):
+            with pytest.raises(MessageError):
                 arena.views([row])
     finally:
         arena.close()

@@ -10,7 +10,7 @@ import pytest
 
 from openrknn.voice import Audio, AudioError, Segment, Transcriber, VoiceSetError
 from openrknn.voice.decoding import Found, most_tokens, search
-from openrknn.voice.segments import Gate, Rules, Segmenter
+from openrknn.voice.segments import LoudnessActivity, Rules, Segmenter
 from openrknn.voice.spans import FRAME
 from openrknn.voice.stream import Heard
 from openrknn.voice.tokens import END
@@ -169,7 +169,7 @@ def test_other_rates_are_brought_to_the_models(listen: Transcriber) -> None:
 
 
 def test_a_gate_takes_a_hum_for_silence_after_a_while() -> None:
-    gate = Gate()
+    gate = LoudnessActivity()
     hum = np.sin(np.arange(20 * RATE) / 50) * 0.02
     told = gate.feed(hum.astype(np.float32))
     assert told[:5] == [1.0] * 5

@@ -16,12 +16,12 @@ import numpy as np
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.spans import FRAME, RATE
 
-__all__ = ["Activity", "Gate", "Rules", "Segmenter", "Spoken"]
+__all__ = ["Activity", "LoudnessActivity", "Rules", "Segmenter", "Spoken"]
 
 
 
 class Activity(Protocol):
-    """Gives a probability of speech a frame of 512 samples: `VoiceActivity`, or the `Gate` where there is none."""
+    """A probability of speech for each frame of 512 samples: `VoiceActivity`, or `LoudnessActivity` without a net."""
 
     def feed(self, samples: Samples) -> list[float]:
         """Of every frame that is whole by now."""
@@ -30,7 +30,7 @@ class Activity(Protocol):
         """As new, for another recording."""
 
 
-class Gate:
+class LoudnessActivity:
     """Loud is speech: the energy of a frame over the quietest of late. Where there is no set for voice activity."""
 
     def __init__(self, floor: float = 3e-4, ratio: float = 3.0) -> None:

@@ -25,7 +25,7 @@ from openrknn.voice.audio import Audio, Samples, blocks
 from openrknn.voice.errors import AudioError, VoiceSetError
 from openrknn.voice.input_audio import audio_of
 from openrknn.voice.results import Segment, Transcript
-from openrknn.voice.segments import Activity, Gate, Rules
+from openrknn.voice.segments import Activity, LoudnessActivity, Rules
 from openrknn.voice.sets import VoiceSet, open_set
 from openrknn.voice.stream import Heard, Listener, TranscriptStream
 
@@ -149,7 +149,7 @@ class Transcriber(Closing):
                 taken.reset()
                 return taken
         if self._activity is None:
-            return Gate()
+            return LoudnessActivity()
         made = import_module("openrknn.voice.activity").VoiceActivity(self._activity, self.device)
         return cast(Activity, made)
 

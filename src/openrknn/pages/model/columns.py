@@ -165,10 +165,10 @@ def _tighten(layers: Layers, xs: list[float], distance: Gap) -> None:
     for _ in range(_TIGHTENINGS):
         for piece in pieces:
             own = set(piece)
-            wishes = [
+            neighbours = [
                 xs[other] for node in piece for other in (*layers.above[node], *layers.below[node]) if other not in own
             ]
-            if wishes:
+            if neighbours:
                 sides = [(node, *beside[node]) for node in piece]
                 low = max(
                     (xs[left] + distance(left, node) for node, left, _ in sides if left is not None), default=-math.inf
@@ -177,7 +177,7 @@ def _tighten(layers: Layers, xs: list[float], distance: Gap) -> None:
                     (xs[right] - distance(node, right) for node, _, right in sides if right is not None),
                     default=math.inf,
                 )
-                x = min(max(median(wishes), low), max(high, low))
+                x = min(max(median(neighbours), low), max(high, low))
                 for node in piece:
                     xs[node] = x
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from openrknn.installed_onnxruntime import installed
-from openrknn.runtime.parted.wire import ClosedError, receive, send
+from openrknn.runtime.parted.messages import ClosedError, receive, send
 
 __all__ = ["main"]
 

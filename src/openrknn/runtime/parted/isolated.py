@@ -27,7 +27,7 @@ from openrknn.errors import BudgetError, ExecutionError, FormatError, Unsupporte
 from openrknn.extras import missing
 from openrknn.forks import in_child
 from openrknn.npu.budget import MEMORY_VARIABLE, WORK_VARIABLE, Budget
-from openrknn.runtime.parted.wire import ClosedError, SlowError, receive, send
+from openrknn.runtime.parted.messages import ClosedError, SlowError, receive, send
 
 __all__ = ["CpuHost", "IsolatedStep"]
 

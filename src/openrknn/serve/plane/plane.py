@@ -37,7 +37,7 @@ _RESERVE = 8
 _LEAST_TOTAL = 16 << 20
 _BESIDE_BYTES, _NUMBER_BYTES = 8 << 20, 16
 """Of a message: names and parameters, and the longest way to write a number."""
-_MOST_HEAVY = 256
+_MOST_THROTTLED = 256
 _LIGHT_SECONDS = 0.05
 
 _NO_SHARED_MEMORY = "this server can be reached from other machines; --shared-memory on allows it all the same"
@@ -79,7 +79,7 @@ class Plane:
         self.tokens = Tokens(settings.token, settings.token_file, grace_seconds=settings.token_grace_seconds)
         self.pacer = Pacer(self.is_busy)
         self.rates = Rates(settings.limits.client_rate)
-        self.heavy = ThrottledPool("heavy", threads=1, most_waiting=_MOST_HEAVY, is_busy=self.is_busy)
+        self.throttled = ThrottledPool("throttled", threads=1, most_waiting=_MOST_THROTTLED, is_busy=self.is_busy)
         """Long texts and what is compressed."""
         refusal = "" if settings.has_shared_memory else _NO_SHARED_MEMORY
         self.regions = Regions(refusal=refusal, most_bytes=settings.limits.total_bytes)
@@ -87,7 +87,7 @@ class Plane:
         self.logs = LogSettings()
         self.closers: list[Callable[[], None]] = []
         """What else has to end with it."""
-        self.closers.append(self.heavy.close)
+        self.closers.append(self.throttled.close)
         self.is_draining = False
         self.started = time.time()
         self.under_way = 0
@@ -121,12 +121,12 @@ class Plane:
             raise ForbiddenError("this server was started with --fixed: clients cannot change its models and settings")
 
     def is_busy(self) -> bool:
-        """Whether requests are under way, or were just now, that heavy work should make room for."""
+        """Whether requests are under way, or were just now, that throttled work should make room for."""
         return self.light > 0 or time.monotonic() - self._last_light < _LIGHT_SECONDS
 
     @contextmanager
     def light_work(self) -> Iterator[None]:
-        """A request that heavy ones make room for."""
+        """A request that throttled ones make room for."""
         self.light += 1
         try:
             yield

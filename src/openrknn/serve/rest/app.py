@@ -213,7 +213,7 @@ class _Api:
         if (int(header_length[:18]) if has_length and header_length else len(body)) <= _LONG_TEXT:
             return infer_format.parse(body, header_length, share, plane.regions)
         cost = _TEXT_COST * len(body)
-        return await plane.heavy.run(cost, lambda: infer_format.parse(body, header_length, share, plane.regions))
+        return await plane.throttled.run(cost, lambda: infer_format.parse(body, header_length, share, plane.regions))
 
     async def _image(self, request: Request) -> Response:
         served = self._find(request)

@@ -67,9 +67,9 @@ async def read_body(request: Request, limits: Limits, most_bytes: int | None = N
         if len(body) < _SLOW_ZIP_BYTES:
             body = _decompressed(body, most, share)
         else:
-            heavy = request.scope[PLANE].heavy
+            pool = request.scope[PLANE].throttled
             packed = body
-            body = await heavy.run(_MOST_UNFOLDED * len(packed), lambda: _decompressed(packed, most, share))
+            body = await pool.run(_MOST_UNFOLDED * len(packed), lambda: _decompressed(packed, most, share))
             del packed
     share.shrink(share.size_bytes - before - len(body))
     return body

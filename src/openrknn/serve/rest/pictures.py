@@ -39,9 +39,9 @@ _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
 """What browsers and cameras write. Readers for anything else are never called."""
 _QUALITY = 90
 _LIGHT_BYTES = 48 * 1024 * 1024
-"""Pictures that take more memory than this (3 megapixels, 2 as WebP) are heavy work."""
+"""Pictures that take more memory than this (3 megapixels, 2 as WebP) are decoded in a throttled pool."""
 _MOST_TOP = 1000
-_MOST_HEAVY = 64
+_MOST_THROTTLED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +114,10 @@ class Pictures:
         self._pipelines: weakref.WeakKeyDictionary[Served, Pipeline] = weakref.WeakKeyDictionary()
         processors = os.cpu_count() or 1
         self._threads = ThreadPoolExecutor(2 * processors, thread_name_prefix="openrknn-picture")
-        self._heavy = ThrottledPool(
-            "large-picture", threads=max(1, processors // 2), most_waiting=_MOST_HEAVY, is_busy=plane.is_busy
+        self._throttled = ThrottledPool(
+            "large-picture", threads=max(1, processors // 2), most_waiting=_MOST_THROTTLED, is_busy=plane.is_busy
         )
-        plane.closers += [self._heavy.close, self._threads.shutdown]
+        plane.closers += [self._throttled.close, self._threads.shutdown]
         self._under_way = 0
 
     @staticmethod
@@ -206,7 +206,7 @@ class Pictures:
         self._plane.budget.check(cost)
         self._under_way -= 1  # those that wait have a bound of their own
         try:
-            return await self._heavy.run(cost, lambda: self._work(served, options, visit, None))
+            return await self._throttled.run(cost, lambda: self._work(served, options, visit, None))
         finally:
             self._under_way += 1
 

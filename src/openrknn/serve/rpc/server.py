@@ -164,7 +164,7 @@ class RpcServer:
         if len(raw) > _LONG_MESSAGE:
             held = 2 * len(raw) + _SMALL_MESSAGE  # now, so that nobody takes it meanwhile
             call.share.grow(held)
-            request = await self._plane.heavy.run(len(raw), lambda: call.parse(raw, call.share, held))
+            request = await self._plane.throttled.run(len(raw), lambda: call.parse(raw, call.share, held))
         else:
             request = call.parse(raw, call.share)
         call.model = getattr(request, "model_name", "")[:128]

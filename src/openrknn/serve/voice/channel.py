@@ -9,9 +9,9 @@ from openrknn.serve.datatypes import Array
 from openrknn.serve.errors import BadRequestError, ModelFailedError
 from openrknn.serve.voice.channel_handler import ChannelHandler, Engine
 from openrknn.serve.worker.arena import Arena
+from openrknn.serve.worker.message_socket import ClosedSocketError, MessageError, SlowSocketError
 from openrknn.serve.worker.process import WorkerProcess
 from openrknn.serve.worker.remote import connected, words_of
-from openrknn.serve.worker.wire import ClosedWireError, SlowWireError, WireError
 
 __all__ = ["PIECE_BYTES", "Channel", "LocalChannel", "RemoteChannel"]
 
@@ -57,12 +57,12 @@ class RemoteChannel:
             self._wire.send({**words, "inputs": rows})
             answer = self._wire.receive(seconds)
             sound = self._arena.views(answer.get("tensors", [])).get("sound")
-        except ClosedWireError:
+        except ClosedSocketError:
             raise ModelFailedError(f"the voice could not answer: {self._worker.died()}") from None
-        except SlowWireError:
+        except SlowSocketError:
             self._worker.kill(f"no answer within {seconds:g} s")
             raise ModelFailedError(f"the voice could not answer: {self._worker.died()}") from None
-        except WireError as error:
+        except MessageError as error:
             self._worker.kill(str(error))
             raise ModelFailedError(f"the voice's process was stopped: {error}") from None
         return _checked(answer), sound.copy() if sound is not None else None

@@ -12,7 +12,7 @@ from openrknn.serve.voice.channel_handler import ChannelHandler, Engine
 from openrknn.serve.worker.arena import Arena
 from openrknn.serve.worker.child import find, log_to_server
 from openrknn.serve.worker.limits import bound_memory, stand_back
-from openrknn.serve.worker.wire import ClosedWireError, Wire
+from openrknn.serve.worker.message_socket import ClosedSocketError, MessageSocket
 
 __all__ = ["main"]
 
@@ -24,7 +24,7 @@ def main(descriptor: int) -> None:
     stand_back()
     keep_freed_memory(32)
     log_to_server()
-    wire = Wire(socket.socket(fileno=descriptor))
+    wire = MessageSocket(socket.socket(fileno=descriptor))
     engine: Engine | None = None
     try:
         while True:
@@ -39,7 +39,7 @@ def main(descriptor: int) -> None:
             except Exception as error:  # noqa: BLE001 - whatever the voice does, the server hears why
                 answer = {"error": str(error) or type(error).__name__}
             wire.send(answer)
-    except ClosedWireError:
+    except ClosedSocketError:
         pass
     os._exit(0)  # a thread inside a hanging run would keep the process
 
@@ -54,11 +54,12 @@ def _load(words: dict[str, Any]) -> Engine:
 def _open(engine: Engine, words: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
     connection = socket.socket(fileno=descriptors[0])
     arena = Arena(descriptors[1], words["input_bytes"], words["output_bytes"])
-    threading.Thread(target=_serve, args=(Wire(connection), arena, ChannelHandler(engine)), daemon=True).start()
+    parts = MessageSocket(connection), arena, ChannelHandler(engine)
+    threading.Thread(target=_serve, args=parts, daemon=True).start()
     return {"opened": True}
 
 
-def _serve(wire: Wire, arena: Arena, handler: ChannelHandler) -> None:
+def _serve(wire: MessageSocket, arena: Arena, handler: ChannelHandler) -> None:
     """One channel, until the server closes it."""
     try:
         while True:
@@ -67,7 +68,7 @@ def _serve(wire: Wire, arena: Arena, handler: ChannelHandler) -> None:
             answer, array = handler.answer(words, arrays.get("sound"))
             answer["tensors"] = arena.put_outputs({"sound": array} if array is not None else {})
             wire.send(answer)
-    except ClosedWireError:
+    except ClosedSocketError:
         handler.close()
     finally:
         wire.close()

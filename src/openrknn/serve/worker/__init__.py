@@ -4,7 +4,7 @@
     supervisor  keeps a process alive: restarts it, with back-off
     process     one process: spawn, questions with a time limit, why it ended;   remote: one context in it
     child       the other side: loads the model, runs requests, one thread per context
-    wire        messages of both sides (JSON, never pickled objects);   arena: tensors in shared memory
+    message_socket  messages of both sides (JSON, never pickled objects);   arena: tensors in shared memory
     limits      what the process may use
 
 A process per model version holds all of its contexts, so that they share one copy of the weights. It is started afresh

@@ -13,7 +13,7 @@ import numpy as np
 
 from openrknn.serve.datatypes import DATATYPES, Array, datatype_of
 from openrknn.serve.shared.tensor import SharedTensor, Tensor
-from openrknn.serve.worker.wire import WireError
+from openrknn.serve.worker.message_socket import MessageError
 
 __all__ = ["Arena", "is_available"]
 
@@ -76,20 +76,20 @@ class Arena:
     def views(self, rows: object) -> dict[str, Array]:
         """The arrays that rows describe, without a copy. The rows may be hostile: every number is checked."""
         if not isinstance(rows, list):
-            raise WireError("the tensors are not a list")
+            raise MessageError("the tensors are not a list")
         return dict(self._view(row) for row in rows)
 
     def _view(self, row: object) -> tuple[str, Array]:
         if not isinstance(row, list) or len(row) != 4:
-            raise WireError("a tensor is not described by four values")
+            raise MessageError("a tensor is not described by four values")
         name, datatype, shape, at = row
         dtype = DATATYPES.get(datatype) if isinstance(datatype, str) else None
         sizes = [*shape, at] if isinstance(shape, list) and len(shape) <= _MOST_RANK else [None]
         if dtype is None or not isinstance(name, str) or not all(type(size) is int and size >= 0 for size in sizes):
-            raise WireError("a tensor is described in a form that cannot be")
+            raise MessageError("a tensor is described in a form that cannot be")
         size = math.prod(shape) * dtype.itemsize
         if at % _ALIGNMENT or at + size > len(self._bytes):
-            raise WireError(f"tensor {name[:80]!r} lies outside the shared memory")
+            raise MessageError(f"tensor {name[:80]!r} lies outside the shared memory")
         return name, self._bytes[at : at + size].view(dtype).reshape(shape)
 
     def close(self) -> None:

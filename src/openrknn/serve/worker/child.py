@@ -18,7 +18,7 @@ from openrknn.serve.memory import keep_freed_memory
 from openrknn.serve.plane.contexts import Contexts, run_session
 from openrknn.serve.worker.arena import Arena
 from openrknn.serve.worker.limits import bound_memory, stand_back
-from openrknn.serve.worker.wire import ClosedWireError, Wire
+from openrknn.serve.worker.message_socket import ClosedSocketError, MessageSocket
 
 __all__ = ["find", "log_to_server", "main"]
 
@@ -31,16 +31,16 @@ def main(descriptor: int) -> None:
     stand_back()
     keep_freed_memory(32)
     log_to_server()
-    worker = _Worker(Wire(socket.socket(fileno=descriptor)))
+    worker = _Worker(MessageSocket(socket.socket(fileno=descriptor)))
     try:
         worker.serve()
-    except ClosedWireError:
+    except ClosedSocketError:
         worker.finish()
     os._exit(0)  # a thread inside a hanging run would keep the process
 
 
 class _Worker:
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: MessageSocket) -> None:
         self._wire = wire
         self._contexts: Contexts | None = None
         self._describe: Callable[..., str] | None = None
@@ -88,18 +88,18 @@ class _Worker:
         except BaseException:
             connection.close()
             raise
-        thread = threading.Thread(target=_serve_context, args=(Wire(connection), arena, session), daemon=True)
+        thread = threading.Thread(target=_serve_context, args=(MessageSocket(connection), arena, session), daemon=True)
         self._threads = [*(one for one in self._threads if one.is_alive()), thread]
         thread.start()
         return {"device": session.device.name}
 
 
-def _serve_context(wire: Wire, arena: Arena, session: Session) -> None:
+def _serve_context(wire: MessageSocket, arena: Arena, session: Session) -> None:
     """One context: requests one after the other, until the server closes it."""
     try:
         while True:
             wire.send(_run(wire.receive(), arena, session))
-    except ClosedWireError:
+    except ClosedSocketError:
         session.close()
     finally:
         wire.close()

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from openrknn.errors import RknnError
-from openrknn.serve.worker.wire import ClosedWireError, SlowWireError, Wire, WireError
+from openrknn.serve.worker.message_socket import ClosedSocketError, MessageError, MessageSocket, SlowSocketError
 
 __all__ = ["WorkerDiedError", "WorkerProcess"]
 
@@ -63,7 +63,7 @@ class WorkerProcess:
             except OSError as error:
                 ours.close()
                 raise WorkerDiedError(f"no worker process could be started: {error.strerror}") from None
-        self._wire = Wire(ours)
+        self._wire = MessageSocket(ours)
         self._listener = threading.Thread(target=self._listen, name=f"openrknn-log-{name}", daemon=True)
         self._listener.start()
 
@@ -81,12 +81,12 @@ class WorkerProcess:
             try:
                 self._wire.send(words, descriptors)
                 return self._wire.receive(seconds)
-            except ClosedWireError:
+            except ClosedSocketError:
                 raise self.died() from None
-            except SlowWireError:
+            except SlowSocketError:
                 self.kill(f"no answer within {seconds:g} s")
                 raise self.died() from None
-            except WireError as error:
+            except MessageError as error:
                 self.kill(str(error))
                 raise self.died() from None
 

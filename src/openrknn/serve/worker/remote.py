@@ -13,8 +13,8 @@ from openrknn.serve.datatypes import Array
 from openrknn.serve.plane.model_info import ModelInfo
 from openrknn.serve.shared.tensor import Tensor
 from openrknn.serve.worker.arena import Arena
+from openrknn.serve.worker.message_socket import ClosedSocketError, MessageError, MessageSocket, SlowSocketError
 from openrknn.serve.worker.process import WorkerDiedError, WorkerProcess
-from openrknn.serve.worker.wire import ClosedWireError, SlowWireError, Wire, WireError
 
 __all__ = ["ContextFailedError", "RemoteContext", "connected", "words_of"]
 
@@ -76,12 +76,12 @@ class RemoteContext:
                 raise ContextFailedError(words_of(answer))
             found = self._arena.views(answer["tensors"])
             run, read = _seconds(answer)
-        except ClosedWireError:
+        except ClosedSocketError:
             raise self._worker.died() from None
-        except SlowWireError:
+        except SlowSocketError:
             self._worker.kill(f"one run took more than {self._run_seconds:g} s")
             raise self._worker.died() from None
-        except WireError as error:
+        except MessageError as error:
             self._worker.kill(str(error))
             raise WorkerDiedError(f"the model's process was stopped: {error}") from None
         # The way there and back counts as feeding.
@@ -94,13 +94,13 @@ class RemoteContext:
         self._arena.close()
 
 
-def connected(worker: WorkerProcess, arena: Arena, seconds: float) -> tuple[Wire, dict[str, Any]]:
+def connected(worker: WorkerProcess, arena: Arena, seconds: float) -> tuple[MessageSocket, dict[str, Any]]:
     """A wire to something new in a worker, which shares this memory, and what the worker says to that.
 
     Where that fails, the memory is given back.
     """
     ours, theirs = socket.socketpair()
-    wire = Wire(ours)
+    wire = MessageSocket(ours)
     sizes = {"input_bytes": arena.input_bytes, "output_bytes": arena.output_bytes}
     try:
         with theirs:
@@ -120,5 +120,5 @@ def words_of(answer: Mapping[str, Any]) -> str:
 def _seconds(answer: Mapping[str, Any]) -> tuple[float, float]:
     times = answer.get("times")
     if not isinstance(times, list) or len(times) != 2 or not all(isinstance(one, float) for one in times):
-        raise WireError("the times of a run are missing")
+        raise MessageError("the times of a run are missing")
     return max(0.0, min(times[0], 1e6)), max(0.0, min(times[1], 1e6))

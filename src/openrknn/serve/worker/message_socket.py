@@ -1,4 +1,4 @@
-"""`Wire`: JSON messages between the server and a worker, with descriptors beside them where needed."""
+"""`MessageSocket`: JSON messages between the server and a worker, with descriptors beside them where needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import orjson
 
 from openrknn.errors import RknnError
 
-__all__ = ["ClosedWireError", "SlowWireError", "Wire", "WireError"]
+__all__ = ["ClosedSocketError", "MessageError", "MessageSocket", "SlowSocketError"]
 
 _LENGTH = struct.Struct("<I")
 _MOST_BYTES = 64 * 1024 * 1024
@@ -20,19 +20,19 @@ _MOST_BYTES = 64 * 1024 * 1024
 _MOST_DESCRIPTORS = 4
 
 
-class WireError(RknnError):
+class MessageError(RknnError):
     """The other side said something that is not a message."""
 
 
-class ClosedWireError(WireError):
+class ClosedSocketError(MessageError):
     """The other side is gone."""
 
 
-class SlowWireError(WireError):
+class SlowSocketError(MessageError):
     """The other side did not answer in time."""
 
 
-class Wire:
+class MessageSocket:
     """One end of a connected stream socket. One thread at a time uses it."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -42,7 +42,7 @@ class Wire:
         """Send one message; descriptors travel with its first byte."""
         text = orjson.dumps(words, option=orjson.OPT_NON_STR_KEYS)
         if len(text) > _MOST_BYTES:
-            raise WireError(f"a message of {len(text)} bytes is too long; the limit is {_MOST_BYTES}")
+            raise MessageError(f"a message of {len(text)} bytes is too long; the limit is {_MOST_BYTES}")
         data = _LENGTH.pack(len(text)) + text
         try:
             self._connection.settimeout(None)
@@ -51,10 +51,10 @@ class Wire:
                 data = data[sent:]
             self._connection.sendall(data)
         except OSError:
-            raise ClosedWireError("the connection is closed") from None
+            raise ClosedSocketError("the connection is closed") from None
 
     def receive(self, seconds: float | None = None) -> dict[str, Any]:
-        """The next message; SlowWireError after `seconds`."""
+        """The next message; SlowSocketError after `seconds`."""
         return self.receive_with_descriptors(seconds, 0)[0]
 
     def receive_with_descriptors(self, seconds: float | None, most: int) -> tuple[dict[str, Any], list[int]]:
@@ -63,14 +63,14 @@ class Wire:
         head, found = self._read(_LENGTH.size, until, min(most, _MOST_DESCRIPTORS))
         (size,) = _LENGTH.unpack(head)
         if size > _MOST_BYTES:
-            raise WireError(f"a message of {size} bytes was announced; the limit is {_MOST_BYTES}")
+            raise MessageError(f"a message of {size} bytes was announced; the limit is {_MOST_BYTES}")
         text, _ = self._read(size, until, 0)
         try:
             words = orjson.loads(text)
         except ValueError:
-            raise WireError("a message is not JSON") from None
+            raise MessageError("a message is not JSON") from None
         if not isinstance(words, dict):
-            raise WireError("a message is not a JSON object")
+            raise MessageError("a message is not a JSON object")
         return words, found
 
     def _read(self, size: int, until: float | None, descriptors: int) -> tuple[bytes, list[int]]:
@@ -85,11 +85,11 @@ class Wire:
                 else:
                     part = self._connection.recv(min(missing, 1 << 20))
             except TimeoutError:
-                raise SlowWireError("no answer in time") from None
+                raise SlowSocketError("no answer in time") from None
             except OSError:
-                raise ClosedWireError("the connection is closed") from None
+                raise ClosedSocketError("the connection is closed") from None
             if not part:
-                raise ClosedWireError("the connection is closed")
+                raise ClosedSocketError("the connection is closed")
             parts.append(part)
             missing -= len(part)
         return b"".join(parts), list(found)
