@@ -11,7 +11,7 @@ import numpy as np
 
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import channel_constant, constant, replace_op, sole_reader
-from openrknn.compiler.operators import OPEN_ENDED, OPERATORS, Npu
+from openrknn.compiler.operators import NPU_FUNCTIONS, OPEN_ENDED, OPERATORS, Npu
 
 __all__ = ["find_activations"]
 
@@ -21,7 +21,7 @@ _LARGEST_FP16 = 65504.0
 
 def find_activations(graph: Graph, *, calibrated: bool) -> None:
     """Patterns first, then single operators; open-ended functions only where calibration will tell their range."""
-    for pattern in (_gelu, _silu_like, _hardswish, _mish):
+    for pattern in (_gelu, _gated, _hard_gated, _hardswish):
         for op in list(graph.ops):
             if op in graph.ops:
                 pattern(graph, op)
@@ -159,11 +159,8 @@ def _product(graph: Graph, op: Op, kind: str) -> tuple[str, Op] | None:
     return None
 
 
-def _silu_like(graph: Graph, op: Op) -> None:
-    found = _product(graph, op, "Sigmoid")
-    if found is not None:
-        _put(graph, op, found[0], "silu", found[1].name)
-        return
+def _hard_gated(graph: Graph, op: Op) -> None:
+    """x * hardsigmoid(x), with the constants of a hard swish."""
     found = _product(graph, op, "HardSigmoid")
     if found is not None:
         alpha, beta = (float(found[1].attributes.get(key, default)) for key, default in (("alpha", 0.2), ("beta", 0.5)))
@@ -171,15 +168,21 @@ def _silu_like(graph: Graph, op: Op) -> None:
             _put(graph, op, found[0], "hardswish", found[1].name)
 
 
-def _mish(graph: Graph, op: Op) -> None:
+def _gated(graph: Graph, op: Op) -> None:
+    """x * f(g(x)), for the functions whose `gate` is f, g."""
     if op.type != "Mul" or len(op.inputs) != 2:
         return
-    for name in op.inputs:
-        tanh = _maker(graph, name, "Tanh")
-        plus = _maker(graph, tanh.inputs[0], "Softplus") if tanh is not None else None
-        if tanh is not None and plus is not None and plus.inputs[0] == _other(op, name):
-            _put(graph, op, plus.inputs[0], "mish", tanh.name, plus.name)
-            return
+    for function in NPU_FUNCTIONS.values():
+        for name in op.inputs if function.gate else ():
+            steps: list[Op] = []
+            for kind in function.gate:
+                step = _maker(graph, steps[-1].inputs[0] if steps else name, kind)
+                if step is None:
+                    break
+                steps.append(step)
+            if len(steps) == len(function.gate) and steps[-1].inputs[0] == _other(op, name):
+                _put(graph, op, steps[-1].inputs[0], function.name, *(step.name for step in steps))
+                return
 
 
 def _hardswish(graph: Graph, op: Op) -> None:

@@ -101,7 +101,7 @@ FUNCTION_ROWS = (
     _function(
         "HardSigmoid", adjoint=_DIFFERENCE,
         function=_F("hardsigmoid", lambda x, a: np.clip(a["alpha"] * x + a["beta"], 0, 1), 6.0,
-                    (("alpha", 0.2), ("beta", 0.5)), "HardSigmoid"),
+                    (("alpha", 0.2), ("beta", 0.5)), fused="HardSigmoid"),
     ),
     _function(
         "HardSwish", adjoint=_DIFFERENCE,
@@ -115,7 +115,7 @@ FUNCTION_ROWS = (
     _function("Log", cpu=True, adjoint="log", function=_F("log", lambda x, _: np.log(np.maximum(x, 1e-6)))),
     _function(
         "Mish", adjoint=_DIFFERENCE,
-        function=_F("mish", lambda x, _: x * np.tanh(np.logaddexp(x, 0)), 8.0, fused="Mish"),
+        function=_F("mish", lambda x, _: x * np.tanh(np.logaddexp(x, 0)), 8.0, gate=("Tanh", "Softplus"), fused="Mish"),
     ),
     Operator("Neg", Family.UNARY, Npu.TASK, cpu=True, rows=Rows.APART, adjoint=_DIFFERENCE),
     _cpu("Not"),
@@ -136,7 +136,7 @@ FUNCTION_ROWS = (
     _function("Sqrt", cpu=True, adjoint="sqrt", function=_F("sqrt", lambda x, _: np.sqrt(np.maximum(x, 0)))),
     _written(
         "Swish", adjoint=_DIFFERENCE, write=_swish,
-        function=_F("silu", lambda x, _: x * _sigmoid(x), 10.0, fused="ExSwish"),
+        function=_F("silu", lambda x, _: x * _sigmoid(x), 10.0, gate=("Sigmoid",), fused="ExSwish"),
     ),
     _cpu("Tan"),
     _function("Tanh", adjoint=_DIFFERENCE, function=_F("tanh", lambda x, _: np.tanh(x), 6.0, fused="Tanh")),

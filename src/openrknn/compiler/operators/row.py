@@ -91,6 +91,8 @@ class NpuFunction:
     """How far a table ever has to reach: beyond that the function is a straight line."""
     parameters: tuple[tuple[str, float], ...] = ()
     """Attributes of the operator with their defaults."""
+    gate: tuple[str, ...] = ()
+    """Where exporters write it as x * f(g(x)): the operators f, g."""
     fused: str = "Lut"
     """What the name of an operator in a file ends in where the function is part of it."""
 
