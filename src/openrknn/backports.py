@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import sys
 from enum import Flag
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-__all__ = ["Self", "StrEnum", "Unpack", "add_note", "file_digest", "flags_in"]
-
-_F = TypeVar("_F", bound=Flag)
+__all__ = ["Self", "StrEnum", "TypeVar", "Unpack", "add_note", "file_digest", "flags_in"]
 
 _CHUNK_BYTES = 1 << 18
 
@@ -34,6 +32,17 @@ else:
 
         def __format__(self, spec: str) -> str:
             return format(self.value, spec)
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+else:
+    import typing
+
+    def TypeVar(name: str, *, default: Any = None, **more: Any) -> Any:  # noqa: N802
+        """A type variable; only type checkers read its default, which Python 3.13 brought."""
+        return typing.TypeVar(name, **more)
+
+_F = TypeVar("_F", bound=Flag)
 
 
 def flags_in(flags: _F) -> list[_F]:

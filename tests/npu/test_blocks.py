@@ -52,7 +52,7 @@ POOL = ppu.Config(
 
 def slow_convolution(features: np.ndarray, weights: np.ndarray, config: cna.Config) -> tuple[np.ndarray, np.ndarray]:
     """Loops over everything, one multiplication at a time."""
-    pads = config.pads(config.channels)
+    pads = cna.pads_of(config, config.channels)
     channels = range(config.weight_channels)
     out = config.weight_channels if config.depthwise else config.kernels
     total = np.zeros((out, config.out_height, config.out_width), INT)
@@ -106,9 +106,9 @@ def test_convolution(data: st.DataObject) -> None:
 
 
 def test_depthwise_pads_two_lanes() -> None:
-    assert CONV.pads(4).tolist() == [3, 3, 3, 3]
-    assert replace(CONV, depthwise=True).pads(4).tolist() == [3, 5, 3, 5]
-    assert replace(CONV, pad_bits=0xFFFFFF80).pads(2).tolist() == [-128, -128]
+    assert cna.pads_of(CONV, 4).tolist() == [3, 3, 3, 3]
+    assert cna.pads_of(replace(CONV, depthwise=True), 4).tolist() == [3, 5, 3, 5]
+    assert cna.pads_of(replace(CONV, pad_bits=0xFFFFFF80), 2).tolist() == [-128, -128]
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**15), 2**15 - 1), st.integers(0, 30), st.integers(0, 30))

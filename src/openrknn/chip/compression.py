@@ -7,7 +7,7 @@ from openrknn.chip.task_registers import NamedRegisters
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
 from openrknn.layout.compression import SCHEMES
-from openrknn.npu.blocks.compression import Compression
+from openrknn.task.cna import Compression
 
 __all__ = ["read_compression"]
 

@@ -11,8 +11,8 @@ from openrknn.chip import FAMILIES
 from openrknn.chip.task_registers import Registers
 from openrknn.chips import Chip
 from openrknn.errors import UnsupportedError
-from openrknn.npu.blocks import cna, core, ppu, rdma
-from openrknn.npu.blocks.dpu import lut, pipeline
+from openrknn.task import cna, core, lut, ppu, rdma
+from openrknn.task import dpu as task_dpu
 
 __all__ = ["Family", "family_of"]
 
@@ -24,7 +24,7 @@ class Family(NamedTuple):
     """The blocks that a convolution needs; DPU_RDMA may join them."""
     features: Callable[[Registers], cna.Config]
     core: Callable[[Registers, cna.Config], core.Config]
-    dpu: Callable[[Registers, lut.Tables], pipeline.Config]
+    dpu: Callable[[Registers, lut.Tables], task_dpu.Config]
     readers: Callable[[Registers], rdma.Config]
     pooling: Callable[[Registers], ppu.Config]
     array_pooling: Callable[[Registers], ppu.Config | None] | None = None
@@ -43,7 +43,7 @@ class _Module(Protocol):
 
     def configure_core(self, registers: Registers, convolution: cna.Config) -> core.Config: ...
 
-    def configure_dpu(self, registers: Registers, tables: lut.Tables) -> pipeline.Config: ...
+    def configure_dpu(self, registers: Registers, tables: lut.Tables) -> task_dpu.Config: ...
 
     def configure_readers(self, registers: Registers) -> rdma.Config: ...
 

@@ -13,17 +13,9 @@ from typing import NamedTuple
 
 from openrknn.isa.blocks import Block
 from openrknn.isa.enums import Precision
+from openrknn.task.cna import Stream
 
-__all__ = ["DECOMPRESSORS", "Decompressor", "Stream", "numbered"]
-
-
-class Stream(NamedTuple):
-    """Where one lane lies."""
-
-    address: int
-    header_bytes: int
-    size: int
-    """With the header."""
+__all__ = ["DECOMPRESSORS", "Decompressor", "numbered"]
 
 
 class Decompressor(NamedTuple):

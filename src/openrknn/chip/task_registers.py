@@ -13,8 +13,8 @@ from openrknn.chip.watch import Watcher
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import BitPattern, Block, Precision, Register
 from openrknn.isa.ignored import Kind
-from openrknn.npu.blocks.formats import is_float
 from openrknn.npu.memory import Memory
+from openrknn.task.formats import is_float
 
 __all__ = ["NamedRegisters", "Registers", "constant", "multiplier", "pad_bits"]
 

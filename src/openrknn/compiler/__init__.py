@@ -7,7 +7,7 @@ One folder per stage, in this order; each can be used and tested alone, and none
     importer    ONNX, shapes bound and inferred, constants folded
     normalise   many operators become few, and what runs together is fused
     quantise    a scale and zero point for every value, from calibration data
-    lower       each operator becomes tasks (with `tile`: what does not fit is cut; `recipes`: registers of a task)
+    lower       each operator becomes tasks (with `tile`: what does not fit is cut; `recipes`: what a task does)
     link        registers become command words, tasks become one stream, tensors get their place in memory
     write       the file
 

@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from openrknn.compiler.formats import align
-from openrknn.compiler.program import Place, Program, Registers, Step, Task, Tensor
+from openrknn.compiler.program import Place, Program, Step, Task, Tensor, remade
 from openrknn.container.parts import DataType, Kind
+from openrknn.task.place import with_places
 
 __all__ = ["item_name", "repeat", "tensor_suffix"]
 
@@ -139,11 +140,6 @@ def _item_step(step: Step, names: Mapping[str, str], ends: Mapping[str, str], it
 
 
 def _moved(task: Task, names: Mapping[str, str]) -> Task:
-    registers: Registers = {
-        path: {
-            field: Place(names.get(value.tensor, value.tensor), value.offset) if isinstance(value, Place) else value
-            for field, value in fields.items()
-        }
-        for path, fields in task.registers.items()
-    }
-    return replace(task, registers=registers)
+    return remade(
+        task, with_places(task.work, lambda place: Place(names.get(place.tensor, place.tensor), place.offset))
+    )

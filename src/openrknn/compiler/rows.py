@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from openrknn.distance import EQUAL_DB, measure
-from openrknn.isa.enums import ConvMode
+from openrknn.task.kinds import Convolution, Pooling
 
 if TYPE_CHECKING:
     from openrknn.compiler.program import Step, Task
@@ -94,7 +94,7 @@ def rows_of(compiled: Compiled) -> list[Row]:
             row.macs, row.bound = cost.macs, str(cost.bound)
             row.tasks = [_task(task, compiled) for task in step.tasks]
             row.is_depthwise = any(
-                task.registers.get("CNA.CONV_CON1", {}).get("conv_mode") == ConvMode.DEPTHWISE for task in step.tasks
+                isinstance(task.work, Convolution) and task.work.source.depthwise for task in step.tasks
             )
             row.tiles = _tiles(step, tensors[step.outputs[0]].cube)
         rows.append(row)
@@ -138,29 +138,23 @@ def _task(task: Task, compiled: Compiled) -> TaskRow:
     board, work = board_of(target.chip), work_of_task(task, target)
     spent = spent_by(work, board)
     blocks = " + ".join(block for block in task.blocks if not block.endswith("_RDMA"))
-    reuse = task.registers.get("CNA.CBUF_CON0", {}).get("weight_reuse", 0)
+    reuse = isinstance(task.work, Convolution) and task.work.source.reuses_weights
     return TaskRow(
         blocks + (f" (loads the table of {task.table.name.partition('@')[0]})" if task.table else ""),
-        "×".join(map(str, _made(task))), bool(reuse), work.read_bytes, work.written_bytes,
+        "×".join(map(str, _made(task))), reuse, work.read_bytes, work.written_bytes,
         round(spent.seconds * board.hertz), str(spent.bound), len(task.registers),
     )  # fmt: skip
 
 
 def _made(task: Task) -> tuple[int, int, int]:
     """(channels, rows, columns)."""
-
-    def number(register: str, name: str) -> int:
-        value = task.registers.get(register, {}).get(name, 0)
-        return int(value) if isinstance(value, int) else 0
-
-    if "PPU" in task.blocks:
-        sides = ("channel", "height", "width")
-        channels, rows, columns = (number(f"PPU.DATA_CUBE_OUT_{side.upper()}", f"cube_out_{side}") for side in sides)
-        return channels, rows, columns
-    return (
-        number("DPU.DATA_CUBE_CHANNEL", "orig_channel") or number("DPU.DATA_CUBE_CHANNEL", "channel"),
-        number("DPU.DATA_CUBE_HEIGHT", "height"), number("DPU.DATA_CUBE_WIDTH", "width"),
-    )  # fmt: skip
+    work = task.work
+    if isinstance(work, Pooling):
+        return work.pooling.channels, work.pooling.out_height, work.pooling.out_width
+    if isinstance(work, Convolution):
+        return work.dpu.real_channels, work.source.out_height, work.source.out_width
+    repeats = work.reader.repeat_x if work.reader.repeats else 1
+    return work.dpu.real_channels, work.reader.height, work.reader.width * repeats
 
 
 def _tiles(step: Step, cube: tuple[int, int, int]) -> str:

@@ -16,12 +16,13 @@ from openrknn.chip.task_registers import NamedRegisters, Registers
 from openrknn.chips import CHIPS
 from openrknn.isa import Precision
 from openrknn.isa.enums import ArgbInput, ChannelReduction, OperandKinds, Regroup
-from openrknn.npu.blocks import cna as npu_cna
-from openrknn.npu.blocks import core as npu_core
-from openrknn.npu.blocks import ppu as npu_ppu
-from openrknn.npu.blocks import rdma as npu_rdma
-from openrknn.npu.blocks.dpu import lut, pipeline
-from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, surfaces
+from openrknn.task import cna as task_cna
+from openrknn.task import core as task_core
+from openrknn.task import dpu as task_dpu
+from openrknn.task import lut
+from openrknn.task import ppu as task_ppu
+from openrknn.task import rdma as task_rdma
+from openrknn.task.formats import ATOM_BYTES, element_bytes, surfaces
 
 __all__ = [
     "BLOCKS",
@@ -39,7 +40,7 @@ _CHIP = CHIPS["rk3562"]
 _ENTRY_BYTES = 64
 
 
-def configure_features(registers: Registers) -> npu_cna.Config:
+def configure_features(registers: Registers) -> task_cna.Config:
     """Read CNA's registers."""
     cna = NamedRegisters(registers, RK3562.block("CNA"))
     con1, row, width = cna.fields("CONV_CON1"), cna.fields("CBUF_CON1"), cna("DATA_SIZE0", "datain_width")
@@ -71,14 +72,14 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     )
 
 
-def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_core.Config:
+def configure_core(registers: Registers, convolution: task_cna.Config) -> task_core.Config:
     """Read CORE's registers."""
     core = NamedRegisters(registers, RK3562.block("CORE"))
     core.expect_zero("UNKNOWN_300C", "UNKNOWN_3010", "UNKNOWN_3014")
     return decode_named.read_core(core, convolution)
 
 
-def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
+def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
     """Read DPU's registers."""
     dpu = NamedRegisters(registers, RK3562.block("DPU"))
     precision, real = decode_named_dpu.arithmetic(dpu), dpu("DATA_CUBE_CHANNEL", "orig_channel")
@@ -88,7 +89,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     out = decode_named_dpu.configure_out(dpu)
     used = not dpu("EW_CFG", "ew_bypass") and not dpu("EW_CFG", "ew_lut_bypass")
     table = decode_dpu.configure_table(registers, tables, used=used, config_register=LutCfg)
-    return pipeline.Config(
+    return task_dpu.Config(
         flying=bool(dpu("FEATURE_MODE_CFG", "flying_mode")),
         precision=precision,
         in_precision=precision,
@@ -111,7 +112,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     )
 
 
-def configure_readers(registers: Registers) -> npu_rdma.Config:
+def configure_readers(registers: Registers) -> task_rdma.Config:
     """Read DPU_RDMA's registers."""
     reader = NamedRegisters(registers, RK3562.block("DPU_RDMA"))
     bias = OperandKinds(reader("RDMA_BRDMA_CFG", "brdma_data_use"))
@@ -120,7 +121,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
     return decode_named_dpu.with_arithmetic(readers, NamedRegisters(registers, RK3562.block("DPU")))
 
 
-def configure_pooling(registers: Registers) -> npu_ppu.Config:
+def configure_pooling(registers: Registers) -> task_ppu.Config:
     """Read PPU's and PPU_RDMA's registers."""
     return decode_named.read_pooling(
         NamedRegisters(registers, RK3562.block("PPU")), NamedRegisters(registers, RK3562.block("PPU_RDMA"))

@@ -10,11 +10,11 @@ from openrknn.chip.task_registers import NamedRegisters
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import CombineUse, OperandKinds, OperandMode, PixelBits, PoolingMethod
-from openrknn.npu.blocks import cna as npu_cna
-from openrknn.npu.blocks import core as npu_core
-from openrknn.npu.blocks import ppu as npu_ppu
-from openrknn.npu.blocks import rdma as npu_rdma
-from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes
+from openrknn.task import cna as task_cna
+from openrknn.task import core as task_core
+from openrknn.task import ppu as task_ppu
+from openrknn.task import rdma as task_rdma
+from openrknn.task.formats import ATOM_BYTES, element_bytes
 
 __all__ = [
     "read_core",
@@ -32,7 +32,7 @@ def whole_channels(channels: int, precision: Precision) -> int:
     return -(-channels // lanes) * lanes
 
 
-def read_core(core: NamedRegisters, convolution: npu_cna.Config) -> npu_core.Config:
+def read_core(core: NamedRegisters, convolution: task_cna.Config) -> task_core.Config:
     """CORE's registers; they must agree with CNA's."""
     misc, clip, size = core.fields("MISC_CFG"), core.fields("CLIP_TRUNCATE"), core.fields("DATAOUT_SIZE_0")
     core.waive("DATAOUT_SIZE_1")
@@ -42,12 +42,12 @@ def read_core(core: NamedRegisters, convolution: npu_cna.Config) -> npu_core.Con
         raise ExecutionError("CORE and CNA do not agree on the size of the output", register="DATAOUT_SIZE_0")
     if clip.get("clip_again", 0) > 1 and clip["clip_again"] != clip["clip_truncate"]:
         raise UnknownModeError("two different numbers of bits to shift are not known", register="CLIP_TRUNCATE")
-    return npu_core.Config(bool(misc["qd_en"]), clip["clip_truncate"], numerics.Rounding(clip.get("round_type", 0)))
+    return task_core.Config(bool(misc["qd_en"]), clip["clip_truncate"], numerics.Rounding(clip.get("round_type", 0)))
 
 
 def read_readers(
     reader: NamedRegisters, bias: OperandKinds, norm: OperandKinds, *, operand_block: int
-) -> npu_rdma.Config:
+) -> task_rdma.Config:
     """DPU_RDMA's registers, the kinds of operands per channel given."""
     mode, erdma, source = (
         reader.fields(name) for name in ("RDMA_FEATURE_MODE_CFG", "RDMA_ERDMA_CFG", "RDMA_SRC_DMA_CFG")
@@ -59,21 +59,21 @@ def read_readers(
         raise UnknownModeError("packed or serial EW operands are not implemented", register="RDMA_ERDMA_CFG")
     if source["pooling_method"] or source["line_notch_addr"]:
         raise UnknownModeError("this form of reading is not implemented", register="RDMA_SRC_DMA_CFG")
-    main = npu_rdma.walk(
+    main = task_rdma.walk(
         reader("RDMA_SRC_BASE_ADDR", "src_base_addr"),
         width,
         size["height"],
         line_notch=reader("RDMA_LINE_NOTCH", "line_notch_addr"),
         surface_notch=reader("RDMA_SURF_NOTCH", "surf_notch_addr"),
     )
-    operand = npu_rdma.walk(
+    operand = task_rdma.walk(
         reader("RDMA_EW_BASE_ADDR", "ew_base_addr"),
         width,
         size["height"],
         line_notch=size["ew_line_notch_addr"],
         surface_notch=reader("RDMA_EW_SURF_NOTCH", "ew_surf_notch"),
     )
-    return npu_rdma.Config(
+    return task_rdma.Config(
         width=width,
         height=size["height"],
         channels=reader("RDMA_DATA_CUBE_CHANNEL", "channel"),
@@ -86,7 +86,7 @@ def read_readers(
         norm_address=reader("RDMA_BN_BASE_ADDR", "bn_base_addr"),
         operand=None
         if erdma["erdma_disable"]
-        else npu_rdma.Operand(
+        else task_rdma.Operand(
             OperandMode(erdma["erdma_data_mode"]), element_bytes(PixelBits(erdma["erdma_data_size"])), operand
         ),
         combine=CombineUse(mode.get("comb_use", 0)),
@@ -97,7 +97,7 @@ def read_readers(
     )
 
 
-def read_pooling(ppu: NamedRegisters, reader: NamedRegisters) -> npu_ppu.Config:
+def read_pooling(ppu: NamedRegisters, reader: NamedRegisters) -> task_ppu.Config:
     """PPU's and PPU_RDMA's registers."""
     mode, kernel, padding = (
         ppu.fields(name) for name in ("OPERATION_MODE_CFG", "POOLING_KERNEL_CFG", "POOLING_PADDING_CFG")
@@ -115,7 +115,7 @@ def read_pooling(ppu: NamedRegisters, reader: NamedRegisters) -> npu_ppu.Config:
         raise UnknownModeError("this form of pooling output is not implemented", register="MISC_CTRL")
     if reader("RDMA_DATA_FORMAT", "in_precision") != precision:
         raise ExecutionError("PPU and its reader do not agree on the number format", register="RDMA_DATA_FORMAT")
-    return npu_ppu.Config(
+    return task_ppu.Config(
         method=PoolingMethod(mode["pooling_method"]),
         precision=precision,
         source_address=reader("RDMA_SRC_BASE_ADDR", "src_base_addr"),

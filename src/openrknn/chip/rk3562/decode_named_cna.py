@@ -9,8 +9,8 @@ from openrknn.chips import Chip
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import ArgbInput
-from openrknn.npu.blocks import cna as npu_cna
-from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float
+from openrknn.task import cna as task_cna
+from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float
 
 __all__ = [
     "check_rows",
@@ -33,8 +33,8 @@ def read_convolution(
     line_bytes: int,
     surface_bytes: int,
     depthwise: bool,
-    converter: npu_cna.Converter | None,
-) -> npu_cna.Config:
+    converter: task_cna.Converter | None,
+) -> task_cna.Config:
     """The registers that all of them have; what a chip keeps elsewhere, or alone, its own file gives or puts in."""
     con1, con3, size0 = cna.fields("CONV_CON1"), cna.fields("CONV_CON3"), cna.fields("DATA_SIZE0")
     weight2, pad, (out_height, out_width) = cna.fields("WEIGHT_SIZE2"), cna.fields("PAD_CON0"), out_size(cna)
@@ -45,7 +45,7 @@ def read_convolution(
     zero_point = negated_zero_point(cna("DW_ZERO_POINT", "negated"))
     # The order of the work, CBUF and the bus; sizes that other registers hold as well.
     cna.waive("CONV_CON2", "CBUF_CON0", "CBUF_ENTRIES", "FC_DATA_SIZE0", "FC_DATA_SIZE1", "DMA_CON0", "READ_SIZE")
-    return npu_cna.Config(
+    return task_cna.Config(
         feature_address=cna("FEATURE_DATA_ADDR", "feature_base_addr"),
         height=size0["datain_height"],
         width=size0["datain_width"],
@@ -113,7 +113,7 @@ def check_rows(cna: NamedRegisters, needed: int) -> None:
         raise ExecutionError(text, register="CBUF_CON1")
 
 
-def read_converter(cna: NamedRegisters, precision: Precision) -> npu_cna.Converter | None:
+def read_converter(cna: NamedRegisters, precision: Precision) -> task_cna.Converter | None:
     """The input converter; None where it is off."""
     con0, low, high = cna.fields("CVT_CON0"), cna.fields("CVT_SCALE01"), cna.fields("CVT_SCALE23")
     offsets = tuple(cna(f"CVT_OFFSET{channel}", "cvt_offset") for channel in range(_LANES))
@@ -122,7 +122,7 @@ def read_converter(cna: NamedRegisters, precision: Precision) -> npu_cna.Convert
         return None
     if is_float(precision) or not (packed or lanes == _ALL_LANES):
         raise UnknownModeError("this form of the input converter is not implemented", register="CVT_CON0")
-    return npu_cna.Converter(
+    return task_cna.Converter(
         add_first=bool(con0["cvt_type"]),
         rounding=numerics.Rounding(con0["round_type"]),
         shifts=tuple(con0[f"cvt_truncate_{channel}"] for channel in range(_LANES)),

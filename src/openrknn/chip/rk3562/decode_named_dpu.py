@@ -16,11 +16,10 @@ from openrknn.chip.task_registers import NamedRegisters, constant, multiplier
 from openrknn.errors import UnknownModeError
 from openrknn.isa import BitPattern, Precision
 from openrknn.isa.enums import AluAlgorithm, EwAlgorithm, OutputMode, Regroup
-from openrknn.npu.blocks import rdma
-from openrknn.npu.blocks.dpu import ew, lut, out_cvt, write
-from openrknn.npu.blocks.dpu.pipeline import Correction
-from openrknn.npu.blocks.dpu.stage import Clamp, Scaling, Stage
-from openrknn.npu.blocks.formats import ATOM_BYTES, is_float
+from openrknn.task import ew, lut, out_cvt, rdma, write
+from openrknn.task.dpu import Correction
+from openrknn.task.formats import ATOM_BYTES, is_float
+from openrknn.task.stage import Clamp, Scaling, Stage
 
 __all__ = [
     "arithmetic",

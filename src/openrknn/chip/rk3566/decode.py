@@ -18,13 +18,14 @@ from openrknn.chips import CHIPS
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import ConvMode, Precision
 from openrknn.isa.enums import ChannelReduction, CombineUse, OperandKinds, RegroupCount
-from openrknn.npu.blocks import cna as npu_cna
-from openrknn.npu.blocks import core as npu_core
-from openrknn.npu.blocks import ppu as npu_ppu
-from openrknn.npu.blocks import rdma as npu_rdma
-from openrknn.npu.blocks.dpu import lut, pipeline, write
-from openrknn.npu.blocks.dpu.pipeline import Correction
-from openrknn.npu.blocks.formats import element_bytes, is_float
+from openrknn.task import cna as task_cna
+from openrknn.task import core as task_core
+from openrknn.task import dpu as task_dpu
+from openrknn.task import lut, write
+from openrknn.task import ppu as task_ppu
+from openrknn.task import rdma as task_rdma
+from openrknn.task.dpu import Correction
+from openrknn.task.formats import element_bytes, is_float
 
 __all__ = [
     "BLOCKS",
@@ -44,7 +45,7 @@ _BS = decode_dpu.BS._replace(config=regs.BsCfg)
 _BN = decode_dpu.BN._replace(config=regs.BnCfg)
 
 
-def configure_features(registers: Registers) -> npu_cna.Config:
+def configure_features(registers: Registers) -> task_cna.Config:
     """Read CNA's registers."""
     con1, con3 = registers.read(regs.ConvCon1), registers.read(cna.ConvCon3)
     size0, size1 = registers.read(cna.DataSize0), registers.read(cna.DataSize1)
@@ -61,7 +62,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     precision, weights = con1.in_precision, con1.proc_precision
     packed = con1.argb_in.channels
     size, taps = element_bytes(weights), max(weight2.weight_height * weight2.weight_width, 1)
-    return npu_cna.Config(
+    return task_cna.Config(
         feature_address=registers.read(cna.FeatureDataAddr).feature_base_addr,
         height=size0.datain_height,
         width=size0.datain_width,
@@ -100,7 +101,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     )
 
 
-def _converter(registers: Registers, precision: Precision) -> npu_cna.Converter | None:
+def _converter(registers: Registers, precision: Precision) -> task_cna.Converter | None:
     con0 = registers.read(regs.CvtCon0)
     con1, con2 = registers.read(cna.CvtCon1), registers.read(cna.CvtCon2)
     con3, con4 = registers.read(cna.CvtCon3), registers.read(cna.CvtCon4)
@@ -109,7 +110,7 @@ def _converter(registers: Registers, precision: Precision) -> npu_cna.Converter 
     if is_float(precision):
         raise UnknownModeError("the input converter on floating point data is not implemented", register="CVT_CON0")
     shifts = (con0.cvt_truncate_0, con0.cvt_truncate_1, con0.cvt_truncate_2, con0.cvt_truncate_3)
-    return npu_cna.Converter(
+    return task_cna.Converter(
         add_first=con0.cvt_type,
         rounding=numerics.Rounding(int(con0.round_type)),
         shifts=shifts,
@@ -123,7 +124,7 @@ _SUMMED_AS = {Precision.BF16: Precision.FP16}
 """CORE knows one kind of float: layer normalisation leaves fp16 in it where CNA and CMAC say bf16."""
 
 
-def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_core.Config:
+def configure_core(registers: Registers, convolution: task_cna.Config) -> task_core.Config:
     """Read CMAC's and CORE's registers; window sums are always delivered."""
     array, misc = registers.read(regs.CmacMiscCfg), registers.read(regs.CoreMiscCfg)
     registers.waive_unknown(regs.CMAC)
@@ -134,10 +135,10 @@ def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_cor
     if not same or misc.proc_precision not in {summed, array.proc_precision}:
         raise ExecutionError("CMAC, CORE and CNA do not agree on the kind of convolution", register="MISC_CFG")
     shift = registers.read(regs.CoreClipTruncate).clip_truncate
-    return npu_core.Config(not convolution.is_float, shift, numerics.Rounding.EVEN)
+    return task_core.Config(not convolution.is_float, shift, numerics.Rounding.EVEN)
 
 
-def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
+def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
     """Read DPU's registers."""
     mode, form = registers.read(regs.FeatureModeCfg), registers.read(dpu.DataFormat)
     sizes, channel = registers.read(dpu_stages.BsOwCfg), registers.read(dpu.DataCubeChannel)
@@ -145,7 +146,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     registers.expect_zero(dpu.Unknown40C4)
     precision, walk = form.proc_precision, _writer(registers, mode, sizes)
     channels, rows = channel.channel, 1 if mode.flying_mode else _rows_as_groups(registers, walk)
-    return pipeline.Config(
+    return task_dpu.Config(
         flying=mode.flying_mode,
         precision=precision,
         in_precision=form.in_precision,
@@ -206,7 +207,7 @@ def _writer(registers: Registers, mode: regs.FeatureModeCfg, sizes: dpu_stages.B
     )
 
 
-def configure_readers(registers: Registers) -> npu_rdma.Config:
+def configure_readers(registers: Registers) -> task_rdma.Config:
     """Read DPU_RDMA's registers."""
     mode, source = registers.read(regs.RdmaFeatureModeCfg), registers.read(dpu_rdma.SrcDmaCfg)
     erdma = registers.read(dpu_rdma.ErdmaCfg)
@@ -218,12 +219,12 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
     operand_address = registers.read(dpu_rdma.EwBaseAddr).ew_base_addr
     registers.expect_zero(dpu_rdma.PadCfg)
     registers.waive(dpu_rdma.Weight, regs.BrdmaChannel, regs.NrdmaChannel, regs.EwSurfLast)
-    operand = npu_rdma.Operand(
+    operand = task_rdma.Operand(
         erdma.erdma_data_mode,
         element_bytes(mode.proc_precision),
-        npu_rdma.Walk(operand_address, width * _ATOM, operand_surface),
+        task_rdma.Walk(operand_address, width * _ATOM, operand_surface),
     )
-    return npu_rdma.Config(
+    return task_rdma.Config(
         width=width,
         height=height,
         channels=registers.read(dpu_rdma.DataCubeChannel).channel,
@@ -244,15 +245,15 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
     )
 
 
-def _main(registers: Registers, width: int, height: int, atom: int) -> npu_rdma.Walk:
+def _main(registers: Registers, width: int, height: int, atom: int) -> task_rdma.Walk:
     """The surfaces' notch counts 8 bytes, whatever the atoms are."""
     address = registers.read(dpu_rdma.SrcBaseAddr).src_base_addr
     line = width + registers.read(dpu_rdma.SrcDmaCfg).line_notch_addr
     notch = registers.read(regs.SurfNotch).surf_notch_addr
-    return npu_rdma.Walk(address, line * atom, ((height - 1) * line + width) * atom + notch * _ATOM)
+    return task_rdma.Walk(address, line * atom, ((height - 1) * line + width) * atom + notch * _ATOM)
 
 
-def configure_pooling(registers: Registers) -> npu_ppu.Config:
+def configure_pooling(registers: Registers) -> task_ppu.Config:
     """Read PPU's and PPU_RDMA's registers."""
     mode, kernel = registers.read(regs.OperationModeCfg), registers.read(ppu.PoolingKernelCfg)
     padding, form = registers.read(ppu.PoolingPaddingCfg), registers.read(regs.PpuDataFormat)
@@ -265,7 +266,7 @@ def configure_pooling(registers: Registers) -> npu_ppu.Config:
     if chained and (kernel.kernel_width, kernel.kernel_height) != (1, 1):
         raise UnknownModeError("pooling straight from the DPU is not implemented", register="OPERATION_MODE_CFG")
     first = int(pads[0]) & 0x7FFFF
-    return npu_ppu.Config(
+    return task_ppu.Config(
         method=mode.pooling_method,
         precision=Precision(form.proc_precision),
         source_address=registers.read(ppu_rdma.SrcBaseAddr).src_base_addr,

@@ -16,12 +16,13 @@ from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import ArgbInput, ChannelReduction, CombineUse, OperandKinds, Regroup
-from openrknn.npu.blocks import cna as npu_cna
-from openrknn.npu.blocks import core as npu_core
-from openrknn.npu.blocks import ppu as npu_ppu
-from openrknn.npu.blocks import rdma as npu_rdma
-from openrknn.npu.blocks.dpu import lut, pipeline, write
-from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, surfaces
+from openrknn.task import cna as task_cna
+from openrknn.task import core as task_core
+from openrknn.task import dpu as task_dpu
+from openrknn.task import lut, write
+from openrknn.task import ppu as task_ppu
+from openrknn.task import rdma as task_rdma
+from openrknn.task.formats import ATOM_BYTES, element_bytes, surfaces
 
 __all__ = [
     "BLOCKS",
@@ -42,7 +43,7 @@ _PAIRS = 2
 """Depthwise int8: so many weights, then as many negated zero points."""
 
 
-def configure_features(registers: Registers) -> npu_cna.Config:
+def configure_features(registers: Registers) -> task_cna.Config:
     """Read CNA's registers."""
     cna = NamedRegisters(registers, RK3576.block("CNA"))
     con1, weight2, width = cna.fields("CONV_CON1"), cna.fields("WEIGHT_SIZE2"), cna("DATA_SIZE0", "datain_width")
@@ -85,14 +86,14 @@ def _folded_width(cna: NamedRegisters, pixels: int) -> int:
     return dma["dma_width"] if folded else 0
 
 
-def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_core.Config:
+def configure_core(registers: Registers, convolution: task_cna.Config) -> task_core.Config:
     """Read CORE's registers."""
     core = NamedRegisters(registers, RK3576.block("CORE"))
     core.expect_zero("UNKNOWN_300C", "UNKNOWN_3010", "UNKNOWN_3014")
     return decode_named.read_core(core, convolution)
 
 
-def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
+def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
     """Read DPU's registers."""
     dpu = NamedRegisters(registers, RK3576.block("DPU"))
     precision, real = decode_named_dpu.arithmetic(dpu), dpu("DATA_CUBE_CHANNEL", "orig_channel")
@@ -109,7 +110,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
         spread=ATOM_BYTES if reduction else run,
     )
     bias, norm = operand_tensors.tables_of(registers)
-    return pipeline.Config(
+    return task_dpu.Config(
         flying=bool(dpu("FEATURE_MODE_CFG", "flying_mode")),
         precision=precision,
         in_precision=precision,
@@ -138,7 +139,7 @@ def _group_step(walk: write.Config) -> int:
     return walk.group_step_bytes + (walk.height - 1) * walk.line_bytes + walk.width * ATOM_BYTES
 
 
-def configure_readers(registers: Registers) -> npu_rdma.Config:
+def configure_readers(registers: Registers) -> task_rdma.Config:
     """Read DPU_RDMA's registers."""
     reader = NamedRegisters(registers, RK3576.block("DPU_RDMA"))
     bias = OperandKinds(reader("RDMA_BRDMA_CFG", "brdma_data_use"))
@@ -153,7 +154,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
     return decode_named_dpu.with_arithmetic(readers, NamedRegisters(registers, RK3576.block("DPU")))
 
 
-def configure_pooling(registers: Registers) -> npu_ppu.Config:
+def configure_pooling(registers: Registers) -> task_ppu.Config:
     """Read PPU's and PPU_RDMA's registers."""
     return decode_named.read_pooling(
         NamedRegisters(registers, RK3576.block("PPU")), NamedRegisters(registers, RK3576.block("PPU_RDMA"))

@@ -19,9 +19,9 @@ from openrknn.chip.task_registers import NamedRegisters, Registers, constant, mu
 from openrknn.errors import UnknownModeError
 from openrknn.isa import BitPattern, Precision
 from openrknn.isa.enums import AluAlgorithm, OperandKinds
-from openrknn.npu.blocks.dpu import lut
-from openrknn.npu.blocks.dpu.stage import Scaling, Stage
-from openrknn.npu.blocks.formats import is_float
+from openrknn.task import lut
+from openrknn.task.formats import is_float
+from openrknn.task.stage import Scaling, Stage
 
 __all__ = ["Operands", "configure_bn", "configure_bs", "configure_table", "tables_of"]
 
@@ -113,8 +113,8 @@ def configure_bn(dpu: NamedRegisters, precision: Precision, table: Operands) -> 
     )
 
 
-def configure_table(dpu: NamedRegisters, tables: lut.Tables) -> lut.Config | None:
-    """The lookup tables; None where they are not used."""
+def configure_table(dpu: NamedRegisters, tables: lut.Tables | None) -> lut.Config | None:
+    """The lookup tables; None where they are not used. `tables` may be None for tasks that cannot use them."""
     info, mode = dpu.fields("LUT_INFO"), dpu.fields("LUT_CFG")
     places = {
         name: [dpu(f"LUT_{name}_{number}", "x") for number in range(4)]
@@ -134,6 +134,8 @@ def configure_table(dpu: NamedRegisters, tables: lut.Tables) -> lut.Config | Non
         return None
     if mode != _LOOKUP or places["LE_END"] != places["LO_START"] or len(set(places["LE_END"])) > 1:
         raise UnknownModeError("this division of the tables is not implemented", register="LUT_CFG")
+    if tables is None:
+        raise UnknownModeError("a table in a task of this kind is not implemented", register="EW_CFG")
     below = _pieces(places["LE_START"], values["LE"], scales["LE_UFLOW"], shifts["LE_UFLOW"])
     above = _pieces(places["LO_END"], values["LO"], scales["LO_OFLOW"], shifts["LO_OFLOW"])
     return lut.Config(

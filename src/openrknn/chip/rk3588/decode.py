@@ -11,12 +11,13 @@ from openrknn.chips import CHIPS
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import ConvMode, Precision
 from openrknn.isa.enums import CombineUse, PixelBits
-from openrknn.npu.blocks import cna as npu_cna
-from openrknn.npu.blocks import core as npu_core
-from openrknn.npu.blocks import ppu as npu_ppu
-from openrknn.npu.blocks import rdma as npu_rdma
-from openrknn.npu.blocks.dpu import lut, pipeline
-from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float, surfaces
+from openrknn.task import cna as task_cna
+from openrknn.task import core as task_core
+from openrknn.task import dpu as task_dpu
+from openrknn.task import lut
+from openrknn.task import ppu as task_ppu
+from openrknn.task import rdma as task_rdma
+from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 
 __all__ = [
     "BLOCKS",
@@ -36,7 +37,7 @@ _ENTRY_ATOMS = 4
 _ENTRY_BITS = 15
 
 
-def configure_features(registers: Registers) -> npu_cna.Config:
+def configure_features(registers: Registers) -> task_cna.Config:
     """Read CNA's registers."""
     con1 = registers.read(cna.ConvCon1)
     con2 = registers.read(cna.ConvCon2)
@@ -59,7 +60,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     packed = con1.argb_in.channels
     line_bytes, surface_bytes = _pitches(con1, line, surface, dma.dma_width, element_bytes(precision))
     taps = weight2.weight_height * weight2.weight_width
-    config = npu_cna.Config(
+    config = task_cna.Config(
         feature_address=registers.read(cna.FeatureDataAddr).feature_base_addr,
         height=size0.datain_height,
         width=size0.datain_width,
@@ -108,7 +109,7 @@ def _pitches(con1: cna.ConvCon1, line: int, surface: int, dma_width: int, size: 
     return line * ATOM_BYTES // 4, (surface + 4 * dma_width) * ATOM_BYTES
 
 
-def _converter(registers: Registers, precision: Precision) -> npu_cna.Converter | None:
+def _converter(registers: Registers, precision: Precision) -> task_cna.Converter | None:
     con0 = registers.read(cna.CvtCon0)
     con1, con2 = registers.read(cna.CvtCon1), registers.read(cna.CvtCon2)
     con3, con4 = registers.read(cna.CvtCon3), registers.read(cna.CvtCon4)
@@ -117,7 +118,7 @@ def _converter(registers: Registers, precision: Precision) -> npu_cna.Converter 
         return None
     if is_float(precision):
         raise UnknownModeError("the input converter on floating point data is not implemented", register="CVT_CON0")
-    return npu_cna.Converter(
+    return task_cna.Converter(
         add_first=con0.cvt_type,
         rounding=numerics.Rounding(int(con0.round_type)),
         shifts=(con0.cvt_truncate_0, con0.cvt_truncate_1, con0.cvt_truncate_2, con0.cvt_truncate_3),
@@ -127,7 +128,7 @@ def _converter(registers: Registers, precision: Precision) -> npu_cna.Converter 
     )
 
 
-def _check_rows(config: npu_cna.Config, entries: int) -> None:
+def _check_rows(config: task_cna.Config, entries: int) -> None:
     """Rows must have their room in CBUF: with too few entries they overlap, and the board computes nonsense.
 
     A single row overlaps nothing, and Expand of one pixel asks for 0 entries.
@@ -147,7 +148,7 @@ def _check_rows(config: npu_cna.Config, entries: int) -> None:
         )
 
 
-def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_core.Config:
+def configure_core(registers: Registers, convolution: task_cna.Config) -> task_core.Config:
     """Read CORE's registers; they must agree with CNA's."""
     misc = registers.read(core.MiscCfg)
     clip = registers.read(core.ClipTruncate)
@@ -162,10 +163,10 @@ def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_cor
             f"{convolution.out_height} x {convolution.out_width}",
             register="DATAOUT_SIZE_0",
         )
-    return npu_core.Config(misc.qd_en, clip.clip_truncate, numerics.Rounding(int(clip.round_type)))
+    return task_core.Config(misc.qd_en, clip.clip_truncate, numerics.Rounding(int(clip.round_type)))
 
 
-def configure_readers(registers: Registers) -> npu_rdma.Config:
+def configure_readers(registers: Registers) -> task_rdma.Config:
     """Read DPU_RDMA's registers."""
     mode = registers.read(dpu_rdma.FeatureModeCfg)
     source = registers.read(dpu_rdma.SrcDmaCfg)
@@ -173,7 +174,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
     height = registers.read(dpu_rdma.DataCubeHeight)
     width = registers.read(dpu_rdma.DataCubeWidth).width
     registers.expect_zero(dpu_rdma.PadCfg)
-    registers.waive(dpu_rdma.EwSurfStride, dpu_rdma.Weight, dpu_rdma.SPointer, dpu_rdma.OperationEnable)
+    registers.waive(dpu_rdma.Weight, dpu_rdma.SPointer, dpu_rdma.OperationEnable)
     if erdma.erdma_nonalign or erdma.erdma_surf_mode:
         raise UnknownModeError("packed or serial EW operands are not implemented", register="RDMA_ERDMA_CFG")
     if source.pooling_method:
@@ -182,14 +183,15 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
     operand_notch = registers.read(dpu_rdma.EwSurfNotch).ew_surf_notch
     main_address = registers.read(dpu_rdma.SrcBaseAddr).src_base_addr
     operand_address = registers.read(dpu_rdma.EwBaseAddr).ew_base_addr
+    operand_stride = registers.read(dpu_rdma.EwSurfStride).ew_surf_stride
     rows = height.height
-    return npu_rdma.Config(
+    return task_rdma.Config(
         width=width,
         height=rows,
         channels=registers.read(dpu_rdma.DataCubeChannel).channel,
         precision=Precision.FP16 if decode_dpu.keeps_fp16(registers.read(dpu.DataFormat)) else mode.in_precision,
         proc_precision=mode.proc_precision,
-        main=npu_rdma.walk(main_address, width, rows, line_notch=source.line_notch_addr, surface_notch=main_notch)
+        main=task_rdma.walk(main_address, width, rows, line_notch=source.line_notch_addr, surface_notch=main_notch)
         if not mode.mrdma_disable or mode.comb_use & CombineUse.ENABLE
         else None,
         bias_kinds=registers.read(dpu_rdma.BrdmaCfg).brdma_data_use,
@@ -198,12 +200,13 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
         norm_address=registers.read(dpu_rdma.BnBaseAddr).bn_base_addr,
         operand=None
         if erdma.erdma_disable
-        else npu_rdma.Operand(
+        else task_rdma.Operand(
             erdma.erdma_data_mode,
             element_bytes(erdma.erdma_data_size),
-            npu_rdma.walk(
+            task_rdma.walk(
                 operand_address, width, rows, line_notch=height.ew_line_notch_addr, surface_notch=operand_notch
             ),
+            operand_stride * ATOM_BYTES,
         ),
         combine=mode.comb_use,
         repeat_x=source.kernel_width,
@@ -215,7 +218,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
 _SIZES = {1: PixelBits.BITS8, 2: PixelBits.BITS16}
 
 
-def configure_pooling(registers: Registers) -> npu_ppu.Config:
+def configure_pooling(registers: Registers) -> task_ppu.Config:
     """Read PPU's and PPU_RDMA's registers."""
     mode = registers.read(ppu.OperationModeCfg)
     kernel = registers.read(ppu.PoolingKernelCfg)
@@ -235,7 +238,7 @@ def configure_pooling(registers: Registers) -> npu_ppu.Config:
     if registers.read(ppu_rdma.DataFormat).in_precision is not _SIZES[size]:
         raise ExecutionError("PPU and its reader do not agree on the element size", register="RDMA_DATA_FORMAT")
     value = int(low.pad_value_0) & 0xFFFFFFFF | (int(high.pad_value_1) & 7) << 32
-    return npu_ppu.Config(
+    return task_ppu.Config(
         method=mode.pooling_method,
         precision=form.proc_precision,
         source_address=registers.read(ppu_rdma.SrcBaseAddr).src_base_addr,
@@ -258,10 +261,12 @@ def configure_pooling(registers: Registers) -> npu_ppu.Config:
         pad_value=(value ^ 1 << 34) - (1 << 34),
         reciprocal_width=int(registers.read(ppu.RecipKernelWidth).recip_kernel_width),
         reciprocal_height=int(registers.read(ppu.RecipKernelHeight).recip_kernel_height),
+        pad_right=padding.pad_right,
+        pad_bottom=padding.pad_bottom,
     )
 
 
-def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
+def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
     """Read DPU's registers."""
     mode, form = registers.read(dpu.FeatureModeCfg), registers.read(dpu.DataFormat)
     sizes = registers.read(dpu_stages.BsOwCfg)
@@ -270,7 +275,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     registers.expect_zero(dpu.Unknown40C4)
     registers.waive(dpu.DataCubeWidth, dpu.SPointer, dpu.OperationEnable)
     precision = form.proc_precision
-    return pipeline.Config(
+    return task_dpu.Config(
         flying=mode.flying_mode,
         precision=precision,
         in_precision=form.in_precision,
@@ -278,7 +283,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
         real_channels=channel.orig_channel,
         pad_bits=int(registers.read(dpu.OffsetPend).offset_pend),
         reduction=registers.read(dpu.DataCubeHeight).minmax_ctl,
-        correction=None if sizes.od_bypass else pipeline.Correction(None if sizes.ow_src else operand),
+        correction=None if sizes.od_bypass else task_dpu.Correction(None if sizes.ow_src else operand),
         bias=decode_dpu.configure_bs(registers, precision),
         norm=decode_dpu.configure_bn(registers, precision),
         element_wise=decode_dpu.configure_ew(registers, precision, tables),

@@ -23,9 +23,9 @@ from openrknn.isa.enums import (
     TransposeLanes,
 )
 from openrknn.isa.ignored import Kind
-from openrknn.npu.blocks.dpu import ew, lut, out_cvt, write
-from openrknn.npu.blocks.dpu.stage import Clamp, Scaling, Stage
-from openrknn.npu.blocks.formats import ATOM_BYTES, is_float
+from openrknn.task import ew, lut, out_cvt, write
+from openrknn.task.formats import ATOM_BYTES, is_float
+from openrknn.task.stage import Clamp, Scaling, Stage
 
 __all__ = [
     "BN",

@@ -18,12 +18,13 @@ from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
 from openrknn.isa import ConvMode, Precision
 from openrknn.isa.enums import ArgbInput, ChannelReduction, Regroup
-from openrknn.npu.blocks import cna as npu_cna
-from openrknn.npu.blocks import core as npu_core
-from openrknn.npu.blocks import ppu as npu_ppu
-from openrknn.npu.blocks import rdma as npu_rdma
-from openrknn.npu.blocks.dpu import lut, pipeline
-from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float, surfaces
+from openrknn.task import cna as task_cna
+from openrknn.task import core as task_core
+from openrknn.task import dpu as task_dpu
+from openrknn.task import lut
+from openrknn.task import ppu as task_ppu
+from openrknn.task import rdma as task_rdma
+from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 
 __all__ = [
     "BLOCKS",
@@ -42,7 +43,7 @@ _LANES = 4
 _ENTRY_BYTES, _IMAGE_PIXEL_BYTES = 32, 4
 
 
-def configure_features(registers: Registers) -> npu_cna.Config:
+def configure_features(registers: Registers) -> task_cna.Config:
     """Read CNA's registers."""
     cna = NamedRegisters(registers, RV1106.block("CNA"))
     con1, row, width = cna.fields("CONV_CON1"), cna.fields("CBUF_CON1"), cna("DATA_SIZE0", "datain_width")
@@ -69,7 +70,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     )
 
 
-def _converter(cna: NamedRegisters, precision: Precision) -> npu_cna.Converter | None:
+def _converter(cna: NamedRegisters, precision: Precision) -> task_cna.Converter | None:
     con0, low, high = cna.fields("CVT_CON0"), cna.fields("CVT_SCALE01"), cna.fields("CVT_SCALE23")
     raised = [cna(f"CVT_OFFSET{channel}", "cvt_offset") for channel in range(_LANES)]
     if con0["cvt_bypass"]:
@@ -82,7 +83,7 @@ def _converter(cna: NamedRegisters, precision: Precision) -> npu_cna.Converter |
     whole = [offset << shift for offset, shift in zip(offsets, shifts, strict=True)]
     if odd != con0["cvt_odd"] or whole != raised:
         raise UnknownModeError("offsets that are not whole are not implemented", register="CVT_OFFSET0")
-    return npu_cna.Converter(
+    return task_cna.Converter(
         add_first=False,
         rounding=numerics.Rounding(con0["round_type"]),
         shifts=shifts,
@@ -92,16 +93,16 @@ def _converter(cna: NamedRegisters, precision: Precision) -> npu_cna.Converter |
     )
 
 
-def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_core.Config:
+def configure_core(registers: Registers, convolution: task_cna.Config) -> task_core.Config:
     """Read CORE's registers; they must agree with CNA's. Zero skipping works without CORE, which is not started."""
     core = NamedRegisters(registers, RV1106.block("CORE"))
     if convolution.input_major:
         core.waive("MISC_CFG", "DATAOUT_SIZE_0", "DATAOUT_SIZE_1", "CLIP_TRUNCATE")
-        return npu_core.Config(window_sums=False, shift=0, rounding=numerics.Rounding.EVEN)
+        return task_core.Config(window_sums=False, shift=0, rounding=numerics.Rounding.EVEN)
     return decode_named.read_core(core, convolution)
 
 
-def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
+def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
     """Read DPU's registers."""
     dpu = NamedRegisters(registers, RV1106.block("DPU"))
     precision, channel = decode_named_dpu.arithmetic(dpu), dpu.fields("DATA_CUBE_CHANNEL")
@@ -112,7 +113,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     regroup = Regroup.ATOMS if dpu("BS_OW_CFG", "tp_atoms") else Regroup(dpu("BS_OW_CFG", "regroup"))
     if regroup is Regroup.LANES8 and dpu("WDMA_SIZE_0", "wide_lanes"):
         regroup = Regroup.LANES16
-    return pipeline.Config(
+    return task_dpu.Config(
         flying=bool(mode["flying_mode"]),
         precision=precision,
         in_precision=precision,
@@ -138,13 +139,13 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
     )
 
 
-def configure_readers(registers: Registers) -> npu_rdma.Config:
+def configure_readers(registers: Registers) -> task_rdma.Config:
     """Read DPU_RDMA's registers: RK3588's, with operands per channel in blocks of four."""
     readers = replace(rk3588.configure_readers(registers), operand_block=_CHIP.bias_group)
     return decode_named_dpu.with_arithmetic(readers, NamedRegisters(registers, RV1106.block("DPU")))
 
 
-def configure_pooling(registers: Registers) -> npu_ppu.Config:
+def configure_pooling(registers: Registers) -> task_ppu.Config:
     """Read PPU's and PPU_RDMA's registers."""
     return decode_named.read_pooling(
         NamedRegisters(registers, RV1106.block("PPU")), NamedRegisters(registers, RV1106.block("PPU_RDMA"))

@@ -28,13 +28,14 @@ from openrknn.isa.enums import (
     PixelBits,
     PoolingMethod,
 )
-from openrknn.npu.blocks import cna as npu_cna
-from openrknn.npu.blocks import core as npu_core
-from openrknn.npu.blocks import ppu as npu_ppu
-from openrknn.npu.blocks import rdma as npu_rdma
-from openrknn.npu.blocks.dpu import ew, lut, out_cvt, pipeline, write
-from openrknn.npu.blocks.dpu.stage import Scaling, Stage
-from openrknn.npu.blocks.formats import element_bytes
+from openrknn.task import cna as task_cna
+from openrknn.task import core as task_core
+from openrknn.task import dpu as task_dpu
+from openrknn.task import ew, lut, out_cvt, write
+from openrknn.task import ppu as task_ppu
+from openrknn.task import rdma as task_rdma
+from openrknn.task.formats import element_bytes
+from openrknn.task.stage import Scaling, Stage
 
 __all__ = [
     "BLOCKS",
@@ -94,7 +95,7 @@ def _pads(cna: NamedRegisters) -> tuple[int, int]:
     return cna("DATA_SIZE3", "pad_top"), cna("PAD_CON0", "pad_left")
 
 
-def configure_features(registers: Registers) -> npu_cna.Config:
+def configure_features(registers: Registers) -> task_cna.Config:
     """Read CNA's registers."""
     cna = _cna(registers)
     con1, con3, shape = cna.fields("CONV_CON1"), cna.fields("CONV_CON3"), cna.fields("WEIGHT_SHAPE")
@@ -117,7 +118,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     line_bytes = cna("LINE_STRIDE", "line_stride") * _ATOM
     rows = decode_named_cna.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
     converter = _converter(cna) if cna("CVT_LANES", "cvt_lanes") else None
-    return npu_cna.Config(
+    return task_cna.Config(
         feature_address=cna("FEATURE_DATA_ADDR", "feature_base_addr") - rows * line_bytes,
         height=size["datain_height"],
         width=size["datain_width"],
@@ -156,7 +157,7 @@ def configure_features(registers: Registers) -> npu_cna.Config:
     )
 
 
-def _converter(cna: NamedRegisters) -> npu_cna.Converter:
+def _converter(cna: NamedRegisters) -> task_cna.Converter:
     """(x * scale + offset) >> shift; pictures add after the shift, matrix products before the multiplication."""
     low, high = cna.fields("CVT_SCALE01"), cna.fields("CVT_SCALE23")
     lanes = [cna.fields(f"CVT{channel}") for channel in range(_LANES)]
@@ -169,7 +170,7 @@ def _converter(cna: NamedRegisters) -> npu_cna.Converter:
         units = list(scales)
     if any(offset % unit for offset, unit in zip(raised, units, strict=True)):
         raise UnknownModeError("offsets that are not whole are not implemented", register="CVT0")
-    return npu_cna.Converter(
+    return task_cna.Converter(
         add_first=add_first,
         rounding=numerics.Rounding.EVEN,
         shifts=shifts,
@@ -179,13 +180,13 @@ def _converter(cna: NamedRegisters) -> npu_cna.Converter:
     )
 
 
-def configure_core(registers: Registers, convolution: npu_cna.Config) -> npu_core.Config:
+def configure_core(registers: Registers, convolution: task_cna.Config) -> task_core.Config:
     """There is no CORE: what it delivers is said in CNA."""
     sums = NamedRegisters(registers, RV1106B.block("CNA"))("CONV_CON1", "qd_en")
-    return npu_core.Config(bool(sums) and not convolution.depthwise, 0, numerics.Rounding.EVEN)
+    return task_core.Config(bool(sums) and not convolution.depthwise, 0, numerics.Rounding.EVEN)
 
 
-def configure_array_pooling(registers: Registers) -> npu_ppu.Config | None:
+def configure_array_pooling(registers: Registers) -> task_ppu.Config | None:
     """Maximum pooling: a convolution without weights whose windows come out one pixel after another."""
     cna, dpu = _cna(registers), NamedRegisters(registers, RV1106B.block("DPU"))
     con1, shape, con3 = cna.fields("CONV_CON1"), cna.fields("WEIGHT_SHAPE"), cna.fields("CONV_CON3")
@@ -205,8 +206,8 @@ def configure_array_pooling(registers: Registers) -> npu_ppu.Config | None:
     stages = _bias(dpu), _element_wise(dpu, None)
     if stages != (None, None) or (out.scale, out.shift, out.offset) != (1, 0, 0):
         raise UnknownModeError("pooling that computes more is not implemented", register="BS_CFG")
-    operand_tensors.configure_table(dpu, lut.Tables())
-    return npu_ppu.Config(
+    operand_tensors.configure_table(dpu, None)
+    return task_ppu.Config(
         method=PoolingMethod.MAX,
         precision=Precision.INT8,
         source_address=cna("FEATURE_DATA_ADDR", "feature_base_addr"),
@@ -233,7 +234,7 @@ def configure_array_pooling(registers: Registers) -> npu_ppu.Config | None:
     )
 
 
-def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
+def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
     """Read DPU's registers."""
     dpu = NamedRegisters(registers, RV1106B.block("DPU"))
     mode, form, channel = (dpu.fields(name) for name in ("FEATURE_MODE_CFG", "DATA_FORMAT", "DATA_CUBE_CHANNEL"))
@@ -244,7 +245,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
         raise UnknownModeError("this way of the data is not implemented for this chip", register="FEATURE_MODE_CFG")
     operands = NamedRegisters(registers, RV1106B.block("DPU_RDMA")).fields("RDMA_BRDMA_CFG")
     real = channel["orig_channel"]
-    return pipeline.Config(
+    return task_dpu.Config(
         flying=bool(mode["flying_mode"]),
         precision=Precision.INT8,
         in_precision=moves.precision,
@@ -252,7 +253,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> pipeline.Config:
         real_channels=real,
         pad_bits=dpu("OFFSET_PEND", "offset_pend"),
         reduction=ChannelReduction(0),
-        correction=pipeline.Correction(None) if operands["cpend"] and not mode["flying_mode"] else None,
+        correction=task_dpu.Correction(None) if operands["cpend"] and not mode["flying_mode"] else None,
         bias=_bias(dpu),
         norm=None,
         element_wise=_element_wise(dpu, operand_tensors.configure_table(dpu, tables)),
@@ -353,7 +354,7 @@ def _write(dpu: NamedRegisters, moves: _Moves, *, packed: bool = False) -> write
     )
 
 
-def configure_readers(registers: Registers) -> npu_rdma.Config:
+def configure_readers(registers: Registers) -> task_rdma.Config:
     """Read DPU_RDMA's registers."""
     reader = NamedRegisters(registers, RV1106B.block("DPU_RDMA"))
     mode, brdma, erdma = (
@@ -365,7 +366,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
     if mode["formats"] not in {0, _RAW} or mode["flag_8"]:
         raise UnknownModeError("this format is not implemented for this chip", register="RDMA_FEATURE_MODE_CFG")
     width, height = size["width"], size["height"]
-    main = npu_rdma.walk(
+    main = task_rdma.walk(
         reader("RDMA_SRC_BASE_ADDR", "src_base_addr"),
         width,
         height,
@@ -373,7 +374,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
         surface_notch=reader("RDMA_SURF_NOTCH", "surf_notch_addr"),
         atom_bytes=_ATOM,
     )
-    operand = npu_rdma.Walk(
+    operand = task_rdma.Walk(
         reader("RDMA_EW_BASE_ADDR", "ew_base_addr"),
         width * _ATOM,
         reader("RDMA_EW_SURF_STRIDE", "ew_surf_stride") * _ATOM,
@@ -381,7 +382,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
     kinds = OperandKinds(0)
     for name, kind in (("alu", OperandKinds.ALU), ("mul", OperandKinds.MUL), ("cpend", OperandKinds.CPEND)):
         kinds |= kind if brdma[name] else OperandKinds(0)
-    return npu_rdma.Config(
+    return task_rdma.Config(
         width=width,
         height=height,
         channels=reader("RDMA_DATA_CUBE_CHANNEL", "channel"),
@@ -394,7 +395,7 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
         norm_address=0,
         operand=None
         if erdma["erdma_disable"]
-        else npu_rdma.Operand(
+        else task_rdma.Operand(
             OperandMode(erdma["erdma_data_mode"]), element_bytes(PixelBits(erdma["erdma_data_size"])), operand
         ),
         combine=CombineUse(0),
@@ -407,6 +408,6 @@ def configure_readers(registers: Registers) -> npu_rdma.Config:
     )
 
 
-def configure_pooling(_: Registers) -> npu_ppu.Config:
+def configure_pooling(_: Registers) -> task_ppu.Config:
     """There is no PPU."""
     raise UnknownModeError("this chip has no PPU; it pools in the array")

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from openrknn import isa
+from openrknn.chip.rk3588.encode import restarted
 from openrknn.compiler.errors import UnsupportedOperatorError, about
 from openrknn.compiler.link.emit import Commands, emit_task
-from openrknn.compiler.program import ELEMENTWISE, Place, Program, Registers, Table, Task, Tensor
-from openrknn.compiler.recipes.base import CLEARED
-from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
+from openrknn.compiler.program import Place, Program, Table, Task, Tensor, made_of
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.container.parts import DataType, Kind
 from openrknn.isa.errors import EncodingError
 from openrknn.isa.words import amounts_word, link_word, tail_words
+from openrknn.task.kinds import Pooling
 
 __all__ = ["Linked", "LinkedTask", "append", "chain", "cleared", "link", "link_copies", "load_tasks"]
 
 _STREAM_ALIGNMENT = 8
 """Words: streams start at multiples of 64 bytes."""
-_POINTERS = ("DPU.S_POINTER", "DPU_RDMA.RDMA_S_POINTER")
 
 
 @dataclass(slots=True)
@@ -139,11 +139,11 @@ def _tasks(program: Program, tables: dict[str, Table]) -> Iterator[tuple[int, Ta
 
 def cleared(task: Task) -> Task:
     """The task as it runs behind a freshly loaded table, if it uses the table."""
-    if task.registers["DPU.EW_CFG"].get("ew_lut_bypass") != 0:
+    if isinstance(task.work, Pooling) or task.work.dpu.element_wise is None:
         return task
-    registers: Registers = {**task.registers}
-    registers |= {name: {**CLEARED} for name in _POINTERS}
-    return replace(task, registers=registers)
+    if task.work.dpu.element_wise.table is None:
+        return task
+    return replace(task, work=replace(task.work, is_first=True), registers=restarted(task.registers))
 
 
 def load_tasks(program: Program, table: Table) -> list[Task]:
@@ -156,9 +156,9 @@ def load_tasks(program: Program, table: Table) -> list[Task]:
         )  # fmt: skip
     cube = Cube(Place(name), 1)
     form = program.target.int8
-    registers = elementwise_registers(form, (form.atom, 1, 1), cube, cube, {})
+    copy = elementwise_task(form, (form.atom, 1, 1), cube, cube)
     parts = ((0,), (1,)) if program.target.halves_in_tasks else ((0, 1),)
-    return [Task(ELEMENTWISE, registers, table=table, halves=halves) for halves in parts]
+    return [made_of(copy, table, halves=halves) for halves in parts]
 
 
 def append(

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 from openrknn.compiler.link import Linked, LinkedTask, append, chain, cleared, load_tasks
 from openrknn.compiler.link.emit import Commands, emit_task
-from openrknn.compiler.program import POOLING, Place, Program, Step, Table, Task, Tensor
-from openrknn.compiler.recipes.pooling import PoolingTask, pooling_registers
+from openrknn.compiler.program import Place, Program, Step, Table, Task, Tensor, made_of
+from openrknn.compiler.recipes.pooling import pooling_task
 from openrknn.container.parts import DataType, Kind
 
 __all__ = ["link_cores"]
@@ -107,9 +107,8 @@ def _meeting(program: Program) -> Task:
             size_bytes=_SCRATCH_BYTES, atom_bytes=form.atom_bytes,
         )  # fmt: skip
     target, source = (Place(name) for name in _NAMES)
-    task = PoolingTask(
-        format=form, average=False, channels=_CHANNELS, rows=1, columns=1, out_rows=1, out_columns=1, kernel=(1, 1),
+    return made_of(pooling_task(
+        form, average=False, channels=_CHANNELS, rows=1, columns=1, out_rows=1, out_columns=1, kernel=(1, 1),
         strides=(1, 1), pads=(0, 0, 0, 0), source=source, line_pixels=1, source_pitch=1, target=target, target_pitch=1,
         target_notch=0, zero_point=0,
-    )  # fmt: skip
-    return Task(POOLING, pooling_registers(task))
+    ))  # fmt: skip

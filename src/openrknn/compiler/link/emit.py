@@ -10,9 +10,10 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from openrknn import isa
-from openrknn.compiler.program import Place, Program, Task, Tensor
+from openrknn.compiler.program import Place, Program, Registers, Task, Tensor
 from openrknn.compiler.targets import TARGETS, Target
 from openrknn.container.parts import DataType, Kind
+from openrknn.task.kinds import Pooling
 
 __all__ = ["Commands", "emit_task"]
 
@@ -94,7 +95,7 @@ def _word(family: str, code: int, path: str, fields: tuple[tuple[str, int], ...]
 def emit_task(task: Task, program: Program, core: int = 0) -> Commands:
     """The commands of a task; fields that the register table does not have raise its own error."""
     target = program.target
-    blocks, registers = target.translate(task.blocks, task.registers)
+    blocks, registers = target.translate(task.blocks, _with_ends(task) if target.continues_tables else task.registers)
     if core and target.on_core is not None:
         target.on_core(registers, core)
     template = _template(target.name, blocks)
@@ -118,6 +119,16 @@ def emit_task(task: Task, program: Program, core: int = 0) -> Commands:
     if task.table is not None:
         _table(made, task, target)
     return made
+
+
+def _with_ends(task: Task) -> Registers:
+    """With the values that lines beyond a lookup table start from."""
+    if isinstance(task.work, Pooling) or task.work.dpu.element_wise is None:
+        return task.registers
+    table = task.work.dpu.element_wise.table
+    if table is None:
+        return task.registers
+    return {**task.registers, "DPU.LUT_ENDS": {"first": int(table.entries[0, 0]), "last": int(table.entries[1, -1])}}
 
 
 def _stored(program: Program, base: str, data: bytes) -> str:

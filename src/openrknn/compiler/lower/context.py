@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,15 @@ from openrknn.compiler.budget import MOST_TASKS, refuse_tasks
 from openrknn.compiler.formats import Format, align
 from openrknn.compiler.functions import Function
 from openrknn.compiler.ir import Array, Graph, Op, Quantization
-from openrknn.compiler.program import Program, Step, Task, Tensor
+from openrknn.compiler.program import Program, Step, Task, Tensor, made_of
 from openrknn.compiler.quantise.statistics import Statistics
-from openrknn.compiler.recipes.elementwise import LARGEST_SIDE, Cube, band_registers
+from openrknn.compiler.recipes.elementwise import LARGEST_SIDE, Cube, band_task
 from openrknn.compiler.targets import Target
 from openrknn.compiler.tile import parts
 from openrknn.container.parts import DataType, Kind
 from openrknn.layout.features import FeatureLayout
+from openrknn.task.kinds import Elementwise
+from openrknn.task.place import Address
 
 __all__ = ["Lowering", "Options"]
 
@@ -98,23 +100,19 @@ class Lowering:
         self.expect(step, 1)
         step.tasks.append(task)
 
-    def add_rows(self, step: Step, task: Task) -> None:
+    def add_rows(self, step: Step, task: Elementwise[Address]) -> None:
         """A task of the DPU that works pixel by pixel: cores share its rows, or the columns of its only row."""
-        sides = [task.registers[f"DPU.DATA_CUBE_{side.upper()}"][side] for side in ("height", "width")]
-        size = next((side for side in sides if isinstance(side, int) and side > 1), 1)
+        size = next((side for side in (task.reader.height, task.reader.width) if side > 1), 1)
         if size > LARGEST_SIDE:  # one row, of a number of pixels that has no factors
             self.expect(step, -(-size // LARGEST_SIDE))
             for part in parts(size, 1, -(-size // LARGEST_SIDE)):
-                self.add_rows(step, self._band(task, *part))
+                self.add_rows(step, band_task(task, *part, self.program.tensors))
             return
-        self.add(step, task)
+        made = made_of(task)
+        self.add(step, made)
         for cores in self.options.core_counts:
-            bands = [self._band(task, *part) for part in parts(size, 1, cores)]
-            self.share(step, cores, [[band] for band in bands] or [[task]])
-
-    def _band(self, task: Task, first: int, count: int) -> Task:
-        made = band_registers(task.registers, first, count, self.program.tensors, self.target.atom_bytes)
-        return replace(task, registers=made)
+            bands = [made_of(band_task(task, *part, self.program.tensors)) for part in parts(size, 1, cores)]
+            self.share(step, cores, [[band] for band in bands] or [[made]])
 
     def share(self, step: Step, cores: int, lists: list[list[Task]]) -> None:
         """More tasks for each core; what cannot be shared is for the first."""

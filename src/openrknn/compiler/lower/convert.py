@@ -8,17 +8,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from openrknn.compiler.formats import align
 from openrknn.compiler.ir import Op, Quantization
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.program import ELEMENTWISE, Place, Registers, Task
-from openrknn.compiler.recipes.base import merge
-from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
-from openrknn.compiler.recipes.finish import Finish, fp16_bits, fp32_bits
+from openrknn.compiler.recipes.elementwise import elementwise_task
+from openrknn.compiler.recipes.finish import Finish
 from openrknn.compiler.recipes.fixed_point import factor
+from openrknn.compiler.recipes.stages import Stages, added, fp16_number, multiplied, scaled
 from openrknn.isa import Precision
-from openrknn.isa.enums import AluAlgorithm, CombineUse, OperandMode, PixelBits
+from openrknn.isa.enums import CombineUse, OperandMode
+from openrknn.task.kinds import Elementwise
+from openrknn.task.place import Address, Place
+from openrknn.task.rdma import Operand
 
 __all__ = ["lower_convert"]
 
@@ -41,91 +44,75 @@ def lower_convert(low: Lowering, op: Op) -> None:
     channels, rows, columns = low.tensor(op.output).cube
     int8, fp16 = low.target.int8, low.target.fp16
     size = align(channels, int8.atom), rows, columns
-    pitch = low.tensor(op.output).pitch
     if source is not None and target is None and low.target.casts_first:
         for task in _cast(low, op, source):
             low.add_rows(step, task)
         return
     if source is not None and target is None:
-        form, finish = int8, _to_fp16(source)
-        written = align(channels, fp16.atom)
-        finish["DPU.SURFACE_ADD"] = {"surf_add": _RATIO * pitch}
-        finish["DPU.BS_OW_CFG"] = {"size_e_0": _RATIO, "size_e_1": _RATIO, "size_e_2": _RATIO}
+        form, stages, written = int8, _to_fp16(source), align(channels, fp16.atom)
     else:
         assert target is not None
-        form, finish, written = fp16, _to_int8(target), size[0]
-        merge(finish, _pairs(low.cube(op.inputs[0]), rows * columns, fp16.atom_bytes))
-    finish["DPU.DATA_CUBE_CHANNEL"] = {"orig_channel": written}
-    registers = elementwise_registers(form, size, low.cube(op.inputs[0]), low.cube(op.output), finish)
-    low.add_rows(step, Task(ELEMENTWISE, registers))
+        form, stages, written = fp16, _to_int8(target), size[0]
+    made = elementwise_task(form, size, low.cube(op.inputs[0]), low.cube(op.output), stages)
+    made = replace(made, dpu=replace(made.dpu, real_channels=written))
+    low.add_rows(step, _doubled(made) if target is None else _paired(made))
 
 
-def _cast(low: Lowering, op: Op, source: Quantization) -> list[Task]:
+def _doubled(task: Elementwise[Address]) -> Elementwise[Address]:
+    """Each atom that is read becomes two."""
+    walk = task.dpu.write
+    written = replace(walk, per_pixel=_RATIO, group_step_bytes=_RATIO * walk.group_step_bytes)
+    return replace(task, dpu=replace(task.dpu, write=written))
+
+
+def _paired(task: Elementwise[Address]) -> Elementwise[Address]:
+    """Even surfaces come as the main numbers, odd ones through the reader of the second operand."""
+    reader = task.reader
+    assert reader.main is not None
+    assert isinstance(reader.main.address, Place)
+    place, pitch = reader.main.address, reader.main.surface_bytes
+    main = replace(reader.main, surface_bytes=_RATIO * pitch)
+    other = replace(main, address=Place(place.tensor, place.offset + pitch))
+    return replace(task, reader=replace(
+        reader, main=main, operand=Operand(OperandMode.PER_PIXEL, _RATIO, other, _RATIO * pitch),
+        combine=CombineUse.ENABLE | CombineUse.MAIN,
+    ))  # fmt: skip
+
+
+def _cast(low: Lowering, op: Op, source: Quantization) -> list[Elementwise[Address]]:
     """The stored numbers as floats, then in place (x - zero point) * scale; the scale as two factors."""
     channels, rows, columns = low.tensor(op.output).cube
-    pitch, int8, fp16 = low.tensor(op.output).pitch, low.target.int8, low.target.fp16
+    int8, fp16 = low.target.int8, low.target.fp16
     target = low.cube(op.output)
-    plain: Registers = {
-        "DPU.DATA_FORMAT": {"out_precision": fp16.precision},
-        "DPU.OUT_CVT_SCALE": {"fp32tofp16_en": 1},
-        "DPU.SURFACE_ADD": {"surf_add": _RATIO * pitch},
-        "DPU.BS_OW_CFG": {"size_e_0": _RATIO, "size_e_1": _RATIO, "size_e_2": _RATIO},
-        "DPU.DATA_CUBE_CHANNEL": {"orig_channel": align(channels, fp16.atom)},
-    }
     finish = Finish(1.0, None, flying=True)
     finish.add(-float(source.zero_point))
     finish.multiply(source.scale)
     size = align(channels, int8.atom), rows, columns
+    plain = elementwise_task(int8, size, low.cube(op.inputs[0]), target, Stages(out_precision=fp16.precision))
     return [
-        Task(ELEMENTWISE, elementwise_registers(int8, size, low.cube(op.inputs[0]), target, plain)),
-        Task(ELEMENTWISE, elementwise_registers(fp16, (channels, rows, columns), target, target, finish.registers)),
+        _doubled(replace(plain, dpu=replace(plain.dpu, real_channels=align(channels, fp16.atom)))),
+        elementwise_task(fp16, (channels, rows, columns), target, target, finish.stages),
     ]
 
 
-def _to_fp16(source: Quantization) -> Registers:
+def _to_fp16(source: Quantization) -> Stages:
     exponent = max(_EXPONENT, math.ceil(math.log2(_STEPS / source.scale)))
     multiplier, shift = factor(source.scale * 2.0**exponent)
     if shift < 0:  # steps of more than one: the multiplier has room
         shift, exponent = 0, exponent + shift
-    return {
-        "DPU.DATA_FORMAT": {"out_precision": Precision.FP16},
-        "DPU.BN_CFG": {"bn_bypass": 0, "bn_alu_bypass": 0, "bn_alu_algo": AluAlgorithm.ADD},
-        "DPU.BN_ALU_CFG": {"bn_alu_operand": -source.zero_point & 0xFFFFFFFF},
-        # The vendor's streams have the offset 1 wherever integers become floats; it is not added.
-        "DPU.OUT_CVT_OFFSET": {"out_cvt_offset": 1},
-        "DPU.OUT_CVT_SCALE": {"out_cvt_scale": multiplier, "fp32tofp16_en": 1},
-        "DPU.OUT_CVT_SHIFT": {"out_cvt_shift": shift, "minus_exp": exponent},
-    }
+    # The vendor's streams have the offset 1 wherever integers become floats; it is not added.
+    return Stages(
+        norm=added(-source.zero_point, is_float=False), out_precision=Precision.FP16, offset=1, scale=multiplier,
+        shift=shift, minus_exponent=exponent,
+    )  # fmt: skip
 
 
-def _to_int8(target: Quantization) -> Registers:
+def _to_int8(target: Quantization) -> Stages:
     """The factor is fp16; what is beyond its range is left to the second multiplier, a power of two."""
     gain = 1 / target.scale
     power = max(0, math.frexp(gain)[1] - _LARGEST_FP16_POWER)
-    registers: Registers = {
-        "DPU.DATA_FORMAT": {"out_precision": Precision.INT8},
-        "DPU.BS_CFG": {"bs_bypass": 0, "bs_mul_bypass": 0},
-        "DPU.BS_MUL_CFG": {"bs_mul_operand": fp16_bits(gain / 2.0**power)},
-        "DPU.BN_CFG": {"bn_bypass": 0, "bn_alu_bypass": 0, "bn_alu_algo": AluAlgorithm.ADD},
-        "DPU.BN_ALU_CFG": {"bn_alu_operand": fp32_bits(float(target.zero_point))},
-    }
-    if power:
-        registers["DPU.BN_CFG"]["bn_mul_bypass"] = 0
-        registers["DPU.BN_MUL_CFG"] = {"bn_mul_operand": fp16_bits(2.0**power)}
-    return registers
-
-
-def _pairs(source: Cube, pixels: int, atom_bytes: int) -> Registers:
-    """Even surfaces come as the main numbers, odd ones through the reader of the second operand."""
-    place, pitch = source.place, source.pitch
-    return {
-        "DPU.FEATURE_MODE_CFG": {"comb_use": 1},
-        "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {"comb_use": CombineUse.ENABLE | CombineUse.MAIN},
-        "DPU_RDMA.RDMA_SURF_NOTCH": {"surf_notch_addr": _RATIO * pitch - pixels},
-        "DPU_RDMA.RDMA_ERDMA_CFG": {
-            "erdma_disable": 0, "erdma_data_size": PixelBits.BITS16, "erdma_data_mode": OperandMode.PER_PIXEL,
-        },
-        "DPU_RDMA.RDMA_EW_BASE_ADDR": {"ew_base_addr": Place(place.tensor, place.offset + pitch * atom_bytes)},
-        "DPU_RDMA.RDMA_EW_SURF_STRIDE": {"ew_surf_stride": _RATIO * pitch},
-        "DPU_RDMA.RDMA_EW_SURF_NOTCH": {"ew_surf_notch": _RATIO * pitch - pixels},
-    }  # fmt: skip
+    rest = scaled(fp16_number(2.0**power)) if power else None
+    return Stages(
+        bias=multiplied(scaled(fp16_number(gain / 2.0**power)), is_float=True),
+        norm=added(float(target.zero_point), rest, is_float=True), out_precision=Precision.INT8,
+    )  # fmt: skip

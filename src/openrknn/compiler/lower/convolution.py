@@ -14,10 +14,11 @@ from openrknn.compiler.lower.constants import Packed, pack_constants
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.wide import is_wide, scale_task, wide_tensor
 from openrknn.compiler.operators import NPU_FUNCTIONS
-from openrknn.compiler.program import CONVOLUTION, ELEMENTWISE, Place, Step, Task, Tensor
-from openrknn.compiler.recipes.convolution import ConvolutionTask, Residual, convolution_registers
-from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
+from openrknn.compiler.program import Place, Step, Task, Tensor, made_of
+from openrknn.compiler.recipes.convolution import ConvolutionTask, Residual, convolution_task
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.compiler.recipes.finish import Finish, fp16_bits
+from openrknn.compiler.recipes.stages import Stages
 from openrknn.compiler.tile import Axis, Band, Columns, Shape, Share, folded, share_bands, shares, tile
 from openrknn.container.parts import DataType
 from openrknn.isa.enums import EwAlgorithm
@@ -86,8 +87,7 @@ def _correct_edges(low: Lowering, op: Op, step: Step) -> None:
         finish.multiply(gain)
         finish.output()
         cube = Cube(tensor.at(0, row, column), tensor.pitch)
-        registers = elementwise_registers(low.format, size, cube, cube, finish.registers, line=width)
-        low.add(step, Task(ELEMENTWISE, registers))
+        low.add(step, made_of(elementwise_task(low.format, size, cube, cube, finish.stages, line=width)))
 
 
 def _suffix(op: Op) -> str:
@@ -214,9 +214,8 @@ def _part(
             picture_channels=source.cube[0] if is_picture else 0, picture_row=row_pixels,
             picture_height=height, residual=_residual(low, op, first_out + share.kernel, out_place),
         )  # fmt: skip
-        registers = convolution_registers(task, {name: dict(fields) for name, fields in finish.registers.items()})
-        _slope_chunk(registers, first)
-        return Task(CONVOLUTION, registers, picture=source.name if is_picture else None, first_row=band.row)
+        work = convolution_task(task, _slope_chunk(finish.stages, first))
+        return made_of(work, picture=source.name if is_picture else None, first_row=band.row)
 
     whole = Share(0, shape.out_height, 0, len(bias))
     for band in tile(shape, form, op.name):
@@ -277,7 +276,7 @@ def _finish(low: Lowering, op: Op, packed: Packed, first_out: int, count: int) -
         apply_activation(low, op, finish, activation, largest, first_out, count)
     if len(op.inputs) > 3:
         other = low.quantization(op.inputs[3])
-        finish.operand(EwAlgorithm.ADD, other, per_channel=False, relu=bool(op.attributes.get("post_relu")))
+        finish.operand(EwAlgorithm.ADD, other, relu=bool(op.attributes.get("post_relu")))
     finish.output()
     return finish
 
@@ -302,8 +301,6 @@ def apply_activation(
         finish.lookup(
             function, low.quantization(op.inputs[0]) if finish.flying else None, wide=is_wide(low, activation)
         )
-        if low.target.continues_tables:
-            finish.set("DPU.LUT_ENDS", first=function.table.low[0], last=function.table.high[-1])
 
 
 def _slopes(low: Lowering, op: Op, slope: Array) -> str:
@@ -317,8 +314,9 @@ def _slopes(low: Lowering, op: Op, slope: Array) -> str:
     return low.data(f"{op.name}_slope", stream, (ceil_div(len(stream), 2),), DataType.INT16)
 
 
-def _slope_chunk(registers: dict[str, dict[str, int | Place]], channel: int) -> None:
+def _slope_chunk(stages: Stages, channel: int) -> Stages:
     """Chunks of a depthwise convolution start further on in the slopes."""
-    place = registers.get("DPU_RDMA.RDMA_BN_BASE_ADDR", {}).get("bn_base_addr")
-    if isinstance(place, Place) and channel:
-        registers["DPU_RDMA.RDMA_BN_BASE_ADDR"] = {"bn_base_addr": Place(place.tensor, place.offset + 2 * channel)}
+    place = stages.norm_address
+    if not isinstance(place, Place) or not channel:
+        return stages
+    return replace(stages, norm_address=Place(place.tensor, place.offset + 2 * channel))

@@ -14,12 +14,14 @@ from openrknn.compiler.lower.convolution import apply_activation
 from openrknn.compiler.lower.guard import guard_tasks
 from openrknn.compiler.lower.pointwise import scratch
 from openrknn.compiler.lower.wide import is_wide, scale_task, wide_tensor
-from openrknn.compiler.program import ELEMENTWISE, Place, Step, Task
+from openrknn.compiler.program import Place, Step, Task, made_of
 from openrknn.compiler.quantise.ranges import quantization_for
-from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers, repeat_registers
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_task, repeat_task
 from openrknn.compiler.recipes.finish import Finish
 from openrknn.compiler.tile import parts
 from openrknn.isa.enums import EwAlgorithm, EwOperation
+from openrknn.task.kinds import Elementwise
+from openrknn.task.place import Address
 
 __all__ = ["copy_task", "lower_activation", "lower_binary", "lower_repeat"]
 
@@ -97,18 +99,18 @@ def lower_binary(low: Lowering, op: Op) -> None:
     if op.attributes.get("offset"):
         finish.add(op.attributes["offset"])
     if method == "mul":
-        finish.operand(EwOperation.MUL, second, per_channel=per_channel, relu=relu)
+        finish.operand(EwOperation.MUL, second, relu=relu)
     else:
         if first is not None:
             # The second operand's factor has 15 bits: where its scale is the larger one, the first gets fewer digits.
             ratio = second.scale / abs(finish.unit) if second is not None else 1.0
             finish.widen(max(0, 14 - max(0, math.frexp(ratio)[1] - 1)))
-        finish.operand(_ALGORITHMS[method], second, per_channel=per_channel, relu=relu, negated=method == "sub")
+        finish.operand(_ALGORITHMS[method], second, relu=relu, negated=method == "sub")
     finish.output()
-    registers = elementwise_registers(
-        low.format, cube, source, low.cube(op.output), finish.registers, other, per_channel=per_channel
+    made = elementwise_task(
+        low.format, cube, source, low.cube(op.output), finish.stages, other, per_channel=per_channel
     )
-    low.add_rows(step, Task(ELEMENTWISE, registers))
+    low.add_rows(step, made)
 
 
 def _alike(low: Lowering, op: Op, step: Step, other: Cube, pitch: int) -> Cube:
@@ -116,8 +118,7 @@ def _alike(low: Lowering, op: Op, step: Step, other: Cube, pitch: int) -> Cube:
     cube = low.tensor(op.output).cube
     size = low.format.surfaces(cube[0]) * pitch * low.format.atom_bytes
     made = Cube(Place(scratch(low, f"{op.output}_alike", size)), pitch)
-    finish = Finish(1.0, None, flying=True)
-    low.add_rows(step, Task(ELEMENTWISE, elementwise_registers(low.format, cube, other, made, finish.registers)))
+    low.add_rows(step, elementwise_task(low.format, cube, other, made))
     return made
 
 
@@ -128,7 +129,7 @@ def _negated(low: Lowering, op: Op, step: Step, other: Cube) -> Cube:
     made = Cube(Place(scratch(low, f"{op.output}_negated", size)), other.pitch)
     finish = Finish(1.0, None, flying=True)
     finish.multiply(-1.0)
-    low.add(step, Task(ELEMENTWISE, elementwise_registers(low.format, cube, other, made, finish.registers)))
+    low.add(step, made_of(elementwise_task(low.format, cube, other, made, finish.stages)))
     return made
 
 
@@ -162,7 +163,7 @@ def lower_repeat(low: Lowering, op: Op) -> None:
         cube = Cube(source.at(channel, row), source.pitch)
         place = target.at(channel, row * factors[0])
         as_bytes = low.target.repeats_bytes
-        return Task(ELEMENTWISE, repeat_registers(low.format, count, columns, factors, cube, place, as_bytes=as_bytes))
+        return made_of(repeat_task(low.format, count, columns, factors, cube, place, as_bytes=as_bytes))
 
     every = range(0, align(channels, low.format.atom), low.format.atom)
     guards = guard_tasks(low) if low.target.repeat_guards else []
@@ -178,13 +179,9 @@ def lower_repeat(low: Lowering, op: Op) -> None:
         low.share(step, cores, bands or [step.tasks])
 
 
-def copy_task(low: Lowering, source: str, target: str) -> Task:
+def copy_task(low: Lowering, source: str, target: str) -> Elementwise[Address]:
     """The same numbers in another place."""
-    finish = Finish(1.0, None, flying=True)
-    registers = elementwise_registers(
-        low.format, low.tensor(source).cube, low.cube(source), low.cube(target), finish.registers
-    )
-    return Task(ELEMENTWISE, registers)
+    return elementwise_task(low.format, low.tensor(source).cube, low.cube(source), low.cube(target))
 
 
 def _flying(
@@ -194,5 +191,5 @@ def _flying(
     cube = low.tensor(target).cube
     if cube[0] > _MOST_CHANNELS:
         raise UnsupportedOperatorError(f"{step.name}: {cube[0]} channels are more than the NPU's {_MOST_CHANNELS}")
-    registers = elementwise_registers(low.format, cube, low.cube(source), written or low.cube(target), finish.registers)
-    low.add_rows(step, Task(ELEMENTWISE, registers))
+    made = elementwise_task(low.format, cube, low.cube(source), written or low.cube(target), finish.stages)
+    low.add_rows(step, made)

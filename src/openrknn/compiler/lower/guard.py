@@ -6,10 +6,12 @@ of zero, and what the buffer holds stays there.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.program import CONVOLUTION, Place, Task
-from openrknn.compiler.recipes.base import merge
-from openrknn.compiler.recipes.convolution import ConvolutionTask, convolution_registers
+from openrknn.compiler.program import Place, Task, made_of
+from openrknn.compiler.recipes.convolution import ConvolutionTask, convolution_task
+from openrknn.compiler.recipes.stages import PLAIN
 from openrknn.compiler.tile import Band
 from openrknn.container.parts import DataType
 
@@ -34,7 +36,6 @@ def guard_tasks(low: Lowering) -> list[Task]:
         source_pitch=1, target_pitch=1, out_width=1, kernels=_CHANNELS, stored_kernels=_CHANNELS,
         kernel_bytes=_CHANNELS, kernel=(1, 1), strides=(1, 1), dilations=(1, 1), pad_left=0, pad_value=0, buffer=buffer,
     )  # fmt: skip
-    registers = convolution_registers(task, {})
-    merge(registers, {"CNA.CBUF_CON0": {"data_reuse": 1}})
-    del registers["DPU_RDMA.RDMA_BS_BASE_ADDR"]
-    return [Task(CONVOLUTION, registers)] * low.target.repeat_guards
+    made = convolution_task(task, PLAIN)
+    guard = made_of(replace(made, buffer=replace(made.buffer, reuses_data=True)))
+    return [guard] * low.target.repeat_guards

@@ -6,18 +6,15 @@ from dataclasses import dataclass, replace
 
 from openrknn.compiler.formats import align, ceil_div
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.program import CONVOLUTION, Place, Registers, Task, Tensor
-from openrknn.compiler.recipes.base import merge
-from openrknn.compiler.recipes.convolution import ConvolutionTask, convolution_registers
-from openrknn.compiler.recipes.finish import fp16_bits
+from openrknn.compiler.program import Place, Task, Tensor, made_of
+from openrknn.compiler.recipes.convolution import ConvolutionTask, convolution_task
+from openrknn.compiler.recipes.stages import PLAIN, Stages, fp16_number, multiplied, scaled
 from openrknn.compiler.targets import Target
 from openrknn.compiler.tile import Band, row_entries
 from openrknn.container.parts import DataType, Kind
 
 __all__ = ["Line", "line_pixels", "moved", "pointwise_task", "scratch", "stored_channels"]
 
-_BLOCKS = CONVOLUTION[:3]
-"""Nothing is read for the DPU."""
 _LONGEST = 2040
 """Columns that a convolution can read."""
 
@@ -78,14 +75,11 @@ def pointwise_task(
         picture_channels=int(packed), picture_row=pixels if packed else 0, picture_height=1, residual=None,
         buffer=buffer,
     )  # fmt: skip
-    finish: Registers = {}
+    stages = PLAIN
     if gain != 1.0:
-        finish["DPU.BN_CFG"] = {"bn_bypass": 0, "bn_mul_bypass": 0}
-        finish["DPU.BN_MUL_CFG"] = {"bn_mul_operand": fp16_bits(gain)}
-    registers = convolution_registers(task, finish)
-    merge(registers, {"DPU.OFFSET_PEND": {"offset_pend": fill}})
-    kept = {name: fields for name, fields in registers.items() if not name.startswith("DPU_RDMA.")}
-    return Task(_BLOCKS, kept)
+        stages = Stages(norm=multiplied(scaled(fp16_number(gain)), is_float=True))
+    made = convolution_task(task, stages, reads=False)
+    return made_of(replace(made, dpu=replace(made.dpu, pad_bits=fill)))
 
 
 def scratch(low: Lowering, base: str, size_bytes: int) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.program import POOLING, Task
-from openrknn.compiler.recipes.pooling import PoolingTask, pooling_registers
+from openrknn.compiler.program import Task, made_of
+from openrknn.compiler.recipes.pooling import pooling_task
 from openrknn.compiler.tile import Rows, parts, pool_rows, stripes
 
 __all__ = ["lower_pool"]
@@ -30,15 +30,15 @@ def lower_pool(low: Lowering, op: Op) -> None:
 
     def made(rows: Rows) -> list[Task]:
         return [
-            Task(POOLING, pooling_registers(PoolingTask(
-                format=low.format, average=average, channels=channels, rows=rows.rows, columns=stripe.columns,
+            made_of(pooling_task(
+                low.format, average=average, channels=channels, rows=rows.rows, columns=stripe.columns,
                 out_rows=rows.out_rows, out_columns=stripe.out_columns, kernel=kernel, strides=strides,
                 pads=(rows.pad_top, stripe.pad_left, rows.pad_bottom, stripe.pad_right),
                 source=source.at(row=rows.row, column=stripe.column), line_pixels=width, source_pitch=source.pitch,
                 target=target.at(row=rows.out_row, column=stripe.out_column), target_pitch=target.pitch,
                 target_notch=out_width - stripe.out_columns if rows.out_rows > 1 else 0,
                 zero_point=quantization.zero_point if quantization else 0,
-            )))
+            ))
             for stripe in stripes(width, out_width, kernel, strides, left)
         ]  # fmt: skip
 

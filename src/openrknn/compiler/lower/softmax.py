@@ -13,18 +13,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from openrknn.compiler.formats import Format, align, ceil_div
+from openrknn.compiler.formats import Format, align
 from openrknn.compiler.functions import SOFTMAX_REACH, Function
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch
-from openrknn.compiler.program import ELEMENTWISE, Place, Task
-from openrknn.compiler.recipes.base import merge
-from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
-from openrknn.compiler.recipes.finish import Finish, fp16_bits, fp32_bits
+from openrknn.compiler.program import Place, Task, made_of
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
+from openrknn.compiler.recipes.finish import Finish, fp16_bits
+from openrknn.compiler.recipes.stages import Stages
 from openrknn.container.parts import DataType
-from openrknn.isa.enums import ChannelReduction, EwAlgorithm, EwOperation, Rounding
+from openrknn.isa.enums import ChannelReduction, EwAlgorithm, EwOperation
 from openrknn.layout.weights import pack_weights
+from openrknn.numerics import Rounding
 
 __all__ = ["lower_softmax", "softmax_table"]
 
@@ -108,32 +109,21 @@ def _guard(form: Format, x: Line, target: Line, pixels: int, *, whole: bool) -> 
     rest = x.channels if whole else x.channels % form.atom
     last, made = (_channels(form, line, x.channels - rest, rest) for line in (x, target))
     size = (align(rest, form.atom), 1, pixels)
-    registers = elementwise_registers(form, size, Cube(last.place, x.pitch), Cube(made.place, target.pitch), {})
-    merge(registers, {
-        "DPU.OFFSET_PEND": {"offset_pend": _LOWEST},
-        "DPU.DATA_CUBE_CHANNEL": {"orig_channel": rest},
-    })  # fmt: skip
-    return Task(ELEMENTWISE, registers)
+    task = elementwise_task(form, size, Cube(last.place, x.pitch), Cube(made.place, target.pitch))
+    return made_of(replace(task, dpu=replace(task.dpu, pad_bits=_LOWEST, real_channels=rest)))
 
 
 def _peak(form: Format, x: Line, pixels: int, target: Place) -> Task:
     """The largest channel of each pixel, packed."""
-    padded = align(x.channels, form.atom)
-    size = (padded, 1, pixels)
-    registers = elementwise_registers(form, size, Cube(x.place, x.pitch), Cube(target, 0), {})
-    merge(registers, {
-        "DPU.FEATURE_MODE_CFG": {"nonalign": 1, "surf_len": ceil_div(pixels * form.element_bytes, form.atom_bytes)},
-        "DPU.OFFSET_PEND": {"offset_pend": _LOWEST},
-        "DPU.DATA_CUBE_HEIGHT": {
-            "minmax_ctl": ChannelReduction.ENABLE | ChannelReduction.MAXIMUM | ChannelReduction.VALUE_ONLY
-        },
-        "DPU.DATA_CUBE_CHANNEL": {"orig_channel": x.channels},
-        "DPU.OUT_CVT_SCALE": {"fp32tofp16_en": 0},
-        "DPU.OUT_CVT_SHIFT": {"cvt_round": Rounding.TIES_AWAY},
-        "DPU_RDMA.RDMA_ERDMA_CFG": {"ov4k_bypass": 1},
-        "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {"mrdma_fp16tofp32_en": 0},
-    })  # fmt: skip
-    return Task(ELEMENTWISE, registers)
+    size = (align(x.channels, form.atom), 1, pixels)
+    stages = Stages(rounding=Rounding.AWAY)
+    task = elementwise_task(form, size, Cube(x.place, x.pitch), Cube(target, 0), stages)
+    reduction = ChannelReduction.ENABLE | ChannelReduction.MAXIMUM | ChannelReduction.VALUE_ONLY
+    made = replace(
+        task.dpu, pad_bits=_LOWEST, real_channels=x.channels, reduction=reduction,
+        write=replace(task.dpu.write, packed_bytes=form.atom_bytes),
+    )  # fmt: skip
+    return made_of(replace(task, dpu=made))
 
 
 def _largest(low: Lowering, op: Op, x: Line, target: Line, pixels: int) -> Iterator[Task]:
@@ -175,26 +165,20 @@ def _two(
     finish = Finish(1.0, None, flying=True)
     if gain != 1:
         finish.multiply(gain)
-    finish.operand(method, None, per_channel=False, relu=False)
-    if method is EwAlgorithm.DIV:  # as the vendor has it: fp16 all the way
-        finish.set("DPU.EW_CFG", ew_op_cvt_bypass=1)
-        finish.set("DPU.OUT_CVT_SCALE", fp32tofp16_en=0)
-        finish.set("DPU_RDMA.RDMA_FEATURE_MODE_CFG", mrdma_fp16tofp32_en=0)
-    registers = elementwise_registers(
+    finish.operand(method, None, relu=False)
+    made = elementwise_task(
         form, (left.channels, 1, pixels), Cube(left.place, left.pitch), Cube(target.place, target.pitch),
-        finish.registers, Cube(right.place, right.pitch),
+        finish.stages, Cube(right.place, right.pitch),
     )  # fmt: skip
-    return Task(ELEMENTWISE, registers)
+    return made_of(replace(made, is_narrow=method is EwAlgorithm.DIV))  # as the vendor has it: fp16 all the way
 
 
 def _exponential(low: Lowering, line: Line, pixels: int, function: Function) -> Task:
     finish = Finish(1.0, None, flying=True)
     finish.lookup(function, None)
-    if low.target.continues_tables:
-        finish.set("DPU.LUT_ENDS", first=function.table.low[0], last=function.table.high[-1])
-    finish.set("DPU.BN_ALU_CFG", bn_alu_operand=fp32_bits(float(_TABLE_UNITS)))
+    finish.add_before_lookup(float(_TABLE_UNITS))
     cube, size = Cube(line.place, line.pitch), (line.channels, 1, pixels)
-    return Task(ELEMENTWISE, elementwise_registers(low.target.fp16, size, cube, cube, finish.registers))
+    return made_of(elementwise_task(low.target.fp16, size, cube, cube, finish.stages))
 
 
 def _sums(low: Lowering, op: Op, power: Line, target: Line, pixels: int, groups: int) -> list[Task]:

@@ -8,6 +8,7 @@ of 4 channels, and its 16 outputs are the same numbers with lanes and pixels cha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,14 +16,16 @@ from openrknn.compiler.formats import HEAD_CHANNELS, Format, align
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch, stored_channels
-from openrknn.compiler.program import CONVOLUTION, ELEMENTWISE, Place, Registers, Step, Task, Tensor
-from openrknn.compiler.recipes.base import merge
-from openrknn.compiler.recipes.convolution import ConvolutionTask, convolution_registers
-from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
-from openrknn.compiler.recipes.rearrange import Read, Write, atoms_registers, zero_registers
+from openrknn.compiler.program import Place, Step, Task, Tensor, made_of
+from openrknn.compiler.recipes.convolution import ConvolutionTask, convolution_task
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
+from openrknn.compiler.recipes.rearrange import Read, Write, atoms_task, zero_task
+from openrknn.compiler.recipes.stages import PLAIN
 from openrknn.compiler.tile import Band
 from openrknn.container.parts import DataType
 from openrknn.layout.weights import pack_weights
+from openrknn.task.place import Address
+from openrknn.task.rdma import Walk
 
 __all__ = ["multiply_by_tiles"]
 
@@ -73,7 +76,7 @@ def _weights(low: Lowering, op: Op, source: Line, kernels: int, stored: int, tas
         beside = place if apart is made else apart
         read = Read(source.at(first).place, count, 1, atoms, count, source.pitch)
         write = Write(beside, count, atoms, atoms, 1, atoms, count * atoms)
-        tasks.append(Task(ELEMENTWISE, atoms_registers(form, read, write)))
+        tasks.append(made_of(atoms_task(form, read, write)))
         if apart is not made:
             tasks += _tiles(form, apart, place, count, atoms)
     return made
@@ -86,12 +89,9 @@ def _tiles(form: Format, source: Place, target: Place, kernels: int, atoms: int)
         if count and width:
             cube = Cube(moved(source, first, form.atom_bytes), 0)
             made = Cube(moved(target, first * kernels, form.atom_bytes), width * kernels)
-            registers = elementwise_registers(form, (count * form.atom, kernels, width), cube, made, {})
-            extent = (kernels - 1) * atoms + width
-            yield Task(ELEMENTWISE, merge(registers, {
-                "DPU_RDMA.RDMA_SRC_DMA_CFG": {"line_notch_addr": atoms - width},
-                "DPU_RDMA.RDMA_SURF_NOTCH": {"surf_notch_addr": width - extent},
-            }))  # fmt: skip
+            task = elementwise_task(form, (count * form.atom, kernels, width), cube, made)
+            walk: Walk[Address] = Walk(cube.place, atoms * form.atom_bytes, width * form.atom_bytes)
+            yield made_of(replace(task, reader=replace(task.reader, main=walk)))
 
 
 def _turned(low: Lowering, op: Op, tensor: Tensor, stored: int, tasks: list[Task]) -> Iterator[Line]:
@@ -140,8 +140,7 @@ def _turning(low: Lowering, source: Place, target: Place, weights: Place, runs: 
         kernel_bytes=stored_channels(low.target, lanes) * lanes * form.element_bytes, kernel=(1, lanes),
         strides=(1, 1), dilations=(1, 1), pad_left=0, pad_value=0, buffer=buffer, target_line=line,
     )  # fmt: skip
-    registers = convolution_registers(task, {})
-    return Task(CONVOLUTION[:3], {name: fields for name, fields in registers.items() if "RDMA" not in name})
+    return made_of(convolution_task(task, PLAIN, reads=False))
 
 
 def _filled(low: Lowering, op: Op, tensor: Cube, channels: int, pixels: int, tasks: list[Task]) -> Place:
@@ -149,9 +148,7 @@ def _filled(low: Lowering, op: Op, tensor: Cube, channels: int, pixels: int, tas
     form, there = low.target.fp16, op.attributes["depth"]
     surfaces = channels // form.atom
     copy = Place(scratch(low, f"{op.output}_filled", surfaces * pixels * form.atom_bytes))
-    registers: Registers = elementwise_registers(
-        form, (channels, 1, there), tensor, Cube(copy, pixels), {}
-    )
+    filled = elementwise_task(form, (channels, 1, there), tensor, Cube(copy, pixels))
     read = Read(moved(copy, there, form.atom_bytes), pixels - there, 1, surfaces, pixels - there, pixels)
-    tasks += [Task(ELEMENTWISE, registers), Task(ELEMENTWISE, zero_registers(form, read))]
+    tasks += [made_of(filled), made_of(zero_task(form, read))]
     return copy

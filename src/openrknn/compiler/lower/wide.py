@@ -7,16 +7,19 @@ write them as fp32 and read them again, with two multipliers: their product is w
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from openrknn.compiler.formats import align
 from openrknn.compiler.functions import Function
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.program import ELEMENTWISE, Registers, Task, Tensor
-from openrknn.compiler.recipes.elementwise import Cube, elementwise_registers
-from openrknn.compiler.recipes.finish import fp16_bits
+from openrknn.compiler.program import Tensor
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
+from openrknn.compiler.recipes.stages import Stages, fp16_number, multiplied, scaled
 from openrknn.container.parts import DataType, Kind
 from openrknn.isa.enums import Precision
+from openrknn.task.kinds import Elementwise
+from openrknn.task.place import Address
 
 __all__ = ["is_wide", "scale_task", "wide_tensor"]
 
@@ -46,21 +49,23 @@ def wide_tensor(low: Lowering, name: str) -> Tensor:
     return tensor
 
 
-def scale_task(low: Lowering, source: Tensor, target: str, function: Function) -> Task:
+def scale_task(low: Lowering, source: Tensor, target: str, function: Function) -> Elementwise[Address]:
     """fp32 times 1 / gain, a power of two in two parts, to fp16."""
     power = round(math.log2(function.gain))
     channels, rows, columns = low.tensor(target).cube
     step = source.atom_bytes // low.format.atom_bytes
-    finish: Registers = {
-        "DPU.DATA_FORMAT": {"in_precision": Precision.FP32},
-        "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {"in_precision": Precision.FP32},
-        "DPU_RDMA.RDMA_SURF_NOTCH": {"surf_notch_addr": step * (source.pitch - rows * columns)},
-        "DPU.BS_CFG": {"bs_bypass": 0, "bs_mul_bypass": 0},
-        "DPU.BS_MUL_CFG": {"bs_mul_operand": fp16_bits(2.0 ** -(power // 2))},
-        "DPU.BN_CFG": {"bn_bypass": 0, "bn_mul_bypass": 0},
-        "DPU.BN_MUL_CFG": {"bn_mul_operand": fp16_bits(2.0 ** -(power - power // 2))},
-    }
-    registers = elementwise_registers(
-        low.format, (channels, rows, columns), Cube(source.at(), source.pitch), low.cube(target), finish
+    stages = Stages(
+        bias=multiplied(scaled(fp16_number(2.0 ** -(power // 2))), is_float=True),
+        norm=multiplied(scaled(fp16_number(2.0 ** -(power - power // 2))), is_float=True),
     )
-    return Task(ELEMENTWISE, registers)
+    made = elementwise_task(
+        low.format, (channels, rows, columns), Cube(source.at(), source.pitch), low.cube(target), stages
+    )
+    assert made.reader.main is not None
+    # The reader counts the chip's atoms from the end of a surface to the next one.
+    surface = (rows * columns + step * (source.pitch - rows * columns)) * low.format.atom_bytes
+    main = replace(made.reader.main, surface_bytes=surface)
+    return replace(
+        made, dpu=replace(made.dpu, in_precision=Precision.FP32),
+        reader=replace(made.reader, precision=Precision.FP32, main=main),
+    )  # fmt: skip

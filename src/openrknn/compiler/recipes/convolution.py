@@ -1,19 +1,21 @@
-"""Registers of one convolution task."""
+"""One convolution task."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from openrknn import numerics
 from openrknn.compiler.formats import Format, align, ceil_div
-from openrknn.compiler.program import Place, Registers
-from openrknn.compiler.recipes.base import dpu_base, merge
+from openrknn.compiler.recipes.stages import Stages, dpu_of
 from openrknn.compiler.targets import Buffer
 from openrknn.compiler.tile import Band, row_entries
-from openrknn.isa.enums import ArgbInput, CombineUse, ConvMode
+from openrknn.isa.enums import CombineUse, OperandMode
+from openrknn.task import cna, core, rdma, write
+from openrknn.task.kinds import BufferUse, Convolution
+from openrknn.task.place import Address, Place
 
-__all__ = ["ConvolutionTask", "Residual", "convolution_registers"]
+__all__ = ["ConvolutionTask", "Residual", "convolution_task"]
 
-_PICTURES = {1: ArgbInput.CHANNELS1, 3: ArgbInput.CHANNELS3, 4: ArgbInput.CHANNELS4}
 _LARGEST_GRAINS = 1023
 
 
@@ -62,75 +64,48 @@ class ConvolutionTask:
     """Columns of the output in memory; 0: as many as are written."""
 
 
-def convolution_registers(task: ConvolutionTask, finish: Registers) -> Registers:
-    """All registers; `finish` holds those of the DPU's stages."""
-    band, form = task.band, task.format
+def convolution_task(task: ConvolutionTask, stages: Stages, *, reads: bool = True) -> Convolution[Address]:
+    """The task of one band; `reads` says whether the DPU has operands to read."""
+    form = task.format
     group = form.depthwise_group if task.depthwise else form.group
     made = align(task.kernels, group)
-    registers = dpu_base(form, flying=False, depthwise=task.depthwise)
-    merge(registers, _cna(task), _core(task, made), _dpu(task, made), finish)
-    if task.residual is not None:
-        _residual(task, registers, band, task.residual)
-    return registers
+    entries = _entries(task)
+    return Convolution(
+        source=_source(task), array=core.Config(form.element_bytes == 1, 0, numerics.Rounding.EVEN),
+        dpu=dpu_of(stages, form, _write(task), made, flying=False, real_channels=task.kernels),
+        reader=_reader(task, stages, made) if reads else None,
+        buffer=BufferUse(
+            task.band.data_banks, task.band.weight_banks, entries, _grains(task, entries), task.band.kernel > 0,
+            task.band.kept, task.band.entry if task.band.kept else 0,
+        ),
+        channels=task.band.channels, picture_rows=task.picture_height if task.picture_channels else 0,
+    )  # fmt: skip
 
 
-def _cna(task: ConvolutionTask) -> Registers:
-    band, form = task.band, task.format
-    channels = align(band.channels, form.atom)
-    height, width = band.rows, task.width
-    is_cropped = width != task.line_pixels and not task.picture_channels
+def _entries(task: ConvolutionTask) -> int:
+    """Of the convolution buffer, for one row or a whole picture."""
     if task.picture_channels:
-        entries = task.picture_row * height if task.buffer.whole_pictures else ceil_div(task.picture_row, 4)
-        lines, surface = task.line_pixels, task.line_pixels * task.picture_height - width
-    else:
-        entries = row_entries(channels, width, form, task.buffer)
-        lines = task.line_pixels if is_cropped else 4 * width
-        surface = task.source_pitch - (width if is_cropped else 4 * width)
-    conv: dict[str, int | Place] = {
-        "conv_mode": ConvMode.DEPTHWISE if task.depthwise else ConvMode.DIRECT,
-        "in_precision": form.precision, "proc_precision": form.precision,
-        "deconv": int(task.spread != (1, 1)), "group_line_off": int(is_cropped),
-    }  # fmt: skip
-    kept = {"kept_rows": band.kept, "first_entry": band.entry} if band.kept else {}
-    if task.picture_channels:
-        conv |= {"argb_in": _PICTURES[task.picture_channels], "nonalign_dma": 1, "group_line_off": 1}
-    return {
-        "CNA.CBUF_CON0": {
-            "data_bank": band.data_banks, "weight_bank": band.weight_banks, "weight_reuse": int(band.reuses_weights),
-            "data_reuse": int(band.kernel > 0), **kept,
-        },
-        "CNA.CONV_CON1": conv,
-        "CNA.CONV_CON2": {"feature_grains": _grains(task, entries)},
-        "CNA.CONV_CON3": {
-            "conv_x_stride": task.strides[1], "conv_y_stride": task.strides[0],
-            "deconv_x_stride": task.spread[1], "deconv_y_stride": task.spread[0],
-            "atrous_x_dilation": task.dilations[1], "atrous_y_dilation": task.dilations[0],
-        },
-        "CNA.DATA_SIZE0": {"datain_height": height, "datain_width": width},
-        "CNA.DATA_SIZE1": {"datain_channel": channels, "datain_channel_real": (band.channels - 1) % 64 + 1},
-        "CNA.DATA_SIZE2": {"dataout_width": task.out_width},
-        "CNA.DATA_SIZE3": {"dataout_atomics": task.out_width * band.out_rows},
-        "CNA.WEIGHT_SIZE0": {"weight_bytes": task.kernel_bytes * task.stored_kernels},
-        "CNA.WEIGHT_SIZE1": {"weight_bytes_per_kernel": task.kernel_bytes},
-        "CNA.WEIGHT_SIZE2": {
-            "weight_kernels": task.stored_kernels, "weight_height": task.kernel[0], "weight_width": task.kernel[1],
-        },
-        "CNA.CBUF_CON1": {"data_entries": entries},
-        "CNA.CVT_CON0": {"cvt_bypass": 1, "cvt_type": 1, "data_sign": 1},
-        "CNA.CVT_CON1": {"cvt_scale0": 1},
-        "CNA.CVT_CON2": {"cvt_scale1": 1},
-        "CNA.CVT_CON3": {"cvt_scale2": 1},
-        "CNA.CVT_CON4": {"cvt_scale3": 1},
-        "CNA.PAD_CON0": {"pad_top": band.pad_top, "pad_left": task.pad_left},
-        "CNA.PAD_CON1": {"pad_value": _pad_bits(task)},
-        "CNA.FEATURE_DATA_ADDR": {"feature_base_addr": task.source},
-        "CNA.DMA_CON0": {"data_burst_len": 16, "weight_burst_len": 16},
-        "CNA.DMA_CON1": {"line_stride": lines},
-        "CNA.DMA_CON2": {"surf_stride": surface},
-        "CNA.FC_DATA_SIZE0": {"dma_height": height, "dma_width": width},
-        "CNA.FC_DATA_SIZE1": {"dma_channel": channels},
-        "CNA.DCOMP_ADDR0": {"decompress_addr0": task.weights},
-    }  # fmt: skip
+        return task.picture_row * task.band.rows if task.buffer.whole_pictures else ceil_div(task.picture_row, 4)
+    return row_entries(align(task.band.channels, task.format.atom), task.width, task.format, task.buffer)
+
+
+def _source(task: ConvolutionTask) -> cna.Config[Address]:
+    band, form, packed = task.band, task.format, task.picture_channels
+    pixel = packed * form.element_bytes if packed else form.atom_bytes
+    taps = task.kernel[0] * task.kernel[1]
+    return cna.Config(
+        feature_address=task.source, height=band.rows, width=task.width, channels=align(band.channels, form.atom),
+        packed_channels=packed, line_bytes=task.line_pixels * pixel,
+        surface_bytes=0 if packed else task.source_pitch * form.atom_bytes, precision=form.precision, is_unsigned=False,
+        converter=None, pad_top=band.pad_top, pad_left=task.pad_left, pad_bits=_pad_bits(task),
+        out_height=band.out_rows, out_width=task.out_width, weight_address=task.weights,
+        weight_bytes=task.kernel_bytes * task.stored_kernels,
+        weight_channels=task.kernel_bytes // (taps * form.element_bytes), weight_precision=form.precision,
+        kernels=task.stored_kernels, kernel_height=task.kernel[0], kernel_width=task.kernel[1],
+        stride_x=task.strides[1], stride_y=task.strides[0], dilation_x=task.dilations[1], dilation_y=task.dilations[0],
+        spread_x=task.spread[1], spread_y=task.spread[0], depthwise=task.depthwise, atom_bytes=form.atom_bytes,
+        reuses_weights=band.reuses_weights,
+    )  # fmt: skip
 
 
 def _grains(task: ConvolutionTask, entries: int) -> int:
@@ -155,56 +130,32 @@ def _pad_bits(task: ConvolutionTask) -> int:
     return bits | sign
 
 
-def _core(task: ConvolutionTask, made: int) -> Registers:
-    return {
-        "CORE.MISC_CFG": {
-            "qd_en": int(task.format.element_bytes == 1), "dw_en": int(task.depthwise),
-            "proc_precision": task.format.precision,
-        },
-        "CORE.DATAOUT_SIZE_0": {"dataout_width": task.out_width, "dataout_height": task.band.out_rows},
-        "CORE.DATAOUT_SIZE_1": {"dataout_channel": made},
-    }  # fmt: skip
-
-
-def _dpu(task: ConvolutionTask, made: int) -> Registers:
-    rows, columns = task.band.out_rows, task.out_width
+def _write(task: ConvolutionTask) -> write.Config[Address]:
+    rows, columns, atom = task.band.out_rows, task.out_width, task.format.atom_bytes
     together = (2 if task.depthwise else 1) * task.format.group_atoms
-    gap = (task.target_line or columns) - columns if rows > 1 else 0
-    return {
-        "DPU.DST_BASE_ADDR": {"dst_base_addr": task.target},
-        "DPU.DST_SURF_STRIDE": {"dst_surf_stride": task.target_pitch},
-        "DPU.DATA_CUBE_WIDTH": {"width": columns},
-        "DPU.DATA_CUBE_HEIGHT": {"height": rows},
-        "DPU.DATA_CUBE_CHANNEL": {"channel": made, "orig_channel": task.kernels},
-        **({"DPU.DATA_CUBE_NOTCH_ADDR": {"notch_addr_0": gap, "notch_addr_1": gap}} if gap else {}),
-        "DPU.BS_OW_CFG": {"size_e_0": together, "size_e_1": together, "size_e_2": together},
-        "DPU.WDMA_SIZE_0": {"channel_wdma": made},
-        "DPU.WDMA_SIZE_1": {"width_wdma": columns, "height_wdma": rows},
-        "DPU.SURFACE_ADD": {"surf_add": together * task.target_pitch},
-        "DPU_RDMA.RDMA_DATA_CUBE_WIDTH": {"width": columns},
-        "DPU_RDMA.RDMA_DATA_CUBE_HEIGHT": {"height": rows},
-        "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL": {"channel": made},
-        "DPU_RDMA.RDMA_BS_BASE_ADDR": {"bs_base_addr": task.bias},
-    }
+    line = (task.target_line or columns) if rows > 1 else columns
+    return write.Config(
+        address=task.target, per_pixel=together, width=columns, height=rows, line_bytes=line * atom,
+        atom_step_bytes=task.target_pitch * atom, group_step_bytes=together * task.target_pitch * atom,
+        packed_bytes=None, transposes_atoms=False, transposed_lanes=None, atom_bytes=atom,
+    )  # fmt: skip
 
 
-def _residual(task: ConvolutionTask, registers: Registers, band: Band, residual: Residual) -> None:
-    """Both readers fetch the operand together: even surfaces through the one, odd ones through the other."""
-    notch = 2 * residual.pitch - band.out_rows * task.out_width
-    merge(
-        registers,
-        {
-            "DPU_RDMA.RDMA_SRC_BASE_ADDR": {"src_base_addr": residual.place},
-            "DPU_RDMA.RDMA_EW_BASE_ADDR": {
-                "ew_base_addr": residual.place._replace(
-                    offset=residual.place.offset + residual.pitch * task.format.atom_bytes
-                )
-            },
-            "DPU_RDMA.RDMA_EW_SURF_STRIDE": {"ew_surf_stride": residual.pitch},
-            "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {
-                "mrdma_disable": 0, "comb_use": CombineUse.ENABLE | CombineUse.OPERAND,
-            },
-            "DPU_RDMA.RDMA_SURF_NOTCH": {"surf_notch_addr": notch},
-            "DPU_RDMA.RDMA_EW_SURF_NOTCH": {"ew_surf_notch": notch},
-        },
+def _reader(task: ConvolutionTask, stages: Stages, made: int) -> rdma.Config[Address]:
+    """Both readers fetch a residual together: even surfaces through the one, odd ones through the other."""
+    form, residual = task.format, task.residual
+    main: rdma.Walk[Address] | None = None
+    operand: rdma.Operand[Address] | None = None
+    if residual is not None:
+        line, pitch = task.out_width * form.atom_bytes, residual.pitch * form.atom_bytes
+        second = residual.place._replace(offset=residual.place.offset + pitch)
+        main = rdma.Walk(residual.place, line, 2 * pitch)
+        walk: rdma.Walk[Address] = rdma.Walk(second, line, 2 * pitch)
+        operand = rdma.Operand(OperandMode.PER_PIXEL, form.element_bytes, walk, pitch)
+    return rdma.Config(
+        width=task.out_width, height=task.band.out_rows, channels=made, precision=form.precision,
+        proc_precision=form.precision, main=main, bias_kinds=stages.bias_kinds, bias_address=task.bias,
+        norm_kinds=stages.norm_kinds, norm_address=stages.norm_address, operand=operand,
+        combine=CombineUse.ENABLE | CombineUse.OPERAND if residual is not None else CombineUse(0), repeat_x=1,
+        repeat_y=1, repeats=False, atom_bytes=form.atom_bytes,
     )  # fmt: skip

@@ -1,17 +1,21 @@
-"""Registers of a task that reads a tensor from memory and works on each number: copies, activations, two operands."""
+"""Tasks that read a tensor from memory and work on each number: copies, activations, two operands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from openrknn.compiler.formats import Format, align
-from openrknn.compiler.program import Place, Registers, Tensor
-from openrknn.compiler.recipes.base import dpu_base, merge
+from openrknn.compiler.program import Tensor
+from openrknn.compiler.recipes.stages import PLAIN, Stages, dpu_of
 from openrknn.compiler.tile.columns import fold
-from openrknn.isa.enums import OperandMode
+from openrknn.isa import Precision
+from openrknn.isa.enums import CombineUse, OperandMode
+from openrknn.task import rdma, write
+from openrknn.task.kinds import Elementwise
+from openrknn.task.place import Address, Place
 
-__all__ = ["LARGEST_SIDE", "Cube", "band_registers", "dense_sides", "elementwise_registers", "repeat_registers"]
+__all__ = ["LARGEST_SIDE", "Cube", "band_task", "dense_sides", "elementwise_task", "repeat_task"]
 
 LARGEST_SIDE = 8191
 """Rows and columns of a task of the DPU."""
@@ -32,127 +36,96 @@ def dense_sides(rows: int, columns: int) -> tuple[int, int]:
     return fold(rows * columns, LARGEST_SIDE) or (1, rows * columns)
 
 
-def elementwise_registers(
-    form: Format, size: tuple[int, int, int], source: Cube, target: Cube, finish: Registers, other: Cube | None = None,
-    *, per_channel: bool = False, line: int = 0,
-) -> Registers:  # fmt: skip
+def elementwise_task(
+    form: Format, size: tuple[int, int, int], source: Cube, target: Cube, stages: Stages = PLAIN,
+    other: Cube | None = None, *, per_channel: bool = False, line: int = 0,
+) -> Elementwise[Address]:  # fmt: skip
     """`size` is (channels, rows, columns); `other` the second operand; `line` atoms from row to row, if not dense."""
     channels, rows, columns = size
     if not line:
         rows, columns = dense_sides(rows, columns)
-    padded = align(channels, form.atom)
-    registers = dpu_base(form, flying=True)
-    gap = (line or columns) - columns
-    extent = rows * columns + (rows - 1) * gap
-    merge(
-        registers,
-        {
-            "DPU.DST_BASE_ADDR": {"dst_base_addr": target.place},
-            "DPU.DST_SURF_STRIDE": {"dst_surf_stride": target.pitch},
-            "DPU.DATA_CUBE_WIDTH": {"width": columns},
-            "DPU.DATA_CUBE_HEIGHT": {"height": rows},
-            "DPU.DATA_CUBE_CHANNEL": {"channel": padded, "orig_channel": padded},
-            "DPU.WDMA_SIZE_0": {"channel_wdma": padded},
-            "DPU.WDMA_SIZE_1": {"width_wdma": columns, "height_wdma": rows},
-            "DPU.SURFACE_ADD": {"surf_add": target.pitch},
-            "DPU_RDMA.RDMA_DATA_CUBE_WIDTH": {"width": columns},
-            "DPU_RDMA.RDMA_DATA_CUBE_HEIGHT": {"height": rows},
-            "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL": {"channel": padded},
-            "DPU.DATA_CUBE_NOTCH_ADDR": {"notch_addr_0": gap, "notch_addr_1": gap},
-            "DPU_RDMA.RDMA_SRC_DMA_CFG": {"line_notch_addr": gap},
-            "DPU_RDMA.RDMA_SRC_BASE_ADDR": {"src_base_addr": source.place},
-            "DPU_RDMA.RDMA_SURF_NOTCH": {"surf_notch_addr": source.pitch - extent},
-        },
-        finish,
-    )
-    if other is not None:
-        notch = 0 if per_channel else other.pitch - rows * columns
-        merge(
-            registers,
-            {
-                "DPU_RDMA.RDMA_EW_BASE_ADDR": {"ew_base_addr": other.place},
-                "DPU_RDMA.RDMA_EW_SURF_STRIDE": {"ew_surf_stride": other.pitch},
-                "DPU_RDMA.RDMA_EW_SURF_NOTCH": {"ew_surf_notch": notch},
-            },
-        )
-    return registers
+    padded, atom = align(channels, form.atom), form.atom_bytes
+    line_bytes = (line or columns) * atom
+    walk: write.Config[Address] = write.Config(
+        address=target.place, per_pixel=1, width=columns, height=rows, line_bytes=line_bytes,
+        atom_step_bytes=target.pitch * atom, group_step_bytes=target.pitch * atom, packed_bytes=None,
+        transposes_atoms=False, transposed_lanes=None, atom_bytes=atom,
+    )  # fmt: skip
+    reader: rdma.Config[Address] = rdma.Config(
+        width=columns, height=rows, channels=padded, precision=form.precision, proc_precision=form.precision,
+        main=rdma.Walk(source.place, line_bytes, source.pitch * atom), bias_kinds=stages.bias_kinds, bias_address=0,
+        norm_kinds=stages.norm_kinds, norm_address=stages.norm_address,
+        operand=None if other is None else _operand(form, other, columns, rows, per_channel=per_channel),
+        combine=CombineUse(0), repeat_x=1, repeat_y=1, repeats=False, atom_bytes=atom,
+    )  # fmt: skip
+    return Elementwise(dpu_of(stages, form, walk, padded, flying=True, real_channels=padded), reader)
 
 
-def band_registers(
-    whole: Registers, first: int, count: int, tensors: Mapping[str, Tensor], atom_bytes: int
-) -> Registers:
+def _operand(form: Format, other: Cube, columns: int, rows: int, *, per_channel: bool) -> rdma.Operand[Address]:
+    mode = OperandMode.PER_CHANNEL if per_channel else OperandMode.PER_PIXEL
+    surface = rows * columns if per_channel else other.pitch
+    walk: rdma.Walk[Address] = rdma.Walk(other.place, columns * form.atom_bytes, surface * form.atom_bytes)
+    return rdma.Operand(mode, form.element_bytes, walk, other.pitch * form.atom_bytes)
+
+
+def band_task(
+    whole: Elementwise[Address], first: int, count: int, tensors: Mapping[str, Tensor]
+) -> Elementwise[Address]:
     """The same work on some rows only, of a map with several; of a map with one row, on some of its columns.
 
-    Addresses move by atoms of the tensor that they point into; notches count atoms of the chip (`atom_bytes`).
+    Addresses move by atoms of the tensor that they point into; pitches count atoms of the chip.
     """
+    reader, walk, atom = whole.reader, whole.dpu.write, whole.dpu.write.atom_bytes
+    by_rows = reader.height > 1
+    skipped, left = first, reader.width - count
+    if by_rows:
+        skipped, left = first * reader.width, (reader.height - count) * reader.width
 
-    def move(register: str, name: str) -> int:
-        """Returns the chip's atoms in one of the tensor's."""
-        place = registers[register][name]
+    def moved(place: Address) -> tuple[Place, int]:
+        """The place, and the chip's atoms in one of the tensor's."""
         assert isinstance(place, Place)
         each = tensors[place.tensor].atom_bytes
-        registers[register][name] = Place(place.tensor, place.offset + skipped * each)
-        return each // atom_bytes
+        return Place(place.tensor, place.offset + skipped * each), each // atom
 
-    height, width = (_number(whole, f"DPU.DATA_CUBE_{side.upper()}", side) for side in ("height", "width"))
-    side, skipped, left = ("width", first, width - count)
-    if height > 1:
-        side, skipped, left = ("height", first * width, (height - count) * width)
-    registers = {name: dict(fields) for name, fields in whole.items()}
-    registers[f"DPU.DATA_CUBE_{side.upper()}"][side] = count
-    registers[f"DPU_RDMA.RDMA_DATA_CUBE_{side.upper()}"][side] = count
-    registers["DPU.WDMA_SIZE_1"][f"{side}_wdma"] = count
-    move("DPU.DST_BASE_ADDR", "dst_base_addr")
-    atoms = move("DPU_RDMA.RDMA_SRC_BASE_ADDR", "src_base_addr")
-    registers["DPU_RDMA.RDMA_SURF_NOTCH"] = {
-        "surf_notch_addr": _number(whole, "DPU_RDMA.RDMA_SURF_NOTCH", "surf_notch_addr") + left * atoms
-    }
-    mode = _number(whole, "DPU_RDMA.RDMA_ERDMA_CFG", "erdma_data_mode")
-    if "DPU_RDMA.RDMA_EW_BASE_ADDR" in registers and mode != OperandMode.PER_CHANNEL:
-        atoms = move("DPU_RDMA.RDMA_EW_BASE_ADDR", "ew_base_addr")
-        registers["DPU_RDMA.RDMA_EW_SURF_NOTCH"] = {
-            "ew_surf_notch": _number(whole, "DPU_RDMA.RDMA_EW_SURF_NOTCH", "ew_surf_notch") + left * atoms
-        }
-    return registers
+    def moved_walk(old: rdma.Walk[Address]) -> rdma.Walk[Address]:
+        place, atoms = moved(old.address)
+        line = old.line_bytes if by_rows else old.line_bytes - left * atom
+        return rdma.Walk(place, line, old.surface_bytes + left * (atoms - 1) * atom)
+
+    assert reader.main is not None
+    operand = reader.operand
+    if operand is not None and operand.mode is not OperandMode.PER_CHANNEL:
+        operand = replace(operand, walk=moved_walk(operand.walk))
+    elif operand is not None:  # it has one row of one pixel, whatever the sizes say
+        narrow = replace(operand.walk, line_bytes=operand.walk.line_bytes - (0 if by_rows else left * atom))
+        operand = replace(operand, walk=replace(narrow, surface_bytes=operand.walk.surface_bytes - left * atom))
+    height, width = (count, reader.width) if by_rows else (reader.height, count)
+    made = replace(reader, height=height, width=width, main=moved_walk(reader.main), operand=operand)
+    line = walk.line_bytes if by_rows else walk.line_bytes - left * atom
+    rows, columns = (count, walk.width) if by_rows else (walk.height, count)
+    written = replace(walk, address=moved(walk.address)[0], line_bytes=line, height=rows, width=columns)
+    return replace(whole, dpu=replace(whole.dpu, write=written), reader=made)
 
 
-def _number(registers: Registers, register: str, name: str) -> int:
-    value = registers.get(register, {}).get(name, 0)
-    return value if isinstance(value, int) else 0
-
-
-def repeat_registers(
+def repeat_task(
     form: Format, rows: int, columns: int, factors: tuple[int, int], source: Cube, target: Place, *, as_bytes: bool
-) -> Registers:
+) -> Elementwise[Address]:
     """Nearest upsampling of one surface: each atom `factors` times. `as_bytes`: whatever is in them."""
-    from openrknn.isa import Precision
-
     high, wide = factors
     moved = Precision.INT8 if as_bytes else form.precision
     lanes = form.atom_bytes if as_bytes else form.atom
     line = columns * wide
-    registers = elementwise_registers(form, (form.atom, rows, columns), source, Cube(target, line), {})
-    notch = (high - 1) * line
-    return merge(
-        registers,
-        {
-            "DPU.DATA_FORMAT": {
-                "proc_precision": moved, "in_precision": Precision.INT16, "out_precision": moved,
-            },
-            "DPU.OUT_CVT_SCALE": {"fp32tofp16_en": 0},
-            "DPU.DATA_CUBE_WIDTH": {"width": line},
-            "DPU.DATA_CUBE_NOTCH_ADDR": {"notch_addr_0": notch, "notch_addr_1": notch},
-            "DPU.DATA_CUBE_CHANNEL": {"channel": lanes, "orig_channel": lanes},
-            "DPU.WDMA_SIZE_0": {"channel_wdma": lanes},
-            "DPU.BS_OW_CFG": {"size_e_0": high, "size_e_1": high, "size_e_2": high},
-            "DPU.WDMA_SIZE_1": {"width_wdma": line, "height_wdma": rows},
-            "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL": {"channel": form.atom_bytes // 2},
-            "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {
-                "proc_precision": moved, "in_precision": Precision.INT16, "mrdma_fp16tofp32_en": 0,
-            },
-            "DPU_RDMA.RDMA_SRC_DMA_CFG": {
-                "kernel_width": wide, "kernel_height": high, "kernel_stride_width": wide, "kernel_stride_height": high,
-                "unpooling_en": 1,
-            },
-        },
+    whole = elementwise_task(
+        form, (form.atom, rows, columns), source, Cube(target, line), Stages(out_precision=moved)
+    )
+    reader = replace(
+        whole.reader, channels=form.atom_bytes // 2, precision=Precision.INT16, proc_precision=moved, repeat_x=wide,
+        repeat_y=high, repeats=True,
     )  # fmt: skip
+    walk = replace(
+        whole.dpu.write, per_pixel=high, width=line, height=rows, line_bytes=high * line * form.atom_bytes
+    )
+    stages = replace(
+        whole.dpu, precision=moved, in_precision=Precision.INT16, channels=lanes, real_channels=lanes, write=walk
+    )
+    return replace(whole, dpu=stages, reader=reader)

@@ -6,17 +6,18 @@ counters, from the fastest: e (1 to 8), w, h, g (see `npu.blocks.dpu.write`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from openrknn.compiler.formats import Format
-from openrknn.compiler.program import Place, Registers
-from openrknn.compiler.recipes.base import dpu_base, merge
+from openrknn.compiler.recipes.stages import PLAIN, Stages, dpu_of, multiplied, scaled
 from openrknn.isa import Precision
-from openrknn.isa.enums import TransposeLanes
+from openrknn.isa.enums import CombineUse, OperandKinds, TransposeLanes
+from openrknn.task import rdma
+from openrknn.task import write as task_write
+from openrknn.task.kinds import Elementwise
+from openrknn.task.place import Address, Place
 
-__all__ = ["Read", "Write", "atoms_registers", "lanes_registers", "zero_registers"]
-
-_LONGEST = 0xFFFF
+__all__ = ["Read", "Write", "atoms_task", "lanes_task", "zero_task"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,61 +45,45 @@ class Write:
     g_step: int
 
 
-def atoms_registers(form: Format, read: Read, write: Write) -> Registers:
+def atoms_task(form: Format, read: Read, write: Write) -> Elementwise[Address]:
     """Atoms in another order. `form`: the chip's fp16, whatever is in them."""
-    registers = _moved(form, read, write)
-    return merge(registers, {
-        "DPU.FEATURE_MODE_CFG": {"tp_en": 1},
-        "DPU.WDMA_SIZE_0": {"tp_precision": TransposeLanes.BITS16},
-    })  # fmt: skip
+    return _moved(form, read, write, transposes_atoms=True)
 
 
-def lanes_registers(
+def lanes_task(
     form: Format, read: Read, write: Write, width: TransposeLanes = TransposeLanes.BITS16
-) -> Registers:
+) -> Elementwise[Address]:
     """Of each 8 atoms in a row: atom n becomes what was lane n of all of them; e counts these.
 
     16 lanes of 8 bits: of each 16 atoms; e counts the first 8 and the last 8 of them, the next counter these halves.
     """
-    registers = _moved(form, read, write)
-    return merge(registers, {
-        "DPU.FEATURE_MODE_CFG": {"surf_len": min(read.columns * read.rows * read.surfaces, _LONGEST)},
-        "DPU.WDMA_SIZE_0": {"tp_precision": width, "size_c_wdma": read.surfaces - 1},
-        "DPU.BS_OW_CFG": {"tp_org_en": 1},
-    })  # fmt: skip
+    return _moved(form, read, write, transposed_lanes=8 if width is TransposeLanes.BITS16 else 16)
 
 
-def zero_registers(form: Format, read: Read) -> Registers:
+def zero_task(form: Format, read: Read) -> Elementwise[Address]:
     """Everything that is read becomes zero, in place."""
     write = Write(read.place, 1, read.surface_step, read.columns, read.rows, read.row_step, read.surface_step)
-    registers = _moved(form, read, write)
-    return merge(registers, {"DPU.BS_CFG": {"bs_bypass": 0, "bs_mul_bypass": 0}})
+    return _moved(form, read, write, Stages(bias=multiplied(scaled(0), is_float=False)))
 
 
-def _moved(form: Format, read: Read, write: Write) -> Registers:
-    registers = dpu_base(form, flying=True)
-    lanes = form.atom * read.surfaces
-    precision = {"proc_precision": Precision.INT16, "in_precision": Precision.INT16}
-    notch = write.h_step - write.w
-    extent = (read.rows - 1) * read.row_step + read.columns
-    return merge(registers, {
-        "DPU.DATA_FORMAT": {**precision, "out_precision": Precision.INT16},
-        "DPU.OUT_CVT_SCALE": {"fp32tofp16_en": 0},
-        "DPU.DST_BASE_ADDR": {"dst_base_addr": write.place},
-        "DPU.DST_SURF_STRIDE": {"dst_surf_stride": write.e_step},
-        "DPU.DATA_CUBE_WIDTH": {"width": read.columns},
-        "DPU.DATA_CUBE_HEIGHT": {"height": read.rows},
-        "DPU.DATA_CUBE_NOTCH_ADDR": {"notch_addr_0": notch, "notch_addr_1": notch},
-        "DPU.DATA_CUBE_CHANNEL": {"channel": lanes, "orig_channel": lanes},
-        "DPU.BS_OW_CFG": {"size_e_0": write.e, "size_e_1": write.e, "size_e_2": write.e},
-        "DPU.WDMA_SIZE_0": {"channel_wdma": lanes},
-        "DPU.WDMA_SIZE_1": {"width_wdma": write.w, "height_wdma": write.h},
-        "DPU.SURFACE_ADD": {"surf_add": write.g_step},
-        "DPU_RDMA.RDMA_DATA_CUBE_WIDTH": {"width": read.columns},
-        "DPU_RDMA.RDMA_DATA_CUBE_HEIGHT": {"height": read.rows},
-        "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL": {"channel": lanes},
-        "DPU_RDMA.RDMA_SRC_BASE_ADDR": {"src_base_addr": read.place},
-        "DPU_RDMA.RDMA_FEATURE_MODE_CFG": {**precision, "mrdma_fp16tofp32_en": 0},
-        "DPU_RDMA.RDMA_SRC_DMA_CFG": {"line_notch_addr": read.row_step - read.columns},
-        "DPU_RDMA.RDMA_SURF_NOTCH": {"surf_notch_addr": read.surface_step - extent},
-    })  # fmt: skip
+def _moved(
+    form: Format, read: Read, write: Write, stages: Stages = PLAIN, *, transposes_atoms: bool = False,
+    transposed_lanes: int | None = None,
+) -> Elementwise[Address]:  # fmt: skip
+    lanes, atom = form.atom * read.surfaces, form.atom_bytes
+    walk: task_write.Config[Address] = task_write.Config(
+        address=write.place, per_pixel=write.e, width=write.w, height=write.h, line_bytes=write.h_step * atom,
+        atom_step_bytes=write.e_step * atom, group_step_bytes=write.g_step * atom, packed_bytes=None,
+        transposes_atoms=transposes_atoms, transposed_lanes=transposed_lanes, atom_bytes=atom,
+    )  # fmt: skip
+    reader: rdma.Config[Address] = rdma.Config(
+        width=read.columns, height=read.rows, channels=lanes, precision=Precision.INT16,
+        proc_precision=Precision.INT16, main=rdma.Walk(read.place, read.row_step * atom, read.surface_step * atom),
+        bias_kinds=OperandKinds(0), bias_address=0, norm_kinds=OperandKinds(0), norm_address=0, operand=None,
+        combine=CombineUse(0), repeat_x=1, repeat_y=1, repeats=False, atom_bytes=atom,
+    )  # fmt: skip
+    made = dpu_of(
+        replace(stages, out_precision=Precision.INT16), form, walk, lanes, flying=True, real_channels=lanes,
+        precision=Precision.INT16, in_precision=Precision.INT16,
+    )  # fmt: skip
+    return Elementwise(made, reader)

@@ -7,17 +7,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from openrknn import numerics
 from openrknn.errors import ExecutionError
 from openrknn.isa import Precision
-from openrknn.npu.blocks.compression import Compression, decompressed
-from openrknn.npu.blocks.formats import ATOM_BYTES, Numbers, decode, element_bytes, is_float, surfaces
+from openrknn.npu.blocks.compression import decompressed
+from openrknn.npu.blocks.formats import Numbers, decode
 from openrknn.npu.memory import Bytes, Memory
+from openrknn.task.cna import Config, Converter
+from openrknn.task.formats import ATOM_BYTES, element_bytes, surfaces
 
 __all__ = [
     "NOT_A_BYTE",
@@ -27,101 +27,32 @@ __all__ = [
     "depthwise_weights",
     "fetch_features",
     "fetch_weights",
+    "pads_of",
     "pairs_of",
     "stored_weights",
 ]
 
 NOT_A_BYTE = -128
 """In place of a negated zero point of 128, which does not fit."""
-@dataclass(frozen=True, slots=True)
-class Converter:
-    """The input converter; lane k serves the channels c with c mod 4 = k."""
-
-    add_first: bool
-    rounding: numerics.Rounding
-    shifts: tuple[int, ...]
-    scales: tuple[int, ...]
-    offsets: tuple[int, ...]
-    lanes: int
-    """Bit k: channels c with c mod 16 = k are converted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
-    """One convolution's input side, in natural units."""
+def pads_of(config: Config, channels: int) -> Numbers:
+    """The padding value of each channel.
 
-    feature_address: int
-    height: int
-    width: int
-    channels: int
-    packed_channels: int
-    """Channels of a packed picture; 0 for feature maps."""
-    line_bytes: int
-    surface_bytes: int
-    precision: Precision
-    is_unsigned: bool
-    converter: Converter | None
-    pad_top: int
-    pad_left: int
-    pad_bits: int
-    out_height: int
-    out_width: int
-    weight_address: int
-    weight_bytes: int
-    weight_channels: int
-    weight_precision: Precision
-    kernels: int
-    kernel_height: int
-    kernel_width: int
-    stride_x: int
-    stride_y: int
-    dilation_x: int
-    dilation_y: int
-    spread_x: int
-    """Transposed convolution: distance between input pixels once pad values stand between them; 1 = none."""
-    spread_y: int
-    depthwise: bool
-    atom_bytes: int = ATOM_BYTES
-    kernel_group: int = 32
-    """Kernels in one group of weights."""
-    input_group: int = 32
-    depthwise_group: int = 64
-    inline_zero_points: int = 0
-    """Depthwise: this many weights, then as many negated zero points, take turns; the weight is their sum."""
-    weight_offset: int = 0
-    """Depthwise: negated zero point of all weights."""
-    folded_width: int = 0
-    """Feature maps: the one input row lies in memory as lines of so many pixels; 0: it does not."""
-    packed_rows: bool = False
-    """Image weights: each row of a kernel fills whole 16 bytes of its own, [group, row, kernel, column and channel]."""
-    input_major: bool = False
-    """Weights of one pixel lie as [input, kernel], as a fully connected layer with zero skipping wants them."""
-    reuses_weights: bool = False
-    """The buffer holds them already: no result depends on it, but what is read does."""
-    compression: Compression | None = None
-    """None: the weights are stored as they are."""
-
-    @property
-    def is_float(self) -> bool:
-        return is_float(self.weight_precision)
-
-    def pads(self, channels: int) -> Numbers:
-        """The padding value of each channel.
-
-        Integers take the low byte; depthwise int8 has two lanes, even channels the low byte, odd ones the next.
-        """
-        bits = self.pad_bits
-        if self.precision is Precision.INT8:
-            low, high = (int(np.int8(np.uint8(bits >> shift & 0xFF))) for shift in (0, 8))
-            pads = np.full(channels, low, np.int64)
-            if self.depthwise:
-                pads[1::2] = high
-            return pads
-        pattern = np.array([bits & 0xFFFF], np.uint16)
-        if self.precision is Precision.INT16:
-            return np.full(channels, int(pattern.view(np.int16)[0]), np.int64)
-        value = numerics.decode_bf16(pattern) if self.precision is Precision.BF16 else numerics.decode_fp16(pattern)
-        return np.full(channels, value[0], np.float32)
+    Integers take the low byte; depthwise int8 has two lanes, even channels the low byte, odd ones the next.
+    """
+    bits = config.pad_bits
+    if config.precision is Precision.INT8:
+        low, high = (int(np.int8(np.uint8(bits >> shift & 0xFF))) for shift in (0, 8))
+        pads = np.full(channels, low, np.int64)
+        if config.depthwise:
+            pads[1::2] = high
+        return pads
+    pattern = np.array([bits & 0xFFFF], np.uint16)
+    if config.precision is Precision.INT16:
+        return np.full(channels, int(pattern.view(np.int16)[0]), np.int64)
+    value = numerics.decode_bf16(pattern) if config.precision is Precision.BF16 else numerics.decode_fp16(pattern)
+    return np.full(channels, value[0], np.float32)
 
 
 def fetch_features(config: Config, memory: Memory) -> Numbers:

@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 
-from openrknn.chip.decompressor import Stream
 from openrknn.errors import ExecutionError, UnsupportedError
-from openrknn.layout.compression import Lane, Scheme, decompress
+from openrknn.layout.compression import Lane, decompress
 from openrknn.npu.memory import Bytes, Memory
+from openrknn.task.cna import Compression
 
 __all__ = ["MOST_BYTES", "Compression", "decompressed"]
 
 MOST_BYTES = 1 << 28
 """Of one task's weights. A few bytes can ask for any number of zeros; no network has that many."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compression:
-    """The lanes of one task's weights."""
-
-    scheme: Scheme
-    streams: tuple[Stream, ...]
-
-    @property
-    def size(self) -> int:
-        """Bytes that are read."""
-        return sum(stream.size for stream in self.streams)
 
 
 class _Recent:

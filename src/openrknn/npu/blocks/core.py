@@ -17,17 +17,9 @@ import numpy as np
 from openrknn import numerics
 from openrknn.npu.blocks import cna
 from openrknn.npu.blocks.formats import Numbers
+from openrknn.task.core import Config
 
 __all__ = ["Config", "Sums", "convolve", "truncate"]
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """What CORE delivers besides the accumulators."""
-
-    window_sums: bool
-    shift: int
-    rounding: numerics.Rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +55,7 @@ def _padded(features: Numbers, config: cna.Config) -> Numbers:
         max(needed_width, spread_width + config.pad_left),
     )
     padded = np.empty(shape, np.float64)
-    padded[...] = config.pads(count)[:, None, None]
+    padded[...] = cna.pads_of(config, count)[:, None, None]
     top, left = config.pad_top, config.pad_left
     padded[:, top : top + spread_height : config.spread_y, left : left + spread_width : config.spread_x] = features
     return padded

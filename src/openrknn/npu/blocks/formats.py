@@ -8,18 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn import numerics
-from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
-from openrknn.isa.enums import PixelBits
+from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 
 __all__ = ["ATOM_BYTES", "Numbers", "decode", "element_bytes", "encode", "is_float", "surfaces", "widen"]
 
 Numbers: TypeAlias = npt.NDArray[Any]
 """int64, float32 or float64, as the stage says."""
-
-ATOM_BYTES = CHIPS["rk3588"].atom_bytes
-"""Of most chips; configurations of the others carry their own."""
 
 _DTYPES: dict[Precision, np.dtype[Any]] = {
     Precision.INT8: np.dtype(np.int8),
@@ -30,21 +26,6 @@ _DTYPES: dict[Precision, np.dtype[Any]] = {
     Precision.FP32: np.dtype(np.float32),
 }
 _NAN_FP16, _NAN_BF16 = np.uint16(0x7E00), np.uint16(0x7FC0)
-_BITS = {PixelBits.BITS8: 1, PixelBits.BITS16: 2, PixelBits.BITS32: 4}
-
-
-def element_bytes(precision: Precision | PixelBits) -> int:
-    """Bytes of one element."""
-    if isinstance(precision, PixelBits):
-        if precision not in _BITS:
-            raise UnknownModeError("4-bit elements are not implemented")
-        return _BITS[precision]
-    return _dtype(precision).itemsize
-
-
-def is_float(precision: Precision) -> bool:
-    """Whether the arithmetic in this format is floating point."""
-    return precision in {Precision.FP16, Precision.BF16, Precision.FP32}
 
 
 def decode(raw: npt.NDArray[np.uint8], precision: Precision) -> Numbers:
@@ -79,11 +60,6 @@ def encode(values: Numbers, precision: Precision) -> npt.NDArray[np.uint8]:
         case _:
             raise UnknownModeError(f"{precision.name} as an output format is not implemented")
     return np.ascontiguousarray(stored).view(np.uint8)
-
-
-def surfaces(channels: int, bytes_each: int, atom_bytes: int = ATOM_BYTES) -> int:
-    """C1: how many atoms the channels of one pixel fill."""
-    return -(-channels * bytes_each // atom_bytes)
 
 
 def _integers(values: Numbers) -> Numbers:

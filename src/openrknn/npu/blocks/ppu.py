@@ -8,47 +8,18 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 import numpy as np
 
 from openrknn import numerics
 from openrknn.errors import ExecutionError
-from openrknn.isa import Precision
 from openrknn.isa.enums import PoolingMethod
-from openrknn.npu.blocks.formats import ATOM_BYTES, Numbers, decode, element_bytes, encode, is_float, surfaces
+from openrknn.npu.blocks.formats import Numbers, decode, encode
 from openrknn.npu.memory import Bytes, Memory
+from openrknn.task.formats import element_bytes, is_float, surfaces
+from openrknn.task.ppu import Config
 
 __all__ = ["Config", "float_factor", "pool", "run", "run_stream"]
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """One pooling task in natural units."""
-
-    method: PoolingMethod
-    precision: Precision
-    source_address: int
-    source_line_bytes: int
-    source_surface_bytes: int
-    target_address: int
-    target_line_bytes: int
-    target_surface_bytes: int
-    channels: int
-    height: int
-    width: int
-    out_height: int
-    out_width: int
-    kernel_height: int
-    kernel_width: int
-    stride_y: int
-    stride_x: int
-    pad_top: int
-    pad_left: int
-    pad_value: int
-    reciprocal_width: int
-    reciprocal_height: int
-    atom_bytes: int = ATOM_BYTES
 
 
 def run(config: Config, memory: Memory) -> None:

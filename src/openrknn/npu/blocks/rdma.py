@@ -14,27 +14,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import CombineUse, OperandKinds, OperandMode
-from openrknn.npu.blocks.formats import (
-    ATOM_BYTES,
-    Numbers,
-    decode,
-    element_bytes,
-    is_float,
-    surfaces,
-    widen,
-)
+from openrknn.npu.blocks.formats import Numbers, decode, widen
 from openrknn.npu.memory import Bytes, Memory
+from openrknn.task.formats import element_bytes, is_float, surfaces
+from openrknn.task.rdma import Config, Operand, Walk, walk
 
 __all__ = [
     "ChannelOperands",
     "Config",
     "Operand",
     "Walk",
-
     "fetch_channels",
     "fetch_main",
     "fetch_operand",
@@ -52,65 +44,12 @@ _NOT_A_BYTE = -128
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
-    """A tensor in memory: where it starts and how far lines and surfaces are apart."""
-
-    address: int
-    line_bytes: int
-    surface_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """The EW operand."""
-
-    mode: OperandMode
-    bytes_each: int
-    walk: Walk
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """What the four readers do, in natural units."""
-
-    width: int
-    height: int
-    channels: int
-    precision: Precision
-    proc_precision: Precision
-    main: Walk | None
-    bias_kinds: OperandKinds
-    bias_address: int
-    norm_kinds: OperandKinds
-    norm_address: int
-    operand: Operand | None
-    combine: CombineUse
-    repeat_x: int
-    """Nearest upsampling: each atom this often along the row."""
-    repeat_y: int
-    repeats: bool
-    atom_bytes: int = ATOM_BYTES
-    operand_block: int = CHIPS["rk3588"].bias_group
-    """Channels in one block of operands per channel."""
-    byte_corrections: bool = False
-    """The corrections of two blocks are bytes behind the first of them (RV1103B/06B)."""
-
-
-@dataclass(frozen=True, slots=True)
 class ChannelOperands:
     """Operands per channel; a kind that is not read is None."""
 
     alu: Numbers | None = None
     cpend: Numbers | None = None
     mul: Numbers | None = None
-
-
-def walk(
-    address: int, width: int, height: int, *, line_notch: int, surface_notch: int, atom_bytes: int = ATOM_BYTES
-) -> Walk:
-    """The pitches that follow from sizes and notches, which count atoms."""
-    line = width + line_notch
-    return Walk(address, line * atom_bytes, ((height - 1) * line + width + surface_notch) * atom_bytes)
 
 
 def _cube(memory: Memory, walk: Walk, shape: tuple[int, int, int, int], what: str) -> Bytes:

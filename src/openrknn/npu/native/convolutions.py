@@ -97,7 +97,7 @@ def _features(result: structures.Convolution, source: cna.Config, places: Places
     result.picture = source.packed_channels
     result.channels = min(available, source.weight_channels)
     result.format = int(source.precision)
-    pads = [source.pad_bits & 0xFFFF] * 2 if source.is_float else source.pads(2)
+    pads = [source.pad_bits & 0xFFFF] * 2 if source.is_float else cna.pads_of(source, 2)
     result.pads[0], result.pads[1] = int(pads[0]), int(pads[-1])
     for name in ("pad_top", "pad_left", "out_height", "out_width", "kernel_height", "kernel_width", "stride_y",
                  "stride_x", "dilation_y", "dilation_x", "spread_y", "spread_x", "depthwise", "weight_channels"):

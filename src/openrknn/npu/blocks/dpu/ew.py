@@ -11,57 +11,17 @@ other one, y * 0.5 + x / y, would converge to the root of 2 x.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from openrknn import numerics
 from openrknn.isa.enums import EwAlgorithm
 from openrknn.npu.blocks.dpu import lut
-from openrknn.npu.blocks.dpu.stage import Clamp
+from openrknn.npu.blocks.dpu.stage import apply_clamp
 from openrknn.npu.blocks.formats import Numbers
+from openrknn.task.ew import Config, Converter, Operation
 
 __all__ = ["Config", "Converter", "Operation", "apply"]
-
-
-@dataclass(frozen=True, slots=True)
-class Converter:
-    """Integer operands only."""
-
-    add_first: bool
-    offset: int
-    scale: int
-    shift: int
-    rounding: numerics.Rounding
-
-    def __call__(self, operand: Numbers) -> Numbers:
-        if self.add_first:
-            return numerics.shift_right((operand + self.offset) * self.scale, self.shift, self.rounding)
-        return numerics.shift_right(operand * self.scale, self.shift, self.rounding) + self.offset
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """x op e; `operand` None means a tensor through ERDMA."""
-
-    multiplies: bool
-    algorithm: EwAlgorithm
-    operand: float | None
-    converter: Converter | None
-    negative_only: bool
-    shift: int
-    shift_negative: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Config:
-    """The stage in natural units; parts that are bypassed are None."""
-
-    table: lut.Config | None
-    operation: Operation | None
-    clamp: Clamp | None
-    factor: float | None = None
-    """What the sum is multiplied by, of streams that add and multiply at once; real numbers only."""
 
 
 def apply(values: Numbers, config: Config | None, fetch: Callable[[], Numbers]) -> Numbers:
@@ -72,11 +32,17 @@ def apply(values: Numbers, config: Config | None, fetch: Callable[[], Numbers]) 
     if config.operation is not None:
         operand = fetch() if config.operation.operand is None else result.dtype.type(config.operation.operand)
         if config.operation.converter is not None:
-            operand = config.operation.converter(np.asarray(operand))
+            operand = _convert(np.asarray(operand), config.operation.converter)
         result = _operate(result, operand, config.operation)
     if config.factor is not None:
         result = result * result.dtype.type(config.factor)
-    return config.clamp(result) if config.clamp else result
+    return apply_clamp(result, config.clamp)
+
+
+def _convert(operand: Numbers, converter: Converter) -> Numbers:
+    if converter.add_first:
+        return numerics.shift_right((operand + converter.offset) * converter.scale, converter.shift, converter.rounding)
+    return numerics.shift_right(operand * converter.scale, converter.shift, converter.rounding) + converter.offset
 
 
 def _operate(values: Numbers, operand: Numbers, operation: Operation) -> Numbers:

@@ -16,7 +16,6 @@ Floating point data take the same path with a fraction that is not an integer, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -26,10 +25,9 @@ from openrknn import numerics
 from openrknn.chip.rk3588 import dpu_lut
 from openrknn.errors import UnknownModeError, UnwrittenTableError
 from openrknn.npu.blocks.formats import Numbers
+from openrknn.task.lut import ENTRIES, Config, Piece, Slope
 
 __all__ = ["ENTRIES", "Config", "Piece", "Slope", "Tables", "TablesState", "apply"]
-
-ENTRIES = 513
 
 
 class TablesState(NamedTuple):
@@ -96,40 +94,6 @@ class Tables:
         self.entries = np.frombuffer(state.entries, np.int64).reshape(self.entries.shape).copy()
         self._written = np.frombuffer(state.written, np.bool_).reshape(self.entries.shape).copy()
         self._table, self._address, self._writing = state.table, state.address, state.writing
-
-
-@dataclass(frozen=True, slots=True)
-class Slope:
-    """A straight line beyond the end of a table."""
-
-    scale: int
-    shift: int
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A straight line from `start` on, away from the table."""
-
-    start: int
-    value: int
-    slope: Slope
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Config:
-    """Domain, resolution and contents of the tables."""
-
-    entries: npt.NDArray[np.int64]
-    le_start: int
-    lo_start: int
-    lo_end: int
-    le_select: int
-    lo_select: int
-    below: Slope
-    above: Slope
-    further_below: tuple[Piece, ...] = ()
-    """After `below`, in the order in which one meets them on the way from the table."""
-    further_above: tuple[Piece, ...] = ()
 
 
 def apply(values: Numbers, config: Config | None) -> Numbers:

@@ -12,29 +12,14 @@ detector: 16 scores to the last digit, none of them with ties to the even quotie
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from openrknn import numerics
-from openrknn.isa import Precision
-from openrknn.npu.blocks.formats import Numbers, is_float
+from openrknn.npu.blocks.formats import Numbers
+from openrknn.task.formats import is_float
+from openrknn.task.out_cvt import Config
 
 __all__ = ["Config", "apply"]
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """The converter in natural units."""
-
-    precision: Precision
-    scale: int
-    shift: int
-    offset: int
-    add_first: bool
-    rounding: numerics.Rounding
-    minus_exponent: int
-    """Floats: divide by 2 to this."""
 
 
 def apply(values: Numbers, config: Config) -> Numbers:

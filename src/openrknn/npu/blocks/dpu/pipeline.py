@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction
 from openrknn.npu.blocks import core, rdma
 from openrknn.npu.blocks.dpu import ew, out_cvt, write
-from openrknn.npu.blocks.dpu.stage import Stage, apply_bn, apply_bs
-from openrknn.npu.blocks.formats import Numbers, decode, element_bytes, encode, is_float, surfaces, widen
+from openrknn.npu.blocks.dpu.stage import apply_bn, apply_bs
+from openrknn.npu.blocks.formats import Numbers, decode, encode, widen
 from openrknn.npu.blocks.rdma import ChannelOperands
 from openrknn.npu.memory import Bytes, Memory
+from openrknn.task.dpu import Config, Correction
+from openrknn.task.formats import element_bytes, is_float, surfaces
 
 __all__ = [
     "Config",
@@ -28,41 +30,6 @@ __all__ = [
     "stream_convolution",
     "stream_flying",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """The zero point of the weights: acc += operand * window sum; `operand` None means per channel from memory."""
-
-    operand: int | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Config:
-    """All stages in natural units."""
-
-    flying: bool
-    precision: Precision
-    in_precision: Precision
-    channels: int
-    real_channels: int
-    """Channels that carry data; the others of the last atom are set to `pad_bits`."""
-    pad_bits: int
-    reduction: ChannelReduction
-    correction: Correction | None
-    bias: Stage | None
-    norm: Stage | None
-    element_wise: ew.Config | None
-    out: out_cvt.Config
-    write: write.Config
-    reduced_pixels: int = 0
-    """A maximum over the pixels of a convolution (RK3576): every so many of them start anew; 0: see `_reduce_sums`."""
-
-    @property
-    def is_copy(self) -> bool:
-        """A flying task that moves 16-bit lanes and computes nothing: the output format is the input's."""
-        stages = (self.bias, self.norm, self.element_wise)
-        return self.flying and self.in_precision is Precision.INT16 and stages == (None, None, None)
 
 
 def run_convolution(

@@ -12,91 +12,60 @@ each step, no shift.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from openrknn import numerics
 from openrknn.errors import UnknownModeError
 from openrknn.npu.blocks.formats import Numbers
 from openrknn.npu.blocks.rdma import ChannelOperands
+from openrknn.task.stage import Clamp, Scaling, Stage
 
-__all__ = ["Clamp", "Scaling", "Stage", "apply_bn", "apply_bs"]
-
-
-@dataclass(frozen=True, slots=True)
-class Clamp:
-    """max(x, lower), and min(x, upper) if there is an upper end; `lower` is 0 but on chips whose clamps are pairs."""
-
-    upper: float | None
-    lower: float | None = 0
-    below: float | None = None
-    """What values under `lower` become, if that is not `lower` itself."""
-
-    def __call__(self, values: Numbers) -> Numbers:
-        clipped = values
-        if self.lower is not None:
-            lower = values.dtype.type(self.lower)
-            if self.below is None:
-                clipped = numerics.larger(values, lower)
-            else:
-                clipped = np.where(values < lower, values.dtype.type(self.below), values)
-        return clipped if self.upper is None else numerics.smaller(clipped, values.dtype.type(self.upper))
+__all__ = ["Clamp", "Scaling", "Stage", "apply_bn", "apply_bs", "apply_clamp"]
 
 
-@dataclass(frozen=True, slots=True)
-class Scaling:
-    """A multiplication; `operand` None means per channel from memory."""
+def apply_clamp(values: Numbers, clamp: Clamp | None) -> Numbers:
+    """max(x, lower), min(x, upper); all of `values` without a clamp."""
+    if clamp is None:
+        return values
+    clipped = values
+    if clamp.lower is not None:
+        lower = values.dtype.type(clamp.lower)
+        if clamp.below is None:
+            clipped = numerics.larger(values, lower)
+        else:
+            clipped = np.where(values < lower, values.dtype.type(clamp.below), values)
+    return clipped if clamp.upper is None else numerics.smaller(clipped, values.dtype.type(clamp.upper))
 
-    operand: float | None
-    shift: int
-    shift_negative: int
-    negative_only: bool
+
+def _add(stage: Stage, values: Numbers, operands: ChannelOperands) -> Numbers:
+    """x + a, x - a or the larger of the two."""
+    if not stage.adds:
+        return values
+    addend = _per_channel(operands.alu, values, "addends") if stage.addend is None else stage.addend
+    number = values.dtype.type(addend) if isinstance(addend, int | float) else addend
+    if stage.takes_larger:
+        return numerics.larger(values, number)
+    return values - number if stage.subtracts else values + number
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """BS or BN in natural units; parts that are bypassed are None."""
+def _multiply(stage: Stage, values: Numbers, operands: ChannelOperands) -> Numbers:
+    """x * m, not yet shifted."""
+    if stage.scaling is None:
+        return values
+    operand = stage.scaling.operand
+    factor = _per_channel(operands.mul, values, "multipliers") if operand is None else values.dtype.type(operand)
+    product: Numbers = values * factor
+    return np.where(values < 0, product, values) if stage.scaling.negative_only else product
 
-    addend: float | None
-    """A number, or None: per channel from memory (if `adds`)."""
-    adds: bool
-    subtracts: bool
-    scaling: Scaling | None
-    clamp: Clamp | None
-    is_float: bool
-    adds_first: bool = False
-    """BN of RK3562, RK3576 and RV1103/06 adds before it multiplies, as BS does."""
-    takes_larger: bool = False
-    """The larger of x and a in place of their sum: Max with a constant per channel on RK3566 and RV1103/06."""
 
-    def add(self, values: Numbers, operands: ChannelOperands) -> Numbers:
-        """x + a, x - a or the larger of the two."""
-        if not self.adds:
-            return values
-        addend = _per_channel(operands.alu, values, "addends") if self.addend is None else self.addend
-        number = values.dtype.type(addend) if isinstance(addend, int | float) else addend
-        if self.takes_larger:
-            return numerics.larger(values, number)
-        return values - number if self.subtracts else values + number
-
-    def multiply(self, values: Numbers, operands: ChannelOperands) -> Numbers:
-        """x * m, not yet shifted."""
-        if self.scaling is None:
-            return values
-        operand = self.scaling.operand
-        factor = _per_channel(operands.mul, values, "multipliers") if operand is None else values.dtype.type(operand)
-        product: Numbers = values * factor
-        return np.where(values < 0, product, values) if self.scaling.negative_only else product
-
-    def shift(self, products: Numbers) -> Numbers:
-        """The shift after a product or sum; floats are not shifted."""
-        if self.scaling is None or self.is_float:
-            return products
-        scaling = self.scaling
-        if scaling.shift == scaling.shift_negative:
-            return numerics.shift_right(products, scaling.shift)
-        return numerics.shift_right(products, np.where(products < 0, scaling.shift_negative, scaling.shift))
+def _shift(stage: Stage, products: Numbers) -> Numbers:
+    """The shift after a product or sum; floats are not shifted."""
+    if stage.scaling is None or stage.is_float:
+        return products
+    scaling = stage.scaling
+    if scaling.shift == scaling.shift_negative:
+        return numerics.shift_right(products, scaling.shift)
+    return numerics.shift_right(products, np.where(products < 0, scaling.shift_negative, scaling.shift))
 
 
 def _per_channel(operand: Numbers | None, values: Numbers, what: str) -> Numbers:
@@ -109,8 +78,8 @@ def apply_bs(values: Numbers, stage: Stage | None, operands: ChannelOperands) ->
     """x = clamp((x + a) * m >> n)"""
     if stage is None:
         return values
-    scaled = stage.shift(stage.multiply(stage.add(values, operands), operands))
-    return stage.clamp(scaled) if stage.clamp else scaled
+    scaled = _shift(stage, _multiply(stage, _add(stage, values, operands), operands))
+    return apply_clamp(scaled, stage.clamp)
 
 
 def apply_bn(values: Numbers, stage: Stage | None, operands: ChannelOperands) -> Numbers:
@@ -119,5 +88,5 @@ def apply_bn(values: Numbers, stage: Stage | None, operands: ChannelOperands) ->
         return values
     if stage.adds_first:
         return apply_bs(values, stage, operands)
-    result = stage.shift(stage.add(stage.multiply(values, operands), operands))
-    return stage.clamp(result) if stage.clamp else result
+    result = _shift(stage, _add(stage, _multiply(stage, values, operands), operands))
+    return apply_clamp(result, stage.clamp)
