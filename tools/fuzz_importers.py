@@ -33,7 +33,7 @@ def main() -> int:
         return max(_replay(path, options) for path in options.replay)
     campaign = Campaign(
         options.formats, options.count, options.seed, options.workers, options.keep, options.seconds,
-        options.memory << 20, options.check,
+        options.memory << 20, options.check, options.first,
     )  # fmt: skip
     failed = campaign.run()
     print(campaign.table())
@@ -43,6 +43,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=200, help="mutants of each format (200)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first mutant, to go on with a campaign (0)")
     parser.add_argument("--workers", type=int, default=1, help="processes (1)")
     parser.add_argument("--formats", type=lambda text: text.split(","), default=list(FORMATS), help="some of them")
     parser.add_argument("--seed", type=int, default=1, help="other numbers give other mutants (1)")

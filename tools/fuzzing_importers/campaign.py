@@ -23,7 +23,9 @@ from tools.fuzzing_importers.seeds import Seed, missing, seeds
 __all__ = ["Campaign"]
 
 _PRELOADED = {"torch": ("torch", "onnxscript", "torch.onnx", "torch.export", "torch.onnx._internal.exporter._core"),
-              "tensorflow": ("tensorflow", "tf2onnx", "h5py")}  # fmt: skip
+              "tensorflow": ("tensorflow", "h5py", "tf2onnx.convert",
+                             "openrknn.compiler.importer.formats.tensorflow.worker",
+                             "openrknn.compiler.importer.formats.tensorflow.rewrite_h5")}  # fmt: skip
 _KEPT_PER_CAUSE = 3
 
 
@@ -39,6 +41,8 @@ class Campaign:
     seconds: float = 60.0
     memory: int = 2 << 30
     is_checked: bool = False
+    first: int = 0
+    """Number of the first mutant: a campaign that was stopped goes on there."""
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
     slowest: dict[str, float] = field(default_factory=dict)
     peak: dict[str, int] = field(default_factory=dict)
@@ -51,7 +55,7 @@ class Campaign:
         found = {kind: seeds(kind) for kind in self.formats if kind not in self.absent}
         context = multiprocessing.get_context("spawn")
         results: Any = context.Queue()
-        tasks = [(kind, number) for kind in found for number in range(self.count)]
+        tasks = [(kind, number) for kind in found for number in range(self.first, self.first + self.count)]
         # Formats in turns: slow ones are spread over all workers.
         tasks.sort(key=lambda task: (task[1], task[0]))
         settings = (self.seed, self.seconds, self.memory, self.is_checked)
@@ -61,7 +65,11 @@ class Campaign:
         ]
         for process in running:
             process.start()
-        self._collect(results, len(tasks), running)
+        try:
+            self._collect(results, len(tasks), running)
+        except KeyboardInterrupt:  # the table is of what was done
+            for process in running:
+                process.terminate()
         for process in running:
             process.join(5)
         return sum(counter[kind] for counter in self.outcomes.values() for kind in BAD)
