@@ -11,7 +11,6 @@ from openrknn.chips import TaskList
 from openrknn.compiler import compile_model
 from openrknn.compiler.cost import cost_of
 from openrknn.compiler.targets import RK3588
-from openrknn.compiler.targets.target import FP16, INT8
 from openrknn.compiler.tile import Shape, share_bands, shares
 from openrknn.container.check import problems
 from openrknn.container.model import Model
@@ -20,6 +19,7 @@ from tests.compiler.nets import Net, feeds, small_cnn
 from tests.runtime.cases import CORPUS, shared_case
 
 pytestmark = pytest.mark.unchecked
+FP16, INT8 = RK3588.fp16, RK3588.int8
 
 SHAPE = (1, 32, 13, 10)
 

@@ -10,7 +10,7 @@ import pytest
 import openrknn
 from openrknn.compiler import compile_model
 from openrknn.compiler.errors import CalibrationError, CompileError, OptionError
-from openrknn.compiler.targets import RV1106
+from openrknn.compiler.targets import TARGETS
 from openrknn.compiler.tile import Shape, tile
 from openrknn.container import mini, outer
 from openrknn.container.outer import Flavour
@@ -157,9 +157,9 @@ def test_the_buffer_is_shared_out_as_in_the_vendors_files() -> None:
         (160, 26, 33, 640, 3, 2): [(26, 13, 5)],
         (64, 56, 59, 32, 1, 1): [(56, 56, 7)],
     }
-    form = RV1106.int8
+    form = TARGETS["rv1106"].int8
     for (channels, height, width, kernels, kernel, stride), wanted in seen.items():
         out = (height - 1) // stride + 1
         shape = Shape(channels, height, width, out, (kernel, kernel), stride, 1, kernel // 2, False, kernels,
-                      channels, 0, pixels=out * out, buffer=RV1106.buffer)  # fmt: skip
+                      channels, 0, pixels=out * out, buffer=TARGETS["rv1106"].buffer)  # fmt: skip
         assert [(band.rows, band.out_rows, band.data_banks) for band in tile(shape, form, "conv")] == wanted

@@ -14,9 +14,10 @@ from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.quantise.weights import quantize_weights
 from openrknn.compiler.recipes.fixed_point import factor
 from openrknn.compiler.targets import RK3588
-from openrknn.compiler.targets.target import FP16, INT8
 from openrknn.compiler.tile import Shape, stripes, tile
 from openrknn.container.parts import DataType, Kind
+
+FP16, INT8 = RK3588.fp16, RK3588.int8
 
 
 def test_zero_is_exact_and_the_ends_are_covered() -> None:

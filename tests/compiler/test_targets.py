@@ -17,7 +17,7 @@ from openrknn.compiler import compile_model
 from openrknn.compiler.cost import cost_of
 from openrknn.compiler.errors import CompileError
 from openrknn.compiler.float_model import FloatModel
-from openrknn.compiler.targets import RK3562, RK3566, TARGETS, target_of
+from openrknn.compiler.targets import TARGETS, target_of
 from openrknn.compiler.tile import Shape, tile
 from openrknn.fakekernel.device import Device
 from openrknn.runtime.session import Session
@@ -179,14 +179,15 @@ def test_buffers_are_shared_out_as_in_the_vendors_files() -> None:
         (24, 100, 90, 30, 3, 1): [(79, 78, 7, 1), (23, 22, 7, 1)],
         (256, 40, 40, 80, 3, 1): [(19, 18, 6, 2), (19, 17, 6, 2), (6, 5, 6, 2)],
     }
-    form = RK3566.int8
+    form = TARGETS["rk3566"].int8
     for (channels, height, width, kernels, kernel, stride), wanted in seen.items():
         out = (height - 1) // stride + 1
         shape = Shape(channels, height, width, out, (kernel, kernel), stride, 1, kernel // 2, False, kernels,
-                      form.surfaces(channels) * form.atom, 0, pixels=out * out, buffer=RK3566.buffer)  # fmt: skip
+                      form.surfaces(channels) * form.atom, 0, pixels=out * out,
+                      buffer=TARGETS["rk3566"].buffer)  # fmt: skip
         found = [(band.rows, band.out_rows, band.data_banks, band.weight_banks) for band in tile(shape, form, "conv")]
         assert found == wanted
-    shape = Shape(1024, 7, 7, 7, (1, 1), 1, 1, 0, False, 256, 1024, 0, pixels=49, buffer=RK3566.buffer)
+    shape = Shape(1024, 7, 7, 7, (1, 1), 1, 1, 0, False, 256, 1024, 0, pixels=49, buffer=TARGETS["rk3566"].buffer)
     assert [(band.kernel, band.kernels) for band in tile(shape, form, "conv")] == [(0, 192), (192, 64)]
 
 
@@ -200,11 +201,12 @@ def test_the_buffer_of_rk3562_is_a_ring() -> None:
         (512, 14, 14, 512, 3, 1): [(14, 0, 0, 5, 3)],
         (2048, 1, 1, 1000, 1, 1): [(1, 0, 0, 6, 2)],
     }
-    form = RK3562.int8
+    form = TARGETS["rk3562"].int8
     for (channels, height, width, kernels, kernel, stride), wanted in seen.items():
         out = (height - 1) // stride + 1
         shape = Shape(channels, height, width, out, (kernel, kernel), stride, 1, kernel // 2, False, kernels,
-                      form.surfaces(channels) * form.atom, 0, pixels=out * out, buffer=RK3562.buffer)  # fmt: skip
+                      form.surfaces(channels) * form.atom, 0, pixels=out * out,
+                      buffer=TARGETS["rk3562"].buffer)  # fmt: skip
         found = [(band.rows, band.kept, band.entry, band.data_banks, band.weight_banks)
                  for band in tile(shape, form, "conv")]  # fmt: skip
         assert found == wanted

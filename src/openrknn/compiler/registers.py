@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openrknn.chip.rk3588.encode import Registers
+from openrknn.chip.target import Registers
 from openrknn.task.place import Place
 
 __all__ = ["CONVOLUTION", "ELEMENTWISE", "POOLING", "Place", "Registers"]

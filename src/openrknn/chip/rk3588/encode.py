@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from openrknn.chip.rk3588.encode_cna import encode_cna, encode_core
 from openrknn.chip.rk3588.encode_dpu import BURST, PIXEL_BITS, Fields, encode_dpu, is_converted, pointers
+from openrknn.chip.target import Registers
 from openrknn.isa import Precision
 from openrknn.isa.enums import ConvMode
 from openrknn.task import dpu, ppu, rdma
@@ -13,10 +12,8 @@ from openrknn.task.formats import element_bytes
 from openrknn.task.kinds import Convolution, Elementwise, Pooling
 from openrknn.task.place import Address
 
-__all__ = ["Registers", "encode", "restarted"]
+__all__ = ["encode", "restarted"]
 
-Registers: TypeAlias = dict[str, dict[str, Address]]
-"""BLOCK.REGISTER -> fields in natural values; what is not mentioned is 0."""
 _PPU_BURST = 4
 
 

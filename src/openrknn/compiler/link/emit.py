@@ -10,9 +10,11 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from openrknn import isa
+from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.program import Place, Program, Registers, Task, Tensor
 from openrknn.compiler.targets import TARGETS, Target
 from openrknn.container.parts import DataType, Kind
+from openrknn.errors import UnsupportedError
 from openrknn.task.kinds import Pooling
 
 __all__ = ["Commands", "emit_task"]
@@ -95,7 +97,11 @@ def _word(family: str, code: int, path: str, fields: tuple[tuple[str, int], ...]
 def emit_task(task: Task, program: Program, core: int = 0) -> Commands:
     """The commands of a task; fields that the register table does not have raise its own error."""
     target = program.target
-    blocks, registers = target.translate(task.blocks, _with_ends(task) if target.continues_tables else task.registers)
+    written = _with_ends(task) if target.continues_tables else task.registers
+    try:
+        blocks, registers = target.translate(task.blocks, written)
+    except UnsupportedError as error:
+        raise UnsupportedOperatorError(str(error)) from error
     if core and target.on_core is not None:
         target.on_core(registers, core)
     template = _template(target.name, blocks)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from openrknn.compiler.errors import UnsupportedOperatorError
-from openrknn.compiler.formats import align
+from openrknn.compiler.formats import align, dtype_of
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.quantise.weights import (
@@ -111,7 +111,7 @@ def pack_constants(
     native = _native(tiles)
     kind = DataType.INT32 if form.element_bytes == 1 else DataType.FLOAT32
     return Packed(
-        low.data(f"{op.name}_w", packed.tobytes(), shape, form.dtype, "weights", native),
+        low.data(f"{op.name}_w", packed.tobytes(), shape, dtype_of(form), "weights", native),
         low.data(f"{op.name}_b", operands, (len(bias),), kind, native=(len(operands) // 4,)),
         kernels, channels, operand_bytes, unit, corrects, power,
     )  # fmt: skip

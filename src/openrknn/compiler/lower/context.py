@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.budget import MOST_TASKS, refuse_tasks
-from openrknn.compiler.formats import Format, align
+from openrknn.compiler.formats import Format, align, dtype_of
 from openrknn.compiler.functions import Function
 from openrknn.compiler.ir import Array, Graph, Op, Quantization
 from openrknn.compiler.program import Program, Step, Task, Tensor, made_of
@@ -148,7 +148,7 @@ class Lowering:
         array = np.broadcast_to(whole, (1, *cube)).astype(np.float64)
         pitch = align(cube[1] * cube[2], 4) if cube[1] * cube[2] > 1 else 1
         packed = pack_features(array, self.format, quantization, pitch)
-        made = self.data(f"{name}_map", packed, (1, *cube), self.format.dtype)
+        made = self.data(f"{name}_map", packed, (1, *cube), dtype_of(self.format))
         tensor = self.program.tensors[made]
         tensor.cube, tensor.element_bytes, tensor.pitch = cube, self.format.element_bytes, pitch
         return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from openrknn.compiler.formats import Format, align
+from openrknn.compiler.formats import Format, align, dtype_of
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.cpu import WHOLE
@@ -163,7 +163,7 @@ def _tensor(
     form = low.format_of(value.name)
     channels, height, width = value.cube
     tensor = Tensor(
-        value.name, kind, form.dtype, value.shape, "feature", cube=value.cube, quantization=value.quantization,
+        value.name, kind, dtype_of(form), value.shape, "feature", cube=value.cube, quantization=value.quantization,
         element_bytes=form.element_bytes, atom_bytes=form.atom_bytes,
     )  # fmt: skip
     if value.whole:

@@ -1,27 +1,73 @@
-"""`Target`: what the compiler has to know of a chip, and RK3588, of which it is true as lowering writes it."""
+"""`Target`: what the compiler has to know of a chip; `target` of each family's folder has its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
+from typing import TypeAlias
 
-from openrknn import isa
 from openrknn.chips import CHIPS, Chip
-from openrknn.compiler.formats import Format
-from openrknn.compiler.registers import Registers
-from openrknn.container.parts import DataType
 from openrknn.isa import Precision
 from openrknn.isa.blocks import RegisterMap
 from openrknn.layout.weights import WeightTiles
+from openrknn.task.place import Address
 
-__all__ = ["FP16", "INT8", "RK3588", "Buffer", "Target"]
+__all__ = ["Buffer", "Format", "Registers", "Target", "Translation", "align", "ceil_div", "fp16_of", "int8_of"]
 
-Translation = tuple[tuple[str, ...], Registers]
+Registers: TypeAlias = dict[str, dict[str, Address]]
+"""BLOCK.REGISTER -> fields in natural values; what is not mentioned is 0."""
+Translation: TypeAlias = tuple[tuple[str, ...], Registers]
+"""Blocks and registers of a task."""
 
-INT8 = Format("int8", Precision.INT8, DataType.INT8, 1, CHIPS["rk3588"].atom_bytes)
-FP16 = Format("fp16", Precision.FP16, DataType.FLOAT16, 2, CHIPS["rk3588"].atom_bytes)
-"""RK3588's; the files of the other families derive theirs from these. Everything else asks its `Target`."""
+
+def align(number: int, multiple: int) -> int:
+    """The next multiple."""
+    return -(-number // multiple) * multiple
+
+
+def ceil_div(number: int, divisor: int) -> int:
+    """Divided, rounded up."""
+    return -(-number // divisor)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A number format of activations."""
+
+    name: str
+    precision: Precision
+    element_bytes: int
+    atom_bytes: int
+    group_atoms: int = 2
+    """Atoms of output channels that a convolution makes together."""
+
+    @property
+    def atom(self) -> int:
+        """Channels of one atom."""
+        return self.atom_bytes // self.element_bytes
+
+    @property
+    def group(self) -> int:
+        """Output channels that a convolution makes together."""
+        return self.group_atoms * self.atom
+
+    @property
+    def depthwise_group(self) -> int:
+        """Channels that a depthwise convolution makes together: twice as many."""
+        return 2 * self.group_atoms * self.atom
+
+    def surfaces(self, channels: int) -> int:
+        return ceil_div(channels, self.atom)
+
+
+def int8_of(chip: Chip, group_atoms: int = 2) -> Format:
+    """Numbers of 8 bits on a chip."""
+    return Format("int8", Precision.INT8, 1, chip.atom_bytes, group_atoms)
+
+
+def fp16_of(chip: Chip, group_atoms: int = 2) -> Format:
+    """Numbers of 16 bits on a chip."""
+    return Format("fp16", Precision.FP16, 2, chip.atom_bytes, group_atoms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,26 +206,3 @@ class Target:
     def chip(self) -> Chip:
         """The chip that stands for the family."""
         return CHIPS[self.name]
-
-
-def _unchanged(blocks: tuple[str, ...], registers: Registers) -> Translation:
-    return blocks, registers
-
-
-RK3588 = Target(
-    name="rk3588",
-    registers=isa.RK3588,
-    int8=INT8,
-    fp16=FP16,
-    buffer=Buffer(
-        *CHIPS["rk3588"].known_cbuf, bank_entries=CHIPS["rk3588"].cbuf_bank_entries, single_band_data=9,
-        streamed_bytes=(64, 32, 16),
-        spread_streamed_bytes=(64, 32, 16), keeps_weights=True,
-    ),
-    kernel_volume=MappingProxyType({"int8": 3072, "fp16": 3072}),
-    weights=WeightTiles.of_rk3588,
-    depthwise_weights=WeightTiles.of_rk3588_depthwise,
-    operand_group=CHIPS["rk3588"].bias_group,
-    translate=_unchanged,
-    pointers=frozenset({"DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
-)  # fmt: skip

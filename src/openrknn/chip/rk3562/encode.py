@@ -1,4 +1,4 @@
-"""RK3562: the stages of `moved`, CNA at other places, half of RK3588's array and two thirds of its buffer.
+"""RK3562: the stages of RK3562, CNA at other places, half of RK3588's array and two thirds of its buffer.
 
 Every difference was read from files that the vendor's converter made of the same ONNX model for both chips.
 """
@@ -6,20 +6,15 @@ Every difference was read from files that the vendor's converter made of the sam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from types import MappingProxyType
 
-from openrknn.chip.rk3562.registers import RK3562 as REGISTERS
+from openrknn.chip.rk3562 import encode_stages
+from openrknn.chip.rk3562.encode_stages import Fields
+from openrknn.chip.target import Registers, Translation, align, ceil_div
 from openrknn.chips import CHIPS
-from openrknn.compiler.formats import align, ceil_div
-from openrknn.compiler.registers import Place, Registers
-from openrknn.compiler.targets import moved
-from openrknn.compiler.targets.moved import Fields
-from openrknn.compiler.targets.target import FP16, INT8, Buffer, Target, Translation
 from openrknn.isa.enums import ArgbInput, ConvMode, Precision
-from openrknn.layout.weights import WeightTiles
+from openrknn.task.place import Place
 
-__all__ = ["RK3562"]
+__all__ = ["translate"]
 
 _CHIP = CHIPS["rk3562"]
 _ATOM = _CHIP.atom_bytes
@@ -31,19 +26,20 @@ _COPIED = ("CNA.CONV_CON3", "CNA.WEIGHT_SIZE0", "CNA.WEIGHT_SIZE2", "CNA.DATA_SI
            "CORE.DATAOUT_SIZE_1")  # fmt: skip
 
 
-def _translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
+def translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
+    """The blocks and registers of a task as this chip has them."""
     old: Mapping[str, Fields] = registers
-    new = moved.ddma()
+    new = encode_stages.ddma()
     if "PPU" in blocks:
-        moved.pooling(old, new)
+        encode_stages.pooling(old, new)
         return (*blocks, "DDMA"), new
     is_convolution = "CNA" in blocks
     mode, form = old["DPU.FEATURE_MODE_CFG"], old["DPU.DATA_FORMAT"]
     has_bytes = Precision.INT8 in {form["proc_precision"], form["out_precision"]}
     group = _ATOM // (1 if has_bytes else 2)
-    moved.dpu(old, new, group * (2 if mode["conv_mode"] == ConvMode.DEPTHWISE else 1) // 4)
+    encode_stages.dpu(old, new, group * (2 if mode["conv_mode"] == ConvMode.DEPTHWISE else 1) // 4)
     if "DPU_RDMA" in blocks:
-        moved.readers(old, new, is_convolution=is_convolution)
+        encode_stages.readers(old, new, is_convolution=is_convolution)
     if is_convolution:
         _features(old, new)
     return (*blocks, "DDMA"), new
@@ -100,10 +96,11 @@ def _features(old: Mapping[str, Fields], new: Registers) -> None:
         "CNA.FC_DATA_SIZE0": {"dma_height": rows, "dma_width": columns},
         "CNA.FC_DATA_SIZE1": {"dma_channel": channels},
         "CNA.PAD_CON0": {
-            **pads, "pad_bottom": moved.behind(old, "y", height), "pad_right": moved.behind(old, "x", width),
+            **pads, "pad_bottom": encode_stages.behind(old, "y", height),
+            "pad_right": encode_stages.behind(old, "x", width),
         },
-        "CNA.PAD_CON1": {"pad_value": moved.pad_bits(old, is_int8=is_int8)},
-        "CNA.LANE_PAD": {"lane_pad": moved.pad_bits(old, is_int8=is_int8) if picture and is_int8 else 0},
+        "CNA.PAD_CON1": {"pad_value": encode_stages.pad_bits(old, is_int8=is_int8)},
+        "CNA.LANE_PAD": {"lane_pad": encode_stages.pad_bits(old, is_int8=is_int8) if picture and is_int8 else 0},
         "CNA.DMA_CON0": {
             "data_burst_len": 16, "data_bus": 4, "weight_burst_len": 16, "weight_bus": 8 if picture == 1 else 0,
         },
@@ -134,36 +131,3 @@ def _grains(old: Mapping[str, Fields], entries: int, *, is_picture: bool) -> int
     start = window + con3["conv_y_stride"] * (51 + 7 // old["CNA.DATA_SIZE2"]["dataout_width"])
     start += 4 * ceil_div(128, entries)
     return int(min(4 * start if is_picture else align(start, 4), 1023))
-
-
-RK3562 = Target(
-    name="rk3562",
-    registers=REGISTERS,
-    int8=replace(INT8, group_atoms=1),
-    fp16=replace(FP16, group_atoms=1),
-    buffer=Buffer(
-        *_CHIP.known_cbuf, bank_entries=_CHIP.cbuf_bank_entries, single_band_data=7,
-        streamed_bytes=(16,), spread_streamed_bytes=(32, 16), keeps_weights=False,
-        chunks_first=True, counts_spread=False, whole_pictures=False,
-        small_pixels=True, least_streamed=2, keeps_rows=True, fills=True,
-    ),
-    kernel_volume=MappingProxyType({"int8": 6144, "fp16": 3072}),
-    weights=WeightTiles.of_rk3562,
-    depthwise_weights=WeightTiles.of_rk3562_depthwise,
-    picture_weights=WeightTiles.of_rk3562_picture,
-    operand_group=_CHIP.bias_group,
-    translate=_translate,
-    pointers=frozenset({"CNA", "CORE", "DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
-    unwritten=frozenset({
-        *(f"PPU.PADDING_VALUE_{number}" for number in range(5, 8)),
-        *(f"PPU.UNKNOWN_{offset}" for offset in ("6060", "6064", "6068", "606C")),
-        *moved.UNWRITTEN_DDMA,
-        "CORE.UNKNOWN_300C", "CORE.UNKNOWN_3010", "CORE.UNKNOWN_3014", "DPU.UNKNOWN_40C4",
-    }),
-    largest_pool=7,
-    averages_floats=False,
-    crops_columns=False,
-    aligned_inputs=True,
-    core_entries=False,
-    casts_first=True,
-)  # fmt: skip

@@ -1,4 +1,4 @@
-"""RV1103 and RV1106: RK3588's places, the stages of `moved`, half of RK3588's array, int8 only, mini files.
+"""RV1103 and RV1106: RK3588's places, the stages of RK3562, half of RK3588's array, int8 only, mini files.
 
 Every difference was read from files that the vendor's converter made of the same ONNX model for both chips.
 """
@@ -6,28 +6,22 @@ Every difference was read from files that the vendor's converter made of the sam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from types import MappingProxyType
 
-from openrknn.chip.rv1106.registers import RV1106 as REGISTERS
+from openrknn.chip.rk3562 import encode_stages
+from openrknn.chip.rk3562.encode_stages import Fields
+from openrknn.chip.target import Registers, Translation, align, ceil_div
 from openrknn.chips import CHIPS
-from openrknn.compiler.errors import UnsupportedOperatorError
-from openrknn.compiler.formats import align, ceil_div
-from openrknn.compiler.registers import Registers
-from openrknn.compiler.targets import moved
-from openrknn.compiler.targets.moved import Fields
-from openrknn.compiler.targets.target import FP16, INT8, Buffer, Target, Translation
+from openrknn.errors import UnsupportedError
 from openrknn.isa.enums import ArgbInput, ConvMode, Precision, Regroup
-from openrknn.layout.weights import WeightTiles
 
-__all__ = ["RV1106"]
+__all__ = ["BANK_ENTRIES", "translate"]
 
 _CHIP = CHIPS["rv1106"]
 _ATOM = _CHIP.atom_bytes
 _ENTRY_BYTES = 32
 _PIXEL_BYTES = 4
 """Of a picture in the buffer, whatever its channels."""
-_BANK_ENTRIES = 1024
+BANK_ENTRIES = 1024
 _START_PIXELS = 16
 _LARGEST_GRAINS = 1023
 _SCAN_BITS = 16
@@ -42,16 +36,17 @@ _COPIED = ("CNA.DCOMP_REGNUM", "CNA.DCOMP_CTRL", "CNA.CONV_CON3", "CNA.DATA_SIZE
            "CORE.DATAOUT_SIZE_1")  # fmt: skip
 
 
-def _translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
+def translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
+    """The blocks and registers of a task as this chip has them."""
     old: Mapping[str, Fields] = registers
-    new = moved.ddma()
+    new = encode_stages.ddma()
     if "PPU" in blocks:
-        moved.pooling(old, new)
+        encode_stages.pooling(old, new)
         return (*blocks, "DDMA"), new
     is_convolution = "CNA" in blocks
     _stages(old, new)
     if "DPU_RDMA" in blocks:
-        moved.readers(old, new, is_convolution=is_convolution)
+        encode_stages.readers(old, new, is_convolution=is_convolution)
         _readers(old, new)
     if old["DPU.DATA_FORMAT"]["proc_precision"] is Precision.INT16:
         _moves(old, new)
@@ -67,7 +62,7 @@ def _translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
 def _stages(old: Mapping[str, Fields], new: Registers) -> None:
     mode, form, channel = old["DPU.FEATURE_MODE_CFG"], old["DPU.DATA_FORMAT"], old["DPU.DATA_CUBE_CHANNEL"]
     quads = (2 if mode["conv_mode"] == ConvMode.DEPTHWISE else 1) * _ATOM // 4
-    moved.dpu(old, new, quads)
+    encode_stages.dpu(old, new, quads)
     for name in ("SURF_LEN", "BUS", "PACKED_RUN"):
         new.pop(f"DPU.{name}", None)
     new["DPU.FEATURE_MODE_CFG"] = {
@@ -129,7 +124,7 @@ def _moves(old: Mapping[str, Fields], new: Registers) -> None:
 def _features(old: Mapping[str, Fields], new: Registers) -> None:
     con1, banks, size = old["CNA.CONV_CON1"], old["CNA.CBUF_CON0"], old["CNA.DATA_SIZE0"]
     if con1["in_precision"] is not Precision.INT8:  # the vendor's softmax sums its fp16 numbers without the array
-        raise UnsupportedOperatorError("RV1103 and RV1106 have convolutions of int8 only")
+        raise UnsupportedError("RV1103 and RV1106 have convolutions of int8 only")
     height, width = size["datain_height"], size["datain_width"]
     picture = con1.get("argb_in", ArgbInput.OFF).channels
     depthwise = con1["conv_mode"] == ConvMode.DEPTHWISE
@@ -198,7 +193,7 @@ def _start(old: Mapping[str, Fields], entries: int, *, picture: bool) -> int:
     con3, height = old["CNA.CONV_CON3"], old["CNA.DATA_SIZE0"]["datain_height"]
     if old["CNA.CONV_CON1"]["deconv"]:
         return _LARGEST_GRAINS
-    bank = ceil_div(_BANK_ENTRIES, entries)
+    bank = ceil_div(BANK_ENTRIES, entries)
     window = (old["CNA.WEIGHT_SIZE2"]["weight_height"] - 1) * con3["atrous_y_dilation"] + 1
     columns, stride = old["CNA.DATA_SIZE2"]["dataout_width"], con3["conv_y_stride"]
     lines = ceil_div(_START_PIXELS, columns) if columns <= _START_PIXELS else 0
@@ -207,36 +202,3 @@ def _start(old: Mapping[str, Fields], entries: int, *, picture: bool) -> int:
         return int(min(4 * (bank + reach), _LARGEST_GRAINS))
     most = bank * (2 + (reach + stride) // bank)
     return int(min(max(height, align(bank + reach, 4)), most, _LARGEST_GRAINS))
-
-
-RV1106 = Target(
-    name="rv1106",
-    registers=REGISTERS,
-    int8=replace(INT8, group_atoms=1),
-    fp16=replace(FP16, group_atoms=1),
-    buffer=Buffer(
-        *_CHIP.known_cbuf, bank_entries=_BANK_ENTRIES, entry_atoms=2, single_band_data=7,
-        streamed_bytes=(32, 16), spread_streamed_bytes=(32, 16), most_streamed=4, keeps_weights=False,
-        chunks_first=True, counts_spread=False, whole_pictures=False, small_pixels=True,
-    ),
-    kernel_volume=MappingProxyType({"int8": 6144, "fp16": 3072}),
-    weights=WeightTiles.of_rk3562,
-    depthwise_weights=WeightTiles.of_rv1106_depthwise,
-    picture_weights=WeightTiles.of_rk3562_picture,
-    operand_group=_CHIP.bias_group,
-    translate=_translate,
-    pointers=frozenset({"CNA", "CORE", "DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
-    unwritten=frozenset({
-        *moved.UNWRITTEN_DDMA,
-        *(f"DPU.EW_OP_VALUE_{number}" for number in range(5, 8)),
-    }),
-    aligned_inputs=True,
-    crops_columns=False,
-    core_entries=False,
-    can_mix=False,
-    has_attention=False,
-    has_turns=True,
-    has_fp16=False,
-    has_cpu=False,
-    is_mini=True,
-)  # fmt: skip

@@ -6,16 +6,12 @@ Every difference was read from files that the vendor's converter made of the sam
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
-from openrknn.chip.rk3576.registers import RK3576 as REGISTERS
+from openrknn.chip.rk3562 import encode_stages
+from openrknn.chip.rk3562.encode_stages import Fields
+from openrknn.chip.target import Registers, Translation, align, ceil_div
 from openrknn.chips import CHIPS
-from openrknn.compiler.errors import UnsupportedOperatorError
-from openrknn.compiler.formats import align, ceil_div
-from openrknn.compiler.registers import Place, Registers
-from openrknn.compiler.targets import moved
-from openrknn.compiler.targets.moved import Fields
-from openrknn.compiler.targets.target import FP16, INT8, Buffer, Target, Translation
+from openrknn.errors import UnsupportedError
 from openrknn.isa.enums import (
     AluAlgorithm,
     ArgbInput,
@@ -27,24 +23,24 @@ from openrknn.isa.enums import (
     Precision,
     Regroup,
 )
-from openrknn.layout.weights import WeightTiles
+from openrknn.task.place import Place
 
-__all__ = ["RK3576", "RV1126B"]
+__all__ = ["DATA_BANKS", "LIGHT_BYTES", "SLOTS", "UNWRITTEN", "on_core", "translator"]
 
 _CHIP = CHIPS["rk3576"]
 _ATOM = _CHIP.atom_bytes
-_BANKS, _BANK_BYTES = _CHIP.known_cbuf
+_BANKS = _CHIP.known_cbuf.banks
 _BANK_ENTRIES = _CHIP.cbuf_bank_entries
-_DATA_BANKS = (4, 5)
+DATA_BANKS = (4, 5)
 """Banks of data: the first that holds all rows, else the last."""
-_LIGHT_BYTES = 73728
+LIGHT_BYTES = 73728
 """32 kernels of 3x3x256 leave five banks to the data; 32 of 3200 bytes (5x5x128) do not."""
 _QUARTERS = 4
 """CBUF_CON0 counts quarters of a bank."""
 _KEEPS_WEIGHTS = 2
 """CBUF_BANKS.reuse of later bands; tasks that only stand between others have 1 too."""
 _GRAINS = {"rk3576": 0xFFF, "rv1126b": 0x3FFF}
-_SLOTS = {"rk3576": 3, "rv1126b": 5}
+SLOTS = {"rk3576": 3, "rv1126b": 5}
 _GROUPS = {"flying": 0xF00, "direct": 0x710, "depthwise": 0x310, "repeating": 0x700}
 """WDMA_SIZE_0, as every stream has it."""
 _BUS = 0x444
@@ -55,7 +51,7 @@ _LOW_CHANNELS = 64
 """RK3588 has the real number of channels modulo this."""
 _TABLE_MODE, _TABLE_RANGES = 6, 2
 _TABLE_SHIFT = 14
-_UNWRITTEN = (
+UNWRITTEN = (
     *(f"CORE.UNKNOWN_{place}" for place in ("300C", "3010", "3014")),
     *("DPU.EW_OP_VALUE_2", "DPU.EW_OP_VALUE_4", "DPU.UNKNOWN_40C4"),
     *(f"DPU.LUT_{name}_{number}" for name in ("LE_END", "LO_START") for number in (1, 2, 3)),
@@ -65,12 +61,14 @@ _UNWRITTEN = (
 )
 
 
-def _translator(chip: str) -> Callable[[tuple[str, ...], Registers], Translation]:
+def translator(chip: str) -> Callable[[tuple[str, ...], Registers], Translation]:
+    """What makes the blocks and registers of a task those of one of the chips."""
+
     def translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
         old: Mapping[str, Fields] = registers
         if "PPU" in blocks:
             new: Registers = {}
-            moved.pooling(old, new)
+            encode_stages.pooling(old, new)
             new["PPU.MISC_CTRL"] = {"burst_len": 1}
             return blocks, new
         new = {name: dict(old["DPU.S_POINTER"]) for name in ("DPU.S_POINTER", "DPU_RDMA.RDMA_S_POINTER")}
@@ -133,11 +131,11 @@ def _features(old: Mapping[str, Fields], new: Registers, grains: int) -> None:
         per_kernel = taps * _PICTURE_CHANNELS * element
     all_bytes = per_kernel * weights["weight_kernels"]
     data = old["CNA.CBUF_CON0"]["data_bank"]
-    if data not in _DATA_BANKS or entries * height > data * _BANK_ENTRIES:  # a recipe that counts RK3588's banks
-        data = next((count for count in _DATA_BANKS if entries * height <= count * _BANK_ENTRIES), _DATA_BANKS[-1])
+    if data not in DATA_BANKS or entries * height > data * _BANK_ENTRIES:  # a recipe that counts RK3588's banks
+        data = next((count for count in DATA_BANKS if entries * height <= count * _BANK_ENTRIES), DATA_BANKS[-1])
     start = old["CNA.CBUF_CON0"].get("first_entry", 0)
     fetched = (start + kept * entries) % (data * _BANK_ENTRIES)
-    pad = moved.pad_bits(old, is_int8=element == 1)
+    pad = encode_stages.pad_bits(old, is_int8=element == 1)
     new |= {
         "CNA.CBUF_BANKS": {
             "banks_a": _BANKS,
@@ -173,8 +171,8 @@ def _features(old: Mapping[str, Fields], new: Registers, grains: int) -> None:
         "CNA.FC_DATA_SIZE0": {"dma_height": height - kept, "dma_width": row},
         "CNA.FC_DATA_SIZE1": {"dma_channel": channels},
         "CNA.PAD_CON0": {
-            **old["CNA.PAD_CON0"], "pad_bottom": moved.behind(old, "y", height),
-            "pad_right": moved.behind(old, "x", width),
+            **old["CNA.PAD_CON0"], "pad_bottom": encode_stages.behind(old, "y", height),
+            "pad_right": encode_stages.behind(old, "x", width),
         },
         "CNA.PAD_CON1": {"pad_value": pad},
         "CNA.FEATURE_DATA_ADDR": {"feature_base_addr": _moved(old, kept * width)},
@@ -209,14 +207,14 @@ def _pipe(old: Mapping[str, Fields], new: Registers, *, is_convolution: bool) ->
     kind = "depthwise" if depthwise else "direct" if is_convolution else "repeating" if repeats else "flying"
     reduces = old["DPU.DATA_CUBE_HEIGHT"].get("minmax_ctl", 0)
     if reduces or form["in_precision"] is Precision.FP32:
-        raise UnsupportedOperatorError("this chip needs another recipe for it, and it is not written yet")
+        raise UnsupportedError("this chip needs another recipe for it, and it is not written yet")
     proc = form["proc_precision"]
     bs, bn = _Stage(old, "bs", depthwise), _Stage(old, "bn", depthwise)
     ow, together = old["DPU.BS_OW_CFG"], old["DPU.BS_OW_CFG"]["size_e_0"]
     corrects = is_convolution and not depthwise and bool(ow.get("ow_src"))
-    packed = moved.regroup(old)
-    new |= moved.bounds_of(old, "BS") | moved.bounds_of(old, "BN")
-    moved.element_wise(old, new)
+    packed = encode_stages.regroup(old)
+    new |= encode_stages.bounds_of(old, "BS") | encode_stages.bounds_of(old, "BN")
+    encode_stages.element_wise(old, new)
     _product(old, new)
     new |= {
         "DPU.FEATURE_MODE_CFG": {
@@ -332,7 +330,7 @@ class _Stage:
             self.config |= OperandKinds.ALU
             own = old.get(f"DPU.{upper}_ALU_CFG", {}).get(f"{letters}_alu_operand", 0)
             is_scaled = letters == "bn" and self.multiplies and own
-            self._addend = moved.before(own, mul, form["proc_precision"]) if is_scaled else own
+            self._addend = encode_stages.before(own, mul, form["proc_precision"]) if is_scaled else own
         if self.multiplies and not self.mul_source:
             self.config |= OperandKinds.MUL
         if self.shifts:
@@ -427,9 +425,6 @@ def _readers(old: Mapping[str, Fields], new: Registers, *, is_convolution: bool)
             del new["DPU_RDMA.RDMA_SRC_BASE_ADDR"]
 
 
-# -- the chips ---------------------------------------------------------------------------------------------------
-
-
 def on_core(registers: Registers, core: int) -> None:
     """Each core has its own part of the buffer: seven banks behind those of the core before."""
     if "CNA.DIVISION" not in registers or not core:
@@ -440,39 +435,3 @@ def on_core(registers: Registers, core: int) -> None:
     fields["CNA.CBUF_ENTRIES"]["start"] += core * _BANKS * _BANK_ENTRIES
     fields["CNA.CBUF_CON0"]["start"] += core * _BANKS * _BANK_ENTRIES
     fields["CNA.CBUF_CON0"]["data"] += core * _BANKS * _QUARTERS
-
-
-def _target(chip: str) -> Target:
-    return Target(
-        name=chip,
-        registers=REGISTERS,
-        int8=INT8,
-        fp16=FP16,
-        buffer=Buffer(
-            _BANKS, _BANK_BYTES, bank_entries=_BANK_ENTRIES, single_band_data=_DATA_BANKS[-1],
-            streamed_bytes=(32,), spread_streamed_bytes=(32,), keeps_weights=False, chunks_first=True,
-            counts_spread=False, data_banks=_DATA_BANKS, keeps_rows=True,
-            light_bytes=_LIGHT_BYTES,
-            small_pixels=True,
-        ),
-        kernel_volume=MappingProxyType({"int8": 6144, "fp16": 3072}),
-        weights=WeightTiles.of_rk3588,
-        depthwise_weights=WeightTiles.of_rk3576_depthwise,
-        picture_weights=WeightTiles.of_rk3576_picture,
-        operand_group=_CHIP.bias_group,
-        translate=_translator(chip),
-        pointers=frozenset({"CNA", "CORE", "DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
-        unwritten=frozenset(_UNWRITTEN),
-        aligned_inputs=True,
-        reduces_channels=False,
-        largest_pool=7,
-        averages_floats=False,
-        repeat_guards=2,
-        continues_tables=True,
-        slots=_SLOTS[chip],
-        on_core=on_core,
-    )  # fmt: skip
-
-
-RK3576 = _target("rk3576")
-RV1126B = _target("rv1126b")

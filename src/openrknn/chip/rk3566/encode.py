@@ -6,16 +6,12 @@ Every difference was read from files that the vendor's converter made of the sam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from openrknn.chip.rk3566.registers import RK3566 as REGISTERS
+from openrknn.chip.target import Registers, Translation, ceil_div
 from openrknn.chips import CHIPS
-from openrknn.compiler.errors import UnsupportedOperatorError
-from openrknn.compiler.formats import ceil_div
-from openrknn.compiler.registers import Place, Registers
-from openrknn.compiler.targets.target import FP16, INT8, Buffer, Target, Translation
+from openrknn.errors import UnsupportedError
 from openrknn.isa.enums import (
     ArgbInput,
     EwAlgorithm,
@@ -25,9 +21,9 @@ from openrknn.isa.enums import (
     Precision,
     ShortAlgorithm,
 )
-from openrknn.layout.weights import WeightTiles
+from openrknn.task.place import Place
 
-__all__ = ["RK3566"]
+__all__ = ["PADS", "translate"]
 
 _CHIP = CHIPS["rk3566"]
 _ATOM = _CHIP.atom_bytes
@@ -38,7 +34,7 @@ _START_PIXELS = 16
 _KIND_BYTES = {OperandKinds.ALU: 4, OperandKinds.CPEND: 2, OperandKinds.MUL: 2}
 _DROPPED = ("CNA.CVT_CON5", "CNA.PAD_CON1", "DPU.WDMA_SIZE_0", "DPU.WDMA_SIZE_1", "DPU_RDMA.RDMA_EW_SURF_NOTCH",
             "PPU.PADDING_VALUE_1_CFG", "PPU.PADDING_VALUE_2_CFG")  # fmt: skip
-_PADS = 4
+PADS = 4
 """Pad values of the PPU that streams write; there are seven."""
 _LOWEST = {Precision.INT8: -128 & 0x7FFFF, Precision.FP16: 0xFBFF}
 """What loses against every number."""
@@ -59,12 +55,13 @@ _KNOWN: Mapping[str, frozenset[str]] = MappingProxyType({
 Fields = dict[str, Any]
 
 
-def _translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
+def translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
+    """The blocks and registers of a task as this chip has them."""
     old: Mapping[str, Fields] = registers
     for name, known in _KNOWN.items():
         more = [field for field, value in old.get(name, {}).items() if value and field not in known]
         if more:
-            raise UnsupportedOperatorError(f"RK3566 and RK3568 have no {more[0]} ({name}), or nobody has seen it used")
+            raise UnsupportedError(f"RK3566 and RK3568 have no {more[0]} ({name}), or nobody has seen it used")
     new: Registers = {name: dict(fields) for name, fields in registers.items() if name not in _DROPPED}
     if "PPU" in blocks:
         _pooling(old, new)
@@ -152,7 +149,7 @@ def _stages(old: Mapping[str, Fields], new: Registers) -> None:
     if "ew_alu_algo" in element_wise:
         algorithm = EwAlgorithm(element_wise["ew_alu_algo"])
         if algorithm.name not in ShortAlgorithm.__members__:
-            raise UnsupportedOperatorError(f"RK3566 and RK3568 have no element-wise {algorithm.name.lower()}")
+            raise UnsupportedError(f"RK3566 and RK3568 have no element-wise {algorithm.name.lower()}")
         element_wise["ew_alu_algo"] = ShortAlgorithm[algorithm.name]
         if algorithm is EwAlgorithm.DIV:  # in fp16 all the way, which the formats at both ends call INT16
             element_wise["ew_op_cvt_bypass"] = 1
@@ -193,7 +190,7 @@ def _readers(old: Mapping[str, Fields], new: Registers, *, is_convolution: bool)
             new["DPU_RDMA.RDMA_SURF_NOTCH"] = {"surf_notch_addr": notch}
         has_several = channels * (2 if is_float else 1) > _ATOM  # one surface has no next one to be apart from
         if not is_convolution and has_several and pitch > 1 and pitch - pixels != notch:
-            raise UnsupportedOperatorError("RK3566 and RK3568 read two operands only if their surfaces are alike")
+            raise UnsupportedError("RK3566 and RK3568 read two operands only if their surfaces are alike")
         operand["erdma_data_size"] = int(is_float)
         if pitch == 1:
             operand["erdma_data_mode"] = OperandMode.PER_CHANNEL
@@ -222,7 +219,7 @@ def _pooling(old: Mapping[str, Fields], new: Registers) -> None:
     precision = Precision(form["proc_precision"])
     average = old["PPU.OPERATION_MODE_CFG"]["pooling_method"] is PoolingMethod.AVERAGE
     pad = old["PPU.PADDING_VALUE_1_CFG"]["pad_value_0"]
-    for number in range(1, _PADS + 1):
+    for number in range(1, PADS + 1):
         if average:  # so many padding pixels add up to this
             value = number * _signed(pad, Precision.INT8) & 0x7FFFF if precision is Precision.INT8 else 0
         else:
@@ -231,38 +228,3 @@ def _pooling(old: Mapping[str, Fields], new: Registers) -> None:
     new["PPU.DATA_FORMAT"] = {**form, "proc_precision": int(precision)}
     new["PPU_RDMA.UNKNOWN_7018"] = {"bits": 1}
     new["PPU_RDMA.RDMA_DATA_FORMAT"] = {"in_precision": precision}
-
-
-RK3566 = Target(
-    name="rk3566",
-    registers=REGISTERS,
-    int8=replace(INT8, atom_bytes=_ATOM),
-    fp16=replace(FP16, atom_bytes=_ATOM),
-    buffer=Buffer(
-        *_CHIP.known_cbuf, bank_entries=_CHIP.cbuf_bank_entries, single_band_data=7,
-        streamed_bytes=(16,), spread_streamed_bytes=(32, 16),
-        keeps_weights=False,
-        cuts_pointwise=True, chunks_first=True, counts_spread=False, whole_pictures=False,
-    ),
-    kernel_volume=MappingProxyType({"int8": 6144, "fp16": 3072}),
-    weights=WeightTiles.of_rk3566,
-    depthwise_weights=WeightTiles.of_rk3566_depthwise,
-    operand_group=_CHIP.bias_group,
-    translate=_translate,
-    pointers=frozenset({"CNA", "CMAC", "CORE", "DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
-    unwritten=frozenset(f"PPU.PADDING_VALUE_{number}" for number in range(_PADS + 1, 8)),
-    largest_pool=7,
-    halves_in_tasks=True,
-    crops_columns=False,
-    skips_columns=False,
-    alike_operands=True,
-    scales_tables=False,
-    aligned_inputs=True,
-    core_entries=False,
-    has_short_algorithms=True,
-    casts_first=True,
-    has_softmax=False,
-    turns_lanes=False,
-    has_turns=False,
-    repeats_bytes=False,
-)  # fmt: skip

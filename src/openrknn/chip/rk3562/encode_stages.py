@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from openrknn.compiler.errors import UnsupportedOperatorError
-from openrknn.compiler.registers import Place, Registers
+from openrknn.chip.target import Registers
+from openrknn.errors import UnsupportedError
 from openrknn.isa.enums import (
     AluAlgorithm,
     ConvMode,
@@ -32,6 +32,7 @@ from openrknn.isa.enums import (
     Regroup,
     TransposeLanes,
 )
+from openrknn.task.place import Place
 
 __all__ = ["UNWRITTEN_DDMA", "Fields", "before", "behind", "bounds_of", "ddma", "dpu", "element_wise", "pad_bits",
            "pooling", "readers", "regroup"]  # fmt: skip
@@ -201,13 +202,13 @@ def _bn(old: Mapping[str, Fields], new: Registers) -> None:
 def before(addend: int, multiply: Fields, precision: Precision) -> int:
     """x * m + a as (x + b) * m: b = a / m."""
     if multiply.get("bn_mul_src"):
-        raise UnsupportedOperatorError("the chip adds before it multiplies, and the multipliers are one per channel")
+        raise UnsupportedError("the chip adds before it multiplies, and the multipliers are one per channel")
     if precision is Precision.INT8:
         signed = (addend ^ 0x8000_0000) - 0x8000_0000
         factor = (multiply["bn_mul_operand"] ^ 0x8000) - 0x8000
         quotient, rest = divmod(signed, factor)
         if rest:
-            raise UnsupportedOperatorError("the chip adds before it multiplies, and the sum has no whole number for it")
+            raise UnsupportedError("the chip adds before it multiplies, and the sum has no whole number for it")
         return int(quotient & 0xFFFF_FFFF)
     number = struct.unpack("<f", struct.pack("<I", addend))[0]
     value = float(np.uint16(multiply["bn_mul_operand"]).view(np.float16))
