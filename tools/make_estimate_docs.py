@@ -4,7 +4,7 @@
     python -m tools.make_estimate_docs
 
 Needs neither the vendor's toolkit nor a board: what the tasks of the networks ask for is in benchmarks/estimate. It
-also prints the constants that the figures give, in case those in src/openrknn/cost/boards.py have to be changed.
+also prints the constants that the figures give, in case those in src/openrknn/chip/*/board.py have to be changed.
 tests/cost/test_docs.py keeps page and constants equal to what this makes.
 """
 

@@ -4,6 +4,7 @@
     <family>/registers   the register map; RK3588 has one module per block, and the others say how theirs differ
     <family>/encode      from RK3588's registers of a task, which lowering writes, to the family's
     <family>/target      what the compiler has to know;  target: the class of it
+    <family>/board       what boards do in a second, and how their kernels name the NPU
     <family>/decode      from the registers of a task to configurations of blocks
     maps                 which chip has which register map
     decoders             which blocks a chip has, and which folder reads their registers

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from openrknn.chips import Chip
-from openrknn.fakekernel.boards import Board
+from openrknn.fakekernel.boards import TreeNode
 from openrknn.fakekernel.events import Event, Finished, Hook, Submitted
 from openrknn.fakekernel.file import Job, OpenFile
 from openrknn.fakekernel.gem import Buffers, Inodes, Space
@@ -25,7 +25,7 @@ class System:
     """One board."""
 
     chip: Chip
-    board: Board
+    board: TreeNode
     scheduler: Scheduler
     hook: Hook | None = None
     hook_error: Exception | None = None

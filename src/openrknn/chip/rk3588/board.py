@@ -1,0 +1,17 @@
+"""Boards with RK3588."""
+
+from __future__ import annotations
+
+from openrknn.chip.board import JOB_SECONDS, ZOO, Board, TreeNode
+from openrknn.chip.rk3588.facts import CHIPS
+
+__all__ = ["BOARDS", "NODES"]
+
+BOARDS = {"rk3588": Board(
+    CHIPS[0].clocks[-1], bytes_per_second=10.3e9, task_seconds=3.53e-6, submit_seconds=JOB_SECONDS, table_rate=2,
+    low=0.89, high=1.08, mean_error=0.045, figures=20, source=ZOO,
+)}  # fmt: skip
+NODES = {"rk3588": TreeNode(
+    "fdab0000.npu", "rk3588", "rockchip,rk3588-rknpu", 800_000, ("fdab0000.npu", "fdac0000.npu", "fdad0000.npu"),
+    "rockchip,rk3588-rknn-core",
+)}  # fmt: skip
