@@ -1,4 +1,4 @@
-"""What the compiler asks of a chip is what the software NPU sees of its registers, on every family that it compiles for.
+"""What the compiler asks of a chip is what the software NPU sees of its registers, on every family.
 
 Poolings. A chip's registers do not hold what its results do not depend on: padding behind the data, and the pad value
 of maxima, which is the lowest number there.

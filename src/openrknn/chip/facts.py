@@ -160,6 +160,8 @@ class Patches(NamedTuple):
 
     image: Slots
     convert: Slots
+    converter: str
+    """The family whose input converter it has; `container.patch` has the forms."""
 
 
 def slots(text: str) -> Slots:

@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from openrknn.chip.maps import features_block
 from openrknn.chips import Chip
 from openrknn.container.model import Model
 from openrknn.container.parts import DataType, Graph, InputPatch, Normalization, Tensor
-from openrknn.container.schema import patch_names
+from openrknn.container.schema import patch_names, patches_of
 from openrknn.errors import UnsupportedError
 from openrknn.isa.blocks import Block
 
@@ -93,16 +92,12 @@ def input_values(model: Model, graph: Graph, raw_pixels: Mapping[str, bool]) -> 
 def _convert(
     model: Model, patch: InputPatch, tensor: Tensor, normalization: Normalization, raw: bool
 ) -> Iterator[tuple[int, int]]:
-    family = model.chip.family
-    if family not in _CONVERTERS:
-        raise UnsupportedError(
-            f"the input converter of {model.chip.title} is not known yet; it is for {', '.join(_CONVERTERS)}"
-        )
-    cna = features_block(model.chip)
+    family, cna = model.chip.family, features_block(model.chip)
+    settings = _CONVERTERS[patches_of(family).converter]
     # The chips that compute in float16 have no converter for pictures; the others need a lane per channel.
     lanes = converter_for(tensor, normalization) if raw and tensor.dtype is not DataType.FLOAT16 else None
     slots = patch_names(family, "convert")
-    for name, fields in _CONVERTERS[family](tensor, lanes):
+    for name, fields in settings(model.chip, tensor, lanes):
         place = patch.slots[slots.index(name)]
         if place is not None:
             yield place.command, _value(cna, name, fields)
@@ -131,7 +126,7 @@ def _in_words(lanes: Sequence[Lane]) -> Settings:
         yield f"CVT_CON{number + 1}", fields
 
 
-def _rk3588(tensor: Tensor, lanes: Lanes | None) -> Settings:
+def _rk3588(chip: Chip, tensor: Tensor, lanes: Lanes | None) -> Settings:
     if lanes is None:
         yield "CVT_CON0", {"cvt_bypass": 1, "data_sign": int(tensor.dtype is not DataType.FLOAT16)}
     else:
@@ -140,7 +135,7 @@ def _rk3588(tensor: Tensor, lanes: Lanes | None) -> Settings:
     yield "CVT_CON5", {"per_channel_cvt_en": 0xFFF if tensor.shape[1] == 3 else 0xFFFF}
 
 
-def _rk3566(tensor: Tensor, lanes: Lanes | None) -> Settings:
+def _rk3566(chip: Chip, tensor: Tensor, lanes: Lanes | None) -> Settings:
     if lanes is not None:
         yield "CVT_CON0", {**_shifts(lanes), "cvt_en": 1}
         yield from _in_words(lanes)
@@ -150,13 +145,14 @@ def _rk3566(tensor: Tensor, lanes: Lanes | None) -> Settings:
         yield from _in_words(() if is_float else (_IDENTITY,) * tensor.shape[1])
 
 
-def _separate(tensor: Tensor, lanes: Lanes | None, *, raised: bool) -> Settings:
+def _separate(chip: Chip, tensor: Tensor, lanes: Lanes | None) -> Settings:
     """Chips with scales and offsets in registers of their own. Their files hold the setting for uint8 pictures.
 
     Channels that the picture lacks have scale 1. Files have the converter off for fp16, but for a ConvTranspose (times
-    1). `raised`: offsets are shifted up, and CVT_CON0 says which of them are odd; without conversion the chips differ
-    in one more bit, which is what convolutions hold that do not read pictures (inferred).
+    1). `Chip.raises_offsets`: they are shifted up, and CVT_CON0 says which of them are odd; without conversion chips
+    differ in one more bit, which is what convolutions hold that do not read pictures (inferred).
     """
+    raised = chip.raises_offsets
     if lanes is None:
         yield "CVT_CON0", {"cvt_bypass": 1, "data_sign": 1, "cvt_type": int(not raised)}
         return
@@ -168,7 +164,7 @@ def _separate(tensor: Tensor, lanes: Lanes | None, *, raised: bool) -> Settings:
         yield f"CVT_OFFSET{number}", {"cvt_offset": lane.offset << lane.shift if raised else lane.offset}
 
 
-def _rv1106b(tensor: Tensor, lanes: Lanes | None) -> Settings:
+def _rv1106b(chip: Chip, tensor: Tensor, lanes: Lanes | None) -> Settings:
     """The files hold the setting for uint8 pictures. For int8 the converter is switched off: inferred."""
     if lanes is None:
         yield "CVT_LANES", {"cvt_lanes": 0}
@@ -191,14 +187,13 @@ def _scales(four: Lanes) -> Settings:
         yield f"CVT_SCALE{first}{first + 1}", fields
 
 
-_CONVERTERS: Mapping[str, Callable[[Tensor, Lanes | None], Settings]] = {
+_CONVERTERS: Mapping[str, Callable[[Chip, Tensor, Lanes | None], Settings]] = {
     "rk3588": _rk3588,
     "rk3566": _rk3566,
-    "rv1106": partial(_separate, raised=True),
-    "rk3562": partial(_separate, raised=False),
-    "rk3576": partial(_separate, raised=False),
+    "rk3562": _separate,
     "rv1106b": _rv1106b,
 }
+"""By the family that had it first, as `Patches.converter` names it."""
 _IMAGE_SLOTS = patch_names("rk3588", "image")
 _SIZE, _LINE, _SURFACE = map(_IMAGE_SLOTS.index, ("DATA_SIZE0", "DMA_CON1", "DMA_CON2"))
 

@@ -28,6 +28,7 @@ __all__ = [
     "Generation",
     "patch_names",
     "patch_offsets",
+    "patches_of",
 ]
 
 ALWAYS_EMPTY: Final = "(always empty)"
@@ -123,7 +124,13 @@ def patch_offsets(family: str, kind: str) -> tuple[int | None, ...]:
     return tuple(None if slot is None else slot[1] for slot in _slots_of(family, kind))
 
 
-def _slots_of(family: str, kind: str) -> Slots:
+def patches_of(family: str) -> Patches:
+    """What inputs patch on the chips of a family."""
     patches = import_module(f"openrknn.chip.{family}.facts").PATCHES
     assert isinstance(patches, Patches)
+    return patches
+
+
+def _slots_of(family: str, kind: str) -> Slots:
+    patches = patches_of(family)
     return {"image": patches.image, "convert": patches.convert}[kind]

@@ -41,5 +41,6 @@ PATCHES = Patches(
         "CVT_OFFSET3:1060 CVT_LANES:1064 UNKNOWN_1068:1068 CORE.CLIP_TRUNCATE:3024 WEIGHT_SIZE2:1024 "
         "DCOMP_CTRL:1100 WEIGHT_SIZE1:1020"
     ),
+    converter="rk3562",
 )
 WEIGHT_SCALES = WeightScales(bs_shift=FieldPlace("DPU.BS_CFG", "bs_mul_shift_value"))

@@ -43,5 +43,6 @@ PATCHES = Patches(
         "CVT_CON0:104c CVT_CON1:1050 CVT_CON2:1054 CVT_CON3:1058 CVT_CON4:105c - - - - - WEIGHT_SIZE2:1038 "
         "DCOMP_CTRL:1100 WEIGHT_SIZE1:1034"
     ),
+    converter="rk3566",
 )
 WEIGHT_SCALES = WeightScales(accumulator_shift=None)

@@ -66,5 +66,6 @@ PATCHES = Patches(
         "CVT_CON0:104c CVT_CON1:1050 CVT_CON2:1054 CVT_CON3:1058 CVT_CON4:105c CVT_CON5:1180 - - - "
         "CORE.CLIP_TRUNCATE:301c WEIGHT_SIZE2:1038"
     ),
+    converter="rk3588",
 )
 WEIGHT_SCALES = WeightScales()

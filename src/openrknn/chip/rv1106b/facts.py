@@ -25,6 +25,7 @@ PATCHES = Patches(
         "CVT0:1050 CVT1:1054 CVT2:1058 CVT3:105c CVT_SCALE01:1060 CVT_SCALE23:1064 - - - - WEIGHT_SHAPE:1018 "
         "CVT_LANES:1100 CONV_CON1:1014"
     ),
+    converter="rv1106b",
 )
 WEIGHT_SCALES = WeightScales(
     weight_address="CNA.WEIGHT_ADDR",
