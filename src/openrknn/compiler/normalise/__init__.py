@@ -130,7 +130,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("find_turns", lambda graph, now: find_turns(graph, now.atom), lambda now: now.target.has_turns),
     _plain(join_ends),
     Pass("flatten_ends", lambda graph, _: flatten_ends(graph), lambda now: not now.target.has_cpu),
-    _plain(finish, needs=(Property.ORDERED,), gives=(Property.READY, Property.ORDERED, Property.NO_ORPHANS)),
+    _plain(finish, needs=(Property.ORDERED,), gives=(Property.READY, Property.ORDERED)),
     Pass("follow_wholes", lambda graph, now: follow_wholes(graph, calibrated=now.calibrated)),
     Pass("mark_fp16_regions", lambda graph, _: mark_fp16_regions(graph), lambda now: now.calibrated),
 )
