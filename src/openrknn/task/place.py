@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
 from openrknn.backports import TypeVar
 
-__all__ = ["A", "Address", "Place", "with_places"]
+__all__ = ["A", "Address", "Place", "places_of", "with_places"]
 
 
 class Place(NamedTuple):
@@ -26,6 +26,15 @@ A = TypeVar("A", default=int, covariant=True)
 """The addresses of a task: `int`, unless somebody says `Address`."""
 
 T = TypeVar("T")
+
+
+def places_of(task: object) -> Iterator[Place]:
+    """All places that a task, or part of one, names."""
+    if isinstance(task, Place):
+        yield task
+    elif is_dataclass(task) and not isinstance(task, type):
+        for entry in fields(task):
+            yield from places_of(getattr(task, entry.name))
 
 
 def with_places(task: T, change: Callable[[Place], Address]) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openrknn.compiler.program import Program, Tensor
+from openrknn.task.place import places_of
 
 __all__ = ["lifetimes", "plan"]
 
@@ -35,13 +36,7 @@ def lifetimes(program: Program) -> dict[str, tuple[int, int]]:
     lives: dict[str, tuple[int, int]] = {}
     for number, step in enumerate(program.steps):
         named = {*step.inputs, *step.outputs}
-        named |= {
-            place.tensor
-            for task in step.tasks
-            for fields in task.registers.values()
-            for place in fields.values()
-            if not isinstance(place, int)
-        }
+        named |= {place.tensor for task in step.tasks for place in places_of(task.work)}
         for name in sorted(named):
             root, _ = program.root(name)
             if root.kind.is_activation:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -36,6 +35,7 @@ from openrknn.container.parts import (
 )
 from openrknn.container.schema import patch_offsets
 from openrknn.isa.words import value_of
+from openrknn.task.kinds import Convolution, Pooling
 
 __all__ = ["Preprocessing", "build_model"]
 
@@ -221,11 +221,14 @@ def _workloads(step: Step, *, counts_all: bool) -> tuple[int, ...]:
 
 
 def _results(task: Work) -> int:
-    block, prefix = ("PPU", "cube_out_") if "PPU" in task.blocks else ("DPU", "")
-    middle = "OUT_" if prefix else ""
-    sides = (task.registers[f"{block}.DATA_CUBE_{middle}{side.upper()}"][f"{prefix}{side}"]
-             for side in ("width", "height", "channel"))  # fmt: skip
-    return math.prod(side if isinstance(side, int) else 0 for side in sides)
+    """Numbers that a task makes, with those that fill up its last channels."""
+    work = task.work
+    if isinstance(work, Pooling):
+        return work.pooling.out_width * work.pooling.out_height * work.pooling.channels
+    if isinstance(work, Convolution):
+        return work.source.out_width * work.source.out_height * work.dpu.channels
+    repeats = work.reader.repeat_x if work.reader.repeats else 1
+    return work.reader.width * repeats * work.reader.height * work.dpu.channels
 
 
 def _end(kind: str, index: int, name: str, numbers: Mapping[str, int]) -> Node:
