@@ -188,6 +188,27 @@ def test_a_constant_times_an_activation(left: tuple[int, ...], right: tuple[int,
     assert outcome(net, {"x": right}, made) == "right"
 
 
+@pytest.mark.parametrize("cores", [1, 3])
+@pytest.mark.parametrize(
+    ("channels", "is_int8", "start"), [(8, False, 0), (24, False, 0), (16, True, 0), (64, True, 48)]
+)
+def test_a_convolution_plus_an_input_with_an_odd_number_of_surfaces(
+    channels: int, is_int8: bool, start: int, cores: int
+) -> None:
+    """RK3588 reads two surfaces at a time: it read past the end of an input that fills its pages."""
+    net = Net()
+    bounds = [net.constant([number], np.int64) for number in (start, channels, 1)]
+    added = net.add("Slice", "f", *bounds) if start else "f"
+    made = net.add("Add", net.add("Conv", "x", net.weights(channels - start, 32, 1, 1)), added)
+    model = net.model({"x": (1, 32, 16, 16), "f": (1, channels, 16, 16)}, [made])
+    random = np.random.default_rng(7)
+    data = {name: random.uniform(-1, 1, (1, size, 16, 16)).astype(np.float32) for name, size in
+            (("x", 32), ("f", channels))}  # fmt: skip
+    # The check of the build runs it: a read outside the input is an error there.
+    compiled = compile_model(model, cores=cores, calibration=[data] if is_int8 else None)
+    assert [operator.type for operator in compiled.model.operators][-2:] == ["ConvAdd", "OutputOperator"]
+
+
 def _dropout(net: Net) -> tuple[str, ...]:
     net.nodes.append(helper.make_node("Dropout", ["x"], ["y", "mask"], name="drop"))
     return "y", net.add("Cast", "mask", to=onnx.TensorProto.FLOAT)

@@ -152,6 +152,8 @@ class Target:
     """Columns of a row whose rest it can skip."""
     alike_operands: bool = False
     """Two operands are read only if their surfaces are equally far apart: one of them is copied else."""
+    pairs_surfaces: bool = False
+    """Surfaces of what a convolution adds are read two by two: beside the last of an odd number there has to be one."""
     scales_tables: bool = True
     """fp16: the output converter divides what comes from a lookup table by a power of two."""
     aligned_inputs: bool = False

@@ -1,6 +1,6 @@
 """The chips that models are compiled for; the folder of each family says how its registers differ.
 
-Lowering writes the registers of RK3588, the map that the others derive from; `Target.translate` makes them the chip's.
+Tasks become registers of RK3588, the map that the others derive from; `Target.translate` makes them the chip's.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ _RK3588 = Target(
     operand_group=_CHIP.bias_group,
     translate=_unchanged,
     pointers=frozenset({"DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
+    pairs_surfaces=True,
 )  # fmt: skip
 
 TARGETS = {"rk3588": _RK3588}

@@ -66,6 +66,8 @@ def lower(
     pictures = _free_pictures(graph, form)
     if target.aligned_inputs:
         _align_inputs(graph, pictures)
+    if target.pairs_surfaces:
+        _pair_surfaces(graph, target)
     _copy_slices_of_inputs(graph)
     fit_converts(graph)
     fit_cpu(graph)
@@ -140,6 +142,25 @@ def _align_inputs(graph: Graph, pictures: set[str]) -> None:
         for op in others:
             op.inputs = [inner if entry == name else entry for entry in op.inputs]
         graph.ops.insert(0, identity_conv(graph, name, inner, inner, why="Input"))
+
+
+def _pair_surfaces(graph: Graph, target: Target) -> None:
+    """A convolution adds a copy of an input with an odd number of surfaces: the input may end with the last of them."""
+    copies: dict[str, str] = {}
+    for op in [entry for entry in graph.ops if entry.type == "Conv" and len(entry.inputs) > 3]:
+        name = root = op.inputs[3]
+        while (maker := graph.producer(root)) is not None and maker.type == "Slice":
+            root = maker.inputs[0]
+        value = graph.values[name]
+        form = target.fp16 if value.quantization is None else target.int8
+        if root not in graph.inputs or len(value.shape) != 4 or form.surfaces(value.cube[0]) % 2 == 0:
+            continue
+        if name not in copies:
+            copies[name] = graph.add_value(f"{name}_paired", value.shape)
+            graph.values[copies[name]].quantization = value.quantization
+            made = identity_conv(graph, name, copies[name], copies[name], why="Input")
+            graph.ops.insert(graph.ops.index(op), made)
+        op.inputs = [*op.inputs[:3], copies[name]]
 
 
 def _copy_slices_of_inputs(graph: Graph) -> None:
