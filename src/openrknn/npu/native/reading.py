@@ -121,8 +121,8 @@ def _fields_of(kind: type) -> tuple[tuple[str, Any], ...]:
     """The fields of a configuration with their defaults; nothing for what is no configuration."""
     found = _CONFIGS.get(kind)
     if found is None:
-        ours = any(base.__module__.startswith("openrknn.npu.") for base in kind.__mro__) and is_dataclass(kind)
-        found = _CONFIGS[kind] = tuple((field.name, field.default) for field in fields(kind)) if ours else ()
+        described = fields(kind) if is_dataclass(kind) else ()
+        found = _CONFIGS[kind] = tuple((field.name, field.default) for field in described)
     return found
 
 
