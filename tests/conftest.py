@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 from collections import Counter
 from collections.abc import Generator
 
@@ -18,6 +19,9 @@ settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
 # What one test makes, with something replaced perhaps, another must not find. Tests of caches switch them on.
 FileCache.is_on = False
+# Programs inherit ignored signals: in the background of a script those of the tests would not hear Ctrl-C, and go on.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
