@@ -93,7 +93,10 @@ def _ignore_unused(reader: rdma.Config, config: pipeline.Config) -> None:
     operation = config.element_wise.operation if config.element_wise is not None else None
     if operation is None or operation.operand is not None:
         ignore(reader, "operand", *main)
-    elif not reader.combine:
+        return
+    if reader.operand is not None:
+        ignore(reader.operand, "stride_bytes")
+    if not reader.combine:
         ignore(reader, *main)
 
 

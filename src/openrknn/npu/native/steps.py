@@ -325,6 +325,7 @@ def _reduction(step: Flying, cube: structures.Cube, places: Places) -> StepStruc
 
 def _pooling(reading: Reading[Pooling], places: Places, context: Context) -> StepStructure:
     config = reading.step.config
+    ignore(config, "pad_right", "pad_bottom")
     if config.atom_bytes != ATOM_BYTES:
         raise RefusedError("atoms of another size")
     if config.precision not in {Precision.INT8, Precision.FP16}:
