@@ -1,6 +1,6 @@
 """What the facts of a chip are: `Chip`, and the registers that inputs patch. Each family's are in its folder.
 
-`Chip.evidence` says where a fact comes from. None means that nobody has seen it yet: code that needs it has to
+`Chip.evidence` says where a fact comes from. None means that it is not known yet: code that needs it has to
 say so instead of guessing.
 """
 

@@ -1,4 +1,4 @@
-"""The shape of a task in natural units, whoever made it: a decoder or the compiler."""
+"""The shape of a task in natural units, made by a decoder or by the compiler."""
 
 from __future__ import annotations
 

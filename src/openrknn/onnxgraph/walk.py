@@ -53,7 +53,7 @@ def values_behind(makers: Mapping[str, Any], names: Iterable[str]) -> set[str]:
 
 
 def in_order(nodes: Iterable[Any], known: Collection[str]) -> list[Any]:
-    """Makers before readers; most files are so already. Nodes of a circle come last: whoever runs them says so."""
+    """Makers before readers, as in most files already. Nodes of a cycle come last; running them is an error."""
     waiting, done = list(nodes), []
     made = set(known) | {""}
     everything = made | {name for node in waiting for name in node.output}

@@ -17,4 +17,4 @@ BOARDS = {
     "rv1103": replace(_RV1103, task_seconds=12.2e-6),
 }
 NODES: dict[str, TreeNode] = {}
-"""Nobody described one."""
+"""No description of one is known."""

@@ -1,7 +1,7 @@
 """The operator table: for each ONNX operator what it does, who runs it and how; and the questions that others ask it.
 
-A new operator is a row here (`functions`, `table`) and its CPU function in `openrknn.runtime.operators`. Nobody else
-keeps lists of operators: tests/compiler/test_operator_table.py looks for them.
+A new operator is a row here (`functions`, `table`) and its CPU function in `openrknn.runtime.operators`. Other
+modules keep no lists of operators: tests/compiler/test_operator_table.py looks for them.
 """
 
 from __future__ import annotations
