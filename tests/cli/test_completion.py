@@ -1,7 +1,9 @@
 """The bash script is really sourced, and asked what it would complete."""
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ Capture = pytest.CaptureFixture[str]
 
 ASK = """
 source "$1"; shift
-COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 ))
+COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )) COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
 _openrknn
 printf '%s\\n' "${COMPREPLY[@]}"
 """
@@ -36,6 +38,7 @@ def complete(script: Path, *words: str) -> list[str]:
     done = subprocess.run(
         ["bash", "-u", "-c", ASK, "bash", str(script), "openrknn", *words],
         cwd=folder,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         check=True,
@@ -69,7 +72,6 @@ def test_model_files_and_directories(script: Path) -> None:
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_accept_their_script(shell: str, tmp_path: Path, capsys: Capture) -> None:
     text = run(capsys, "completion", shell).out
-    assert all(name in text for name in NAMES)
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     path = tmp_path / "script"

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from openrknn.cli.common.examples import find_examples
-from openrknn.cli.completing.dynamic_values import KINDS, values
-from openrknn.cli.completing.parser_tree import parsed_commands
+from openrknn.cli.completing.complete import complete
 from tests.cli.run import run
 from tests.cli.typing_shell import TypingShell
 
@@ -77,22 +76,45 @@ def test_fish_offers_the_same(folder: Path, tmp_path: Path, capsys: Capture) -> 
     assert found == wanted
 
 
-def test_every_kind_that_a_script_asks_for_is_answered() -> None:
-    asked = {
-        one.ask
-        for command in parsed_commands()
-        for one in (*command.arguments, *(option.values for option in command.options))
-        if one.ask
-    }
-    assert asked == set(KINDS)
+@pytest.mark.parametrize(
+    ("line", "rows"),
+    [
+        ("openrknn insp", [("inspect", "")]),
+        ("openrknn inspect --gr", [("--graph", "")]),
+        ("openrknn completion ", [("bash", ""), ("zsh", ""), ("fish", "")]),
+        ("openrknn --debug completion b", [("bash", "")]),
+        ("openrknn inspect --color=al", [("--color=always", "")]),
+        ("openrknn inspect x.rknn", [(":files", "rknn rknnz")]),
+        ("openrknn check --record ", [(":folders", "")]),
+        ("FOO=1 /usr/bin/openrknn speak --output 'my ", [(":files", "wav")]),
+        ("openrknn bench --runs ", []),
+        ("openrknn nothing ", []),
+        ("openrknn voice --family pip", [("piper", "")]),
+    ],
+)
+def test_what_can_follow(line: str, rows: list[tuple[str, str]]) -> None:
+    assert [(value, text if value.startswith(":") else "") for value, text in complete(line)] == rows
 
 
 def test_an_answer_never_complains(folder: Path) -> None:
     (folder / "broken.rknn").write_bytes(b"RKNN\0broken")
-    assert values("operators", ["disasm", "broken.rknn", ""]) == []
-    assert values("operators", ["disasm", str(folder / "broken.rknn"), ""]) == []
-    assert values("nothing", []) == []
+    assert complete("openrknn disasm broken.rknn --op ") == []
+    assert complete(f"openrknn disasm {folder / 'broken.rknn'} --op ") == []
+    assert complete("") != []
     # In a list, what is there already stays.
-    assert values("nodes", ["compile", str(folder / "plain.onnx"), "--fp16-layers", "first,se"]) == [
-        "first,first", "first,second",
-    ]  # fmt: skip
+    assert complete(f"openrknn compile {folder / 'plain.onnx'} --fp16-layers first,se") == [("first,second", "")]
+
+
+def test_names_of_a_strangers_model_are_not_run(tmp_path: Path, capsys: Capture) -> None:
+    """bash expands the words that `compgen -W` is given: the name of a node could be a command."""
+    from onnx import TensorProto, helper, save
+
+    entry, end = (helper.make_tensor_value_info(name, TensorProto.FLOAT, (1,)) for name in ("x", "y"))
+    node = helper.make_node("Neg", ["x"], ["y"], name="n$(touch${IFS}run)")
+    save(helper.make_model(helper.make_graph([node], "graph", [entry], [end])), str(tmp_path / "net.onnx"))
+    script = tmp_path / "openrknn.bash"
+    script.write_text(run(capsys, "completion", "bash").out)
+    shell = TypingShell("bash", script, tmp_path)
+    shell.complete("openrknn compile net.onnx --fp16-layers n")
+    shell.close()
+    assert not (tmp_path / "run").exists()

@@ -1,4 +1,4 @@
-"""`openrknn completion SHELL`: a completion script, made from the parser itself, so it is never out of date."""
+"""`openrknn completion SHELL`: a completion script that asks the parser itself, so it is never out of date."""
 
 from __future__ import annotations
 
@@ -20,23 +20,20 @@ _SHELLS = ("bash", "zsh", "fish")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("shell", metavar="SHELL", nargs="?", choices=_SHELLS, help="bash, zsh or fish")
-    # For the scripts: which values there are, and the line so far.
-    parser.add_argument("--values", metavar="KIND", help=argparse.SUPPRESS)
-    parser.add_argument("--words", nargs=argparse.REMAINDER, default=[], help=argparse.SUPPRESS)
+    # For the scripts: the line up to the cursor.
+    parser.add_argument("--line", help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
-    """Print the script, or the values that a script asks for."""
-    if arguments.values is not None:
-        from openrknn.cli.completing.dynamic_values import values
+    """Print the script, or what can follow on the line of a script."""
+    if arguments.line is not None:
+        from openrknn.cli.completing.complete import complete
 
-        output.stream.write("".join(f"{value}\n" for value in values(arguments.values, arguments.words)))
+        output.stream.write("".join(f"{value}\t{text}\n" for value, text in complete(arguments.line)))
         return 0
     if arguments.shell is None:
         raise CommandError(f"for which shell? {', '.join(_SHELLS)}")
-    from openrknn.cli.completing import bash, fish, zsh
-    from openrknn.cli.completing.parser_tree import parsed_commands
+    from openrknn.cli.completing.scripts import SCRIPTS
 
-    scripts = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
-    output.stream.write(scripts[arguments.shell](parsed_commands()))
+    output.stream.write(SCRIPTS[arguments.shell])
     return 0

@@ -1,6 +1,5 @@
-"""What completion scripts are made of.
+"""Completion: the scripts of the shells ask `openrknn completion --line LINE` what can follow.
 
-parser_tree  commands and options of the parser, and what can follow each;   values: by name and metavar, what that is
-dynamic_values  values that depend on the machine or the line; the shell asks for them: `completion --values KIND`
-bash, zsh, fish     the scripts
+complete    the line as the parser sees it;   values: by option, argument and metavar, what can stand there
+candidates  values that depend on the machine or the line;   scripts: what the shells run
 """

@@ -6,6 +6,8 @@ import argparse
 from dataclasses import dataclass
 from functools import cache
 
+from openrknn.cli.completing import candidates
+
 __all__ = ["Values", "values_of"]
 
 
@@ -14,15 +16,12 @@ class Values:
     """Everything that may stand in one place."""
 
     words: tuple[str, ...] = ()
-    ask: str = ""
-    """A kind of `dynamic_values.KINDS`: looked up when it is needed."""
+    ask: candidates.Ask | None = None
+    """Looked up when it is needed."""
     files: tuple[str, ...] = ()
     """Endings of files; "" for all files."""
     folders: bool = False
     """Folders are a value, and not only a way to files."""
-
-    def __bool__(self) -> bool:
-        return bool(self.words or self.ask or self.files or self.folders)
 
     def __or__(self, other: Values) -> Values:
         files = ("",) if "" in (*self.files, *other.files) else tuple(dict.fromkeys((*self.files, *other.files)))
@@ -48,30 +47,30 @@ _BY_OPTION: dict[tuple[str, str], Values] = {
     ("trace", "FILE"): Values(files=("trace", "log")),
     ("trace", "OTHER"): Values(files=("trace", "log")),
     ("trace", "--model"): _MODEL,
-    ("disasm", "--op"): Values(ask="operators"),
+    ("disasm", "--op"): Values(ask=candidates.operators),
     ("compile", "MODEL"): _SOURCES,
-    ("compile", "--fp16-layers"): Values(ask="nodes"),
-    ("compile", "--outputs"): Values(("heads",), ask="tensors"),
+    ("compile", "--fp16-layers"): Values(ask=candidates.nodes),
+    ("compile", "--outputs"): Values(("heads",), ask=candidates.tensors),
     ("compile", "--calibrate"): Values(files=_INPUT.files, folders=True),
     ("compile", "--verify-with"): Values(files=_INPUT.files, folders=True),
     ("compile", "--weights"): Values(files=("weights", "caffemodel")),
     ("check", "MODEL"): _MODEL,
     ("detect", "MODEL"): _MODEL | _PICTURES,
-    ("voice", "NAME|FOLDER|FILE"): Values(ask="voices", files=("onnx",), folders=True),
-    ("voice", "--family"): Values(ask="voice-families"),
-    ("vision", "NAME"): Values(ask="vision"),
-    ("transcribe", "--model"): Values(ask="transcribers", folders=True),
-    ("transcribe", "--vad"): Values(ask="activity", folders=True),
-    ("denoise", "--model"): Values(ask="denoisers", folders=True),
-    ("speak", "--voice"): Values(ask="speakers", files=("onnx",), folders=True),
+    ("voice", "NAME|FOLDER|FILE"): Values(ask=candidates.voices, files=("onnx",), folders=True),
+    ("voice", "--family"): Values(ask=candidates.voice_families),
+    ("vision", "NAME"): Values(ask=candidates.vision_models),
+    ("transcribe", "--model"): Values(ask=candidates.sets("transcriber"), folders=True),
+    ("transcribe", "--vad"): Values(ask=candidates.sets("activity"), folders=True),
+    ("denoise", "--model"): Values(ask=candidates.sets("denoiser"), folders=True),
+    ("speak", "--voice"): Values(ask=candidates.sets("speaker"), files=("onnx",), folders=True),
     ("speak", "--output"): Values(files=("wav",)),
-    ("serve", "--voice"): Values(ask="sets", folders=True),
+    ("serve", "--voice"): Values(ask=candidates.sets(None), folders=True),
     ("serve", "MODEL_OR_FOLDER"): Values(files=_MODEL.files, folders=True),
-    ("listen", "--wake"): Values(ask="wake"),
+    ("listen", "--wake"): Values(ask=candidates.wake_words),
     ("doctor", "MODEL"): Values(files=("rknn", "rknnz", "whl")),
     ("doctor", "--report"): Values(files=("zip",)),
-    ("exec", "PROGRAM ARGS..."): Values(ask="programs", files=("",)),
-    ("spy", "PROGRAM ARGS..."): Values(ask="programs", files=("",)),
+    ("exec", "PROGRAM ARGS..."): Values(ask=candidates.programs, files=("",)),
+    ("spy", "PROGRAM ARGS..."): Values(ask=candidates.programs, files=("",)),
 }
 """(command, its option or the metavar of its argument) -> what is special there."""
 
@@ -80,7 +79,7 @@ _BY_METAVAR: dict[str, Values] = {
     "MODEL.onnx": _ONNX, "FIRST.onnx": _ONNX, "DIR": _FOLDER, "FOLDER": _FOLDER, "PREFIX": _FOLDER, "DATA": _ANY,
     "SOURCE": _PICTURES, "AUDIO": Values(("mic",), files=_SOUNDS.files), "IN": _SOUNDS, "OUT": _ANY, "OUT.html": _HTML,
     "[NAME=]FILE": _INPUT, "PEM": Values(files=("pem", "crt", "key")), "JSON": Values(files=("json",)), "PATH": _ANY,
-    "PROGRAM": _ANY, "SET": Values(ask="sets", folders=True), "fp16|mixed": Values(("fp16", "mixed")),
+    "PROGRAM": _ANY, "SET": Values(ask=candidates.sets(None), folders=True), "fp16|mixed": Values(("fp16", "mixed")),
 }  # fmt: skip
 _FILES_OF = ("inspect", "extract", "edit", "coverage", "disasm")
 """Commands whose FILE is a model."""

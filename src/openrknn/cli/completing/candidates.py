@@ -7,45 +7,55 @@ typed would spoil the line.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from openrknn.errors import RknnError
 
-__all__ = ["KINDS", "values"]
+__all__ = [
+    "Ask", "found_for", "nodes", "operators", "programs", "sets", "tensors", "vision_models", "voice_families",
+    "voices", "wake_words",
+]  # fmt: skip
+
+Ask = Callable[[Sequence[str]], Iterable[str]]
+"""Given the words of a line, of which the last one is being typed."""
 
 _LARGEST = 256 << 20
 """Bytes of a model that is looked into: people are waiting."""
 _MOST = 2000
+_PLAIN = re.compile(r"[\w./:,@%+=~^-]+")
+"""Bash does not quote what it puts into the line, and a stranger's model may have a node called $(rm -r ~)."""
 
 
-def values(kind: str, words: Sequence[str]) -> list[str]:
-    """Values of a kind for a line whose last word is being typed, "" if it is not begun."""
-    asked = KINDS.get(kind)
-    current = words[-1] if words else ""
-    if asked is None:
+def found_for(ask: Ask | None, words: Sequence[str]) -> list[str]:
+    """What the last word can become; nothing where it cannot be found out."""
+    if ask is None:
         return []
     try:
-        found = [value for value in asked(words) if value.isprintable() and " " not in value]
+        found = [value for value in ask(words) if _PLAIN.fullmatch(value)]
     except (RknnError, OSError, ValueError, ImportError):
         return []
     # In a list with commas the last name is the one that is being typed.
-    before = current.rpartition(",")[0] + "," if kind in _LISTS and "," in current else ""
-    return [f"{before}{value}" for value in dict.fromkeys(found)][:_MOST]
+    before = words[-1].rpartition(",")[0] + "," if ask in (nodes, tensors) and "," in words[-1] else ""
+    return [f"{before}{value}" for value in dict.fromkeys(found) if f"{before}{value}".startswith(words[-1])][:_MOST]
 
 
-def _voices(_: Sequence[str]) -> Iterator[str]:
+def voices(_: Sequence[str]) -> Iterator[str]:
+    """Voices that can be made."""
     from openrknn.voice.make.known import KNOWN
 
     yield from KNOWN
 
 
-def _voice_families(_: Sequence[str]) -> Iterator[str]:
+def voice_families(_: Sequence[str]) -> Iterator[str]:
+    """Families of voices."""
     from openrknn.voice.make.known import FAMILIES
 
     yield from FAMILIES
 
 
-def _sets(kind: str | None) -> Callable[[Sequence[str]], Iterable[str]]:
+def sets(kind: str | None) -> Callable[[Sequence[str]], Iterable[str]]:
+    """Voices that are installed, of one kind or all."""
     def found(_: Sequence[str]) -> Iterable[str]:
         from openrknn.voice.sets import installed
 
@@ -54,20 +64,23 @@ def _sets(kind: str | None) -> Callable[[Sequence[str]], Iterable[str]]:
     return found
 
 
-def _wake(words: Sequence[str]) -> Iterator[str]:
+def wake_words(words: Sequence[str]) -> Iterator[str]:
+    """Wake words: installed, and those that can be made."""
     from openrknn.voice.make.known import KNOWN
 
-    yield from _sets("wake")(words)
+    yield from sets("wake")(words)
     yield from (name for name, known in KNOWN.items() if known.family == "openwakeword")
 
 
-def _vision(_: Sequence[str]) -> Iterator[str]:
+def vision_models(_: Sequence[str]) -> Iterator[str]:
+    """Models for pictures that can be made."""
     from openrknn.models.known import KNOWN
 
     yield from KNOWN
 
 
-def _operators(words: Sequence[str]) -> Iterator[str]:
+def operators(words: Sequence[str]) -> Iterator[str]:
+    """Names in the .rknn on the line."""
     from openrknn.container.load import load
 
     for path in _files(words, (".rknn",)):
@@ -82,15 +95,18 @@ def _graph(words: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
             yield node.name, node.output
 
 
-def _nodes(words: Sequence[str]) -> Iterator[str]:
+def nodes(words: Sequence[str]) -> Iterator[str]:
+    """Nodes of the ONNX model on the line."""
     yield from (name for name, _ in _graph(words) if name)
 
 
-def _tensors(words: Sequence[str]) -> Iterator[str]:
+def tensors(words: Sequence[str]) -> Iterator[str]:
+    """Tensors of the ONNX model on the line."""
     yield from (output for _, outputs in _graph(words) for output in outputs)
 
 
-def _programs(_: Sequence[str]) -> Iterator[str]:
+def programs(_: Sequence[str]) -> Iterator[str]:
+    """What the PATH has."""
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         try:
             yield from (entry.name for entry in os.scandir(folder or ".") if os.access(entry.path, os.X_OK))
@@ -105,21 +121,3 @@ def _files(words: Sequence[str], endings: tuple[str, ...]) -> Iterator[str]:
         if path.lower().endswith(endings) and os.path.isfile(path) and os.path.getsize(path) <= _LARGEST:
             yield path
             return
-
-
-KINDS: dict[str, Callable[[Sequence[str]], Iterable[str]]] = {
-    "voices": _voices,
-    "voice-families": _voice_families,
-    "sets": _sets(None),
-    "transcribers": _sets("transcriber"),
-    "speakers": _sets("speaker"),
-    "denoisers": _sets("denoiser"),
-    "activity": _sets("activity"),
-    "wake": _wake,
-    "vision": _vision,
-    "operators": _operators,
-    "nodes": _nodes,
-    "tensors": _tensors,
-    "programs": _programs,
-}
-_LISTS = ("nodes", "tensors")
