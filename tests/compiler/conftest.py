@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from openrknn.compiler import api
-from openrknn.compiler.normalise import verify_passes
 from openrknn.compiler.options import CompileOptions
+from openrknn.compiler.passes import verify_passes
 from openrknn.compiler.result import Compiled
 from openrknn.fakekernel.device import Device
 

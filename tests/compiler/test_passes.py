@@ -1,4 +1,4 @@
-"""Each pass of `normalise`, and steps of `quantise`, on a graph that people can read: the cases are in `passes/*.txt`.
+"""Each pass of `normalise` and `legalise`, and steps of `quantise`, on graphs as text (`passes/*.txt`).
 
 `python -m tests.compiler.test_passes` writes what comes out into the files; read it before it is committed.
 """
@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from openrknn.compiler import legalise, normalise
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.ir import Graph
-from openrknn.compiler.normalise import PASSES, Situation
-from openrknn.compiler.normalise.verifier import verify_graph
+from openrknn.compiler.passes import Pass, verify_graph
 from openrknn.compiler.quantise import groups
 from openrknn.compiler.quantise.choose import Costs
 from openrknn.compiler.quantise.equalise import equalise_by
@@ -27,18 +28,26 @@ from openrknn.compiler.quantise.untie import untie
 from openrknn.compiler.targets import TARGETS
 from tests.compiler.passes.text import Case, cases_of, notes_of, parse_graph, show_graph
 
+S = TypeVar("S")
 FOLDER = Path(__file__).parent / "passes"
 CASES = [case for path in sorted(FOLDER.glob("*.txt")) for case in cases_of(path)]
-BY_NAME = {entry.name: entry for entry in PASSES}
+NORMALISE = {entry.name: entry for entry in normalise.PASSES}
+LEGALISE = {entry.name: entry for entry in legalise.PASSES}
 
 
-def _normalised(case: Case) -> str:
+def _rewritten(case: Case) -> str:
     """The graph behind the pass, or the error."""
     given = dict(option.split("=") for option in case.options if "=" in option)
     chip = next((option for option in case.options if option in TARGETS), "rk3588")
     is_int8 = "int8" in case.options
-    now = Situation(int(given.get("atom", 16 if is_int8 else 8)), is_int8, int(given.get("volume", 0)), TARGETS[chip])
-    entry = BY_NAME[case.name]
+    target = TARGETS[chip]
+    atom, volume = int(given.get("atom", 16 if is_int8 else 8)), int(given.get("volume", 0))
+    if case.name in LEGALISE:
+        return _after(case, LEGALISE[case.name], legalise.Situation(target.int8 if is_int8 else target.fp16, target))
+    return _after(case, NORMALISE[case.name], normalise.Situation(atom, is_int8, volume, target))
+
+
+def _after(case: Case, entry: Pass[S], now: S) -> str:
     assert entry.when(now), f"{case.name} does not run with {case.options}"
     graph = parse_graph(case.before)
     verify_graph(graph, f"{case.path.name}: {case.title}", entry.needs)
@@ -94,7 +103,7 @@ def _errors(case: Case, graph: Graph) -> dict[str, npt.NDArray[np.float64]]:
 
 def outcome(case: Case) -> str:
     """What comes out, as text."""
-    return _normalised(case) if case.name in BY_NAME else _quantised(case)
+    return _rewritten(case) if case.name in NORMALISE.keys() | LEGALISE.keys() else _quantised(case)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.path.stem}-{case.name}-{case.title[:40]}")
@@ -103,7 +112,7 @@ def test_pass(case: Case) -> None:
 
 
 def test_every_pass_has_a_case() -> None:
-    assert sorted(BY_NAME.keys() - {case.name for case in CASES}) == []
+    assert sorted((NORMALISE.keys() | LEGALISE.keys()) - {case.name for case in CASES}) == []
 
 
 def _update() -> None:

@@ -6,8 +6,17 @@ import pytest
 
 from openrknn.compiler.importer import import_model
 from openrknn.compiler.ir import Graph
-from openrknn.compiler.normalise import PASSES, Pass, normalise
-from openrknn.compiler.normalise.verifier import GraphError, Property, verify_graph
+from openrknn.compiler.normalise import PASSES, normalise
+from openrknn.compiler.passes import (
+    NO_ORPHANS,
+    ONE_RESHAPE,
+    ORDERED,
+    READY,
+    GraphError,
+    Pass,
+    Property,
+    verify_graph,
+)
 from openrknn.compiler.targets import RK3588
 from tests.compiler.nets import Net
 from tests.compiler.passes.text import parse_graph
@@ -42,15 +51,15 @@ def test_broken_graphs_are_told(line: str, instead: str, what: str) -> None:
 @pytest.mark.parametrize(
     ("each", "text"),
     [
-        (Property.ORDERED, "input %x[1,4]\n%y[1,4] = Relu(%a)\n%a[1,4] = Tanh(%x)\noutput %y"),
-        (Property.NO_ORPHANS, "input %x[1,4]\n%a[1,4] = Tanh(%x)\n%y[1,4] = Relu(%x)\noutput %y"),
-        (Property.ONE_RESHAPE, "input %x[1,4]\n%a[4] = Reshape(%x)\n%y[2,2] = Reshape(%a)\noutput %y"),
-        (Property.READY, "input %x[1,4]\n%y[1,4] = Relu(%x)\noutput %y"),
+        (ORDERED, "input %x[1,4]\n%y[1,4] = Relu(%a)\n%a[1,4] = Tanh(%x)\noutput %y"),
+        (NO_ORPHANS, "input %x[1,4]\n%a[1,4] = Tanh(%x)\n%y[1,4] = Relu(%x)\noutput %y"),
+        (ONE_RESHAPE, "input %x[1,4]\n%a[4] = Reshape(%x)\n%y[2,2] = Reshape(%a)\noutput %y"),
+        (READY, "input %x[1,4]\n%y[1,4] = Relu(%x)\noutput %y"),
     ],
 )
 def test_properties(each: Property, text: str) -> None:
     verify_graph(parse_graph(text), "without")
-    with pytest.raises(GraphError, match=each.value):
+    with pytest.raises(GraphError, match=each.text):
         verify_graph(parse_graph(text), "with", [each])
 
 

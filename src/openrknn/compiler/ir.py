@@ -8,7 +8,7 @@ stand in execution order.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -169,6 +169,17 @@ class Graph:
         name = self.fresh(base)
         self.values[name] = Value(name, tuple(shape))
         return name
+
+    def add_like(self, base: str, like: str, shape: Sequence[int] | None = None) -> str:
+        """A value with the numbers of another one, in its shape or in this one."""
+        name = self.fresh(base)
+        self.values[name] = replace(self.values[like], name=name, shape=tuple(shape or self.shape(like)))
+        return name
+
+    def replace_uses(self, old: str, new: str, readers: Iterable[Op] | None = None) -> None:
+        """These operators (all, unless they are named) read another value instead."""
+        for op in self.ops if readers is None else readers:
+            op.inputs = [new if name == old else name for name in op.inputs]
 
     def prune(self) -> None:
         """Drop operators whose results nobody uses, and values and constants that no operator names."""

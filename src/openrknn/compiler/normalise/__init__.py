@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import NamedTuple
 
 from openrknn.compiler.errors import UnsupportedOperatorError
@@ -37,12 +34,12 @@ from openrknn.compiler.normalise.scale import fold_scales
 from openrknn.compiler.normalise.selections import fold_selections
 from openrknn.compiler.normalise.squares import scale_squares
 from openrknn.compiler.normalise.turns import find_turns
-from openrknn.compiler.normalise.verifier import Property, verify_graph
 from openrknn.compiler.normalise.volume import cut_volumes
 from openrknn.compiler.normalise.wholes import follow_wholes, place_wholes
+from openrknn.compiler.passes import NO_ORPHANS, ONE_RESHAPE, ORDERED, READY, Pass, plain, run_passes
 from openrknn.compiler.targets import Target
 
-__all__ = ["PASSES", "Pass", "Situation", "normalise", "verify_passes"]
+__all__ = ["PASSES", "Situation", "normalise"]
 
 
 class Situation(NamedTuple):
@@ -57,37 +54,24 @@ class Situation(NamedTuple):
     target: Target
 
 
-class Pass(NamedTuple):
-    """One rewriting of the graph, in place."""
-
-    name: str
-    run: Callable[[Graph, Situation], object]
-    when: Callable[[Situation], bool] = lambda _: True
-    needs: tuple[Property, ...] = ()
-    gives: tuple[Property, ...] = ()
+Entry = Pass[Situation]
 
 
-def _plain(
-    function: Callable[[Graph], None], *, needs: tuple[Property, ...] = (), gives: tuple[Property, ...] = ()
-) -> Pass:
-    return Pass(function.__name__, lambda graph, _: function(graph), needs=needs, gives=gives)
-
-
-PASSES: tuple[Pass, ...] = (
-    _plain(place_wholes),
-    _plain(find_layer_norms),
+PASSES: tuple[Entry, ...] = (
+    plain(place_wholes),
+    plain(find_layer_norms),
     Pass(
         "scale_squares", lambda graph, now: scale_squares(graph, calibrated=now.calibrated),
         lambda now: not now.calibrated or now.target.can_mix,
     ),
     Pass("bound_masks", lambda graph, _: bound_masks(graph), lambda now: not now.calibrated),
     Pass("raise_floors", lambda graph, _: raise_floors(graph), lambda now: not now.calibrated),
-    _plain(take_heads_apart),
-    _plain(clean, gives=(Property.ONE_RESHAPE,)),
-    _plain(find_mixtures),
+    plain(take_heads_apart),
+    plain(clean, gives=(ONE_RESHAPE,)),
+    plain(find_mixtures),
     Pass("take_quantization", lambda graph, now: take_quantization(graph, calibrated=now.calibrated)),
-    _plain(clean, gives=(Property.ONE_RESHAPE,)),
-    _plain(three_dimensions),
+    plain(clean, gives=(ONE_RESHAPE,)),
+    plain(three_dimensions),
     Pass("normalise_layer_norms", lambda graph, now: normalise_layer_norms(
         graph, calibrated=now.calibrated, can_mix=now.target.can_mix
     )),
@@ -98,56 +82,43 @@ PASSES: tuple[Pass, ...] = (
         lambda now: not now.calibrated and now.target.has_short_algorithms,
     ),
     Pass("find_activations", lambda graph, now: find_activations(graph, calibrated=now.calibrated)),
-    _plain(normalise_linear),
-    _plain(clean, gives=(Property.ONE_RESHAPE,)),
+    plain(normalise_linear),
+    plain(clean, gives=(ONE_RESHAPE,)),
     Pass("place_attention", lambda graph, now: place_attention(
         graph, on_npu=now.target.has_attention, softmax=now.target.has_softmax
     )),
-    _plain(clean, gives=(Property.ONE_RESHAPE,)),
-    _plain(fold_scales),
+    plain(clean, gives=(ONE_RESHAPE,)),
+    plain(fold_scales),
     Pass("normalise_pools", lambda graph, now: normalise_pools(
         graph, now.target.largest_pool, averages=now.calibrated or now.target.averages_floats
     )),
-    _plain(normalise_linear_resize),
-    _plain(normalise_softmax),
+    plain(normalise_linear_resize),
+    plain(normalise_softmax),
     Pass("normalise_moves", lambda graph, now: normalise_moves(graph, now.atom)),
-    _plain(normalise_convolutions),
-    _plain(narrow_pads),
-    _plain(fold_selections),
+    plain(normalise_convolutions),
+    plain(narrow_pads),
+    plain(fold_selections),
     Pass("cut_outputs", lambda graph, now: cut_outputs(graph, now.atom)),
     Pass("normalise_binary", lambda graph, now: normalise_binary(graph, is_float=not now.calibrated)),
-    _plain(fold_forward),
-    _plain(fuse_pads),
-    _plain(fuse),
-    _plain(fold_selections),
+    plain(fold_forward),
+    plain(fuse_pads),
+    plain(fuse),
+    plain(fold_selections),
     Pass("fill_divisors", lambda graph, now: fill_divisors(graph, now.atom), lambda now: not now.calibrated),
     Pass(
         "cut_volumes", lambda graph, now: cut_volumes(graph, now.kernel_volume, now.atom),
         lambda now: now.kernel_volume > 0,
     ),
-    _plain(Graph.sort, gives=(Property.ORDERED,)),
-    _plain(Graph.prune, needs=(Property.ORDERED,), gives=(Property.NO_ORPHANS,)),
+    plain(Graph.sort, gives=(ORDERED,)),
+    plain(Graph.prune, needs=(ORDERED,), gives=(NO_ORPHANS,)),
     Pass("find_turns", lambda graph, now: find_turns(graph, now.atom), lambda now: now.target.has_turns),
-    _plain(join_ends),
+    plain(join_ends),
     Pass("flatten_ends", lambda graph, _: flatten_ends(graph), lambda now: not now.target.has_cpu),
-    _plain(finish, needs=(Property.ORDERED,), gives=(Property.READY, Property.ORDERED)),
+    plain(finish, needs=(ORDERED,), gives=(READY, ORDERED)),
     Pass("follow_wholes", lambda graph, now: follow_wholes(graph, calibrated=now.calibrated)),
     Pass("mark_fp16_regions", lambda graph, _: mark_fp16_regions(graph), lambda now: now.calibrated),
 )
 """In this order. A pass asks the target what it can do, never which chip it is."""
-
-Verify = Callable[[Graph, str, tuple[Property, ...]], None]
-_verify: ContextVar[Verify | None] = ContextVar("_verify", default=None)
-
-
-@contextmanager
-def verify_passes(verify: Verify = verify_graph) -> Iterator[None]:
-    """Every pass inside the block is followed by a look at the graph: for tests, and to find out which pass errs."""
-    before = _verify.set(verify)
-    try:
-        yield
-    finally:
-        _verify.reset(before)
 
 
 def normalise(
@@ -155,15 +126,7 @@ def normalise(
 ) -> None:
     """Rewrite the graph in place; `Situation` says what the options mean."""
     now = Situation(atom, calibrated, kernel_volume, target)
-    verify = _verify.get()
     try:
-        for number, entry in enumerate(PASSES):
-            if not entry.when(now):
-                continue
-            if verify is not None:
-                verify(graph, f"before pass {number} {entry.name}", entry.needs)
-            entry.run(graph, now)
-            if verify is not None:
-                verify(graph, f"after pass {number} {entry.name}", entry.gives)
+        run_passes(PASSES, graph, now)
     except UnsupportedOperatorError as error:
         raise UnsupportedOperatorError(graph.mixes or str(error), operators=error.operators) from None

@@ -19,8 +19,7 @@ def alias(graph: Graph, op: Op, source: str) -> None:
     target = op.output
     graph.ops.remove(op)
     if target not in graph.outputs:
-        for other in graph.ops:
-            other.inputs = [source if name == target else name for name in other.inputs]
+        graph.replace_uses(target, source)
         return
     producer = next((other for other in graph.ops if source in other.outputs), None)
     if producer is None or source in graph.outputs:
@@ -29,8 +28,7 @@ def alias(graph: Graph, op: Op, source: str) -> None:
         graph.sort()
         return
     producer.outputs = [target if name == source else name for name in producer.outputs]
-    for other in graph.ops:
-        other.inputs = [target if name == source else name for name in other.inputs]
+    graph.replace_uses(source, target)
 
 
 def replace_op(graph: Graph, op: Op, *others: Op) -> None:

@@ -9,21 +9,14 @@ from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import replace_op
 from openrknn.compiler.normalise.layouts import derived_from
 from openrknn.compiler.normalise.wholes import as_cpu, is_computable
-from openrknn.compiler.operators import CPU_ANY, CPU_OPERATORS, NPU_OPERATORS, OPERATORS
+from openrknn.compiler.operators import CPU_ANY, CPU_OPERATORS, OPERATORS
+from openrknn.compiler.passes import is_ready
 
-__all__ = ["finish", "is_ready"]
+__all__ = ["finish"]
 
 _SHOWN = 5
 _MOST_CHANNELS = 8192
 _FEW_PRODUCTS = 1 << 20
-_MARKS = {
-    "Slice": "start", "Concat": "starts", "Conv": "kernel", "ConvTranspose": "kernel", "Pool": "method",
-    "Binary": "broadcast", "Activation": "function", "Repeat": "factors",
-    "Softmax": "groups", "Product": "heads",
-}  # fmt: skip
-"""What only a normalised operator has."""
-_OURS = {"Convert", "InverseEstimate", "RootEstimate"}
-"""Operators that no model has."""
 
 
 def finish(graph: Graph) -> None:
@@ -99,15 +92,6 @@ def _first_dimension(graph: Graph, op: Op) -> int:
     """The largest one of what the operator reads and makes; a list of numbers is one item."""
     shapes = [graph.shape(name) for name in (*graph.activations(op), *op.outputs)]
     return max((shape[0] for shape in shapes if len(shape) > 1), default=1)
-
-
-def is_ready(op: Op) -> bool:
-    """Whether the operator is in the form that `lower` has; the same name can stand for a form that nobody has."""
-    if op.type in _OURS or op.type == "Cpu":
-        return True
-    if op.type not in NPU_OPERATORS or op.type == "LayerNormalization":
-        return False
-    return op.type not in _MARKS or _MARKS[op.type] in op.attributes
 
 
 def _why(op: Op) -> str:

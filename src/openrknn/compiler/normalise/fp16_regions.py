@@ -31,15 +31,12 @@ def mark_fp16_regions(graph: Graph) -> None:
             graph.floats.discard(name)
             graph.floats.add(inner)
             op.outputs = [inner]
-            for user in graph.ops:
-                if user.output in found:
-                    user.inputs = [inner if entry == name else entry for entry in user.inputs]
+            graph.replace_uses(name, inner, [user for user in graph.ops if user.output in found])
             graph.ops.append(Op("Convert", f"{name}_int8", [inner], [name], {}, op.fused))
         elif others:
             stored = graph.add_value(f"{op.output}_int8", graph.shape(op.output))
             graph.derived[stored] = derived_from(graph, op.output, lambda x: x)
-            for user in others:
-                user.inputs = [stored if entry == op.output else entry for entry in user.inputs]
+            graph.replace_uses(op.output, stored, others)
             graph.ops.append(Op("Convert", stored, [op.output], [stored], {}, op.fused))
     graph.sort()
 

@@ -114,8 +114,7 @@ class _Scaled:
         at = min(graph.ops.index(op) for op in replaced)
         for op in replaced[1:]:
             graph.ops.remove(op)
-            for other in graph.ops:
-                other.inputs = [target if name == op.output else name for name in other.inputs]
+            graph.replace_uses(op.output, target)
         if replaced[0] in graph.ops:
             graph.ops.remove(replaced[0])
         graph.ops[at:at] = self.steps

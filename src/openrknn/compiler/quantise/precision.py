@@ -128,8 +128,7 @@ def _skip_borders(graph: Graph) -> None:
         is_back = graph.values[op.output].quantization is None and graph.values[op.inputs[0]].quantization is not None
         if not is_back or graph.values[first].quantization is not None or graph.shape(first) != graph.shape(op.output):
             continue
-        for other in graph.ops:
-            other.inputs = [first if name == op.output else name for name in other.inputs]
+        graph.replace_uses(op.output, first)
         graph.ops.remove(op)
         if before.output not in graph.outputs and not any(before.output in other.inputs for other in graph.ops):
             graph.ops.remove(before)
@@ -138,8 +137,7 @@ def _skip_borders(graph: Graph) -> None:
 def _drop_borders(graph: Graph, chosen: Collection[str]) -> None:
     """Borders that were there already go where what comes after them is fp16 too."""
     for op in [entry for entry in graph.ops if entry.type == "Convert" and entry.output in chosen]:
-        for other in graph.ops:
-            other.inputs = [op.inputs[0] if name == op.output else name for name in other.inputs]
+        graph.replace_uses(op.output, op.inputs[0])
         graph.ops.remove(op)
         del graph.values[op.output]
 
@@ -172,7 +170,6 @@ def _convert(graph: Graph, name: str, users: list[Op], *, to_float: bool) -> Non
     value = graph.values[name]
     made = graph.add_value(f"{name}_{'fp16' if to_float else 'int8'}", value.shape)
     graph.values[made].quantization = None if to_float else value.quantization
-    for op in users:
-        op.inputs = [made if entry == name else entry for entry in op.inputs]
+    graph.replace_uses(name, made, users)
     at = next((number + 1 for number, op in enumerate(graph.ops) if name in op.outputs), 0)
     graph.ops.insert(at, Op("Convert", made, [name], [made]))

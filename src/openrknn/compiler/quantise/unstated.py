@@ -44,15 +44,12 @@ def leave_float(graph: Graph, unstated: Collection[str], ranges: dict[str, Range
             inner = graph.add_value(f"{name}_fp16", graph.shape(name))
             graph.floats.discard(name)
             graph.floats.add(inner)
-            for user in graph.ops:
-                if user not in others:
-                    user.inputs = [inner if entry == name else entry for entry in user.inputs]
+            graph.replace_uses(name, inner, [user for user in graph.ops if user not in others])
             op.outputs = [inner, *op.outputs[1:]]
             source, stored = inner, name
         else:
             source, stored = name, graph.add_value(f"{name}_int8", graph.shape(name))
-            for user in others:
-                user.inputs = [stored if entry == name else entry for entry in user.inputs]
+            graph.replace_uses(name, stored, others)
         ranges[source] = ranges[stored] = ranges[name]
         graph.ops.append(Op("Convert", stored, [source], [stored], {}, op.fused))
     graph.sort()

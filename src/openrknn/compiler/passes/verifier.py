@@ -8,38 +8,44 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from enum import Enum
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
-from openrknn.compiler.ir import Graph, Op
-from openrknn.compiler.normalise.finish import is_ready
-from openrknn.compiler.operators import OPERATORS, Family
+from openrknn.compiler.ir import Graph, Op, Value
+from openrknn.compiler.operators import NPU_OPERATORS, OPERATORS, Family
 
-__all__ = ["GraphError", "Property", "verify_graph"]
+__all__ = ["NO_ORPHANS", "ONE_RESHAPE", "ORDERED", "READY", "GraphError", "Property", "is_ready", "verify_graph"]
 
 _SHOWN = 5
+_MARKS = {
+    "Slice": "start", "Concat": "starts", "Conv": "kernel", "ConvTranspose": "kernel", "Pool": "method",
+    "Binary": "broadcast", "Activation": "function", "Repeat": "factors",
+    "Softmax": "groups", "Product": "heads",
+}  # fmt: skip
+"""What only a normalised operator has."""
+_OURS = {"Convert", "InverseEstimate", "RootEstimate"}
+"""Operators that no model has."""
 
 
 class GraphError(AssertionError):
     """A pass left a graph that cannot be right."""
 
 
-class Property(Enum):
+class Property(NamedTuple):
     """What a pass may need or give beyond what always holds."""
 
-    ORDERED = "everything is computed before it is read"
-    NO_ORPHANS = "every operator, value and constant is used"
-    ONE_RESHAPE = "every change of shape is called Reshape, and none follows another"
-    READY = "`lower` or the CPU has every operator"
+    text: str
+    exceptions: Callable[[Graph], Iterable[str]]
+    """Who does not have it."""
 
 
 def verify_graph(graph: Graph, where: str, properties: Iterable[Property] = ()) -> None:
     """GraphError that says `where`, and what does not hold."""
     wrong = [*_names(graph), *(line for op in graph.ops for line in _shapes(graph, op))]
     for each in properties:
-        wrong += [f"{each.value}: not so for {line}" for line in _CHECKS[each](graph)]
+        wrong += [f"{each.text}: not so for {line}" for line in each.exceptions(graph)]
     if wrong:
         more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         raise GraphError(f"{where}: {'; '.join(wrong[:_SHOWN])}{more}")
@@ -78,7 +84,9 @@ def _shapes(graph: Graph, op: Op) -> Iterator[str]:
     row = OPERATORS.get(op.type)
     family = row.family if row is not None else None
     is_right = True
-    if op.type == "Activation" or family in {Family.UNARY, Family.IDENTITY, Family.CAST}:
+    if op.type == "Activation":  # [1, C] may be the end of [1, C, 1, 1]
+        is_right = Value("", shapes[0]).cube == Value("", made).cube
+    elif family in {Family.UNARY, Family.IDENTITY, Family.CAST}:
         is_right = made == shapes[0]
     elif family is Family.BROADCAST:
         try:
@@ -134,9 +142,19 @@ def _several_reshapes(graph: Graph) -> Iterator[str]:
             yield f"{op.type} {op.name!r}"
 
 
-_CHECKS: dict[Property, Callable[[Graph], Iterator[str]]] = {
-    Property.ORDERED: _unordered,
-    Property.NO_ORPHANS: _orphans,
-    Property.ONE_RESHAPE: _several_reshapes,
-    Property.READY: lambda graph: (f"{op.type} {op.name!r}" for op in graph.ops if not is_ready(op)),
-}
+def is_ready(op: Op) -> bool:
+    """Whether the operator is in the form that `lower` has; the same name can stand for a form that nobody has."""
+    if op.type in _OURS or op.type == "Cpu":
+        return True
+    if op.type not in NPU_OPERATORS or op.type == "LayerNormalization":
+        return False
+    return op.type not in _MARKS or _MARKS[op.type] in op.attributes
+
+
+ORDERED = Property("everything is computed before it is read", _unordered)
+NO_ORPHANS = Property("every operator, value and constant is used", _orphans)
+ONE_RESHAPE = Property("every change of shape is called Reshape, and none follows another", _several_reshapes)
+READY = Property(
+    "`lower` or the CPU has every operator",
+    lambda graph: (f"{op.type} {op.name!r}" for op in graph.ops if not is_ready(op)),
+)
