@@ -112,9 +112,9 @@ PASSES: tuple[Entry, ...] = (
     plain(Graph.sort, gives=(ORDERED,)),
     plain(Graph.prune, needs=(ORDERED,), gives=(NO_ORPHANS,)),
     Pass("find_turns", lambda graph, now: find_turns(graph, now.atom), lambda now: now.target.has_turns),
-    plain(join_ends),
+    plain(join_ends, needs=(NO_ORPHANS,), gives=(NO_ORPHANS,)),
     Pass("flatten_ends", lambda graph, _: flatten_ends(graph), lambda now: not now.target.has_cpu),
-    plain(finish, needs=(ORDERED,), gives=(READY, ORDERED)),
+    plain(finish, needs=(ORDERED,), gives=(READY, ORDERED, NO_ORPHANS)),
     Pass("follow_wholes", lambda graph, now: follow_wholes(graph, calibrated=now.calibrated)),
     Pass("mark_fp16_regions", lambda graph, _: mark_fp16_regions(graph), lambda now: now.calibrated),
 )

@@ -22,8 +22,8 @@ def flatten_ends(graph: Graph) -> None:
         if maker is None or maker.type not in _MAKERS or len(maker.outputs) != 1 or len(readers) != 1:
             continue
         if shapes[0][2:] == (1, 1) and shapes[1] == shapes[0][:2]:
-            graph.ops.remove(op)
             maker.outputs = [op.output]
+            _drop(graph, op, op.inputs[0], op.output)
 
 
 def join_ends(graph: Graph) -> None:
@@ -50,5 +50,5 @@ def join_ends(graph: Graph) -> None:
 
 def _drop(graph: Graph, op: Op, old: str, new: str) -> None:
     graph.ops.remove(op)
-    for other in graph.ops:
-        other.inputs = [new if name == old else name for name in other.inputs]
+    graph.replace_uses(old, new)
+    del graph.values[old]
