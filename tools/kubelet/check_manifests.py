@@ -16,8 +16,8 @@ from processes import CheckError, expect, say
 _RENDER = """
 import json
 from pathlib import Path
-from tests.deploy.helm.cases import CASES
-from tests.deploy.helm.render import Chart
+from tests.deploy.chart import Chart
+from tests.deploy.chart_cases import CASES
 chart = Chart(Path("deploy/helm/openrknn"))
 print(json.dumps({name: chart.objects(values) for name, values in CASES.items()}))
 """

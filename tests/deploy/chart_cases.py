@@ -1,4 +1,4 @@
-"""Values that users give. Each set is rendered and checked; with `helm` on the PATH also by Helm itself."""
+"""Values that users give. Each set is rendered and checked."""
 
 from __future__ import annotations
 
