@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from openrknn.runtime.decoder import Decoder
     from openrknn.runtime.errors import CacheFullError, ClosedError, PartsError
     from openrknn.runtime.futures import RunFuture
-    from openrknn.runtime.io.results import Outputs
+    from openrknn.runtime.io.outputs import Outputs
     from openrknn.runtime.io.user_memory import DmaBuf
     from openrknn.runtime.matmul.matmul import Matmul
     from openrknn.runtime.memory import MemoryReport

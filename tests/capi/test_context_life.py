@@ -17,8 +17,7 @@ from openrknn.capi.call import Reply
 from openrknn.capi.memory import Memory
 from openrknn.capi.wire import Operation
 from openrknn.runtime.session import Session
-from openrknn.vendor.tables.enums import QueryCommand, TensorFormat, TensorType
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import InitFlag, QueryCommand, TensorFormat, TensorType
 from tests.capi.client import Client, RefusedError
 
 GOLDENS = Path(__file__).parents[1] / "goldens"

@@ -17,8 +17,7 @@ from openrknn.container.load import load
 from openrknn.errors import UnsupportedError
 from openrknn.fakekernel.device import Device
 from openrknn.vendor.context.perf import parse_perf_detail
-from openrknn.vendor.tables.enums import QueryCommand
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import InitFlag, QueryCommand
 from tests.capi import known
 from tests.capi.asking import SOURCE, Answers, Ours, Script, Vendor, differences
 from tests.capi.conftest import RunningEngine

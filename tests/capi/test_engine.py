@@ -18,9 +18,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openrknn.capi.call import Code
-from openrknn.capi.socket_path import SocketPathError, folder, socket_path
-from openrknn.capi.status import code_of
+from openrknn.capi.call import Code, code_of
+from openrknn.capi.engine_process import SocketPathError, folder, socket_path
 from openrknn.capi.structs import Codec
 from openrknn.capi.wire import REQUEST, SOCKET_VARIABLE, Operation, socket_name
 from openrknn.errors import DeviceError, ExecutionError, NotRknnError, UnsupportedError

@@ -14,8 +14,7 @@ from openrknn.capi.c_headers.public import api_number
 from openrknn.capi.marshalling import BY_HAND, PLAIN, QUERY_STRUCTS
 from openrknn.capi.structs import NEWEST
 from openrknn.vendor.tables.codes import CODES
-from openrknn.vendor.tables.enums import QueryCommand
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import InitFlag, QueryCommand
 from openrknn.vendor.tables.functions import FUNCTIONS
 from openrknn.vendor.tables.layouts import ARM32, LP64, STRUCTS, place
 from openrknn.vendor.tables.names import ENUMS, LIMITS, SENTINELS, members

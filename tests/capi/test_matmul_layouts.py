@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openrknn.capi.call import CallError
-from openrknn.capi.matmul_attributes import Matrix, Shape, Spec
-from openrknn.capi.matmul_matrices import b_to_native, read_a, read_b, write_c
+from openrknn.capi.matmul_attributes import Matrix, Shape, Spec, b_to_native, read_a, read_b, write_c
 from openrknn.chips import CHIPS
 from openrknn.vendor.matmul.matrices import pack_a, pack_b, stored
 from openrknn.vendor.tables.enums import MatmulLayout, MatmulQuantization, MatmulType, TensorType

@@ -12,9 +12,8 @@ import pytest
 from openrknn.capi.call import Reply
 from openrknn.capi.wire import Operation
 from openrknn.vendor.context.perf import parse_perf_detail
+from openrknn.vendor.tables.enums import InitFlag, TensorFormat
 from openrknn.vendor.tables.enums import QueryCommand as Q
-from openrknn.vendor.tables.enums import TensorFormat
-from openrknn.vendor.tables.flags import InitFlag
 from tests.capi.client import Client, RefusedError
 
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from openrknn.check import GoldenError, check, load_golden
-from openrknn.check.toml import value_text
+from openrknn.check.text import value_text
 from tests.container.places import golden
 
 CONV = golden("conv_rk3588_i8")

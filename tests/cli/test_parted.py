@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import openrknn
-from openrknn.analysis.parted.onnx_graph import operator_types
-from openrknn.analysis.parted.report import describe_parts
+from openrknn.analysis.parted.report import describe_parts, operator_types
 from openrknn.container.bundle import write_bundle
 from openrknn.errors import FormatError
 from openrknn.pages.parted.page import parted_page

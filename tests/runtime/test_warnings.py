@@ -12,7 +12,7 @@ import pytest
 
 import openrknn
 from openrknn.runtime.io import input_warnings
-from openrknn.runtime.io.hints import shape_hint
+from openrknn.runtime.io.arrange import shape_hint
 from openrknn.runtime.session import Session
 from tests.runtime.cases import golden
 

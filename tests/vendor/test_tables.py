@@ -12,7 +12,7 @@ import pytest
 
 from openrknn.vendor.library.structs import structs_for
 from openrknn.vendor.tables.codes import CODES
-from openrknn.vendor.tables.flags import MEANINGS, InitFlag
+from openrknn.vendor.tables.enums import MEANINGS, InitFlag
 from openrknn.vendor.tables.functions import FUNCTIONS
 from openrknn.vendor.tables.layouts import ARM32, LP64, STRUCTS, place, struct_named
 from openrknn.vendor.tables.names import ENUMS, LIMITS, SENTINELS, SINCE, c_name, members, since

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from openrknn.voice import AudioError, features
-from openrknn.voice.features.mel import hertz, mels
+from openrknn.voice.features.frames import hertz, mels
 
 Array = npt.NDArray[Any]
 GOLDENS = Path(__file__).parents[1] / "goldens" / "voice" / "features.npz"

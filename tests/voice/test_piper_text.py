@@ -14,10 +14,8 @@ import pytest
 
 from openrknn.voice.errors import PhonemeError, VoiceSetError
 from openrknn.voice.piper import phonemes as module
-from openrknn.voice.piper.clauses import clauses_of
 from openrknn.voice.piper.config import parse_config, read_config
-from openrknn.voice.piper.ids import ids_of, pieces
-from openrknn.voice.piper.phonemes import phonemes_of
+from openrknn.voice.piper.phonemes import clauses_of, ids_of, phonemes_of, pieces
 from tools.vits import SIZES, config_of
 
 CONFIG = parse_config(config_of(SIZES["low"]), "voice.onnx.json")

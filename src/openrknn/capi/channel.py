@@ -7,10 +7,9 @@ import contextlib
 import os
 import socket
 
-from openrknn.capi.call import OK, Call, CallError, Code, Reply
+from openrknn.capi.call import OK, Call, CallError, Code, Reply, code_of
 from openrknn.capi.handlers import HANDLERS, Handler
 from openrknn.capi.program import Program
-from openrknn.capi.status import code_of
 from openrknn.capi.wire import LARGEST_PACKET, MOST_DESCRIPTORS, REPLY, REQUEST, Operation
 
 __all__ = ["SocketChannel"]

@@ -26,7 +26,7 @@ from openrknn.device import Device
 from openrknn.runtime.engine import LocalEngine, Options
 from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.program.program import Program
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import InitFlag
 
 __all__ = ["Context"]
 

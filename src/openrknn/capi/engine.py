@@ -17,7 +17,7 @@ import socket
 import sys
 from collections.abc import Iterator, Sequence
 
-from openrknn.capi.socket_path import SocketPathError, socket_path
+from openrknn.capi.engine_process import SocketPathError, socket_path
 from openrknn.capi.wire import SOCKET_VARIABLE
 from openrknn.errors import RknnError
 

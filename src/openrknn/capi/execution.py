@@ -19,7 +19,7 @@ from openrknn.capi.frames import Frame, live
 from openrknn.capi.perf import measured
 from openrknn.capi.plan import Plan
 from openrknn.runtime.program.cpu import CustomOperator
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import InitFlag
 
 __all__ = ["Execution"]
 

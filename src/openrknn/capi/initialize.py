@@ -1,4 +1,4 @@
-"""From a model and the flags of `rknn_init` to a context."""
+"""From a model and the flags of `rknn_init` to a context; a model without weights takes those of another."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import Any
 from openrknn.capi.call import Call, CallError, Code
 from openrknn.capi.context import Context
 from openrknn.capi.program import Program
-from openrknn.capi.shared_weights import with_weights_of
 from openrknn.capi.wire import Operation
 from openrknn.container.model import Model
+from openrknn.container.parts import Graph, Kind, Tensor
 from openrknn.device.automatic import automatic_device
 from openrknn.runtime.engine import LocalEngine, Options
 from openrknn.runtime.options import budget_for
-from openrknn.vendor.tables.flags import InitFlag
-
-__all__ = ["device_for", "open_context"]
+from openrknn.vendor.tables.enums import InitFlag
 
 
 def open_context(program: Program, model: Model, flags: int, extend: dict[str, Any]) -> Context:
@@ -58,3 +56,34 @@ def _donor(program: Program, flags: int, extend: dict[str, Any]) -> Context | No
             Code.PARAM_INVALID, "RKNN_FLAG_SHARE_WEIGHT_MEM needs an rknn_init_extend whose ctx is the other context"
         )
     return program.context(Call(Operation.INIT, context=number), Context) if number else None
+
+
+def with_weights_of(model: Model, donor: Model) -> Model:
+    """The model with the constants that it lacks; the model itself if it lacks none."""
+    known = {tensor.name: tensor for graph in donor.graphs for tensor in graph.tensors if tensor.data}
+    own = {tensor.name for tensor in model.graphs[0].tensors if tensor.data}
+    if not any(_lacks(tensor, own) for graph in model.graphs for tensor in graph.tensors):
+        return model
+
+    def filled(tensor: Tensor) -> Tensor:
+        if not _lacks(tensor, own):
+            return tensor
+        found = known.get(tensor.name)
+        if found is None or found.shape != tensor.shape or found.dtype is not tensor.dtype:
+            raise CallError(
+                Code.MODEL_INVALID,
+                f"the context to share with is of another network: it has no weights like {tensor.name!r}",
+            )
+        return replace(
+            tensor, data=found.data, size_bytes=found.size_bytes, compressed=found.compressed,
+            compression=found.compression,
+        )  # fmt: skip
+
+    def whole(graph: Graph) -> Graph:
+        return replace(graph, tensors=tuple(filled(tensor) for tensor in graph.tensors))
+
+    return replace(model, graphs=tuple(whole(graph) for graph in model.graphs))
+
+
+def _lacks(tensor: Tensor, own: set[str]) -> bool:
+    return tensor.kind is Kind.WEIGHT and not tensor.data and tensor.name not in own

@@ -7,9 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.capi.matmul_attributes import Shape, Spec
+from openrknn.capi.matmul_attributes import Shape, Spec, b_to_native, read_a, read_b, write_c
 from openrknn.capi.matmul_groups import GroupedProduct
-from openrknn.capi.matmul_matrices import b_to_native, read_a, read_b, write_c
 from openrknn.capi.matmul_scales import Scales
 from openrknn.device import Device
 from openrknn.runtime.matmul.direct import DirectProduct, Rows, Tiles

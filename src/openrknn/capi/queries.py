@@ -20,9 +20,8 @@ from openrknn.capi.structs import Codec, Values
 from openrknn.container.model import Model
 from openrknn.device.protocol import Device
 from openrknn.runtime.shapes import specs
+from openrknn.vendor.tables.enums import InitFlag, TensorFormat, TensorType
 from openrknn.vendor.tables.enums import QueryCommand as Q
-from openrknn.vendor.tables.enums import TensorFormat, TensorType
-from openrknn.vendor.tables.flags import InitFlag
 
 __all__ = ["Asked", "answer", "sdk_version"]
 

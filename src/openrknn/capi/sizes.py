@@ -15,7 +15,7 @@ from openrknn.capi.attributes import native_input_attr, native_output_attr
 from openrknn.capi.structs import Values
 from openrknn.container.model import Model
 from openrknn.container.parts import TASK, Graph, Kind, Tensor
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import InitFlag
 
 __all__ = ["internal_bytes", "memory_size", "weight_bytes"]
 

@@ -12,14 +12,13 @@ import numpy.typing as npt
 
 from openrknn.analysis.reports import Severity
 from openrknn.check.answer import Answer
-from openrknn.check.compare_answers import judge_answer
+from openrknn.check.compare_answers import judge_answer, judge_transcript
 from openrknn.check.errors import CannotCheckError, GoldenError
 from openrknn.check.golden import Case, Golden
 from openrknn.check.inputs import SOUNDS, arrays_of, expected_outputs
 from openrknn.check.result import Check, Finding, Status
 from openrknn.check.subject import Subject
 from openrknn.check.tensors import Changed, Trace, Traces, compare_traces
-from openrknn.check.text_distance import judge_transcript
 from openrknn.check.tolerance import Tolerance, judge, measured
 from openrknn.container.model import TensorSpec
 from openrknn.errors import RknnError

@@ -7,8 +7,7 @@ from collections import Counter
 from openrknn.analysis.lint import lint
 from openrknn.analysis.reports import Severity
 from openrknn.check.golden import LintRules
-from openrknn.check.result import Check, Finding, OperatorPlace, Status
-from openrknn.check.rules import LINT
+from openrknn.check.result import LINT, Check, Finding, OperatorPlace, Status
 from openrknn.check.subject import Subject
 from openrknn.quantities import count_of
 

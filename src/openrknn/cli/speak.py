@@ -177,8 +177,7 @@ def _list_speakers(speak: Speaker, output: Output) -> int:
 
 
 def _show_phonemes(speak: Speaker, arguments: argparse.Namespace, output: Output) -> int:
-    from openrknn.voice.piper.ids import ids_of
-    from openrknn.voice.piper.phonemes import phonemes_of
+    from openrknn.voice.piper.phonemes import ids_of, phonemes_of
 
     rows = []
     for text in _texts(arguments):

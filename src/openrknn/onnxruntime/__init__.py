@@ -11,10 +11,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from openrknn.onnxruntime.aliases import install as _install
 from openrknn.onnxruntime.binding import IOBinding
 from openrknn.onnxruntime.real import RKNN as _RKNN
 from openrknn.onnxruntime.real import onnxruntime as _real
+from openrknn.onnxruntime.redirect import install as _install
 from openrknn.onnxruntime.session import InferenceSession
 
 _install(__path__)

@@ -12,8 +12,7 @@ from openrknn.runtime.engine import Runnable
 from openrknn.runtime.io.arrange import LAYOUTS
 from openrknn.runtime.io.input_warnings import InputWarnings
 from openrknn.runtime.io.inputs import InputPort, as_numbers
-from openrknn.runtime.io.outputs import OutputKind
-from openrknn.runtime.io.results import Outputs
+from openrknn.runtime.io.outputs import OutputKind, Outputs
 from openrknn.runtime.shapes import allowed_shapes
 from openrknn.runtime.times import RunTimes
 

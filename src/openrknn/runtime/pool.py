@@ -19,8 +19,7 @@ from openrknn.names import NamedOptions
 from openrknn.runtime.engine import SessionDevice
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.futures import RunFuture
-from openrknn.runtime.io.outputs import OutputKind
-from openrknn.runtime.io.results import Outputs
+from openrknn.runtime.io.outputs import OutputKind, Outputs
 from openrknn.runtime.program.cpu import CustomOperator
 from openrknn.runtime.runner import NodeArg, Runner
 from openrknn.runtime.session import Session

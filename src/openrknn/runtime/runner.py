@@ -13,8 +13,7 @@ from openrknn.container.specs import Specs, TensorSpec, table_of
 from openrknn.names import refuse_unknown
 from openrknn.runtime.feed import output_names
 from openrknn.runtime.futures import RunFuture, submit
-from openrknn.runtime.io.outputs import OutputKind, check_kind
-from openrknn.runtime.io.results import Outputs
+from openrknn.runtime.io.outputs import OutputKind, Outputs, check_kind
 from openrknn.runtime.io.tensors import Array
 
 __all__ = ["NodeArg", "Runner", "node_arg"]

@@ -24,8 +24,7 @@ from openrknn.runtime.engine import Engine, LocalEngine, Options, Runnable, Sess
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.feed import compute, in_order, layouts_in_order
 from openrknn.runtime.io.input_warnings import InputWarnings
-from openrknn.runtime.io.outputs import OutputKind
-from openrknn.runtime.io.results import Outputs
+from openrknn.runtime.io.outputs import OutputKind, Outputs
 from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.options import budget_for, core_count
 from openrknn.runtime.program.cpu import CustomOperator

@@ -21,8 +21,7 @@ from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.feed import feed, in_order, layouts_in_order
 from openrknn.runtime.io.arrange import shape_in, state_layout
 from openrknn.runtime.io.inputs import InputPort
-from openrknn.runtime.io.outputs import OutputPort
-from openrknn.runtime.io.results import Outputs
+from openrknn.runtime.io.outputs import OutputPort, Outputs
 from openrknn.runtime.io.tensors import Array, stored_bytes
 from openrknn.runtime.program.program import Program
 

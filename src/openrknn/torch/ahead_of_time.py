@@ -14,12 +14,12 @@ from openrknn.compiler.errors import OptionError
 from openrknn.compiler.importer.formats.pytorch.exported import quiet
 from openrknn.errors import RknnError
 from openrknn.partition import Parted
+from openrknn.torch.constants import of_array, to_array
 from openrknn.torch.errors import LOG, ExportError, NotSavableError
 from openrknn.torch.examples import flat_examples
 from openrknn.torch.export import model_of
 from openrknn.torch.graph import CompiledGraph
 from openrknn.torch.options import TorchOptions
-from openrknn.torch.tensors import of_array, to_array
 
 __all__ = ["CompiledModule", "compile_module"]
 

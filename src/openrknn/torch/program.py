@@ -10,12 +10,12 @@ import torch
 
 from openrknn.closing import Closing
 from openrknn.partition import Parted
+from openrknn.torch.constants import of_array, to_array
 from openrknn.torch.effects import look
 from openrknn.torch.errors import LOG, ExportError
 from openrknn.torch.export import exported_model, input_name, output_name
 from openrknn.torch.options import TorchOptions
 from openrknn.torch.segments import Piece, Segment, cut
-from openrknn.torch.tensors import of_array, to_array
 
 __all__ = ["Program", "Share"]
 

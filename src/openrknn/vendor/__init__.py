@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from openrknn.vendor.tables.enums import (
         AllocFlag,
         CoreMask,
+        InitFlag,
         MatmulLayout,
         MatmulQuantization,
         MatmulType,
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
         TensorFormat,
         TensorType,
     )
-    from openrknn.vendor.tables.flags import InitFlag
     from openrknn.vendor.tables.versions import Version
 
 __all__ = [

@@ -20,8 +20,8 @@ from openrknn.runtime.decoder import Decoder
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.decoding import most_tokens, search
 from openrknn.voice.errors import VoiceSetError
-from openrknn.voice.nets import open_net, shape_sets
 from openrknn.voice.sets import VoiceSet
+from openrknn.voice.steps import open_net, shape_sets
 from openrknn.voice.stream import Heard
 from openrknn.voice.tokens import Tokenizer
 

@@ -18,8 +18,8 @@ from openrknn.closing import Closing
 from openrknn.voice.audio import Samples
 from openrknn.voice.errors import AudioError, VoiceSetError
 from openrknn.voice.input_audio import AnySound, audio_of
-from openrknn.voice.nets import open_net
 from openrknn.voice.sets import VoiceSet, open_set
+from openrknn.voice.steps import open_net
 
 __all__ = ["Note", "Notes", "notes_of"]
 

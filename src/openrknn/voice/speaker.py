@@ -25,8 +25,7 @@ from openrknn.voice.audio import Audio, Samples
 from openrknn.voice.errors import PhonemeError, VoiceSetError
 from openrknn.voice.piper.config import PiperConfig, read_config
 from openrknn.voice.piper.engine import Scales, open_engine
-from openrknn.voice.piper.ids import ids_of, pieces
-from openrknn.voice.piper.phonemes import phonemes_of
+from openrknn.voice.piper.phonemes import ids_of, phonemes_of, pieces
 from openrknn.voice.sets import FILE, VoiceSet, home, open_set
 
 __all__ = ["Speaker"]

@@ -1,4 +1,4 @@
-"""A net that is run again and again and keeps a state between: a step takes what is new and gives what is new."""
+"""The models of a voice set, opened; a net that keeps a state takes what is new and gives what is new."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.backports import add_note
 from openrknn.closing import Closing
+from openrknn.errors import RknnError
 from openrknn.runtime.session import Session
 from openrknn.voice.errors import VoiceSetError
-from openrknn.voice.nets import open_net
 from openrknn.voice.sets import VoiceSet
-
-__all__ = ["Steps"]
 
 
 class Steps(Closing):
@@ -70,3 +69,25 @@ def _states(voice: VoiceSet, role: str, where: str) -> dict[str, str]:
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
         raise VoiceSetError(f"{where}: its 'states' should be an object of names, not {found!r:.60}")
     return dict(found)
+
+
+def open_net(voice: VoiceSet, role: str, device: str = "auto") -> Session:
+    """The model of this role (`.rknn` or `.rknnz`), ready to run; "auto" takes the NPU here, else the software NPU."""
+    path = voice.file(role)
+    try:
+        return Session(path, device)
+    except RknnError as error:
+        # A set that was moved, cut or made for another chip: which file of which set is what helps.
+        add_note(error, f"while {role!r} of the set {voice.name!r} was opened: {path}")
+        raise
+    except OSError as error:
+        raise VoiceSetError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def shape_sets(session: Session) -> list[dict[str, tuple[int, ...]]]:
+    """The input shapes of every graph of a model, as the model had them before it was compiled (channels first)."""
+    found = []
+    for allowed, graph in zip(session.allowed_shapes, session.model.graphs, strict=True):
+        shapes = (tuple(graph.tensors[index].shape) for index in graph.inputs)
+        found.append(dict(zip(allowed, shapes, strict=True)))
+    return found

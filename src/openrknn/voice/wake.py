@@ -20,9 +20,9 @@ from openrknn.runtime.session import Session
 from openrknn.voice.audio import Samples
 from openrknn.voice.errors import AudioError, VoiceSetError
 from openrknn.voice.input_audio import samples_of
-from openrknn.voice.nets import open_net
 from openrknn.voice.results import Detection
 from openrknn.voice.sets import VoiceSet, installed, open_set
+from openrknn.voice.steps import open_net
 
 __all__ = ["Wake"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openrknn.analysis.lint.rule import Rule
+from openrknn.analysis.lint.context import Rule
 from openrknn.analysis.lint.rules import (
     bounds,
     channels,

@@ -1,21 +1,19 @@
-"""What the rules look at: the decoded tasks of a graph and what each of them finds in memory, computed once."""
+"""What a rule is, and what rules look at: the decoded tasks of a graph and what each of them finds in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from openrknn.analysis.io_reports import stored_limits
-from openrknn.analysis.lint.finding import Where
+from openrknn.analysis.lint.finding import Finding, Severity, Where
 from openrknn.analysis.lint.history import History, Seen
 from openrknn.analysis.lint.program import Decoded, Work
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Tensor
 from openrknn.npu.accesses import Access, accesses_of
 from openrknn.npu.task import Step
-
-__all__ = ["Context", "limits_of", "place", "scale_of"]
 
 _LARGEST_BYTES = 1 << 28
 """Of internal memory; each byte takes four for its labels."""
@@ -77,6 +75,22 @@ class Context:
     def makers(self) -> dict[str, Operator]:
         """Tensor -> the operator that makes it."""
         return {tensor.name: operator for operator in self.operators for tensor in operator.outputs}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One kind of mistake."""
+
+    code: str
+    severity: Severity
+    """The worst that its findings can have."""
+    title: str
+    explanation: str
+    """How it is found and what a board does with it."""
+    change: str
+    evidence: str
+    """A file in which it really happens."""
+    check: Callable[[Context], Iterable[Finding]]
 
 
 def place(

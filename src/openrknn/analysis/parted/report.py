@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from openrknn.analysis.inspection import report as model_report
-from openrknn.analysis.parted.onnx_graph import operator_types
 from openrknn.analysis.reports import ModelReport, as_json
 from openrknn.chips import find_chip
 from openrknn.container.bundle import Bundle, Part, Port
 from openrknn.container.load import load
 from openrknn.container.model import Model
+from openrknn.container.onnxdata import message_fields
 from openrknn.errors import RknnError
-
-__all__ = ["Inside", "PartReport", "PartedReport", "PlanReport", "describe_parts", "parted_json", "port_text"]
 
 SCHEMA_VERSION = 1
 
@@ -203,3 +201,33 @@ def port_text(port: Port) -> str:
     sizes = ["?" if size is None else str(size) for size in port.shape]
     is_fixed = all(isinstance(size, int) for size in port.shape)
     return f"{kind} {'x'.join(sizes) or 'scalar'}" if is_fixed else f"{kind} [{', '.join(sizes)}]"
+
+
+_MODEL_GRAPH, _GRAPH_NODE, _NODE_TYPE, _NODE_DOMAIN = 7, 1, 4, 7
+_PLAIN = {"", "ai.onnx"}
+_MOST_CHARACTERS = 200
+
+
+def operator_types(data: bytes) -> list[str]:
+    """The type of every node of the outermost graph, in the order of the file; other domains stand in front."""
+    return [
+        _type(node)
+        for number, graph in _messages(memoryview(data)) if number == _MODEL_GRAPH
+        for inner, node in _messages(graph) if inner == _GRAPH_NODE
+    ]  # fmt: skip
+
+
+def _type(node: memoryview) -> str:
+    texts = {_NODE_TYPE: "", _NODE_DOMAIN: ""}
+    for number, value in _messages(node):
+        if number in texts:
+            texts[number] = bytes(value[:_MOST_CHARACTERS]).decode("utf-8", "replace")
+    domain = texts[_NODE_DOMAIN]
+    return texts[_NODE_TYPE] if domain in _PLAIN else f"{domain}.{texts[_NODE_TYPE]}"
+
+
+def _messages(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Number and bytes of each field that has a length."""
+    for number, _, value in message_fields(data):
+        if isinstance(value, memoryview):
+            yield number, value

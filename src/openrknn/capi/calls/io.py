@@ -13,7 +13,7 @@ from openrknn.capi.handlers import answers
 from openrknn.capi.memory import Memory
 from openrknn.capi.program import Program
 from openrknn.capi.wire import Operation
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import InitFlag
 
 __all__: list[str] = []
 

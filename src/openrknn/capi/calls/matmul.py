@@ -11,8 +11,7 @@ import numpy.typing as npt
 from openrknn.capi.call import OK, Call, Reply
 from openrknn.capi.handlers import answers
 from openrknn.capi.matmul import MatmulContext, matmul_chip
-from openrknn.capi.matmul_attributes import Shape, Spec, invalid
-from openrknn.capi.matmul_matrices import b_to_native
+from openrknn.capi.matmul_attributes import Shape, Spec, b_to_native, invalid
 from openrknn.capi.memory import file_of
 from openrknn.capi.program import Program
 from openrknn.capi.structs import Values

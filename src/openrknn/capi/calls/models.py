@@ -17,8 +17,7 @@ from openrknn.capi.wire import Operation
 from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.runtime.options import core_count
-from openrknn.vendor.tables.enums import CoreMask
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import CoreMask, InitFlag
 
 __all__: list[str] = []
 

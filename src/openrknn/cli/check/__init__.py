@@ -141,17 +141,17 @@ def _reports(arguments: argparse.Namespace, outcomes: list[Outcome], output: Out
     from openrknn.cli.common.files import os_problem, save_atomically
 
     if arguments.junit:
-        from openrknn.check.junit import junit
+        from openrknn.check.pipeline_reports import junit
 
         save_atomically(arguments.junit, junit(outcomes).encode("utf-8", "replace"))
     if arguments.sarif:
         from openrknn import __version__
-        from openrknn.check.sarif import sarif
+        from openrknn.check.pipeline_reports import sarif
 
         text = json.dumps(sarif(outcomes, version=__version__), indent=1, allow_nan=False)
         save_atomically(arguments.sarif, text.encode() + b"\n")
     if arguments.summary:
-        from openrknn.check.markdown import markdown
+        from openrknn.check.pipeline_reports import markdown
         from openrknn.wholefiles import append
 
         try:
@@ -167,7 +167,7 @@ def _reports(arguments: argparse.Namespace, outcomes: list[Outcome], output: Out
 
         show(outcomes, output)
     if arguments.github and not output.is_json:
-        from openrknn.check.github import annotation_lines
+        from openrknn.check.pipeline_reports import annotation_lines
 
         for line in annotation_lines(outcomes):
             output.value(line)

@@ -70,8 +70,7 @@ def _share(text: str) -> float:
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Compare one pair of models."""
     from openrknn.analysis.accuracy.api import check_comparable
-    from openrknn.analysis.accuracy.phrases import remarks, verdict
-    from openrknn.analysis.accuracy.result import as_json
+    from openrknn.analysis.accuracy.result import as_json, remarks, verdict
     from openrknn.cli.common.inputs import arrays_for, random_inputs
 
     bundle = bundle_in(arguments.model)

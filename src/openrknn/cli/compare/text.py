@@ -8,8 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from openrknn.analysis.accuracy.measure import Layer
-from openrknn.analysis.accuracy.phrases import head, remarks, verdict
-from openrknn.analysis.accuracy.result import Comparison, is_below
+from openrknn.analysis.accuracy.result import Comparison, head, is_below, remarks, verdict
 from openrknn.cli.common.output import Output, printable
 from openrknn.cli.common.tables import bar, facts, indented, table, title
 

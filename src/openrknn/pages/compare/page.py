@@ -6,8 +6,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from openrknn.analysis.accuracy.measure import Layer
-from openrknn.analysis.accuracy.phrases import describe, head, remarks, verdict
-from openrknn.analysis.accuracy.result import Comparison, first_drift, is_below, losses
+from openrknn.analysis.accuracy.result import (
+    Comparison,
+    describe,
+    first_drift,
+    head,
+    is_below,
+    losses,
+    remarks,
+    verdict,
+)
 from openrknn.pages.compare import plots
 from openrknn.pages.frame import asset, document, footer, navigation, section
 from openrknn.pages.markup import Content, Markup, breakable, clean, join, tag

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from openrknn.analysis.accuracy.measure import Layer
 from openrknn.analysis.accuracy.metrics import STEPS, Cloud
-from openrknn.analysis.accuracy.phrases import describe
+from openrknn.analysis.accuracy.result import describe
 from openrknn.pages.markup import Markup, clean, join, tag
 
 __all__ = ["KINDS", "agreement", "cloud", "noise"]

@@ -15,7 +15,7 @@ from openrknn.device import Device
 from openrknn.names import NamedOptions
 from openrknn.runtime.decoder.cross import CrossAttention
 from openrknn.runtime.decoder.graphs import StepGraph, sizes_of
-from openrknn.runtime.decoder.tables import Table
+from openrknn.runtime.decoder.rows import Table
 from openrknn.runtime.errors import CacheFullError, ClosedError
 from openrknn.runtime.program.cpu import CustomOperator
 from openrknn.runtime.session import Session

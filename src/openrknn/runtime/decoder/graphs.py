@@ -10,8 +10,7 @@ from openrknn.container.sequence import DecoderFile
 from openrknn.errors import FormatError, UnsupportedError
 from openrknn.numerics import MASKED
 from openrknn.runtime.binding import Binding
-from openrknn.runtime.decoder.rows import FilledRow, RowWriter, fill
-from openrknn.runtime.decoder.tables import Table
+from openrknn.runtime.decoder.rows import FilledRow, RowWriter, Table, fill
 from openrknn.runtime.engine import Runnable
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.io.tensors import Array, StoredTensor

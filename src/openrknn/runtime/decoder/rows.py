@@ -1,4 +1,4 @@
-"""One row of a tensor in device memory, written without touching the others."""
+"""Rows by token or by position from a decoder's tables, and one row of a tensor in device memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.container.sequence import DecoderFile, TableEntry
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.io.tensors import Array, StoredTensor
 from openrknn.runtime.io.values import decode, encode
-
-__all__ = ["FilledRow", "RowWriter", "fill"]
 
 _CHANNELS, _RANK = 1, 4
 _OF_PICTURES = (0, 3, 1, 2)
@@ -109,3 +108,23 @@ class FilledRow:
     def add(self, row: int) -> None:
         """One more."""
         self._stored.native[self._where(row)] = self._zero
+
+
+class Table:
+    """Looks up rows; nothing is unpacked before it is asked for."""
+
+    def __init__(self, entry: TableEntry, file: DecoderFile) -> None:
+        self.input, self.by, self.shape = entry.input, entry.by, entry.shape
+        self._rows = np.frombuffer(file.files[entry.file], np.dtype(entry.type)).reshape(entry.rows, entry.columns)
+        self._scale = np.array(entry.scale, np.float32) if entry.scale else None
+        self._zero = np.float32(entry.zero)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def row(self, number: int) -> Array:
+        """As floats, in the shape of the input."""
+        found: Array = self._rows[number].astype(np.float32)
+        if self._scale is not None:
+            found = (found - self._zero) * self._scale
+        return found.reshape(self.shape)

@@ -1,4 +1,4 @@
-"""Slice, Split, Pad, Tile, Expand and the like: the same values at other places, some of them more than once."""
+"""Reshape, Transpose, Concat, Slice, Split, Pad and the like: values at other places, some of them more than once."""
 
 from __future__ import annotations
 
@@ -20,19 +20,6 @@ from openrknn.runtime.operators.interface import (
     optional,
     text,
 )
-
-__all__ = [
-    "depth_to_space",
-    "expand",
-    "identity",
-    "pad",
-    "reverse_sequence",
-    "slice_",
-    "space_to_depth",
-    "split",
-    "tile",
-    "trilu",
-]
 
 _PADDINGS = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 
@@ -164,3 +151,19 @@ def trilu(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
     diagonal = 0 if given is None else int(given.reshape(-1)[0])
     diagonal = max(-max(inputs[0].shape), min(diagonal, max(inputs[0].shape)))
     return np.asarray((np.triu if integer(attributes, "upper", 1) else np.tril)(inputs[0], diagonal))
+
+
+def concat(inputs: Sequence[Array], attributes: Attributes, shape: tuple[int, ...]) -> Array:
+    """All other axes have the same size."""
+    return np.concatenate(inputs, axis=integer(attributes, "axis", 1))
+
+
+def transpose(inputs: Sequence[Array], attributes: Attributes, shape: tuple[int, ...]) -> Array:
+    """Axis k of the output is axis perm[k] of the input; without perm the axes are reversed."""
+    rank = inputs[0].ndim
+    return inputs[0].transpose(integers(attributes, "perm", range(rank - 1, -1, -1)))
+
+
+def reshape(inputs: Sequence[Array], attributes: Attributes, shape: tuple[int, ...]) -> Array:
+    """The order of the elements stays; the second input (the wanted shape) has been resolved in `shape`."""
+    return inputs[0].reshape(shape)

@@ -9,7 +9,6 @@ import numpy as np
 
 from openrknn.runtime.operators import (
     activations,
-    arguments,
     binary,
     convert,
     convolve,
@@ -25,13 +24,11 @@ from openrknn.runtime.operators import (
     shape,
     unary,
 )
-from openrknn.runtime.operators.average_pool import average_pool
-from openrknn.runtime.operators.concat import concat
 from openrknn.runtime.operators.grid_sample import grid_sample
 from openrknn.runtime.operators.interface import Compute, CpuOperator, SeveralOutputs
-from openrknn.runtime.operators.reshape import reshape
+from openrknn.runtime.operators.pools import average_pool
+from openrknn.runtime.operators.rearrange import concat, reshape, transpose
 from openrknn.runtime.operators.softmax import flat_softmax, softmax
-from openrknn.runtime.operators.transpose import transpose
 
 __all__ = ["OPERATORS", "SEVERAL"]
 
@@ -59,8 +56,8 @@ _MOVES: Mapping[str, Compute] = {
 }
 
 _COMPUTES: Mapping[str, Compute] = {
-    "ArgMax": arguments.arg_max,
-    "ArgMin": arguments.arg_min,
+    "ArgMax": pick.arg_max,
+    "ArgMin": pick.arg_min,
     "AveragePool": average_pool,
     "BatchNormalization": normalise.batch_norm,
     "Cast": convert.cast,
@@ -132,7 +129,7 @@ SEVERAL: Mapping[str, SeveralOutputs] = MappingProxyType(
         "MaxPool": SeveralOutputs(pools.max_pool),
         "RNN": SeveralOutputs(recurrent.rnn),
         "Split": SeveralOutputs(rearrange.split, moves=True),
-        "TopK": SeveralOutputs(arguments.top_k),
+        "TopK": SeveralOutputs(pick.top_k),
         "exGRU": SeveralOutputs(recurrent.gru),
         "exLSTM": SeveralOutputs(recurrent.lstm),
     }

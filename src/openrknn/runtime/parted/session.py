@@ -22,8 +22,7 @@ from openrknn.npu.budget import Budget
 from openrknn.runtime.binding import Binding
 from openrknn.runtime.errors import PartsError
 from openrknn.runtime.feed import in_order
-from openrknn.runtime.io.outputs import OutputKind
-from openrknn.runtime.io.results import Outputs
+from openrknn.runtime.io.outputs import OutputKind, Outputs
 from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.options import core_count
 from openrknn.runtime.parted.isolated import CpuHost, IsolatedStep

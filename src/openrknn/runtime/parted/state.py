@@ -10,7 +10,7 @@ import numpy as np
 from openrknn.container.bundle import Port
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.feed import in_order
-from openrknn.runtime.io.results import Outputs
+from openrknn.runtime.io.outputs import Outputs
 from openrknn.runtime.parted.types import as_type
 from openrknn.runtime.state import Carried, Layouts, check_pairs, initial_states, state_forms
 

@@ -20,8 +20,7 @@ from openrknn.runtime.vendor.program import BoundContext, VendorProgram
 from openrknn.vendor.context.context import Context
 from openrknn.vendor.errors import CallError
 from openrknn.vendor.library.library import Library, default_library
-from openrknn.vendor.tables.enums import CoreMask
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import CoreMask, InitFlag
 
 __all__ = ["VendorDevice", "VendorEngine", "vendor_library"]
 

@@ -15,8 +15,7 @@ from openrknn.vendor.context.io_rules import check_input_type, input_bytes, outp
 from openrknn.vendor.context.queries import ContextQueries
 from openrknn.vendor.library.handle import Handle
 from openrknn.vendor.memory.tensor_memory import TensorMemory
-from openrknn.vendor.tables.enums import TensorFormat, TensorType
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import InitFlag, TensorFormat, TensorType
 from openrknn.vendor.tables.versions import Version
 
 __all__ = ["Binding", "ContextBindings"]

@@ -24,8 +24,7 @@ from openrknn.vendor.errors import call_error
 from openrknn.vendor.library.handle import Handle
 from openrknn.vendor.library.library import Library, default_library
 from openrknn.vendor.library.structs import CONTEXT
-from openrknn.vendor.tables.enums import CoreMask
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import CoreMask, InitFlag
 from openrknn.vendor.tables.versions import Version
 
 __all__ = ["Context", "RunInfo"]

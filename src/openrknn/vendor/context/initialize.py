@@ -11,7 +11,7 @@ from openrknn.vendor.errors import call_error
 from openrknn.vendor.library.handle import Handle
 from openrknn.vendor.library.library import Library
 from openrknn.vendor.library.structs import CONTEXT
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import InitFlag
 from openrknn.vendor.tables.names import since
 from openrknn.vendor.tables.versions import Version
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from openrknn.vendor.context.bindings import ContextBindings
 from openrknn.vendor.context.io_rules import array_type, check_input_array
 from openrknn.vendor.errors import call_error
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import InitFlag
 
 __all__ = ["ContextIo", "InputSet", "OutputSet"]
 

@@ -19,9 +19,8 @@ from openrknn.vendor.context.perf import PerfDetail
 from openrknn.vendor.errors import CallError, ClosedError
 from openrknn.vendor.library.handle import Handle
 from openrknn.vendor.memory.owner import MemoryOwner
+from openrknn.vendor.tables.enums import InitFlag, TensorFormat
 from openrknn.vendor.tables.enums import QueryCommand as Q
-from openrknn.vendor.tables.enums import TensorFormat
-from openrknn.vendor.tables.flags import InitFlag
 from openrknn.vendor.tables.platforms import refusal
 
 __all__ = ["ContextQueries"]

@@ -21,8 +21,7 @@ from openrknn.errors import UnsupportedError
 from openrknn.vendor.errors import LibraryNotFoundError, call_error
 from openrknn.vendor.library.find import find_library, why_not
 from openrknn.vendor.library.structs import STRUCT_POINTERS, Structs, c_type, structs_for
-from openrknn.vendor.tables.enums import QueryCommand
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import InitFlag, QueryCommand
 from openrknn.vendor.tables.functions import FUNCTIONS, Function, Signature
 from openrknn.vendor.tables.names import Member, c_name, since
 from openrknn.vendor.tables.platforms import refusal, this_chip

@@ -11,8 +11,7 @@ from openrknn.backports import flags_in
 from openrknn.vendor.library.handle import Handle, NativeContext
 from openrknn.vendor.library.library import Library
 from openrknn.vendor.memory.tensor_memory import TensorMemory
-from openrknn.vendor.tables.enums import AllocFlag, MemoryOrigin
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import AllocFlag, InitFlag, MemoryOrigin
 
 __all__ = ["MemoryOwner", "memory_without_context"]
 

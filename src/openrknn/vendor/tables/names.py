@@ -14,6 +14,7 @@ from typing import TypeAlias
 from openrknn.vendor.tables.enums import (
     AllocFlag,
     CoreMask,
+    InitFlag,
     MatmulLayout,
     MatmulQuantization,
     MatmulType,
@@ -25,7 +26,6 @@ from openrknn.vendor.tables.enums import (
     TensorFormat,
     TensorType,
 )
-from openrknn.vendor.tables.flags import InitFlag
 from openrknn.vendor.tables.versions import Version
 
 __all__ = ["ENUMS", "LIMITS", "SENTINELS", "SINCE", "c_name", "members", "since"]

@@ -13,8 +13,7 @@ from types import MappingProxyType
 
 from openrknn.backports import flags_in
 from openrknn.chips import CHIPS, Chip, chip_in
-from openrknn.vendor.tables.enums import QueryCommand
-from openrknn.vendor.tables.flags import InitFlag
+from openrknn.vendor.tables.enums import InitFlag, QueryCommand
 from openrknn.vendor.tables.functions import FUNCTIONS
 from openrknn.vendor.tables.names import c_name, members
 

@@ -10,10 +10,17 @@ All are compared with librosa's and torchaudio's numbers (tools/make_voice_golde
 
 from __future__ import annotations
 
-from openrknn.voice.features.cepstra import dct_matrix, kaldi_mfcc, mfcc
-from openrknn.voice.features.frames import power_spectrum, stft, window
-from openrknn.voice.features.log_mel import KaldiOptions, decibels, kaldi_fbank, mel_spectrogram, whisper_log_mel
-from openrknn.voice.features.mel import kaldi_banks, mel_banks
+from openrknn.voice.features.frames import kaldi_banks, mel_banks, power_spectrum, stft, window
+from openrknn.voice.features.log_mel import (
+    KaldiOptions,
+    dct_matrix,
+    decibels,
+    kaldi_fbank,
+    kaldi_mfcc,
+    mel_spectrogram,
+    mfcc,
+    whisper_log_mel,
+)
 
 __all__ = [
     "KaldiOptions", "dct_matrix", "decibels", "kaldi_banks", "kaldi_fbank", "kaldi_mfcc", "mel_banks",

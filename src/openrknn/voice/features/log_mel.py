@@ -1,19 +1,17 @@
-"""Logarithms of mel bands, as librosa, Whisper and Kaldi compute them."""
+"""Logarithms of mel bands and cepstral coefficients, as librosa, Whisper and Kaldi compute them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from openrknn.voice.errors import AudioError
-from openrknn.voice.features.frames import AT_ONCE, Floats, count, sound_of, spectra, window
-from openrknn.voice.features.mel import kaldi_banks, mel_banks
-
-__all__ = ["KaldiOptions", "decibels", "kaldi_fbank", "mel_spectrogram", "whisper_log_mel"]
+from openrknn.voice.features.frames import AT_ONCE, Floats, count, kaldi_banks, mel_banks, sound_of, spectra, window
 
 Features = npt.NDArray[np.float32]
 
@@ -121,3 +119,30 @@ def _kaldi_frames(sound: Floats, width: int, hop: int, *, snip: bool) -> Floats:
     if len(sound) < width:
         return np.zeros((0, width))
     return sliding_window_view(sound, width)[::hop]
+
+
+def dct_matrix(coefficients: int, bands: int) -> Floats:
+    """[coefficients, bands]: the orthonormal cosine transform of the second kind."""
+    if not 1 <= coefficients <= bands:
+        raise AudioError(f"{coefficients} coefficients cannot be had of {bands} bands")
+    rows = np.arange(coefficients)[:, None]
+    made: Floats = np.sqrt(2 / bands) * np.cos(np.pi / bands * (np.arange(bands) + 0.5) * rows)
+    made[0] = np.sqrt(1 / bands)
+    return made
+
+
+def mfcc(samples: npt.ArrayLike, rate: int, *, coefficients: int = 20, **options: Any) -> Features:
+    """[coefficients, frames], as librosa.feature.mfcc has them; `options` are those of `mel_spectrogram`."""
+    logs = decibels(mel_spectrogram(samples, rate, **options))
+    return (dct_matrix(coefficients, len(logs)) @ logs).astype(np.float32)
+
+
+def kaldi_mfcc(
+    samples: npt.ArrayLike, options: KaldiOptions | None = None, *, coefficients: int = 13, lifter: float = 22.0
+) -> Features:
+    """[frames, coefficients], as Kaldi has them without energy; `lifter` 0: none."""
+    chosen = options or KaldiOptions()
+    made = kaldi_bands(samples, chosen) @ dct_matrix(coefficients, chosen.bands).T
+    if lifter:
+        made = made * (1 + 0.5 * lifter * np.sin(np.pi * np.arange(coefficients) / lifter))
+    return made.astype(np.float32)

@@ -17,10 +17,10 @@ from openrknn.extras import missing
 from openrknn.installed_onnxruntime import installed
 from openrknn.runtime.session import Session
 from openrknn.voice.errors import VoiceSetError
-from openrknn.voice.nets import open_net
 from openrknn.voice.piper.regulate import regulate, whole_frames
 from openrknn.voice.piper.windows import windows_of
 from openrknn.voice.sets import VoiceSet
+from openrknn.voice.steps import open_net
 
 __all__ = ["Engine", "Scales", "StagedEngine", "WholeEngine", "open_engine"]
 

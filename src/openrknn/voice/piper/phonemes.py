@@ -1,19 +1,18 @@
-"""Text to phonemes: by espeak-ng for most voices, letter by letter for voices of the type `text`."""
+"""Text to clauses, phonemes and the numbers of a voice: by espeak-ng, or letter by letter for the type `text`."""
 
 from __future__ import annotations
 
 import importlib
+import logging
 import re
 import shutil
 import subprocess
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from openrknn.voice.errors import PhonemeError
-from openrknn.voice.piper.clauses import Clause, clauses_of
-from openrknn.voice.piper.config import PiperConfig
-
-__all__ = ["espeak_lines", "phonemes_of"]
+from openrknn.voice.piper.config import BOS, EOS, PAD, PiperConfig
 
 Phonemise = Callable[[str, str], list[str]]
 """(text, voice of espeak-ng) -> phonemes of its clauses, a line each."""
@@ -134,3 +133,104 @@ def _by_package(text: str, voice: str) -> list[str]:
         clauses = re.split(r"[.!?,;:]\s*", "".join(sentence))
         lines += [clause.strip() for clause in clauses if clause.strip()]
     return lines
+
+
+_MARKS = dict(zip("。．！？，、；：؟،؛।", "..!?,,;:?,;.", strict=True))
+"""Other scripts' marks, as phoneme maps have them."""
+_CLOSERS = "\"'”’»)]}›"
+_END = re.compile(
+    rf"(?P<mark>\.{{2,}}|…|[.!?,;:]+(?=[{re.escape(_CLOSERS)}]*(?:\s|$))|[{''.join(_MARKS)}])"
+    rf"[{re.escape(_CLOSERS)}]*|\n\s*\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """Some words, and how they end: one of `.!?,;:` or nothing."""
+
+    text: str
+    mark: str
+    is_last: bool
+    """Of its sentence."""
+
+
+def clauses_of(text: str) -> list[Clause]:
+    """Clauses of all sentences, in order; what holds nothing that can be said is left out."""
+    found: list[Clause] = []
+    start = 0
+    for match in _END.finditer(text):
+        raw = match["mark"]
+        if raw is not None and raw == "." and _goes_on(text, match.end()):
+            continue
+        mark = _mark(raw)
+        end = match.start() if raw is None else match.end()
+        _add(found, text[start:end], mark, is_last=raw is None or mark in {".", "!", "?"})
+        start = match.end()
+    _add(found, text[start:], "", is_last=True)
+    return found
+
+
+def _goes_on(text: str, place: int) -> bool:
+    """A dot before a small letter is an abbreviation's: `e.g. this`."""
+    rest = text[place:].lstrip(" \t\n")
+    return bool(rest) and rest[0].islower()
+
+
+def _mark(raw: str | None) -> str:
+    if raw is None or raw == "…" or raw.startswith(".."):
+        return ""
+    return _MARKS.get(raw[0], raw[0])
+
+
+def _add(found: list[Clause], text: str, mark: str, *, is_last: bool) -> None:
+    said = " ".join(text.split())
+    if any(letter.isalnum() for letter in said):
+        found.append(Clause(said, mark, is_last))
+    elif found and is_last and not found[-1].is_last:
+        found[-1] = Clause(found[-1].text, found[-1].mark or mark, is_last=True)
+
+
+_LOG = logging.getLogger(__name__)
+_SHARE = 0.25
+_FEW = 2
+"""Of the phonemes may be unknown: a rare sound can be left out, another alphabet cannot."""
+
+
+def ids_of(phonemes: Sequence[str], config: PiperConfig) -> list[int]:
+    """The numbers that the model takes. Phonemes that the voice does not know are left out, as Piper does it."""
+    ids, pad = [*config.ids[BOS], *config.ids[PAD]], config.ids[PAD]
+    missing: dict[str, int] = {}
+    for phoneme in phonemes:
+        numbers = config.ids.get(phoneme)
+        if numbers is None:
+            missing[phoneme] = missing.get(phoneme, 0) + 1
+        else:
+            ids += [*numbers, *pad]
+    said = sum(1 for phoneme in phonemes if phoneme.strip())
+    if missing:
+        names = ", ".join(f"{name!r} (U+{ord(name[0]):04X})" for name in list(missing)[:8])
+        count = sum(missing.values())
+        if count == said or count > max(_FEW, _SHARE * said):
+            raise PhonemeError(
+                f"the voice's phoneme_id_map does not know {count} of {said} phonemes: {names}; the "
+                f"map and the phonemes (type {config.phoneme_type!r}, espeak voice {config.espeak_voice!r}) do not go "
+                "together: is the config that of this voice?"
+            )
+        _LOG.warning("phonemes that the voice does not know are left out: %s", names)
+    return [*ids, *config.ids[EOS]]
+
+
+def pieces(phonemes: Sequence[str], config: PiperConfig, longest: int) -> Iterator[list[str]]:
+    """A sentence in pieces of at most so many numbers, cut behind a mark or between words where that is possible."""
+    widest = max(len(numbers) for numbers in config.ids.values()) + len(config.ids[PAD])
+    room = max(1, (longest - 3 * widest) // widest)
+    rest = list(phonemes)
+    while len(rest) > room:
+        places = range(room, room // 2, -1)
+        cut = next((place for marks in (";:,", " ") for place in places if rest[place - 1] in marks), room)
+        yield rest[:cut]
+        rest = rest[cut:]
+        while rest and not rest[0].strip():
+            rest.pop(0)
+    if any(phoneme.strip() for phoneme in rest):
+        yield rest

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openrknn.analysis.lint.context import Context, place
+from openrknn.analysis.lint.context import Context, Rule, place
 from openrknn.analysis.lint.finding import Finding, Severity
 from openrknn.analysis.lint.history import is_scratch
 from openrknn.analysis.lint.program import Decoded, Work
-from openrknn.analysis.lint.rule import Rule
 from openrknn.analysis.lint.rules.layout import is_picture
 from openrknn.container.parts import Kind, Tensor
 from openrknn.npu.accesses import Access

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from openrknn.analysis.lint.context import Context, place
+from openrknn.analysis.lint.context import Context, Rule, place
 from openrknn.analysis.lint.finding import Finding, Severity
 from openrknn.analysis.lint.program import Decoded, Work
-from openrknn.analysis.lint.rule import Rule
 from openrknn.container.parts import Kind
 from openrknn.errors import RknnError
 from openrknn.isa import Precision

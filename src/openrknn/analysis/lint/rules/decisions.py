@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openrknn.analysis.lint.context import Context, limits_of, place
+from openrknn.analysis.lint.context import Context, Rule, limits_of, place
 from openrknn.analysis.lint.finding import Finding, Severity, Where
-from openrknn.analysis.lint.rule import Rule
 from openrknn.container.model import Operator
 from openrknn.container.parts import Tensor
 

@@ -6,9 +6,8 @@ import warnings
 from collections.abc import Iterator
 
 from openrknn.analysis.dependence import constant_outputs, fixed_inputs, random_arrays
-from openrknn.analysis.lint.context import Context
+from openrknn.analysis.lint.context import Context, Rule
 from openrknn.analysis.lint.finding import Finding, Severity, Where
-from openrknn.analysis.lint.rule import Rule
 from openrknn.container.model import Model
 from openrknn.errors import InputWarning, RknnError
 from openrknn.runtime.options import budget_for

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openrknn.analysis.lint.context import Context
+from openrknn.analysis.lint.context import Context, Rule
 from openrknn.analysis.lint.finding import Finding, Severity, Where
-from openrknn.analysis.lint.rule import Rule
 from openrknn.analysis.lint.rules.layout import is_picture
 from openrknn.container.parts import Layout
 

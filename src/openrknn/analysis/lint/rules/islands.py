@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openrknn.analysis.lint.context import Context, place
+from openrknn.analysis.lint.context import Context, Rule, place
 from openrknn.analysis.lint.finding import Finding, Severity
 from openrknn.analysis.lint.program import Work
-from openrknn.analysis.lint.rule import Rule
 
 __all__ = ["RULE"]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openrknn.analysis.lint.context import Context, place
+from openrknn.analysis.lint.context import Context, Rule, place
 from openrknn.analysis.lint.finding import Finding, Severity
-from openrknn.analysis.lint.rule import Rule
 from openrknn.container.parts import Layout, Tensor
 from openrknn.npu.accesses import Access
 

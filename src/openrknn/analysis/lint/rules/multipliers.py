@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from openrknn.analysis.lint.context import Context, place, scale_of
+from openrknn.analysis.lint.context import Context, Rule, place, scale_of
 from openrknn.analysis.lint.finding import Finding, Severity
 from openrknn.analysis.lint.program import Decoded, Work
-from openrknn.analysis.lint.rule import Rule
 from openrknn.container.parts import Tensor
 from openrknn.errors import RknnError
 from openrknn.npu.accesses import accesses_of

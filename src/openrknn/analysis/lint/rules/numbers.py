@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from openrknn.analysis.lint.context import Context, place
+from openrknn.analysis.lint.context import Context, Rule, place
 from openrknn.analysis.lint.finding import Finding, Severity
-from openrknn.analysis.lint.rule import Rule
 from openrknn.container.parts import DataType, Kind, Tensor
 
 __all__ = ["RULE"]

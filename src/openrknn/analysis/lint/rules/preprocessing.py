@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from openrknn.analysis.io_reports import calibrated_range
-from openrknn.analysis.lint.context import Context
+from openrknn.analysis.lint.context import Context, Rule
 from openrknn.analysis.lint.finding import Finding, Severity, Where
-from openrknn.analysis.lint.rule import Rule
 
 __all__ = ["RULE"]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from openrknn.analysis.lint.context import Context, place, scale_of
+from openrknn.analysis.lint.context import Context, Rule, place, scale_of
 from openrknn.analysis.lint.finding import Finding, Severity
-from openrknn.analysis.lint.rule import Rule
 
 __all__ = ["RULE"]
 
