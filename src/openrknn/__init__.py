@@ -76,7 +76,7 @@ __getattr__, __dir__ = lazy_names(
         "runtime.decoder": "Decoder",
         "runtime.errors": "CacheFullError ClosedError PartsError",
         "runtime.futures": "RunFuture",
-        "runtime.io.results": "Outputs",
+        "runtime.io.outputs": "Outputs",
         "runtime.io.user_memory": "DmaBuf",
         "runtime.matmul.matmul": "Matmul",
         "runtime.memory": "MemoryReport",

@@ -18,7 +18,7 @@ import openrknn
 from openrknn.analysis.lint import CODES, RULES, Finding, Severity, explain, lint_commands
 from openrknn.analysis.lint.context import Context
 from openrknn.analysis.lint.program import decode
-from openrknn.analysis.lint.rules import bounds
+from openrknn.analysis.lint.rules import memory
 from openrknn.analysis.lint_codes import RULE_CODES
 from openrknn.container.model import Model
 from tests.cli.changed import with_graph, with_tensor
@@ -167,7 +167,7 @@ def test_reads_behind_the_end_of_a_tensor() -> None:
 
 
 def _bounds(model: Model) -> list[Finding]:
-    return list(bounds.RULE.check(Context(model, model.graphs[0], decode(model))))
+    return list(memory.OUT_OF_BOUNDS.findings(Context(model, model.graphs[0], decode(model))))
 
 
 def test_multipliers_that_do_not_fit_the_scales() -> None:

@@ -16,7 +16,7 @@ import pytest
 import openrknn
 from openrknn.analysis.dependence import constant_outputs, fixed_inputs, random_arrays
 from openrknn.analysis.lint import Finding, Severity
-from openrknn.analysis.lint.rules import dependence
+from openrknn.analysis.lint.rules import inputs
 from openrknn.container.model import Model
 from tests.container.places import golden
 
@@ -69,12 +69,12 @@ def test_a_constant_model_is_an_error(name: str) -> None:
 def test_one_constant_output_of_two_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     model = openrknn.load(golden("two_outputs_rk3588_i8"))
     name = model.outputs[0].name
-    monkeypatch.setattr(dependence, "constant_outputs", lambda run, noise: [name])
+    monkeypatch.setattr(inputs, "constant_outputs", lambda run, noise: [name])
     assert [(finding.severity, finding.where.tensor) for finding in found(model)] == [(Severity.WARNING, name)]
 
 
 def test_a_model_that_is_too_large_says_that_it_was_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dependence, "_MOST_WORK", 1)
+    monkeypatch.setattr(inputs, "_MOST_WORK", 1)
     (finding,) = found(openrknn.load(golden("conv_rk3588_i8")))
     assert finding.severity is Severity.NOTE
     assert "not checked" in finding.what

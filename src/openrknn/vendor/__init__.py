@@ -96,9 +96,8 @@ __getattr__, __dir__ = lazy_names(
         "matmul.specs": "Matrix Shape",
         "memory.owner": "memory_without_context",
         "memory.tensor_memory": "TensorMemory",
-        "tables.enums": "AllocFlag CoreMask MatmulLayout MatmulQuantization MatmulType MemoryOrigin QuantizationType "
-        "QueryCommand SyncMode TargetType TensorFormat TensorType",
-        "tables.flags": "InitFlag",
+        "tables.enums": "AllocFlag CoreMask InitFlag MatmulLayout MatmulQuantization MatmulType MemoryOrigin "
+        "QuantizationType QueryCommand SyncMode TargetType TensorFormat TensorType",
         "tables.versions": "Version",
     },
 )

@@ -2,7 +2,7 @@
 
     program     the tasks of a graph, decoded at addresses of their own
     accesses    what each of them reads and writes;  history: who wrote what they read
-    rules       one file for each kind of mistake;  catalogue: all of them, in words
+    rules       the kinds of mistakes, by what they are about;  catalogue: all of them, in words
 
     for finding in openrknn.lint(openrknn.load("yolo.rknn")):
         print(finding.severity, finding.code, finding.where, finding.what, finding.change)

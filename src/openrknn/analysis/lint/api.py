@@ -15,8 +15,6 @@ from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.errors import RknnError
 
-__all__ = ["decoded_program", "lint", "lint_commands", "lint_decoded"]
-
 _MOST = 8
 """Findings of one code that are listed; the rest are counted."""
 
@@ -43,7 +41,7 @@ def lint_decoded(model: Model, decoded: Decoded | None, *, run: bool = False) ->
     for graph in model.graphs[:1]:
         context = Context(model, graph, decoded, run)
         for rule in RULES:
-            found += _shortened(rule.check(context))
+            found += _shortened(rule.findings(context))
     return _sorted(found)
 
 

@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 from openrknn.analysis.lint.context import Rule
-from openrknn.analysis.lint.rules import (
-    bounds,
-    channels,
-    decisions,
-    dependence,
-    inputs,
-    islands,
-    layout,
-    multipliers,
-    numbers,
-    operands,
-    overwritten,
-    preprocessing,
-    scales,
-    unwritten,
-)
+from openrknn.analysis.lint.rules import channels, inputs, memory, multipliers, numbers
 from openrknn.analysis.lint_codes import FILE_CODES
 
-__all__ = ["RULES", "explain"]
-
 RULES: tuple[Rule, ...] = (
-    layout.RULE,
-    unwritten.RULE,
-    overwritten.RULE,
-    bounds.RULE,
-    multipliers.RULE,
-    operands.RULE,
-    numbers.RULE,
-    channels.RULE,
-    decisions.RULE,
-    scales.RULE,
-    preprocessing.RULE,
-    islands.RULE,
-    inputs.RULE,
-    dependence.RULE,
+    memory.LAYOUT_MISMATCH,
+    memory.NEVER_WRITTEN,
+    memory.OVERWRITTEN,
+    memory.OUT_OF_BOUNDS,
+    multipliers.MULTIPLIER_OVERFLOW,
+    numbers.OPERAND_FORMAT,
+    numbers.NOT_FINITE,
+    channels.CONSTANT_CHANNELS,
+    numbers.CANNOT_DECIDE,
+    numbers.LOST_IN_SUM,
+    inputs.NORMALISED_TWICE,
+    inputs.CPU_ISLAND,
+    inputs.INPUT_REARRANGED,
+    inputs.INPUT_IGNORED,
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from openrknn.analysis.io_reports import stored_limits
 from openrknn.analysis.lint.finding import Finding, Severity, Where
@@ -77,6 +78,17 @@ class Context:
         return {tensor.name: operator for operator in self.operators for tensor in operator.outputs}
 
 
+class Found(NamedTuple):
+    """What a rule found; severity and change where they are not the rule's own."""
+
+    where: Where
+    what: str
+    why: str
+    """Why it matters on a board."""
+    severity: Severity | None = None
+    change: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One kind of mistake."""
@@ -90,7 +102,12 @@ class Rule:
     change: str
     evidence: str
     """A file in which it really happens."""
-    check: Callable[[Context], Iterable[Finding]]
+    check: Callable[[Context], Iterable[Found]]
+
+    def findings(self, context: Context) -> Iterator[Finding]:
+        """What `check` finds, as lint says it."""
+        for where, what, why, severity, change in self.check(context):
+            yield Finding(self.code, severity or self.severity, where, what, why, change or self.change)
 
 
 def place(

@@ -19,8 +19,6 @@ from openrknn.container.parts import Tensor
 from openrknn.npu.accesses import Access, accesses_of
 from openrknn.npu.task import Step
 
-__all__ = ["NOBODY", "OUTSIDE", "History", "Seen", "is_scratch"]
-
 Labels = npt.NDArray[np.int16]
 
 NOBODY = 0

@@ -26,8 +26,6 @@ from openrknn.npu.task import Step
 from openrknn.runtime.program.relocate import addresses_of, write_commands, write_values
 from openrknn.runtime.program.steps import Segment, core_lists, operators_to_run, split
 
-__all__ = ["Decoded", "Region", "Work", "decode"]
-
 _FIRST_ADDRESS = 0x10000
 _GAP = 0x10000
 """Between two regions: more than the longest harmless read past an end, one burst of the bus."""

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from openrknn.analysis.lint.context import Context, Rule, place
-from openrknn.analysis.lint.finding import Finding, Severity
+from openrknn.analysis.lint.context import Context, Found, Rule, place
+from openrknn.analysis.lint.finding import Severity
 from openrknn.analysis.lint.program import Decoded, Work
 from openrknn.container.parts import Kind
 from openrknn.errors import RknnError
@@ -23,13 +23,7 @@ from openrknn.npu.blocks.dpu.stage import apply_bn, apply_bs
 from openrknn.npu.blocks.formats import Numbers
 from openrknn.npu.task import Convolution
 
-__all__ = ["RULE"]
-
 _LISTED = 6
-_CHANGE = (
-    "if the float network has such channels too, prune them (they cost time and do nothing); if it has not, calibrate "
-    "with data like those of the training, preprocessed as there"
-)
 
 
 class _Count(NamedTuple):
@@ -38,7 +32,7 @@ class _Count(NamedTuple):
     channels: int
 
 
-def _check(context: Context) -> Iterator[Finding]:
+def _constant_channels(context: Context) -> Iterator[Found]:
     if context.decoded is None:
         return
     counts = [count for work in context.works if (count := _count(context.decoded, work)) is not None]
@@ -47,12 +41,11 @@ def _check(context: Context) -> Iterator[Finding]:
         outputs = count.work.operator.outputs
         if count.constant == count.channels and count.channels > 1:
             is_output = outputs[0].kind is Kind.OUTPUT
-            yield Finding(
-                RULE.code,
-                Severity.ERROR if is_output else Severity.WARNING,
+            yield Found(
                 place(count.work.operator, tensor=outputs[0]),
                 f"all {count.channels} channels of {outputs[0].name!r} are constant",
                 "whatever comes in, the answer is the same" if is_output else "the part before it does nothing",
+                Severity.ERROR if is_output else Severity.WARNING,
                 "look for a wrong range in calibration: feed data like those of the training, preprocessed as there",
             )
     some = [count for count in found if count.constant < count.channels]
@@ -62,13 +55,11 @@ def _check(context: Context) -> Iterator[Finding]:
             f"#{count.work.operator.index} {count.constant} of {count.channels}"
             for count in sorted(some, key=lambda count: -count.constant)[:_LISTED]
         )
-        yield Finding(
-            RULE.code,
-            Severity.NOTE,
+        yield Found(
             place(some[0].work.operator),
             f"{total} of {channels} channels are constant: {names}{', ...' if len(some) > _LISTED else ''}",
             "they are computed and stored in every run, and carry no information",
-            _CHANGE,
+            Severity.NOTE,
         )
 
 
@@ -132,7 +123,7 @@ def _constant(step: Convolution, decoded: Decoded) -> Numbers:
     return same
 
 
-RULE = Rule(
+CONSTANT_CHANNELS = Rule(
     "constant-channels",
     Severity.ERROR,
     "channels that have one value only, whatever comes in",
@@ -140,7 +131,8 @@ RULE = Rule(
     "followed through bias, scale, clamp and output converter. If both ends give the same byte, no input can change "
     "the channel: its weights are 0, its bias saturates it, or a ReLU never opens. A few such channels are common in "
     "trained networks (a note); all channels of an output are an error.",
-    _CHANGE,
+    "if the float network has such channels too, prune them (they cost time and do nothing); if it has not, calibrate "
+    "with data like those of the training, preprocessed as there",
     "toolkit 2.5.0: a convolution with a kernel of zeros and a bias of -60 under a ReLU",
-    _check,
+    _constant_channels,
 )

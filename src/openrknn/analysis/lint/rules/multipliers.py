@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from openrknn.analysis.lint.context import Context, Rule, place, scale_of
-from openrknn.analysis.lint.finding import Finding, Severity
+from openrknn.analysis.lint.context import Context, Found, Rule, place, scale_of
+from openrknn.analysis.lint.finding import Severity
 from openrknn.analysis.lint.program import Decoded, Work
 from openrknn.container.parts import Tensor
 from openrknn.errors import RknnError
@@ -22,20 +22,14 @@ from openrknn.npu.blocks.dpu import ew
 from openrknn.npu.blocks.formats import is_float
 from openrknn.npu.task import Chained, Convolution, Flying, Step
 
-__all__ = ["RULE"]
-
 _TOLERANCE = 0.05
 """Multipliers have 15 bits; the vendor's converter is never off by more than 0.01 %."""
 _ELEMENT_WISE = re.compile(r"(Add|Sub|Max|Min)")
 _COMPUTES = re.compile(r"^(Conv|Add|Sub|Mul|Max|Min)")
 _SCALED = re.compile(r"^(Add|Sub|Max|Min)(Relu)?$")
-_CHANGE = (
-    "give each Max or Min a constant of its own instead of one that several share, or write max(x, c) as a Clip; if "
-    "both operands are tensors, keep this operator in fp16 (hybrid quantization)"
-)
 
 
-def _check(context: Context) -> Iterator[Finding]:
+def _multiplier_overflow(context: Context) -> Iterator[Found]:
     if context.decoded is None:
         return
     told = set()
@@ -46,13 +40,10 @@ def _check(context: Context) -> Iterator[Finding]:
         for register, what in found:
             if (work.operator.index, register) not in told:
                 told.add((work.operator.index, register))
-                yield Finding(
-                    RULE.code,
-                    RULE.severity,
+                yield Found(
                     replace(place(work.operator, step), register=register),
                     f"{work.operator.type}: {what}",
                     "the product has the wrong sign or size, or is 0: the operator answers with a constant or nonsense",
-                    _CHANGE,
                 )
 
 
@@ -122,15 +113,16 @@ def _channels(decoded: Decoded, work: Work, step: Step) -> Iterator[tuple[str, s
         yield "RDMA_BS_BASE_ADDR", f"the multiplier of channel {channel} is {int(found[channel])}"
 
 
-RULE = Rule(
+MULTIPLIER_OVERFLOW = Rule(
     "multiplier-overflow",
     Severity.ERROR,
     "a multiplier is 0, negative, or does not fit the scales of its tensors",
     "Integers are rescaled by a multiplier of 16 bits and a shift. A converter that computes a multiplier of more than "
     "15 bits stores it as a negative number or as 0. Multipliers of element-wise tasks are compared with the scales "
     "that the file gives for both operands.",
-    _CHANGE,
+    "give each Max or Min a constant of its own instead of one that several share, or write max(x, c) as a Clip; if "
+    "both operands are tensors, keep this operator in fp16 (hybrid quantization)",
     "toolkit 2.5.0: max(x, c) and max(y, c) share one constant, as networks from TensorFlow have it; its scale is made "
     "for x, and where y is larger the multiplier of y, above 32767, becomes 0",
-    _check,
+    _multiplier_overflow,
 )
