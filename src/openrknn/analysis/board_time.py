@@ -10,8 +10,6 @@ from openrknn.container.model import Model
 from openrknn.cost.model import Cost
 from openrknn.runtime.cost import cost_of
 
-__all__ = ["as_facts", "clock_text", "estimate", "estimate_of", "range_text", "source_text", "where_text"]
-
 _WHOLE, _TENTHS = 100, 10
 _SMALL_SHARE = 0.005
 _GIGA = 10**9

@@ -20,8 +20,6 @@ from openrknn.analysis.io_reports import input_reports
 from openrknn.analysis.reports import InputReport
 from openrknn.container.model import Model
 
-__all__ = ["constant_outputs", "fixed_inputs", "random_arrays"]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 

@@ -29,8 +29,6 @@ from openrknn.container.sizes import constant_bytes, internal_bytes, weight_byte
 from openrknn.cost.macs import macs
 from openrknn.errors import RknnError
 
-__all__ = ["BOUNDARY", "describe", "list_label"]
-
 BOUNDARY = frozenset({"InputOperator", "OutputOperator"})
 _TAIL_COMMANDS = 4
 

@@ -16,8 +16,6 @@ from openrknn.container.model import Model
 from openrknn.container.parts import Kind, Placement, Tensor
 from openrknn.container.sizes import memory_plan
 
-__all__ = ["find"]
-
 _MAX_PROBLEMS = 20
 _MAX_NAMES = 4
 _MAX_PER_CODE = 8

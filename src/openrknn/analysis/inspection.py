@@ -17,8 +17,6 @@ from openrknn.cost.decoded import step_works
 from openrknn.errors import RknnError
 from openrknn.runtime.cost import cost_of
 
-__all__ = ["report"]
-
 
 def report(model: Model, *, graph: int | None = None) -> ModelReport:
     """Everything that `openrknn inspect` knows; `graph` limits it to one of the shapes of a dynamic model.

@@ -11,8 +11,6 @@ from openrknn.container.notes import Note
 from openrknn.container.parts import DataType, Tensor
 from openrknn.errors import BadTextError
 
-__all__ = ["calibrated_range", "input_reports", "output_reports", "stored_limits", "value_range"]
-
 _SIGNED = {DataType.INT4: 4, DataType.INT8: 8, DataType.INT16: 16, DataType.INT32: 32}
 _UNSIGNED = {DataType.UINT8: 8, DataType.UINT16: 16}
 _FLOATS = {"float16", "bfloat16", "float32"}

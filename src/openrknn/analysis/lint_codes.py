@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CODES", "FILE_CODES", "RULE_CODES"]
-
 RULE_CODES = (
     "layout-mismatch",
     "never-written",

@@ -17,8 +17,6 @@ from openrknn.isa import Instruction, RegisterMap, UnknownCode, disassemble, for
 from openrknn.isa.common import Unknown
 from openrknn.isa.words import TAIL_WORDS, Target, place_of
 
-__all__ = ["Entry", "Listing", "TaskHead"]
-
 _BASE_ADDRESS = 0x0010
 
 

@@ -12,8 +12,6 @@ from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Kind
 from openrknn.runtime.profile import OperatorProfile, Profile
 
-__all__ = ["Row", "TypeTotal", "as_json", "by_type", "rows_of"]
-
 _KIBIBYTE = 1024
 _LISTS = 3
 """Core counts for which the file has a division of work, and cores in each."""

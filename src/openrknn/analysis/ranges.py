@@ -14,8 +14,6 @@ from openrknn.analysis.reports import Finding, Severity
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Kind, Tensor
 
-__all__ = ["range_findings"]
-
 _FEW_LEVELS = 32
 _LARGE_SCORE_STEP = 1 / 16
 _DETECTOR_RANK = 3

@@ -13,25 +13,6 @@ from dataclasses import dataclass
 
 from openrknn.backports import StrEnum
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "EstimateReport",
-    "Finding",
-    "GraphReport",
-    "InputReport",
-    "Lifetime",
-    "ModelReport",
-    "OperatorReport",
-    "Origin",
-    "OutputReport",
-    "RuntimeNeed",
-    "Severity",
-    "TensorUse",
-    "Totals",
-    "WeightQuantization",
-    "as_json",
-]
-
 SCHEMA_VERSION = 2
 
 

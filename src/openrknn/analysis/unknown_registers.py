@@ -14,8 +14,6 @@ from openrknn.container.parts import Graph
 from openrknn.isa import Command, RegisterMap, Target
 from openrknn.isa.ignored import Ignored, Kind, ignored_rule
 
-__all__ = ["unknown_register_findings"]
-
 _NOT_REGISTERS = {Target.NOP, Target.SYNC, Target.PC, Target.ENABLE}
 
 

@@ -17,8 +17,6 @@ from openrknn.analysis.reports import RuntimeNeed
 from openrknn.container.model import Model
 from openrknn.container.parts import DataType, Graph
 
-__all__ = ["NEWEST_TOOLKIT", "Fact", "oldest_runtime", "parse_version"]
-
 NEWEST_TOOLKIT = (2, 5, 0)
 """The newest toolkit whose files were studied."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from openrknn.chips import Chip
 from openrknn.device.automatic import AUTO, automatic_device
 
-__all__ = ["named_device"]
-
 
 def named_device(text: str, chip: Chip) -> str:
     """The text that a user wrote, with "auto" replaced by what it means for models of `chip`."""

@@ -12,8 +12,6 @@ from openrknn.runtime.engine import Runnable
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.io.tensors import Array
 
-__all__ = ["Binding"]
-
 
 class InputView(np.ndarray[Any, np.dtype[Any]]):
     """The memory of an input. NumPy would truncate floats silently: a picture of 0 to 1 would become black."""

@@ -28,8 +28,6 @@ from openrknn.runtime.program.weights import WeightStore
 if TYPE_CHECKING:
     from openrknn.runtime.profile import Profile
 
-__all__ = ["Engine", "Lane", "LocalEngine", "Options", "Runnable", "SessionDevice"]
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from openrknn.errors import RknnError
 
-__all__ = ["CacheFullError", "ClosedError", "PartsError"]
-
 
 class ClosedError(RknnError):
     """Something was used after it was closed."""

@@ -16,8 +16,6 @@ from openrknn.runtime.io.outputs import OutputKind, Outputs
 from openrknn.runtime.shapes import allowed_shapes
 from openrknn.runtime.times import RunTimes
 
-__all__ = ["compute", "in_order", "join_batch", "layouts_in_order", "split_batch"]
-
 Execute = Callable[[Runnable, frozenset[str]], None]
 _NONE: frozenset[str] = frozenset()
 

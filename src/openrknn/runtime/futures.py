@@ -6,8 +6,6 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
-__all__ = ["RunFuture", "submit"]
-
 _T = TypeVar("_T")
 
 

@@ -17,8 +17,6 @@ from openrknn.runtime.engine import LocalEngine, Options
 from openrknn.runtime.io.tensors import StoredTensor, stored_bytes
 from openrknn.runtime.io.values import decode, encode
 
-__all__ = ["Captured", "Inspector", "Window", "stored_as"]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 

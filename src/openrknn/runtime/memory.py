@@ -9,8 +9,6 @@ from openrknn.device import DeviceBuffer
 from openrknn.runtime.program.program import Program
 from openrknn.runtime.program.weights import WeightStore
 
-__all__ = ["MemoryReport", "memory_report"]
-
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport:

@@ -9,8 +9,6 @@ from openrknn.errors import UnsupportedError
 from openrknn.npu.budget import Budget
 from openrknn.runtime.program.weights import WeightStore
 
-__all__ = ["budget_for", "core_count", "open_store"]
-
 
 def core_count(cores: int | None, core_mask: int | None, chip: Chip) -> int:
     """How many cores work together: a number, or the bits of a mask as the C API has it (0 and None: one)."""

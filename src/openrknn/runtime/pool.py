@@ -24,8 +24,6 @@ from openrknn.runtime.program.cpu import CustomOperator
 from openrknn.runtime.runner import NodeArg, Runner
 from openrknn.runtime.session import Session
 
-__all__ = ["SessionPool"]
-
 
 class SessionPool(NamedOptions, Runner):
     """Runs up to `size` inputs at the same time.

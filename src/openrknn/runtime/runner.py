@@ -16,8 +16,6 @@ from openrknn.runtime.futures import RunFuture, submit
 from openrknn.runtime.io.outputs import OutputKind, Outputs, check_kind
 from openrknn.runtime.io.tensors import Array
 
-__all__ = ["NodeArg", "Runner", "node_arg"]
-
 _Layout = str | Mapping[str, str] | None
 _ONNX_NAMES = {"float32": "float", "float64": "double"}
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from openrknn.runtime.profile import Profile
     from openrknn.vendor.context.context import Context
 
-__all__ = ["Session", "inspector_of"]
-
 _LOG = logging.getLogger(__name__)
 
 

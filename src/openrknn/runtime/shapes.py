@@ -9,8 +9,6 @@ from openrknn.container.model import Model
 from openrknn.container.parts import Graph
 from openrknn.container.specs import Specs
 
-__all__ = ["Shapes", "allowed_shapes", "graph_for", "specs"]
-
 Shapes = Mapping[str, tuple[int, ...]]
 
 

@@ -25,8 +25,6 @@ from openrknn.runtime.io.outputs import OutputPort, Outputs
 from openrknn.runtime.io.tensors import Array, stored_bytes
 from openrknn.runtime.program.program import Program
 
-__all__ = ["Carried", "CarriedProgram", "Layouts", "alike", "check_pairs", "initial_states", "state_forms"]
-
 Execute = Callable[[Runnable, frozenset[str]], None]
 Layouts = str | Mapping[str, str] | None
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["RunTimes"]
-
 
 class RunTimes(NamedTuple):
     """Seconds of one run: arrays into the input buffers, the model itself, output buffers to arrays."""

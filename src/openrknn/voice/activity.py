@@ -16,8 +16,6 @@ from openrknn.voice.sets import VoiceSet, open_set
 from openrknn.voice.spans import FRAME, RATE, SpeechRules, find_spans
 from openrknn.voice.steps import Steps
 
-__all__ = ["VoiceActivity"]
-
 _CONTEXT = 64
 """Samples of the frame before that the net sees again."""
 

@@ -16,8 +16,6 @@ from openrknn.voice.audio import Audio
 from openrknn.voice.errors import AudioError
 from openrknn.wholefiles import new_file
 
-__all__ = ["player", "raw_writer", "wav_writer"]
-
 Sink = Callable[[Audio], None]
 _PLAYERS = (
     ("pw-play", ("--rate={rate}", "--channels=1", "--format=s16", "-")),

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from openrknn.voice.tokens import BEGIN, END
 
-__all__ = ["Found", "Stepper", "most_tokens", "search"]
-
 Array = npt.NDArray[np.float32]
 _RATE = 6.5
 """Tokens a second: nobody speaks faster, and what is longer is a model that repeats itself (Moonshine's own rule)."""

@@ -19,8 +19,6 @@ from openrknn.voice.input_audio import AnySound, audio_of, samples_of
 from openrknn.voice.sets import VoiceSet, open_set
 from openrknn.voice.steps import Steps
 
-__all__ = ["Denoiser"]
-
 FRAME = 512
 HOP = 128
 _BINS = FRAME // 2 + 1

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from openrknn.errors import RknnError
 
-__all__ = ["AudioError", "MicrophoneError", "PhonemeError", "VoiceSetError"]
-
 
 class AudioError(RknnError):
     """A recording cannot be read, or is not what a model takes; the message says which, where and why."""

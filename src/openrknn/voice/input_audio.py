@@ -11,8 +11,6 @@ import numpy.typing as npt
 from openrknn.voice.audio import Audio, Samples, read_audio, resample
 from openrknn.voice.errors import AudioError
 
-__all__ = ["AnySound", "audio_of", "samples_of"]
-
 AnySound: TypeAlias = str | os.PathLike[str] | bytes | Audio | npt.NDArray[Any]
 """A file, the bytes of one, a recording, or an array with its rate beside it."""
 

@@ -25,8 +25,6 @@ from openrknn.voice.steps import open_net, shape_sets
 from openrknn.voice.stream import Heard
 from openrknn.voice.tokens import Tokenizer
 
-__all__ = ["CachedDecoder", "Moonshine", "Stem", "padded", "states", "stem_frames"]
-
 Array = npt.NDArray[np.float32]
 _WINDOW, _STRIDE = 127, 64
 _LARGEST_TABLE = 1 << 28

@@ -21,8 +21,6 @@ from openrknn.voice.input_audio import AnySound, audio_of
 from openrknn.voice.sets import VoiceSet, open_set
 from openrknn.voice.steps import open_net
 
-__all__ = ["Note", "Notes", "notes_of"]
-
 _WINDOW, _FRAMES, _BINS, _KEYS, _CONTOUR = 43_844, 172, 309, 88, 264
 _OVERLAP, _HOP = 30, 256
 _STEP = _WINDOW - _OVERLAP * _HOP

@@ -16,8 +16,6 @@ from openrknn.voice.input_audio import AnySound, audio_of
 from openrknn.voice.sets import VoiceSet, open_set
 from openrknn.voice.steps import open_net
 
-__all__ = ["Pitch", "PitchTrack", "frequencies_of"]
-
 FRAME, BINS = 1024, 360
 _NEAR = 4
 """Bins on each side of the largest that decide with it."""

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Detection", "Segment", "Span", "Transcript"]
-
 
 @dataclass(frozen=True, slots=True)
 class Span:

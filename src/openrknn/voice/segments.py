@@ -16,9 +16,6 @@ import numpy as np
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.spans import FRAME, RATE
 
-__all__ = ["Activity", "LoudnessActivity", "Rules", "Segmenter", "Spoken"]
-
-
 
 class Activity(Protocol):
     """A probability of speech for each frame of 512 samples: `VoiceActivity`, or `LoudnessActivity` without a net."""

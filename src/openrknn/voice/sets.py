@@ -18,8 +18,6 @@ from openrknn.folders import data_folder
 from openrknn.voice.errors import VoiceSetError
 from openrknn.wholefiles import write_atomically
 
-__all__ = ["FILE", "VoiceSet", "home", "installed", "open_set", "write_set"]
-
 FORMAT = 1
 FILE = "voice.json"
 """A folder that has it is a set."""

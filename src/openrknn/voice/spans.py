@@ -15,8 +15,6 @@ from itertools import pairwise
 
 from openrknn.voice.errors import AudioError
 
-__all__ = ["FRAME", "RATE", "SpanFinder", "SpeechRules", "find_spans", "pad_spans"]
-
 FRAME = 512
 """Samples of a frame at 16 kHz."""
 RATE = 16_000

@@ -28,8 +28,6 @@ from openrknn.voice.piper.engine import Scales, open_engine
 from openrknn.voice.piper.phonemes import ids_of, phonemes_of, pieces
 from openrknn.voice.sets import FILE, VoiceSet, home, open_set
 
-__all__ = ["Speaker"]
-
 _LOG = logging.getLogger(__name__)
 _VERSION = 1
 """Of the sets that are made of a voice file: another number, and they are made again."""

@@ -16,8 +16,6 @@ from openrknn.voice.results import Segment
 from openrknn.voice.segments import Activity, Rules, Segmenter, Spoken
 from openrknn.voice.spans import FRAME
 
-__all__ = ["Heard", "Listener", "TranscriptStream"]
-
 _SHORTEST = 0.2
 """Seconds of voice before the first partial result: less than that is a guess."""
 

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from openrknn.voice.errors import VoiceSetError
 
-__all__ = ["BEGIN", "END", "Tokenizer"]
-
 BEGIN, END = 1, 2
 _LARGEST = 1 << 24
 _MOST = 1 << 20

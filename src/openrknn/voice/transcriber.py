@@ -29,8 +29,6 @@ from openrknn.voice.segments import Activity, LoudnessActivity, Rules
 from openrknn.voice.sets import VoiceSet, open_set
 from openrknn.voice.stream import Heard, Listener, TranscriptStream
 
-__all__ = ["FAMILIES", "Transcriber"]
-
 FAMILIES = {"moonshine": "openrknn.voice.moonshine:Moonshine"}
 """Family of a set -> the class that listens, made with (set, device)."""
 _BLOCK = 16_000

@@ -24,8 +24,6 @@ from openrknn.voice.results import Detection
 from openrknn.voice.sets import VoiceSet, installed, open_set
 from openrknn.voice.steps import open_net
 
-__all__ = ["Wake"]
-
 STEP = 1280
 """Samples between two scores: 80 ms."""
 _FRAME, _HOP, _FRAMES, _BANDS = 512, 160, 8, 32

@@ -17,8 +17,6 @@ from openrknn.container.model import Model
 from openrknn.errors import ComparisonError, UnsupportedError
 from openrknn.runtime.inspector import Inspector
 
-__all__ = ["Mode", "check_comparable", "compare"]
-
 Mode: TypeAlias = Literal["free", "isolated"]
 
 

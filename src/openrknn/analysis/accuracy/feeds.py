@@ -15,8 +15,6 @@ from openrknn.errors import ComparisonError
 from openrknn.quantities import shape_text
 from openrknn.runtime.io.arrange import arrange
 
-__all__ = ["feeds_for"]
-
 Array = npt.NDArray[Any]
 
 

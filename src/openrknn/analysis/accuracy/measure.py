@@ -25,8 +25,6 @@ from openrknn.container.parts import Tensor
 from openrknn.runtime.inspector import Captured, Inspector, stored_as
 from openrknn.runtime.io.values import decode
 
-__all__ = ["Bench", "Layer"]
-
 Array = npt.NDArray[Any]
 
 

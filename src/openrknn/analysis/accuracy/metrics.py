@@ -11,8 +11,6 @@ import numpy.typing as npt
 from openrknn.container.parts import Tensor
 from openrknn.distance import EQUAL_DB, in_steps, measure
 
-__all__ = ["STEPS", "Cloud", "Metrics", "cloud_of", "compare"]
-
 Array = npt.NDArray[Any]
 _MOST_STEPS = 4
 STEPS = tuple(range(-_MOST_STEPS, _MOST_STEPS + 1))

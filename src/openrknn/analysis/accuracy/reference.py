@@ -19,8 +19,6 @@ from openrknn.extras import how_to_install
 from openrknn.installed_onnxruntime import installed
 from openrknn.onnxgraph import makers_of
 
-__all__ = ["Arrays", "Reference"]
-
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
 _SILENT = 3

@@ -20,8 +20,6 @@ from openrknn.analysis.weights.use import Form, WeightReader, WeightUse
 from openrknn.container.model import Model, Operator
 from openrknn.errors import UnsupportedError
 
-__all__ = ["FileWeights", "read_weights"]
-
 Array = npt.NDArray[Any]
 _SAME = 0.98
 """Correlation of stored and original weights from which on they are the same weights, quantised."""

@@ -19,9 +19,6 @@ from openrknn.container.parts import Graph, Task
 from openrknn.isa import RegisterMap, disassemble
 from openrknn.isa.words import TAIL_WORDS, place_of, tail_of, value_of
 
-__all__ = ["compare_commands"]
-
-
 
 class _Address(NamedTuple):
     tensor: str

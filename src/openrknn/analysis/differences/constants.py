@@ -23,8 +23,6 @@ from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Kind, Layout, Quantization, Tensor
 from openrknn.errors import UnsupportedError
 
-__all__ = ["compare_constants"]
-
 Array = npt.NDArray[Any]
 _CONVERTER_PRECISION = 2e-4
 """Scales are worked out from 15-bit converters: other activations alone change their last digits."""

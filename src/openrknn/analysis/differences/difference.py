@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from openrknn.backports import StrEnum
 
-__all__ = ["Difference", "Section", "Value", "changes", "only_in_one"]
-
 Value: TypeAlias = "str | int | float | bool | list[Value] | dict[str, Value] | None"
 
 

@@ -17,8 +17,6 @@ from openrknn.container.model import Model, Operator, TensorSpec
 from openrknn.container.parts import Graph
 from openrknn.errors import BadTextError
 
-__all__ = ["compare"]
-
 
 def compare(first: Model, second: Model) -> Iterator[Difference]:
     """Everything that differs, section by section. Nothing: the two do the same in every respect that is understood."""

@@ -10,8 +10,6 @@ from openrknn.container.model import Model
 from openrknn.container.parts import Graph, Quantization, Tensor
 from openrknn.errors import BadTextError
 
-__all__ = ["compare_tensors", "quantization_facts", "renamed"]
-
 
 def quantization_facts(quantization: Quantization | None) -> dict[str, Value]:
     """Scale and zero point as plain values."""

@@ -18,11 +18,6 @@ from openrknn.distance import EQUAL_DB, measure
 from openrknn.errors import ComparisonError
 from openrknn.runtime.parted.session import PartedSession
 
-__all__ = [
-    "Border", "Closeness", "PartedComparison", "compare_parts", "comparison_json", "decibels_text", "verdict",
-]  # fmt: skip
-
-
 _UNKNOWN = "which part adds most cannot be told: the ONNX model has no values of these names between them"
 
 

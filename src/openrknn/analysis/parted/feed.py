@@ -14,8 +14,6 @@ from openrknn.runtime.parted.types import DTYPES
 
 _MOST_NUMBERS = 2**28
 
-__all__ = ["example_inputs", "input_shape"]
-
 
 def input_shape(bundle: Bundle, port: Port) -> tuple[int, ...]:
     """What the first plan says; open dimensions of a model without one are 1."""

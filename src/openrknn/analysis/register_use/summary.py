@@ -13,8 +13,6 @@ from openrknn.container.model import Model
 from openrknn.isa import Block, Register, RegisterMap, Target, UnknownCode
 from openrknn.isa.fields import Choice, Field, Flag, Mask
 
-__all__ = ["FieldUse", "FileUse", "RegisterUse", "Report", "Status", "as_json", "coverage", "summarize"]
-
 _NOT_REGISTERS = {int(Target.NOP), int(Target.SYNC), int(Target.ENABLE)}
 AnyField = Field[Any]
 

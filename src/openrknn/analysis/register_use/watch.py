@@ -17,8 +17,6 @@ from openrknn.errors import RknnError
 from openrknn.isa import Register, RegisterMap
 from openrknn.npu import TaskRef
 
-__all__ = ["Log", "Observer", "Problem", "Scan"]
-
 R = TypeVar("R", bound=Register)
 
 # Registers that the machine itself follows while it decodes, with the fields that it looks at.

@@ -23,15 +23,6 @@ from openrknn.layout.weights import (
 )
 from openrknn.runtime.io.tensors import DTYPES
 
-__all__ = [
-    "bias_array",
-    "constant_array",
-    "inline_zero_points",
-    "real_bias",
-    "stored_elements",
-    "weight_array",
-]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 _DTYPES = {**DTYPES, DataType.BOOL: np.uint8, DataType.BFLOAT16: np.uint16}

@@ -33,8 +33,6 @@ from openrknn.container.model import Model, Operator
 from openrknn.container.parts import DataType, Graph, Quantization, Tensor
 from openrknn.errors import UnsupportedError
 
-__all__ = ["quantization_of", "weight_quantization"]
-
 _TABLE_STEPS = 16384
 _FLOATS = {DataType.FLOAT16, DataType.BFLOAT16, DataType.FLOAT32}
 _INTEGERS = {DataType.INT8, DataType.INT16}

@@ -18,8 +18,6 @@ from openrknn.isa import Command
 from openrknn.isa.enums import OperandKinds
 from openrknn.layout.operands import Operands, Use, unpack_byte_operands, unpack_operands
 
-__all__ = ["Form", "WeightReader", "WeightUse", "tensor_data"]
-
 _RANK = 4
 _KINDS = {
     Use.BIAS: ("alu", OperandKinds.ALU),

@@ -20,8 +20,6 @@ from openrknn.runtime.program.program import Program
 from openrknn.runtime.session import Session
 from openrknn.runtime.state import alike
 
-__all__ = ["CrossAttention"]
-
 _PREFIX = "cross."
 _COLUMNS, _GROUP = 3, 16
 

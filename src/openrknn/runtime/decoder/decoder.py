@@ -20,8 +20,6 @@ from openrknn.runtime.errors import CacheFullError, ClosedError
 from openrknn.runtime.program.cpu import CustomOperator
 from openrknn.runtime.session import Session
 
-__all__ = ["Decoder"]
-
 
 class Decoder(NamedOptions, AsyncClosing):
     """A decoder that is ready to run: made by `openrknn compile step.onnx --cache N`.

@@ -17,8 +17,6 @@ from openrknn.runtime.io.tensors import Array, StoredTensor
 from openrknn.runtime.program.program import Program
 from openrknn.runtime.session import Session
 
-__all__ = ["StepGraph", "sizes_of"]
-
 
 class _Lane:
     """One hypothesis: a program with caches of its own; everything else belongs to the first lane."""

@@ -16,8 +16,6 @@ from openrknn.errors import InputWarning
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.tensors import Array
 
-__all__ = ["InputWarnings", "sample"]
-
 _PIXEL_RANGE = 64.0
 """Inputs that reach this far in users' numbers are meant for pixels from 0 to 255."""
 _NORMALIZED_RANGE = 4.0

@@ -26,8 +26,6 @@ from openrknn.errors import BadTensorError, UnsupportedError
 from openrknn.runtime.io.arrange import arrange
 from openrknn.runtime.io.tensors import Array, StoredTensor
 
-__all__ = ["InputPort", "as_numbers"]
-
 _UINT8 = np.dtype(np.uint8)
 _PICTURE_CHANNELS = (1, 3, 4)
 _NORMALIZED_CHANNELS = 4

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Spares"]
-
 _KEPT = 3
 """Arrays that are kept: enough for a program that works on one result while it waits for the next."""
 _SMALL_BYTES = 32 * 1024

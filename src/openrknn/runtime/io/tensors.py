@@ -14,8 +14,6 @@ from openrknn.container.parts import DataType, Layout, Tensor
 from openrknn.errors import UnsupportedError
 from openrknn.layout.features import FeatureLayout, ImageRows
 
-__all__ = ["DTYPES", "Array", "StoredTensor", "constant", "stored_bytes", "stored_type"]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 _NATIVE_RANK = 5

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DmaBuf", "as_bytes", "mapped"]
-
 
 @dataclass(frozen=True, slots=True)
 class DmaBuf:

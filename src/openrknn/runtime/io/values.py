@@ -12,8 +12,6 @@ from openrknn.container.parts import Layout, Tensor
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.io.tensors import Array
 
-__all__ = ["cuts_fractions", "decode", "decode_constant", "encode"]
-
 _CUTTING_FORMAT = 1
 
 

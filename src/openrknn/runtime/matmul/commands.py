@@ -17,8 +17,6 @@ from openrknn.chips import CHIPS
 from openrknn.isa import NOP_WORD, assemble, fetch_amount, parse_text
 from openrknn.isa.words import TAIL_WORDS, WORD_BYTES, tail_words
 
-__all__ = ["Addresses", "Product", "streams"]
-
 _CHIP = CHIPS["rk3588"]
 _BANK_ENTRIES = _CHIP.cbuf_bank_entries
 _DATA_BANKS = 4

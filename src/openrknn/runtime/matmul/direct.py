@@ -21,8 +21,6 @@ from openrknn.compute import native
 from openrknn.nativelib import structures
 from openrknn.numerics import address
 
-__all__ = ["MOST_SEGMENTS", "DirectProduct", "Rows", "Tiles", "is_available"]
-
 Bytes = npt.NDArray[np.uint8]
 _FORMATS = {4: 17, 8: 0, 16: 2}
 """Bits of a number -> its format in native/openrknn.h."""

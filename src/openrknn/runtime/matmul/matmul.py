@@ -22,8 +22,6 @@ from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.matmul.own import OwnProduct
 from openrknn.vendor.tables.enums import MatmulType, TensorType
 
-__all__ = ["Matmul"]
-
 Array = npt.NDArray[Any]
 _SHORT = {
     "fp16": MatmulType.FLOAT16_MM_FLOAT16_TO_FLOAT32,

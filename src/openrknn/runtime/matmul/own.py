@@ -12,8 +12,6 @@ from openrknn.container.parts import Task
 from openrknn.device import Device, DeviceBuffer, Job, PreparedJob
 from openrknn.runtime.matmul.commands import ENABLE, Addresses, Product, streams
 
-__all__ = ["OwnProduct"]
-
 Array = npt.NDArray[Any]
 _K_GROUP = 32
 _MOST_K_BYTES = 4096

@@ -24,8 +24,6 @@ from openrknn.runtime.operators.interface import (
 )
 from openrknn.runtime.operators.unary import error_function, sigmoid
 
-__all__ = ["ACTIVATIONS"]
-
 _Function: TypeAlias = Callable[[Array, Attributes], Array]
 
 # The constants of a self-normalising network, as ONNX rounds them (Klambauer et al. 2017).

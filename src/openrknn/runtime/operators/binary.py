@@ -12,8 +12,6 @@ import numpy as np
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.operators.interface import Array, Attributes, Compute, Inputs, Shape, fitting, integer, text
 
-__all__ = ["BINARY"]
-
 _Two: TypeAlias = Callable[[Array, Array], Array]
 
 

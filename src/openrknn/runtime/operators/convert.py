@@ -6,8 +6,6 @@ import numpy as np
 
 from openrknn.runtime.operators.interface import Array, Attributes, Inputs, Shape, axis_of, integer, optional
 
-__all__ = ["cast", "dequantize", "log_softmax", "quantize", "same"]
-
 _TO_BOOL = 9
 _WHOLE = frozenset({2, 3, 4, 5, 6, 7, 12, 13})
 """ONNX's numbers of the integer types."""

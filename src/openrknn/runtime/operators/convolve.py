@@ -23,8 +23,6 @@ from openrknn.runtime.operators.interface import (
 )
 from openrknn.runtime.operators.windows import windows_of
 
-__all__ = ["conv", "conv_transpose", "conv_transpose_pad", "followed_by"]
-
 
 def conv(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
     """y[o] = bias + sum over taps and channels of w[o, c, tap] x[c, place + tap]."""

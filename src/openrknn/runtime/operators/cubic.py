@@ -6,8 +6,6 @@ import numpy as np
 
 from openrknn.runtime.operators.interface import Array
 
-__all__ = ["CUBIC_SLOPE", "keys_weights"]
-
 CUBIC_SLOPE = -0.75
 """ONNX's default, and PyTorch's."""
 

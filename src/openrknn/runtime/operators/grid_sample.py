@@ -8,8 +8,6 @@ from openrknn.errors import UnsupportedError
 from openrknn.runtime.operators.cubic import CUBIC_SLOPE, keys_weights
 from openrknn.runtime.operators.interface import Array, Attributes, Inputs, Shape, fitting, integer, text
 
-__all__ = ["grid_sample"]
-
 _FARTHEST = 2.0**30
 """Places farther out are all the same: outside."""
 

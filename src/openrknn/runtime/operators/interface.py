@@ -12,28 +12,6 @@ import numpy.typing as npt
 
 from openrknn.errors import UnsupportedError
 
-__all__ = [
-    "ABSENT",
-    "Array",
-    "Attributes",
-    "Compute",
-    "ComputeAll",
-    "CpuOperator",
-    "Inputs",
-    "SeveralOutputs",
-    "Shape",
-    "axes_of",
-    "axis_of",
-    "bounded",
-    "fitting",
-    "integer",
-    "integers",
-    "number",
-    "numbers",
-    "optional",
-    "text",
-]
-
 Array: TypeAlias = npt.NDArray[Any]
 Attributes: TypeAlias = Mapping[str, Any]
 Inputs: TypeAlias = Sequence[Array]

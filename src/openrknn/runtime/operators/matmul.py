@@ -18,8 +18,6 @@ from openrknn.runtime.operators.interface import (
     text,
 )
 
-__all__ = ["attention", "determinant", "einsum", "ex_matmul", "gemm", "matmul"]
-
 _MOST_LETTERS = 16
 _MOST_STEPS = 2**34
 """Multiplications of one Einsum: about a minute."""

@@ -20,18 +20,6 @@ from openrknn.runtime.operators.interface import (
     text,
 )
 
-__all__ = [
-    "batch_norm",
-    "ex_norm",
-    "group_norm",
-    "instance_norm",
-    "layer_norm",
-    "local_response",
-    "lp_normalise",
-    "mean_variance",
-    "rms_norm",
-]
-
 _EPSILON = 1e-5
 _NO_DEVIATION = 1e-9
 """What MeanVarianceNormalization of ONNX adds to the deviation."""

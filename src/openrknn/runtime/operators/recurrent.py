@@ -16,8 +16,6 @@ from openrknn.errors import UnsupportedError
 from openrknn.runtime.operators.interface import Array, Attributes, Inputs, Shape, integer, number, optional, text
 from openrknn.runtime.operators.unary import sigmoid
 
-__all__ = ["gru", "lstm", "rnn"]
-
 _Activation: TypeAlias = Callable[[Array], Array]
 _Step: TypeAlias = Callable[["_Weights", Array, tuple[Array, ...]], tuple[Array, ...]]
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}

@@ -10,8 +10,6 @@ import numpy as np
 
 from openrknn.runtime.operators.interface import Array, Attributes, Compute, Inputs, Shape, axes_of, axis_of, integer
 
-__all__ = ["PICKING", "REDUCTIONS"]
-
 _Axes: TypeAlias = tuple[int, ...] | None
 _Function: TypeAlias = Callable[[Array, _Axes], Array]
 

@@ -19,8 +19,6 @@ from openrknn.runtime.operators.interface import (
     text,
 )
 
-__all__ = ["max_roi_pool", "non_max_suppression", "roi_align"]
-
 _NOTHING = -1
 """Rows of NonMaxSuppression that no box fills."""
 

@@ -22,8 +22,6 @@ from openrknn.runtime.operators.interface import (
     text,
 )
 
-__all__ = ["resize", "upsample"]
-
 _ROI, _SCALES = 1, 2
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.operators.interface import Array, Attributes, Inputs, Shape, axis_of, bounded, fitting, integer
 
-__all__ = ["constant", "constant_of_shape", "cum_sum", "eye_like", "non_zero", "range_", "shape_", "size"]
-
 
 def shape_(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
     """The input's sizes, from `start` to `end`."""

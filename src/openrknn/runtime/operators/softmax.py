@@ -18,8 +18,6 @@ import numpy as np
 from openrknn.compute import native
 from openrknn.runtime.operators.interface import Array, Attributes, axis_of, integer
 
-__all__ = ["flat_softmax", "softmax"]
-
 _LANES, _NEIGHBOURS = 4, 16
 _LOG2_E = np.float32(1.44269504)
 # ln 2 in two parts: products of the first one with small whole numbers are exact.

@@ -30,8 +30,6 @@ from openrknn.runtime.operators.pools import average_pool
 from openrknn.runtime.operators.rearrange import concat, reshape, transpose
 from openrknn.runtime.operators.softmax import flat_softmax, softmax
 
-__all__ = ["OPERATORS", "SEVERAL"]
-
 _MOVES: Mapping[str, Compute] = {
     "Compress": pick.compress,
     "Concat": concat,

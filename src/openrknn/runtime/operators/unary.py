@@ -10,8 +10,6 @@ import numpy as np
 
 from openrknn.runtime.operators.interface import Array, Attributes, Compute, Inputs, Shape
 
-__all__ = ["UNARY", "error_function", "sigmoid"]
-
 
 def _of(function: Callable[[Array], Array]) -> Compute:
     def compute(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:

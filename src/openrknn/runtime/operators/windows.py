@@ -12,8 +12,6 @@ import numpy as np
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.operators.interface import Array, Attributes, Shape, bounded, integers, text
 
-__all__ = ["Windows", "gather_windows", "windows_of"]
-
 _MOST_TAPS = 2**16
 
 

@@ -17,8 +17,6 @@ from typing import Any
 from openrknn.installed_onnxruntime import installed
 from openrknn.runtime.parted.messages import ClosedError, receive, send
 
-__all__ = ["main"]
-
 _QUIET = 4
 _THREAD_BYTES, _FREE_BYTES = 9 << 20, 128 << 20
 """What each thread of ONNX Runtime, and the rest of it, takes beside a model."""

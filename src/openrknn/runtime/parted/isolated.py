@@ -29,8 +29,6 @@ from openrknn.forks import in_child
 from openrknn.npu.budget import MEMORY_VARIABLE, WORK_VARIABLE, Budget
 from openrknn.runtime.parted.messages import ClosedError, SlowError, receive, send
 
-__all__ = ["CpuHost", "IsolatedStep"]
-
 _OPERATIONS_PER_SECOND = 10**9
 _START_SECONDS, _END_SECONDS = 120.0, 5.0
 # The process sees the modules that this one sees, and nothing of the folder it stands in (Python 3.10 has no -P).

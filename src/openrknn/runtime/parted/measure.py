@@ -10,8 +10,6 @@ from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.parted.steps import NpuStep, Step
 from openrknn.runtime.profile import Profile
 
-__all__ = ["PartProfile", "PartedProfile", "memory_of", "profile_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class PartProfile:

@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ClosedError", "SlowError", "receive", "send"]
-
 _HEADER = struct.Struct("<IQ")
 _LARGEST_TEXT = 64 << 20
 

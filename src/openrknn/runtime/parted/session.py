@@ -35,8 +35,6 @@ from openrknn.runtime.session import Session
 from openrknn.runtime.state import Carried
 from openrknn.runtime.times import RunTimes
 
-__all__ = ["CpuDevice", "PartedSession"]
-
 _LOG = logging.getLogger(__name__)
 _ALONE = "one part alone is a model of its own: Session(session.bundle.files[part.file])"
 

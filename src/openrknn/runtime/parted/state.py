@@ -14,8 +14,6 @@ from openrknn.runtime.io.outputs import Outputs
 from openrknn.runtime.parted.types import as_type
 from openrknn.runtime.state import Carried, Layouts, check_pairs, initial_states, state_forms
 
-__all__ = ["CarriedArrays"]
-
 Shapes = Mapping[str, tuple[int, ...]]
 
 

@@ -17,8 +17,6 @@ from openrknn.installed_onnxruntime import installed
 from openrknn.numerics import MASKED
 from openrknn.runtime.session import Session
 
-__all__ = ["CpuStep", "NpuStep", "Step", "UnfitError", "run_plan"]
-
 _QUIET = 3
 
 

@@ -7,8 +7,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-__all__ = ["DTYPES", "as_type"]
-
 DTYPES: Mapping[str, type[np.generic]] = MappingProxyType(
     {
         "tensor(float)": np.float32,

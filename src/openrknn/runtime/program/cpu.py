@@ -16,15 +16,6 @@ from openrknn.runtime.io.tensors import Array, StoredTensor
 from openrknn.runtime.io.values import decode, encode
 from openrknn.runtime.operators import CpuOperator, SeveralOutputs
 
-__all__ = [
-    "CpuCall",
-    "CustomOperator",
-    "OperatorAttributes",
-    "find_operators",
-    "is_placeholder",
-    "is_scratch",
-]
-
 CustomOperator: TypeAlias = Callable[[Sequence[Array], Mapping[str, Any]], Array | Sequence[Array]]
 """(inputs as float32 arrays or constants, attributes) -> the output, or a sequence of them."""
 

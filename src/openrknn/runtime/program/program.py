@@ -27,8 +27,6 @@ from openrknn.runtime.program.rows import ferried, is_recurrent
 from openrknn.runtime.program.steps import Segment, core_lists, operators_to_run, split
 from openrknn.runtime.program.weights import WeightStore
 
-__all__ = ["Program"]
-
 _MIN_BYTES = 64
 _MOST_TIMES, _FREE_COMMANDS = 8, 100_000
 

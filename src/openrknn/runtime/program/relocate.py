@@ -15,8 +15,6 @@ from openrknn.container.parts import Graph, Kind, Task
 from openrknn.errors import BadRelocationError
 from openrknn.isa.words import BASE, place_of, put_values, value_of
 
-__all__ = ["addresses_of", "relocated_tasks", "write_commands", "write_values"]
-
 Words = npt.NDArray[np.uint64]
 
 _ENTRY = np.dtype([("addend", "<i4"), ("command", "<u4")])

@@ -22,8 +22,6 @@ from openrknn.container.parts import DataType, Graph, Placement, Tensor
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.io.tensors import Array, StoredTensor
 
-__all__ = ["ferried", "is_recurrent"]
-
 _Stored: TypeAlias = Callable[[Tensor], StoredTensor]
 _Scratch: TypeAlias = Callable[[Tensor], "npt.NDArray[np.uint8]"]
 

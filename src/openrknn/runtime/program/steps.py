@@ -11,8 +11,6 @@ from openrknn.container.parts import Graph, Placement
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.program.rows import is_recurrent
 
-__all__ = ["Segment", "core_lists", "operators_to_run", "split"]
-
 _BOUNDARY = {"InputOperator", "OutputOperator"}
 """Not run. Their tasks fill the ends of picture rows and convert layouts, which the CPU does while it copies; the
 vendor's runtime 1.5.2 leaves out those of the inputs as well, and those of the outputs unless asked for another layout.

@@ -16,8 +16,6 @@ from openrknn.errors import UnsupportedError
 from openrknn.forks import renew_in_child
 from openrknn.npu.budget import UNLIMITED, Budget
 
-__all__ = ["WeightStore"]
-
 _ALIGNMENT = 64
 _ELSEWHERE = {Kind.COMMANDS, Kind.TASKS, Kind.REGISTER_LIST}
 """Each session has its own: they hold addresses of its inputs and outputs. Register lists are read into commands."""

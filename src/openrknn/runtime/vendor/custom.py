@@ -18,8 +18,6 @@ from openrknn.vendor.context.context import Context
 from openrknn.vendor.context.custom import CustomOp, Operation, OperationTensor
 from openrknn.vendor.tables.enums import QuantizationType
 
-__all__ = ["attributes_of_call", "registered"]
-
 Attributes = Mapping[str, Any]
 
 

@@ -22,8 +22,6 @@ from openrknn.vendor.errors import CallError
 from openrknn.vendor.library.library import Library, default_library
 from openrknn.vendor.tables.enums import CoreMask, InitFlag
 
-__all__ = ["VendorDevice", "VendorEngine", "vendor_library"]
-
 Source = str | bytes
 
 

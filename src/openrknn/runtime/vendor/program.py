@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from openrknn.vendor.context.answers import TensorAttributes
     from openrknn.vendor.context.context import Context
 
-__all__ = ["BoundContext", "Contexts", "VendorProgram"]
-
 
 @dataclass(slots=True, eq=False)
 class BoundContext:

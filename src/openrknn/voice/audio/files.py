@@ -17,8 +17,6 @@ from openrknn.voice.audio.wav import WavStream, is_wav
 from openrknn.voice.errors import AudioError
 from openrknn.wholefiles import write_atomically
 
-__all__ = ["read_audio", "wav_bytes", "write_wav"]
-
 _MOST_FRAMES = 1 << 29
 """2 GiB as floats: nine hours at 16 kHz. Longer ones are read as a stream (`blocks`)."""
 _LARGEST_FILE = 1 << 32

@@ -20,8 +20,6 @@ import numpy as np
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.errors import MicrophoneError
 
-__all__ = ["MICROPHONE_RATE", "microphone"]
-
 MICROPHONE_RATE = 16_000
 _SILENCE = 5.0
 """Seconds without one byte: even a silent microphone sends zeros."""

@@ -16,8 +16,6 @@ import numpy.typing as npt
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.errors import AudioError
 
-__all__ = ["Resampler", "resample"]
-
 _CROSSINGS = 48
 """Zero crossings of the sinc on each side."""
 _ATTENUATION = 100.0

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from openrknn.voice.errors import AudioError
 
-__all__ = ["Audio", "Samples"]
-
 Samples = npt.NDArray[np.float32]
 """One channel of sound, -1 to 1."""
 

@@ -17,8 +17,6 @@ from openrknn.voice.audio.sound import Samples
 from openrknn.voice.audio.wav import WavStream, is_wav
 from openrknn.voice.errors import AudioError
 
-__all__ = ["blocks"]
-
 _OTHERS = (b"fLaC", b"OggS", b"ID3\x02", b"ID3\x03", b"ID3\x04", b"\x1aE\xdf\xa3", b"FORM", b".snd")
 """How FLAC, OGG, MP3, Matroska, AIFF and AU begin: they are not raw samples, whatever came in by the pipe."""
 

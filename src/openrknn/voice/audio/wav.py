@@ -19,8 +19,6 @@ import numpy as np
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.errors import AudioError
 
-__all__ = ["WavStream", "is_wav"]
-
 _PCM, _FLOAT, _ALAW, _MULAW, _EXTENSIBLE = 1, 3, 6, 7, 0xFFFE
 _NAMES = {2: "Microsoft ADPCM", 0x11: "IMA ADPCM", 0x31: "GSM 6.10", 0x50: "MPEG", 0x55: "MP3", 0x161: "WMA"}
 _GUID_TAIL = bytes.fromhex("000000001000800000aa00389b71")

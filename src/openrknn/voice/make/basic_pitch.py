@@ -13,8 +13,6 @@ from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.nets import compile_net, find_file
 from openrknn.voice.sets import VoiceSet, write_set
 
-__all__ = ["make"]
-
 _SAMPLES, _FRAMES, _BINS = 43_844, 172, 309
 
 

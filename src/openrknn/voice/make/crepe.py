@@ -13,8 +13,6 @@ from openrknn.voice.make.nets import compile_net, find_file
 from openrknn.voice.make.pickled import read_state
 from openrknn.voice.sets import VoiceSet, write_set
 
-__all__ = ["crepe_net", "make"]
-
 _FRAME, _BINS, _LAYERS = 1024, 360, 6
 _EPSILON = 0.0010000000474974513
 Array = npt.NDArray[Any]

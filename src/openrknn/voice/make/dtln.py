@@ -8,8 +8,6 @@ from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.nets import compile_net, find_file, states_of
 from openrknn.voice.sets import VoiceSet, write_set
 
-__all__ = ["make"]
-
 _SPECTRUM = ("dtln_1.onnx", "model_1.onnx", "model_1.tflite")
 _WAVE = ("dtln_2.onnx", "model_2.onnx", "model_2.tflite")
 """As they are called here, and in the authors' repository."""

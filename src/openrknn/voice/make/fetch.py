@@ -14,8 +14,6 @@ from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.known import FAMILIES, KNOWN, Family
 from openrknn.voice.sets import FILE, VoiceSet, home
 
-__all__ = ["Progress", "family_of", "get"]
-
 _UNFINISHED = ".unfinished"
 """In a folder whose set is being made: it is ours, and may be written to again."""
 Progress = Callable[[str, int, int], None]

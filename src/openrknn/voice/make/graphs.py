@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["GraphWriter"]
-
 _OPSET = 20
 _IR = 9
 

@@ -19,8 +19,6 @@ from openrknn.voice.make.nets import find_below
 from openrknn.voice.moonshine import Stem, states, stem_frames
 from openrknn.voice.sets import VoiceSet, write_set
 
-__all__ = ["BUCKETS", "PRECISIONS", "WHY", "make"]
-
 PRECISIONS = ("fp16", "mixed")
 WHY = (
     "All of it in int8 would hear other words: there is fp16, and mixed, which has the first product of the "

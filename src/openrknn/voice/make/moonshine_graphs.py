@@ -21,8 +21,6 @@ import numpy.typing as npt
 from openrknn.voice.make.graphs import GraphWriter
 from openrknn.voice.make.moonshine_weights import Array, Weights
 
-__all__ = ["decoder_graph", "encoder_graph", "filled_rows", "room_of", "rotary_rows", "states"]
-
 EPSILON = 1e-5
 GROUP = 16
 """Channels that the NPU takes at once."""

@@ -18,8 +18,6 @@ from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.moonshine_weights import Array
 from openrknn.voice.moonshine import Stem, padded, stem_frames
 
-__all__ = ["calibration", "fp16_layers", "levelled", "sounds_of"]
-
 _LAYERS = (1, 2, 4)
 """Layers of Moonshine tiny whose fc1 adds the least noise in int8: alone 41 to 43 dB to float, the others 37 to 40."""
 

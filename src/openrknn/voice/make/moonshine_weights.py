@@ -18,8 +18,6 @@ import numpy.typing as npt
 from openrknn.onnxgraph import makers_of
 from openrknn.voice.errors import VoiceSetError
 
-__all__ = ["Weights", "decoder_weights", "encoder_weights"]
-
 Array = npt.NDArray[np.float32]
 _PLACE = re.compile(r"layers\.(\d+)/(self_attn|encoder_attn|mlp)/(q_proj|k_proj|v_proj|o_proj|fc1|fc2)/")
 _INTEGER = {"MatMulIntegerToFloat": (1, 3, 5), "DynamicQuantizeMatMul": (1, 2, 3)}

@@ -9,8 +9,6 @@ from typing import Any
 
 from openrknn.voice.errors import VoiceSetError
 
-__all__ = ["compile_net", "find_below", "find_file", "states_of"]
-
 
 def find_file(source: Path, *names: str) -> Path:
     """The source itself if it is a file, or the first of these names in the folder or below it."""

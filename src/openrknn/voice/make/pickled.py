@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from openrknn.voice.errors import VoiceSetError
 
-__all__ = ["read_state"]
-
 Array = npt.NDArray[Any]
 _LARGEST = 1 << 30
 _TYPES = {

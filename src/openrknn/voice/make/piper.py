@@ -15,8 +15,6 @@ from openrknn.voice.make.vits.cut import Stages, VitsError, cut_vits
 from openrknn.voice.piper.config import PiperConfig, read_config
 from openrknn.voice.sets import VoiceSet, write_set
 
-__all__ = ["DECODES", "FLOWS", "TEXTS", "make"]
-
 Progress = Callable[[str, int, int], None]
 _LOG = logging.getLogger(__name__)
 TEXTS = (64, 128, 256, 384)

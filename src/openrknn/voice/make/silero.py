@@ -7,8 +7,6 @@ from pathlib import Path
 from openrknn.voice.make.nets import compile_net, find_file
 from openrknn.voice.sets import VoiceSet, write_set
 
-__all__ = ["make"]
-
 _FRAME = 576
 
 

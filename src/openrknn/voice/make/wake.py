@@ -18,8 +18,6 @@ from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.nets import compile_net, find_file
 from openrknn.voice.sets import VoiceSet, installed, write_set
 
-__all__ = ["make"]
-
 _MEL = ("melspectrogram.tflite", "melspectrogram.onnx")
 _EMBEDDING = ("embedding_model.tflite", "embedding_model.onnx")
 _BINS, _FRAME, _FRAMES, _BANDS = 257, 512, 8, 32

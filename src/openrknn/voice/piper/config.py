@@ -10,8 +10,6 @@ from typing import Any
 
 from openrknn.voice.errors import VoiceSetError
 
-__all__ = ["BOS", "EOS", "PAD", "PiperConfig", "parse_config", "read_config"]
-
 PAD, BOS, EOS = "_", "^", "$"
 _LARGEST = 4 << 20
 _RATES = {"x_low": 16000, "x-low": 16000, "low": 16000, "medium": 22050, "high": 22050}

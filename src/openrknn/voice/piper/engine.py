@@ -22,8 +22,6 @@ from openrknn.voice.piper.windows import windows_of
 from openrknn.voice.sets import VoiceSet
 from openrknn.voice.steps import open_net
 
-__all__ = ["Engine", "Scales", "StagedEngine", "WholeEngine", "open_engine"]
-
 Floats = npt.NDArray[np.float32]
 
 

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from openrknn.voice.errors import PhonemeError
 
-__all__ = ["LONGEST", "regulate", "whole_frames"]
-
 Floats = npt.NDArray[np.float32]
 LONGEST = 1 << 16
 """Frames of one sentence: twelve minutes. More is a length scale that went wrong, and would fill the memory."""

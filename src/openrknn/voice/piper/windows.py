@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-__all__ = ["Window", "windows_of"]
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Window:

@@ -23,8 +23,6 @@ from openrknn.onnxgraph import OnnxGraph
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.vits.reach import reach_of
 
-__all__ = ["Stages", "VitsError", "cut_vits"]
-
 _CHANCE = {"RandomNormalLike", "RandomNormal"}
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from openrknn.onnxgraph import OnnxGraph
 from openrknn.voice.errors import VoiceSetError
 
-__all__ = ["reach_of"]
-
 _FAR = 1 << 20
 """Where the frame is that is looked at: far from both ends."""
 
