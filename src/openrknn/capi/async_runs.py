@@ -10,8 +10,6 @@ from time import monotonic
 
 from openrknn.capi.call import CallError, Code
 
-__all__ = ["AsyncRuns", "wait_for_fence"]
-
 _FENCE_MS = 10_000
 """How long a run waits for the fence of another unit, if the program does not say."""
 

@@ -25,12 +25,6 @@ from openrknn.container.model import Model
 from openrknn.container.parts import DataType, Layout, Tensor
 from openrknn.vendor.tables.enums import QuantizationType, TensorFormat, TensorType
 
-__all__ = [
-    "ELEMENT_TYPES", "current_input_attr", "current_native_input_attr", "current_native_output_attr",
-    "current_output_attr", "input_attr", "input_tensor", "native_bytes", "native_input_attr", "native_output_attr",
-    "nhwc_channels", "nhwc_input_attr", "nhwc_output_attr", "output_attr", "output_tensor",
-]  # fmt: skip
-
 _RANK = 4
 _NATIVE_RANK = 5
 _PLANE = 4

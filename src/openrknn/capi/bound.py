@@ -25,8 +25,6 @@ from openrknn.runtime.io.tensors import StoredTensor, stored_bytes
 from openrknn.runtime.program.program import Program
 from openrknn.vendor.tables.enums import TensorFormat, TensorType
 
-__all__ = ["Bound", "End", "Step", "bind_input", "bind_output"]
-
 _IMAGE_RANK = 4
 _P = TypeVar("_P", InputPort, OutputPort)
 

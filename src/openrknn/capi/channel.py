@@ -12,8 +12,6 @@ from openrknn.capi.handlers import HANDLERS, Handler
 from openrknn.capi.program import Program
 from openrknn.capi.wire import LARGEST_PACKET, MOST_DESCRIPTORS, REPLY, REQUEST, Operation
 
-__all__ = ["SocketChannel"]
-
 _OPERATIONS: dict[int, Operation] = {int(operation): operation for operation in Operation}
 _HEADER = REQUEST.size
 _ROOM = socket.CMSG_SPACE(MOST_DESCRIPTORS * 4)

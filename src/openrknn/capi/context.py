@@ -28,8 +28,6 @@ from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.program.program import Program
 from openrknn.vendor.tables.enums import InitFlag
 
-__all__ = ["Context"]
-
 
 class Context(Execution):
     """A model with the engine that runs it."""

@@ -29,8 +29,6 @@ from openrknn.vendor.tables.codes import SKIP_CUSTOM_OP_COMPUTE
 from openrknn.vendor.tables.enums import MemoryOrigin, TargetType, TensorFormat, TensorType
 from openrknn.vendor.tables.names import LIMITS
 
-__all__ = ["Operators"]
-
 Array = npt.NDArray[Any]
 _LINE = 64
 _NCHW = 4

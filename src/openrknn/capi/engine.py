@@ -21,8 +21,6 @@ from openrknn.capi.engine_process import SocketPathError, socket_path
 from openrknn.capi.wire import SOCKET_VARIABLE
 from openrknn.errors import RknnError
 
-__all__ = ["IDLE_VARIABLE", "main"]
-
 IDLE_VARIABLE = "OPENRKNN_ENGINE_IDLE"
 _IDLE_S = 30.0
 _BACKLOG = 512

@@ -21,8 +21,6 @@ from openrknn.capi.plan import Plan
 from openrknn.runtime.program.cpu import CustomOperator
 from openrknn.vendor.tables.enums import InitFlag
 
-__all__ = ["Execution"]
-
 _DOUBLE = 2
 
 

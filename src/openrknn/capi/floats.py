@@ -20,8 +20,6 @@ from openrknn.chips import Chip
 from openrknn.runtime.io.outputs import OutputPort
 from openrknn.runtime.io.tensors import Array, StoredTensor
 
-__all__ = ["read_into"]
-
 _KNOWN = frozenset({"rk3588", "rk3566", "rk3568"})
 
 _GROUP_BYTES = 64

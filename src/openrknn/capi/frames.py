@@ -16,8 +16,6 @@ from openrknn.runtime.io.outputs import OutputPort
 from openrknn.runtime.io.tensors import Array, StoredTensor
 from openrknn.runtime.program.program import Program
 
-__all__ = ["Frame", "Results", "live", "output_type"]
-
 _ALIGNMENT = 64
 
 

@@ -16,8 +16,6 @@ from openrknn.capi.call import Call, Reply
 from openrknn.capi.program import Program
 from openrknn.capi.wire import Operation
 
-__all__ = ["HANDLERS", "Handler", "answers"]
-
 Handler = Callable[[Program, Call], Reply]
 HANDLERS: dict[Operation, Handler] = {}
 

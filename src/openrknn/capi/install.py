@@ -27,8 +27,6 @@ from openrknn.capi.parts import API_VERSION, HEADERS, NAMES, engine_command, hea
 from openrknn.errors import RknnError
 from openrknn.fakekernel.preload import host_machine
 
-__all__ = ["InstallError", "Installed", "install", "is_ours", "uninstall"]
-
 _MARK = b"openrknn"
 _ENGINE = "lib/openrknn-engine"
 _LIBRARY = f"lib/{NAMES[0]}"

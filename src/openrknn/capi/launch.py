@@ -34,8 +34,6 @@ from openrknn.fakekernel.preload import library_for as preload_for
 from openrknn.fakekernel.protocol import ENVIRONMENT
 from openrknn.vendor.library.find import FOLDERS
 
-__all__ = ["EngineError", "OpenRun", "library_of"]
-
 _IDLE_S = "600"
 """Long, because the program may think before it asks; not for ever, because this process may be killed."""
 _START_S = 30.0

@@ -15,8 +15,6 @@ from types import MappingProxyType
 from openrknn.capi.wire import Operation
 from openrknn.vendor.tables.enums import QueryCommand
 
-__all__ = ["BY_HAND", "PLAIN", "QUERY_STRUCTS", "Plain", "Role"]
-
 
 class Role(Enum):
     """What a parameter is."""

@@ -29,8 +29,6 @@ from openrknn.vendor.tables.enums import CoreMask
 from openrknn.vendor.tables.names import c_name
 from openrknn.vendor.tables.platforms import refusal
 
-__all__ = ["MatmulContext", "matmul_chip"]
-
 _DEFAULT = "rk3588"
 _CORES = {CoreMask.CORE_0: 1, CoreMask.CORE_1: 2, CoreMask.CORE_2: 3, CoreMask.CORE_0_1: 2, CoreMask.CORE_0_1_2: 3}
 

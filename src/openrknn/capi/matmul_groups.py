@@ -13,8 +13,6 @@ from openrknn.capi.matmul_scales import Scales
 from openrknn.runtime.matmul.direct import DirectProduct, Rows, Tiles
 from openrknn.vendor.tables.enums import TensorType
 
-__all__ = ["GroupedProduct"]
-
 Array = npt.NDArray[Any]
 
 

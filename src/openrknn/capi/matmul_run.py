@@ -15,8 +15,6 @@ from openrknn.runtime.matmul.direct import DirectProduct, Rows, Tiles
 from openrknn.runtime.matmul.own import OwnProduct
 from openrknn.vendor.tables.enums import MatmulLayout, TensorType
 
-__all__ = ["DeviceRun", "DirectRun", "Run"]
-
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 

@@ -24,8 +24,6 @@ from openrknn import numerics
 from openrknn.capi.matmul_attributes import Shape, Spec, invalid
 from openrknn.vendor.tables.enums import MatmulQuantization, TensorType
 
-__all__ = ["Parameters", "Scales"]
-
 Array = npt.NDArray[Any]
 _SYMMETRIC = (
     MatmulQuantization.PER_LAYER_SYM, MatmulQuantization.PER_CHANNEL_SYM, MatmulQuantization.PER_GROUP_SYM,

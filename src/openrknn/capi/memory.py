@@ -16,8 +16,6 @@ import numpy.typing as npt
 from openrknn.capi.call import CallError, Code
 from openrknn.device import Device, DeviceBuffer
 
-__all__ = ["PAGE", "Bytes", "Memory", "Piece", "file_of"]
-
 Bytes = npt.NDArray[np.uint8]
 PAGE = mmap.PAGESIZE
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL

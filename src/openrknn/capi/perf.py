@@ -18,8 +18,6 @@ from openrknn.runtime.program.program import Program
 if TYPE_CHECKING:
     from openrknn.runtime.profile import OperatorProfile
 
-__all__ = ["measured", "perf_text"]
-
 _COLUMNS = (
     ("ID", 5), ("OpType", 17), ("DataType", 9), ("Target", 7), ("InputShape", 45), ("OutputShape", 23),
     ("DDR Cycles", 15), ("NPU Cycles", 15), ("Total Cycles", 15), ("Time(us)", 15), ("MacUsage(%)", 15),

@@ -13,8 +13,6 @@ from openrknn.runtime.engine import LocalEngine
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.program.program import Program
 
-__all__ = ["Plan", "Programs"]
-
 _MOST_PROGRAMS = 32
 """Of one graph, each with other memory: programs take turns with a few buffers."""
 

@@ -10,8 +10,6 @@ from openrknn.capi.call import Call, CallError, Code
 from openrknn.capi.memory import PAGE, Memory
 from openrknn.capi.structs import Codec
 
-__all__ = ["Program"]
-
 _FIRST = 0x10001
 """Numbers of contexts and memories. They fit 32 bits, as rknn_context does on 32-bit Arm, and are never used again."""
 

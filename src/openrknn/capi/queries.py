@@ -23,8 +23,6 @@ from openrknn.runtime.shapes import specs
 from openrknn.vendor.tables.enums import InitFlag, TensorFormat, TensorType
 from openrknn.vendor.tables.enums import QueryCommand as Q
 
-__all__ = ["Asked", "answer", "sdk_version"]
-
 _OLD_MEM_SIZE = 8
 _NO_DRIVER = "0.9.8"
 """What a device without a driver says: the newest version of the vendor's kernel driver that is known."""

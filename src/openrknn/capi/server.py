@@ -24,8 +24,6 @@ from collections.abc import Callable
 
 from openrknn.capi.wire import SOCKET_VARIABLE
 
-__all__ = ["Server", "warm_up"]
-
 _LOG = logging.getLogger(__name__)
 _PR_SET_PDEATHSIG = 1
 _CREDENTIALS = struct.Struct("3i")

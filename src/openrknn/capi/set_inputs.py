@@ -14,8 +14,6 @@ from openrknn.capi.tensors import dtype_of, input_view
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.tensors import Array
 
-__all__ = ["Fed", "fed_batch", "feed"]
-
 
 def feed(port: InputPort, data: Bytes, kind: int, form: int, *, pass_through: bool) -> bool:
     """Convert and store one input; whether it went in as raw pixels. Bytes that are too many do not matter."""

@@ -11,8 +11,6 @@ from openrknn.capi.context import Context
 from openrknn.container.model import Model
 from openrknn.vendor.tables.enums import TensorFormat
 
-__all__ = ["graph_of"]
-
 
 def graph_of(context: Context, attrs: Sequence[dict[str, Any]]) -> int:
     """The graph whose inputs have these dimensions; of several, one whose other inputs are as they are now."""

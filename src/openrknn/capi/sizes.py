@@ -17,8 +17,6 @@ from openrknn.container.model import Model
 from openrknn.container.parts import TASK, Graph, Kind, Tensor
 from openrknn.vendor.tables.enums import InitFlag
 
-__all__ = ["internal_bytes", "memory_size", "weight_bytes"]
-
 _LINE = 64
 _PAGE = 4096
 

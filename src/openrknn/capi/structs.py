@@ -19,8 +19,6 @@ from openrknn.vendor.tables.layouts import LP64, STRUCTS, Field, place, struct_n
 from openrknn.vendor.tables.names import ENUMS
 from openrknn.vendor.tables.versions import KNOWN_VERSIONS, Version
 
-__all__ = ["NEWEST", "Codec", "Values"]
-
 Values = dict[str, Any]
 NEWEST = KNOWN_VERSIONS[-1]
 

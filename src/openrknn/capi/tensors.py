@@ -17,8 +17,6 @@ from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.tensors import Array, StoredTensor
 from openrknn.vendor.tables.enums import TensorFormat, TensorType
 
-__all__ = ["dtype_of", "input_view", "row_pixels", "shape_in"]
-
 _DTYPES: dict[int, np.dtype[Any]] = {
     int(kind): np.dtype(text)
     for kind, text in {

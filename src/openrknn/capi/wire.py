@@ -16,11 +16,6 @@ import zlib
 from enum import IntEnum
 from types import MappingProxyType
 
-__all__ = [
-    "ENGINE_VARIABLE", "FIELDS", "LARGEST_PACKET", "MOST_DESCRIPTORS", "REPLY", "REQUEST", "SOCKET_VARIABLE",
-    "WIRE_VERSION", "Operation", "Phase", "socket_name",
-]  # fmt: skip
-
 REQUEST = struct.Struct("<IIQQqqqq")
 """operation, bytes of the payload, context, memory, a, b, c, d"""
 REPLY = struct.Struct("<iIIIQqqqq")

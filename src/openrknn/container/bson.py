@@ -12,8 +12,6 @@ from typing import TypeAlias
 
 from openrknn.errors import BadTextError
 
-__all__ = ["Value", "decode", "encode"]
-
 Value: TypeAlias = "bool | int | float | str | bytes | Sequence[Value] | Mapping[str, Value] | None"
 
 _MAX_DEPTH = 16

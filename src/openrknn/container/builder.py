@@ -10,8 +10,6 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-__all__ = ["Builder", "Slot"]
-
 Slot = tuple[int, bytes, "Callable[[int], int] | None", bool]
 """(number, bytes in the table, writer of what it points to, whether the offset is 64 bits wide)."""
 

@@ -23,11 +23,6 @@ from typing import Any
 from openrknn.container.onnxdata import refuse_external_data
 from openrknn.errors import BadTextError, FormatError, NotRknnError, UnsupportedError
 
-__all__ = [
-    "SUFFIX", "Bundle", "Part", "Plan", "Port", "format_in", "is_bundle", "read_bundle", "read_zip", "write_bundle",
-    "write_zip",
-]  # fmt: skip
-
 SUFFIX = ".rknnz"
 _FORMAT, _VERSION = "openrknn-parts", 1
 _OTHERS = {

@@ -22,8 +22,6 @@ from openrknn.errors import (
 )
 from openrknn.isa.words import NOP_WORD, TAIL_WORDS, Tail, fetch_amount, tail_of, value_of
 
-__all__ = ["check", "problems"]
-
 _ADDRESS_LIMIT = 1 << 32
 _LIST_STARTS_RK3588 = 5
 _PICTURE_CHANNELS = 4

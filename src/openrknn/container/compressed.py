@@ -16,8 +16,6 @@ from openrknn.container.parts import DataType, Layout, Tensor
 from openrknn.errors import UnsupportedError
 from openrknn.isa import Block, Precision
 
-__all__ = ["as_loaded", "decompressed", "may_be_compressed"]
-
 _DTYPES = {Precision.INT8: DataType.INT8, Precision.INT16: DataType.INT16, Precision.FP16: DataType.FLOAT16}
 _MOST_BYTES = 1 << 28
 """Of one tensor: a few bytes can ask for any number of zeros."""

@@ -17,8 +17,6 @@ from openrknn.container.model import Model
 from openrknn.container.parts import Graph, Kind, Node, OutputTask
 from openrknn.errors import BadTextError
 
-__all__ = ["LONGEST_NAME_BYTES", "rename_tensors", "with_custom_string"]
-
 LONGEST_NAME_BYTES = 255
 """The C API has 256 bytes for a name, with a zero at the end."""
 LONGEST_CUSTOM_STRING_BYTES = 1023

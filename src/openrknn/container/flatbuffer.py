@@ -15,8 +15,6 @@ from collections.abc import Iterator
 
 from openrknn.errors import BadTableError, BadTextError, OutOfBoundsError, TooComplexError
 
-__all__ = ["Buffer", "Table"]
-
 _U16 = struct.Struct("<H")
 _I32 = struct.Struct("<i")
 _U32 = struct.Struct("<I")

@@ -25,8 +25,6 @@ from openrknn.container.parts import TASK, Graph, Kind, Tensor
 from openrknn.errors import BadRelocationError, UnsupportedError
 from openrknn.isa.words import BASE, WORD_BYTES, place_of, value_of, with_value
 
-__all__ = ["Addresses", "Image", "Plan", "link", "plan"]
-
 _ALIGNMENT = 64
 _WORD = struct.Struct("<Q")
 

@@ -17,8 +17,6 @@ from openrknn.container.reader import TableReader
 from openrknn.container.schema import MINI, V1, V6, Generation
 from openrknn.errors import BadTableError, ModelInPartsError, UnsupportedError
 
-__all__ = ["load"]
-
 _IDENTIFIER = b"RKNN"
 _MINI_TEXT = 0x1003
 _FORMAT_VERSIONS = {1: V1, 6: V6}

@@ -15,8 +15,6 @@ from openrknn.container.model import Model
 from openrknn.container.notes import Note, parse
 from openrknn.errors import BadTextError
 
-__all__ = ["Metadata", "metadata_in", "metadata_of", "read_metadata"]
-
 TASKS = ("detect", "segment", "classify", "pose", "obb")
 _KEY = "metadata"
 _MOST_NAMES, _LONGEST_NAME, _LONGEST_TEXT = 65_536, 256, 4 << 20

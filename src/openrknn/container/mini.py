@@ -14,8 +14,6 @@ from openrknn.container.parts import TASK, Graph, Kind, MemoryPlan, Tensor
 from openrknn.container.reader import TableReader, read_tasks
 from openrknn.errors import BadTaskError, BadTensorError, TruncatedError
 
-__all__ = ["HEAD", "HEAD_BYTES", "MiniParts", "read_graphs", "split"]
-
 HEAD_BYTES = 64
 HEAD = struct.Struct("<7I")
 

@@ -24,8 +24,6 @@ from openrknn.container.parts import DataType, Graph, Kind, Layout, Node, Quanti
 from openrknn.container.reader import task_lists
 from openrknn.errors import BadReferenceError, BadTableError, BadTaskError
 
-__all__ = ["read_graph"]
-
 _ALIGNMENT = 64
 _KINDS = {
     "UNDEFINED": Kind.NONE,

@@ -18,8 +18,6 @@ from openrknn.errors import BadTaskError
 from openrknn.isa import RegisterMap
 from openrknn.isa.words import BASE, NOP_WORD, Command, offset_of, place_of, value_of, with_value
 
-__all__ = ["Entry", "Places", "addresses", "claims", "normalization", "patches", "relinked", "relocations"]
-
 Entry: TypeAlias = Mapping[str, Any]
 Places: TypeAlias = Mapping[tuple[int, int], tuple[int, int]]
 """(task, register) -> (command, address in the plan)."""

@@ -24,8 +24,6 @@ from openrknn.container.parts import TASK, MemoryPlan, Task
 from openrknn.container.reader import read_tasks
 from openrknn.errors import BadTextError, TruncatedError
 
-__all__ = ["SECTION", "MiniText", "split"]
-
 SECTION = "names"
 
 

@@ -21,8 +21,6 @@ from openrknn.container.table_writer import TableWriter
 from openrknn.errors import BadRelocationError, BadTensorError, UnsupportedError
 from openrknn.isa.words import WORD_BYTES, with_value
 
-__all__ = ["CONTAINER_VERSION", "payload"]
-
 CONTAINER_VERSION = 0x1004
 _IDENTIFIER = b"RKNN"
 _ALIGNMENT = 64

@@ -12,8 +12,6 @@ from typing import TypeAlias
 
 from openrknn.errors import BadTextError
 
-__all__ = ["Note", "parse"]
-
 Note: TypeAlias = "bool | int | float | str | list[Note] | tuple[Note, ...] | dict[str | int | float, Note] | None"
 
 _MAX_DEPTH = 32

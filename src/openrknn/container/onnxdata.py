@@ -17,11 +17,6 @@ from typing import Any, NamedTuple
 from openrknn.container.protobuf import BYTES, VARINT, DamagedError, fields
 from openrknn.errors import BadReferenceError, FormatError
 
-__all__ = [
-    "External", "check_external_data", "check_onnx_file", "external_data", "external_file", "external_in_model",
-    "message_fields", "refuse_external_data",
-]  # fmt: skip
-
 
 class External(NamedTuple):
     """A tensor whose values are in another file."""

@@ -19,8 +19,6 @@ from openrknn.errors import (
     UnsupportedError,
 )
 
-__all__ = ["HEADER_BYTES", "MAGIC", "Flavour", "Outer", "Source", "open_source", "split"]
-
 Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO"
 
 MAGIC = b"RKNN\0\0\0\0"

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["PARAMETERS", "RECURRENT", "ParameterTable"]
-
 
 @dataclass(frozen=True, slots=True)
 class ParameterTable:

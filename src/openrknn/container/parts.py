@@ -17,29 +17,6 @@ from openrknn.chips import Chip, TaskList
 from openrknn.container.bson import Value
 from openrknn.isa.words import TAIL_WORDS
 
-__all__ = [
-    "NO_TENSOR",
-    "DataType",
-    "DynamicInput",
-    "Graph",
-    "InputPatch",
-    "Kind",
-    "Layout",
-    "MemoryPlan",
-    "Node",
-    "Normalization",
-    "OutputTask",
-    "ParameterValue",
-    "Parameters",
-    "PatchSlot",
-    "Placement",
-    "Quantization",
-    "Relocation",
-    "RelocationGroup",
-    "Task",
-    "Tensor",
-]
-
 
 class DataType(IntEnum):
     """Element types, with the codes of the file."""

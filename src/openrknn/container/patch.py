@@ -21,7 +21,6 @@ from openrknn.container.schema import patch_names, patches_of
 from openrknn.errors import UnsupportedError
 from openrknn.isa.blocks import Block
 
-__all__ = ["Lane", "converter_for", "input_values", "row_pixels"]
 
 class Lane(NamedTuple):
     """One channel of the converter: `v = round(x * multiplier >> shift) + offset`."""

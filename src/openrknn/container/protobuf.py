@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["BYTES", "VARINT", "DamagedError", "fields", "spans", "varint"]
-
 VARINT, BYTES = 0, 2
 _EIGHT, _FOUR = 1, 5
 

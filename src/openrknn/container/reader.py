@@ -40,8 +40,6 @@ from openrknn.container.parts import (
 from openrknn.container.schema import Generation, patch_offsets
 from openrknn.errors import BadReferenceError, BadTaskError, BadTensorError, FormatError
 
-__all__ = ["TableReader", "read_tasks", "task_lists"]
-
 _Code = TypeVar("_Code", bound=IntEnum)
 
 _MAX_RANK = 32

@@ -20,17 +20,6 @@ from typing import Final
 
 from openrknn.chip.facts import Patches, Slots
 
-__all__ = [
-    "ALWAYS_EMPTY",
-    "MINI",
-    "V1",
-    "V6",
-    "Generation",
-    "patch_names",
-    "patch_offsets",
-    "patches_of",
-]
-
 ALWAYS_EMPTY: Final = "(always empty)"
 
 

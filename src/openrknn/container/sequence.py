@@ -17,10 +17,6 @@ from typing import Any
 from openrknn.container.bundle import format_in, read_zip, write_zip
 from openrknn.errors import BadTextError, FormatError
 
-__all__ = [
-    "FORMAT", "BoundInput", "CacheInput", "DecoderFile", "TableEntry", "is_decoder", "read_decoder", "write_decoder",
-]  # fmt: skip
-
 FORMAT, _VERSION = "openrknn-decoder", 1
 _TYPES = {"int8": 1, "uint8": 1, "float16": 2}
 _MOST, _MOST_DIMENSIONS, _MOST_ZERO = 1 << 31, 8, 255

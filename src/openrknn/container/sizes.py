@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph, Kind, MemoryPlan
 
-__all__ = ["constant_bytes", "internal_bytes", "memory_plan", "weight_bytes"]
-
 _ALIGNMENT = 64
 
 

@@ -14,8 +14,6 @@ from openrknn.names import meant
 if TYPE_CHECKING:
     from typing import SupportsIndex
 
-__all__ = ["Specs", "TensorSpec", "table_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:

@@ -22,8 +22,6 @@ from openrknn.container.parts import (
 )
 from openrknn.container.schema import Generation
 
-__all__ = ["TableWriter"]
-
 _NOWHERE = -1
 
 

@@ -14,8 +14,6 @@ from openrknn.chip.rk3588.dpu_lut import LutAccessCfg, LutAccessData
 from openrknn.container.parts import Graph, Kind, Task
 from openrknn.isa.words import Command
 
-__all__ = ["ENTRIES", "TableLoad", "table_loads"]
-
 ENTRIES = 513
 
 

@@ -31,8 +31,6 @@ from openrknn.container.v6 import with_data
 from openrknn.errors import BadReferenceError, BadRelocationError, BadTaskError
 from openrknn.isa.words import OFFSET_MASK, Command, fetch_amount, offset_of, tail_words, target_at, value_of
 
-__all__ = ["read_graphs"]
-
 _RELOCATION = struct.Struct("<IIiIII")
 """Register, tensor, addend; the first column and the first row that the task reads; 0."""
 _INT_CLEAR = 0x1FFFF

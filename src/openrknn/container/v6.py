@@ -9,8 +9,6 @@ from openrknn.container.parts import Graph, Kind, Task, Tensor
 from openrknn.container.reader import TableReader, read_tasks
 from openrknn.errors import BadReferenceError, BadTaskError, BadTensorError
 
-__all__ = ["read_graphs"]
-
 _NO_COMMANDS = memoryview(b"").cast("Q")
 
 

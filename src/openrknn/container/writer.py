@@ -18,8 +18,6 @@ from openrknn.container.schema import V6
 from openrknn.container.table_writer import TableWriter
 from openrknn.errors import UnsupportedError
 
-__all__ = ["encode"]
-
 _CONTAINER_VERSION = 6
 _FORMAT_VERSION = 6
 _IDENTIFIER = b"RKNN"

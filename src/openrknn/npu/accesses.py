@@ -16,8 +16,6 @@ from openrknn.npu.blocks.dpu import pipeline
 from openrknn.npu.blocks.formats import element_bytes, surfaces
 from openrknn.npu.task import Chained, Convolution, Flying, Pooling, Step
 
-__all__ = ["Access", "accesses_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Access:

@@ -7,8 +7,6 @@ from openrknn.npu.blocks import cna, ppu
 from openrknn.npu.blocks.formats import element_bytes, surfaces
 from openrknn.npu.task import Chained, Convolution, Flying, Pooling, Step
 
-__all__ = ["demand_of"]
-
 _ELEMENT_WORK = 32
 """Operations that one element costs in the DPU: about as many passes over arrays of 64-bit numbers."""
 _WIDE = 8

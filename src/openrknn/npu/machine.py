@@ -38,8 +38,6 @@ from openrknn.npu.task import (
     TaskRef,
 )
 
-__all__ = ["Finding", "Machine"]
-
 _S_POINTER = 0x004
 _BLOCK_OFFSET = 0xFFF
 _ALL_BYTES = 0xFFFF_FFFF

@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from openrknn.errors import AccessError
 
-__all__ = ["Buffer", "Bytes", "Memory"]
-
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 

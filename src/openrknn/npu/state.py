@@ -16,8 +16,6 @@ from openrknn.isa import Block, RegisterMap
 from openrknn.isa.common import SPointer
 from openrknn.npu.blocks.dpu import lut
 
-__all__ = ["Core", "CoreState", "Groups", "GroupsState"]
-
 
 class GroupsState(NamedTuple):
     """Registers of both groups by block and offset, and which group is written next."""

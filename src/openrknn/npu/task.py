@@ -16,8 +16,6 @@ from openrknn.npu.blocks.dpu import pipeline
 from openrknn.npu.blocks.formats import element_bytes, surfaces
 from openrknn.npu.memory import Memory
 
-__all__ = ["CONTRADICTIONS", "Chained", "Convolution", "Flying", "Pooling", "Program", "Step", "TableLoad", "TaskRef"]
-
 CONTRADICTIONS = (ArithmeticError, IndexError, KeyError, TypeError, ValueError)
 """What Python and NumPy say of sizes and formats that do not fit together, where no block has looked before."""
 

@@ -19,8 +19,6 @@ from openrknn.errors import RknnError, UnsupportedError, VendorError
 from openrknn.vendor.tables.codes import MALLOC_FAIL, TIMEOUT, explain
 from openrknn.vendor.tables.versions import Version
 
-__all__ = ["CallError", "CallMemoryError", "CallTimeoutError", "ClosedError", "LibraryNotFoundError", "call_error"]
-
 
 class LibraryNotFoundError(UnsupportedError):
     """No library of the vendor's that this Python can load; `attempts` are (place, why not)."""

@@ -20,8 +20,6 @@ from openrknn.vendor.tables.layouts import ARM32, LP64, STRUCTS, place
 from openrknn.vendor.tables.names import c_name
 from openrknn.vendor.tables.versions import KNOWN_VERSIONS, Version
 
-__all__ = ["abi_header", "changing", "wire_number"]
-
 
 def changing() -> list[str]:
     """The structs whose layout is not the same in every version."""

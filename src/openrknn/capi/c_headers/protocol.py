@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from openrknn.capi import wire
 
-__all__ = ["protocol_header"]
-
 _C_SIZES = {"uint32_t": 4, "int32_t": 4, "uint64_t": 8, "int64_t": 8}
 
 

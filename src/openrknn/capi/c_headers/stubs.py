@@ -6,8 +6,6 @@ from openrknn.capi.c_headers.abi import changing
 from openrknn.capi.marshalling import BY_HAND, PLAIN, Plain, Role
 from openrknn.vendor.tables.functions import FUNCTIONS, Function, Parameter, Signature
 
-__all__ = ["exports_map", "stubs"]
-
 _TOP = """\
 /* Generated from openrknn.capi.marshalling; do not edit. A test makes it again and compares. */
 #include "capi.h"

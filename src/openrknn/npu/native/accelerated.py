@@ -21,8 +21,6 @@ from openrknn.npu.native.reading import RefusedError
 from openrknn.npu.native.steps import build
 from openrknn.npu.task import CONTRADICTIONS, Program, Step, TableLoad
 
-__all__ = ["Accelerated", "accelerate"]
-
 _MACS_PER_CALL = 2_000_000_000
 """Python sees Ctrl-C between two calls."""
 _ADDRESSES = 1 << 32

@@ -28,8 +28,6 @@ from openrknn.npu.native.places import Places, padded
 from openrknn.npu.native.program import Task, ignore_unused
 from openrknn.npu.native.reading import ignore, whole
 
-__all__ = ["build"]
-
 _MAGIC = 3 * 2**51
 _EXACT = 2**53
 _ROUNDS = 2**51

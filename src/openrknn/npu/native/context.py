@@ -13,8 +13,6 @@ from openrknn.nativelib import structures
 from openrknn.npu.native import table
 from openrknn.npu.native.reading import Reading, RefusedError
 
-__all__ = ["INT8_MAGNITUDE", "Context", "choose_stages"]
-
 INT8_MAGNITUDE = 128
 
 

@@ -19,8 +19,6 @@ from openrknn.npu.native.reading import Reading, RefusedError, ignore, whole
 from openrknn.npu.native.weights import is_fixed, plain, stored
 from openrknn.npu.task import Convolution
 
-__all__ = ["convolution"]
-
 _INT32 = 2**31
 _LARGEST_KERNEL = 32
 _PICTURE_CHANNELS = 4

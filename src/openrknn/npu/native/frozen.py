@@ -28,8 +28,6 @@ from openrknn.nativelib import structures
 from openrknn.nativelib.structures import StepStructure
 from openrknn.npu.memory import Buffer
 
-__all__ = ["Frozen", "FrozenError", "Thawed", "freeze", "thaw"]
-
 _BUFFER, _STORED, _ROOM = 0, 1, 2
 _POINTER = np.dtype([("place", "<u4"), ("region", "<u4"), ("offset", "<i8")])
 _REGION = np.dtype([("kind", "<u4"), ("number", "<u4"), ("start", "<i8"), ("size", "<i8")])

@@ -15,8 +15,6 @@ from openrknn.npu.blocks.formats import ATOM_BYTES
 from openrknn.npu.memory import Buffer, Bytes, Memory
 from openrknn.npu.native.reading import RefusedError, ignore
 
-__all__ = ["Places", "Span", "padded", "refuse_overlap"]
-
 
 class Span(NamedTuple):
     """Addresses from `start` to before `end`, and the walk that goes through them."""

@@ -18,8 +18,6 @@ from openrknn.npu.blocks.rdma import ChannelOperands
 from openrknn.npu.native.places import Places, padded
 from openrknn.npu.native.reading import Reading, RefusedError, Way, ignore
 
-__all__ = ["HALF_BYTES", "LANES", "Task", "describe", "ignore_unused"]
-
 LANES = 16
 _MULTIPLY, _NOTHING = 16, 17
 _PER_CHANNEL, _TENSOR, _PER_PIXEL = 1, 2, 3

@@ -16,8 +16,6 @@ from typing import Any, Generic, TypeVar
 
 from openrknn.npu.task import Step
 
-__all__ = ["Reading", "RefusedError", "Way", "ignore", "whole"]
-
 T = TypeVar("T")
 S = TypeVar("S", bound=Step)
 _PLACE = frozenset(field.name for field in fields(Step))

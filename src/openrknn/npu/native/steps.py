@@ -27,8 +27,6 @@ from openrknn.npu.native.program import HALF_BYTES, Task, describe
 from openrknn.npu.native.reading import Reading, RefusedError, ignore, whole
 from openrknn.npu.task import Convolution, Flying, Pooling, Step
 
-__all__ = ["build"]
-
 _INT32 = 2**31
 _COPIED_ATOM = 64
 """Bytes that an atom takes in the copy of the input: 8 floats become doubles."""

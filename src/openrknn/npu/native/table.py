@@ -19,8 +19,6 @@ from openrknn import numerics
 from openrknn.npu.blocks.dpu import ew, out_cvt
 from openrknn.npu.blocks.formats import Numbers
 
-__all__ = ["Cache", "Table", "TooLongError", "build"]
-
 _LONGEST = 2**16
 _LARGEST_SHIFT = 15
 _TABLE_VALUES = 2**16

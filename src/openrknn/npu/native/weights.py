@@ -18,8 +18,6 @@ from openrknn.npu.memory import Bytes
 from openrknn.npu.native.places import Places
 from openrknn.npu.native.reading import RefusedError
 
-__all__ = ["Plain", "is_fixed", "plain", "stored"]
-
 
 class Plain(NamedTuple):
     """Weights as [row, column, kernel, channel], depthwise [row, column, channel], and what is added to them."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from openrknn.vendor.library.structs import Structs
 
-__all__ = ["QUERIES", "InputRange", "IoCounts", "MemoryInfo", "MemorySize", "Query", "SdkVersion", "TensorAttributes"]
-
 _DTYPES = {
     TensorType.FLOAT32: "<f4", TensorType.FLOAT16: "<f2", TensorType.INT8: "i1", TensorType.UINT8: "u1",
     TensorType.INT16: "<i2", TensorType.UINT16: "<u2", TensorType.INT32: "<i4", TensorType.UINT32: "<u4",

@@ -18,8 +18,6 @@ from openrknn.vendor.memory.tensor_memory import TensorMemory
 from openrknn.vendor.tables.enums import InitFlag, TensorFormat, TensorType
 from openrknn.vendor.tables.versions import Version
 
-__all__ = ["Binding", "ContextBindings"]
-
 _OUTSIDE = InitFlag.MEM_ALLOC_OUTSIDE
 _CHANGES_ITS_MIND = Version(1, 6)
 """Nobody has looked at newer ones; the library decides."""

@@ -27,8 +27,6 @@ from openrknn.vendor.library.structs import CONTEXT
 from openrknn.vendor.tables.enums import CoreMask, InitFlag
 from openrknn.vendor.tables.versions import Version
 
-__all__ = ["Context", "RunInfo"]
-
 _DUPLICATES_AFTER_MEM_SIZE = Version(1, 6)
 """Runtime 1.5.2 was seen to crash; newer ones were not tried."""
 

@@ -28,8 +28,6 @@ from openrknn.vendor.library.structs import CALLBACK, DESTROY_CALLBACK, encoded_
 from openrknn.vendor.tables.codes import SKIP_CUSTOM_OP_COMPUTE
 from openrknn.vendor.tables.enums import TargetType, TensorFormat, TensorType
 
-__all__ = ["CustomOp", "Operation", "OperationTensor", "Registration", "Skip"]
-
 _FAIL = -1
 _GOOD = 0
 _LARGEST_ATTRIBUTE = 1 << 24

@@ -15,8 +15,6 @@ from openrknn.vendor.tables.enums import InitFlag
 from openrknn.vendor.tables.names import since
 from openrknn.vendor.tables.versions import Version
 
-__all__ = ["check_flags", "initialize"]
-
 _OFFSETS = Version(1, 5)
 _KEYS = Version(2, 5)
 

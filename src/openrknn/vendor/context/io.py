@@ -21,8 +21,6 @@ from openrknn.vendor.context.io_rules import array_type, check_input_array
 from openrknn.vendor.errors import call_error
 from openrknn.vendor.tables.enums import InitFlag
 
-__all__ = ["ContextIo", "InputSet", "OutputSet"]
-
 
 class InputSet:
     """Arrays that are handed to the library again and again."""

@@ -17,8 +17,6 @@ from openrknn.vendor.context.answers import TensorAttributes
 from openrknn.vendor.tables.enums import TensorFormat, TensorType
 from openrknn.vendor.tables.versions import Version
 
-__all__ = ["array_type", "check_input_array", "check_input_type", "input_bytes", "output_as"]
-
 _BY_DTYPE = {
     np.dtype(text): kind
     for text, kind in {

@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["OperatorTime", "PerfDetail", "parse_perf_detail"]
-
 _FIRST_COLUMN = re.compile(r"^\s*ID\s{1,}\S")
 _TITLE = re.compile(r"\S+(?: \S+)*")
 _TOTAL = re.compile(r"Total Operator Elapsed (?:Per Frame )?Time\(us\):\s*([\d.]+)")

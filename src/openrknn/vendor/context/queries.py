@@ -23,8 +23,6 @@ from openrknn.vendor.tables.enums import InitFlag, TensorFormat
 from openrknn.vendor.tables.enums import QueryCommand as Q
 from openrknn.vendor.tables.platforms import refusal
 
-__all__ = ["ContextQueries"]
-
 _ONE_SHAPE = (-1, -5, -6)
 """How libraries answer INPUT_DYNAMIC_RANGE for a model that is not dynamic, or if they do not know the question."""
 

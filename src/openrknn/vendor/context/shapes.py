@@ -10,8 +10,6 @@ from openrknn.vendor.context.answers import InputRange, TensorAttributes
 from openrknn.vendor.context.io import ContextIo
 from openrknn.vendor.tables.enums import QueryCommand, TensorType
 
-__all__ = ["ContextShapes"]
-
 _FIXED = (
     QueryCommand.IN_OUT_NUM,
     QueryCommand.SDK_VERSION,

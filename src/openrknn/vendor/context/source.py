@@ -26,8 +26,6 @@ from openrknn.vendor.memory.tensor_memory import TensorMemory
 if TYPE_CHECKING:
     from openrknn.container.model import Model
 
-__all__ = ["ModelSource", "Source"]
-
 Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | npt.NDArray[Any] | TensorMemory
 _LARGEST = 2**32 - 1
 _LARGEST_OFFSET = 2**31 - 1

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from openrknn.vendor.errors import LibraryNotFoundError
 
-__all__ = ["FOLDERS", "NAMES", "VARIABLE", "find_library", "why_not"]
-
 VARIABLE = "OPENRKNN_LIBRARY"
 NAMES = ("librknnrt.so", "librknnmrt.so")
 """RK3588, RK3576, RK356x; and RV1103, RV1106."""

@@ -18,8 +18,6 @@ from openrknn.closing import Closing
 from openrknn.vendor.errors import ClosedError, call_error
 from openrknn.vendor.library.library import Library
 
-__all__ = ["Handle", "NativeContext"]
-
 _log = logging.getLogger(__name__)
 
 

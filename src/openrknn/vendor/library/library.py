@@ -27,8 +27,6 @@ from openrknn.vendor.tables.names import Member, c_name, since
 from openrknn.vendor.tables.platforms import refusal, this_chip
 from openrknn.vendor.tables.versions import ABI_VARIABLE, KNOWN_VERSIONS, Version, is_open_library, version_in_file
 
-__all__ = ["Library", "default_library"]
-
 
 class Library:
     """One librknnrt.so or librknnmrt.so in this process.

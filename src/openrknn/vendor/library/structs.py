@@ -16,9 +16,6 @@ from openrknn.vendor.tables.layouts import STRUCTS, Field, Struct, struct_named
 from openrknn.vendor.tables.names import ENUMS
 from openrknn.vendor.tables.versions import Version
 
-__all__ = ["CALLBACK", "CONTEXT", "DESTROY_CALLBACK", "STRUCT_POINTERS", "Structs", "c_type", "encoded_name",
-           "structs_for"]  # fmt: skip
-
 CONTEXT: Any = ctypes.c_uint64 if ctypes.sizeof(ctypes.c_void_p) == 8 else ctypes.c_uint32
 """rknn_context and rknn_matmul_ctx."""
 

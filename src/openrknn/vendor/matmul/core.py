@@ -21,8 +21,6 @@ from openrknn.vendor.memory.owner import MemoryOwner
 from openrknn.vendor.memory.tensor_memory import TensorMemory
 from openrknn.vendor.tables.enums import CoreMask, MatmulLayout, MatmulQuantization, MatmulType
 
-__all__ = ["MatmulCore", "MatrixBinding"]
-
 
 @dataclass(frozen=True, slots=True)
 class MatrixBinding:

@@ -23,8 +23,6 @@ from openrknn.vendor.tables.enums import MatmulLayout, MatmulQuantization
 from openrknn.vendor.tables.functions import FUNCTIONS
 from openrknn.vendor.tables.matmul import SEGMENTS
 
-__all__ = ["Matmul", "Scales"]
-
 _CHANNEL = (MatmulQuantization.PER_CHANNEL_SYM, MatmulQuantization.PER_CHANNEL_ASYM)
 _GROUP = (MatmulQuantization.PER_GROUP_SYM, MatmulQuantization.PER_GROUP_ASYM)
 _CONVERT = "rknn_B_normal_layout_to_native_layout"

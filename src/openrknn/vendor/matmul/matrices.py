@@ -16,8 +16,6 @@ from openrknn.numerics import decode_bf16, pack_int4, unpack_int4
 from openrknn.vendor.tables.enums import TensorType
 from openrknn.vendor.tables.matmul import ALIGNMENT
 
-__all__ = ["check_alignment", "decoded", "encoded", "pack_a", "pack_b", "stored", "unpack_c"]
-
 _DTYPES: dict[TensorType, np.dtype[Any]] = {
     TensorType.FLOAT32: np.dtype(np.float32), TensorType.FLOAT16: np.dtype(np.float16),
     TensorType.INT8: np.dtype(np.int8), TensorType.INT16: np.dtype(np.int16), TensorType.INT32: np.dtype(np.int32),

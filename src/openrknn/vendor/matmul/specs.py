@@ -12,8 +12,6 @@ from openrknn.vendor.matmul.matrices import check_alignment
 from openrknn.vendor.tables.enums import MatmulLayout, MatmulQuantization, MatmulType, TensorType
 from openrknn.vendor.tables.versions import Version
 
-__all__ = ["MatmulInfo", "Matrix", "Shape"]
-
 _LARGEST = 2**31 - 1
 _WITH_TYPES = Version(1, 6)
 _WITH_QUANTIZATION = Version.parse("2.0.0b0")

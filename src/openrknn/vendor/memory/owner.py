@@ -13,8 +13,6 @@ from openrknn.vendor.library.library import Library
 from openrknn.vendor.memory.tensor_memory import TensorMemory
 from openrknn.vendor.tables.enums import AllocFlag, InitFlag, MemoryOrigin
 
-__all__ = ["MemoryOwner", "memory_without_context"]
-
 _LARGEST = 2**32 - 1
 
 

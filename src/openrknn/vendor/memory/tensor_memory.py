@@ -20,8 +20,6 @@ from openrknn.vendor.tables.enums import MemoryOrigin, SyncMode
 if TYPE_CHECKING:
     from openrknn.vendor.library.library import Library
 
-__all__ = ["TensorMemory"]
-
 
 class TensorMemory(Closing):
     """A buffer of the device. Make one with `Context.create_memory`, `memory_from_fd` or `memory_from_physical`.

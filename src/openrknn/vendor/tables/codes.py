@@ -12,8 +12,6 @@ from types import MappingProxyType
 
 from openrknn.vendor.tables.versions import Version
 
-__all__ = ["CODES", "MALLOC_FAIL", "SKIP_CUSTOM_OP_COMPUTE", "SUCCESS", "TIMEOUT", "ErrorCode", "explain"]
-
 SUCCESS = 0
 TIMEOUT = -2
 MALLOC_FAIL = -4

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["TABLE"]
-
 _BASIC = {
     "rknn_input_output_num": {
         "1.3.0": """

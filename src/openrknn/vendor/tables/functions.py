@@ -13,8 +13,6 @@ from types import MappingProxyType
 
 from openrknn.vendor.tables.versions import Version
 
-__all__ = ["FUNCTIONS", "Function", "Parameter", "Signature"]
-
 
 @dataclass(frozen=True, slots=True)
 class Parameter:

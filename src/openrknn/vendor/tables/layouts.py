@@ -18,8 +18,6 @@ from openrknn.vendor.tables.declarations import TABLE
 from openrknn.vendor.tables.names import ENUMS, LIMITS
 from openrknn.vendor.tables.versions import Version
 
-__all__ = ["ARM32", "LP64", "STRUCTS", "Field", "Place", "Struct", "place", "struct_named"]
-
 LP64 = 8
 """Bytes of a pointer on 64-bit Arm."""
 ARM32 = 4

@@ -19,8 +19,6 @@ from typing import NamedTuple
 from openrknn.chips import Chip
 from openrknn.vendor.tables.enums import TensorType
 
-__all__ = ["ALIGNMENT", "LONGEST", "SEGMENTS", "Tile", "native_c", "native_tile"]
-
 
 class Tile(NamedTuple):
     """The last dimensions of native A and B, by the type of A."""

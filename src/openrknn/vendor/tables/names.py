@@ -28,8 +28,6 @@ from openrknn.vendor.tables.enums import (
 )
 from openrknn.vendor.tables.versions import Version
 
-__all__ = ["ENUMS", "LIMITS", "SENTINELS", "SINCE", "c_name", "members", "since"]
-
 Member: TypeAlias = IntEnum | IntFlag
 
 ENUMS: Mapping[str, tuple[type[Member], str]] = MappingProxyType(

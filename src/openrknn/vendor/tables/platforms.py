@@ -17,11 +17,6 @@ from openrknn.vendor.tables.enums import InitFlag, QueryCommand
 from openrknn.vendor.tables.functions import FUNCTIONS
 from openrknn.vendor.tables.names import c_name, members
 
-__all__ = [
-    "FLAG_SUPPORT", "FUNCTION_SUPPORT", "GROUPS", "QUERY_SUPPORT", "Support", "group_of", "reason_of", "refusal",
-    "this_chip",
-]  # fmt: skip
-
 Support = bool | None
 
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -11,8 +11,6 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["ABI_VARIABLE", "KNOWN_VERSIONS", "Version", "is_open_library", "version_in_file"]
-
 ABI_VARIABLE = "OPENRKNN_ABI"
 """Which version's structs openrknn's own library takes from programs, if not the newest."""
 
