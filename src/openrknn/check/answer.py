@@ -11,8 +11,6 @@ from typing import Any, TypeAlias
 from openrknn.check.errors import GoldenError
 from openrknn.check.fields import Fields, inside
 
-__all__ = ["Answer", "Box", "Label", "read_answer"]
-
 Label: TypeAlias = "str | int"
 """A class by its name or its number."""
 

@@ -20,8 +20,6 @@ from openrknn.errors import RknnError
 from openrknn.quantities import count_of, count_text, size_text
 from openrknn.runtime.cost import Cost, cost_of
 
-__all__ = ["Costs", "budget_checks", "costs_of"]
-
 _BYTES = ("bytes", "weight_bytes", "internal_bytes", "memory_bytes")
 
 

@@ -24,8 +24,6 @@ from openrknn.container.model import TensorSpec
 from openrknn.errors import RknnError
 from openrknn.runtime.session import Session
 
-__all__ = ["Runner", "failed_to_check"]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 _PROBLEMS = (RknnError, ValueError, TypeError, OSError, ImportError)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from openrknn.errors import RknnError
 
-__all__ = ["CannotCheckError", "GoldenError"]
-
 
 class GoldenError(RknnError):
     """A golden folder is not what it should be; `path` is the file in it, `line` its line (0: none in particular)."""

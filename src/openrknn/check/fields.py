@@ -20,8 +20,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Fields", "inside", "near", "read_toml"]
-
 _LARGEST = 4 << 20
 """Bytes of a golden.toml: numbers belong into other files."""
 _MOST_KEYS = 100_000

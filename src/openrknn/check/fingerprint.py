@@ -22,8 +22,6 @@ from openrknn.check.subject import Subject
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Kind, Tensor
 
-__all__ = ["Fingerprint", "OperatorPrint", "digest", "fingerprint", "from_json", "place_of"]
-
 FORMAT = 1
 _DIGITS = 32
 NO_OPERATOR = "(no operator)"

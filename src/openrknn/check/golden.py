@@ -14,8 +14,6 @@ from openrknn.check.fields import Fields, inside, near, read_toml
 from openrknn.check.tolerance import Tolerance, read_tolerance
 from openrknn.chips import CHIPS, find_chip
 
-__all__ = ["AMOUNTS", "FILE", "FORMAT", "Budget", "Case", "Golden", "Integrity", "LintRules", "load_golden"]
-
 FILE = "golden.toml"
 FORMAT = 1
 AMOUNTS = ("bytes", "weight_bytes", "internal_bytes", "memory_bytes", "cpu_operators", "submits", "tasks", "macs")

@@ -11,8 +11,6 @@ from openrknn.check.errors import CannotCheckError, GoldenError
 from openrknn.check.golden import FILE, Golden, load_golden
 from openrknn.voice.sets import FILE as VOICE_FILE
 
-__all__ = ["Pair", "golden_for", "models_in", "pairs"]
-
 _SUFFIXES = (".rknn", ".rknnz")
 BESIDE = ".golden"
 """Without --golden: model.golden/ beside model.rknn."""

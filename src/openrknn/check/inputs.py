@@ -17,8 +17,6 @@ from openrknn.container.model import Model, TensorSpec
 from openrknn.errors import FormatError
 from openrknn.numpyfiles import NpzFile, read_npy
 
-__all__ = ["SOUNDS", "arrays_of", "expected_outputs", "is_picture", "read_npz"]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 SOUNDS = (".wav", ".flac", ".ogg", ".mp3")

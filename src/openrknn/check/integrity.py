@@ -14,8 +14,6 @@ from openrknn.check.result import Check, Finding, Status
 from openrknn.check.tensors import Traces, traces_from_json
 from openrknn.quantities import count_of
 
-__all__ = ["integrity_checks", "read_fingerprint"]
-
 _LARGEST = 256 << 20
 _AGAIN = "accept the change with --update"
 _MOST_NAMED = 50

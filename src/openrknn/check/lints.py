@@ -11,8 +11,6 @@ from openrknn.check.result import LINT, Check, Finding, OperatorPlace, Status
 from openrknn.check.subject import Subject
 from openrknn.quantities import count_of
 
-__all__ = ["lint_check"]
-
 _FAILS = {
     "error": {Severity.ERROR},
     "warning": {Severity.ERROR, Severity.WARNING},

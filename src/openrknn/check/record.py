@@ -31,8 +31,6 @@ from openrknn.container.model import Model
 from openrknn.errors import OutputError, RknnError, UnsupportedError
 from openrknn.wholefiles import write_atomically
 
-__all__ = ["FINGERPRINT", "Source", "record", "update"]
-
 Array: TypeAlias = npt.NDArray[Any]
 Source: TypeAlias = "str | os.PathLike[str] | Mapping[str, str | os.PathLike[str] | Array]"
 """A file, or files or arrays by the names of the inputs."""

@@ -16,8 +16,6 @@ from openrknn.check.subject import Subject
 from openrknn.check.tolerance import Tolerance
 from openrknn.distance import EQUAL_DB, measure
 
-__all__ = ["OnnxReference", "limits_for"]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 _ROOM_DB = 3.0

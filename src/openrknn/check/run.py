@@ -21,8 +21,6 @@ from openrknn.check.tensors import Traces
 from openrknn.container.model import Model
 from openrknn.errors import RknnError
 
-__all__ = ["Progress", "check", "chosen_cases", "unreadable"]
-
 Progress = Callable[[str, int, int], None]
 """Told (stage, done, of)."""
 

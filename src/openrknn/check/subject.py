@@ -15,8 +15,6 @@ from openrknn.errors import NotRknnError, RknnError
 from openrknn.voice.sets import FILE as VOICE_FILE
 from openrknn.voice.sets import open_set
 
-__all__ = ["Subject", "open_subject"]
-
 
 @dataclass(frozen=True, slots=True)
 class Subject:

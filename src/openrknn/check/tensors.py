@@ -20,8 +20,6 @@ from openrknn.container.model import Model
 from openrknn.errors import ExecutionError, RknnError
 from openrknn.runtime.inspector import Captured, Inspector
 
-__all__ = ["Changed", "Trace", "Traces", "compare_traces", "trace", "traces_from_json"]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 _SAMPLES = 8

@@ -9,8 +9,6 @@ from typing import Any
 
 from openrknn.check.result import Check, Outcome, Status
 
-__all__ = ["GoldenArrays", "GoldenFolder", "ModelUnderTest", "assert_passed"]
-
 
 def assert_passed(outcome: Outcome) -> None:
     """Raise an `AssertionError` that says all that is wrong."""

@@ -13,8 +13,6 @@ from openrknn.container.model import TensorSpec
 from openrknn.distance import Distance, in_bits, measure
 from openrknn.quantities import count_of, shape_text
 
-__all__ = ["Measured", "Tolerance", "judge", "measured", "read_tolerance"]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 
 from openrknn.onnxruntime.redirect import redirect
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Like `python [-m] NAME ARGUMENTS`; the exit status is the program's."""

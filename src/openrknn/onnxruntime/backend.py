@@ -13,9 +13,6 @@ from onnx.backend.base import Backend, BackendRep
 from openrknn.onnxruntime.real import CPU, RKNN
 from openrknn.onnxruntime.session import InferenceSession
 
-__all__ = ["OpenrknnBackend", "OpenrknnRep", "is_compatible", "prepare", "run", "run_model", "supports_device"]
-
-
 _OPSET, _FORMAT = 21, 10
 """Of operators that come alone: the newest that all releases of ONNX Runtime of the last years know."""
 

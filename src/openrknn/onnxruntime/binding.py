@@ -10,8 +10,6 @@ import numpy as np
 
 from openrknn.onnxruntime.real import onnxruntime, state
 
-__all__ = ["IOBinding"]
-
 
 class Owner(Protocol):
     """The session that a binding belongs to."""

@@ -18,8 +18,6 @@ from openrknn.onnxruntime.real import CPU, onnxruntime, state
 from openrknn.partition import Port
 from openrknn.runtime.parted.types import DTYPES
 
-__all__ = ["InputChecker", "NodeArg", "check_files", "unknown_output"]
-
 _ELEMENTS = {
     "float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "string": 8, "bool": 9,
     "float16": 10, "double": 11, "uint32": 12, "uint64": 13, "complex64": 14, "complex128": 15, "bfloat16": 16,

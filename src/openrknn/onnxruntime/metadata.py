@@ -8,8 +8,6 @@ from typing import Any
 from openrknn.partition import Port
 from openrknn.partition.ports import element_word
 
-__all__ = ["ModelMetadata", "overridable"]
-
 _SINCE_VERSION_4 = 4
 """Of the format: initializers need not be inputs, so those that are may be given."""
 

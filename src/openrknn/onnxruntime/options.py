@@ -17,8 +17,6 @@ from openrknn.compiler.errors import OptionError
 from openrknn.onnxruntime.real import CPU, RKNN, onnxruntime
 from openrknn.partition import PartitionOptions
 
-__all__ = ["OPTIONS", "OPTIONS_VARIABLE", "PROVIDERS_VARIABLE", "Request", "partition_options", "request"]
-
 PROVIDERS_VARIABLE = "OPENRKNN_PROVIDERS"
 """RknnExecutionProvider (or 1): ours goes in front of what the program asks for."""
 OPTIONS_VARIABLE = "OPENRKNN_PROVIDER_OPTIONS"

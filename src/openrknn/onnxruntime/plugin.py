@@ -23,8 +23,6 @@ from openrknn.errors import UnsupportedError
 from openrknn.onnxruntime import plugin_host
 from openrknn.onnxruntime.real import RKNN, onnxruntime
 
-__all__ = ["LIBRARY_NAME", "OLDEST", "PROVIDER", "devices", "is_registered", "library", "register", "unregister"]
-
 PROVIDER = RKNN
 """What sessions call it."""
 LIBRARY_NAME = "libopenrknn_ort.so"

@@ -19,8 +19,6 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.errors import FormatError, RknnError
 from openrknn.onnxruntime.plugin_parts import Book
 
-__all__ = ["Engine", "main"]
-
 _REQUEST = struct.Struct("=IIqQ")
 _ANSWER = struct.Struct("=qQ")
 _TENSOR = struct.Struct("=iIQ")

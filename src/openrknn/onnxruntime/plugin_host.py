@@ -18,8 +18,6 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.errors import RknnError, UnsupportedError
 from openrknn.onnxruntime.plugin_parts import Book
 
-__all__ = ["BOOK", "attach", "detach"]
-
 BOOK = Book()
 """Sessions and parts of this process."""
 _VERSION = 1

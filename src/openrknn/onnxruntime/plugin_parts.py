@@ -20,8 +20,6 @@ from openrknn.partition import Parted, PartitionOptions
 from openrknn.partition.ports import ports_of
 from openrknn.runtime.parted.session import PartedSession
 
-__all__ = ["PREFIX", "Book", "GoneError"]
-
 PREFIX = "ep.rknnexecutionprovider."
 """What ONNX Runtime puts before the names of our options."""
 

@@ -16,8 +16,6 @@ from openrknn.partition.make import make_plan
 from openrknn.partition.prepare import prepare
 from openrknn.partition.view import view_of
 
-__all__ = ["Planned", "is_open", "plan"]
-
 _LOG = logging.getLogger(__name__)
 _STANDARD = {"", "ai.onnx"}
 

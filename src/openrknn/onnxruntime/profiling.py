@@ -12,8 +12,6 @@ from typing import Any
 from openrknn.container.bundle import Part
 from openrknn.onnxruntime.real import CPU, RKNN
 
-__all__ = ["Profiling"]
-
 
 class Profiling:
     """Collects events of a session; any thread may add some."""

@@ -13,8 +13,6 @@ try:
 except ImportError as error:
     raise ImportError(missing(error, "parts"), name=error.name) from None
 
-__all__ = ["CPU", "RKNN", "onnxruntime", "state"]
-
 RKNN = "RknnExecutionProvider"
 """The name of our provider."""
 CPU = "CPUExecutionProvider"

@@ -24,8 +24,6 @@ from openrknn.onnxruntime.profiling import Profiling
 from openrknn.onnxruntime.real import CPU, RKNN, onnxruntime, state
 from openrknn.partition import Parted
 
-__all__ = ["InferenceSession"]
-
 _FALLBACK = "The NPU's parts of this session are given up, and all of it runs in ONNX Runtime on the CPU"
 
 

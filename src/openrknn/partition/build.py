@@ -18,8 +18,6 @@ from openrknn.partition.samples import Samples
 from openrknn.partition.split import Group, Splitter
 from openrknn.partition.view import Node, View
 
-__all__ = ["Built", "build"]
-
 _ROUNDS = 200
 _DEAR = "by estimate"
 _PATIENCE = 40

@@ -18,8 +18,6 @@ from openrknn.compiler.errors import CompileError
 from openrknn.folders import cache_folder
 from openrknn.partition.options import PartitionOptions
 
-__all__ = ["Cache", "calibration_digest", "compiler_version"]
-
 _LOG = logging.getLogger(__name__)
 _MOST_BYTES = 4 * 2**30
 _COMPUTED_WITH = ("numpy", "onnx", "onnxruntime")

@@ -12,8 +12,6 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.operators import CPU_ANY, ONNX_ON_NPU, QUANTISERS
 from openrknn.partition.view import Node, Value, View
 
-__all__ = ["Fitness", "fitness_of"]
-
 _LARGEST = 2**30
 _MOST_STEPS = 64
 """Of a recurrent layer. Each step is a dozen tasks in the file: with hundreds, compiling takes minutes."""

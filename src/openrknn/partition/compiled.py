@@ -24,8 +24,6 @@ from openrknn.partition.samples import Samples
 from openrknn.partition.view import View
 from openrknn.runtime.cost import cost_of
 
-__all__ = ["Compiler", "Made", "Refusal"]
-
 _PIXELS = {"mean", "std", "order", "fit"}
 """What they say has been done to the calibration data already."""
 _LEAST_SECONDS = 2.0

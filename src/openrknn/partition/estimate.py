@@ -13,8 +13,6 @@ from openrknn.chips import Chip, chip_named
 from openrknn.cost import board_of
 from openrknn.partition.view import Node, Value, View
 
-__all__ = ["Costs", "costs_of"]
-
 _FLOAT, _HALF = 4, 2
 
 

@@ -9,8 +9,6 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.onnxgraph import reads_of
 from openrknn.partition.view import View
 
-__all__ = ["Cut", "borders", "extract"]
-
 Cut = tuple[tuple[str, ...], tuple[str, ...]]
 
 

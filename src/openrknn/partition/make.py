@@ -26,8 +26,6 @@ from openrknn.partition.samples import Samples
 from openrknn.partition.source_model import digest_of
 from openrknn.runtime.parted.steps import CpuStep
 
-__all__ = ["join", "make_bundle", "make_plan", "open_model", "whole_bundle"]
-
 Shapes = Mapping[str, Sequence[int]]
 Tell = Callable[[str, int, int], None]
 

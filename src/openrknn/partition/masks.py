@@ -16,8 +16,6 @@ from openrknn.onnxgraph import readers_of
 from openrknn.partition.extract import borders
 from openrknn.partition.view import Node, View
 
-__all__ = ["masked_values", "unfit_for"]
-
 _TAKES = (MASK_ARITHMETIC | MOVES) - {"Max", "Min"}
 """Whose constants count: in a Max or Min they are limits that no number reaches."""
 _CARRIES = MASK_ARITHMETIC | MOVES | {"Pad"}

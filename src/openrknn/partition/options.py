@@ -12,8 +12,6 @@ import numpy as np
 from openrknn.chips import find_chip, known_chips
 from openrknn.compiler.errors import OptionError
 
-__all__ = ["PRECISIONS", "PREFERENCES", "PartitionOptions"]
-
 PRECISIONS = ("fp16", "int8", "mixed")
 PREFERENCES = ("cost", "npu", "cpu")
 

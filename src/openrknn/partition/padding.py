@@ -12,7 +12,6 @@ from typing import Any
 from openrknn.compiler.operators import OPERATORS, Rows
 from openrknn.partition.view import Node, Value, View
 
-__all__ = ["rows_are_apart"]
 
 def rows_are_apart(view: View) -> bool:
     """For the first dimension of all inputs that are not single; every output has to keep it in front."""

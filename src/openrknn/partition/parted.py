@@ -29,8 +29,6 @@ from openrknn.runtime.parted.session import PartedSession
 from openrknn.runtime.parted.steps import UnfitError
 from openrknn.wholefiles import write_atomically
 
-__all__ = ["Parted"]
-
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 4
 """So many shapes are compiled when they are first seen; a loop that grows would compile for ever."""

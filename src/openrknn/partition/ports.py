@@ -8,8 +8,6 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.shapes import model_inputs
 from openrknn.container.bundle import Port
 
-__all__ = ["element_word", "ports_of"]
-
 
 def ports_of(model: Any) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     """(inputs, outputs)."""

@@ -14,8 +14,6 @@ from openrknn.compiler.importer.types import as_float
 from openrknn.compiler.operators import PRODUCTS, RECURRENT
 from openrknn.partition.view import View, view_of
 
-__all__ = ["prepare"]
-
 
 def prepare(model: Any, shapes: Mapping[str, Sequence[int]]) -> View:
     """`model` is changed. Whatever cannot be folded stays as it is: nothing is refused here."""

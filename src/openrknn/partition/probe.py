@@ -17,8 +17,6 @@ from openrknn.partition.options import PartitionOptions
 from openrknn.partition.prepare import prepare
 from openrknn.partition.view import Value
 
-__all__ = ["LIMITS", "is_far", "is_sound", "is_tellable", "largest", "noise_of", "rounded_otherwise", "run_rounded"]
-
 LIMITS = (65504.0, 2048.0)
 """What fp16 holds, and what it holds when it is squared and added up."""
 _FAR_DB = 10.0

@@ -12,8 +12,6 @@ from openrknn.compiler.ir import Value as GraphValue
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.view import Value, View
 
-__all__ = ["Samples"]
-
 _MOST = 64
 """Calibration inputs that are used: their values are all kept."""
 

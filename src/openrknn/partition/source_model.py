@@ -11,8 +11,6 @@ from typing import IO, Any
 
 from openrknn.compiler.float_model import onnx_package
 
-__all__ = ["SourceModel", "digest_of"]
-
 
 def _give_back() -> None:
     """Compiling takes ten times the weights for a moment, and glibc keeps what was freed unless it is asked."""

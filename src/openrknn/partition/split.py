@@ -13,8 +13,6 @@ from openrknn.partition.capability import Fitness, fitness_of
 from openrknn.partition.masks import masked_values, unfit_for
 from openrknn.partition.view import Node, View
 
-__all__ = ["Group", "Splitter"]
-
 
 @dataclass(frozen=True, slots=True)
 class Group:

@@ -8,8 +8,6 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.shapes import model_inputs
 from openrknn.onnxgraph import makers_of, values_behind
 
-__all__ = ["switches_of"]
-
 
 def switches_of(model: Any) -> list[str]:
     """Single integers and truths that the condition of an `If` is computed from."""

@@ -21,8 +21,6 @@ from openrknn.torch.export import model_of
 from openrknn.torch.graph import CompiledGraph
 from openrknn.torch.options import TorchOptions
 
-__all__ = ["CompiledModule", "compile_module"]
-
 
 def compile_module(
     module: Any, example_inputs: Sequence[Any] | Any = (), example_keywords: Mapping[str, Any] | None = None, *,

@@ -15,8 +15,6 @@ from openrknn.torch.examples import matcher
 from openrknn.torch.graph import CompiledGraph
 from openrknn.torch.options import TorchOptions
 
-__all__ = ["openrknn"]
-
 # Dynamo leaves nn.RNN, nn.LSTM and nn.GRU to PyTorch without a word, so that no backend sees them. The first
 # torch.compile(..., backend="openrknn") loads this module, before anything is traced.
 torch._dynamo.config.allow_rnn = True

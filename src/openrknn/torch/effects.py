@@ -15,8 +15,6 @@ import torch
 
 from openrknn.torch.errors import LOG
 
-__all__ = ["Effects", "leaves_of", "look"]
-
 _OURS = {"aten", "prim", "prims", "torchvision", "higher_order", "onnx", "onnx_symbolic", "quantized_decomposed"}
 """Namespaces of operators whose export is worth a trial; others are somebody's own kernels."""
 

@@ -7,8 +7,6 @@ import warnings
 
 from openrknn.errors import RknnError
 
-__all__ = ["LOG", "EagerWarning", "ExportError", "NotSavableError", "forget_warnings", "warn_once"]
-
 LOG = logging.getLogger("openrknn.torch")
 
 

@@ -10,8 +10,6 @@ import torch
 from openrknn.compiler.errors import CalibrationError
 from openrknn.torch.options import TorchOptions
 
-__all__ = ["flat_examples", "matcher"]
-
 
 def matcher(
     options: TorchOptions, places: Sequence[Any], constants: Sequence[int]

@@ -11,8 +11,6 @@ import torch
 from openrknn.compiler.importer.formats.pytorch.exported import ProgramError, program_model, quiet, reason_of
 from openrknn.torch.errors import ExportError
 
-__all__ = ["LARGEST", "exported_model", "input_name", "model_of", "output_name"]
-
 LARGEST = 1_900_000_000
 """Bytes of a model: a protobuf message ends at 2 GB. What is larger is cut by who calls."""
 

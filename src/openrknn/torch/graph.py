@@ -15,8 +15,6 @@ from openrknn.torch.errors import LOG, warn_once
 from openrknn.torch.options import TorchOptions
 from openrknn.torch.program import Program
 
-__all__ = ["CompiledGraph", "compiled_graphs", "plan_lines"]
-
 _GRAPHS: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()
 _MOST_CHANGES = 8
 """New parameters that a graph is compiled for again; a training loop would go on for ever."""

@@ -11,8 +11,6 @@ from typing import Any
 from openrknn.compiler.errors import OptionError
 from openrknn.partition import PartitionOptions
 
-__all__ = ["WATCHES", "TorchOptions"]
-
 WATCHES = ("version", "content")
 
 

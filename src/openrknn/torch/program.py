@@ -17,8 +17,6 @@ from openrknn.torch.export import exported_model, input_name, output_name
 from openrknn.torch.options import TorchOptions
 from openrknn.torch.segments import Piece, Segment, cut
 
-__all__ = ["Program", "Share"]
-
 
 @dataclass(frozen=True, slots=True)
 class Share:

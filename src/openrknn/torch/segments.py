@@ -16,8 +16,6 @@ import torch
 from openrknn.torch.effects import Effects, leaves_of
 from openrknn.torch.errors import LOG, ExportError
 
-__all__ = ["Piece", "Segment", "cut", "piece_of"]
-
 _MOST_TRIALS = 60
 """Exports of one graph; what is not exported by then runs in PyTorch."""
 

@@ -29,8 +29,6 @@ from openrknn.trace.records import (
 )
 from openrknn.wholefiles import new_file
 
-__all__ = ["Trace", "TraceError", "TraceWriter"]
-
 _VERSION = 1
 _HEAD, _EVENTS, _BLOBS = "trace.json", "events.jsonl", "blobs/"
 _KINDS: dict[str, type[Any]] = {

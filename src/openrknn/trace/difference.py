@@ -11,8 +11,6 @@ from openrknn.trace.records import CallRecord
 from openrknn.uapi.ioctl import Array, Ioctl
 from openrknn.uapi.tables import TABLES
 
-__all__ = ["Divergence", "first_divergence"]
-
 _MOMENTS = frozenset({"timeout_ns"})
 """Deadlines on the clock of the machine."""
 _KERNEL = ("obj_addr", "task_obj_addr")

@@ -17,8 +17,6 @@ from openrknn.container.parts import Graph
 from openrknn.isa.words import value_of
 from openrknn.trace.replay import LoadedJob, task_references
 
-__all__ = ["Names", "names_from_log", "names_from_model"]
-
 _BUFFER = re.compile(
     r"allocated memory, (?:name: (\S{1,200}), )?.{0,99}?dma addr: (0x[0-9a-f]{1,16}), .{0,99}?size: (\d{1,12})"
 )

@@ -18,8 +18,6 @@ from openrknn.device.kernel import Driver, SystemKernel
 from openrknn.errors import DeviceError
 from openrknn.uapi.tables import RKNPU, RKNPU_MISC, ROCKET, Table
 
-__all__ = ["Node", "chip_of_this_board", "find_nodes", "is_same_file", "peer_of"]
-
 _MISC = "/dev/rknpu"
 _FOLDERS = ("/dev/dri", "/dev/accel")
 _DRIVERS = {table.name: table for table in (RKNPU, ROCKET)}

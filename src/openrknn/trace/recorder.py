@@ -20,8 +20,6 @@ from openrknn.trace.records import (
 if TYPE_CHECKING:
     from openrknn.fakekernel.gem import Buffer
 
-__all__ = ["Recorder"]
-
 
 class Recorder:
     """`Device(chip, hook=Recorder(writer))`"""

@@ -10,10 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = [
-    "BufferState", "CallRecord", "CloseRecord", "Event", "FinishRecord", "MapRecord", "OpenRecord", "SubmitRecord",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class OpenRecord:

@@ -22,9 +22,6 @@ from openrknn.trace.records import BufferState, FinishRecord, SubmitRecord
 from openrknn.trace.roles import buffer_roles
 from openrknn.uapi import rknpu, rocket
 
-__all__ = ["Difference", "LoadedJob", "Replayer", "task_references"]
-
-
 
 @dataclass(frozen=True, slots=True)
 class Difference:

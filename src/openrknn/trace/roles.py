@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator
 from openrknn.npu.task import Chained, Convolution, Flying, Pooling, Step
 from openrknn.trace.records import BufferState
 
-__all__ = ["buffer_roles", "reads_of"]
-
 
 def reads_of(step: Step) -> Iterator[tuple[str, int]]:
     """(what it is, address) of everything that a step reads."""

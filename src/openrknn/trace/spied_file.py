@@ -26,8 +26,6 @@ from openrknn.uapi.ioctl import Ioctl
 from openrknn.uapi.rknpu import MemoryFlag, SyncFlag
 from openrknn.uapi.tables import RKNPU_MISC, ROCKET, Table
 
-__all__ = ["SpiedFile"]
-
 _serials = itertools.count(1)
 _LONGEST_JOB_NS = 60_000_000_000
 

@@ -32,8 +32,6 @@ from openrknn.uapi.ioctl import number_of, type_of
 from openrknn.uapi.rknpu import JobFlag
 from openrknn.uapi.tables import ROCKET, TABLES
 
-__all__ = ["Spy"]
-
 _BUFFER_BYTES = 1 << 16
 
 

@@ -12,8 +12,6 @@ from openrknn.trace.archive import Trace
 from openrknn.trace.records import CallRecord, CloseRecord, Event, FinishRecord, OpenRecord, SubmitRecord
 from openrknn.trace.replay import Replayer
 
-__all__ = ["CallTotal", "Lane", "Span", "Timeline", "timeline_of"]
-
 _CREATES = {"MEM_CREATE": "dma_addr", "CREATE_BO": "dma_address"}
 _DESTROYS = ("MEM_DESTROY", "GEM_CLOSE")
 

@@ -16,8 +16,6 @@ from openrknn.verify import streams
 from openrknn.verify.cases import CASES, Case
 from openrknn.verify.rules import QUESTIONS, named_rule
 
-__all__ = ["Verdict", "run_battery"]
-
 _INT_CLEAR = 0x1FFFF
 _SHOWN = 8
 

@@ -10,11 +10,6 @@ import numpy.typing as npt
 
 from openrknn.verify.cases import AVERAGED, BEYOND_ABOVE, BEYOND_BELOW, HALF_TABLE_FACTOR, TABLES, Case
 
-__all__ = [
-    "AWAY", "EVEN", "FLOOR", "UP", "ZERO", "Answer", "Rule", "average", "average_twice", "by_name", "half_table",
-    "leaky", "once", "operand", "shifts", "source", "table_answer", "then_offset", "third", "to_bytes",
-]  # fmt: skip
-
 Ints: TypeAlias = npt.NDArray[np.int64]
 Answer: TypeAlias = npt.NDArray[np.int8]
 Rule: TypeAlias = Callable[[Case], Answer]

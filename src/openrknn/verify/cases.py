@@ -25,10 +25,6 @@ from openrknn.isa.enums import (
 )
 from openrknn.verify import streams
 
-__all__ = [
-    "AVERAGED", "BEYOND_ABOVE", "BEYOND_BELOW", "CASES", "HALF_TABLE_FACTOR", "LOOKUP_FACTOR", "TABLES", "Case",
-]  # fmt: skip
-
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 _PIXELS = 64
 _ATOM = 16

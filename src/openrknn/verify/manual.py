@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from openrknn.isa.ignored import IGNORED
 from openrknn.verify.rules import QUESTIONS, Question
 
-__all__ = ["ignored_page", "roundings_page"]
-
 
 def roundings_page() -> str:
     """`docs/hardware/roundings.md`"""

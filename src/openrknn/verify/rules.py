@@ -35,8 +35,6 @@ from openrknn.verify.candidates import (
 )  # fmt: skip
 from openrknn.verify.cases import LOOKUP_FACTOR, Case
 
-__all__ = ["QUESTIONS", "Question", "named_rule"]
-
 _ATOM = 16
 _BOARDS = "PP-OCR's 16 scores (RK3588)"
 _RV1103 = "dnhkng/open-rknpu (RV1103)"

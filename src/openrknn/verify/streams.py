@@ -15,12 +15,6 @@ from openrknn.isa import Block, Precision, Register
 from openrknn.isa.enums import LutTable, OperandMode, OutputMode, PixelBits, PoolingMethod
 from openrknn.isa.words import TAIL_WORDS, amounts_word, link_word, tail_of, tail_words
 
-__all__ = [
-    "CONVOLUTION", "ELEMENT_WISE", "HALF_CONVOLUTION", "HALF_TO_INT8", "HALVES", "LOOKUP", "OPERAND", "POOLING",
-    "convolution", "element_wise", "leading_to", "pooling", "reciprocal", "rest_of_element_wise", "stream",
-    "table_load", "without_ping_pong",
-]  # fmt: skip
-
 ELEMENT_WISE, CONVOLUTION, POOLING = 0x18, 0x1D, 0x60
 """Enable masks."""
 _READ_ONLY = {"S_STATUS", "RDMA_S_STATUS", "OPERATION_ENABLE", "RDMA_OPERATION_ENABLE", "CLK_GATE", "MAC_GATING"}

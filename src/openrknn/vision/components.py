@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from openrknn.vision.heads import Array
 
-__all__ = ["components"]
-
 
 def components(mask: npt.NDArray[np.bool_]) -> Iterator[tuple[Array, Array]]:
     """Rows and columns of the pixels of each group, from the topmost group down."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageDraw import ImageDraw
 
-__all__ = ["annotated", "colour"]
-
 Colour = tuple[int, int, int]
 _GOLDEN = 0.61803398875
 """Steps of the golden ratio around the circle of hues: neighbours in number are far apart in colour."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from openrknn.errors import RknnError, UnsupportedError
 
-__all__ = ["SourceError", "UnknownFamilyError"]
-
 
 class SourceError(RknnError):
     """A picture, folder, video or camera cannot be read; the message says which and why."""

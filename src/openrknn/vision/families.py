@@ -33,8 +33,6 @@ from openrknn.vision.labels import ppocr_characters
 from openrknn.vision.results import Found, Reading
 from openrknn.vision.thresholds import SAFE
 
-__all__ = ["FAMILIES", "Family", "Shapes", "recognize"]
-
 Shapes: TypeAlias = Sequence[tuple[int, ...]]
 
 

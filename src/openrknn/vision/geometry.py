@@ -16,8 +16,6 @@ import numpy as np
 from openrknn.pictures import crop_offsets, letterbox_box
 from openrknn.vision.heads import Array, Floats, Frame
 
-__all__ = ["FITS", "Placement", "place"]
-
 FITS = ("letterbox", "stretch", "crop", "line")
 
 

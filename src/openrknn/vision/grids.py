@@ -12,11 +12,6 @@ import numpy as np
 
 from openrknn.vision.heads import Array, Floats, Frame
 
-__all__ = [
-    "STRIDES", "boxes_from_centres", "cell_corners", "count_cells", "distances", "is_grid", "sigmoid", "softmax",
-    "stride_of",
-]  # fmt: skip
-
 STRIDES = (8, 16, 32)
 
 

@@ -21,8 +21,6 @@ import numpy.typing as npt
 from openrknn.container.model import TensorSpec
 from openrknn.errors import UnsupportedError
 
-__all__ = ["Array", "Floats", "Frame", "Head", "Settings", "heads_of", "original_shape"]
-
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float32]
 

@@ -13,8 +13,6 @@ from openrknn.vision.geometry import place
 from openrknn.vision.heads import Frame
 from openrknn.vision.pictures import Pixels, fitted, read_picture
 
-__all__ = ["picture_for", "pixels_for"]
-
 _PICTURE_CHANNELS = (1, 3, 4)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-__all__ = ["LISTS", "name_of", "names_for", "names_of", "ppocr_characters"]
-
 LISTS = {"coco": 80, "coco90": 90, "imagenet": 1000, "voc": 21, "cityscapes": 19, "dota": 15}
 """Name of a list -> how many classes it has."""
 

@@ -18,8 +18,6 @@ from openrknn.nativelib import structures
 from openrknn.numerics import address
 from openrknn.vision.heads import Array, Floats, Head
 
-__all__ = ["pick", "suppress"]
-
 _MOST_BINS = 64
 _LARGEST_STORED = 127
 

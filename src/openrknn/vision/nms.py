@@ -18,8 +18,6 @@ from openrknn.vision import native
 from openrknn.vision.heads import Array, Floats, Settings
 from openrknn.vision.results import Objects
 
-__all__ = ["iou", "keep_best", "select"]
-
 _BLOCK = 96
 """Small, so that what the first block keeps silences most of the others before they are compared."""
 _FLOOD = 500

@@ -16,8 +16,6 @@ from openrknn.vision.result import Result
 from openrknn.vision.results import Objects, Reading
 from openrknn.vision.text_parts import parts_of_line
 
-__all__ = ["TextReader"]
-
 _TURNED = 1.5
 """A line so much higher than wide runs down the page; it is turned to be read."""
 

@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from openrknn.vision.prefetch import prefetch
 
-__all__ = ["parallel"]
-
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 

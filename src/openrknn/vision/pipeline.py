@@ -32,8 +32,6 @@ from openrknn.vision.results import Objects
 from openrknn.vision.sources import Entry, Shot, entries, shots
 from openrknn.vision.thresholds import safe_threshold
 
-__all__ = ["Pipeline", "Runner"]
-
 _PICTURE_CHANNELS = (1, 3, 4)
 _FITS = {"classify": "crop", "read": "line"}
 _TASKS = {"detect": "detect", "segment": "segment", "classify": "classify", "pose": "pose", "obb": "detect"}

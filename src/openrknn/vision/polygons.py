@@ -6,8 +6,6 @@ import numpy as np
 
 from openrknn.vision.heads import Array, Floats
 
-__all__ = ["area", "convex_hull", "convex_overlap", "smallest_rectangle"]
-
 
 def area(polygon: Array) -> float:
     """Of [n, 2] corners in order: |sum of x_i y_i+1 - x_i+1 y_i| / 2."""

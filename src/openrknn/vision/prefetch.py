@@ -8,8 +8,6 @@ import threading
 from collections.abc import Generator, Iterable
 from typing import TypeVar
 
-__all__ = ["newest", "prefetch"]
-
 Item = TypeVar("Item")
 _STEP_SECONDS = 0.1
 """How often a waiting thread looks whether it is still wanted."""

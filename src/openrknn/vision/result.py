@@ -18,8 +18,6 @@ from openrknn.vision.results import Areas, Found, Objects, Ranking, Reading
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Result"]
-
 _QUALITY = 92
 
 

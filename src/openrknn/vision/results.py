@@ -11,8 +11,6 @@ import numpy.typing as npt
 from openrknn.vision.geometry import Placement
 from openrknn.vision.heads import Array, Floats
 
-__all__ = ["Areas", "Found", "Objects", "Ranking", "Reading"]
-
 Integers: TypeAlias = npt.NDArray[np.int64]
 
 

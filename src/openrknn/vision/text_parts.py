@@ -13,8 +13,6 @@ import numpy as np
 from openrknn.vision.heads import Floats, Frame
 from openrknn.vision.pictures import Pixels
 
-__all__ = ["parts_of_line"]
-
 _LONGEST = 0.85
 """Of the proportions of the reader's input: boxes of lines have room above and below, so the letters are smaller."""
 _REACH = 0.35

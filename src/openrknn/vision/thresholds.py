@@ -8,8 +8,6 @@ lost by it.
 
 from __future__ import annotations
 
-__all__ = ["SAFE", "safe_threshold"]
-
 SAFE = 0.51
 _HALF = 0.5
 

@@ -14,8 +14,6 @@ from openrknn.extras import how_to_install
 from openrknn.vision.errors import SourceError
 from openrknn.vision.pictures import Pixels
 
-__all__ = ["frames"]
-
 _SIZE_PROPERTIES = (3, 4)  # cv2.CAP_PROP_FRAME_WIDTH and _HEIGHT
 _MOST_PIXELS = 64 * 1024 * 1024
 """Of one frame: as large as the largest picture (`openrknn.pictures`)."""

@@ -13,8 +13,6 @@ from openrknn.vision.grids import softmax
 from openrknn.vision.heads import Floats, Frame, Head, Settings
 from openrknn.vision.results import Ranking
 
-__all__ = ["decode", "matches"]
-
 _SUM_TOLERANCE = 0.03
 """Thousand probabilities in steps of 1/255 add up to about one."""
 

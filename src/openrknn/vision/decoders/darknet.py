@@ -23,8 +23,6 @@ from openrknn.vision.heads import Frame, Head, Settings
 from openrknn.vision.nms import select
 from openrknn.vision.results import Objects
 
-__all__ = ["DARKNET", "decode", "decode_v3", "decode_v3_tiny", "decode_v4", "decode_v4_tiny", "matches_tiny"]
-
 _BOX, _PER_CELL = 5, 3
 
 

@@ -12,8 +12,6 @@ import numpy as np
 from openrknn.vision.heads import Frame, Head, Settings
 from openrknn.vision.results import Objects
 
-__all__ = ["decode", "matches"]
-
 _ROW = 6
 _MOST_ROWS = 1000
 

@@ -22,11 +22,6 @@ from openrknn.vision.heads import Array, Floats, Frame, Head, Settings
 from openrknn.vision.nms import select
 from openrknn.vision.results import Objects
 
-__all__ = [
-    "coarse_note", "decode_objects", "decode_scores", "decode_yolox", "frame_boxes", "matches_objects",
-    "matches_scores", "matches_yolox", "pick_scores",
-]  # fmt: skip
-
 _PARTS_LIMIT = 2.0
 """Coordinates that stay below are parts of the frame, not pixels."""
 _RAW_LIMIT = 32.0

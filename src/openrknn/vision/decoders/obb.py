@@ -22,8 +22,6 @@ from openrknn.vision.heads import Array, Floats, Frame, Head, Settings
 from openrknn.vision.polygons import convex_overlap
 from openrknn.vision.results import Objects
 
-__all__ = ["corners_of", "decode_flat", "decode_split", "matches_flat", "matches_split"]
-
 
 def matches_split(shapes: Sequence[tuple[int, ...]], frame: Frame) -> bool:
     """Boxes with scores per stride, and one angle per cell."""

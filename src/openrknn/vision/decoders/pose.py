@@ -19,8 +19,6 @@ from openrknn.vision.heads import Array, Floats, Frame, Head, Settings
 from openrknn.vision.nms import select
 from openrknn.vision.results import Objects
 
-__all__ = ["PERSON_POINTS", "SKELETON", "decode_flat", "decode_split", "matches_flat", "matches_split"]
-
 PERSON_POINTS = 17
 """The key points of COCO: nose, eyes, ears, shoulders, elbows, wrists, hips, knees, ankles, left before right."""
 SKELETON = (

@@ -21,8 +21,6 @@ from openrknn.vision.heads import Floats, Frame, Head, Settings
 from openrknn.vision.nms import select
 from openrknn.vision.results import Objects
 
-__all__ = ["decode", "matches", "priors"]
-
 _SIZES = {8: (16, 32), 16: (64, 128), 32: (256, 512)}
 _VARIANCES = (0.1, 0.2)
 _PLACE, _FACE, _LANDMARKS = 4, 2, 10

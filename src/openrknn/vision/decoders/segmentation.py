@@ -15,8 +15,6 @@ import numpy as np
 from openrknn.vision.heads import Frame, Head, Settings
 from openrknn.vision.results import Areas
 
-__all__ = ["decode", "matches"]
-
 _COARSEST = 16
 """Fewer cells than frame / 16 are not a picture any more."""
 

@@ -28,8 +28,6 @@ from openrknn.vision.heads import Array, Floats, Frame, Head, Settings
 from openrknn.vision.nms import select
 from openrknn.vision.results import Objects
 
-__all__ = ["classes_split", "decode", "decode_split", "matches", "matches_split", "priors"]
-
 _LAYERS = 6
 _SMALLEST, _LARGEST = 0.2, 0.95
 _RATIOS = (1.0, 2.0, 1 / 2, 3.0, 1 / 3)

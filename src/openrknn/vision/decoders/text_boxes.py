@@ -22,8 +22,6 @@ from openrknn.vision.heads import Array, Floats, Frame, Head, Settings
 from openrknn.vision.polygons import smallest_rectangle
 from openrknn.vision.results import Objects
 
-__all__ = ["GROWTH", "PIXEL_THRESHOLD", "decode", "matches"]
-
 PIXEL_THRESHOLD = 0.3
 GROWTH = 1.6
 _SMALLEST = 3

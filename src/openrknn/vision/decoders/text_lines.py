@@ -16,8 +16,6 @@ from openrknn.vision.grids import softmax
 from openrknn.vision.heads import Frame, Head, Settings
 from openrknn.vision.results import Reading
 
-__all__ = ["BLANK", "decode_with", "matches", "read_steps"]
-
 BLANK = 0
 
 

@@ -21,8 +21,6 @@ from openrknn.vision.heads import Array, Floats, Frame, Head, Settings
 from openrknn.vision.nms import keep_best
 from openrknn.vision.results import Objects
 
-__all__ = ["decode_anchors", "decode_flat", "decode_split", "masks", "matches_anchors", "matches_flat", "matches_split"]
-
 _DIVISOR = 4
 """Prototypes have a quarter of the frame's resolution."""
 

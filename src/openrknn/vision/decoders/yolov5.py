@@ -21,8 +21,6 @@ from openrknn.vision.heads import Array, Frame, Head, Settings
 from openrknn.vision.nms import select
 from openrknn.vision.results import Objects
 
-__all__ = ["ANCHORS", "decode", "decode_v7", "matches", "pick_anchors"]
-
 Anchors = dict[int, tuple[tuple[int, int], ...]]
 
 # From the families' own configuration files; width and height in pixels of the frame, by stride.

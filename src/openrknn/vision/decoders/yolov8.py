@@ -27,11 +27,6 @@ from openrknn.vision.heads import Array, Floats, Frame, Head, Settings
 from openrknn.vision.nms import select
 from openrknn.vision.results import Objects
 
-__all__ = [
-    "MERGED_BOX_CHANNELS", "Branch", "Picked", "boxes_of", "branches_of", "decode", "decode_merged", "joined",
-    "matches", "matches_merged", "merged_branches", "pick",
-]  # fmt: skip
-
 BOX_CHANNELS = (4, 64, 68)
 MERGED_BOX_CHANNELS = 64
 

@@ -17,8 +17,6 @@ from openrknn.vision.heads import Array, Floats, Frame, Head, Settings
 from openrknn.vision.nms import select
 from openrknn.vision.results import Objects
 
-__all__ = ["boxes_of_cells", "decode", "matches", "score_rows"]
-
 _BOX = 5
 
 

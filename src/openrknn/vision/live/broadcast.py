@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-__all__ = ["Broadcast"]
-
 _PATIENCE_SECONDS = 10.0
 """How long a browser waits for the next picture before it is told to ask again."""
 

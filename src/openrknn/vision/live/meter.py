@@ -12,8 +12,6 @@ from openrknn.vision.live.broadcast import Broadcast
 from openrknn.vision.pipeline import Pipeline
 from openrknn.vision.result import Result
 
-__all__ = ["Meter"]
-
 _QUALITY = 80
 _WINDOW = 30
 """Speed and load are means over this many pictures."""

@@ -23,8 +23,6 @@ from openrknn.vision.errors import SourceError
 from openrknn.vision.live.broadcast import Broadcast
 from openrknn.vision.live.sockets import TidyServer
 
-__all__ = ["serve"]
-
 _BOUNDARY = b"--picture\r\n"
 _POLICY = "default-src 'self' 'unsafe-inline'; img-src 'self' blob: data:; frame-ancestors 'none'"
 """Nothing from elsewhere, and no other page may show this one inside itself."""

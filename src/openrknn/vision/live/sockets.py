@@ -10,8 +10,6 @@ import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
-__all__ = ["TidyServer"]
-
 _MOST_CONNECTIONS = 64
 _GOODBYE_SECONDS = 2.0
 """How long answers under way may take at the end."""
