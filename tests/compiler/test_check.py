@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from openrknn.npu.machine import Machine
 from openrknn.npu.task import Program, TaskRef
 from openrknn.runtime.inspector import Inspector
 from openrknn.runtime.session import Session, inspector_of
+from openrknn.task.kinds import Convolution
 from tests.compiler.nets import Net, feeds
 from tests.compiler.test_attention import attention
 
@@ -200,7 +202,9 @@ def test_a_file_that_does_not_run_names_its_operator(monkeypatch: pytest.MonkeyP
     def outside(*words: Any) -> Any:
         lowering = lower.lower(*words)
         for task in lowering.program.steps[1].tasks:
-            task.registers["DPU.DST_SURF_STRIDE"]["dst_surf_stride"] = 1 << 20
+            assert isinstance(task.work, Convolution)
+            far = replace(task.work.dpu.write, atom_step_bytes=1 << 24)
+            task.work = replace(task.work, dpu=replace(task.work.dpu, write=far))
         return lowering
 
     monkeypatch.setattr(pipeline, "lower", outside)

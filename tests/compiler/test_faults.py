@@ -14,11 +14,14 @@ from typing import Any
 import onnx
 import pytest
 
+from openrknn.chip.target import Encoded, Registers
 from openrknn.compiler import compile_model, pipeline
 from openrknn.compiler.check.boundaries import label_of
 from openrknn.compiler.errors import WrongResultError
 from openrknn.compiler.lower import Lowering, lower
 from openrknn.compiler.program import Place, Step, Table
+from openrknn.task.kinds import Pooling, Work
+from openrknn.task.place import Address
 from tests.compiler.nets import Net, feeds
 
 SHAPE = (1, 16, 12, 10)
@@ -45,37 +48,46 @@ def branches() -> onnx.ModelProto:
 NETS = {"chain": chain, "branches": branches}
 
 
-def field(pattern: str, change: Callable[[int], int]) -> Fault:
-    """Change the number in the registers that match."""
+def part(work: Work) -> object:
+    """What stays the same object when a task is linked behind a table."""
+    return work.pooling if isinstance(work, Pooling) else work.dpu
+
+
+def registers(pattern: str, change: Callable[[Address], Address]) -> Fault:
+    """Change the numbers or addresses in registers that match, of all tasks of the step."""
+
+    def changed(found: Registers) -> Registers:
+        return {
+            register: {
+                name: change(value) if re.fullmatch(pattern, f"{register}.{name}") else value
+                for name, value in fields.items()
+            }
+            for register, fields in found.items()
+        }
 
     def fault(lowering: Lowering, step: Step) -> bool:
-        found = False
-        for task in step.tasks:
-            for register, fields in task.registers.items():
-                for name, value in fields.items():
-                    if re.fullmatch(pattern, f"{register}.{name}") and not isinstance(value, Place):
-                        new = change(int(value))
-                        found |= new != int(value)
-                        fields[name] = new
-        return found
+        target, parts = lowering.program.target, [part(task.work) for task in step.tasks]
+
+        def encode(work: Work) -> Encoded:
+            blocks, found = target.encode(work)
+            return blocks, changed(found) if any(part(work) is entry for entry in parts) else found
+
+        lowering.program.target = dataclasses.replace(target, encode=encode)
+        return any(encode(task.work) != target.encode(task.work) for task in step.tasks)
 
     return fault
+
+
+def field(pattern: str, change: Callable[[int], int]) -> Fault:
+    """Change a number."""
+    return registers(pattern, lambda value: value if isinstance(value, Place) else change(int(value)))
 
 
 def place(pattern: str, more: int) -> Fault:
     """Move an address."""
-
-    def fault(lowering: Lowering, step: Step) -> bool:
-        found = False
-        for task in step.tasks:
-            for register, fields in task.registers.items():
-                for name, value in fields.items():
-                    if re.fullmatch(pattern, f"{register}.{name}") and isinstance(value, Place):
-                        fields[name] = value._replace(offset=value.offset + more)
-                        found = True
-        return found
-
-    return fault
+    return registers(
+        pattern, lambda value: value._replace(offset=value.offset + more) if isinstance(value, Place) else value
+    )
 
 
 def constant(suffix: str, change: Callable[[bytes], bytes]) -> Fault:

@@ -16,6 +16,7 @@ import pytest
 from openrknn.compiler import compile_model
 from openrknn.compiler.tile import fold
 from openrknn.compiler.verify import verify
+from openrknn.task.kinds import Convolution
 from tests.compiler.nets import Net, feeds
 
 Case = tuple[onnx.ModelProto, tuple[int, ...]]
@@ -93,16 +94,14 @@ def test_stripes_as_the_vendor() -> None:
     """Rows of 3000 pixels: lines are read with a pitch of their own, and written with a notch."""
     model, _ = CASES["3x3, wider than the register"]()
     tasks = compile_model(model, cores=1).lowering.program.steps[-1].tasks
-    registers = tasks[0].registers
-    columns = registers["CNA.DATA_SIZE0"]["datain_width"]
-    made = registers["DPU.DATA_CUBE_WIDTH"]["width"]
-    assert len(tasks) > 1
-    assert isinstance(columns, int)
-    assert isinstance(made, int)
-    assert columns == made + 1 <= 2047  # a column of padding on one side, one of the neighbour on the other
-    assert registers["CNA.DMA_CON1"]["line_stride"] == 3000
-    assert registers["DPU.DATA_CUBE_NOTCH_ADDR"]["notch_addr_0"] == 3000 - made
-    assert sum(task.registers["CNA.CBUF_CON0"]["weight_reuse"] == 0 for task in tasks) == 1  # weights are read once
+    works = [task.work for task in tasks if isinstance(task.work, Convolution)]
+    source, write = works[0].source, works[0].dpu.write
+    assert len(works) == len(tasks) > 1
+    # a column of padding on one side, one of the neighbour on the other
+    assert source.width == source.out_width + 1 <= 2047
+    assert source.line_bytes == write.line_bytes == 3000 * 16
+    assert write.width == source.out_width
+    assert sum(not work.source.reuses_weights for work in works) == 1  # weights are read once
 
 
 @pytest.mark.parametrize(("pixels", "wanted"), [(8400, (525, 16)), (196, (7, 28)), (2053, None), (2 * 2039, (2, 2039))])

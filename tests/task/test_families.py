@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openrknn.chip.decoders import family_of
-from openrknn.chip.rk3588.encode import encode
 from openrknn.chip.task_registers import Registers
 from openrknn.chips import CHIPS
 from openrknn.compiler.targets import TARGETS
@@ -54,7 +53,7 @@ def poolings(draw: st.DrawFn, atom: int) -> ppu.Config[Address]:
 def test_a_pooling_comes_back_from_its_registers(name: str, data: st.DataObject) -> None:
     target, chip = TARGETS[name], CHIPS[name]
     config = data.draw(poolings(chip.atom_bytes))
-    blocks, registers = target.translate(*encode(Pooling(config)))
+    blocks, registers = target.encode(Pooling(config))
     values = {}
     for path, fields in registers.items():
         assert path.partition(".")[0] in blocks

@@ -19,13 +19,12 @@ from openrknn.chip.rk3588.encode import encode
 from openrknn.chip.rk3588.registers import RK3588
 from openrknn.chip.task_registers import Registers
 from openrknn.compiler import compile_model
-from openrknn.compiler.program import Work
 from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction, CombineUse, EwAlgorithm, OperandKinds, OperandMode, PoolingMethod
 from openrknn.numerics import Rounding
 from openrknn.task import dpu, ew, lut, out_cvt, ppu, rdma, write
 from openrknn.task.formats import ATOM_BYTES, is_float
-from openrknn.task.kinds import Convolution, Elementwise, Pooling
+from openrknn.task.kinds import Convolution, Elementwise, Pooling, Work
 from openrknn.task.place import Address, Place, with_places
 from openrknn.task.stage import Clamp, Scaling, Stage
 

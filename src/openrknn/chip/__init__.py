@@ -2,7 +2,7 @@
 
     <family>/facts       its chips, and the registers that inputs patch;  facts: what the facts of a chip are
     <family>/registers   the register map; RK3588 has one module per block, and the others say how theirs differ
-    <family>/encode      from RK3588's registers of a task, which lowering writes, to the family's
+    <family>/encode      from tasks in natural units to registers
     <family>/target      what the compiler has to know;  target: the class of it
     <family>/board       what boards do in a second, and how their kernels name the NPU
     <family>/decode      from the registers of a task to configurations of blocks

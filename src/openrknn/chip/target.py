@@ -10,14 +10,15 @@ from openrknn.chips import CHIPS, Chip
 from openrknn.isa import Precision
 from openrknn.isa.blocks import RegisterMap
 from openrknn.layout.weights import WeightTiles
+from openrknn.task.kinds import Work
 from openrknn.task.place import Address
 
-__all__ = ["Buffer", "Format", "Registers", "Target", "Translation", "align", "ceil_div", "fp16_of", "int8_of"]
+__all__ = ["Buffer", "Encoded", "Format", "Registers", "Target", "align", "ceil_div", "fp16_of", "int8_of"]
 
 Registers: TypeAlias = dict[str, dict[str, Address]]
 """BLOCK.REGISTER -> fields in natural values; what is not mentioned is 0."""
-Translation: TypeAlias = tuple[tuple[str, ...], Registers]
-"""Blocks and registers of a task."""
+Encoded: TypeAlias = tuple[tuple[str, ...], Registers]
+"""The blocks that a task starts, and their registers."""
 
 
 def align(number: int, multiple: int) -> int:
@@ -132,8 +133,8 @@ class Target:
     """The same for (channels, height, width, bytes)."""
     operand_group: int
     """Channels of a block of bias, zero points and multipliers."""
-    translate: Callable[[tuple[str, ...], Registers], Translation]
-    """The blocks and registers of a task as this chip has them."""
+    encode: Callable[[Work], Encoded]
+    """From a task to the blocks that it starts and their registers. What the chip cannot do: `UnsupportedError`."""
     pointers: frozenset[str]
     """Blocks whose S_POINTER the streams write; the kernel writes the others."""
     unwritten: frozenset[str] = frozenset()
@@ -188,8 +189,6 @@ class Target:
     """Tasks that repeat pixels move bytes; else numbers."""
     repeat_guards: int = 0
     """Convolutions of nothing that stand before and after tasks that repeat pixels."""
-    continues_tables: bool = False
-    """Lines beyond a lookup table have the value where they start."""
     slots: int = 6
     """Counts of tasks that an operator of the file has: RK3588's are those of its six lists."""
     on_core: Callable[[Registers, int], None] | None = None

@@ -14,6 +14,7 @@ from openrknn.compiler.cost import work_of_task
 from openrknn.compiler.program import Program, Step, Task
 from openrknn.compiler.targets import Target
 from openrknn.cost import board_of, spent_by
+from openrknn.task.kinds import Pooling
 
 __all__ = ["CORE_COUNTS", "choose_shares"]
 
@@ -47,7 +48,8 @@ def choose_shares(program: Program, cores: int | None, *, bold: bool = False) ->
 
 def _is_proven(step: Step) -> bool:
     """Whether files of the vendor's have such a step on several cores."""
-    return step.table is None and step.type != "Resize" and all("PPU" not in task.blocks for task in step.tasks)
+    pools = any(isinstance(task.work, Pooling) for task in step.tasks)
+    return step.table is None and step.type != "Resize" and not pools
 
 
 def _saved(step: Step, cores: int, target: Target) -> float:

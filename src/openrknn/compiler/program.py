@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from openrknn.chip.rk3588.encode import encode
 from openrknn.compiler.formats import Format
 from openrknn.compiler.ir import Quantization
-from openrknn.compiler.registers import CONVOLUTION, ELEMENTWISE, POOLING, Place, Registers
 from openrknn.compiler.targets import Target
 from openrknn.container.parts import DataType, Kind
-from openrknn.task.kinds import Convolution, Elementwise, Pooling
-from openrknn.task.place import Address
+from openrknn.task.kinds import Work
+from openrknn.task.place import Place
 
-__all__ = [
-    "CONVOLUTION", "ELEMENTWISE", "POOLING", "Place", "Program", "Registers", "Step", "Table", "Task", "Tensor", "Work",
-    "made_of", "remade",
-]  # fmt: skip
-
-Work: TypeAlias = Convolution[Address] | Elementwise[Address] | Pooling[Address]
+__all__ = ["Place", "Program", "Step", "Table", "Task", "Tensor"]
 
 
 class Table(NamedTuple):
@@ -36,9 +29,6 @@ class Task:
 
     work: Work
     """In natural units."""
-    blocks: tuple[str, ...]
-    registers: Registers
-    """RK3588's, which targets translate."""
     table: Table | None = None
     """Written by this task's commands."""
     halves: tuple[int, ...] = (0, 1)
@@ -46,20 +36,6 @@ class Task:
     picture: str | None = None
     """The image input that it reads: registers that the runtime patches."""
     first_row: int = 0
-
-
-def made_of(
-    work: Work, table: Table | None = None, *, halves: tuple[int, ...] = (0, 1), picture: str | None = None,
-    first_row: int = 0,
-) -> Task:  # fmt: skip
-    """A task of the program, with RK3588's registers for it."""
-    blocks, registers = encode(work)
-    return Task(work, blocks, registers, table, halves, picture, first_row)
-
-
-def remade(task: Task, work: Work) -> Task:
-    """The same task with other work."""
-    return made_of(work, task.table, halves=task.halves, picture=task.picture, first_row=task.first_row)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from openrknn.compiler.formats import align
-from openrknn.compiler.program import Place, Program, Step, Task, Tensor, remade
+from openrknn.compiler.program import Place, Program, Step, Task, Tensor
 from openrknn.container.parts import DataType, Kind
 from openrknn.task.place import with_places
 
@@ -140,6 +140,5 @@ def _item_step(step: Step, names: Mapping[str, str], ends: Mapping[str, str], it
 
 
 def _moved(task: Task, names: Mapping[str, str]) -> Task:
-    return remade(
-        task, with_places(task.work, lambda place: Place(names.get(place.tensor, place.tensor), place.offset))
-    )
+    work = with_places(task.work, lambda place: Place(names.get(place.tensor, place.tensor), place.offset))
+    return replace(task, work=work)

@@ -31,6 +31,7 @@ class TaskRow:
     cycles: int
     bound: str
     registers: int
+    """That it sets to something else than 0."""
 
 
 @dataclass(slots=True)
@@ -137,12 +138,14 @@ def _task(task: Task, compiled: Compiled) -> TaskRow:
     target = compiled.lowering.program.target
     board, work = board_of(target.chip), work_of_task(task, target)
     spent = spent_by(work, board)
-    blocks = " + ".join(block for block in task.blocks if not block.endswith("_RDMA"))
-    reuse = isinstance(task.work, Convolution) and task.work.source.reuses_weights
+    blocks, reuse = "PPU" if isinstance(task.work, Pooling) else "DPU", False
+    if isinstance(task.work, Convolution):
+        blocks, reuse = "CNA + CORE + DPU", task.work.source.reuses_weights
+    registers = sum(any(fields.values()) for fields in target.encode(task.work)[1].values())
     return TaskRow(
         blocks + (f" (loads the table of {task.table.name.partition('@')[0]})" if task.table else ""),
         "×".join(map(str, _made(task))), reuse, work.read_bytes, work.written_bytes,
-        round(spent.seconds * board.hertz), str(spent.bound), len(task.registers),
+        round(spent.seconds * board.hertz), str(spent.bound), registers,
     )  # fmt: skip
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic
+from typing import Generic, TypeAlias
 
 from openrknn.task import cna, core, dpu, ppu, rdma
-from openrknn.task.place import A
+from openrknn.task.place import A, Address
 
-__all__ = ["BufferUse", "Convolution", "Elementwise", "Pooling"]
+__all__ = ["BufferUse", "Convolution", "Elementwise", "Piped", "Pooling", "Work"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,15 @@ class Elementwise(Generic[A]):
     """16-bit numbers stay so on their way, as in the vendor's divisions; results do not depend on it."""
     is_first: bool = False
     """It runs behind a freshly loaded table: both register groups start anew."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns of what goes through the stages."""
+        return self.reader.height, self.reader.width * (self.reader.repeat_x if self.reader.repeats else 1)
+
+    @property
+    def depthwise(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +69,22 @@ class Convolution(Generic[A]):
     picture_rows: int = 0
     """Of the whole picture that a packed one is a part of."""
     is_first: bool = False
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns of what goes through the stages."""
+        return self.source.out_height, self.source.out_width
+
+    @property
+    def depthwise(self) -> bool:
+        return self.source.depthwise
+
+    @property
+    def is_narrow(self) -> bool:
+        return False
+
+
+Piped: TypeAlias = Convolution[Address] | Elementwise[Address]
+"""What goes through the DPU."""
+Work: TypeAlias = Piped | Pooling[Address]
+"""What chips encode."""

@@ -1,133 +1,140 @@
-"""RK3562: the stages of RK3562, CNA at other places, half of RK3588's array and two thirds of its buffer.
+"""From tasks to RK3562's registers: CNA at other places, half of RK3588's array and two thirds of its buffer.
 
 Every difference was read from files that the vendor's converter made of the same ONNX model for both chips.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from openrknn.chip.rk3562 import encode_stages
-from openrknn.chip.rk3562.encode_stages import Fields
-from openrknn.chip.target import Registers, Translation, align, ceil_div
+from openrknn.chip.rk3588.encode_cna import PICTURES, encode_convolution, is_cropped, kernel_bytes
+from openrknn.chip.rk3588.encode_dpu import pointers, surface_length, table_of
+from openrknn.chip.target import Encoded, Registers, align, ceil_div
 from openrknn.chips import CHIPS
-from openrknn.isa.enums import ArgbInput, ConvMode, Precision
-from openrknn.task.place import Place
+from openrknn.isa.enums import Precision
+from openrknn.task.formats import element_bytes
+from openrknn.task.kinds import Convolution, Piped, Pooling, Work
+from openrknn.task.place import Address, Place
 
-__all__ = ["translate"]
+__all__ = ["encode", "moved"]
 
 _CHIP = CHIPS["rk3562"]
 _ATOM = _CHIP.atom_bytes
 _ENTRY = 64
 _PIXEL = 4
 """Numbers of a picture's pixel in the buffer."""
-_COPIED = ("CNA.CONV_CON3", "CNA.WEIGHT_SIZE0", "CNA.WEIGHT_SIZE2", "CNA.DATA_SIZE0", "CNA.DATA_SIZE2",
-           "CNA.DATA_SIZE3", "CNA.CVT_CON0", "CNA.FEATURE_DATA_ADDR", "CNA.DCOMP_ADDR0", "CORE.DATAOUT_SIZE_0",
-           "CORE.DATAOUT_SIZE_1")  # fmt: skip
+_LARGEST_GRAINS = 1023
 
 
-def translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
-    """The blocks and registers of a task as this chip has them."""
-    old: Mapping[str, Fields] = registers
-    new = encode_stages.ddma()
-    if "PPU" in blocks:
-        encode_stages.pooling(old, new)
-        return (*blocks, "DDMA"), new
-    is_convolution = "CNA" in blocks
-    mode, form = old["DPU.FEATURE_MODE_CFG"], old["DPU.DATA_FORMAT"]
-    has_bytes = Precision.INT8 in {form["proc_precision"], form["out_precision"]}
-    group = _ATOM // (1 if has_bytes else 2)
-    encode_stages.dpu(old, new, group * (2 if mode["conv_mode"] == ConvMode.DEPTHWISE else 1) // 4)
-    if "DPU_RDMA" in blocks:
-        encode_stages.readers(old, new, is_convolution=is_convolution)
-    if is_convolution:
-        _features(old, new)
-    return (*blocks, "DDMA"), new
+def encode(task: Work) -> Encoded:
+    """The blocks that work, and their registers."""
+    if isinstance(task, Pooling):
+        return ("PPU", "PPU_RDMA", "DDMA"), encode_stages.ddma() | encode_stages.pooling(task.pooling)
+    blocks: tuple[str, ...] = ("DPU",)
+    registers = encode_stages.ddma() | _dpu(task)
+    if task.reader is not None:
+        blocks = ("DPU", "DPU_RDMA")
+        registers |= encode_stages.encode_readers(task, task.reader)
+        registers["DPU_RDMA.RDMA_FEATURE_MODE_CFG"]["depthwise"] = int(task.depthwise)
+    if isinstance(task, Convolution):
+        return ("CNA", "CORE", *blocks, "DDMA"), registers | _features(task)
+    return (*blocks, "DDMA"), registers
 
 
-def _features(old: Mapping[str, Fields], new: Registers) -> None:
+def _dpu(task: Piped) -> Registers:
+    config, is_packed = task.dpu, task.dpu.write.packed_bytes is not None
+    lanes = _ATOM // (1 if Precision.INT8 in {config.precision, config.out.precision} else 2)
+    registers = encode_stages.encode_dpu(task, lanes * (2 if task.depthwise else 1) // 4)
+    registers["DPU.FEATURE_MODE_CFG"]["depthwise"] = int(task.depthwise)
+    registers["DPU.WDMA_SIZE_0"]["orig_channel"] = 1 if is_packed else config.real_channels
+    return registers | {
+        "DPU.SURF_LEN": {"surf_len": surface_length(task) if is_packed else 0},
+        "DPU.PACKED_RUN": {"run": _ATOM if table_of(config) is not None and config.flying else 0},
+        "DPU.BUS": {"low": 2, "from_core": int(not config.flying), "high": 0x444},
+    }
+
+
+def _features(task: Convolution[Address]) -> Registers:
     """CNA and CORE."""
-    con1, core = old["CNA.CONV_CON1"], old["CORE.MISC_CFG"]
-    size, pads, banks = old["CNA.DATA_SIZE0"], old["CNA.PAD_CON0"], old["CNA.CBUF_CON0"]
-    height, width = size["datain_height"], size["datain_width"]
-    channels, low = old["CNA.DATA_SIZE1"]["datain_channel"], old["CNA.DATA_SIZE1"]["datain_channel_real"]
-    channels -= (channels - low) % 64
-    picture, precision = con1.get("argb_in", ArgbInput.OFF).channels, con1["in_precision"]
-    is_int8, is_spread = precision is Precision.INT8, bool(con1["deconv"])
-    depthwise = con1["conv_mode"] == ConvMode.DEPTHWISE
-    entries, line = old["CNA.CBUF_CON1"]["data_entries"], old["CNA.DMA_CON1"]["line_stride"]
-    surface = old["CNA.DMA_CON2"]["surf_stride"] + (width if con1["group_line_off"] else line)
-    kept, first = banks.get("kept_rows", 0), banks.get("first_entry", 0)
-    row, rows, columns, read = width, height - kept, width, width
-    stored = entries
-    if picture:
+    source, buffer, pad = task.source, task.buffer, encode_stages.pad_bits(task.source)
+    packed, depthwise, element = source.packed_channels, source.depthwise, element_bytes(source.precision)
+    is_int8, is_spread = source.precision is Precision.INT8, (source.spread_y, source.spread_x) != (1, 1)
+    row = read = columns = source.width
+    line = source.line_bytes // _ATOM if is_cropped(task) else 4 * source.width
+    surface, rows = source.surface_bytes // _ATOM, source.height - buffer.kept_rows
+    entries = stored = buffer.entries
+    address = source.feature_address
+    if packed:
         stored = row = 4 * entries
-        entries = ceil_div(row * _PIXEL * (1 if is_int8 else 2), _ENTRY)
-        rows, columns = 1, ceil_div(row * height * picture * (1 if is_int8 else 2), _ATOM)
+        entries = ceil_div(row * _PIXEL * element, _ENTRY)
+        rows, columns = 1, ceil_div(row * source.height * packed * element, _ATOM)
         line = surface = columns
-        read = max(1, columns // picture)
-    new |= {name: dict(old[name]) for name in _COPIED}
-    new |= {f"{block}.S_POINTER": dict(old["DPU.S_POINTER"]) for block in ("CNA", "CORE")}
-    new |= {
+        read = max(1, columns // packed)
+    elif buffer.kept_rows:  # the DMA begins behind the rows that are there
+        address = moved(address, buffer.kept_rows * source.line_bytes)
+    registers = encode_convolution(task)
+    registers["CNA.PAD_CON0"] |= encode_stages.behind(source)
+    return registers | {
+        **{f"{block}.S_POINTER": pointers(is_first=task.is_first) for block in ("CNA", "CORE")},
         "CNA.CONV_CON1": {
-            "dw_en": int(depthwise), "image": int(picture > 0), "inline_zero_points": int(depthwise and is_int8),
-            "in_precision": precision, "proc_precision": con1["proc_precision"],
-            "weight_precision": con1["proc_precision"], "argb_in": con1.get("argb_in", ArgbInput.OFF),
-            "ragged": int(picture > 0 and row != width), "not_deconv": int(not is_spread),
-            "group_line_off": con1["group_line_off"],
+            "dw_en": int(depthwise), "image": int(packed > 0), "inline_zero_points": int(depthwise and is_int8),
+            "in_precision": source.precision, "proc_precision": source.weight_precision,
+            "weight_precision": source.weight_precision, "argb_in": PICTURES[packed],
+            "ragged": int(packed > 0 and row != source.width), "not_deconv": int(not is_spread),
+            "group_line_off": int(packed > 0 or is_cropped(task)),
         },
-        "CNA.CONV_CON2": {"grains": _grains(old, entries, is_picture=picture > 0)},
+        "CNA.CONV_CON2": {"grains": _grains(task, entries)},
         "CNA.DIVISION": {
-            "data_a": banks["data_bank"], "data_b": banks["data_bank"], "not_deconv": 0 if is_spread else 24,
-            "data_reuse": int(kept > 0),
+            "data_a": buffer.data_banks, "data_b": buffer.data_banks, "not_deconv": 0 if is_spread else 24,
+            "data_reuse": int(buffer.kept_rows > 0),
         },
-        "CNA.WEIGHT_SIZE1": {**old["CNA.WEIGHT_SIZE1"], "always": 2},
-        "CNA.DATA_SIZE1": {"datain_channel_real": channels},
-        "CNA.CBUF_WEIGHTS": {"always": 8, "weight_reuse": banks["weight_reuse"]},
-        "CNA.CBUF_ENTRIES": {"data_entries": entries, "start": first},
+        "CNA.WEIGHT_SIZE1": {"weight_bytes_per_kernel": kernel_bytes(task), "always": 2},
+        "CNA.DATA_SIZE1": {"datain_channel_real": task.channels},
+        "CNA.CBUF_WEIGHTS": {"always": 8, "weight_reuse": int(source.reuses_weights)},
+        "CNA.CBUF_ENTRIES": {"data_entries": entries, "start": buffer.first_entry},
         "CNA.CBUF_CON0": {
-            "data": 2 * banks["data_bank"],
-            "start": (first + kept * entries) % (banks["data_bank"] * _CHIP.cbuf_bank_entries),
+            "data": 2 * buffer.data_banks,
+            "start": (buffer.first_entry + buffer.kept_rows * entries)
+            % (buffer.data_banks * _CHIP.cbuf_bank_entries),
         },
         "CNA.CBUF_CON1": {"data_entries": stored, "datain_width": row},
         "CNA.CVT_SCALE01": {"cvt_scale0": 1, "cvt_scale1": 1},
         "CNA.CVT_SCALE23": {"cvt_scale2": 1, "cvt_scale3": 1},
         "CNA.UNKNOWN_106C": {"bits": 32},
         "CNA.FC_DATA_SIZE0": {"dma_height": rows, "dma_width": columns},
-        "CNA.FC_DATA_SIZE1": {"dma_channel": channels},
-        "CNA.PAD_CON0": {
-            **pads, "pad_bottom": encode_stages.behind(old, "y", height),
-            "pad_right": encode_stages.behind(old, "x", width),
-        },
-        "CNA.PAD_CON1": {"pad_value": encode_stages.pad_bits(old, is_int8=is_int8)},
-        "CNA.LANE_PAD": {"lane_pad": encode_stages.pad_bits(old, is_int8=is_int8) if picture and is_int8 else 0},
+        "CNA.FC_DATA_SIZE1": {"dma_channel": task.channels},
+        "CNA.PAD_CON1": {"pad_value": pad},
+        "CNA.LANE_PAD": {"lane_pad": pad if packed and is_int8 else 0},
+        "CNA.FEATURE_DATA_ADDR": {"feature_base_addr": address},
         "CNA.DMA_CON0": {
-            "data_burst_len": 16, "data_bus": 4, "weight_burst_len": 16, "weight_bus": 8 if picture == 1 else 0,
+            "data_burst_len": 16, "data_bus": 4, "weight_burst_len": 16, "weight_bus": 8 if packed == 1 else 0,
         },
         "CNA.DMA_CON1": {"line_stride": line},
         "CNA.SURF_STRIDE": {"surf_stride": surface},
         "CNA.SURF_SIZE": {"surf_size": surface},
         "CNA.READ_SIZE": {"width_0": read, "width_1": read},
         "CORE.MISC_CFG": {
-            "qd_en": int(core["qd_en"] and not depthwise), "dw_en": core["dw_en"], "dw_too": int(depthwise and is_int8),
-            "proc_precision": core["proc_precision"],
+            "qd_en": int(task.array.window_sums and not depthwise), "dw_en": int(depthwise),
+            "dw_too": int(depthwise and is_int8), "proc_precision": source.weight_precision,
         },
-        "CORE.CLIP_TRUNCATE": {"clip_again": int(picture > 0 and is_int8)},
+        "CORE.CLIP_TRUNCATE": {
+            "clip_truncate": task.array.shift, "clip_again": int(packed > 0 and is_int8) or task.array.shift,
+        },
     }  # fmt: skip
-    if kept:  # the DMA begins behind the rows that are there
-        place, pitch = old["CNA.FEATURE_DATA_ADDR"]["feature_base_addr"], line if con1["group_line_off"] else line // 4
-        new["CNA.FEATURE_DATA_ADDR"] = {"feature_base_addr": Place(place.tensor, place.offset + kept * pitch * _ATOM)}
 
 
-def _grains(old: Mapping[str, Fields], entries: int, *, is_picture: bool) -> int:
+def moved(address: Address, count: int) -> Address:
+    """So many bytes further on."""
+    return address._replace(offset=address.offset + count) if isinstance(address, Place) else address + count
+
+
+def _grains(task: Convolution[Address], entries: int) -> int:
     """When the sequencer starts; timing only.
 
     window + stride * (51 + 7 div output width) + 4 * (128 / entries of a row, rounded up); times four for pictures.
     """
-    con3 = old["CNA.CONV_CON3"]
-    if old["CNA.CONV_CON1"]["deconv"]:
-        return 1023
-    window = (old["CNA.WEIGHT_SIZE2"]["weight_height"] - 1) * con3["atrous_y_dilation"] + 1
-    start = window + con3["conv_y_stride"] * (51 + 7 // old["CNA.DATA_SIZE2"]["dataout_width"])
-    start += 4 * ceil_div(128, entries)
-    return int(min(4 * start if is_picture else align(start, 4), 1023))
+    source = task.source
+    if (source.spread_y, source.spread_x) != (1, 1):
+        return _LARGEST_GRAINS
+    window = (source.kernel_height - 1) * source.dilation_y + 1
+    start = window + source.stride_y * (51 + 7 // source.out_width) + 4 * ceil_div(128, entries)
+    return min(4 * start if source.packed_channels else align(start, 4), _LARGEST_GRAINS)

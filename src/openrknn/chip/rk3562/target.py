@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from openrknn.chip.rk3562.encode import translate
+from openrknn.chip.rk3562.encode import encode
 from openrknn.chip.rk3562.encode_stages import UNWRITTEN_DDMA
 from openrknn.chip.rk3562.registers import RK3562 as REGISTERS
 from openrknn.chip.target import Buffer, Target, fp16_of, int8_of
@@ -31,7 +31,7 @@ _RK3562 = Target(
     depthwise_weights=WeightTiles.of_rk3562_depthwise,
     picture_weights=WeightTiles.of_rk3562_picture,
     operand_group=_CHIP.bias_group,
-    translate=translate,
+    encode=encode,
     pointers=frozenset({"CNA", "CORE", "DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
     unwritten=frozenset({
         *(f"PPU.PADDING_VALUE_{number}" for number in range(5, 8)),

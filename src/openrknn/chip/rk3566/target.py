@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from openrknn.chip.rk3566.encode import PADS, translate
+from openrknn.chip.rk3566.encode import PADS, encode
 from openrknn.chip.rk3566.registers import RK3566 as REGISTERS
 from openrknn.chip.target import Buffer, Target, fp16_of, int8_of
 from openrknn.chips import CHIPS
@@ -29,7 +29,7 @@ _RK3566 = Target(
     weights=WeightTiles.of_rk3566,
     depthwise_weights=WeightTiles.of_rk3566_depthwise,
     operand_group=_CHIP.bias_group,
-    translate=translate,
+    encode=encode,
     pointers=frozenset({"CNA", "CMAC", "CORE", "DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
     unwritten=frozenset(f"PPU.PADDING_VALUE_{number}" for number in range(PADS + 1, 8)),
     largest_pool=7,

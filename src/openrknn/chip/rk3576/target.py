@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from openrknn.chip.rk3576.encode import DATA_BANKS, LIGHT_BYTES, SLOTS, UNWRITTEN, on_core, translator
+from openrknn.chip.rk3576.encode import DATA_BANKS, ENCODERS, LIGHT_BYTES, SLOTS, UNWRITTEN, on_core
 from openrknn.chip.rk3576.registers import RK3576 as REGISTERS
 from openrknn.chip.target import Buffer, Target, fp16_of, int8_of
 from openrknn.chips import CHIPS
@@ -33,7 +33,7 @@ def _target(chip: str) -> Target:
         depthwise_weights=WeightTiles.of_rk3576_depthwise,
         picture_weights=WeightTiles.of_rk3576_picture,
         operand_group=_CHIP.bias_group,
-        translate=translator(chip),
+        encode=ENCODERS[chip],
         pointers=frozenset({"CNA", "CORE", "DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
         unwritten=frozenset(UNWRITTEN),
         aligned_inputs=True,
@@ -41,7 +41,6 @@ def _target(chip: str) -> Target:
         largest_pool=7,
         averages_floats=False,
         repeat_guards=2,
-        continues_tables=True,
         slots=SLOTS[chip],
         on_core=on_core,
     )  # fmt: skip

@@ -1,101 +1,107 @@
-"""CNA and CORE of a convolution as RK3588's registers."""
+"""CNA and CORE of a convolution as RK3588's registers; `encode_convolution` is the same on the other chips."""
 
 from __future__ import annotations
 
-from openrknn.chip.rk3588.encode_dpu import BURST, Fields
-from openrknn.isa.enums import ArgbInput, ConvMode
+from openrknn.chip.rk3588.encode_dpu import BURST, Fields, conv_mode
+from openrknn.chip.target import Registers
+from openrknn.isa.enums import ArgbInput
 from openrknn.task.formats import element_bytes
 from openrknn.task.kinds import Convolution
 from openrknn.task.place import Address
 
-__all__ = ["encode_cna", "encode_core"]
+__all__ = ["PICTURES", "encode_cna", "encode_convolution", "encode_core", "is_cropped", "kernel_bytes"]
 
-_PICTURES = {1: ArgbInput.CHANNELS1, 3: ArgbInput.CHANNELS3, 4: ArgbInput.CHANNELS4}
+PICTURES = {0: ArgbInput.OFF, 1: ArgbInput.CHANNELS1, 3: ArgbInput.CHANNELS3, 4: ArgbInput.CHANNELS4}
+"""By channels of packed pixels."""
 _REAL_CHANNELS = 64
 """DATA_SIZE1 counts channels that carry data modulo this."""
 
 
-def encode_cna(task: Convolution[Address]) -> dict[str, Fields]:
-    """What is fetched, and how it is padded and convolved."""
-    source, buffer = task.source, task.buffer
-    kept: Fields = {"kept_rows": buffer.kept_rows, "first_entry": buffer.first_entry} if buffer.kept_rows else {}
+def kernel_bytes(task: Convolution[Address]) -> int:
+    """Of the weights of one kernel."""
+    source = task.source
     taps = source.kernel_height * source.kernel_width
-    kernel_bytes = source.weight_channels * taps * element_bytes(source.weight_precision)
+    return source.weight_channels * taps * element_bytes(source.weight_precision)
+
+
+def is_cropped(task: Convolution[Address]) -> bool:
+    """Whether lines of a map are read in part: then the pitch of lines counts atoms, else four at a time."""
+    source = task.source
+    return not source.packed_channels and source.line_bytes != source.width * source.atom_bytes
+
+
+def encode_convolution(task: Convolution[Address]) -> Registers:
+    """Sizes, steps and addresses."""
+    source = task.source
     return {
-        "CNA.CBUF_CON0": {
-            "data_bank": buffer.data_banks, "weight_bank": buffer.weight_banks,
-            "weight_reuse": int(source.reuses_weights), "data_reuse": int(buffer.reuses_data), **kept,
-        },
-        "CNA.CONV_CON2": {"feature_grains": buffer.grains},
         "CNA.CONV_CON3": {
             "conv_x_stride": source.stride_x, "conv_y_stride": source.stride_y,
             "deconv_x_stride": source.spread_x, "deconv_y_stride": source.spread_y,
             "atrous_x_dilation": source.dilation_x, "atrous_y_dilation": source.dilation_y,
         },
         "CNA.DATA_SIZE0": {"datain_height": source.height, "datain_width": source.width},
-        "CNA.DATA_SIZE1": {
-            "datain_channel": source.channels, "datain_channel_real": (task.channels - 1) % _REAL_CHANNELS + 1,
-        },
         "CNA.DATA_SIZE2": {"dataout_width": source.out_width},
         "CNA.DATA_SIZE3": {"dataout_atomics": source.out_width * source.out_height},
         "CNA.WEIGHT_SIZE0": {"weight_bytes": source.weight_bytes},
-        "CNA.WEIGHT_SIZE1": {"weight_bytes_per_kernel": kernel_bytes},
+        "CNA.WEIGHT_SIZE1": {"weight_bytes_per_kernel": kernel_bytes(task)},
         "CNA.WEIGHT_SIZE2": {
             "weight_kernels": source.kernels, "weight_height": source.kernel_height,
             "weight_width": source.kernel_width,
         },
-        "CNA.CBUF_CON1": {"data_entries": buffer.entries},
         "CNA.CVT_CON0": {"cvt_bypass": 1, "cvt_type": 1, "data_sign": int(not source.is_unsigned)},
-        **{f"CNA.CVT_CON{lane + 1}": {f"cvt_scale{lane}": 1} for lane in range(4)},
         "CNA.PAD_CON0": {"pad_top": source.pad_top, "pad_left": source.pad_left},
-        "CNA.PAD_CON1": {"pad_value": source.pad_bits},
         "CNA.FEATURE_DATA_ADDR": {"feature_base_addr": source.feature_address},
         "CNA.DMA_CON0": {"data_burst_len": BURST, "weight_burst_len": BURST},
-        "CNA.FC_DATA_SIZE0": {"dma_height": source.height, "dma_width": source.width},
-        "CNA.FC_DATA_SIZE1": {"dma_channel": source.channels},
         "CNA.DCOMP_ADDR0": {"decompress_addr0": source.weight_address},
-        **_fetch(task),
+        "CORE.DATAOUT_SIZE_0": {"dataout_width": source.out_width, "dataout_height": source.out_height},
+        "CORE.DATAOUT_SIZE_1": {"dataout_channel": task.dpu.channels},
     }  # fmt: skip
 
 
-def _fetch(task: Convolution[Address]) -> dict[str, Fields]:
-    """Lines and surfaces; a line of a whole map counts four atoms at a time."""
-    source = task.source
-    atom, packed = source.atom_bytes, source.packed_channels
-    is_cropped = not packed and source.line_bytes != source.width * atom
+def encode_cna(task: Convolution[Address]) -> Registers:
+    """What is fetched, and how it is padded and convolved."""
+    source, buffer = task.source, task.buffer
+    packed, cropped, atom = source.packed_channels, is_cropped(task), source.atom_bytes
     if packed:
         line = source.line_bytes // (packed * element_bytes(source.precision))
         surface = line * task.picture_rows - source.width
-    elif is_cropped:
+    elif cropped:
         line, surface = source.line_bytes // atom, source.surface_bytes // atom - source.width
     else:
         line, surface = 4 * source.width, source.surface_bytes // atom - 4 * source.width
     conv: Fields = {
-        "conv_mode": ConvMode.DEPTHWISE if source.depthwise else ConvMode.DIRECT,
-        "in_precision": source.precision, "proc_precision": source.weight_precision,
-        "deconv": int((source.spread_y, source.spread_x) != (1, 1)), "group_line_off": int(is_cropped),
+        "conv_mode": conv_mode(task), "in_precision": source.precision, "proc_precision": source.weight_precision,
+        "deconv": int((source.spread_y, source.spread_x) != (1, 1)), "group_line_off": int(cropped or packed > 0),
+        "argb_in": PICTURES[packed], "nonalign_dma": int(packed > 0),
     }  # fmt: skip
-    if packed:
-        conv |= {"argb_in": _PICTURES[packed], "nonalign_dma": 1, "group_line_off": 1}
-    return {
+    return encode_convolution(task) | {
+        "CNA.CBUF_CON0": {
+            "data_bank": buffer.data_banks, "weight_bank": buffer.weight_banks,
+            "weight_reuse": int(source.reuses_weights), "data_reuse": int(buffer.reuses_data),
+        },
         "CNA.CONV_CON1": conv,
+        "CNA.CONV_CON2": {"feature_grains": buffer.grains},
+        "CNA.DATA_SIZE1": {
+            "datain_channel": source.channels, "datain_channel_real": (task.channels - 1) % _REAL_CHANNELS + 1,
+        },
+        "CNA.CBUF_CON1": {"data_entries": buffer.entries},
+        **{f"CNA.CVT_CON{lane + 1}": {f"cvt_scale{lane}": 1} for lane in range(4)},
+        "CNA.PAD_CON1": {"pad_value": source.pad_bits},
         "CNA.DMA_CON1": {"line_stride": line},
         "CNA.DMA_CON2": {"surf_stride": surface},
-    }
+        "CNA.FC_DATA_SIZE0": {"dma_height": source.height, "dma_width": source.width},
+        "CNA.FC_DATA_SIZE1": {"dma_channel": source.channels},
+    }  # fmt: skip
 
 
-def encode_core(task: Convolution[Address]) -> dict[str, Fields]:
+def encode_core(task: Convolution[Address]) -> Registers:
     """The array; it makes the DPU's channels."""
-    source = task.source
-    clip: dict[str, Fields] = {}
-    if task.array.shift:
-        clip["CORE.CLIP_TRUNCATE"] = {"clip_truncate": task.array.shift, "round_type": int(task.array.rounding)}
+    array, source = task.array, task.source
     return {
         "CORE.MISC_CFG": {
-            "qd_en": int(task.array.window_sums), "dw_en": int(source.depthwise),
-            "proc_precision": source.weight_precision,
+            "qd_en": int(array.window_sums), "dw_en": int(source.depthwise), "proc_precision": source.weight_precision,
         },
-        "CORE.DATAOUT_SIZE_0": {"dataout_width": source.out_width, "dataout_height": source.out_height},
-        "CORE.DATAOUT_SIZE_1": {"dataout_channel": task.dpu.channels},
-        **clip,
+        "CORE.CLIP_TRUNCATE": {
+            "clip_truncate": array.shift, "round_type": int(array.rounding) if array.shift else 0,
+        },
     }  # fmt: skip

@@ -1,22 +1,18 @@
-"""What the compiler has to know of RK3588, whose registers are as lowering writes them."""
+"""What the compiler has to know of RK3588."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 
+from openrknn.chip.rk3588.encode import encode
 from openrknn.chip.rk3588.registers import RK3588 as REGISTERS
-from openrknn.chip.target import Buffer, Registers, Target, Translation, fp16_of, int8_of
+from openrknn.chip.target import Buffer, Target, fp16_of, int8_of
 from openrknn.chips import CHIPS
 from openrknn.layout.weights import WeightTiles
 
 __all__ = ["TARGETS"]
 
 _CHIP = CHIPS["rk3588"]
-
-
-def _unchanged(blocks: tuple[str, ...], registers: Registers) -> Translation:
-    return blocks, registers
-
 
 _RK3588 = Target(
     name="rk3588",
@@ -32,7 +28,7 @@ _RK3588 = Target(
     weights=WeightTiles.of_rk3588,
     depthwise_weights=WeightTiles.of_rk3588_depthwise,
     operand_group=_CHIP.bias_group,
-    translate=_unchanged,
+    encode=encode,
     pointers=frozenset({"DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
     pairs_surfaces=True,
 )  # fmt: skip

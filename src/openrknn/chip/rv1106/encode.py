@@ -1,20 +1,22 @@
-"""RV1103 and RV1106: RK3588's places, the stages of RK3562, half of RK3588's array, int8 only, mini files.
+"""From tasks to the registers of RV1103 and RV1106: RK3588's places, RK3562's stages, half of the array, int8 only.
 
 Every difference was read from files that the vendor's converter made of the same ONNX model for both chips.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from openrknn.chip.rk3562 import encode_stages
-from openrknn.chip.rk3562.encode_stages import Fields
-from openrknn.chip.target import Registers, Translation, align, ceil_div
+from openrknn.chip.rk3566.encode import signed_pad
+from openrknn.chip.rk3588.encode_cna import PICTURES, encode_convolution, is_cropped, kernel_bytes
+from openrknn.chip.rk3588.encode_dpu import conv_mode, line_notch, pointers, surface_length
+from openrknn.chip.target import Encoded, Registers, align, ceil_div
 from openrknn.chips import CHIPS
 from openrknn.errors import UnsupportedError
-from openrknn.isa.enums import ArgbInput, ConvMode, Precision, Regroup
+from openrknn.isa.enums import Precision, Regroup
+from openrknn.task.kinds import Convolution, Piped, Pooling, Work
+from openrknn.task.place import Address
 
-__all__ = ["BANK_ENTRIES", "translate"]
+__all__ = ["BANK_ENTRIES", "encode"]
 
 _CHIP = CHIPS["rv1106"]
 _ATOM = _CHIP.atom_bytes
@@ -30,175 +32,144 @@ _BUS, _GREY_BUS = 4, (3, 12)
 _OUT_SIZE = {Precision.INT8: 2, Precision.INT16: 3, Precision.FP16: 3, Precision.INT32: 4}
 _COPY = 9
 """What the readers of maps have set beside the conversion to fp32."""
-_COPIED = ("CNA.DCOMP_REGNUM", "CNA.DCOMP_CTRL", "CNA.CONV_CON3", "CNA.DATA_SIZE0", "CNA.DATA_SIZE2",
-           "CNA.DATA_SIZE3", "CNA.WEIGHT_SIZE0", "CNA.WEIGHT_SIZE1", "CNA.WEIGHT_SIZE2", "CNA.PAD_CON0",
-           "CNA.FEATURE_DATA_ADDR", "CNA.FC_DATA_SIZE1", "CNA.DCOMP_ADDR0", "CORE.DATAOUT_SIZE_0",
-           "CORE.DATAOUT_SIZE_1")  # fmt: skip
 
 
-def translate(blocks: tuple[str, ...], registers: Registers) -> Translation:
-    """The blocks and registers of a task as this chip has them."""
-    old: Mapping[str, Fields] = registers
-    new = encode_stages.ddma()
-    if "PPU" in blocks:
-        encode_stages.pooling(old, new)
-        return (*blocks, "DDMA"), new
-    is_convolution = "CNA" in blocks
-    _stages(old, new)
-    if "DPU_RDMA" in blocks:
-        encode_stages.readers(old, new, is_convolution=is_convolution)
-        _readers(old, new)
-    if old["DPU.DATA_FORMAT"]["proc_precision"] is Precision.INT16:
-        _moves(old, new)
-    if is_convolution:
-        _features(old, new)
-        _core(old, new)
-    return (*blocks, "DDMA"), new
+def encode(task: Work) -> Encoded:
+    """The blocks that work, and their registers."""
+    if isinstance(task, Pooling):
+        return ("PPU", "PPU_RDMA", "DDMA"), encode_stages.ddma() | encode_stages.pooling(task.pooling)
+    blocks: tuple[str, ...] = ("DPU",)
+    registers = encode_stages.ddma() | _stages(task)
+    if task.reader is not None:
+        blocks = ("DPU", "DPU_RDMA")
+        registers |= encode_stages.encode_readers(task, task.reader)
+        _readers(task, registers)
+    if task.dpu.precision is Precision.INT16:
+        _moves(task, registers)
+    if isinstance(task, Convolution):
+        return ("CNA", "CORE", *blocks, "DDMA"), registers | _features(task)
+    return (*blocks, "DDMA"), registers
 
 
 # -- DPU ---------------------------------------------------------------------------------------------------------
 
 
-def _stages(old: Mapping[str, Fields], new: Registers) -> None:
-    mode, form, channel = old["DPU.FEATURE_MODE_CFG"], old["DPU.DATA_FORMAT"], old["DPU.DATA_CUBE_CHANNEL"]
-    quads = (2 if mode["conv_mode"] == ConvMode.DEPTHWISE else 1) * _ATOM // 4
-    encode_stages.dpu(old, new, quads)
-    for name in ("SURF_LEN", "BUS", "PACKED_RUN"):
-        new.pop(f"DPU.{name}", None)
-    new["DPU.FEATURE_MODE_CFG"] = {
-        name: mode.get(name, 0)
-        for name in ("flying_mode", "output_mode", "conv_mode", "burst_len", "surf_len", "nonalign")
-    }
-    new["DPU.DATA_FORMAT"]["out_size"] = _OUT_SIZE[form["out_precision"]]
-    new["DPU.DATA_CUBE_CHANNEL"] = dict(channel)
-    new["DPU.DATA_CUBE_NOTCH_ADDR"] = dict(old.get("DPU.DATA_CUBE_NOTCH_ADDR", {}))
-    blocks = 1 if old.get("CNA.CONV_CON1", {}).get("deconv") else ceil_div(channel["channel"], _ATOM)
-    new["DPU.WDMA_SIZE_0"] = {"group": quads, "blocks": blocks}
-    new["DPU.BS_OW_CFG"]["group"] = quads
-    new["DPU.BS_CFG"]["cpend_alu_src"] = int(not new["DPU.BS_CFG"]["cpend_alu_bypass"])
+def _stages(task: Piped) -> Registers:
+    config, quads = task.dpu, (2 if task.depthwise else 1) * _ATOM // 4
+    registers, write = encode_stages.encode_dpu(task, quads), config.write
+    repeats = task.reader is not None and task.reader.repeats
+    is_spread = isinstance(task, Convolution) and (task.source.spread_y, task.source.spread_x) != (1, 1)
+    registers["DPU.FEATURE_MODE_CFG"] |= {"conv_mode": conv_mode(task), "surf_len": surface_length(task)}
+    registers["DPU.DATA_FORMAT"]["out_size"] = _OUT_SIZE[Precision.INT32 if repeats else config.out.precision]
+    registers["DPU.DATA_CUBE_CHANNEL"]["channel"] = config.channels
+    registers["DPU.DATA_CUBE_NOTCH_ADDR"] = dict.fromkeys(("notch_addr_0", "notch_addr_1"), line_notch(config))
+    registers["DPU.WDMA_SIZE_0"]["blocks"] = 1 if is_spread else ceil_div(config.channels, _ATOM)
+    registers["DPU.BS_OW_CFG"]["group"] = quads
+    registers["DPU.BS_CFG"]["cpend_alu_src"] = int(config.bias is not None and config.correction is not None)
+    if repeats:  # each atom is four numbers of 32 bits
+        registers["DPU.BS_OW_CFG"] |= {"size_e_2": write.per_pixel, "group": 1}
+        registers["DPU.SURFACE_ADD"] = {"surf_add": align(write.per_pixel * write.width * write.height, 4)}
+    return registers
 
 
-def _readers(old: Mapping[str, Fields], new: Registers) -> None:
-    mode = new["DPU_RDMA.RDMA_FEATURE_MODE_CFG"]
-    del mode["depthwise"]
-    mode["conv_mode"] = old["DPU_RDMA.RDMA_FEATURE_MODE_CFG"]["conv_mode"]
-    mode["copy"] = _COPY if mode["mrdma_fp16tofp32_en"] else 0
-    notch = new.pop("DPU_RDMA.RDMA_LINE_NOTCH")
-    new["DPU_RDMA.RDMA_SRC_DMA_CFG"] |= notch
-    new["DPU_RDMA.RDMA_WEIGHT"] = dict(old["DPU_RDMA.RDMA_WEIGHT"])
-    if old["DPU_RDMA.RDMA_SRC_DMA_CFG"].get("unpooling_en"):  # each atom is four numbers of 32 bits
-        new["DPU.BS_OW_CFG"] |= {"size_e_2": old["DPU.BS_OW_CFG"]["size_e_2"], "group": 1}
-        new["DPU.DATA_FORMAT"]["out_size"] = _OUT_SIZE[Precision.INT32]
-        sizes = old["DPU.WDMA_SIZE_1"]
-        extent = old["DPU.BS_OW_CFG"]["size_e_0"] * sizes["width_wdma"] * sizes["height_wdma"]
-        new["DPU.SURFACE_ADD"] = {"surf_add": align(extent, 4)}
+def _readers(task: Piped, registers: Registers) -> None:
+    mode = registers["DPU_RDMA.RDMA_FEATURE_MODE_CFG"]
+    mode |= {"conv_mode": conv_mode(task), "copy": _COPY if mode["mrdma_fp16tofp32_en"] else 0}
+    registers["DPU_RDMA.RDMA_SRC_DMA_CFG"] |= registers.pop("DPU_RDMA.RDMA_LINE_NOTCH")
+    registers["DPU_RDMA.RDMA_WEIGHT"] = {"m_weight": 1, "b_weight": 1, "n_weight": 1, "e_weight": 1}
 
 
-def _moves(old: Mapping[str, Fields], new: Registers) -> None:
+def _moves(task: Piped, registers: Registers) -> None:
     """Tasks that only move atoms: RK3588's have eight lanes of 16 bits, these four of 32."""
-    wide = {"proc_precision": Precision.INT32, "in_precision": Precision.INT32}
-    channels = old["DPU.DATA_CUBE_CHANNEL"]["channel"] // 2
-    regroup = new["DPU.BS_OW_CFG"]["regroup"]
-    is_turn = regroup is not Regroup.NONE
-    new["DPU.DATA_FORMAT"] |= {
-        "proc_precision": Precision.INT32, "out_precision": Precision.INT32, "out_size": _OUT_SIZE[Precision.INT32],
+    channels, regroup, word = task.dpu.channels // 2, encode_stages.regroup(task), Precision.INT32
+    is_turn, by_atoms = regroup is not Regroup.NONE, regroup is Regroup.ATOMS
+    registers["DPU.DATA_FORMAT"] |= {"proc_precision": word, "out_precision": word, "out_size": _OUT_SIZE[word]}
+    registers["DPU.DATA_CUBE_CHANNEL"] = {"channel": channels, "orig_channel": channels}
+    registers["DPU_RDMA.RDMA_DATA_CUBE_CHANNEL"] = {"channel": channels}
+    registers["DPU.DATA_CUBE_WIDTH"] |= {"packed_run": _ATOM if is_turn else 0}
+    registers["DPU.BS_OW_CFG"] |= {
+        "group": 1, "tp_atoms": int(by_atoms),
+        "regroup": Regroup.LANES8 if is_turn and not by_atoms else Regroup.NONE,
     }  # fmt: skip
-    new["DPU.DATA_CUBE_CHANNEL"] = {"channel": channels, "orig_channel": channels}
-    new["DPU_RDMA.RDMA_DATA_CUBE_CHANNEL"] = {"channel": channels}
-    new["DPU.DATA_CUBE_WIDTH"] |= {"packed_run": _ATOM if is_turn else 0}
-    new["DPU.BS_OW_CFG"] |= {
-        "group": 1, "tp_atoms": int(regroup is Regroup.ATOMS),
-        "regroup": Regroup.NONE if regroup is Regroup.ATOMS else Regroup.LANES8 if is_turn else Regroup.NONE,
+    registers["DPU.WDMA_SIZE_0"] = {
+        "group": 1, "blocks": 1 if by_atoms else ceil_div(channels, 4),
+        "wide_lanes": int(by_atoms or regroup is Regroup.LANES16),
     }  # fmt: skip
-    new["DPU.WDMA_SIZE_0"] = {
-        "group": 1, "blocks": 1 if regroup is Regroup.ATOMS else ceil_div(channels, 4),
-        "wide_lanes": int(regroup in {Regroup.ATOMS, Regroup.LANES16}),
+    registers["DPU.OUT_CVT_SCALE"] |= {"fp32tofp16_en": 1}
+    registers["DPU_RDMA.RDMA_FEATURE_MODE_CFG"] |= {
+        "proc_precision": word, "in_precision": word, "mrdma_fp16tofp32_en": 1, "copy": _COPY,
     }  # fmt: skip
-    new["DPU.OUT_CVT_SCALE"] |= {"fp32tofp16_en": 1}
-    new["DPU_RDMA.RDMA_FEATURE_MODE_CFG"] |= {**wide, "mrdma_fp16tofp32_en": 1, "copy": _COPY}
 
 
 # -- CNA and CORE ------------------------------------------------------------------------------------------------
 
 
-def _features(old: Mapping[str, Fields], new: Registers) -> None:
-    con1, banks, size = old["CNA.CONV_CON1"], old["CNA.CBUF_CON0"], old["CNA.DATA_SIZE0"]
-    if con1["in_precision"] is not Precision.INT8:  # the vendor's softmax sums its fp16 numbers without the array
+def _features(task: Convolution[Address]) -> Registers:
+    source, buffer, packed = task.source, task.buffer, task.source.packed_channels
+    if source.precision is not Precision.INT8:  # the vendor's softmax sums its fp16 numbers without the array
         raise UnsupportedError("RV1103 and RV1106 have convolutions of int8 only")
-    height, width = size["datain_height"], size["datain_width"]
-    picture = con1.get("argb_in", ArgbInput.OFF).channels
-    depthwise = con1["conv_mode"] == ConvMode.DEPTHWISE
-    line = old["CNA.DMA_CON1"]["line_stride"]
-    surface = old["CNA.DMA_CON2"]["surf_stride"] + (width if con1["group_line_off"] else line)
-    entries = stored = old["CNA.CBUF_CON1"]["data_entries"]
-    row, rows, columns, read = width, height, width, width
-    if picture:
+    depthwise, entries, stored = int(source.depthwise), buffer.entries, buffer.entries
+    row = columns = read = source.width
+    rows, surface = source.height, source.surface_bytes // _ATOM
+    line = source.line_bytes // _ATOM if is_cropped(task) else 4 * source.width
+    if packed:
         row = stored = 4 * entries
         entries = row * _PIXEL_BYTES // _ENTRY_BYTES
-        rows, columns = 1, row * height * max(picture, 2) // _ATOM
+        rows, columns = 1, row * source.height * max(packed, 2) // _ATOM
         line = surface = columns
-        read = row * height // (_ATOM // 2)
-    new |= {name: dict(old[name]) for name in _COPIED if name in old}
-    channels, low = old["CNA.DATA_SIZE1"]["datain_channel"], old["CNA.DATA_SIZE1"]["datain_channel_real"]
-    real = low if picture else channels - (channels - low) % 64
-    new["CNA.DATA_SIZE1"] = {"datain_channel": channels, "datain_channel_real": real}
-    new |= {f"{block}.S_POINTER": dict(old["DPU.S_POINTER"]) for block in ("CNA", "CORE")}
-    start = _start(old, entries, picture=picture > 0)
-    new |= {
+        read = row * source.height // (_ATOM // 2)
+    start = _start(task, entries)
+    return encode_convolution(task) | {
+        **{f"{block}.S_POINTER": pointers(is_first=task.is_first) for block in ("CNA", "CORE")},
+        "CNA.DATA_SIZE1": {"datain_channel": source.channels, "datain_channel_real": task.channels},
         "CNA.CONV_CON1": {
-            "conv_mode": con1["conv_mode"], "inline_zero_points": int(depthwise),
-            "in_precision": con1["in_precision"], "proc_precision": con1["proc_precision"],
-            "argb_in": con1.get("argb_in", ArgbInput.OFF), "group_line_off": con1["group_line_off"],
+            "conv_mode": conv_mode(task), "inline_zero_points": depthwise, "in_precision": source.precision,
+            "proc_precision": source.weight_precision, "argb_in": PICTURES[packed],
+            "group_line_off": int(packed > 0 or is_cropped(task)),
         },
         "CNA.CONV_CON2": {"scan_flags": start % _SCAN_BITS, "feature_grains": start // _SCAN_BITS},
         "CNA.CBUF_ENTRIES": {"data_entries": stored},
         "CNA.CBUF_CON0": {
-            "bits_7_0": 8, "data_reuse": banks.get("data_reuse", 0), "weight_reuse": banks.get("weight_reuse", 0),
+            "bits_7_0": 8, "data_reuse": int(buffer.reuses_data), "weight_reuse": int(source.reuses_weights),
         },
         "CNA.CBUF_CON1": {"data_entries": entries, "datain_width": row},
-        "CNA.CBUF_BANKS": {"data_bank": banks["data_bank"]},
-        "CNA.CVT_CON0": {"cvt_bypass": 1, "data_sign": 1},
+        "CNA.CBUF_BANKS": {"data_bank": buffer.data_banks},
+        "CNA.CVT_CON0": {"cvt_bypass": 1, "data_sign": int(not source.is_unsigned)},
         "CNA.CVT_SCALE01": {"cvt_scale0": 1, "cvt_scale1": 1},
         "CNA.CVT_SCALE23": {"cvt_scale2": 1, "cvt_scale3": 1},
-        "CNA.CVT_LANES": {"cvt_lanes": 0xFF if picture else 0},
-        "CNA.PAD_CON1": {"pad_value": ((old["CNA.PAD_CON1"]["pad_value"] & 0xFF ^ 0x80) - 0x80) & 0xFFFF},
+        "CNA.CVT_LANES": {"cvt_lanes": 0xFF if packed else 0},
+        "CNA.PAD_CON1": {"pad_value": signed_pad(source.pad_bits, source.precision) & 0xFFFF},
         "CNA.DMA_CON0": {
-            "data_burst_len": 16, "data_bus": _GREY_BUS[0] if picture == 1 else _BUS,
-            "weight_burst_len": 16, "weight_bus": _GREY_BUS[1] if picture == 1 else _BUS,
+            "data_burst_len": 16, "data_bus": _GREY_BUS[0] if packed == 1 else _BUS,
+            "weight_burst_len": 16, "weight_bus": _GREY_BUS[1] if packed == 1 else _BUS,
         },
         "CNA.DMA_CON1": {"line_stride": line},
         "CNA.DMA_CON2": {"surf_stride": surface},
         "CNA.FC_DATA_SIZE0": {"dma_height": rows, "dma_width": columns},
+        "CNA.FC_DATA_SIZE1": {"dma_channel": source.channels},
         "CNA.READ_SIZE": {"width_0": read, "width_1": read},
-        "CNA.WEIGHT_STRIDE": {"weight_stride": old["CNA.WEIGHT_SIZE1"]["weight_bytes_per_kernel"] // 2},
+        "CNA.WEIGHT_STRIDE": {"weight_stride": kernel_bytes(task) // 2},
+        "CORE.MISC_CFG": {
+            "qd_en": int(task.array.window_sums and not depthwise), "dw_en": depthwise, "dw_too": depthwise,
+            "proc_precision": source.weight_precision,
+        },
+        "CORE.CLIP_TRUNCATE": {"image": int(packed > 0), "clip_truncate": task.array.shift},
     }  # fmt: skip
 
 
-def _core(old: Mapping[str, Fields], new: Registers) -> None:
-    core, depthwise = old["CORE.MISC_CFG"], int(old["CORE.MISC_CFG"]["dw_en"])
-    new["CORE.MISC_CFG"] = {
-        "qd_en": int(core["qd_en"] and not depthwise), "dw_en": depthwise, "dw_too": depthwise,
-        "proc_precision": core["proc_precision"],
-    }  # fmt: skip
-    is_picture = old["CNA.CONV_CON1"].get("argb_in", ArgbInput.OFF) is not ArgbInput.OFF
-    new["CORE.CLIP_TRUNCATE"] = {"image": int(is_picture)}
-
-
-def _start(old: Mapping[str, Fields], entries: int, *, picture: bool) -> int:
+def _start(task: Convolution[Address], entries: int) -> int:
     """When the sequencer starts; timing only.
 
     Rows of a bank, and those of a window and of 16 more outputs (310 of 318 sizes are as in the vendor's files); of
     maps in several banks at least all rows, but no more banks than those rows need. In fours; pictures times four.
     """
-    con3, height = old["CNA.CONV_CON3"], old["CNA.DATA_SIZE0"]["datain_height"]
-    if old["CNA.CONV_CON1"]["deconv"]:
+    source = task.source
+    if (source.spread_y, source.spread_x) != (1, 1):
         return _LARGEST_GRAINS
-    bank = ceil_div(BANK_ENTRIES, entries)
-    window = (old["CNA.WEIGHT_SIZE2"]["weight_height"] - 1) * con3["atrous_y_dilation"] + 1
-    columns, stride = old["CNA.DATA_SIZE2"]["dataout_width"], con3["conv_y_stride"]
+    bank, columns, stride = ceil_div(BANK_ENTRIES, entries), source.out_width, source.stride_y
     lines = ceil_div(_START_PIXELS, columns) if columns <= _START_PIXELS else 0
-    reach = window + stride * (lines + 1)
-    if picture:
-        return int(min(4 * (bank + reach), _LARGEST_GRAINS))
+    reach = (source.kernel_height - 1) * source.dilation_y + 1 + stride * (lines + 1)
+    if source.packed_channels:
+        return min(4 * (bank + reach), _LARGEST_GRAINS)
     most = bank * (2 + (reach + stride) // bank)
-    return int(min(max(height, align(bank + reach, 4)), most, _LARGEST_GRAINS))
+    return min(max(source.height, align(bank + reach, 4)), most, _LARGEST_GRAINS)

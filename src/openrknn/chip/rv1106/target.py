@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from openrknn.chip.rk3562.encode_stages import UNWRITTEN_DDMA
-from openrknn.chip.rv1106.encode import BANK_ENTRIES, translate
+from openrknn.chip.rv1106.encode import BANK_ENTRIES, encode
 from openrknn.chip.rv1106.registers import RV1106 as REGISTERS
 from openrknn.chip.target import Buffer, Target, fp16_of, int8_of
 from openrknn.chips import CHIPS
@@ -30,7 +30,7 @@ _RV1106 = Target(
     depthwise_weights=WeightTiles.of_rv1106_depthwise,
     picture_weights=WeightTiles.of_rk3562_picture,
     operand_group=_CHIP.bias_group,
-    translate=translate,
+    encode=encode,
     pointers=frozenset({"CNA", "CORE", "DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
     unwritten=frozenset({
         *UNWRITTEN_DDMA,

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from openrknn import isa
-from openrknn.chip.rk3588.encode import restarted
 from openrknn.compiler.errors import UnsupportedOperatorError, about
 from openrknn.compiler.link.emit import Commands, emit_task
-from openrknn.compiler.program import Place, Program, Table, Task, Tensor, made_of
+from openrknn.compiler.program import Place, Program, Table, Task, Tensor
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.container.parts import DataType, Kind
 from openrknn.isa.errors import EncodingError
 from openrknn.isa.words import amounts_word, link_word, tail_words
-from openrknn.task.kinds import Pooling
+from openrknn.task.kinds import Pooling, Work
 
 __all__ = ["Linked", "LinkedTask", "append", "chain", "cleared", "link", "link_copies", "load_tasks"]
 
@@ -76,12 +75,17 @@ def link(program: Program, tables: dict[str, Table]) -> Linked:
         is_plain = not loads and task.picture is None and number not in linked.table_tasks
         # Two register groups take turns: what the last task but one of the same step wrote is still there, if the same
         # blocks took part in both since.
-        is_alike = len(earlier) > 1 and all(other.blocks == task.blocks for other, _ in earlier[-2:])
+        is_alike = len(earlier) > 1 and all(_kind(other.work) == _kind(task.work) for other, _ in earlier[-2:])
         append(linked, number, task, commands.without(earlier[-2][1]) if is_plain and is_alike else commands)
         earlier.append((task, commands))
     chain(linked, linked.tasks)
     linked.lists.append(list(linked.tasks))
     return linked
+
+
+def _kind(work: Work) -> tuple[type[Work], bool]:
+    """The same: the same blocks work."""
+    return type(work), isinstance(work, Pooling) or work.reader is not None
 
 
 def _emitted(task: Task, program: Program) -> Commands:
@@ -143,7 +147,7 @@ def cleared(task: Task) -> Task:
         return task
     if task.work.dpu.element_wise.table is None:
         return task
-    return replace(task, work=replace(task.work, is_first=True), registers=restarted(task.registers))
+    return replace(task, work=replace(task.work, is_first=True))
 
 
 def load_tasks(program: Program, table: Table) -> list[Task]:
@@ -158,7 +162,7 @@ def load_tasks(program: Program, table: Table) -> list[Task]:
     form = program.target.int8
     copy = elementwise_task(form, (form.atom, 1, 1), cube, cube)
     parts = ((0,), (1,)) if program.target.halves_in_tasks else ((0, 1),)
-    return [made_of(copy, table, halves=halves) for halves in parts]
+    return [Task(copy, table, halves=halves) for halves in parts]
 
 
 def append(
@@ -175,7 +179,7 @@ def append(
     linked.words += commands.words
     linked.words += tail_words(mask)
     places = {offset: first + word for offset, word in commands.places.items()}
-    interrupts = 0xC00 if "PPU" in task.blocks else 0x300
+    interrupts = 0xC00 if isinstance(task.work, Pooling) else 0x300
     made = LinkedTask(step, mask, interrupts, first, len(commands.words), task, places, core, is_meeting)
     linked.tasks.append(made)
     return made

@@ -14,9 +14,10 @@ from collections.abc import Mapping
 
 from openrknn.compiler.link import Linked, LinkedTask, append, chain, cleared, load_tasks
 from openrknn.compiler.link.emit import Commands, emit_task
-from openrknn.compiler.program import Place, Program, Step, Table, Task, Tensor, made_of
+from openrknn.compiler.program import Place, Program, Step, Table, Task, Tensor
 from openrknn.compiler.recipes.pooling import pooling_task
 from openrknn.container.parts import DataType, Kind
+from openrknn.task.kinds import Convolution
 
 __all__ = ["link_cores"]
 
@@ -95,7 +96,7 @@ def _is_followed(program: Program, linked: Linked, number: int, cores: int) -> b
 
 
 def _convolves(step: Step) -> bool:
-    return all("CNA" in task.blocks for task in step.tasks)
+    return all(isinstance(task.work, Convolution) for task in step.tasks)
 
 
 def _meeting(program: Program) -> Task:
@@ -107,7 +108,7 @@ def _meeting(program: Program) -> Task:
             size_bytes=_SCRATCH_BYTES, atom_bytes=form.atom_bytes,
         )  # fmt: skip
     target, source = (Place(name) for name in _NAMES)
-    return made_of(pooling_task(
+    return Task(pooling_task(
         form, average=False, channels=_CHANNELS, rows=1, columns=1, out_rows=1, out_columns=1, kernel=(1, 1),
         strides=(1, 1), pads=(0, 0, 0, 0), source=source, line_pixels=1, source_pitch=1, target=target, target_pitch=1,
         target_notch=0, zero_point=0,

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 from openrknn import isa
 from openrknn.compiler.errors import UnsupportedOperatorError
-from openrknn.compiler.program import Place, Program, Registers, Task, Tensor
+from openrknn.compiler.program import Place, Program, Task, Tensor
 from openrknn.compiler.targets import TARGETS, Target
 from openrknn.container.parts import DataType, Kind
 from openrknn.errors import UnsupportedError
-from openrknn.task.kinds import Pooling
 
 __all__ = ["Commands", "emit_task"]
 
@@ -97,9 +96,8 @@ def _word(family: str, code: int, path: str, fields: tuple[tuple[str, int], ...]
 def emit_task(task: Task, program: Program, core: int = 0) -> Commands:
     """The commands of a task; fields that the register table does not have raise its own error."""
     target = program.target
-    written = _with_ends(task) if target.continues_tables else task.registers
     try:
-        blocks, registers = target.translate(task.blocks, written)
+        blocks, registers = target.encode(task.work)
     except UnsupportedError as error:
         raise UnsupportedOperatorError(str(error)) from error
     if core and target.on_core is not None:
@@ -125,16 +123,6 @@ def emit_task(task: Task, program: Program, core: int = 0) -> Commands:
     if task.table is not None:
         _table(made, task, target)
     return made
-
-
-def _with_ends(task: Task) -> Registers:
-    """With the values that lines beyond a lookup table start from."""
-    if isinstance(task.work, Pooling) or task.work.dpu.element_wise is None:
-        return task.registers
-    table = task.work.dpu.element_wise.table
-    if table is None:
-        return task.registers
-    return {**task.registers, "DPU.LUT_ENDS": {"first": int(table.entries[0, 0]), "last": int(table.entries[1, -1])}}
 
 
 def _stored(program: Program, base: str, data: bytes) -> str:

@@ -13,7 +13,7 @@ from openrknn.compiler.budget import MOST_TASKS, refuse_tasks
 from openrknn.compiler.formats import Format, align, dtype_of
 from openrknn.compiler.functions import Function
 from openrknn.compiler.ir import Array, Graph, Op, Quantization
-from openrknn.compiler.program import Program, Step, Task, Tensor, made_of
+from openrknn.compiler.program import Program, Step, Task, Tensor
 from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.recipes.elementwise import LARGEST_SIDE, Cube, band_task
 from openrknn.compiler.targets import Target
@@ -108,10 +108,10 @@ class Lowering:
             for part in parts(size, 1, -(-size // LARGEST_SIDE)):
                 self.add_rows(step, band_task(task, *part, self.program.tensors))
             return
-        made = made_of(task)
+        made = Task(task)
         self.add(step, made)
         for cores in self.options.core_counts:
-            bands = [made_of(band_task(task, *part, self.program.tensors)) for part in parts(size, 1, cores)]
+            bands = [Task(band_task(task, *part, self.program.tensors)) for part in parts(size, 1, cores)]
             self.share(step, cores, [[band] for band in bands] or [[made]])
 
     def share(self, step: Step, cores: int, lists: list[list[Task]]) -> None:

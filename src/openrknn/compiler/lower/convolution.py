@@ -14,7 +14,7 @@ from openrknn.compiler.lower.constants import Packed, pack_constants
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.wide import is_wide, scale_task, wide_tensor
 from openrknn.compiler.operators import NPU_FUNCTIONS
-from openrknn.compiler.program import Place, Step, Task, Tensor, made_of
+from openrknn.compiler.program import Place, Step, Task, Tensor
 from openrknn.compiler.recipes.convolution import ConvolutionTask, Residual, convolution_task
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.compiler.recipes.finish import Finish, fp16_bits
@@ -87,7 +87,7 @@ def _correct_edges(low: Lowering, op: Op, step: Step) -> None:
         finish.multiply(gain)
         finish.output()
         cube = Cube(tensor.at(0, row, column), tensor.pitch)
-        low.add(step, made_of(elementwise_task(low.format, size, cube, cube, finish.stages, line=width)))
+        low.add(step, Task(elementwise_task(low.format, size, cube, cube, finish.stages, line=width)))
 
 
 def _suffix(op: Op) -> str:
@@ -215,7 +215,7 @@ def _part(
             picture_height=height, residual=_residual(low, op, first_out + share.kernel, out_place),
         )  # fmt: skip
         work = convolution_task(task, _slope_chunk(finish.stages, first))
-        return made_of(work, picture=source.name if is_picture else None, first_row=band.row)
+        return Task(work, picture=source.name if is_picture else None, first_row=band.row)
 
     whole = Share(0, shape.out_height, 0, len(bias))
     for band in tile(shape, form, op.name):

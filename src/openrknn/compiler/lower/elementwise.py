@@ -14,7 +14,7 @@ from openrknn.compiler.lower.convolution import apply_activation
 from openrknn.compiler.lower.guard import guard_tasks
 from openrknn.compiler.lower.pointwise import scratch
 from openrknn.compiler.lower.wide import is_wide, scale_task, wide_tensor
-from openrknn.compiler.program import Place, Step, Task, made_of
+from openrknn.compiler.program import Place, Step, Task
 from openrknn.compiler.quantise.ranges import quantization_for
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task, repeat_task
 from openrknn.compiler.recipes.finish import Finish
@@ -129,7 +129,7 @@ def _negated(low: Lowering, op: Op, step: Step, other: Cube) -> Cube:
     made = Cube(Place(scratch(low, f"{op.output}_negated", size)), other.pitch)
     finish = Finish(1.0, None, flying=True)
     finish.multiply(-1.0)
-    low.add(step, made_of(elementwise_task(low.format, cube, other, made, finish.stages)))
+    low.add(step, Task(elementwise_task(low.format, cube, other, made, finish.stages)))
     return made
 
 
@@ -163,7 +163,7 @@ def lower_repeat(low: Lowering, op: Op) -> None:
         cube = Cube(source.at(channel, row), source.pitch)
         place = target.at(channel, row * factors[0])
         as_bytes = low.target.repeats_bytes
-        return made_of(repeat_task(low.format, count, columns, factors, cube, place, as_bytes=as_bytes))
+        return Task(repeat_task(low.format, count, columns, factors, cube, place, as_bytes=as_bytes))
 
     every = range(0, align(channels, low.format.atom), low.format.atom)
     guards = guard_tasks(low) if low.target.repeat_guards else []

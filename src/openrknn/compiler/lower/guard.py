@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.program import Place, Task, made_of
+from openrknn.compiler.program import Place, Task
 from openrknn.compiler.recipes.convolution import ConvolutionTask, convolution_task
 from openrknn.compiler.recipes.stages import PLAIN
 from openrknn.compiler.tile import Band
@@ -37,5 +37,5 @@ def guard_tasks(low: Lowering) -> list[Task]:
         kernel_bytes=_CHANNELS, kernel=(1, 1), strides=(1, 1), dilations=(1, 1), pad_left=0, pad_value=0, buffer=buffer,
     )  # fmt: skip
     made = convolution_task(task, PLAIN)
-    guard = made_of(replace(made, buffer=replace(made.buffer, reuses_data=True)))
+    guard = Task(replace(made, buffer=replace(made.buffer, reuses_data=True)))
     return [guard] * low.target.repeat_guards

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from openrknn.compiler.formats import align, ceil_div
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.program import Place, Task, Tensor, made_of
+from openrknn.compiler.program import Place, Task, Tensor
 from openrknn.compiler.recipes.convolution import ConvolutionTask, convolution_task
 from openrknn.compiler.recipes.stages import PLAIN, Stages, fp16_number, multiplied, scaled
 from openrknn.compiler.targets import Target
@@ -79,7 +79,7 @@ def pointwise_task(
     if gain != 1.0:
         stages = Stages(norm=multiplied(scaled(fp16_number(gain)), is_float=True))
     made = convolution_task(task, stages, reads=False)
-    return made_of(replace(made, dpu=replace(made.dpu, pad_bits=fill)))
+    return Task(replace(made, dpu=replace(made.dpu, pad_bits=fill)))
 
 
 def scratch(low: Lowering, base: str, size_bytes: int) -> str:

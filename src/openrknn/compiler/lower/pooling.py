@@ -5,7 +5,7 @@ from __future__ import annotations
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.program import Task, made_of
+from openrknn.compiler.program import Task
 from openrknn.compiler.recipes.pooling import pooling_task
 from openrknn.compiler.tile import Rows, parts, pool_rows, stripes
 
@@ -30,7 +30,7 @@ def lower_pool(low: Lowering, op: Op) -> None:
 
     def made(rows: Rows) -> list[Task]:
         return [
-            made_of(pooling_task(
+            Task(pooling_task(
                 low.format, average=average, channels=channels, rows=rows.rows, columns=stripe.columns,
                 out_rows=rows.out_rows, out_columns=stripe.out_columns, kernel=kernel, strides=strides,
                 pads=(rows.pad_top, stripe.pad_left, rows.pad_bottom, stripe.pad_right),

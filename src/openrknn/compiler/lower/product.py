@@ -16,7 +16,7 @@ from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch, stored_channels
 from openrknn.compiler.lower.tiles import multiply_by_tiles
-from openrknn.compiler.program import Place, Task, Tensor, made_of
+from openrknn.compiler.program import Place, Task, Tensor
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.compiler.recipes.rearrange import Read, Write, atoms_task, lanes_task, zero_task
 
@@ -99,7 +99,7 @@ def _blocks(
     """Blocks of `run` pixels by `atoms` surfaces, each turned to pixels of atoms; `together` are a group of kernels."""
     read = Read(source, run, atoms, blocks, pitch, run)
     write = Write(target, run, atoms, atoms, min(blocks, together), run * atoms, group)
-    return made_of(atoms_task(low.target.fp16, read, write))
+    return Task(atoms_task(low.target.fp16, read, write))
 
 
 def _turned(low: Lowering, op: Op, tensor: Tensor, stored: int, tasks: list[Task]) -> Iterator[Place]:
@@ -122,21 +122,21 @@ def _turned_window(low: Lowering, op: Op, tensor: Cube, stored: int, tasks: list
     whole = atoms // _ATOMS
     if atoms <= _ATOMS:
         read = Read(source, stored, 1, surfaces, stored, pitch)
-        tasks.append(made_of(lanes_task(form, read, _lanes(Place(made), atoms, 1, _RUN * atoms, group))))
+        tasks.append(Task(lanes_task(form, read, _lanes(Place(made), atoms, 1, _RUN * atoms, group))))
     else:
         for odd in range(per):
             first = skip(source, odd * pitch)
             place = skip(Place(made), odd * _RUN * _ATOMS)
             read = Read(first, whole * _ATOMS * _RUN, 1, surfaces // per, whole * _ATOMS * _RUN, per * pitch)
             write = _lanes(place, _ATOMS, whole, group * atoms, group)
-            tasks.append(made_of(lanes_task(form, read, write)))
+            tasks.append(Task(lanes_task(form, read, write)))
             rest = atoms % _ATOMS
             if rest:
                 place = skip(Place(made), whole * _ATOMS * group + odd * _RUN * rest)
                 start, run = skip(first, whole * _ATOMS * _RUN), rest * _RUN
                 read = Read(start, run, 1, surfaces // per, run, per * pitch)
                 write = _lanes(place, rest, 1, group * atoms, group)
-                tasks.append(made_of(lanes_task(form, read, write)))
+                tasks.append(Task(lanes_task(form, read, write)))
     for head in range(heads):
         yield skip(Place(made), head * room * atoms)
 
@@ -151,7 +151,7 @@ def _filled(low: Lowering, op: Op, tensor: Cube, surfaces: int, pixels: int, tas
     there, form = op.attributes["depth"], low.target.fp16
     copy = scratch(low, f"{op.output}_filled", surfaces * pixels * form.atom_bytes)
     size = (surfaces * form.atom, 1, there)
-    tasks.append(made_of(elementwise_task(form, size, tensor, Cube(Place(copy), pixels))))
+    tasks.append(Task(elementwise_task(form, size, tensor, Cube(Place(copy), pixels))))
     read = Read(moved(Place(copy), there, form.atom_bytes), pixels - there, 1, surfaces, pixels - there, pixels)
-    tasks.append(made_of(zero_task(form, read)))
+    tasks.append(Task(zero_task(form, read)))
     return Place(copy)

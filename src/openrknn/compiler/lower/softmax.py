@@ -18,7 +18,7 @@ from openrknn.compiler.functions import SOFTMAX_REACH, Function
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch
-from openrknn.compiler.program import Place, Task, made_of
+from openrknn.compiler.program import Place, Task
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.compiler.recipes.finish import Finish, fp16_bits
 from openrknn.compiler.recipes.stages import Stages
@@ -110,7 +110,7 @@ def _guard(form: Format, x: Line, target: Line, pixels: int, *, whole: bool) -> 
     last, made = (_channels(form, line, x.channels - rest, rest) for line in (x, target))
     size = (align(rest, form.atom), 1, pixels)
     task = elementwise_task(form, size, Cube(last.place, x.pitch), Cube(made.place, target.pitch))
-    return made_of(replace(task, dpu=replace(task.dpu, pad_bits=_LOWEST, real_channels=rest)))
+    return Task(replace(task, dpu=replace(task.dpu, pad_bits=_LOWEST, real_channels=rest)))
 
 
 def _peak(form: Format, x: Line, pixels: int, target: Place) -> Task:
@@ -123,7 +123,7 @@ def _peak(form: Format, x: Line, pixels: int, target: Place) -> Task:
         task.dpu, pad_bits=_LOWEST, real_channels=x.channels, reduction=reduction,
         write=replace(task.dpu.write, packed_bytes=form.atom_bytes),
     )  # fmt: skip
-    return made_of(replace(task, dpu=made))
+    return Task(replace(task, dpu=made))
 
 
 def _largest(low: Lowering, op: Op, x: Line, target: Line, pixels: int) -> Iterator[Task]:
@@ -170,7 +170,7 @@ def _two(
         form, (left.channels, 1, pixels), Cube(left.place, left.pitch), Cube(target.place, target.pitch),
         finish.stages, Cube(right.place, right.pitch),
     )  # fmt: skip
-    return made_of(replace(made, is_narrow=method is EwAlgorithm.DIV))  # as the vendor has it: fp16 all the way
+    return Task(replace(made, is_narrow=method is EwAlgorithm.DIV))  # as the vendor has it: fp16 all the way
 
 
 def _exponential(low: Lowering, line: Line, pixels: int, function: Function) -> Task:
@@ -178,7 +178,7 @@ def _exponential(low: Lowering, line: Line, pixels: int, function: Function) -> 
     finish.lookup(function, None)
     finish.add_before_lookup(float(_TABLE_UNITS))
     cube, size = Cube(line.place, line.pitch), (line.channels, 1, pixels)
-    return made_of(elementwise_task(low.target.fp16, size, cube, cube, finish.stages))
+    return Task(elementwise_task(low.target.fp16, size, cube, cube, finish.stages))
 
 
 def _sums(low: Lowering, op: Op, power: Line, target: Line, pixels: int, groups: int) -> list[Task]:

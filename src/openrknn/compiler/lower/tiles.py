@@ -16,7 +16,7 @@ from openrknn.compiler.formats import HEAD_CHANNELS, Format, align
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch, stored_channels
-from openrknn.compiler.program import Place, Step, Task, Tensor, made_of
+from openrknn.compiler.program import Place, Step, Task, Tensor
 from openrknn.compiler.recipes.convolution import ConvolutionTask, convolution_task
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.compiler.recipes.rearrange import Read, Write, atoms_task, zero_task
@@ -76,7 +76,7 @@ def _weights(low: Lowering, op: Op, source: Line, kernels: int, stored: int, tas
         beside = place if apart is made else apart
         read = Read(source.at(first).place, count, 1, atoms, count, source.pitch)
         write = Write(beside, count, atoms, atoms, 1, atoms, count * atoms)
-        tasks.append(made_of(atoms_task(form, read, write)))
+        tasks.append(Task(atoms_task(form, read, write)))
         if apart is not made:
             tasks += _tiles(form, apart, place, count, atoms)
     return made
@@ -91,7 +91,7 @@ def _tiles(form: Format, source: Place, target: Place, kernels: int, atoms: int)
             made = Cube(moved(target, first * kernels, form.atom_bytes), width * kernels)
             task = elementwise_task(form, (count * form.atom, kernels, width), cube, made)
             walk: Walk[Address] = Walk(cube.place, atoms * form.atom_bytes, width * form.atom_bytes)
-            yield made_of(replace(task, reader=replace(task.reader, main=walk)))
+            yield Task(replace(task, reader=replace(task.reader, main=walk)))
 
 
 def _turned(low: Lowering, op: Op, tensor: Tensor, stored: int, tasks: list[Task]) -> Iterator[Line]:
@@ -140,7 +140,7 @@ def _turning(low: Lowering, source: Place, target: Place, weights: Place, runs: 
         kernel_bytes=stored_channels(low.target, lanes) * lanes * form.element_bytes, kernel=(1, lanes),
         strides=(1, 1), dilations=(1, 1), pad_left=0, pad_value=0, buffer=buffer, target_line=line,
     )  # fmt: skip
-    return made_of(convolution_task(task, PLAIN, reads=False))
+    return Task(convolution_task(task, PLAIN, reads=False))
 
 
 def _filled(low: Lowering, op: Op, tensor: Cube, channels: int, pixels: int, tasks: list[Task]) -> Place:
@@ -150,5 +150,5 @@ def _filled(low: Lowering, op: Op, tensor: Cube, channels: int, pixels: int, tas
     copy = Place(scratch(low, f"{op.output}_filled", surfaces * pixels * form.atom_bytes))
     filled = elementwise_task(form, (channels, 1, there), tensor, Cube(copy, pixels))
     read = Read(moved(copy, there, form.atom_bytes), pixels - there, 1, surfaces, pixels - there, pixels)
-    tasks += [made_of(filled), made_of(zero_task(form, read))]
+    tasks += [Task(filled), Task(zero_task(form, read))]
     return copy

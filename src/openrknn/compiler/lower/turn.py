@@ -11,7 +11,7 @@ from functools import partial
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import moved
-from openrknn.compiler.program import made_of
+from openrknn.compiler.program import Task
 from openrknn.compiler.recipes.rearrange import Read, Write, atoms_task, lanes_task
 from openrknn.isa.enums import TransposeLanes
 
@@ -35,7 +35,7 @@ def lower_turn(low: Lowering, op: Op) -> None:
         for channel in range(0, channels, atom):
             read = Read(source.at(channel), 1, height, width, width, 1)
             write = Write(target.at(channel), 1, 1, height, width, height, height * width)
-            low.add(step, made_of(atoms_task(whole, read, write)))
+            low.add(step, Task(atoms_task(whole, read, write)))
         return
     by_columns = order[1] == 3
     runs, lines = (width, height) if by_columns else (height, width)
@@ -51,15 +51,15 @@ def lower_turn(low: Lowering, op: Op) -> None:
                 shape = (atom, 1, atom) if by_columns else (1, atom, width)
                 read = Read(start, shape[0], shape[1], channels // atom, shape[2], source.pitch)
                 write = Write(skip(place, run * target.pitch), _HALF, channel_step, 1, 1, 1, _HALF * channel_step)
-                low.add(step, made_of(lanes_task(whole, read, write)))
+                low.add(step, Task(lanes_task(whole, read, write)))
             continue
         if atom == _HALF:
             read = Read(first, columns, rows, channels // atom, row_step, source.pitch)
             write = Write(place, _HALF, channel_step, 1, runs // atom, target.pitch, _HALF * channel_step)
-            low.add(step, made_of(lanes_task(whole, read, write)))
+            low.add(step, Task(lanes_task(whole, read, write)))
             continue
         for surface in range(channels // atom):
             read = Read(skip(first, surface * source.pitch), columns, rows, 1, row_step, source.pitch)
             start = skip(place, surface * atom * channel_step)
             write = Write(start, _HALF, channel_step, 1, 2, _HALF * channel_step, target.pitch)
-            low.add(step, made_of(lanes_task(whole, read, write, TransposeLanes.BITS8)))
+            low.add(step, Task(lanes_task(whole, read, write, TransposeLanes.BITS8)))
